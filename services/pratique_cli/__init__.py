@@ -1,1 +1,1 @@
-"""The command line: starts the services and asks the engine; owns no admission logic."""
+"""The command line: it starts services and calls the engine, and holds no admission logic."""

@@ -1,4 +1,4 @@
-"""Run the command line as ``python -m pratique_cli``, as ``pratique up`` starts its services."""
+"""Run the command line as ``python -m pratique_cli``; ``pratique up`` starts its services this way."""
 
 from pratique_cli.main import main
 

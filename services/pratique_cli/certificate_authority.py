@@ -1,4 +1,7 @@
-"""The certificate authority of ``pratique certs``: it issues certificates and keeps the folder or the Secrets that hold them. Keys are ECDSA on P-256."""
+"""The certificate authority of ``pratique certs``.
+
+It issues certificates and keeps the folder or the Secrets that hold them. Keys are ECDSA on P-256.
+"""
 
 from __future__ import annotations
 
@@ -20,16 +23,16 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.apimachinery.json_values import JSONObject
-from pratique_cli.terminal import dump_yaml
+from pratique_cli.encoding import dump_yaml
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPrivateKeyTypes as PrivateKey
 
 
 AUTHORITY_DAYS = 3650
-"""How long an authority lasts: ten years, because whoever trusts it has to be told of another one."""
+"""The lifetime of an authority: ten years, because every client has to be told about a new one."""
 _CLOCK_SKEW = dt.timedelta(minutes=5)
-"""How far the clocks of two machines may be apart."""
+"""The clock difference between machines that new certificates tolerate."""
 _SERVER_AND_CLIENT = (ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH)
 _CLIENT = (ExtendedKeyUsageOID.CLIENT_AUTH,)
 
@@ -55,7 +58,7 @@ class IssuedCertificate:
 
     @property
     def is_aging(self) -> bool:
-        """Two thirds of its time are over: time for another one, as cert-manager has it."""
+        """Whether two thirds of its lifetime are over, when cert-manager renews certificates, too."""
         begin, end = self.certificate.not_valid_before_utc, self.certificate.not_valid_after_utc
         return _now() >= begin + (end - begin) * 2 / 3
 
@@ -78,31 +81,34 @@ class IssuedCertificate:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CertificateSpec:
-    """What a certificate is to say."""
+    """The contents of a certificate to make."""
 
     common_name: str
     hosts: tuple[str, ...]
-    """DNS names and IP addresses; a certificate without any is a client's alone."""
+    """DNS names and IP addresses; client certificates have none."""
     serves: bool
-    """A server shows it. It may also be shown by a client: services show theirs to one another."""
+    """Whether a server presents it. It is valid for clients, too, because services call each other."""
 
     @property
     def alternative_names(self) -> list[x509.GeneralName]:
-        """The hosts, as certificates have them."""
+        """The hosts as subject alternative names."""
         return [_general_name(host) for host in self.hosts]
 
     def is_met_by(self, certificate: x509.Certificate) -> bool:
-        """Tell whether a certificate says it."""
+        """Whether a certificate has these contents."""
         expected = _extensions(self)
         try:
-            found = [certificate.extensions.get_extension_for_class(type(one)).value for one in expected]
+            found = [
+                certificate.extensions.get_extension_for_class(type(extension)).value
+                for extension in expected
+            ]
         except x509.ExtensionNotFound:
             return False
         return certificate.subject == _x509_name(self.common_name) and found == expected
 
 
 def issue_authority(key: PrivateKey | None = None) -> IssuedCertificate:
-    """Make an authority, or another certificate for the ``key`` of one, by which all that it has signed stays good."""
+    """Make an authority, or a new certificate for the ``key`` of one, which keeps its signatures valid."""
     key = key or ec.generate_private_key(ec.SECP256R1())
     name = _x509_name("Pratique development authority")
     usage = x509.KeyUsage(
@@ -126,7 +132,7 @@ def issue_authority(key: PrivateKey | None = None) -> IssuedCertificate:
 
 
 def issue(authority: IssuedCertificate, wanted: CertificateSpec, days: int) -> IssuedCertificate:
-    """Make a key and let an authority sign its certificate, which never outlives the authority's."""
+    """Make a key and its certificate, signed by an authority, which it never outlives."""
     key = ec.generate_private_key(ec.SECP256R1())
     end = min(_now() + dt.timedelta(days=days), authority.certificate.not_valid_after_utc)
     builder = _builder(_x509_name(wanted.common_name), authority.certificate.subject, key, end)
@@ -138,7 +144,7 @@ def issue(authority: IssuedCertificate, wanted: CertificateSpec, days: int) -> I
 
 
 def is_signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
-    """Tell whether an authority has signed a certificate."""
+    """Whether an authority has signed a certificate."""
     try:
         certificate.verify_directly_issued_by(authority)
     except (ValueError, TypeError, InvalidSignature):
@@ -147,7 +153,7 @@ def is_signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> 
 
 
 def is_authority(certificate: x509.Certificate) -> bool:
-    """Tell whether a certificate may sign others."""
+    """Whether a certificate may sign others."""
     try:
         return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
     except x509.ExtensionNotFound:
@@ -155,7 +161,7 @@ def is_authority(certificate: x509.Certificate) -> bool:
 
 
 def check_hosts(hosts: Sequence[str], flag: str) -> None:
-    """Find out whether names can stand in a certificate.
+    """Check that hosts can be names in a certificate.
 
     Raises:
         ConfigurationError: one cannot.
@@ -189,7 +195,7 @@ def _extensions(wanted: CertificateSpec) -> list[x509.ExtensionType]:
 
 
 def _authority_identifier(authority: IssuedCertificate) -> x509.AuthorityKeyIdentifier:
-    """How the authority calls its key, which need not be what this program would call it."""
+    """The identifier that the authority gives its key, which may differ from the one computed here."""
     try:
         own = authority.certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     except x509.ExtensionNotFound:
@@ -203,7 +209,7 @@ def _general_name(host: str) -> x509.GeneralName:
     except ValueError:
         pass
     labels = host.removeprefix("*.").split(".")
-    # As k8s.io/apimachinery's IsDNS1123Subdomain has it, save that each label keeps its own length.
+    # As k8s.io/apimachinery's IsDNS1123Subdomain, but with the length limit of each label.
     if len(host) > 253 or not all(_is_label(label) for label in labels):
         raise ValueError(host)
     return x509.DNSName(host)
@@ -229,16 +235,20 @@ def _now() -> dt.datetime:
 _NON_NAME_CHARACTERS = re.compile(r"[^a-z0-9]+")
 
 
-def secrets_yaml(done: Iterable[WrittenCertificate], service: str, namespace: str) -> str:
-    """Write a Secret of type ``kubernetes.io/tls`` for each certificate, and the authority for webhooks to know.
+def secrets_yaml(certificates: Iterable[WrittenCertificate], service: str, namespace: str) -> str:
+    """Write a Secret of type ``kubernetes.io/tls`` for each certificate, after a comment with the webhooks' caBundle.
 
-    The authority's own key is in none of them.
+    The authority's own key is never included.
     """
-    authority, *signed = done
+    authority, *signed = certificates
     bundle = authority.issued.certificate_pem
-    head = f"# for clientConfig.caBundle of the webhooks that the front door serves:\n# caBundle: {_base64_text(bundle)}\n"
+    comment = "# for clientConfig.caBundle of the webhooks that the front door serves:"
+    head = f"{comment}\n# caBundle: {_base64_text(bundle)}\n"
     return "---\n".join(
-        [head, *(dump_yaml(_secret_manifest(one, bundle, service, namespace)) for one in signed)]
+        [
+            head,
+            *(dump_yaml(_secret_manifest(certificate, bundle, service, namespace)) for certificate in signed),
+        ]
     )
 
 
@@ -268,10 +278,10 @@ _PUBLIC, _PRIVATE = 0o644, 0o600
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WrittenCertificate:
-    """What became of one certificate."""
+    """A certificate in the folder, and whether it was kept, made or renewed."""
 
     name: str
-    """Of its folder; empty for the authority."""
+    """The name of its folder; empty for the authority."""
     path: Path
     what: str
     """``made``, ``kept`` or ``renewed``."""
@@ -283,25 +293,25 @@ class WrittenCertificate:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CertificateFolder:
-    """One such folder."""
+    """The folder that ``pratique certs`` fills."""
 
     path: Path
     days: int
-    """How long certificates last that are made now."""
+    """The lifetime of new certificates, in days."""
     force: bool
-    """Make everything anew, also what would be good for longer."""
+    """Whether to replace certificates that are still valid."""
 
-    def fill(self, wanted: Mapping[str, CertificateSpec]) -> Iterator[WrittenCertificate]:
-        """Make what is not there or does not fit, renew what has lived two thirds of its time, keep the rest.
+    def fill(self, specs: Mapping[str, CertificateSpec]) -> Iterator[WrittenCertificate]:
+        """Make missing and unsuitable certificates, renew those past two thirds of their lifetime, keep the rest.
 
         Raises:
-            ConfigurationError: the authority that is there cannot be used.
+            ConfigurationError: the existing authority cannot be used.
             OSError: a file cannot be read or written.
         """
         authority = self._authority()
         yield authority
-        for name, one in wanted.items():
-            yield self._signed(name, one, authority.issued)
+        for name, spec in specs.items():
+            yield self._signed(name, spec, authority.issued)
 
     def _authority(self) -> WrittenCertificate:
         certificate, key = self.path / "ca.crt", self.path / "ca.key"
@@ -309,7 +319,7 @@ class CertificateFolder:
         if present is None:
             what, issued = "made", issue_authority()
         elif present.is_aging:
-            # With the same key, so that whoever trusts the certificate there was believes what is signed from now on.
+            # With the same key, so that clients that trust the old certificate trust new ones, too.
             what, issued = "renewed", issue_authority(present.key)
         else:
             return WrittenCertificate("", certificate, "kept", present)
@@ -321,17 +331,17 @@ class CertificateFolder:
         there = [path for path in (certificate, key) if path.exists()]
         if not there:
             return None
-        advice = "bring it back, or make another authority by --force, which nobody trusts yet"
+        advice = "restore it, or make a new authority with --force, which no client trusts yet"
         for path in (certificate, key):
             if path not in there:
-                raise ConfigurationError(f"{path}: is not there, and {there[0].name} is: {advice}")
+                raise ConfigurationError(f"{path}: does not exist, but {there[0].name} does: {advice}")
         try:
             issued = IssuedCertificate.read(certificate.read_bytes(), key.read_bytes())
         except ValueError:
             reason = "cannot be read as a certificate and its unencrypted private key in PEM"
             raise ConfigurationError(f"{certificate}, {key}: {reason}; {advice}") from None
         if not is_authority(issued.certificate):
-            raise ConfigurationError(f"{certificate}: is not the certificate of an authority; {advice}")
+            raise ConfigurationError(f"{certificate}: is not a CA certificate; {advice}")
         return issued
 
     def _signed(self, name: str, wanted: CertificateSpec, authority: IssuedCertificate) -> WrittenCertificate:
@@ -362,7 +372,7 @@ def _read_pair(certificate: Path, key: Path) -> IssuedCertificate | None:
 
 
 def _write_file(path: Path, content: bytes, mode: int) -> None:
-    """Put a file in its place whole, and never readable for more people than it is to be."""
+    """Replace a file atomically; its mode is never wider than ``mode``, not even for a moment."""
     path.parent.mkdir(parents=True, exist_ok=True)
     other = path.with_name(f".{path.name}.new")
     other.unlink(missing_ok=True)

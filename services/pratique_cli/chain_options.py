@@ -1,9 +1,8 @@
-"""The options that say what is in the chain, and those of one controller."""
+"""The chain flags, which select and configure the admission controllers, and the flags of single controllers."""
 
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,26 +11,34 @@ import click
 
 from pratique.apimachinery.json_values import JSON
 from pratique.configuration.settings import CURRENT_RELEASE, OLDEST_RELEASE, ChainSettings
-from pratique_cli.options import ExistingPath, NameList, ReleaseName, WholeNumber, environment_variable, flag
+from pratique_cli.options import (
+    ExistingPath,
+    NameList,
+    ReleaseName,
+    WholeNumber,
+    environment_variable,
+    flag,
+    flattened,
+)
 
 _CONTROLLER_FLAGS: Mapping[str, tuple[Any, ...]] = {
     "PodSecurity": (
         (
             "pod-security",
             click.Choice(["privileged", "baseline", "restricted"]),
-            "The Pod Security level to which the Pods of namespaces are held whose labels name none.",
+            "The Pod Security level of namespaces whose labels name none.",
         ),
     ),
     "DefaultTolerationSeconds": (
         (
             "default-not-ready-toleration-seconds",
             WholeNumber(min=0),
-            "For how long a Pod tolerates notReady:NoExecute where it says nothing.",
+            "Default toleration of notReady:NoExecute for Pods that set none, in seconds.",
         ),
         (
             "default-unreachable-toleration-seconds",
             WholeNumber(min=0),
-            "For how long a Pod tolerates unreachable:NoExecute where it says nothing.",
+            "Default toleration of unreachable:NoExecute for Pods that set none, in seconds.",
         ),
     ),
     "ResourceQuota": (
@@ -39,43 +46,43 @@ _CONTROLLER_FLAGS: Mapping[str, tuple[Any, ...]] = {
             "resource-quota-ledger",
             click.STRING,
             (
-                "Where charges against quotas are kept: a file, or a URL such as postgresql://user@host/name, which"
-                " several validators can share. Offline it is always memory."
+                "Where quota usage is stored: a file, or a URL such as postgresql://user@host/name, which several"
+                " validators can share. Offline it is always memory."
             ),
         ),
         (
             "resource-quota-sync-period",
             click.STRING,
-            "How often usage is counted anew from the cluster's objects, such as 10s.",
+            "How often to recount usage from the cluster's objects, such as 10s.",
         ),
     ),
     "InitialResources": (
         (
             "ir-data-source",
             click.STRING,
-            "Where the history of usage is read: a SQLite file, or the URL of a Prometheus.",
+            "Where to read the usage history: a SQLite file, or the URL of a Prometheus.",
         ),
-        ("ir-percentile", WholeNumber(1, 100), "Which percentile of the samples is requested."),
-        ("ir-namespace-only", click.BOOL, "Estimate from the history of the Pod's own namespace alone."),
+        ("ir-percentile", WholeNumber(1, 100), "Which percentile of the samples to request."),
+        ("ir-namespace-only", click.BOOL, "Estimate only from the history of the Pod's own namespace."),
     ),
 }
-"""By controller: a flag's name, the type of its value, and what its help says."""
+"""By controller: each flag's name, type and help."""
 
 
 def plugin_flags() -> Iterator[Any]:
-    """Make the flags, as decorators of a command."""
+    """Make the flags of single controllers, as decorators of a command."""
     for flags in _CONTROLLER_FLAGS.values():
         for name, kind, text in flags:
             yield flag(f"--{name}", type=kind, help=text)
 
 
 def plugin_parameters() -> tuple[str, ...]:
-    """Name the parameters that the flags become."""
+    """The names of the parameters of these flags."""
     return tuple(name.replace("-", "_") for flags in _CONTROLLER_FLAGS.values() for name, _, _ in flags)
 
 
 def pop_plugin_settings(values: dict[str, Any]) -> Mapping[str, Mapping[str, JSON]]:
-    """Take those flags' values out of a command's: by controller, the settings that were given."""
+    """Pop these flags from a command's values: the settings that were given, by controller."""
     taken = {
         plugin: {name: values.pop(name.replace("-", "_")) for name, _, _ in flags}
         for plugin, flags in _CONTROLLER_FLAGS.items()
@@ -88,7 +95,7 @@ def pop_plugin_settings(values: dict[str, Any]) -> Mapping[str, Mapping[str, JSO
 
 
 def plugin_variables(plugins: Mapping[str, Mapping[str, JSON]]) -> dict[str, str]:
-    """Write settings as the environment variables that give them: a URL may be nothing for a list of processes."""
+    """Write settings as environment variables, because a process list must not show the password of a URL."""
     return {
         environment_variable(name): str(value)
         for settings in plugins.values()
@@ -107,26 +114,26 @@ _CHAIN_OPTIONS = (
         "--cluster",
         type=ExistingPath(),
         multiple=True,
-        help="Objects that controllers look up: a file or a folder. Repeatable. What is not there does not"
-        " exist; without the flag every namespace exists, and nothing else does.",
+        help="Objects that controllers look up: a file or a folder. Repeatable. Other objects do not exist;"
+        " without the flag, every namespace exists and nothing else.",
     ),
     flag(
         "--enable-admission-plugins",
         type=NameList(),
         multiple=True,
-        help="Controllers beside the default ones.",
+        help="Controllers to enable in addition to the default ones.",
     ),
     flag(
         "--disable-admission-plugins",
         type=NameList(),
         multiple=True,
-        help="Default controllers to leave out.",
+        help="Default controllers to disable.",
     ),
     flag(
         "--admission-control",
         type=NameList(),
         multiple=True,
-        help="The exact controllers, in that order, instead of the default ones.",
+        help="The exact controllers, in this order, instead of the default ones.",
     ),
     flag(
         "--admission-control-config-file",
@@ -136,13 +143,13 @@ _CHAIN_OPTIONS = (
     flag(
         "--release",
         type=ReleaseName(),
-        help=f"The Kubernetes release that controllers follow where releases differ, from {OLDEST_RELEASE} to {CURRENT_RELEASE};"
-        f" without the flag {CURRENT_RELEASE}.",
+        help="The Kubernetes release whose behaviour to follow,"
+        f" from {OLDEST_RELEASE} to {CURRENT_RELEASE}; by default {CURRENT_RELEASE}.",
     ),
     flag(
         "--first-denial-only",
         is_flag=True,
-        help="Answer with one denial, as the API server does, instead of with all.",
+        help="Report only the first denial, as the API server does.",
     ),
     *plugin_flags(),
 )
@@ -152,11 +159,11 @@ CHAIN_PARAMETERS = (
     "config", "cluster", "enable_admission_plugins", "disable_admission_plugins", "admission_control",
     "admission_control_config_file", "release", "first_denial_only",
 )  # fmt: skip
-"""The names of the flags that are not for one controller alone."""
+"""The parameters of the chain flags, without those of single controllers."""
 
 
 def chain_flags(callback: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the chain flags to a command; it gets them as one ``chain: ChainSettings``."""
+    """Add the chain flags to a command, which gets them as ``chain: ChainSettings``."""
 
     @functools.wraps(callback)
     def gather(**values: Any) -> Any:
@@ -166,13 +173,13 @@ def chain_flags(callback: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _pop_chain_settings(values: dict[str, Any]) -> ChainSettings:
-    """Take the chain flags' values out of a command's."""
+    """Pop the chain flags from a command's values."""
     return ChainSettings(
         config=values.pop("config"),
         cluster=values.pop("cluster") or None,
-        enable_admission_plugins=_flattened(values.pop("enable_admission_plugins")),
-        disable_admission_plugins=_flattened(values.pop("disable_admission_plugins")),
-        admission_control=_flattened(values.pop("admission_control")) or None,
+        enable_admission_plugins=flattened(values.pop("enable_admission_plugins")),
+        disable_admission_plugins=flattened(values.pop("disable_admission_plugins")),
+        admission_control=flattened(values.pop("admission_control")) or None,
         admission_control_config_file=values.pop("admission_control_config_file"),
         release=values.pop("release"),
         first_denial_only=values.pop("first_denial_only"),
@@ -180,14 +187,10 @@ def _pop_chain_settings(values: dict[str, Any]) -> ChainSettings:
     )
 
 
-def _flattened(lists: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
-    return tuple(itertools.chain.from_iterable(lists))
-
-
 def chain_arguments(chain: ChainSettings) -> list[str]:
-    """Write the settings as the flags that give them, for a service in another process.
+    """Write the settings as flags for a service in another process.
 
-    What is for single controllers is given by :func:`chain_variables`.
+    :func:`chain_variables` writes the settings of single controllers.
     """
     arguments = [*_repeated_flag("--config", chain.config), *_repeated_flag("--cluster", chain.cluster or ())]
     for name, plugins in (
@@ -205,7 +208,7 @@ def chain_arguments(chain: ChainSettings) -> list[str]:
 
 
 def chain_variables(chain: ChainSettings) -> dict[str, str]:
-    """Write the rest of the settings as the environment variables that give them."""
+    """Write the settings of single controllers as environment variables."""
     return plugin_variables(chain.plugin_flags)
 
 

@@ -1,4 +1,4 @@
-"""How the program ends: exit codes, and ends by signal."""
+"""Exit codes, and ending by a signal."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import NoReturn
 
 
 class ExitCode(enum.IntEnum):
-    """What the exit code tells. Of several that apply, the highest is given."""
+    """The exit codes of the program. If several apply, the highest wins."""
 
     ADMITTED = 0
-    """Every request admitted, or nothing went wrong."""
+    """Every request was admitted, or nothing went wrong."""
     DENIED = 1
-    """At least one request denied; of ``check --strict``, at least one warning."""
+    """At least one request was denied; with ``check --strict``, at least one warning."""
     BAD_INPUT = 2
     """Wrong usage, or input that cannot be read or used."""
     BROKEN = 3
@@ -22,11 +22,11 @@ class ExitCode(enum.IntEnum):
 
 
 def end_by(number: signal.Signals) -> NoReturn:
-    """End as a program does that leaves ``number`` to the system, so that a shell sees why it ended.
+    """End the process by a signal's default action, so that a shell sees the signal.
 
-    An exit code of its own would be read as a decision: 1 is "denied".
+    An exit code would look like a decision: 1 means "denied".
     """
     signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
     os.kill(os.getpid(), number)
-    os._exit(128 + number)  # where a sandbox swallows signals that a process sends itself
+    os._exit(128 + number)  # some sandboxes swallow signals that a process sends to itself

@@ -1,4 +1,4 @@
-"""Loads everything that a chain is made of, to tell all that is wrong with it before anything runs."""
+"""Loading everything that a chain needs, to report all problems before anything runs."""
 
 from __future__ import annotations
 
@@ -27,51 +27,51 @@ _STEP = re.compile(r"(\w+)|\[(\d+)\]")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LoadedChain:
-    """What the settings of a chain name, as far as it could be loaded."""
+    """The configurations and the cluster of a chain, as far as they could be loaded."""
 
     chain: ChainSettings
     problems: list[str]
-    """What is wrong, a line each."""
+    """The problems, one line each."""
     configurations: Configurations | None
     cluster: Cluster | None
 
     def warnings(self) -> list[str]:
-        """Check the types in policies, and what the release that is followed has no more or does not read.
+        """List type errors in policies, settings without effect, and what the release has dropped or does not read.
 
-        What is wrong with types goes on in lines below its place.
+        The details of a type error follow its location, one per line.
         """
         if self.configurations is None or self.cluster is None:
             return []
         cluster = self.cluster
-        idle = [] if self.problems else self._idle_controllers(cluster)
-        told = idle + [
+        idle = [] if self.problems else self._ineffective_controllers(cluster)
+        texts = idle + [
             text
             for policy in self.configurations.validating_policies
             for text in _type_warnings(policy, cluster)
         ]
-        return told if self.problems else [*told, *release_warnings(self.chain, cluster)]
+        return texts if self.problems else [*texts, *release_warnings(self.chain, cluster)]
 
-    def _idle_controllers(self, cluster: Cluster) -> list[str]:
-        from pratique.lint.without_effect import idle_controllers  # noqa: PLC0415 - only `check` asks
+    def _ineffective_controllers(self, cluster: Cluster) -> list[str]:
+        from pratique.lint.without_effect import ineffective_controllers  # noqa: PLC0415 - only `check` asks
 
         sources = ChainSources.read(self.chain)
-        found = idle_controllers(sorted(sources.configured), sources.selected, cluster)
+        found = ineffective_controllers(sorted(sources.configured), sources.selected, cluster)
         return [f"{sources.file}: {text}" if sources.file else text for text in found]
 
     def findings(self, rules: Collection[str]) -> list[LintFinding]:
-        """Find where the practices of those names are not followed."""
+        """Find violations of the rules with these names."""
         if self.configurations is None or self.cluster is None:
             return []
         from pratique.lint.registry import find_violations  # noqa: PLC0415 - only `check` asks
 
-        # What is wrong with the settings of controllers has been told, and is no matter of webhooks.
+        # Problems with the settings of controllers are reported already, and do not concern webhooks.
         chain = ChainSettings() if self.problems else self.chain
         with OutageSimulation(chain, self.configurations, self.cluster) as trial:
             return find_violations(self.configurations, self.cluster, trial, rules=rules)
 
 
 def load_chain(chain: ChainSettings) -> LoadedChain:
-    """Load all that the settings name."""
+    """Load everything that the settings name; problems are collected."""
     problems: list[str] = []
     configurations = _attempt(lambda: load_configurations(chain.config), problems)
     cluster = _attempt(lambda: load_cluster(chain.cluster), problems)
@@ -80,12 +80,12 @@ def load_chain(chain: ChainSettings) -> LoadedChain:
 
 
 def release_warnings(chain: ChainSettings, cluster: Cluster) -> list[str]:
-    """Tell which controllers the release that is followed is rid of, and what it does not read, a line each.
+    """List the controllers that the release has dropped, and the spellings that it does not read, one line each.
 
     Raises:
         ConfigurationError: the settings cannot be used.
     """
-    return [f"warning: {one}" for one in ChainSources.read(chain).notices(chain.release, cluster)]
+    return [f"warning: {notice}" for notice in ChainSources.read(chain).notices(chain.release, cluster)]
 
 
 def _attempt(load: Callable[[], T], problems: list[str]) -> T | None:
@@ -100,21 +100,21 @@ def _type_warnings(policy: PolicyConfiguration[ValidatingAdmissionPolicySpec], c
     from pratique.policies.type_checking import check_types  # noqa: PLC0415 - brings CEL
 
     found: list[str] = []
-    for one in check_types(policy, cluster):
-        head = f'warning: policy "{policy.name}": {one.field_ref}:'
+    for warning in check_types(policy, cluster):
+        head = f'warning: policy "{policy.name}": {warning.field_ref}:'
         if policy.source is not None:
-            steps = [name or int(index) for name, index in _STEP.findall(one.field_ref)]
+            steps = [name or int(index) for name, index in _STEP.findall(warning.field_ref)]
             head = str(policy.source.fault(steps, head))
-        below = [f"    {line}" for line in one.warning.splitlines() if line]
+        below = [f"    {line}" for line in warning.warning.splitlines() if line]
         found.append("\n".join([head, *below]))
     return found
 
 
 def check_chain(chain: ChainSettings) -> None:
-    """See that a chain can be made of what the settings name.
+    """Check that a chain can be made from the settings.
 
     Raises:
-        ConfigurationError: it cannot; a line for each reason.
+        ConfigurationError: it cannot; one line for each reason.
     """
     problems = load_chain(chain).problems
     if problems:

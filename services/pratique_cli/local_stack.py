@@ -19,11 +19,11 @@ from pratique_cli.supervisor import ServiceCommand, Supervisor
 _LOOPBACK = "127.0.0.1"
 _BETWEEN_PROBES_SECONDS = 0.05
 _PROBE_SECONDS = 2.0
-"""How long one probe may take, as with a container's health check."""
+"""The timeout of one probe, as in a container's health check."""
 
 
 class Stack:
-    """The services of one chain on this machine."""
+    """The services of one chain, as processes on this machine."""
 
     def __init__(
         self,
@@ -35,9 +35,9 @@ class Stack:
         tell: Callable[[str, str], None],
         front_door: tuple[str, ...] = (),
     ) -> None:
-        """The front door listens on ``host`` and ``port`` (0: a free one); the others on the loopback.
+        """The front door listens on ``host`` and ``port`` (0: a free one), the other services on the loopback.
 
-        ``front_door`` are flags for the front door alone.
+        ``front_door`` are additional flags for the front door.
 
         Raises:
             ConfigurationError: the chain's AdmissionConfiguration cannot be used.
@@ -54,10 +54,10 @@ class Stack:
         self._validators = [self._backend("validator", f"validator-{n}") for n in range(1, validators + 1)]
         self._front_door: Supervisor | None = None
         self.waits_for = "services that do not say that they are ready"
-        """What keeps the stack from being healthy, while it starts."""
+        """Why the stack is not healthy yet, while it starts."""
 
     async def start(self) -> str:
-        """Start everything, wait until all of it is healthy, and give the front door's URL.
+        """Start all services, wait until they are healthy, and return the front door's URL.
 
         Raises:
             StartError: a service ended before it was ready.
@@ -73,24 +73,24 @@ class Stack:
 
     @property
     def url(self) -> str:
-        """Where the front door is reached."""
+        """The URL of the front door."""
         return f"http://{f'[{self._host}]' if ':' in self._host else self._host}:{self._port}"
 
     async def stop(self) -> None:
-        """Drain the front door first, so that what is in flight still finds its services; then the others."""
+        """Drain the front door first, because reviews in flight need the other services; then those."""
         if self._front_door is not None:
             await self._front_door.stop()
         await asyncio.gather(*(keeper.stop() for keeper in self._backends))
         self._forget()
 
     async def kill(self) -> None:
-        """End everything at once."""
+        """Kill all services."""
         doors = [] if self._front_door is None else [self._front_door]
         await asyncio.gather(*(keeper.kill() for keeper in [*doors, *self._backends]))
         self._forget()
 
     def _forget(self) -> None:
-        """Remove what was kept for as long as the stack ran."""
+        """Remove the temporary ledger."""
         if self._folder is not None:
             self._folder.cleanup()
 
@@ -104,13 +104,13 @@ class Stack:
         return [self._mutator, *self._validators]
 
     def _backend(self, kind: str, name: str) -> Supervisor:
-        # Several on one machine: each picks a port for its metrics, and its log tells which.
+        # Several services share this machine, so each picks a free port for its metrics and logs it.
         arguments = (kind, "--host", _LOOPBACK, "--metrics-port", "0", *self._chain)
         return Supervisor(ServiceCommand(name, arguments, self._variables), 0, self._tell)
 
     def _door(self, mutator: str, validators: list[str]) -> ServiceCommand:
         addresses = ("--host", self._host, "--mutator", mutator, "--validator", ",".join(validators))
-        # Nobody has to hear first that this front door goes away: it need not wait for that.
+        # No load balancer has to notice that this front door stops, so it need not wait.
         arguments = ("frontdoor", *addresses, "--drain-seconds", "0", *self._front_door_flags, *self._chain)
         return ServiceCommand("frontdoor", arguments, self._variables)
 
@@ -131,14 +131,14 @@ class Stack:
 
 
 def _with_shared_ledger(chain: ChainSettings, folder: str) -> ChainSettings:
-    """Let all validators charge one ledger, which lasts as long as the stack."""
+    """Let all validators share one ledger, which lasts as long as the stack."""
     return with_ledger_url(chain, str(Path(folder, "quotas.sqlite")))
 
 
 async def _gather_started(starts: Iterable[Coroutine[None, None, int]]) -> list[int]:
-    """Wait for all to start, also where one fails, so that each has a process that can be stopped."""
+    """Wait for all starts, even if one fails, so that every process can be stopped."""
     started = await asyncio.gather(*starts, return_exceptions=True)
-    for each in started:
-        if isinstance(each, BaseException):
-            raise each
-    return [each for each in started if isinstance(each, int)]
+    for result in started:
+        if isinstance(result, BaseException):
+            raise result
+    return [result for result in started if isinstance(result, int)]

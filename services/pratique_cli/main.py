@@ -1,4 +1,4 @@
-"""The ``pratique`` program: its commands, and the outer ring that turns every error into one message."""
+"""The ``pratique`` program: its commands, and the handler that turns every error into one message."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ HELP_FLAGS = ("-h", "--help")
 
 
 class LazyGroup(click.Group):
-    """A group that knows its commands by name and summary, and imports the file of the one that is run.
+    """A group that lists its commands by name and summary, and imports only the command that runs.
 
-    Start-up time is why: ``pratique version`` is not to wait for gRPC and the engine.
+    This saves start-up time: ``pratique version`` does not import gRPC and the engine.
     """
 
     def __init__(self, *args: Any, folder: str, summaries: Mapping[str, str], **kwargs: Any) -> None:
-        """Find the command ``name`` as ``command`` in the module ``folder.name``."""
+        """Load the command ``name`` from ``command`` in the module ``folder.name``."""
         super().__init__(*args, **kwargs)
         self._folder = folder
         for name, text in summaries.items():
             self.add_command(click.Command(name, short_help=text))
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """Name the commands in the order in which they were given."""
+        """List the commands in the order of ``summaries``."""
         return list(self.commands)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that is to run, and import its file."""
+        """Resolve the command to run, and import its module."""
         name, found, rest = super().resolve_command(ctx, args)
         if found is None or name is None:
             return name, found, rest
@@ -47,17 +47,17 @@ class LazyGroup(click.Group):
 
 
 SUMMARIES = {
-    "review": "Decide manifests and recorded reviews offline, and say why.",
+    "review": "Review manifests and AdmissionReviews offline, and explain the decisions.",
     "up": "Run the local stack: front door, mutator and validators.",
-    "record": "Run the local stack, and record what is asked and decided.",
-    "replay": "Decide recorded reviews by another configuration, and say what differs.",
-    "decision-log": "Find out whether a decision log was changed.",
+    "record": "Run the local stack, and record its reviews and decisions.",
+    "replay": "Replay recorded reviews with another configuration, and show the differences.",
+    "decision-log": "Check whether a decision log was changed.",
     "serve": "Run one service in the foreground.",
     "check": "Validate configurations and policies.",
-    "test": "Run suites of cases for policies.",
-    "prove": "Find out whether mutators may run again, and in any order.",
+    "test": "Run test suites for policies.",
+    "prove": "Check that mutators can run again, and in any order.",
     "certs": "Make certificates for the services and their clients.",
-    "quotas": "Show what of each ResourceQuota is used.",
+    "quotas": "Show the usage of each ResourceQuota.",
     "plugins": "List the admission controllers, in chain order.",
     "version": "Show the version.",
 }
@@ -66,9 +66,9 @@ EPILOG = """\b
 Examples:
   pratique review deployment.yaml        what would a cluster decide, and why?
   pratique review --pod-security restricted deployment.yaml
-                                         would its Pods run under that level?
+                                         would its Pods run at that level?
   pratique up --config webhooks/         the whole chain on http://127.0.0.1:8080
-  pratique plugins                       what is on by default
+  pratique plugins                       which controllers are on by default
 
 \b
 Every flag can be set by an environment variable: PRATIQUE_ and the flag in
@@ -108,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def _run(arguments: Sequence[str] | None) -> int:
     for stream in (sys.stdout, sys.stderr):
-        # Names and messages hold any character; a terminal or a pipe may not.
+        # Names and messages may hold any character; a terminal or a pipe may not support it.
         if stream is not None:
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # text streams of the process
     try:
@@ -119,7 +119,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         return _report_usage_error(error)
     except BrokenPipeError:
         raise
-    except Exception as error:  # noqa: BLE001 - the outermost ring: whatever it is, it becomes a message
+    except Exception as error:  # noqa: BLE001 - the outermost handler: every error becomes a message
         return _report_exception(error)
     return result if isinstance(result, int) else ExitCode.ADMITTED
 
@@ -127,7 +127,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 def _invoke(arguments: Sequence[str] | None) -> object:
     if "_PRATIQUE_COMPLETE" in os.environ:
         return root.main(arguments, prog_name="pratique")
-    # Not by main(), which ends with 1 where a pipe is closed: that would read as "denied".
+    # click's main() exits with 1 if a pipe is closed, which would mean "denied".
     try:
         with root.make_context("pratique", list(sys.argv[1:] if arguments is None else arguments)) as context:
             return root.invoke(context)
@@ -145,7 +145,7 @@ def _report_usage_error(error: click.ClickException) -> int:
 
 
 def _report_exception(error: Exception) -> int:
-    # Here, so that commands that cannot fail this way do not import it.
+    # Imported here, because commands that cannot fail this way do not need it.
     from pratique.apimachinery.errors import InputError  # noqa: PLC0415
 
     if os.environ.get("PRATIQUE_DEBUG"):
@@ -165,7 +165,7 @@ def _file_of(error: OSError) -> str:
 
 
 def _describe(error: Exception) -> str:
-    """Say what broke and where; the text of an unexpected error may hold parts of a reviewed object."""
+    """Describe an unexpected error without its text, which may hold parts of a reviewed object."""
     frames = traceback.extract_tb(error.__traceback__)
     where = f" in {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
     return type(error).__name__ + where
@@ -183,5 +183,5 @@ def _flush(stream: object) -> None:
 
 
 def _abandon_output() -> None:
-    # Python flushes once more at its end, and would complain once more.
+    # Python flushes standard output again at exit, and would report the error again.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

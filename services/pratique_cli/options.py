@@ -1,15 +1,15 @@
-"""Options that an environment variable can set, and the types of their values."""
+"""Command-line options that environment variables can set, and the types of their values."""
 
 from __future__ import annotations
 
-import difflib
 import enum
 import functools
+import itertools
 import math
 import os
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,22 +34,22 @@ def environment_variable(name: str) -> str:
 
 
 class Flag(click.Option):
-    """An option that can also be set by the environment: ``PRATIQUE_`` + its name in capitals."""
+    """An option that an environment variable can set: ``PRATIQUE_`` and its name in capitals."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Take what ``click.Option`` takes."""
+        """Take the arguments of ``click.Option``."""
         super().__init__(*args, **kwargs)
         self.variable = environment_variable(max(self.opts, key=len))
         self.envvar = self.variable
 
     def get_error_hint(self, ctx: click.Context | None) -> str:
-        """Name the flag, or the variable where that is what gave the value."""
+        """Name the flag, or the environment variable if the value came from it."""
         if ctx is not None and ctx.get_parameter_source(self.name) is ParameterSource.ENVIRONMENT:
             return f"environment variable {self.variable}"
         return super().get_error_hint(ctx)
 
     def get_help_extra(self, ctx: click.Context) -> OptionHelpExtra:
-        """Leave the range of numbers out of the help: whoever leaves it is told."""
+        """Leave the range of numbers out of the help; the error message gives it."""
         extra = super().get_help_extra(ctx)
         extra.pop("range", None)
         return extra
@@ -60,9 +60,9 @@ flag = functools.partial(click.option, cls=Flag)
 
 
 class NameList(click.ParamType[tuple[str, ...]]):
-    """Names with commas between them, in a flag that may be given several times.
+    """Comma-separated names, in a flag that can be repeated.
 
-    An environment variable gives it once, whole.
+    An environment variable holds the whole list.
     """
 
     name = "A,B"
@@ -70,7 +70,7 @@ class NameList(click.ParamType[tuple[str, ...]]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, ...]:
-        """Split at commas; blanks around a name are no part of it."""
+        """Split at commas, and strip blanks around names."""
         if not isinstance(value, str):
             return tuple(value)
         names = tuple(name.strip() for name in value.split(","))
@@ -79,17 +79,17 @@ class NameList(click.ParamType[tuple[str, ...]]):
         return names
 
     def split_envvar_value(self, rv: str) -> list[str]:
-        """Take the variable as one list, blanks and all."""
+        """Keep the variable whole; click would split it at blanks."""
         return [rv]
 
 
 class WholeNumber(click.IntRange):
-    """A whole number within bounds."""
+    """An integer within bounds."""
 
     name = "number"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Read the number."""
+        """Parse the number."""
         try:
             return int(super().convert(value, param, ctx))
         except click.BadParameter:
@@ -102,7 +102,7 @@ class Number(click.FloatRange):
     name = "number"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Read the number; infinity and NaN are none."""
+        """Parse the number; infinity and NaN are rejected."""
         try:
             number = float(super().convert(value, param, ctx))
         except click.BadParameter:
@@ -120,7 +120,7 @@ PORT = WholeNumber(0, 65535)
 
 
 class EnumValue(click.ParamType[enum.StrEnum]):
-    """A member of an enumeration, by its value."""
+    """A member of an enumeration, given by its value."""
 
     def __init__(self, kind: type[enum.StrEnum]) -> None:
         """Take the members of ``kind``."""
@@ -128,7 +128,7 @@ class EnumValue(click.ParamType[enum.StrEnum]):
         self.name = "|".join(kind)
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        """Show the values as they are written."""
+        """Show the values as they are typed."""
         del param, ctx
         return self.name
 
@@ -141,12 +141,12 @@ class EnumValue(click.ParamType[enum.StrEnum]):
 
 
 class Seconds(click.ParamType[float]):
-    """A span of time, written as Go does: ``500ms``, ``10s``, ``1m30s``; a bare number is seconds."""
+    """A duration in seconds, written as in Go: ``500ms``, ``10s``, ``1m30s``; a bare number is seconds."""
 
     name = "duration"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Read the span; it must be longer than nothing."""
+        """Parse the duration, which must be positive."""
         from pratique.apimachinery.durations import parse  # noqa: PLC0415 - most commands have no such flag
 
         try:
@@ -154,7 +154,7 @@ class Seconds(click.ParamType[float]):
         except InputError as error:
             self.fail(f"{error}; write 500ms, 10s or 1m30s", param, ctx)
         if seconds <= 0:
-            self.fail(f"{value!r} leaves no time; write 500ms, 10s or 1m30s", param, ctx)
+            self.fail(f"{value!r} is not a positive duration; write 500ms, 10s or 1m30s", param, ctx)
         return seconds
 
 
@@ -164,7 +164,7 @@ class ReleaseName(click.ParamType[Release]):
     name = "release"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Release:
-        """Read the release."""
+        """Parse the release."""
         try:
             return value if isinstance(value, Release) else read_release(str(value))
         except InputError as error:
@@ -177,7 +177,7 @@ class ByteCount(click.ParamType[int]):
     name = "bytes"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Read the number; it is one at least."""
+        """Parse the number, which must be positive."""
         found = _BYTES.fullmatch(str(value))
         if found is None or not (count := int(found[1]) * _UNITS[found[2] or ""]):
             self.fail(f"{value!r} is not a number of bytes; write 65536, 64KiB or 64MiB", param, ctx)
@@ -185,30 +185,30 @@ class ByteCount(click.ParamType[int]):
 
 
 class ExistingPath(click.Path):
-    """A file or folder that is there and may be read."""
+    """An existing, readable file or folder."""
 
     def __init__(self, *, folders: bool = True, dash: bool = False) -> None:
-        """Take ``-`` as standard input where ``dash`` is true; refuse folders where ``folders`` is false."""
+        """Accept ``-`` as standard input if ``dash`` is true; refuse folders if ``folders`` is false."""
         super().__init__(exists=True, readable=True, dir_okay=folders, allow_dash=dash, path_type=Path)
         self.name = "path" if folders else "file"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Refuse what is not there, and the empty path, which Python would read as the current folder."""
+        """Refuse missing files, and the empty path, which Python would read as the current folder."""
         if os.fspath(value) == "":
-            self.fail("an empty path names nothing; name a file or a folder", param, ctx)
+            self.fail("the path is empty; name a file or a folder", param, ctx)
         return super().convert(value, param, ctx)
 
 
 class SectionedCommand(click.Command):
-    """A command whose help lists its flags under headings."""
+    """A command whose help groups its flags under headings."""
 
     def __init__(self, *args: Any, sections: Mapping[str, Sequence[str]], **kwargs: Any) -> None:
-        """Take the names of parameters by heading; those that are under none come first, as ``Options``."""
+        """Take the names of parameters by heading; all others come first, as ``Options``."""
         super().__init__(*args, **kwargs)
         self._headings = {name: heading for heading, names in sections.items() for name in names}
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the flags, those of each heading in their own order."""
+        """Write the flags under their headings, in the order of declaration."""
         sections: dict[str, list[tuple[str, str]]] = {"Options": []}
         for heading in self._headings.values():
             sections.setdefault(heading, [])
@@ -222,10 +222,10 @@ class SectionedCommand(click.Command):
 
 
 FORMATS = ("text", "json", "jsonl", "yaml")
-"""The formats in which everything can be written."""
+"""The output formats of every command that has ``-o``."""
 
 REVIEW_FORMATS = (*FORMATS, "junit", "sarif", "github")
-"""The formats in which reviews can be written: also those that CI systems read."""
+"""The output formats of reviews, which include those that CI systems read."""
 
 
 class _Format(click.Choice[str]):
@@ -236,14 +236,14 @@ class _Format(click.Choice[str]):
 
 
 def format_flag(*formats: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add ``-o`` with the formats given; the command gets it as ``output``."""
+    """Add ``-o`` with the given formats; the command gets it as ``output``."""
     return flag(
         "-o",
         "--output",
         type=_Format(formats, case_sensitive=False),
         default=_default_format,
         show_default="text on a terminal, jsonl elsewhere",
-        help="How to write what was found.",
+        help="The output format.",
     )
 
 
@@ -251,32 +251,25 @@ def _default_format() -> str:
     return "text" if sys.stdout is not None and sys.stdout.isatty() else "jsonl"
 
 
-def chosen_rules(only: Collection[str], disabled: Collection[str]) -> frozenset[str]:
-    """The rules to go by: those of ``only``, or all where it is empty, without the disabled ones.
-
-    Raises:
-        click.BadParameter: there is no rule of that name.
-    """
-    from pratique.lint.registry import RULE_NAMES  # noqa: PLC0415 - no other command needs them
-
-    for name, rules in (("--rules", only), ("--disable-rules", disabled)):
-        for rule in rules:
-            if rule not in RULE_NAMES:
-                raise click.BadParameter(_unknown_rule_text(rule, RULE_NAMES), param_hint=name)
-    return frozenset(only or RULE_NAMES) - frozenset(disabled)
+color_flag = flag(
+    "--color/--no-color",
+    default=None,
+    help="Turn colours on or off. By default: on a terminal, unless NO_COLOR is set.",
+)
+"""Add ``--color`` to a command, which gets it as ``color``."""
 
 
-def _unknown_rule_text(rule: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(rule, sorted(known), n=1)
-    hint = f"did you mean {close[0]!r}?" if close else "see --list-rules"
-    return f"{rule!r} is no rule; {hint}"
-
-
-def describe_rules() -> str:
-    """Tell of every rule how severe it is, why it is there and what to do."""
-    from pratique.lint.registry import LINT_RULES  # noqa: PLC0415 - no other command needs them
-
-    return "".join(
-        f"{one.rule} ({one.severity.value})\n    {one.explanation}\n    fix: {one.fix}\n"
-        for one in LINT_RULES
+def timeout_flag(subject: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add ``--timeout``, the time limit of ``subject``, to a command, which gets it in seconds."""
+    return flag(
+        "--timeout",
+        type=Seconds(),
+        default="10s",
+        show_default=True,
+        help=f"How long {subject} may take, such as 500ms or 30s.",
     )
+
+
+def flattened(lists: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    """Join the values of a repeated :class:`NameList`."""
+    return tuple(itertools.chain.from_iterable(lists))

@@ -28,7 +28,7 @@ _TYPES_BY_ANNOTATION: Mapping[str, click.ParamType[Any]] = {
     "Isolation": EnumValue(Isolation),
     "CallKind": EnumValue(CallKind),
 }
-"""By annotation, as the settings' files write it."""
+"""Types by the annotation of a setting."""
 
 RECORD_TYPES: Mapping[str, click.ParamType[Any]] = {
     "record": click.Path(dir_okay=False, path_type=Path),
@@ -36,7 +36,7 @@ RECORD_TYPES: Mapping[str, click.ParamType[Any]] = {
     "record_files": WholeNumber(1, 1000),
     "record_max_review_bytes": ByteCount(),
 }
-"""By field, of what is recorded."""
+"""Types by field, for the settings of recordings."""
 
 _ZERO_IS_OFF = (
     "reserved_in_flight_bytes",
@@ -63,12 +63,12 @@ _TYPES_BY_FIELD: Mapping[str, click.ParamType[Any]] = {
 def settings_flags(
     settings: type[Any], helps: Mapping[str, str], names: Mapping[str, str]
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add the chain flags and one flag for each setting; the command gets them as one ``settings``.
+    """Add the chain flags and one flag for each setting; the command gets them as ``settings``.
 
     Args:
         settings: The service's settings: a dataclass with a ``chain``.
-        helps: What each flag's help says, by field.
-        names: Flags that are not spelled as their field, by field.
+        helps: The help of each flag, by field.
+        names: The names of flags that differ from their field, by field.
     """
     fields = {field.name: field for field in dataclasses.fields(settings)}
 
@@ -106,59 +106,65 @@ def _default_text(default: Any) -> str | bool:
     return default not in {None, ""}
 
 
-SERVER_HELPS = MappingProxyType(
+LISTENER_HELPS = MappingProxyType(
     {
         "host": "Address to listen on.",
         "port": "Port to listen on; 0 picks a free one.",
         "tls_cert_file": "Certificate chain in PEM, own certificate first. With the key, only TLS is served.",
         "tls_private_key_file": "Its private key in PEM. Both files are read again when they change.",
-        "client_ca_file": "Authorities in PEM: only clients with a certificate of theirs are let in.",
-        "client_allowed_names": "Clients that may call, by common name, DNS name or URI; all, if not given.",
-        "max_message_bytes": "The longest message, both ways.",
-        "max_concurrent_calls": "Calls at a time; more are refused with RESOURCE_EXHAUSTED.",
-        "max_connection_age_seconds": "How long a connection lives before its client is to make a new one;"
-        " that is how clients other than the front door find replicas that came later.",
-        "metrics_host": "Address on which metrics are shown.",
-        "metrics_port": "Port for GET /metrics; 0 picks a free one and logs it. No metrics, if not given.",
-        "isolation": "Where controllers of other packages run: a process each, or threads of the service.",
-        "drain_seconds": "How long calls are still taken after the first signal to stop.",
-        "grace_seconds": "How long calls in flight may take to finish after that.",
+        "client_ca_file": "CA certificates in PEM: clients with a certificate signed by one of them may call.",
+        "client_allowed_names": "Which of those may call, by common name, DNS name or URI; all by default.",
+    }
+)
+"""The help of the flags that every service has, by field of its settings."""
+SERVER_HELPS = MappingProxyType(
+    {
+        **LISTENER_HELPS,
+        "max_message_bytes": "The longest message, in both directions.",
+        "max_concurrent_calls": "Concurrent calls; more are refused with RESOURCE_EXHAUSTED.",
+        "max_connection_age_seconds": "The lifetime of a connection, after which its client reconnects;"
+        " this is how clients other than the front door find new replicas.",
+        "metrics_host": "Address to serve metrics on.",
+        "metrics_port": "Port for GET /metrics; 0 picks a free one and logs it. No metrics by default.",
+        "isolation": "Where third-party controllers run: each in its own process, or in threads of the service.",
+        "drain_seconds": "How long to accept calls after the first signal to stop.",
+        "grace_seconds": "How long calls in flight may take after that.",
     }
 )
 
 
 RECORD_HELPS = MappingProxyType(
     {
-        "record": "A file to which reviews and decisions are written, secrets redacted: docs/record-and-replay.md.",
-        "record_max_bytes": "The size at which the recording goes on in another file, such as 16MiB.",
-        "record_files": "How many files it has at most: FILE, FILE.1, …",
-        "record_max_review_bytes": "Of reviews with larger objects the objects are left out.",
+        "record": "Record reviews and decisions in this file, with secrets redacted: docs/record-and-replay.md.",
+        "record_max_bytes": "Start a new recording file at this size, such as 16MiB.",
+        "record_files": "The most recording files to keep: FILE, FILE.1, …",
+        "record_max_review_bytes": "Leave larger objects out of the recording.",
     }
 )
 DECISION_LOG_HELPS = MappingProxyType(
     {
-        "decision_log": "A file that gets one line for each decision, chained by hashes: docs/decision-log.md.",
-        "decision_log_key": "A file with a key for the chain, so that nobody without it can forge one.",
-        "decision_log_max_bytes": "The size at which the log goes on in another file, such as 16MiB.",
-        "decision_log_files": "How many files it has at most: FILE, FILE.1, …; 0 keeps them all.",
+        "decision_log": "Write one line for each decision to this file, chained by hashes: docs/decision-log.md.",
+        "decision_log_key": "A file with the key of the hash chain; without it nobody can forge the log.",
+        "decision_log_max_bytes": "Start a new log file at this size, such as 16MiB.",
+        "decision_log_files": "The most log files to keep: FILE, FILE.1, …; 0 keeps all.",
         "decision_log_required": "Answer 503 to reviews while the log cannot be written.",
     }
 )
 BREAKER_HELPS = MappingProxyType(
     {
-        "webhook_breaker_failures": "Calls in a row without an answer after which a webhook is not called; 0: never.",
-        "webhook_breaker_seconds": "For how long it is not called then; failed trials double it, up to 8 times.",
+        "webhook_breaker_failures": "Stop calling a webhook after this many failed calls in a row; 0 never stops.",
+        "webhook_breaker_seconds": "How long to stop calling it; failed trial calls double the time, up to 8 times.",
     }
 )
 FRONT_DOOR_HELPS = MappingProxyType({**RECORD_HELPS, **DECISION_LOG_HELPS, **BREAKER_HELPS})
-"""What the help says, by field of the front door's settings."""
+"""The help of each flag, by field of the front door's settings."""
 
 _FLAG_GROUPS: tuple[Mapping[str, str], ...] = (RECORD_HELPS, DECISION_LOG_HELPS, BREAKER_HELPS)
-"""Flags that mean something together: the first of each says whether there is anything to do."""
+"""Groups of flags; the first flag of each group turns the others on."""
 
 
 def front_door_flags(callback: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the flags to a command; it gets them as ``front_door``, the arguments that give them again."""
+    """Add the front door's flags to a command, which gets them as ``front_door``: arguments to pass on."""
     fields = {field.name: field for field in dataclasses.fields(FrontDoorSettings)}
 
     @functools.wraps(callback)
@@ -171,7 +177,7 @@ def front_door_flags(callback: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _given_arguments(given: Mapping[str, Any]) -> Iterator[str]:
-    """Write the values as the flags that give them; none of a group whose first says that there is nothing to do."""
+    """Write the values as flags; groups that are off are left out."""
     for group in _FLAG_GROUPS:
         if not given[next(iter(group))]:
             continue

@@ -18,11 +18,11 @@ from typing import Any
 from pratique_cli.options import flag
 
 ORPHAN_GRACE_SECONDS = 10.0
-"""How long a service may drain once nobody is there to ask it again: as long as the front door drains."""
+"""How long a service may drain after its parent has died: as long as the front door drains."""
 
 
 def until_stdin_closes_flag(callback: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--until-stdin-closes`` to a command, which need not know of it."""
+    """Add ``--until-stdin-closes`` to a command, without changing its parameters."""
 
     @functools.wraps(callback)
     def watched(*, until_stdin_closes: bool, **values: Any) -> Any:
@@ -33,12 +33,12 @@ def until_stdin_closes_flag(callback: Callable[..., Any]) -> Callable[..., Any]:
     return flag(
         "--until-stdin-closes",
         is_flag=True,
-        help="Stop when standard input closes, so as not to outlive whoever holds it open.",
+        help="Stop when standard input closes, so that the process does not outlive its parent.",
     )(watched)
 
 
 def stop_when_stdin_closes() -> None:
-    """From now on, drain when standard input closes, and end at once if that takes too long."""
+    """Start a thread that sends SIGTERM when standard input closes, and SIGKILL if draining takes too long."""
     threading.Thread(target=_stop_at_end_of_stdin, name="lifeline", daemon=True).start()
 
 
@@ -63,23 +63,23 @@ _CHUNK_BYTES = 1 << 16  # what a pipe holds
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ServiceCommand:
-    """What a child is to run."""
+    """A service to run as a process."""
 
     name: str
-    """For people, for example ``validator-2``."""
+    """The name in messages, such as ``validator-2``."""
     arguments: tuple[str, ...]
-    """What stands behind ``pratique serve``, without the port."""
+    """The arguments after ``pratique serve``, without the port."""
     variables: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """Flags that others on the machine must not see, as environment variables."""
+    """Flags that the process list must not show, as environment variables."""
 
 
 class ServiceProcess:
-    """One run of a service: a process that says when it is ready, and whose output is passed on."""
+    """A running service process, which announces its port and whose output is forwarded."""
 
     def __init__(
         self, service: ServiceCommand, process: asyncio.subprocess.Process, tell: Callable[[str], None]
     ) -> None:
-        """Use :func:`start_child`."""
+        """Use :func:`start_service`."""
         self.service = service
         self._process = process
         self._port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -87,24 +87,24 @@ class ServiceProcess:
 
     @property
     def pid(self) -> int:
-        """The process's id."""
+        """The process id."""
         return self._process.pid
 
     async def port(self) -> int | None:
-        """Wait until the service is ready, and give the port it listens on; None where it ended before."""
+        """Wait until the service is ready, and return its port; None if it ended before."""
         await asyncio.wait({self._port, self._ended}, return_when=asyncio.FIRST_COMPLETED)
         return self._port.result() if self._port.done() else None
 
     async def ended(self) -> int:
-        """Wait for the end of the process and of its output; gives its exit code, or minus the signal."""
+        """Wait for the end of the process and its output; return the exit code, or minus the signal."""
         return await asyncio.shield(self._ended)
 
     def kill(self) -> None:
-        """End the process at once."""
+        """Kill the process."""
         self._send(signal.SIGKILL)
 
     async def stop(self, grace_seconds: float) -> None:
-        """Let the process drain, and end it where that takes longer than ``grace_seconds``."""
+        """Let the process drain, and kill it after ``grace_seconds``."""
         self._send(signal.SIGTERM)
         try:
             async with asyncio.timeout(grace_seconds):
@@ -142,7 +142,7 @@ class ServiceProcess:
 
 
 async def start_service(service: ServiceCommand, port: int, tell: Callable[[str], None]) -> ServiceProcess:
-    """Start a service that listens on ``port`` (0: a free one); ``tell`` gets each line that it writes."""
+    """Start a service on ``port`` (0: a free one); ``tell`` gets each line of its output."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *("-m", "pratique_cli", "serve", *service.arguments, "--port", str(port), "--until-stdin-closes"),
@@ -150,47 +150,47 @@ async def start_service(service: ServiceCommand, port: int, tell: Callable[[str]
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         env={**_environment_without_flags(), **service.variables},
-        # A group of its own: Ctrl-C is for the parent, which drains its services in their order.
+        # Its own process group, because Ctrl-C is for the parent, which drains its services in order.
         process_group=0,
     )
     return ServiceProcess(service, process, tell)
 
 
 def _environment_without_flags() -> dict[str, str]:
-    """The environment without flags: the parent has read them, and says by flag what is for its services."""
+    """The environment without flags, because the parent has read them and passes flags on explicitly."""
     kept = {"PRATIQUE_DEBUG"}
     return {key: value for key, value in os.environ.items() if not key.startswith("PRATIQUE_") or key in kept}
 
 
 def exit_text(code: int) -> str:
-    """Say how a process ended: ``exited with 2``, ``was killed by SIGKILL``."""
+    """Describe how a process ended: ``exited with 2``, ``was killed by SIGKILL``."""
     if code >= 0:
         return f"exited with {code}"
     return f"was killed by {signal.Signals(-code).name}"
 
 
 FIRST_PAUSE_SECONDS = 0.1
-"""Pause before the first new start; each further one doubles it."""
+"""The pause before the first restart; each further restart doubles it."""
 LONGEST_PAUSE_SECONDS = 10.0
-"""The longest pause; also how long a service must have run for the next pause to be the first one again."""
+"""The longest pause. A service that ran longer than this restarts with the first pause again."""
 DRAIN_SECONDS = 30.0
-"""How long a service may drain: the longest time that a review may take."""
+"""How long a service may drain: the longest timeout of a review."""
 
 
 class StartError(Exception):
-    """A service ended before it was ready. ``code`` is its exit code, or minus the signal."""
+    """A service ended before it was ready; ``code`` is its exit code, or minus the signal."""
 
     def __init__(self, service: ServiceCommand, code: int) -> None:
-        """Say which, and how."""
-        super().__init__(f"{service.name} {exit_text(code)} before it was ready; what it said is above")
+        """Name the service, and how it ended."""
+        super().__init__(f"{service.name} {exit_text(code)} before it was ready; its output is above")
         self.code = code
 
 
 class Supervisor:
-    """Keeps one service running: starts it again, on the port that others know, whenever it ends unasked."""
+    """Keeps one service running: restarts it on the same port whenever it exits by itself."""
 
     def __init__(self, service: ServiceCommand, port: int, tell: Callable[[str, str], None]) -> None:
-        """Listen on ``port`` (0: a free one). ``tell`` takes a name and a line about, or by, the service."""
+        """Listen on ``port`` (0: a free one). ``tell`` gets the name of a speaker and one line of text."""
         self._service = service
         self._port = port
         self._tell = tell
@@ -199,11 +199,11 @@ class Supervisor:
 
     @property
     def pid(self) -> int:
-        """The id of the process that runs now; 0 before the first."""
+        """The id of the current process; 0 before the first start."""
         return 0 if self._child is None else self._child.pid
 
     async def start(self) -> int:
-        """Start the service and wait until it is ready; gives the port.
+        """Start the service, wait until it is ready, and return its port.
 
         Raises:
             StartError: it ended before.
@@ -218,13 +218,13 @@ class Supervisor:
         return port
 
     async def stop(self) -> None:
-        """Let the service drain, and keep it no longer."""
+        """Let the service drain, and do not restart it."""
         await self._let_go()
         if self._child is not None:
             await self._child.stop(DRAIN_SECONDS)
 
     async def kill(self) -> None:
-        """End the service at once, and keep it no longer."""
+        """Kill the service, and do not restart it."""
         if self._child is not None:
             self._child.kill()
         await self._let_go()
@@ -239,7 +239,7 @@ class Supervisor:
                 await self._keeping
 
     async def _spawn(self) -> ServiceProcess:
-        # Shielded: a process that was started must not be forgotten because of a cancellation meanwhile.
+        # Shielded, because a cancellation must not lose track of a process that has started.
         starting = asyncio.ensure_future(start_service(self._service, self._port, self._pass_on))
         try:
             await asyncio.shield(starting)
@@ -255,7 +255,7 @@ class Supervisor:
             code = await child.ended()
             if clock() - started > LONGEST_PAUSE_SECONDS:
                 pause = FIRST_PAUSE_SECONDS
-            self._say(f"{exit_text(code)}; starting it again in {pause:g} s")
+            self._say(f"{exit_text(code)}; restarting in {pause:g} s")
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
             child = await self._spawn()

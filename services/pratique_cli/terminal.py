@@ -1,41 +1,36 @@
-"""Colours, marks and progress that the reader's terminal can show."""
+"""Colours, marks and progress on terminals, and safe printing of foreign text."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
 import shutil
+import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TextIO
 
 import click
-import yaml
-
-from pratique.apimachinery import yaml_values
-from pratique.apimachinery.json_values import JSON
 
 if TYPE_CHECKING:
-    from typing import TextIO
-
-    from pratique_cli.outputs import Tally
+    from pratique_cli.outputs import ReviewCounts
 
 _PIPE_WIDTH = 120
-"""Columns where nobody says how many there are: what a CI log shows without scrolling."""
+"""Columns of output that is not a terminal: what a CI log shows without scrolling."""
 
 _ASCII = {"✓": "v", "✗": "x", "·": ".", "→": "->", "…": "...", "~": "~", "!": "!", "?": "?", "─": "-"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Palette:
-    """How text may look."""
+    """The colours, marks and width that a stream supports."""
 
     colour: bool = False
-    """ANSI colours are shown."""
+    """Whether to use ANSI colours."""
     unicode: bool = True
-    """Marks beyond ASCII are shown."""
+    """Whether to use marks beyond ASCII."""
     width: int = _PIPE_WIDTH
-    """Columns; longer values are cut."""
+    """The number of columns; longer values are cut."""
 
     def paint(self, text: str, *styles: str) -> str:
         """Colour a text; ``bold`` and ``dim`` are styles, anything else a colour."""
@@ -50,7 +45,7 @@ class Palette:
         )
 
     def mark(self, mark: str) -> str:
-        """A mark, or what stands for it in ASCII."""
+        """A mark, or its ASCII replacement."""
         return mark if self.unicode else _ASCII[mark]
 
     def cut(self, text: str, columns: int) -> str:
@@ -60,9 +55,9 @@ class Palette:
 
 
 def palette_for(stream: TextIO, *, colour: bool | None) -> Palette:
-    """Choose what ``stream`` can show.
+    """Find out what ``stream`` can show.
 
-    ``colour`` None means on a terminal, unless ``NO_COLOR`` is set (no-color.org).
+    ``colour`` None means colours on a terminal, unless ``NO_COLOR`` is set (no-color.org).
     """
     terminal = stream.isatty()
     if colour is None:
@@ -80,44 +75,52 @@ def _can_encode_marks(stream: TextIO) -> bool:
 
 
 def printable(text: str) -> str:
-    """Escape control characters: text from elsewhere must not steer the reader's terminal."""
+    """Escape control characters, so that foreign text cannot control the terminal."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def print_problem(*lines: str, progress: Progress | None = None) -> None:
+    """Print a problem to standard error, after the output so far; ``progress`` is cleared before that."""
+    if progress is not None:
+        progress.clear()
+    sys.stdout.flush()
+    click.echo("pratique: " + "\n".join(map(printable, lines)), err=True)
+
+
 INTERVAL_SECONDS = 0.25
-"""Four times a second: often enough to look alive, seldom enough to cost nothing."""
+"""How often progress is updated: four times a second looks alive and costs nothing."""
 
 
 class Progress:
-    """One line on a stream, written again and again, and gone at the end."""
+    """A progress line on a stream, rewritten in place and removed at the end."""
 
     __slots__ = ("_clock", "_due", "_shown", "_stream")
 
     def __init__(self, stream: TextIO | None, clock: Callable[[], float] = time.monotonic) -> None:
-        """Show on ``stream``; on none, nothing is ever shown."""
+        """Show progress on ``stream``; None shows nothing."""
         self._stream = stream
         self._clock = clock
         self._due = float("-inf")
         self._shown = 0
 
-    def show(self, tally: Tally) -> None:
-        """Tell how many documents came to what, unless that was told a moment ago."""
-        self.tell(f"{tally.admitted + tally.denied} reviewed, {tally.denied} denied")
+    def show_counts(self, counts: ReviewCounts) -> None:
+        """Show the counts of a review run, unless the line was updated a moment ago."""
+        self.update(f"{counts.admitted + counts.denied} reviewed, {counts.denied} denied")
 
-    def tell(self, line: str) -> None:
-        """Tell something short, unless something was told a moment ago."""
+    def update(self, line: str) -> None:
+        """Show a short text, unless the line was updated a moment ago."""
         if self._stream is None or self._clock() < self._due:
             return
-        # Blanks instead of control sequences: every terminal knows those.
+        # Overwrite with blanks: every terminal understands them, unlike control sequences.
         self._stream.write(f"\r{line.ljust(self._shown)}")
         self._stream.flush()
         self._shown = len(line)
         self._due = self._clock() + INTERVAL_SECONDS
 
     def clear(self) -> None:
-        """Take the line away, for something else to be written or for good."""
+        """Remove the line."""
         if self._stream is None or not self._shown:
             return
         self._stream.write(f"\r{' ' * self._shown}\r")
@@ -126,33 +129,6 @@ class Progress:
 
 
 def progress_for(errors: TextIO | None, output: TextIO | None) -> Progress:
-    """Show on standard error where that is a terminal, and decisions do not run over the same one."""
+    """Show progress on standard error if it is a terminal that does not also show the decisions."""
     seen = errors is not None and errors.isatty() and not (output is not None and output.isatty())
     return Progress(errors if seen else None)
-
-
-_BaseDumper = cast("type[yaml.SafeDumper]", getattr(yaml, "CSafeDumper", yaml.SafeDumper))
-
-_NEVER_FOLD = 1 << 30
-"""Columns; folded strings would make one changed word look like several changed lines."""
-
-
-class _Dumper(_BaseDumper):  # type: ignore[misc, valid-type]  # libyaml's dumper where PyYAML has it
-    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - PyYAML's signature
-        return True
-
-
-def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    # PyYAML knows fewer ways to write a number than kubectl does: 0E0 is one.
-    plain = isinstance(yaml_values.resolve(text), str)
-    style = "|" if "\n" in text else None if plain else "'"
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
-
-
-_Dumper.add_representer(str, _represent_text)
-
-
-def dump_yaml(value: JSON, *, sort: bool = False) -> str:
-    """Write a JSON value as YAML, members in their own order, or sorted, so that objects can be compared."""
-    text: str = yaml.dump(value, Dumper=_Dumper, sort_keys=sort, allow_unicode=True, width=_NEVER_FOLD)
-    return text

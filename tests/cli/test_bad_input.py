@@ -176,7 +176,7 @@ def assert_told(told: Told, wrong: Case) -> None:
 
 
 @pytest.mark.parametrize("wrong", USAGE, ids=lambda wrong: wrong.arguments)
-def test_wrong_usage_is_one_message_and_where_to_read_more(
+def test_wrong_usage_prints_one_message_and_points_to_the_help(
     in_process: Callable[[Case, str], Told], wrong: Case
 ) -> None:
     told = in_process(wrong, wrong.arguments)
@@ -188,7 +188,7 @@ def test_wrong_usage_is_one_message_and_where_to_read_more(
 
 @pytest.mark.parametrize("command", ["review good.yaml", "check good.yaml"])
 @pytest.mark.parametrize("wrong", CHAIN, ids=lambda wrong: f"{wrong.arguments}:{wrong.says[-1]}")
-def test_a_chain_that_cannot_be_made_is_told(
+def test_an_unusable_chain_is_reported(
     in_process: Callable[[Case, str], Told], command: str, wrong: Case
 ) -> None:
     assert_told(in_process(wrong, f"{command} {wrong.arguments}"), wrong)
@@ -199,7 +199,7 @@ def test_a_chain_that_cannot_be_made_is_told(
     ["up --port 0", "serve mutator --port 0", "serve validator --port 0", "serve frontdoor --port 0"],
 )
 @pytest.mark.parametrize("wrong", CHAIN[::4], ids=lambda wrong: f"{wrong.arguments}:{wrong.says[-1]}")
-def test_no_service_starts_with_a_chain_that_cannot_be_made(
+def test_no_service_starts_with_an_unusable_chain(
     pratique: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path, command: str, wrong: Case
 ) -> None:
     write_files(wrong, tmp_path)
@@ -207,7 +207,7 @@ def test_no_service_starts_with_a_chain_that_cannot_be_made(
     assert_told(Told(ran.returncode, ran.stdout, ran.stderr), wrong)
 
 
-def test_a_group_without_a_command_shows_what_there_is(
+def test_a_group_without_a_command_prints_its_help(
     pratique: Callable[..., subprocess.CompletedProcess[str]],
 ) -> None:
     ran = pratique("serve")

@@ -18,7 +18,7 @@ from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
 from pratique.apimachinery.requests import Operation
 from pratique.apimachinery.source_documents import JsonOrigin, SourceDocument, SourceText
 from pratique.apimachinery.statuses import failure
-from pratique_cli.outputs import Reviewed
+from pratique_cli.outputs import ReviewedDocument
 from pratique_cli.outputs.documents import decision_document
 from pratique_cli.outputs.findings import findings
 from pratique_cli.outputs.texts import TextOutput
@@ -84,7 +84,7 @@ def manifests(tmp_path: Path) -> None:
         (tmp_path / f"{name}.yaml").write_text(text)
 
 
-def reviewed(received: JSONObject, *operations: JSONObject) -> Reviewed:
+def reviewed(received: JSONObject, *operations: JSONObject) -> ReviewedDocument:
     """A review whose object one step changes and another one denies for it."""
     steps = (
         mutation(*operations),
@@ -113,10 +113,10 @@ def reviewed(received: JSONObject, *operations: JSONObject) -> Reviewed:
     written = SourceDocument(
         received, "pod.yaml", 0, 1, JsonOrigin(SourceText(encode(received), "pod.yaml"), 0)
     )
-    return Reviewed(written, review, decision)
+    return ReviewedDocument(written, review, decision)
 
 
-def text_of(told: Reviewed, *, blame: bool) -> list[str]:
+def text_of(told: ReviewedDocument, *, blame: bool) -> list[str]:
     stream = io.StringIO()
     TextOutput(stream, Palette(), blame=blame).write(told)
     return stream.getvalue().splitlines()
@@ -125,7 +125,7 @@ def text_of(told: Reviewed, *, blame: bool) -> list[str]:
 POD: JSONObject = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {}}
 
 
-def test_text_tells_changes_and_denials_after_the_steps() -> None:
+def test_text_lists_changes_and_denials_after_the_steps() -> None:
     told = reviewed(POD, SET)
     without, lines = text_of(told, blame=False), text_of(told, blame=True)
     added = lines[len(without) - 1 : -1]
@@ -139,30 +139,30 @@ def test_text_tells_changes_and_denials_after_the_steps() -> None:
     ]
 
 
-def test_text_shows_no_values_of_a_secret() -> None:
+def test_text_hides_the_values_of_a_secret() -> None:
     secret = {**POD, "kind": "Secret", "data": {}}
     lines = text_of(reviewed(secret, SET), blame=True)
     assert "          + spec.hostPID" in lines
     assert not [line for line in lines if "true" in line]
 
 
-def test_what_nobody_changed_is_told_as_it_was_received() -> None:
+def test_a_denied_field_that_no_step_changed_is_as_it_was_received() -> None:
     told = reviewed(POD | {"spec": {"hostPID": True}})
     assert "✗ spec.hostPID is as it was received" in text_of(told, blame=True)[-2]
 
 
-def test_a_change_that_no_step_tells_of_is_told_so() -> None:
+def test_a_change_without_a_known_step_says_so() -> None:
     assert "            by nobody who is known" in text_of(reviewed(POD), blame=True)
 
 
-def test_a_finding_is_the_same_with_a_remark() -> None:
+def test_blame_only_adds_a_remark_to_a_finding() -> None:
     told = reviewed(POD, SET)
     (without,), (found,) = findings(told), findings(told, blame=True)
     assert (without.text, without.remark, without.message) == ("spec.hostPID: no", "", "spec.hostPID: no")
     assert (found.text, found.message) == (without.text, f"spec.hostPID: no. {SENTENCE}")
 
 
-def test_a_document_has_the_member_only_where_it_is_asked_for() -> None:
+def test_a_document_has_blame_only_on_request() -> None:
     told = reviewed(POD, SET)
     without, document = decision_document(told, blame=False), decision_document(told, blame=True)
     assert "blame" not in without
@@ -172,7 +172,7 @@ def test_a_document_has_the_member_only_where_it_is_asked_for() -> None:
 
 
 @pytest.mark.usefixtures("manifests")
-def test_the_pods_of_a_workload_have_their_own_blame(pratique: Program) -> None:
+def test_the_pods_of_a_workload_have_blame_of_their_own(pratique: Program) -> None:
     (document,) = json.loads(pratique(*RUN, "-o", "json", "--blame").stdout)
     (pod,) = document["expanded"]
     assert document["blame"]["denials"] == []
@@ -185,7 +185,7 @@ def test_the_pods_of_a_workload_have_their_own_blame(pratique: Program) -> None:
 
 @pytest.mark.usefixtures("manifests")
 @pytest.mark.parametrize("name", ["json", "jsonl", "yaml", "text", "junit", "sarif", "github"])
-def test_nothing_of_it_is_written_where_nobody_asks(pratique: Program, name: str) -> None:
+def test_no_format_writes_blame_without_the_flag(pratique: Program, name: str) -> None:
     ran = pratique(*RUN, "-o", name)
     assert ran.returncode == 1
     assert "blame" not in ran.stdout
@@ -193,7 +193,7 @@ def test_nothing_of_it_is_written_where_nobody_asks(pratique: Program, name: str
 
 
 @pytest.mark.usefixtures("manifests")
-def test_reports_tell_in_the_message_of_a_denial_who_last_changed_the_field(pratique: Program) -> None:
+def test_reports_name_the_last_step_that_changed_a_denied_field(pratique: Program) -> None:
     sentence = "spec.hostPID was last changed by MutatingAdmissionPolicy host (all)."
     sarif = json.loads(pratique(*RUN, "-o", "sarif", "--blame").stdout)
     results = [each for each in sarif["runs"][0]["results"] if each["level"] == "error"]
@@ -204,13 +204,13 @@ def test_reports_tell_in_the_message_of_a_denial_who_last_changed_the_field(prat
 
 
 @pytest.mark.usefixtures("manifests")
-def test_a_finding_is_recognised_from_one_run_to_the_next_with_and_without_it(pratique: Program) -> None:
+def test_blame_does_not_change_the_fingerprint_of_a_finding(pratique: Program) -> None:
     runs = [json.loads(pratique(*RUN, "-o", "sarif", *flags).stdout) for flags in ((), ("--blame",))]
     without, with_it = ([each["partialFingerprints"] for each in run["runs"][0]["results"]] for run in runs)
     assert without == with_it
 
 
 @pytest.mark.usefixtures("manifests")
-def test_the_environment_may_ask_for_it(pratique: Program) -> None:
+def test_the_environment_can_turn_blame_on(pratique: Program) -> None:
     ran = pratique(*RUN, "-o", "jsonl", PRATIQUE_BLAME="true")
     assert "blame" in json.loads(ran.stdout)

@@ -16,7 +16,7 @@ MEASURED = re.compile(r"(durationMs: )[0-9.]+")
 
 
 @pytest.mark.parametrize(("command", "shown"), COMMANDS, ids=[command for command, _ in COMMANDS])
-def test_a_command_writes_what_is_shown(
+def test_each_command_prints_what_the_page_shows(
     pratique: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path, command: str, shown: str
 ) -> None:
     for name, text in FILES:
@@ -26,5 +26,5 @@ def test_a_command_writes_what_is_shown(
     assert MEASURED.sub(r"\1", ran.stdout) == MEASURED.sub(r"\1", shown)
 
 
-def test_all_commands_are_run() -> None:
+def test_every_command_on_the_page_is_run() -> None:
     assert len(COMMANDS) == TEXT.count("```console")

@@ -55,7 +55,7 @@ def words(text: str) -> list[str]:
     return [line.split()[0] for line in text.splitlines()]
 
 
-def test_an_authority_and_a_pair_for_each_service_are_made(pratique: Program, tmp_path: Path) -> None:
+def test_an_authority_and_a_key_pair_for_each_service_are_made(pratique: Program, tmp_path: Path) -> None:
     ran = pratique("certs", "certs", "--client", "kube-apiserver")
     assert (ran.returncode, ran.stderr) == (0, "")
     assert words(ran.stdout) == ["made"] * 5
@@ -68,7 +68,7 @@ def test_an_authority_and_a_pair_for_each_service_are_made(pratique: Program, tm
         assert (folder / "ca.crt").read_bytes() == (tmp_path / "certs/ca.crt").read_bytes()
 
 
-def test_openssl_believes_what_was_made(pratique: Program, tmp_path: Path) -> None:
+def test_openssl_verifies_the_certificates(pratique: Program, tmp_path: Path) -> None:
     pratique("certs", "certs")
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     serving = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=tmp_path / "certs/ca.crt")
@@ -88,9 +88,7 @@ def test_openssl_believes_what_was_made(pratique: Program, tmp_path: Path) -> No
     assert server.getpeercert()
 
 
-def test_names_are_those_of_compose_of_the_cluster_and_of_this_machine(
-    pratique: Program, tmp_path: Path
-) -> None:
+def test_certificates_cover_compose_cluster_and_local_names(pratique: Program, tmp_path: Path) -> None:
     pratique(
         "certs",
         "certs",
@@ -112,7 +110,7 @@ def test_names_are_those_of_compose_of_the_cluster_and_of_this_machine(
         }
 
 
-def test_keys_are_elliptic_and_for_their_owner_alone(pratique: Program, tmp_path: Path) -> None:
+def test_keys_are_elliptic_and_readable_by_the_owner_only(pratique: Program, tmp_path: Path) -> None:
     pratique("certs", "certs", "--client", "one")
     keys = sorted((tmp_path / "certs").rglob("*.key"))
     assert len(keys) == 5
@@ -122,7 +120,7 @@ def test_keys_are_elliptic_and_for_their_owner_alone(pratique: Program, tmp_path
     assert public.curve.name == "secp256r1"
 
 
-def test_what_clients_show_cannot_serve(pratique: Program, tmp_path: Path) -> None:
+def test_client_certificates_are_not_valid_for_servers(pratique: Program, tmp_path: Path) -> None:
     pratique("certs", "certs", "--client", "system:kube-apiserver")
     made = certificate(tmp_path / "certs/system:kube-apiserver/tls.crt")
     usage = made.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
@@ -130,7 +128,7 @@ def test_what_clients_show_cannot_serve(pratique: Program, tmp_path: Path) -> No
     assert made.subject.rfc4514_string() == "CN=system:kube-apiserver"
 
 
-def test_what_is_good_is_kept_and_what_does_not_fit_is_renewed(pratique: Program, tmp_path: Path) -> None:
+def test_valid_certificates_are_kept_and_unsuitable_ones_renewed(pratique: Program, tmp_path: Path) -> None:
     pratique("certs", "certs")
     before = {path: path.read_bytes() for path in (tmp_path / "certs").rglob("*.*")}
     assert words(pratique("certs", "certs").stdout) == ["kept"] * 4
@@ -141,7 +139,7 @@ def test_what_is_good_is_kept_and_what_does_not_fit_is_renewed(pratique: Program
     assert words(pratique("certs", "certs", "--host", "new.example.com").stdout) == ["kept"] * 4
 
 
-def test_all_is_made_anew_by_force(pratique: Program, tmp_path: Path) -> None:
+def test_force_makes_everything_anew(pratique: Program, tmp_path: Path) -> None:
     pratique("certs", "certs")
     before = (tmp_path / "certs/ca.crt").read_bytes()
     assert words(pratique("certs", "certs", "--force").stdout) == ["made", *["renewed"] * 3]
@@ -149,7 +147,7 @@ def test_all_is_made_anew_by_force(pratique: Program, tmp_path: Path) -> None:
     assert words(pratique("certs", "certs").stdout) == ["kept"] * 4
 
 
-def test_what_has_lived_two_thirds_of_its_time_is_renewed(
+def test_a_certificate_is_renewed_after_two_thirds_of_its_lifetime(
     pratique: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "certs"
@@ -168,7 +166,7 @@ def test_what_has_lived_two_thirds_of_its_time_is_renewed(
         assert words(pratique("certs", "certs", "--client", "one").stdout)[-1] == expected
 
 
-def test_an_authority_that_ages_is_renewed_and_all_that_it_signed_stays_good(
+def test_renewing_the_authority_keeps_its_certificates_valid(
     pratique: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "certs"
@@ -191,7 +189,7 @@ def test_an_authority_that_ages_is_renewed_and_all_that_it_signed_stays_good(
     assert certificate_authority.is_signed_by(signed.certificate, renewed)
 
 
-def test_an_authority_of_somebody_elses_is_used(pratique: Program, tmp_path: Path) -> None:
+def test_an_authority_made_elsewhere_is_used(pratique: Program, tmp_path: Path) -> None:
     authority = trustme.CA()
     (tmp_path / "certs").mkdir()
     authority.cert_pem.write_to_path(tmp_path / "certs/ca.crt")
@@ -209,7 +207,7 @@ def test_certificates_do_not_outlive_their_authority(pratique: Program, tmp_path
     assert max(ends) == certificate(tmp_path / "certs/ca.crt").not_valid_after_utc
 
 
-def test_secrets_hold_the_same_and_never_the_authoritys_key(pratique: Program, tmp_path: Path) -> None:
+def test_secrets_hold_the_certificates_but_not_the_authoritys_key(pratique: Program, tmp_path: Path) -> None:
     ran = pratique("certs", "certs", "-o", "yaml", "--namespace", "sys", "--client", "system:api")
     assert words(ran.stderr) == ["made"] * 5
     secrets = list(yaml.safe_load_all(ran.stdout))
@@ -238,7 +236,7 @@ def test_secrets_hold_the_same_and_never_the_authoritys_key(pratique: Program, t
         (["--days", "0"], "'0' is not a whole number from 1 to 3650"),
     ],
 )
-def test_what_cannot_be_made_is_told(
+def test_invalid_names_and_clients_are_reported(
     pratique: Program, tmp_path: Path, arguments: list[str], complaint: str
 ) -> None:
     ran = pratique("certs", "certs", *arguments)
@@ -252,11 +250,11 @@ def test_what_cannot_be_made_is_told(
     [
         (
             lambda folder: (folder / "ca.key").unlink(),
-            "certs/ca.key: is not there, and ca.crt is: bring it back",
+            "certs/ca.key: does not exist, but ca.crt does: restore it",
         ),
         (
             lambda folder: (folder / "ca.crt").unlink(),
-            "certs/ca.crt: is not there, and ca.key is: bring it back",
+            "certs/ca.crt: does not exist, but ca.key does: restore it",
         ),
         (
             lambda folder: (folder / "ca.crt").write_text("x"),
@@ -270,11 +268,11 @@ def test_what_cannot_be_made_is_told(
             lambda folder: [
                 (folder / f"mutator/tls.{end}").rename(folder / f"ca.{end}") for end in ("crt", "key")
             ],
-            "certs/ca.crt: is not the certificate of an authority",
+            "certs/ca.crt: is not a CA certificate",
         ),
     ],
 )
-def test_an_authority_that_cannot_be_used_is_told_of_and_left_alone(
+def test_an_unusable_authority_is_reported_and_left_unchanged(
     pratique: Program, tmp_path: Path, spoil: Callable[[Path], object], complaint: str
 ) -> None:
     pratique("certs", "certs")
@@ -286,7 +284,7 @@ def test_an_authority_that_cannot_be_used_is_told_of_and_left_alone(
     assert {path: path.read_bytes() for path in before} == before
 
 
-def test_a_file_in_the_place_of_the_folder_is_told_of(pratique: Program, tmp_path: Path) -> None:
+def test_a_file_in_place_of_the_folder_is_reported(pratique: Program, tmp_path: Path) -> None:
     (tmp_path / "certs").write_text("")
     ran = pratique("certs", "certs")
     assert ran.returncode == 2

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from pratique.apimachinery.json_values import JSONObject
-from pratique_cli.outputs.texts import ChangeTracker, FieldChange, difference, path_text
+from pratique_cli.outputs.changes import ChangeTracker, FieldChange, difference, path_text
 
 POD: JSONObject = {
     "apiVersion": "v1",
@@ -58,21 +58,21 @@ POD: JSONObject = {
         ({"op": "test", "path": "/spec/containers/0/name", "value": "a"}, []),
     ],
 )
-def test_an_operation_is_told_as_path_and_values(operation: JSONObject, changes: list[FieldChange]) -> None:
-    assert ChangeTracker(POD).tell([operation]) == changes
+def test_an_operation_is_shown_as_path_and_values(operation: JSONObject, changes: list[FieldChange]) -> None:
+    assert ChangeTracker(POD).apply([operation]) == changes
 
 
-def test_each_step_is_told_from_what_the_one_before_left() -> None:
+def test_each_change_is_relative_to_the_previous_step() -> None:
     teller = ChangeTracker(POD)
-    first = teller.tell([{"op": "add", "path": "/spec/containers/0", "value": {"name": "z"}}])
-    second = teller.tell([{"op": "replace", "path": "/spec/containers/1/name", "value": "y"}])
+    first = teller.apply([{"op": "add", "path": "/spec/containers/0", "value": {"name": "z"}}])
+    second = teller.apply([{"op": "replace", "path": "/spec/containers/1/name", "value": "y"}])
     assert first[0].path == "spec.containers[0]"
     assert second == [FieldChange("~", "spec.containers[1].name", before='"a"', after='"y"')]
 
 
-def test_telling_leaves_the_reviewed_object_alone() -> None:
+def test_tracking_changes_does_not_modify_the_object() -> None:
     before = str(POD)
-    ChangeTracker(POD).tell([{"op": "remove", "path": "/spec"}])
+    ChangeTracker(POD).apply([{"op": "remove", "path": "/spec"}])
     assert str(POD) == before
 
 
@@ -80,7 +80,7 @@ def test_the_empty_path_is_the_whole_object() -> None:
     assert path_text(()) == "the whole object"
 
 
-def test_a_difference_shows_lines_before_and_after_with_context() -> None:
+def test_a_diff_shows_changed_lines_with_context() -> None:
     after = {**POD, "spec": {"containers": [{"name": "a"}, {"name": "b", "tty": True}]}}
     lines = list(difference(POD, after))
     assert lines[0].startswith("@@")
@@ -89,11 +89,11 @@ def test_a_difference_shows_lines_before_and_after_with_context() -> None:
     assert not [line for line in lines if line.startswith("-")]
 
 
-def test_an_object_that_only_moves_its_members_has_no_difference() -> None:
+def test_reordered_members_make_no_diff() -> None:
     assert not list(difference(POD, dict(reversed(POD.items()))))
 
 
-def test_a_difference_of_a_secret_shows_what_changes_and_no_value() -> None:
+def test_the_diff_of_a_secret_hides_its_values() -> None:
     secret = {"apiVersion": "v1", "kind": "Secret", "data": {"a": "c2VjcmV0", "b": "c2VjcmV0"}}
     changed = {**secret, "data": {"a": "c2VjcmV0", "b": "b3RoZXI=", "c": "bmV3"}}
     text = "\n".join(difference(secret, changed))
@@ -104,7 +104,7 @@ def test_a_difference_of_a_secret_shows_what_changes_and_no_value() -> None:
     assert "bmV3" not in text
 
 
-def test_multi_line_texts_are_compared_line_by_line() -> None:
+def test_multi_line_strings_are_compared_line_by_line() -> None:
     before = {"kind": "ConfigMap", "data": {"conf": "a\nb\nc\n"}}
     after = {"kind": "ConfigMap", "data": {"conf": "a\nB\nc\n"}}
     lines = list(difference(before, after))

@@ -59,18 +59,18 @@ spec:
 """
 
 
-def test_good_configuration_has_no_problems(pratique: Program, tmp_path: Path) -> None:
+def test_a_good_configuration_has_no_problems(pratique: Program, tmp_path: Path) -> None:
     (tmp_path / "hooks.yaml").write_text(HOOK)
     ran = pratique("check", "hooks.yaml", "--enable-admission-plugins", "AlwaysPullImages")
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "no problems found\n", "")
 
 
-def test_standard_input_is_checked_too(pratique: Program) -> None:
+def test_standard_input_can_be_checked(pratique: Program) -> None:
     assert pratique("check", "-", stdin=HOOK).returncode == 0
     assert pratique("check", "-", stdin=HOOK.replace("None", "Some")).returncode == 2
 
 
-def test_every_problem_is_a_line(pratique: Program, tmp_path: Path) -> None:
+def test_every_problem_is_one_line(pratique: Program, tmp_path: Path) -> None:
     (tmp_path / "hooks.yaml").write_text(HOOK.replace("sideEffects: None", "sideEffects: Some"))
     (tmp_path / "cluster.yaml").write_text("apiVersion: v1\nkind: Podd\nmetadata: {name: a}\n")
     flags = ("--cluster", "cluster.yaml", "--enable-admission-plugins", "AlwaysDny")
@@ -83,13 +83,13 @@ def test_every_problem_is_a_line(pratique: Program, tmp_path: Path) -> None:
         assert [line for line in lines if told in line]
 
 
-def test_what_only_a_flag_names_can_be_checked(pratique: Program, tmp_path: Path) -> None:
+def test_configurations_named_only_by_flags_can_be_checked(pratique: Program, tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").write_text("apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n")
     assert pratique("check", "--cluster", "cluster.yaml").returncode == 0
     assert pratique("check", PRATIQUE_CLUSTER="cluster.yaml").returncode == 0
 
 
-def test_types_that_do_not_fit_are_warnings(pratique: Program, tmp_path: Path) -> None:
+def test_type_errors_in_expressions_are_warnings(pratique: Program, tmp_path: Path) -> None:
     (tmp_path / "policy.yaml").write_text(POLICY + BINDING)
     ran = pratique("check", "policy.yaml")
     assert (ran.returncode, ran.stdout) == (0, "valid, with 2 warnings, 1 info\n")
@@ -125,7 +125,7 @@ def test_the_cluster_brings_the_schemas_of_custom_resources(pratique: Program, t
     assert "    example.com/v1, Kind=Widget: ERROR: <input>:1:7: undefined field 'spec'\n" in ran.stderr
 
 
-def test_problems_and_warnings_are_told_together(pratique: Program) -> None:
+def test_problems_and_warnings_are_reported_together(pratique: Program) -> None:
     ran = pratique("check", "-", "--enable-admission-plugins", "AlwaysDny", stdin=POLICY)
     assert (ran.returncode, ran.stdout) == (2, "")
     assert '"AlwaysDny" is unknown' in ran.stderr
@@ -144,7 +144,7 @@ SLOW = HOOK + "  timeoutSeconds: 20\n"
 OPEN = HOOK + "  failurePolicy: Ignore\n"
 
 
-def test_bad_practice_is_told_with_a_way_to_mend_it(pratique: Program, tmp_path: Path) -> None:
+def test_bad_practice_is_reported_with_a_fix(pratique: Program, tmp_path: Path) -> None:
     (tmp_path / "hooks.yaml").write_text(SLOW)
     ran = pratique("check", "hooks.yaml")
     assert (ran.returncode, ran.stdout) == (0, "valid, with 1 warning\n")
@@ -166,9 +166,7 @@ def test_bad_practice_is_told_with_a_way_to_mend_it(pratique: Program, tmp_path:
         (HOOK.replace("None", "Some"), 2, None),
     ],
 )
-def test_strictly_a_warning_is_a_failure(
-    pratique: Program, text: str, code: int, summary: str | None
-) -> None:
+def test_strict_mode_fails_on_warnings(pratique: Program, text: str, code: int, summary: str | None) -> None:
     ran = pratique("check", "-", "--strict", stdin=text)
     assert (ran.returncode, ran.stdout) == (code, "" if summary is None else f"{summary}\n")
     assert pratique("check", "-", stdin=text, PRATIQUE_STRICT="1").returncode == code
@@ -194,14 +192,14 @@ def test_a_comment_switches_a_rule_off(pratique: Program) -> None:
 
 
 @pytest.mark.parametrize("flag", ["--rules", "--disable-rules"])
-def test_a_rule_that_is_not_there_is_wrong_usage(pratique: Program, flag: str) -> None:
+def test_an_unknown_rule_is_a_usage_error(pratique: Program, flag: str) -> None:
     ran = pratique("check", "-", flag, "timeout-to-long", stdin=HOOK)
     assert ran.returncode == 2
-    assert f"{flag}: 'timeout-to-long' is no rule; did you mean 'timeout-too-long'?" in ran.stderr
+    assert f"{flag}: 'timeout-to-long' is not a rule; did you mean 'timeout-too-long'?" in ran.stderr
     assert "see --list-rules" in pratique("check", "-", flag, "xyz", stdin=HOOK).stderr
 
 
-def test_bad_practice_is_told_beside_problems_elsewhere(pratique: Program) -> None:
+def test_bad_practice_is_reported_beside_other_problems(pratique: Program) -> None:
     ran = pratique("check", "-", "--enable-admission-plugins", "AlwaysDny", stdin=SLOW)
     assert (ran.returncode, ran.stdout) == (2, "")
     assert "timeout-too-long" in ran.stderr
@@ -241,11 +239,11 @@ def test_a_webhook_that_cannot_start_again_is_an_error(pratique: Program) -> Non
     assert (off.returncode, off.stderr) == (0, "")
 
 
-def test_deadlocks_are_those_of_the_chain_that_is_chosen(pratique: Program) -> None:
+def test_deadlocks_follow_the_chain_flags(pratique: Program) -> None:
     flags = ("--disable-admission-plugins", "ValidatingAdmissionWebhook")
     off = pratique("check", "-", *flags, stdin=BLOCKING)
     assert "deadlock" not in off.stderr
-    assert "admission plugin ValidatingAdmissionWebhook is switched off: it does nothing" in off.stderr
+    assert "admission plugin ValidatingAdmissionWebhook is disabled: it does nothing" in off.stderr
     ran = pratique("check", "-", "--enable-admission-plugins", "AlwaysDny", stdin=BLOCKING)
     assert ran.returncode == 2
     assert "error: deadlock: webhook" in ran.stderr
@@ -262,23 +260,23 @@ OFF = ("--disable-admission-plugins", "ResourceQuota", "--admission-control-conf
 MISSPELT = HOOK.replace("resources: [services]", "resources: [service]")
 
 
-def test_a_rule_that_matches_nothing_is_an_error_with_what_was_meant(pratique: Program) -> None:
+def test_a_rule_that_matches_nothing_is_an_error_with_a_suggestion(pratique: Program) -> None:
     ran = pratique("check", "-", "--strict", stdin=MISSPELT)
     assert (ran.returncode, ran.stdout) == (1, "valid, with 1 error\n")
     assert 'error: matches-nothing: webhook "a.example.com"' in ran.stderr
     assert 'no kind is called "service"; did you mean "services"?' in ran.stderr
 
 
-def test_settings_for_a_plugin_that_is_off_are_told(pratique: Program, tmp_path: Path) -> None:
+def test_settings_for_a_disabled_plugin_are_reported(pratique: Program, tmp_path: Path) -> None:
     (tmp_path / "admission.yaml").write_text(QUOTAS)
-    told = "admission plugin ResourceQuota is switched off: its configuration does nothing"
+    told = "admission plugin ResourceQuota is disabled: its configuration does nothing"
     ran = pratique("check", "-", *OFF, stdin=HOOK)
     assert (ran.returncode, ran.stdout) == (0, "valid, with 1 warning\n")
     assert ran.stderr == f"pratique: admission.yaml: warning: {told}\n"
     assert pratique("check", "-", *OFF[2:], stdin=HOOK).stderr == ""
 
 
-def test_a_review_tells_what_its_chain_was_given_in_vain(pratique: Program, tmp_path: Path) -> None:
+def test_a_review_warns_of_settings_without_effect(pratique: Program, tmp_path: Path) -> None:
     (tmp_path / "admission.yaml").write_text(QUOTAS)
     (tmp_path / "hooks.yaml").write_text(MISSPELT)
     secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\n"
@@ -293,4 +291,4 @@ def test_a_review_tells_what_its_chain_was_given_in_vain(pratique: Program, tmp_
         *("--disable-admission-plugins", "ValidatingAdmissionWebhook"),
         stdin=secret,
     )
-    assert "admission plugin ValidatingAdmissionWebhook is switched off: it does nothing" in off.stderr
+    assert "admission plugin ValidatingAdmissionWebhook is disabled: it does nothing" in off.stderr

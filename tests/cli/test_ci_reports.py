@@ -39,7 +39,7 @@ def denials(decision: dict[str, Any]) -> int:
     return sum(not each["allowed"] for each in (decision, *decision["expanded"]))
 
 
-def test_a_case_stands_for_every_document(review: Run) -> None:
+def test_every_document_is_a_junit_case(review: Run) -> None:
     decisions = [json.loads(line) for line in review("jsonl").stdout.splitlines()]
     ran = review("junit")
     report = read_junit(ran.stdout)
@@ -55,7 +55,7 @@ def test_a_case_stands_for_every_document(review: Run) -> None:
     assert {case.name for case in denied} >= {"Deployment default/frontend", "Deployment default/cartservice"}
 
 
-def test_a_failure_says_where_and_why(review: Run) -> None:
+def test_a_failure_gives_location_and_reason(review: Run) -> None:
     report = read_junit(review("junit").stdout)
     (case,) = [case for suite in report for case in suite if case.name == "Deployment default/frontend"]
     (failure,) = case.result
@@ -69,7 +69,7 @@ def test_a_failure_says_where_and_why(review: Run) -> None:
     assert "securityContext:" in Path(file).read_text().splitlines()[int(line) - 1]
 
 
-def test_every_denial_is_a_result_that_the_schema_lets_pass(review: Run) -> None:
+def test_every_denial_is_a_valid_sarif_result(review: Run) -> None:
     decisions = [json.loads(line) for line in review("jsonl").stdout.splitlines()]
     run = read_sarif(review("sarif").stdout)
     results = [each for each in run["results"] if each["level"] == "error"]
@@ -80,14 +80,14 @@ def test_every_denial_is_a_result_that_the_schema_lets_pass(review: Run) -> None
 
 
 @pytest.mark.parametrize("wrong", [{"level": "fatal"}, {"place": 3}, {"message": {}}, {"ruleIndex": "0"}])
-def test_the_schema_refuses_what_is_no_log(review: Run, wrong: dict[str, Any]) -> None:
+def test_the_schema_rejects_an_invalid_log(review: Run, wrong: dict[str, Any]) -> None:
     log = json.loads(review("sarif").stdout)
     log["runs"][0]["results"][0] |= wrong
     with pytest.raises(AssertionError):
         read_sarif(json.dumps(log))
 
 
-def test_the_catalogue_is_a_report_too(pratique: Program) -> None:
+def test_the_catalogue_can_be_written_as_a_report(pratique: Program) -> None:
     names = [each["name"] for each in json.loads(pratique("plugins", "-o", "json").stdout)]
     (suite,) = read_junit(pratique("plugins", "-o", "junit").stdout)
     assert [case.name for case in suite] == names

@@ -73,13 +73,13 @@ def test_every_flag_has_help_and_a_variable(folder: str, name: str, summary: str
             assert option.envvar == "PRATIQUE_" + longest.removeprefix("--").replace("-", "_").upper()
 
 
-def test_commands_are_listed_in_the_order_in_which_they_are_wanted(pratique: Program) -> None:
+def test_the_help_lists_commands_in_order_of_use(pratique: Program) -> None:
     out = pratique("--help").stdout
     places = [out.index(f"\n  {name} ") for name in SUMMARIES]
     assert places == sorted(places)
 
 
-def test_the_version_waits_for_no_heavy_import() -> None:
+def test_the_version_command_imports_nothing_heavy() -> None:
     code = (
         "import sys, contextlib\nfrom pratique_cli.main import main\n"
         "with contextlib.suppress(SystemExit): main(['version'])\n"
@@ -89,7 +89,7 @@ def test_the_version_waits_for_no_heavy_import() -> None:
     assert ran.stdout.splitlines()[1:] == [""]
 
 
-def test_a_review_of_a_manifest_waits_for_no_network_library(pratique: Program) -> None:
+def test_reviewing_a_manifest_imports_no_network_library(pratique: Program) -> None:
     manifest = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n"
     ran = pratique("review", "-", stdin=manifest, PYTHONPROFILEIMPORTTIME="1")
     imported = {line.rsplit("|", 1)[-1].strip() for line in ran.stderr.splitlines() if "|" in line}
@@ -99,7 +99,7 @@ def test_a_review_of_a_manifest_waits_for_no_network_library(pratique: Program) 
 
 @pytest.mark.skipif(not FULL.exists(), reason="no /dev/full on this system")
 @pytest.mark.parametrize("unbuffered", ["", "1"], ids=["at the end", "at once"])
-def test_a_full_disk_is_told(unbuffered: str) -> None:
+def test_a_full_disk_is_reported(unbuffered: str) -> None:
     with FULL.open("w") as full:
         ran = subprocess.run(
             [sys.executable, "-m", "pratique_cli", "version"],

@@ -37,7 +37,7 @@ def log(
     return lines
 
 
-def test_the_page_shows_what_the_program_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_quotes_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name, text in FILES:
         (tmp_path / name).write_text(text)
@@ -51,7 +51,7 @@ def test_the_page_shows_what_the_program_says(tmp_path: Path, monkeypatch: pytes
         assert code == (0 if shown.startswith("whole") else 1)
 
 
-def test_the_page_tells_every_flag_with_its_default() -> None:
+def test_the_page_lists_every_flag_with_its_default() -> None:
     settings = FrontDoorSettings()
     assert {f"--{name.replace('_', '-')}" for name in DECISION_LOG_HELPS} <= set(
         re.findall(r"`(--decision-log[a-z-]*)", TEXT)
@@ -59,7 +59,7 @@ def test_the_page_tells_every_flag_with_its_default() -> None:
     assert f"| {settings.decision_log_max_bytes >> 20} MiB |" in TEXT
 
 
-def test_a_whole_log_ends_with_0_and_a_changed_one_with_1(tmp_path: Path) -> None:
+def test_an_intact_log_exits_with_0_and_a_changed_one_with_1(tmp_path: Path) -> None:
     file = tmp_path / "log"
     lines = log(file)
     code, said = verify(file)
@@ -71,7 +71,7 @@ def test_a_whole_log_ends_with_0_and_a_changed_one_with_1(tmp_path: Path) -> Non
     assert f"{file}:2: entry 3 follows entry 1: entries are missing, or out of order" in said
 
 
-def test_files_are_taken_in_their_order_whatever_that_of_the_arguments(tmp_path: Path) -> None:
+def test_files_are_verified_in_log_order(tmp_path: Path) -> None:
     chain, files = HashChain(), [tmp_path / f"log{number}" for number in range(3)]
     for file in files:
         log(file, chain=chain)
@@ -82,7 +82,7 @@ def test_files_are_taken_in_their_order_whatever_that_of_the_arguments(tmp_path:
     assert "note: begins with entry 5" in said
 
 
-def test_json_says_the_same(tmp_path: Path) -> None:
+def test_json_output_gives_the_same_result(tmp_path: Path) -> None:
     file = tmp_path / "log"
     lines = log(file)
     file.write_bytes(b"".join(lines[:2]))
@@ -94,7 +94,7 @@ def test_json_says_the_same(tmp_path: Path) -> None:
     assert (document["entries"], document["last"]) == (2, 2)
 
 
-def test_a_tail_that_was_cut_off_shows_by_the_hash_that_is_expected(tmp_path: Path) -> None:
+def test_the_expected_hash_reveals_a_truncated_log(tmp_path: Path) -> None:
     file = tmp_path / "log"
     lines = log(file)
     last = lines[-1][-67:-3].decode()
@@ -106,7 +106,7 @@ def test_a_tail_that_was_cut_off_shows_by_the_hash_that_is_expected(tmp_path: Pa
 
 
 @pytest.mark.parametrize("given", [None, b"w" * 64])
-def test_a_log_with_a_key_wants_that_key(given: bytes | None, tmp_path: Path) -> None:
+def test_a_keyed_log_needs_its_key(given: bytes | None, tmp_path: Path) -> None:
     file, key = tmp_path / "log", tmp_path / "key"
     log(file, key=b"k" * 64)
     if given is not None:

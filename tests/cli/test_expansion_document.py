@@ -12,7 +12,7 @@ FILES = re.findall(r"^```yaml (\S+)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL
 COMMANDS = re.findall(r"^```console\n\$ pratique (.*?)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 
 
-def test_the_example_writes_what_is_shown(
+def test_the_example_prints_what_the_page_shows(
     pratique: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:
     for name, text in FILES:
@@ -23,7 +23,7 @@ def test_the_example_writes_what_is_shown(
     assert ran.stdout == shown
 
 
-def test_without_pods_the_example_is_admitted(
+def test_without_expansion_the_example_is_admitted(
     pratique: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:
     for name, text in FILES:

@@ -18,7 +18,7 @@ from pratique.admission.reviews import Deadline, Review
 from pratique.apimachinery.statuses import failure
 from pratique.cluster.store import ObjectStore
 from pratique_cli.exit_codes import ExitCode
-from pratique_cli.outputs import Output
+from pratique_cli.outputs import ReviewOutput
 from pratique_cli.outputs.github import GitHubOutput
 from pratique_cli.outputs.junit import JUnitOutput
 from pratique_cli.outputs.sarif import SarifOutput
@@ -125,7 +125,7 @@ def decide(pratique: Program, tmp_path: Path) -> Callable[..., tuple[int, list[d
 Decide: TypeAlias = "Callable[..., tuple[int, list[dict[str, Any]]]]"
 
 
-def test_one_command_tells_why_a_deployment_would_run_no_pods(pratique: Program, tmp_path: Path) -> None:
+def test_one_command_explains_why_a_deployment_would_run_no_pods(pratique: Program, tmp_path: Path) -> None:
     restricted = {
         "apiVersion": "v1",
         "kind": "Namespace",
@@ -147,7 +147,7 @@ def test_one_command_tells_why_a_deployment_would_run_no_pods(pratique: Program,
     assert ran.stdout.endswith("35 reviewed, 35 admitted, 0 denied, 12 denied of the Pods they would make\n")
 
 
-def test_the_readme_tells_that_command(pratique: Program) -> None:
+def test_the_readme_shows_that_command(pratique: Program) -> None:
     root = BOUTIQUE.parents[3]
     (told,) = re.findall(
         r"^\$ \.venv/bin/pratique (review .*)$", (root / "README.md").read_text(), re.MULTILINE
@@ -160,11 +160,11 @@ def test_the_readme_tells_that_command(pratique: Program) -> None:
 
 
 @pytest.mark.parametrize("command", [("--help",), ("review", "--help")])
-def test_the_help_tells_it_too(pratique: Program, command: tuple[str, ...]) -> None:
+def test_the_help_shows_that_command(pratique: Program, command: tuple[str, ...]) -> None:
     assert "pratique review --pod-security restricted deployment.yaml" in pratique(*command).stdout
 
 
-def test_a_level_for_all_namespaces_leaves_what_labels_say(decide: Decide) -> None:
+def test_a_default_level_does_not_override_namespace_labels(decide: Decide) -> None:
     for labels, code in (({}, 1), ({"pod-security.kubernetes.io/enforce": "privileged"}, 0)):
         cluster = [namespace(**labels), account()]
         assert decide(deployment(), cluster=cluster, flags=["--pod-security", "restricted"])[0] == code
@@ -206,7 +206,9 @@ OWNED = pod_of("web-a", "ReplicaSet", "web-5d9c", **{"app": "web", "pod-template
         ],
     ],
 )
-def test_a_pod_beside_its_workload_is_charged_once(decide: Decide, documents: list[dict[str, Any]]) -> None:
+def test_a_pod_listed_beside_its_workload_is_charged_once(
+    decide: Decide, documents: list[dict[str, Any]]
+) -> None:
     cluster = [namespace(), account(), quota(1)]
     assert decide(*documents, cluster=cluster)[0] == 0
     code, decisions = decide(*documents, pod("other"), cluster=cluster)
@@ -220,13 +222,13 @@ def test_a_pod_beside_its_workload_is_charged_once(decide: Decide, documents: li
         pod_of("b", "ReplicaSet", "else"),
     ],
 )
-def test_other_pods_come_on_top(decide: Decide, other: dict[str, Any]) -> None:
+def test_further_pods_are_charged_in_addition(decide: Decide, other: dict[str, Any]) -> None:
     cluster = [namespace(), account(), quota(1)]
     code, decisions = decide(deployment(), OWNED, other, cluster=cluster)
     assert (code, [each["allowed"] for each in decisions]) == (1, [True, True, False])
 
 
-def test_a_pod_that_waits_for_its_account_is_not_charged_after_the_pod_that_came(decide: Decide) -> None:
+def test_a_retried_pod_is_not_charged_beside_the_listed_one(decide: Decide) -> None:
     waiting = deployment(serviceAccountName="robot")
     arrived = pod_of("web-a", "ReplicaSet", "web-5d9c", **{"pod-template-hash": "5d9c"})
     arrived["spec"]["serviceAccountName"] = "robot"
@@ -235,7 +237,7 @@ def test_a_pod_that_waits_for_its_account_is_not_charged_after_the_pod_that_came
     assert (code, [each["allowed"] for each in decisions]) == (0, [True, True, True])
 
 
-def test_a_denied_pod_stands_under_its_workload(decide: Decide) -> None:
+def test_a_denied_pod_is_shown_under_its_workload(decide: Decide) -> None:
     code, (decision,) = decide(deployment(), cluster=[namespace(**RESTRICTED), account()])
     (expanded,) = decision["expanded"]
     assert (code, decision["allowed"], expanded["allowed"]) == (1, True, False)
@@ -246,32 +248,32 @@ def test_a_denied_pod_stands_under_its_workload(decide: Decide) -> None:
     assert expanded["object"]["metadata"]["ownerReferences"][0]["kind"] == "ReplicaSet"
 
 
-def test_nothing_is_expanded_when_asked_not_to(decide: Decide) -> None:
+def test_no_expand_turns_expansion_off(decide: Decide) -> None:
     code, (decision,) = decide(
         deployment(), cluster=[namespace(**RESTRICTED), account()], flags=["--no-expand"]
     )
     assert (code, decision["expanded"]) == (0, [])
 
 
-def test_a_pod_that_may_be_made_is_admitted(decide: Decide) -> None:
+def test_an_allowed_pod_is_admitted(decide: Decide) -> None:
     safe = deployment(containers=[{"name": "c", "image": "i", "securityContext": SAFE}])
     code, (decision,) = decide(safe, cluster=[namespace(**RESTRICTED), account()])
     assert (code, [each["allowed"] for each in decision["expanded"]]) == (0, [True])
 
 
-def test_the_pods_of_a_denied_workload_are_decided_on_too(decide: Decide) -> None:
+def test_the_pods_of_a_denied_workload_are_also_reviewed(decide: Decide) -> None:
     flags = ["--enable-admission-plugins", "AlwaysDeny"]
     code, (decision,) = decide(deployment(), flags=flags)
     assert (code, decision["allowed"]) == (1, False)
     assert [each["allowed"] for each in decision["expanded"]] == [False]
 
 
-def test_recorded_reviews_are_expanded_too(decide: Decide) -> None:
+def test_recorded_reviews_are_expanded(decide: Decide) -> None:
     code, (decision,) = decide(review_of(deployment()), cluster=[namespace(**RESTRICTED), account()])
     assert (code, [each["allowed"] for each in decision["expanded"]]) == (1, [False])
 
 
-def test_a_pod_waits_for_what_comes_later_in_the_input(decide: Decide) -> None:
+def test_a_pod_is_retried_after_the_rest_of_the_input(decide: Decide) -> None:
     code, decisions = decide(
         deployment(serviceAccountName="late", priorityClassName="late"),
         pod("other"),
@@ -288,26 +290,26 @@ def test_a_pod_waits_for_what_comes_later_in_the_input(decide: Decide) -> None:
     assert (code, expanded["object"]["spec"]["priority"]) == (0, 7)
 
 
-def test_one_pod_of_a_template_is_charged(decide: Decide) -> None:
+def test_one_pod_per_template_is_charged(decide: Decide) -> None:
     documents = [deployment(), pod("one"), pod("two")]
     code, decisions = decide(*documents, cluster=[namespace(), account(), quota(2)])
     assert (code, [each["allowed"] for each in decisions]) == (1, [True, True, False])
 
 
-def test_pods_that_are_there_already_are_not_charged_again(decide: Decide) -> None:
+def test_existing_pods_are_not_charged_again(decide: Decide) -> None:
     documents = [pod("one", app="web"), pod("two"), deployment(), deployment()]
     code, decisions = decide(*documents, cluster=[namespace(), account(), quota(2)])
     assert (code, [each["allowed"] for each in decisions]) == (0, [True] * 4)
 
 
-def test_a_pod_that_waited_is_charged_once(decide: Decide) -> None:
+def test_a_retried_pod_is_charged_once(decide: Decide) -> None:
     waiting = deployment(serviceAccountName="late")
     code, decisions = decide(waiting, waiting, account("late"), cluster=[namespace(), account(), quota(1)])
     assert (code, [each["allowed"] for each in decisions]) == (0, [True] * 3)
     assert [pod["allowed"] for each in decisions for pod in each["expanded"]] == [True, True]
 
 
-def test_where_there_is_no_room_for_a_pod_it_is_denied(decide: Decide) -> None:
+def test_a_pod_over_quota_is_denied(decide: Decide) -> None:
     full = [namespace(), account(), quota(0)]
     for first in (deployment(), deployment(replicas=0), review_of(deployment(), dryRun=True)):
         code, (decision,) = decide(first, cluster=full)
@@ -330,27 +332,27 @@ def owned(manifest: dict[str, Any]) -> dict[str, Any]:
     ],
     ids=["dry run", "update", "no replicas", "owned"],
 )
-def test_what_takes_no_more_room_is_not_charged(decide: Decide, first: dict[str, Any]) -> None:
+def test_updates_and_idle_workloads_are_not_charged(decide: Decide, first: dict[str, Any]) -> None:
     code, decisions = decide(first, pod("one"), cluster=[namespace(), account(), quota(1)])
     assert (code, [each["allowed"] for each in decisions]) == (0, [True, True])
     assert [each["allowed"] for each in decisions[0]["expanded"]] == [True]
 
 
-def test_the_pods_of_a_recorded_review_are_counted_where_they_are_recorded(decide: Decide) -> None:
+def test_pods_of_recorded_reviews_are_charged_by_their_own_reviews(decide: Decide) -> None:
     pods = {"group": "", "version": "v1", "resource": "pods"}
     recorded = [review_of(deployment()), review_of(pod("one"), resource=pods)]
     code, decisions = decide(*recorded, cluster=[namespace(), account(), quota(1)])
     assert (code, [each["allowed"] for each in decisions]) == (0, [True, True])
 
 
-def test_pods_of_workloads_are_not_looked_up_later(decide: Decide) -> None:
+def test_expanded_pods_are_not_stored_in_the_cluster(decide: Decide) -> None:
     stateful = document("apps/v1", "StatefulSet", "web", spec=deployment()["spec"])
     named_alike = pod("web-0")
     code, decisions = decide(stateful, named_alike)
     assert (code, [each["allowed"] for each in decisions]) == (0, [True, True])
 
 
-def test_a_place_is_that_of_the_container_in_a_recorded_review(pratique: Program, tmp_path: Path) -> None:
+def test_a_finding_in_a_recorded_review_points_to_its_container(pratique: Program, tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all([namespace(**RESTRICTED), account()]))
     (tmp_path / "review.json").write_text(json.dumps(review_of(deployment()), indent=1))
     ran = pratique("review", "-o", "text", "--cluster", "cluster.yaml", "review.json")
@@ -359,7 +361,7 @@ def test_a_place_is_that_of_the_container_in_a_recorded_review(pratique: Program
     assert f"→ review.json:{container}  spec.template.spec.containers[0].securityContext" in ran.stdout
 
 
-def test_cron_jobs_are_named_by_their_own_fields(pratique: Program, tmp_path: Path) -> None:
+def test_findings_in_cron_jobs_name_the_cron_jobs_fields(pratique: Program, tmp_path: Path) -> None:
     job = {"template": template(restartPolicy="Never", hostNetwork=True)}
     cron = document(
         "batch/v1", "CronJob", "nightly", spec={"schedule": "@daily", "jobTemplate": {"spec": job}}
@@ -401,7 +403,7 @@ class LateEngine:
 
 
 @pytest.mark.parametrize(("patience", "denied"), [(0, 0), (1, 1)], ids=["first", "second"])
-def test_pods_without_a_decision_in_time_are_told(tmp_path: Path, patience: int, denied: int) -> None:
+def test_pods_that_time_out_are_reported(tmp_path: Path, patience: int, denied: int) -> None:
     (tmp_path / "a.yaml").write_text(yaml.safe_dump(deployment()))
     written, complaints = io.StringIO(), list[str]()
     store = ObjectStore(assume_namespaces=True)
@@ -411,7 +413,7 @@ def test_pods_without_a_decision_in_time_are_told(tmp_path: Path, patience: int,
         phases=BOTH,
         timeout_seconds=0.05,
         output=TextOutput(written, Palette()),
-        complain=complaints.append,
+        report_problem=complaints.append,
     )
     assert asyncio.run(run.run([tmp_path / "a.yaml"])) is ExitCode.BROKEN
     assert [each.partition(": no decision")[2] for each in complaints] == [
@@ -421,8 +423,8 @@ def test_pods_without_a_decision_in_time_are_told(tmp_path: Path, patience: int,
 
 
 @pytest.mark.parametrize(("make", "told"), REPORTS, ids=["junit", "sarif", "github"])
-def test_pods_without_a_decision_are_errors_of_reports(
-    tmp_path: Path, make: Callable[[io.BytesIO], Output], told: str
+def test_pods_that_time_out_are_errors_in_reports(
+    tmp_path: Path, make: Callable[[io.BytesIO], ReviewOutput], told: str
 ) -> None:
     (tmp_path / "a.yaml").write_text(yaml.safe_dump(deployment()))
     written = io.BytesIO()
@@ -433,13 +435,13 @@ def test_pods_without_a_decision_are_errors_of_reports(
         phases=BOTH,
         timeout_seconds=0.05,
         output=make(written),
-        complain=lambda _: None,
+        report_problem=lambda _: None,
     )
     assert asyncio.run(run.run([tmp_path / "a.yaml"])) is ExitCode.BROKEN
     assert len(re.findall(told, written.getvalue().decode(), re.DOTALL)) == 1
 
 
-def test_a_denial_that_nothing_later_can_put_right_is_final_at_once(tmp_path: Path) -> None:
+def test_a_denial_that_no_later_document_can_fix_is_final(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(yaml.safe_dump(deployment()))
     written = io.StringIO()
     engine = LateEngine(ObjectStore(assume_namespaces=True), patience=1, denial="violates PodSecurity")
@@ -449,12 +451,12 @@ def test_a_denial_that_nothing_later_can_put_right_is_final_at_once(tmp_path: Pa
         phases=BOTH,
         timeout_seconds=10,
         output=TextOutput(written, Palette()),
-        complain=print,
+        report_problem=print,
     )
     assert asyncio.run(run.run([tmp_path / "a.yaml"])) is ExitCode.DENIED
     assert engine.patience == 0
 
 
-def test_the_environment_turns_it_off(pratique: Program) -> None:
+def test_the_environment_can_turn_expansion_off(pratique: Program) -> None:
     ran = pratique("review", "-", stdin=json.dumps(deployment()) + "\n", PRATIQUE_NO_EXPAND="true")
     assert json.loads(ran.stdout)["expanded"] == []

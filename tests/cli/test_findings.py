@@ -24,20 +24,20 @@ def told(
     """Level, rule and text of what is found in a decision on a ConfigMap."""
     decision = Decision(uid="1", allowed=status is None, status=status, warnings=warnings, steps=steps)
     reviewed = dataclasses.replace(denied_hostilely(text="conf"), decision=decision)
-    return [(each.level.value, str(each.rule), each.text) for each in findings(reviewed)]
+    return [(each.level.value, str(each.origin), each.text) for each in findings(reviewed)]
 
 
 def refusal(message: str, *causes: StatusCause) -> Status:
     return failure(403, "Forbidden", message, StatusDetails(causes=causes))
 
 
-def test_each_cause_is_told_of_the_step_that_it_comes_from() -> None:
+def test_each_cause_is_attributed_to_its_step() -> None:
     status = refusal("one", StatusCause(message="one"), StatusCause(message="and two"))
     steps = (step("A", StepOutcome.DENIED, "one"), step("B", StepOutcome.FAILED, "two"))
     assert told(*steps, status=status) == [("error", "A", "one"), ("error", "B", "and two")]
 
 
-def test_all_causes_of_a_lone_denial_are_told_of_its_step() -> None:
+def test_all_causes_of_a_single_denial_belong_to_its_step() -> None:
     causes = (
         StatusCause(message="Required value", field="data"),
         StatusCause(message="kind: no", field="kind"),
@@ -48,7 +48,7 @@ def test_all_causes_of_a_lone_denial_are_told_of_its_step() -> None:
     ]
 
 
-def test_a_step_that_no_cause_tells_of_is_told_too() -> None:
+def test_a_denying_step_without_a_cause_is_a_finding() -> None:
     steps = (step("A", StepOutcome.DENIED, "one"), step("B", StepOutcome.DENIED, "two"))
     assert told(*steps, status=failure(403, "Forbidden", "one")) == [
         ("error", "A", "one"),
@@ -56,7 +56,7 @@ def test_a_step_that_no_cause_tells_of_is_told_too() -> None:
     ]
 
 
-def test_a_denial_without_a_step_is_told() -> None:
+def test_a_denial_without_a_step_is_a_finding() -> None:
     assert told(status=failure(500, "", "broken")) == [("error", "Admission", "broken")]
 
 
@@ -70,11 +70,11 @@ def test_a_denial_without_a_step_is_told() -> None:
         ([], "Admission"),
     ],
 )
-def test_a_warning_is_told_of_the_step_that_gave_it(steps: list[Step], rule: str) -> None:
+def test_a_warning_is_attributed_to_its_step(steps: list[Step], rule: str) -> None:
     assert told(*steps, warnings=("policy 'p2' warns",)) == [("warning", rule, "policy 'p2' warns")]
 
 
-def test_what_failed_open_is_a_warning() -> None:
+def test_a_step_that_failed_open_is_a_warning() -> None:
     found = told(step("A", StepOutcome.FAILED_OPEN, "no connection", name="hook"))
     assert found == [("warning", "A/hook", "no connection")]
 

@@ -62,7 +62,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ),
     ],
 )
-def test_chain_flags_become_settings_and_settings_flags(arguments: str, chain: ChainSettings) -> None:
+def test_chain_flags_and_settings_convert_both_ways(arguments: str, chain: ChainSettings) -> None:
     assert chain_of(*arguments.split()) == chain
     assert chain_of(*chain_arguments(chain), env=chain_variables(chain)) == chain
     assert not any(flag.startswith("--ir-") for flag in chain_arguments(chain))
@@ -81,7 +81,7 @@ def test_chain_flags_become_settings_and_settings_flags(arguments: str, chain: C
         ({"PRATIQUE_CONFIG": "", "PRATIQUE_CLUSTER": ""}, ChainSettings()),
     ],
 )
-def test_variables_become_settings(variables: dict[str, str], chain: ChainSettings) -> None:
+def test_environment_variables_become_settings(variables: dict[str, str], chain: ChainSettings) -> None:
     assert chain_of(env=variables) == chain
 
 
@@ -100,7 +100,7 @@ def test_variables_become_settings(variables: dict[str, str], chain: ChainSettin
         (Seconds(), "0.25", 0.25),
     ],
 )
-def test_values_are_read(kind: click.ParamType[Any], text: str, value: object) -> None:
+def test_flag_values_are_parsed(kind: click.ParamType[Any], text: str, value: object) -> None:
     assert kind.convert(text, None, None) == value
 
 
@@ -125,12 +125,12 @@ def test_values_are_read(kind: click.ParamType[Any], text: str, value: object) -
         (ExistingPath(folders=False), "/", "is a directory"),
     ],
 )
-def test_values_that_cannot_be_read_are_told(kind: click.ParamType[Any], text: str, told: str) -> None:
+def test_invalid_flag_values_are_reported(kind: click.ParamType[Any], text: str, told: str) -> None:
     with pytest.raises(click.BadParameter, match=told.replace("(", r"\(")):
         kind.convert(text, None, None)
 
 
-def test_the_variable_is_named_where_it_is_what_is_wrong() -> None:
+def test_an_invalid_environment_variable_is_named() -> None:
     @click.command()
     @flag("-n", "--some-number", type=PORT)
     def command(some_number: int | None) -> None:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import pytest
 
-from pratique_cli.outputs import Tally
+from pratique_cli.outputs import ReviewCounts
 from pratique_cli.outputs.github import GitHubOutput
 from support.hostile_reviews import HOSTILE, denied_hostilely, hostile_manifest, missed_hostilely
 
@@ -48,13 +48,13 @@ def test_a_denial_is_an_error_beside_its_document(pratique: Program, tmp_path: P
     assert message == 'configmaps "conf" is forbidden: admission control is denying all modifications'
 
 
-def test_what_is_admitted_without_a_warning_is_not_told(pratique: Program, tmp_path: Path) -> None:
+def test_documents_admitted_without_warnings_are_not_annotated(pratique: Program, tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(CONFIG_MAP)
     ran = pratique("review", "-o", "github", "a.yaml")
     assert (ran.returncode, ran.stdout) == (0, "")
 
 
-def test_what_cannot_be_read_is_an_error_too(pratique: Program, tmp_path: Path) -> None:
+def test_an_unreadable_document_is_an_error(pratique: Program, tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("kind: Podd\napiVersion: v1\n")
     ran = pratique("review", "-o", "github", "a.yaml")
     command, properties, message = read(ran.stdout.removesuffix("\n"))
@@ -70,7 +70,7 @@ def test_standard_input_is_named_in_the_message(pratique: Program) -> None:
     assert message.startswith("standard input:1: configmaps")
 
 
-def test_no_file_and_no_name_breaks_out_of_its_command(pratique: Program, tmp_path: Path) -> None:
+def test_hostile_names_cannot_break_out_of_a_workflow_command(pratique: Program, tmp_path: Path) -> None:
     file = "a,b::c%25 \U0001f6a2.json"
     (tmp_path / file).write_text(hostile_manifest())
     ran = pratique("review", *DENY, file)
@@ -81,12 +81,12 @@ def test_no_file_and_no_name_breaks_out_of_its_command(pratique: Program, tmp_pa
 
 
 @pytest.mark.parametrize("file", ["a.json", "-"])
-def test_no_text_breaks_out_of_its_command(file: str) -> None:
+def test_hostile_texts_cannot_break_out_of_a_workflow_command(file: str) -> None:
     stream = io.BytesIO()
     output = GitHubOutput(stream)
     output.write(denied_hostilely(file))
-    output.miss(missed_hostilely(file))
-    output.finish(Tally())
+    output.write_problem(missed_hostilely(file))
+    output.finish(ReviewCounts())
     lines = stream.getvalue().decode().removesuffix("\n").split("\n")
     told = [read(line) for line in lines]
     assert [command for command, _, _ in told] == ["error", "warning", "error"]

@@ -34,7 +34,7 @@ def told(path: Path, text: bytes, capsys: pytest.CaptureFixture[str]) -> tuple[i
 
 @pytest.mark.parametrize("around", ["an object", "a review"])
 @pytest.mark.parametrize("name", UNREADABLE)
-def test_what_is_not_json_is_told_with_its_place(
+def test_invalid_json_is_reported_with_its_position(
     tmp_path: Path, around: str, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = OBJECT.replace(b"-", HOSTILE[name][0])
@@ -47,7 +47,7 @@ def test_what_is_not_json_is_told_with_its_place(
 
 
 @pytest.mark.parametrize("name", LIMITED)
-def test_what_no_api_server_asks_is_told_as_the_front_door_tells_it(
+def test_invalid_reviews_get_the_front_doors_message(
     tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = review_body(object="-the object-").replace(b'"-the object-"', HOSTILE[name][0])
@@ -56,7 +56,7 @@ def test_what_no_api_server_asks_is_told_as_the_front_door_tells_it(
     assert LIMITED[name] in said
 
 
-def test_of_a_member_that_is_there_twice_the_last_one_counts_as_it_does_for_kubectl(
+def test_the_last_duplicate_member_wins_as_in_kubectl(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "twice.json"

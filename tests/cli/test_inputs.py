@@ -45,13 +45,13 @@ def line(name: str) -> str:
         ("noname", "name: a\n---\nname: b\n"),
     ],
 )
-def test_documents_are_read_in_their_order(tmp_path: Path, file: str, text: str) -> None:
+def test_documents_are_read_in_order(tmp_path: Path, file: str, text: str) -> None:
     (tmp_path / file).write_bytes(text.encode())
     assert names(tmp_path / file) == ["a", "b"]
     assert names("-", text.encode()) == ["a", "b"]
 
 
-def test_no_subfolder_is_passed_over_but_hidden_ones(tmp_path: Path) -> None:
+def test_folders_are_read_recursively_except_hidden_ones(tmp_path: Path) -> None:
     for place in ("b/deep", ".git", "..data"):
         (tmp_path / place).mkdir(parents=True)
         (tmp_path / place / "c.yaml").write_text(line(place))
@@ -59,7 +59,7 @@ def test_no_subfolder_is_passed_over_but_hidden_ones(tmp_path: Path) -> None:
     assert names(tmp_path) == ["a", "b/deep"]
 
 
-def test_a_folder_is_read_in_the_order_of_its_names(tmp_path: Path) -> None:
+def test_the_files_of_a_folder_are_read_in_name_order(tmp_path: Path) -> None:
     for name in ("c.json", "a.yaml", "b.yml"):
         (tmp_path / name).write_text(line(name))
     (tmp_path / "notes.txt").write_text("not: read")
@@ -83,7 +83,9 @@ def test_a_folder_is_read_in_the_order_of_its_names(tmp_path: Path) -> None:
         ("a.yaml", "name: a\n---\nkind: List\nitems: 3\n---\nname: b\n", "document 2, line 4, column 1"),
     ],
 )
-def test_what_cannot_be_read_costs_itself_alone(tmp_path: Path, file: str, text: str, wrong: str) -> None:
+def test_an_unreadable_document_does_not_affect_others(
+    tmp_path: Path, file: str, text: str, wrong: str
+) -> None:
     (tmp_path / file).write_text(text)
     first, problem, last = names(tmp_path / file)
     assert (first, last) == ("a", "b")
@@ -91,13 +93,13 @@ def test_what_cannot_be_read_costs_itself_alone(tmp_path: Path, file: str, text:
 
 
 @pytest.mark.parametrize("text", ["", "\n \n", "# only a comment\n", "---\n---\n", "null"])
-def test_nothing_to_read_is_told(tmp_path: Path, text: str) -> None:
+def test_empty_input_is_reported(tmp_path: Path, text: str) -> None:
     (tmp_path / "a.yaml").write_text(text)
     (problem,) = names(tmp_path / "a.yaml")
     assert "holds no documents" in problem
 
 
-def test_a_stream_is_read_as_it_comes() -> None:
+def test_a_stream_is_read_as_it_arrives() -> None:
     class Endless(io.RawIOBase):
         def readable(self) -> bool:
             return True
@@ -112,14 +114,14 @@ def test_a_stream_is_read_as_it_comes() -> None:
         assert not isinstance(next(documents), InputError)
 
 
-def test_lines_and_indexes_count_through_the_whole_file(tmp_path: Path) -> None:
+def test_lines_and_indexes_count_through_the_file(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("# head\nname: a\n---\n\nname: b\n---\n# none\n---\nname: c\n")
     documents = [each for each in read_inputs(tmp_path / "a.yaml") if not isinstance(each, InputError)]
     assert [(each.index, each.line) for each in documents] == [(0, 2), (1, 5), (2, 9)]
 
 
 @given(st.binary(max_size=60), st.sampled_from(["-"]))
-def test_no_bytes_raise_anything(raw: bytes, path: str) -> None:
+def test_arbitrary_bytes_never_raise(raw: bytes, path: str) -> None:
     for each in read_inputs(path, io.BytesIO(raw)):
         assert isinstance(each, InputError) or isinstance(each.data, dict)
 
@@ -141,6 +143,6 @@ PIECES = [
 
 
 @given(st.lists(st.sampled_from(PIECES)))
-def test_no_broken_document_takes_the_next_one_with_it(pieces: list[str]) -> None:
+def test_a_broken_document_does_not_hide_the_next_one(pieces: list[str]) -> None:
     text = "\n---\n".join([*pieces, "name: last"]) + "\n"
     assert names("-", text.encode())[-1] == "last"

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pratique.apimachinery.errors import InputError
-from pratique_cli.outputs import Missed, Tally
+from pratique_cli.outputs import ReviewCounts, UndecidedDocument
 from pratique_cli.outputs.junit import JUnitOutput
 from support.hostile_reviews import HOSTILE, denied_hostilely, hostile_manifest, missed_hostilely
 
@@ -60,7 +60,7 @@ def report_of(*write: Callable[[JUnitOutput], None]) -> ET.Element:
     output = JUnitOutput(stream)
     for each in write:
         each(output)
-    output.finish(Tally())
+    output.finish(ReviewCounts())
     return read(stream.getvalue())
 
 
@@ -88,7 +88,7 @@ def test_a_denial_is_a_failure_with_reason_message_and_place(pratique: Program, 
     assert ran.returncode == 1
 
 
-def test_what_cannot_be_read_is_an_error(pratique: Program, tmp_path: Path) -> None:
+def test_an_unreadable_document_is_an_error(pratique: Program, tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(f"kind: Podd\napiVersion: v1\n---\n{CONFIG_MAP}")
     ran = pratique("review", "-o", "junit", "a.yaml")
     (suite,) = read(ran.stdout)
@@ -99,22 +99,22 @@ def test_what_cannot_be_read_is_an_error(pratique: Program, tmp_path: Path) -> N
     assert ran.returncode == 2
 
 
-def test_what_is_not_decided_in_time_is_an_error_of_its_own_name() -> None:
+def test_an_undecided_document_is_an_error_under_its_own_name() -> None:
     asked = denied_hostilely(text="conf").review
-    missed = Missed(InputError("no decision", file="a.yaml"), asked)
-    (case,) = report_of(lambda output: output.miss(missed)).findall("testsuite/testcase")
+    missed = UndecidedDocument(InputError("no decision", file="a.yaml"), asked)
+    (case,) = report_of(lambda output: output.write_problem(missed)).findall("testsuite/testcase")
     assert case.attrib["name"] == "ConfigMap n/conf"
     assert case[0].attrib == {"type": "undecided", "message": "no decision"}
 
 
-def test_nothing_to_review_is_a_report_still(pratique: Program, tmp_path: Path) -> None:
+def test_empty_input_still_gives_a_report(pratique: Program, tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("# nothing\n")
     ran = pratique("review", "-o", "junit", "a.yaml")
     (suite,) = read(ran.stdout)
     assert (suite.attrib["name"], suite.attrib["errors"], ran.returncode) == ("a.yaml", "1", 2)
 
 
-def test_no_file_and_no_name_breaks_the_report(pratique: Program, tmp_path: Path) -> None:
+def test_hostile_names_do_not_break_the_report(pratique: Program, tmp_path: Path) -> None:
     file = 'a"<&\U0001f6a2\x07.json'
     (tmp_path / file).write_text(hostile_manifest())
     (suite,) = read(pratique("review", "-o", "junit", file).stdout)
@@ -122,9 +122,10 @@ def test_no_file_and_no_name_breaks_the_report(pratique: Program, tmp_path: Path
     assert suite[0].attrib["name"].startswith("ConfigMap n/a\\x00b\\x1b[31m\r\n::error file=x:: ]]> <x")
 
 
-def test_no_text_breaks_the_report() -> None:
+def test_hostile_texts_do_not_break_the_report() -> None:
     root = report_of(
-        lambda output: output.write(denied_hostilely()), lambda output: output.miss(missed_hostilely())
+        lambda output: output.write(denied_hostilely()),
+        lambda output: output.write_problem(missed_hostilely()),
     )
     told = HOSTILE.translate({ord(c): c.encode("unicode_escape").decode() for c in "\0\x1b\x85\ufffe\udcff"})
     (failure,), (error,) = root.findall(".//failure"), root.findall(".//error")
@@ -135,12 +136,12 @@ def test_no_text_breaks_the_report() -> None:
 
 
 @given(st.text(st.characters(exclude_categories=())))
-def test_any_text_can_be_told(text: str) -> None:
+def test_any_text_can_be_reported(text: str) -> None:
     root = report_of(lambda output: output.write(denied_hostilely(text=text)))
     assert len(root.findall(".//failure")) == 1
 
 
-def test_a_suite_does_not_stay_in_memory() -> None:
+def test_a_large_suite_is_not_written_from_memory() -> None:
     written: list[int] = []
 
     class Counting(io.BytesIO):
@@ -152,6 +153,6 @@ def test_a_suite_does_not_stay_in_memory() -> None:
     output = JUnitOutput(Counting())
     for line in range(2000):
         output.write(denied_hostilely(line=line, text="long " * 200))
-    output.finish(Tally())
+    output.finish(ReviewCounts())
     assert sum(written) > 4_000_000
     assert max(written) < 1_000_000

@@ -64,13 +64,13 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[tuple
     return folder, told
 
 
-def test_every_command_writes_what_is_shown(followed: tuple[Path, list[tuple[str, str]]]) -> None:
+def test_every_command_prints_what_the_page_shows(followed: tuple[Path, list[tuple[str, str]]]) -> None:
     _, told = followed
     assert len(told) == 4
     assert [undated(written) for _, written in told] == [undated(shown) for shown, _ in told]
 
 
-def test_nothing_is_left_to_fill_in(followed: tuple[Path, list[tuple[str, str]]]) -> None:
+def test_the_manifests_have_no_placeholders(followed: tuple[Path, list[tuple[str, str]]]) -> None:
     folder, _ = followed
     text = "".join(file.read_text() for file in [*(folder / "stack").iterdir(), folder / "webhooks.yaml"])
     assert "0" * 64 not in text
@@ -78,7 +78,7 @@ def test_nothing_is_left_to_fill_in(followed: tuple[Path, list[tuple[str, str]]]
     assert "CA_BUNDLE" not in text
 
 
-def test_secrets_hold_what_the_pods_mount_and_not_what_the_api_server_shows(
+def test_secrets_hold_what_pods_mount_and_not_the_api_servers_key(
     followed: tuple[Path, list[tuple[str, str]]],
 ) -> None:
     folder, _ = followed
@@ -88,7 +88,9 @@ def test_secrets_hold_what_the_pods_mount_and_not_what_the_api_server_shows(
     }
 
 
-def test_what_a_pod_of_the_stack_may_not_do_is_refused(followed: tuple[Path, list[tuple[str, str]]]) -> None:
+def test_pods_that_violate_the_namespaces_level_are_denied(
+    followed: tuple[Path, list[tuple[str, str]]],
+) -> None:
     folder, _ = followed
     bad = (
         (folder / "stack" / "40-validator.yaml")
@@ -104,7 +106,7 @@ def test_what_a_pod_of_the_stack_may_not_do_is_refused(followed: tuple[Path, lis
     assert 'violates PodSecurity "restricted:latest"' in ran.stdout
 
 
-def test_what_comes_before_its_namespace_is_refused(followed: tuple[Path, list[tuple[str, str]]]) -> None:
+def test_objects_before_their_namespace_are_denied(followed: tuple[Path, list[tuple[str, str]]]) -> None:
     folder, _ = followed
     ran = sh(
         folder,
@@ -114,7 +116,7 @@ def test_what_comes_before_its_namespace_is_refused(followed: tuple[Path, list[t
     assert 'namespaces "pratique" not found' in ran.stdout
 
 
-def test_webhooks_that_are_asked_about_their_own_server_are_found(
+def test_webhooks_that_intercept_their_own_server_are_found(
     followed: tuple[Path, list[tuple[str, str]]],
 ) -> None:
     folder, _ = followed
@@ -135,7 +137,7 @@ def test_certificates_for_another_namespace_are_found(followed: tuple[Path, list
     assert "serving-certificate-misnamed" in ran.stderr
 
 
-def test_the_api_server_shows_its_certificate_to_the_front_door_alone(
+def test_the_api_server_sends_its_certificate_only_to_the_front_door(
     followed: tuple[Path, list[tuple[str, str]]],
 ) -> None:
     folder, _ = followed

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from pratique_cli.outputs import Tally
+from pratique_cli.outputs import ReviewCounts
 from pratique_cli.terminal import INTERVAL_SECONDS, Progress
 
 PROGRAM = Path(sys.executable).with_name("pratique")
@@ -23,7 +23,7 @@ def config_maps(count: int) -> str:
     )
 
 
-def test_thousands_of_manifests_through_a_pipe_are_all_decided() -> None:
+def test_thousands_of_piped_manifests_are_all_reviewed() -> None:
     with subprocess.Popen(
         [PROGRAM, "review", "-o", "jsonl", "-"],
         stdin=subprocess.PIPE,
@@ -37,7 +37,7 @@ def test_thousands_of_manifests_through_a_pipe_are_all_decided() -> None:
     assert (process.returncode, err) == (0, "")
 
 
-def test_a_terminal_on_standard_error_sees_how_far_it_has_come(
+def test_a_terminal_on_standard_error_shows_progress(
     errors_on_terminal: Callable[..., str], tmp_path: Path
 ) -> None:
     (tmp_path / "many.jsonl").write_text(config_maps(20))
@@ -48,7 +48,7 @@ def test_a_terminal_on_standard_error_sees_how_far_it_has_come(
     assert len((tmp_path / "out").read_text().splitlines()) == 20
 
 
-def test_complaints_stand_on_lines_of_their_own(
+def test_problems_are_printed_on_their_own_lines(
     errors_on_terminal: Callable[..., str], tmp_path: Path
 ) -> None:
     (tmp_path / "many.jsonl").write_text(config_maps(1) + "nonsense\n" + config_maps(1))
@@ -56,12 +56,12 @@ def test_complaints_stand_on_lines_of_their_own(
     assert "\rpratique: many.jsonl: " in shown
 
 
-def test_progress_is_told_at_most_a_few_times_a_second() -> None:
+def test_progress_is_updated_at_most_a_few_times_a_second() -> None:
     now = 0.0
     stream = io.StringIO()
     progress = Progress(stream, lambda: now)
     for number in range(1, 101):
-        progress.show(Tally(admitted=number, denied=1))
+        progress.show_counts(ReviewCounts(admitted=number, denied=1))
         now += INTERVAL_SECONDS / 10
     assert stream.getvalue().count("\r") == 10
     progress.clear()
@@ -69,7 +69,7 @@ def test_progress_is_told_at_most_a_few_times_a_second() -> None:
     assert stream.getvalue().split("\r")[-2:] == [" " * len("92 reviewed, 1 denied"), ""]
 
 
-def test_what_is_no_terminal_is_shown_nothing() -> None:
+def test_without_a_terminal_no_progress_is_shown() -> None:
     progress = Progress(None)
-    progress.show(Tally(admitted=1))
+    progress.show_counts(ReviewCounts(admitted=1))
     progress.clear()

@@ -26,7 +26,7 @@ def lasting(text: str) -> str:
 
 
 @pytest.mark.parametrize(("command", "shown"), COMMANDS, ids=[command for command, _ in COMMANDS])
-def test_a_command_writes_what_is_shown(
+def test_each_command_prints_what_the_page_shows(
     pratique: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path, command: str, shown: str
 ) -> None:
     for name, text in FILES:
@@ -39,14 +39,14 @@ def test_a_command_writes_what_is_shown(
     assert ran.returncode == 1
 
 
-def test_every_format_is_told_of() -> None:
+def test_the_page_describes_every_format() -> None:
     assert all(f"`{name}`" in TEXT for name in REVIEW_FORMATS)
     shown = {command.split(" -o ")[1].split()[0] for command, _ in COMMANDS}
     assert shown == set(REVIEW_FORMATS) - {"json"}
 
 
 @pytest.mark.parametrize("name", REVIEW_FORMATS)
-def test_a_run_that_does_not_begin_writes_nothing(
+def test_a_run_that_does_not_start_writes_nothing(
     pratique: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path, name: str
 ) -> None:
     (tmp_path / "a.yaml").write_text("kind: Pod\napiVersion: v1\n")

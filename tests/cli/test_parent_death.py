@@ -26,19 +26,19 @@ def child(handler: str = "") -> subprocess.Popen[str]:
     return started
 
 
-def test_a_service_drains_when_its_parent_lets_go() -> None:
+def test_a_service_drains_when_its_stdin_closes() -> None:
     process = child("signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))")
     process.communicate(timeout=20)
     assert process.returncode == 7
 
 
-def test_a_service_that_does_not_drain_is_ended() -> None:
+def test_a_service_that_does_not_drain_is_killed() -> None:
     process = child("signal.signal(signal.SIGTERM, signal.SIG_IGN)")
     process.communicate(timeout=20)
     assert process.returncode == -9
 
 
-def test_what_the_parent_writes_does_not_end_a_service() -> None:
+def test_input_on_stdin_does_not_stop_a_service() -> None:
     process = child()
     assert process.stdin is not None
     process.stdin.write("more\n")

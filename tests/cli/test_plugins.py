@@ -23,13 +23,13 @@ def test_plugins_are_listed_in_chain_order(pratique: Program) -> None:
     assert names.index("NamespaceLifecycle") < names.index("DefaultTolerationSeconds")
 
 
-def test_the_formats_tell_the_same(pratique: Program) -> None:
+def test_all_formats_list_the_same_plugins(pratique: Program) -> None:
     as_json = json.loads(pratique("plugins", "-o", "json").stdout)
     assert yaml.safe_load(pratique("plugins", "-o", "yaml").stdout) == as_json
     assert [json.loads(line) for line in pratique("plugins", "-o", "jsonl").stdout.splitlines()] == as_json
 
 
-def test_each_plugin_says_what_it_is(pratique: Program) -> None:
+def test_each_plugin_has_a_summary_and_phases(pratique: Program) -> None:
     told = {each["name"]: each for each in json.loads(pratique("plugins", "-o", "json").stdout)}
     assert told["NamespaceLifecycle"]["default"] is True
     assert told["AlwaysDeny"]["default"] is False
@@ -38,7 +38,7 @@ def test_each_plugin_says_what_it_is(pratique: Program) -> None:
     assert all(each["summary"] for each in told.values())
 
 
-def test_the_table_has_a_line_for_each(pratique: Program) -> None:
+def test_the_table_has_one_line_per_plugin(pratique: Program) -> None:
     head, *rows = pratique("plugins", "-o", "text").stdout.splitlines()
     assert head.split() == ["NAME", "PHASES", "DEFAULT", "DOES"]
     assert {row.split()[0] for row in rows} >= FIRST_SIX
@@ -56,7 +56,7 @@ REMOVED = {
 }
 
 
-def test_what_kubernetes_has_removed_says_when_and_what_took_its_place(pratique: Program) -> None:
+def test_removed_plugins_name_the_release_and_the_successor(pratique: Program) -> None:
     told = {each["name"]: each for each in json.loads(pratique("plugins", "-o", "json").stdout)}
     for name, (release, successor, looked_up) in REMOVED.items():
         assert (told[name]["removedIn"], told[name]["replacedBy"]) == (release, successor)
@@ -65,7 +65,7 @@ def test_what_kubernetes_has_removed_says_when_and_what_took_its_place(pratique:
         assert told[name]["removedIn"] is told[name]["replacedBy"] is None
 
 
-def test_the_table_tells_as_much_as_the_document(pratique: Program) -> None:
+def test_the_table_shows_removals_and_lookups(pratique: Program) -> None:
     rows = {row.split()[0]: row for row in pratique("plugins", "-o", "text").stdout.splitlines()}
     for name, (release, successor, looked_up) in REMOVED.items():
         needs = f"looks up {looked_up}; " if looked_up else ""
@@ -76,7 +76,7 @@ def test_the_table_tells_as_much_as_the_document(pratique: Program) -> None:
     assert rows["AlwaysPullImages"].endswith(".")
 
 
-def test_what_kubernetes_deprecates_says_so(pratique: Program) -> None:
+def test_deprecated_plugins_say_so(pratique: Program) -> None:
     told = {each["name"]: each for each in json.loads(pratique("plugins", "-o", "json").stdout)}
     rows = {row.split()[0]: row for row in pratique("plugins", "-o", "text").stdout.splitlines()}
     for name in ("AlwaysAdmit", "AlwaysDeny"):

@@ -49,7 +49,7 @@ def report_of(ran: subprocess.CompletedProcess[str]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", IDEMPOTENT)
-def test_an_idempotent_mutator_holds(pratique: Pratique, packages: str, name: str) -> None:
+def test_an_idempotent_mutator_passes(pratique: Pratique, packages: str, name: str) -> None:
     ran = pratique("prove", "--admission-control", name, "--examples", 20, PYTHONPATH=packages)
     report = report_of(ran)
     (mutator,) = report["mutators"]
@@ -79,7 +79,7 @@ def test_a_mutator_that_is_not_idempotent_is_found(
     )
 
 
-def test_policies_in_cel_are_proved_likewise(pratique: Pratique) -> None:
+def test_cel_policies_are_checked_in_the_same_way(pratique: Pratique) -> None:
     assert pratique("prove", POLICIES, GOOD, "--examples", 20).returncode == 0
     ran = pratique("prove", POLICIES, BAD, "--examples", 5)
     assert ran.returncode == 1
@@ -90,7 +90,7 @@ def test_policies_in_cel_are_proved_likewise(pratique: Pratique) -> None:
     assert (finding["defect"], finding["growth"]) == ("notIdempotent", True)
 
 
-def test_what_is_written_is_a_suite_that_fails(pratique: Pratique, tmp_path: Path) -> None:
+def test_the_written_suite_fails(pratique: Pratique, tmp_path: Path) -> None:
     ran = pratique("prove", POLICIES, BAD, *GIVEN, "--write", "found.yaml")
     assert ran.returncode == 1
     failing = pratique("test", "-o", "text", "found.yaml")
@@ -103,7 +103,7 @@ def test_what_is_written_is_a_suite_that_fails(pratique: Pratique, tmp_path: Pat
     assert mended.returncode == 0, mended.stdout
 
 
-def test_a_suite_keeps_the_chain_that_was_proved(pratique: Pratique, packages: str) -> None:
+def test_the_written_suite_keeps_the_chain(pratique: Pratique, packages: str) -> None:
     flags = ("--admission-control", "EnvOrNothing,SidecarBlindly")
     pratique("prove", *flags, *GIVEN, "--write", "found.yaml", PYTHONPATH=packages)
     failing = pratique("test", "-o", "text", "found.yaml", PYTHONPATH=packages)
@@ -111,14 +111,14 @@ def test_a_suite_keeps_the_chain_that_was_proved(pratique: Pratique, packages: s
     assert "2 failed" in failing.stdout
 
 
-def test_nothing_is_written_where_nothing_was_found(pratique: Pratique, tmp_path: Path) -> None:
+def test_without_findings_no_suite_is_written(pratique: Pratique, tmp_path: Path) -> None:
     ran = pratique("prove", POLICIES, GOOD, *GIVEN, "--write", "found.yaml")
     assert ran.returncode == 0
-    assert ran.stderr == "pratique: nothing was found that a test can tell; found.yaml is not written\n"
+    assert ran.stderr == "pratique: no finding can be written as a test; found.yaml is not written\n"
     assert not (tmp_path / "found.yaml").exists()
 
 
-def test_a_folder_may_hold_policies_manifests_and_suites(pratique: Pratique, tmp_path: Path) -> None:
+def test_a_folder_can_hold_policies_manifests_and_suites(pratique: Pratique, tmp_path: Path) -> None:
     folder = tmp_path / "all"
     folder.mkdir()
     (folder / "policies.yaml").write_text(BAD.read_text())
@@ -129,7 +129,7 @@ def test_a_folder_may_hold_policies_manifests_and_suites(pratique: Pratique, tmp
     assert report["findings"][0]["given"] == {"file": "all/pod.json", "line": 1}
 
 
-def test_a_recorded_review_is_tried_as_it_was_asked(pratique: Pratique) -> None:
+def test_a_recorded_review_is_run_as_recorded(pratique: Pratique) -> None:
     review = {
         "apiVersion": "admission.k8s.io/v1",
         "kind": "AdmissionReview",
@@ -151,13 +151,13 @@ def test_a_recorded_review_is_tried_as_it_was_asked(pratique: Pratique) -> None:
 
 
 @pytest.mark.parametrize("output", ["text", "json", "jsonl", "yaml"])
-def test_every_format_tells_what_was_found(pratique: Pratique, output: str) -> None:
+def test_every_format_reports_the_findings(pratique: Pratique, output: str) -> None:
     ran = pratique("prove", POLICIES, BAD, *GIVEN, "-o", output)
     assert (ran.returncode, ran.stderr) == (1, "")
     assert "sidecar-blindly" in ran.stdout
 
 
-def test_secrets_are_not_shown(pratique: Pratique, tmp_path: Path) -> None:
+def test_the_contents_of_secrets_are_hidden(pratique: Pratique, tmp_path: Path) -> None:
     policy = yaml.safe_load_all(BAD.read_text())
     mutating, bound = policy
     mutating["spec"]["matchConstraints"]["resourceRules"][0]["resources"] = ["secrets"]
@@ -179,7 +179,7 @@ def test_secrets_are_not_shown(pratique: Pratique, tmp_path: Path) -> None:
     assert "hunter2hunter2" not in ran.stdout
 
 
-def test_a_webhook_that_cannot_be_asked_is_trouble(pratique: Pratique, tmp_path: Path) -> None:
+def test_an_unreachable_webhook_is_an_error(pratique: Pratique, tmp_path: Path) -> None:
     webhook = {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "MutatingWebhookConfiguration",
@@ -208,26 +208,26 @@ def test_a_webhook_that_cannot_be_asked_is_trouble(pratique: Pratique, tmp_path:
     assert "held" not in ran.stdout
 
 
-def test_one_file_does_not_hold_both(pratique: Pratique, tmp_path: Path) -> None:
+def test_a_file_cannot_mix_configurations_and_objects(pratique: Pratique, tmp_path: Path) -> None:
     (tmp_path / "both.yaml").write_text(BAD.read_text() + "---\n" + json.dumps(POD))
     ran = pratique("prove", "both.yaml")
     assert ran.returncode == 2
     assert ran.stderr.startswith("pratique: both.yaml: document 3, line ")
-    assert ran.stderr.endswith("stands among configurations; put objects into a file of their own\n")
+    assert ran.stderr.endswith("is in a file of configurations; put objects into a separate file\n")
 
 
-def test_without_anything_to_prove_it_says_how(pratique: Pratique) -> None:
+def test_without_input_the_command_explains_its_usage(pratique: Pratique) -> None:
     ran = pratique("prove")
     assert (ran.returncode, ran.stdout) == (2, "")
     assert "name configurations, manifests, or chain flags" in ran.stderr
 
 
-def test_nothing_is_left_behind(pratique: Pratique, tmp_path: Path) -> None:
+def test_no_files_are_left_behind(pratique: Pratique, tmp_path: Path) -> None:
     pratique("prove", POLICIES, BAD, "--examples", 5)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_hypothesis_it_says_what_to_install(
+def test_without_hypothesis_the_command_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "hypothesis", None)

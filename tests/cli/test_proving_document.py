@@ -17,7 +17,7 @@ TEXT = (Path(__file__).parents[2] / "docs" / "proving.md").read_text("utf-8")
 (CONDITION,) = re.findall(r"With `(matchConditions: .*?)` it holds", TEXT)
 
 
-def test_the_example_writes_what_is_shown(
+def test_the_example_prints_what_the_page_shows(
     pratique: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:
     (tmp_path / NAME).write_text(POLICIES)
@@ -26,7 +26,7 @@ def test_the_example_writes_what_is_shown(
     assert ran.stdout == SHOWN
 
 
-def test_the_mended_example_holds(
+def test_the_fixed_example_passes(
     pratique: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:
     (tmp_path / NAME).write_text(POLICIES.replace("  failurePolicy", f"  {CONDITION}\n  failurePolicy"))

@@ -79,9 +79,7 @@ ROWS = [
 ]
 
 
-def test_quotas_are_shown_with_what_is_used_and_how_that_is_known(
-    pratique: Program, cluster: Path, ledger: Path
-) -> None:
+def test_quotas_are_shown_with_usage_and_its_source(pratique: Program, cluster: Path, ledger: Path) -> None:
     flags = ("quotas", f"--cluster={cluster}", f"--resource-quota-ledger={ledger}")
     shown = json.loads(pratique(*flags, "-o", "json").stdout)
     fields = ("quota", "resource", "used", "hard", "source")
@@ -94,14 +92,14 @@ def test_quotas_are_shown_with_what_is_used_and_how_that_is_known(
     assert [line.split() for line in lines[1:]] == [["shop", *(cell or "-" for cell in row)] for row in ROWS]
 
 
-def test_looking_at_quotas_begins_no_ledger(pratique: Program, cluster: Path, tmp_path: Path) -> None:
+def test_showing_quotas_creates_no_ledger(pratique: Program, cluster: Path, tmp_path: Path) -> None:
     before = set(tmp_path.iterdir())
     shown = pratique("quotas", f"--cluster={cluster}", f"--resource-quota-ledger={tmp_path / 'no.sqlite'}")
     assert shown.returncode == 0
     assert set(tmp_path.iterdir()) == before
 
 
-def test_a_ledger_that_cannot_be_read_is_one_clear_error(pratique: Program, ledger: Path) -> None:
+def test_an_unreadable_ledger_is_one_clear_error(pratique: Program, ledger: Path) -> None:
     ledger.unlink()
     shown = pratique("quotas", f"--resource-quota-ledger={ledger}")
     assert (shown.returncode, shown.stdout) == (2, "")
@@ -122,7 +120,7 @@ def request(operation: str, name: str, new: Any, old: Any = None) -> str:
     return json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": asked})
 
 
-def test_what_is_deleted_in_a_run_can_be_used_again(pratique: Program, tmp_path: Path) -> None:
+def test_deleting_an_object_releases_its_quota_within_a_run(pratique: Program, tmp_path: Path) -> None:
     cluster, reviews = tmp_path / "quota.json", tmp_path / "reviews.jsonl"
     cluster.write_text(json.dumps(quota("quota", "1", {"pods": "1", "requests.cpu": "0"})))
     lines = [

@@ -26,12 +26,12 @@ PROGRAM = Path(sys.executable).with_name("pratique")
     ("text", "count"),
     [("1", 1), ("65536", 65536), ("64Ki", 65536), ("64KiB", 65536), ("2MiB", 2 << 20), ("1Gi", 1 << 30)],
 )
-def test_bytes_are_counted_in_units_of_kubernetes(text: str, count: int) -> None:
+def test_byte_counts_use_kubernetes_units(text: str, count: int) -> None:
     assert ByteCount()(text) == count
 
 
 @pytest.mark.parametrize("text", ["", "0", "0Ki", "-1", "1.5Mi", "1MB", "1 Mi", "x"])
-def test_what_is_no_number_of_bytes_is_refused(text: str) -> None:
+def test_invalid_byte_counts_are_rejected(text: str) -> None:
     ran = CliRunner().invoke(root, ["up", "--record-max-bytes", text])
     assert ran.exit_code == 2
     assert "write 65536, 64KiB or 64MiB" in ran.output
@@ -57,7 +57,7 @@ def told(
 LIMITS = ("--record-max-bytes", "67108864", "--record-files", "4", "--record-max-review-bytes", "1048576")
 
 
-def test_the_stack_records_where_it_is_told_to_and_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_stack_records_only_to_the_given_file(monkeypatch: pytest.MonkeyPatch) -> None:
     assert told(monkeypatch) == ()
     assert told(monkeypatch, "--record", "a.jsonl") == ("--record", "a.jsonl", *LIMITS)
     assert told(monkeypatch, PRATIQUE_RECORD="b.jsonl") == ("--record", "b.jsonl", *LIMITS)
@@ -65,7 +65,7 @@ def test_the_stack_records_where_it_is_told_to_and_nowhere_else(monkeypatch: pyt
     assert told(monkeypatch, "c.jsonl", "--record-files", "2", command="record")[5] == "2"
 
 
-def test_what_the_stack_decides_is_recorded_and_replayed(
+def test_decisions_of_the_stack_can_be_recorded_and_replayed(
     pratique: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:
     command = [str(PROGRAM), "record", "reviews.jsonl", "--validators", "1", "--port", "0"]

@@ -19,7 +19,7 @@ FILES = re.findall(r"^```yaml (\S+)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL
 COMMANDS = re.findall(r"^```console\n\$ pratique (replay .*?)\n(.+?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 
 
-def test_the_example_writes_what_is_shown(
+def test_the_example_prints_what_the_page_shows(
     pratique: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:
     for name, text in FILES:
@@ -35,11 +35,11 @@ def test_the_example_writes_what_is_shown(
 
 
 @pytest.mark.parametrize("kind", DifferenceKind)
-def test_every_kind_of_difference_is_told_of(kind: DifferenceKind) -> None:
+def test_the_page_describes_every_kind_of_difference(kind: DifferenceKind) -> None:
     assert f"`{kind.value}`" in TEXT
 
 
-def test_every_flag_is_told_of_with_its_default() -> None:
+def test_the_page_lists_every_flag_with_its_default() -> None:
     settings = FrontDoorSettings()
     assert {f"--{name.replace('_', '-')}" for name in RECORD_HELPS} <= set(
         re.findall(r"--record[a-z-]*", TEXT)

@@ -81,7 +81,7 @@ def found(ran: Ran) -> list[tuple[str, str, JSON, JSON]]:
     ]
 
 
-def test_by_the_same_configuration_nothing_differs(replay: Replay, tmp_path: Path) -> None:
+def test_the_same_configuration_gives_no_differences(replay: Replay, tmp_path: Path) -> None:
     config = written(tmp_path, "c.yaml", at_most(5), bind(), *label("shop"))
     record([deployment(3), deployment(9), pod(), pod("other")], tmp_path / RECORDING, config)
     ran = replay(RECORDING, "--config", "c.yaml")
@@ -96,7 +96,7 @@ def test_by_the_same_configuration_nothing_differs(replay: Replay, tmp_path: Pat
         ((5, 10), 20, ("reason", "everywhere/replicas", "at most 5", "at most 10")),
     ],
 )
-def test_another_verdict_is_told_by_the_policy_that_gives_it(
+def test_a_changed_verdict_is_attributed_to_its_policy(
     replay: Replay, tmp_path: Path, limits: tuple[int, int], replicas: int, expected: object
 ) -> None:
     old, new = (written(tmp_path, f"{limit}.yaml", at_most(limit), bind()) for limit in limits)
@@ -108,7 +108,7 @@ def test_another_verdict_is_told_by_the_policy_that_gives_it(
     assert (line["file"], line["line"], line["subject"]) == (RECORDING, 1, "Deployment shop/web")
 
 
-def test_another_object_is_told_field_by_field(replay: Replay, tmp_path: Path) -> None:
+def test_a_changed_object_is_reported_field_by_field(replay: Replay, tmp_path: Path) -> None:
     record([deployment()], tmp_path / RECORDING, written(tmp_path, "old.yaml", *label("shop")))
     written(tmp_path, "new.yaml", *label("cart"))
     ran = replay(RECORDING, "--config", "new.yaml")
@@ -116,7 +116,7 @@ def test_another_object_is_told_field_by_field(replay: Replay, tmp_path: Path) -
     assert found(ran) == [("object", "teams/teams", {team: "shop"}, {team: "cart"})]
 
 
-def test_a_mutation_that_is_new_is_told(replay: Replay, tmp_path: Path) -> None:
+def test_a_new_mutation_is_reported(replay: Replay, tmp_path: Path) -> None:
     record([deployment()], tmp_path / RECORDING)
     written(tmp_path, "new.yaml", *label("cart"))
     ran = replay(RECORDING, "--config", "new.yaml")
@@ -125,7 +125,7 @@ def test_a_mutation_that_is_new_is_told(replay: Replay, tmp_path: Path) -> None:
     ]
 
 
-def test_other_warnings_and_audit_annotations_are_told(replay: Replay, tmp_path: Path) -> None:
+def test_changed_warnings_and_audit_annotations_are_reported(replay: Replay, tmp_path: Path) -> None:
     record([deployment(9)], tmp_path / RECORDING)
     written(tmp_path, "new.yaml", at_most(5), bind("Warn", "Audit"))
     ran = replay(RECORDING, "--config", "new.yaml")
@@ -137,7 +137,7 @@ def test_other_warnings_and_audit_annotations_are_told(replay: Replay, tmp_path:
     assert kinds["auditAnnotations"][0] == "everywhere/replicas"
 
 
-def test_each_review_is_decided_alone_whatever_the_order(replay: Replay, tmp_path: Path) -> None:
+def test_each_review_is_decided_independently_of_the_order(replay: Replay, tmp_path: Path) -> None:
     quota = {
         "apiVersion": "v1",
         "kind": "ResourceQuota",
@@ -160,7 +160,7 @@ def test_each_review_is_decided_alone_whatever_the_order(replay: Replay, tmp_pat
     assert (ran.returncode, json.loads(ran.stdout)["totals"]["same"]) == (0, 4)
 
 
-def test_a_namespace_that_a_review_brings_is_gone_for_the_next(replay: Replay, tmp_path: Path) -> None:
+def test_a_namespace_created_by_one_review_is_gone_for_the_next(replay: Replay, tmp_path: Path) -> None:
     written(
         tmp_path, "cluster.yaml", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}}
     )
@@ -180,7 +180,7 @@ def test_a_namespace_that_a_review_brings_is_gone_for_the_next(replay: Replay, t
     assert json.loads(ran.stdout)["totals"]["same"] == 3
 
 
-def test_two_sets_are_compared_without_what_was_recorded(replay: Replay, tmp_path: Path) -> None:
+def test_two_configurations_are_compared_without_recorded_decisions(replay: Replay, tmp_path: Path) -> None:
     record([deployment(7)], tmp_path / RECORDING)
     written(tmp_path, "old.yaml", at_most(5), bind())
     written(tmp_path, "new.yaml", at_most(10), bind())
@@ -188,13 +188,13 @@ def test_two_sets_are_compared_without_what_was_recorded(replay: Replay, tmp_pat
     assert found(ran) == [("admitted", "everywhere/replicas", "at most 5", None)]
 
 
-def test_reviews_without_a_decision_need_something_to_compare_with(replay: Replay, tmp_path: Path) -> None:
+def test_reviews_without_a_decision_need_a_second_configuration(replay: Replay, tmp_path: Path) -> None:
     (tmp_path / RECORDING).write_text(json.dumps(deployment(7)))
     config = written(tmp_path, "c.yaml", at_most(5), bind())
     ran = replay(RECORDING, "--config", config)
     assert ran.returncode == 2
     assert "document 1, line 1" in ran.stderr
-    assert "--against names the configuration to compare with" in ran.stderr
+    assert "give a configuration to compare with by --against" in ran.stderr
     again = replay(RECORDING, "--config", config, "--against", config, "--phase", "validate")
     assert (again.returncode, again.stderr) == (0, "")
 
@@ -207,7 +207,7 @@ BAD_LINES = {
 }
 
 
-def test_bad_lines_are_told_and_the_others_replayed(replay: Replay, tmp_path: Path) -> None:
+def test_invalid_lines_are_reported_and_the_others_replayed(replay: Replay, tmp_path: Path) -> None:
     old = written(tmp_path, "old.yaml", at_most(10), bind())
     path = record([deployment(7, uid="a"), deployment(8, uid="b")], tmp_path / RECORDING, old)
     first, second = path.read_text().splitlines()
@@ -235,7 +235,7 @@ def test_bad_lines_are_told_and_the_others_replayed(replay: Replay, tmp_path: Pa
         assert reason in line
 
 
-def test_what_was_redacted_makes_differences_uncertain(replay: Replay, tmp_path: Path) -> None:
+def test_redacted_values_make_differences_uncertain(replay: Replay, tmp_path: Path) -> None:
     reads = policy(
         {
             "expression": "object.spec.template.spec.containers.all(c, c.env.all(e, e.value.startsWith('prod-')))"
@@ -252,7 +252,7 @@ def test_what_was_redacted_makes_differences_uncertain(replay: Replay, tmp_path:
     assert difference["uncertain"] == ["redacted: object.spec.template.spec.containers[0].env[0].value"]
 
 
-def test_a_message_that_quotes_what_was_redacted_is_the_same_message(replay: Replay, tmp_path: Path) -> None:
+def test_a_message_that_quotes_a_redacted_value_is_unchanged(replay: Replay, tmp_path: Path) -> None:
     quotes = policy(
         {
             "expression": "false",
@@ -267,7 +267,7 @@ def test_a_message_that_quotes_what_was_redacted_is_the_same_message(replay: Rep
 
 
 @pytest.mark.parametrize(("expression", "uncertain"), [("false", []), ("'k' in request.userInfo.extra", [])])
-def test_who_else_a_user_is_counts_where_policies_read_it(
+def test_redacted_user_extra_matters_only_if_policies_read_it(
     replay: Replay, tmp_path: Path, expression: str, uncertain: list[str]
 ) -> None:
     user = {"username": "jane", "extra": {"other": ["canary"]}}
@@ -279,7 +279,7 @@ def test_who_else_a_user_is_counts_where_policies_read_it(
     assert difference["uncertain"] == expected
 
 
-def test_a_built_in_controller_reads_nothing_that_is_redacted(replay: Replay, tmp_path: Path) -> None:
+def test_built_in_controllers_read_no_redacted_values(replay: Replay, tmp_path: Path) -> None:
     record([deployment(1, "web", {"name": "A", "value": "hunter2"})], tmp_path / RECORDING)
     ran = replay(RECORDING, "--enable-admission-plugins", "AlwaysDeny")
     rules = {(one["controller"], one["kind"], *one["uncertain"]) for one in lines(ran)[0]["differences"]}
@@ -307,7 +307,7 @@ def webhooks(url: str, ca_bundle: bytes) -> JSONObject:
     return {**head, "webhooks": [webhook]}
 
 
-def test_webhooks_are_called(replay: Replay, tmp_path: Path) -> None:
+def test_a_replay_calls_webhooks(replay: Replay, tmp_path: Path) -> None:
     record([deployment()], tmp_path / RECORDING)
     operation = {"op": "add", "path": "/metadata/labels", "value": {"seen": "yes"}}
     with serve(patched([operation])) as server:
@@ -317,7 +317,7 @@ def test_webhooks_are_called(replay: Replay, tmp_path: Path) -> None:
     assert [each[:2] for each in found(ran)] == [("object", "hooks/hook.example.com")]
 
 
-def test_webhooks_may_be_left_out(replay: Replay, tmp_path: Path) -> None:
+def test_a_replay_can_skip_webhooks(replay: Replay, tmp_path: Path) -> None:
     operation = {"op": "add", "path": "/metadata/labels", "value": {"seen": "yes"}}
     with serve(patched([operation])) as server:
         config = written(tmp_path, "c.yaml", webhooks(server.url, server.ca_bundle))
@@ -332,13 +332,13 @@ def test_webhooks_may_be_left_out(replay: Replay, tmp_path: Path) -> None:
     assert ran.stdout == "1 replayed, 1 as before, 0 different, 1 decided by webhooks, which are left out\n"
 
 
-def test_names_given_at_random_are_no_difference(replay: Replay, tmp_path: Path) -> None:
+def test_random_names_make_no_difference(replay: Replay, tmp_path: Path) -> None:
     record([pod()], tmp_path / RECORDING)
     assert "kube-api-access-" in (tmp_path / RECORDING).read_text()
     assert replay(RECORDING).returncode == 0
 
 
-def test_a_counted_limit_makes_a_difference_uncertain(replay: Replay, tmp_path: Path) -> None:
+def test_counted_limits_make_a_difference_uncertain(replay: Replay, tmp_path: Path) -> None:
     quota = {
         "apiVersion": "v1",
         "kind": "ResourceQuota",
@@ -358,14 +358,12 @@ def test_a_counted_limit_makes_a_difference_uncertain(replay: Replay, tmp_path: 
     ((difference,),) = [line["differences"] for line in lines(ran)]
     assert (difference["controller"], difference["kind"]) == ("ResourceQuota", "denied")
     assert difference["uncertain"] == [
-        "quotas and rates are counted from review to review, and a replay decides each alone"
+        "quotas and rates accumulate from review to review, but a replay decides each review independently"
     ]
 
 
 @pytest.mark.parametrize("output", ["text", "json", "jsonl", "yaml"])
-def test_the_same_replay_is_written_twice_byte_for_byte(
-    pratique: Pratique, tmp_path: Path, output: str
-) -> None:
+def test_a_replay_is_reproducible_byte_for_byte(pratique: Pratique, tmp_path: Path, output: str) -> None:
     old = written(tmp_path, "old.yaml", at_most(10), bind(), *label("shop"))
     reviews = [deployment(n, f"web{n}", uid=f"u{n}") for n in range(12)] + [pod()]
     record(reviews, tmp_path / RECORDING, old)
@@ -376,7 +374,7 @@ def test_the_same_replay_is_written_twice_byte_for_byte(
     assert first.stdout
 
 
-def test_a_report_has_few_examples_of_many_differences(replay: Replay, tmp_path: Path) -> None:
+def test_a_report_keeps_a_few_examples_of_many_differences(replay: Replay, tmp_path: Path) -> None:
     record([deployment(9, f"web{n}", uid=f"u{n}") for n in range(5)], tmp_path / RECORDING)
     written(tmp_path, "new.yaml", at_most(5), bind())
     ran = replay(RECORDING, "--config", "new.yaml", "--examples", "2", "-o", "json")
@@ -386,7 +384,7 @@ def test_a_report_has_few_examples_of_many_differences(replay: Replay, tmp_path:
     assert report["totals"]["different"] == 5
 
 
-def test_a_review_that_takes_too_long_is_told(
+def test_a_review_that_times_out_is_reported(
     replay: Replay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record([deployment()], tmp_path / RECORDING)
@@ -396,7 +394,7 @@ def test_a_review_that_takes_too_long_is_told(
     assert "document 1, line 1, column 1: no decision within 0.02 s; --timeout allows more" in ran.stderr
 
 
-def test_mutations_of_variables_cannot_be_told_apart(replay: Replay, tmp_path: Path) -> None:
+def test_redacted_environment_variables_make_pod_presets_uncertain(replay: Replay, tmp_path: Path) -> None:
     def adds(value: str) -> tuple[JSONObject, JSONObject]:
         path, item = "/spec/template/spec/containers/0/env", f'{{"name": "A", "value": "{value}"}}'
         env = f'[JSONPatch{{op: "add", path: "{path}", value: [{item}]}}]'
@@ -411,9 +409,7 @@ def test_mutations_of_variables_cannot_be_told_apart(replay: Replay, tmp_path: P
     assert against.returncode == 0
 
 
-def test_progress_is_shown_where_somebody_waits(
-    errors_on_terminal: Callable[..., str], tmp_path: Path
-) -> None:
+def test_progress_is_shown_on_a_terminal(errors_on_terminal: Callable[..., str], tmp_path: Path) -> None:
     record([deployment(n, uid=f"u{n}") for n in range(3)], tmp_path / RECORDING)
     shown = errors_on_terminal("replay", RECORDING)
     assert "\r1 replayed, 0 different" in shown

@@ -164,14 +164,14 @@ def test_without_flags_a_manifest_is_created_by_the_administrator(ask: Ask) -> N
         ),
     ],
 )
-def test_a_flag_says_what_the_manifest_does_not(
+def test_flags_supply_what_the_manifest_does_not_say(
     ask: Ask, flags: tuple[str, ...], expected: dict[str, str]
 ) -> None:
     (seen,) = ask(*flags)
     assert expected.items() <= seen.items()
 
 
-def test_flags_come_from_the_environment_too(ask: Ask) -> None:
+def test_flags_can_come_from_the_environment(ask: Ask) -> None:
     (seen,) = ask(
         PRATIQUE_OPERATION="CONNECT",
         PRATIQUE_SUBRESOURCE="attach",
@@ -183,7 +183,7 @@ def test_flags_come_from_the_environment_too(ask: Ask) -> None:
     assert seen["userInfo"] == "jane of dev,ops,system:authenticated"
 
 
-def test_an_admission_review_is_what_it_says_whatever_the_flags(ask: Ask, tmp_path: Path) -> None:
+def test_flags_do_not_change_an_admission_review(ask: Ask, tmp_path: Path) -> None:
     request = {
         "uid": "1",
         "operation": "CREATE",
@@ -204,7 +204,7 @@ def test_an_admission_review_is_what_it_says_whatever_the_flags(ask: Ask, tmp_pa
 
 
 @pytest.mark.parametrize(("operation", "object_kind"), [("UPDATE", "Pod"), ("DELETE", "null")])
-def test_old_objects_are_found_by_group_and_resource_namespace_and_name(
+def test_old_objects_are_found_by_group_resource_namespace_and_name(
     ask: Ask, tmp_path: Path, operation: str, object_kind: str
 ) -> None:
     (tmp_path / "old").mkdir()
@@ -216,7 +216,7 @@ def test_old_objects_are_found_by_group_and_resource_namespace_and_name(
     assert {each["object"] for each in seen} == {object_kind}
 
 
-def test_old_objects_are_found_in_whatever_version_of_their_group(ask: Ask, tmp_path: Path) -> None:
+def test_old_objects_are_found_in_any_version(ask: Ask, tmp_path: Path) -> None:
     metadata = {"name": "web", "labels": {"colour": "red"}}
     old = {"apiVersion": "extensions/v1beta1", "kind": "Ingress", "metadata": metadata}
     (tmp_path / "old.yaml").write_text(lines(old))
@@ -225,13 +225,13 @@ def test_old_objects_are_found_in_whatever_version_of_their_group(ask: Ask, tmp_
     assert seen["oldColour"] == "red"
 
 
-def test_the_namespace_is_that_of_old_objects_too(ask: Ask, tmp_path: Path) -> None:
+def test_the_namespace_flag_applies_to_old_objects(ask: Ask, tmp_path: Path) -> None:
     (tmp_path / "old.yaml").write_text(lines(pod(colour="red")))
     (seen,) = ask("--operation", "UPDATE", "--old", "old.yaml", "--namespace", "shop")
     assert (seen["oldColour"], seen["namespace"]) == ("red", "shop")
 
 
-def test_an_old_custom_resource_may_come_with_its_definition(ask: Ask, tmp_path: Path) -> None:
+def test_an_old_custom_resource_can_come_with_its_definition(ask: Ask, tmp_path: Path) -> None:
     definition = {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -252,7 +252,7 @@ def test_an_old_custom_resource_may_come_with_its_definition(ask: Ask, tmp_path:
     assert ask(*flags, given=lines(ship))[0]["oldColour"] == "red"
 
 
-def test_without_old_objects_those_of_the_cluster_are_taken(ask: Ask, tmp_path: Path) -> None:
+def test_old_objects_default_to_those_of_the_cluster(ask: Ask, tmp_path: Path) -> None:
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
     (tmp_path / "cluster.yaml").write_text(lines(namespace, account, pod(colour="red")))
@@ -262,9 +262,7 @@ def test_without_old_objects_those_of_the_cluster_are_taken(ask: Ask, tmp_path: 
 
 
 @pytest.mark.parametrize("old", [True, False])
-def test_what_the_run_has_admitted_is_the_old_object_from_then_on(
-    ask: Ask, tmp_path: Path, *, old: bool
-) -> None:
+def test_an_admitted_object_becomes_the_old_object(ask: Ask, tmp_path: Path, *, old: bool) -> None:
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
     (tmp_path / "first.yaml").write_text(lines(namespace, account, pod(colour="red")))
@@ -274,7 +272,7 @@ def test_what_the_run_has_admitted_is_the_old_object_from_then_on(
     assert [each["oldColour"] for each in seen] == ["red", "blue"]
 
 
-def test_a_dry_run_leaves_the_old_object_as_it_was(ask: Ask, tmp_path: Path) -> None:
+def test_a_dry_run_keeps_the_old_object(ask: Ask, tmp_path: Path) -> None:
     (tmp_path / "old.yaml").write_text(lines(pod(colour="red")))
     flags = ("--operation", "UPDATE", "--old", "old.yaml", "--dry-run")
     seen = ask(*flags, given=lines(pod(colour="blue"), pod(colour="green")))
@@ -307,7 +305,7 @@ def test_a_deleted_namespace_is_gone(pratique: Program, tmp_path: Path) -> None:
         (("--subresource", "binding"), "give the Binding itself"),
     ],
 )
-def test_what_cannot_be_asked_is_told_with_its_place(
+def test_impossible_requests_are_reported_with_their_location(
     pratique: Program, flags: tuple[str, ...], text: str
 ) -> None:
     ran = pratique("review", *flags, "-", stdin=lines(pod()))
@@ -337,7 +335,7 @@ def test_a_manifest_of_another_namespace_is_refused_in_kubectls_words(pratique: 
         (("--warn-exit-code", "-1"), "-1"),
     ],
 )
-def test_a_wrong_flag_is_told_before_anything_is_reviewed(
+def test_a_wrong_flag_is_reported_before_any_review(
     pratique: Program, tmp_path: Path, flags: tuple[str, ...], text: str
 ) -> None:
     (tmp_path / "twice.yaml").write_text(lines(pod(), pod()))
@@ -348,7 +346,7 @@ def test_a_wrong_flag_is_told_before_anything_is_reviewed(
     assert "Traceback" not in ran.stderr
 
 
-def test_a_pod_that_calls_itself_done_does_not_escape_a_quota(pratique: Program, tmp_path: Path) -> None:
+def test_a_pod_that_claims_to_be_finished_is_still_charged(pratique: Program, tmp_path: Path) -> None:
     quota = {
         "apiVersion": "v1",
         "kind": "ResourceQuota",
@@ -373,7 +371,7 @@ def test_a_pod_that_calls_itself_done_does_not_escape_a_quota(pratique: Program,
         (["odd"], ("--enable-admission-plugins", "AlwaysDeny"), 1),
     ],
 )
-def test_warnings_have_an_exit_code_where_nothing_was_denied(
+def test_warnings_can_have_their_own_exit_code(
     pratique: Program, tmp_path: Path, names: list[str], more: tuple[str, ...], code: int
 ) -> None:
     (tmp_path / "told.yaml").write_text(told())
@@ -381,18 +379,18 @@ def test_warnings_have_an_exit_code_where_nothing_was_denied(
     assert pratique("review", *flags, "-", stdin=lines(*map(pod, names))).returncode == code
 
 
-def test_an_unreadable_document_counts_more_than_a_warning(pratique: Program, tmp_path: Path) -> None:
+def test_an_unreadable_document_outranks_a_warning(pratique: Program, tmp_path: Path) -> None:
     (tmp_path / "told.yaml").write_text(told())
     flags = ("--config", "told.yaml", "--warn-exit-code", "7")
     assert pratique("review", *flags, "-", stdin=lines(pod("odd"), {"kind": "Podd"})).returncode == 2
 
 
-def test_without_the_flag_warnings_are_no_matter(pratique: Program, tmp_path: Path) -> None:
+def test_without_the_flag_warnings_exit_with_0(pratique: Program, tmp_path: Path) -> None:
     (tmp_path / "told.yaml").write_text(told())
     assert pratique("review", "--config", "told.yaml", "-", stdin=lines(pod("odd"))).returncode == 0
 
 
-def test_the_help_lists_flags_under_what_they_are_for(pratique: Program) -> None:
+def test_the_help_groups_flags_by_purpose(pratique: Program) -> None:
     out = pratique("review", "--help").stdout
     wanted = ["Options:", "--phase", "--warn-exit-code", "What a manifest asks for", "--operation", "--dry-run",
               "What decides:", "--config", "Settings of single controllers:", "Exit codes:"]  # fmt: skip

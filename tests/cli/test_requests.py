@@ -18,31 +18,31 @@ def admitted(review: Review, *, allowed: bool = True) -> Decision:
     return Decision(uid=review.uid, allowed=allowed, object_document=review.object_document)
 
 
-def test_an_admitted_object_is_seen_afterwards() -> None:
+def test_an_admitted_object_is_stored() -> None:
     store = ObjectStore()
     store_admitted(pod_review(), admitted(pod_review()), store)
     assert store.get("", "pods", "web", "shop") == POD
 
 
-def test_a_denied_object_is_not() -> None:
+def test_a_denied_object_is_not_stored() -> None:
     store = ObjectStore()
     store_admitted(pod_review(), admitted(pod_review(), allowed=False), store)
     assert store.get("", "pods", "web", "shop") is None
 
 
-def test_a_dry_run_leaves_nothing() -> None:
+def test_a_dry_run_stores_nothing() -> None:
     store = ObjectStore()
     store_admitted(pod_review(dry_run=True), admitted(pod_review()), store)
     assert store.get("", "pods", "web", "shop") is None
 
 
-def test_a_subresource_is_no_object_of_its_own() -> None:
+def test_a_subresource_stores_no_object() -> None:
     store = ObjectStore()
     store_admitted(pod_review(subresource="status"), admitted(pod_review()), store)
     assert store.get("", "pods", "web", "shop") is None
 
 
-def test_what_is_deleted_is_gone() -> None:
+def test_a_deleted_object_is_removed() -> None:
     store = ObjectStore()
     store.put(POD)
     store_admitted(
@@ -53,7 +53,7 @@ def test_what_is_deleted_is_gone() -> None:
     assert store.get("", "pods", "web", "shop") is None
 
 
-def test_a_new_namespace_comes_with_the_service_account_that_a_controller_makes() -> None:
+def test_a_new_namespace_gets_its_default_service_account() -> None:
     store = ObjectStore()
     (document,) = read_text(NAMESPACE, "ns.yaml")
     review = review_of(document, store, 0)

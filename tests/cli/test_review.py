@@ -89,7 +89,7 @@ def test_a_decision_document_has_the_fields_of_the_interface(pratique: Program) 
     assert {name for step in decision["steps"] for name in step} == STEP_FIELDS
 
 
-def test_the_formats_tell_the_same(pratique: Program) -> None:
+def test_all_formats_write_the_same_decisions(pratique: Program) -> None:
     given = lines(asked("CREATE", pod("a")), asked("CREATE", pod("b")))
     written = {
         name: pratique("review", "-o", name, "-", stdin=given).stdout for name in ("json", "jsonl", "yaml")
@@ -108,18 +108,20 @@ def test_the_formats_tell_the_same(pratique: Program) -> None:
 
 
 @pytest.mark.parametrize(("form", "nothing"), [("json", "[]\n"), ("jsonl", ""), ("yaml", "")])
-def test_no_readable_document_is_still_the_format(pratique: Program, form: str, nothing: str) -> None:
+def test_output_is_well_formed_without_any_readable_document(
+    pratique: Program, form: str, nothing: str
+) -> None:
     ran = pratique("review", "-o", form, "-", stdin="- no object\n")
     assert (ran.returncode, ran.stdout) == (2, nothing)
 
 
-def test_a_denial_is_exit_code_1(pratique: Program) -> None:
+def test_a_denial_exits_with_1(pratique: Program) -> None:
     ran = pratique("review", "--enable-admission-plugins", "AlwaysDeny", "-", stdin=lines(pod("web")))
     (decision,) = decisions(ran)
     assert (ran.returncode, decision["allowed"], decision["status"]["code"]) == (1, False, 403)
 
 
-def test_an_unreadable_document_is_told_and_the_others_are_reviewed(pratique: Program) -> None:
+def test_an_unreadable_document_is_reported_and_the_others_reviewed(pratique: Program) -> None:
     given = f"{json.dumps(pod('one'))}\n---\nkind: Podd\napiVersion: v1\n---\n{json.dumps(pod('two'))}\n"
     ran = pratique("review", "--enable-admission-plugins", "AlwaysDeny", "-", stdin=given)
     assert [each["object"]["metadata"]["name"] for each in decisions(ran)] == ["one", "two"]
@@ -131,9 +133,7 @@ def test_an_unreadable_document_is_told_and_the_others_are_reviewed(pratique: Pr
     assert ran.returncode == 2
 
 
-def test_a_file_that_is_not_there_is_told_before_anything_is_reviewed(
-    pratique: Program, tmp_path: Path
-) -> None:
+def test_a_missing_file_is_reported_before_any_review(pratique: Program, tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(lines(pod("web")))
     ran = pratique("review", "a.yaml", "b.yaml")
     assert (ran.returncode, ran.stdout) == (2, "")
@@ -186,7 +186,7 @@ def test_a_deleted_object_is_gone_for_the_reviews_after_it(pratique: Program, tm
     assert (first["allowed"], first["object"], second["allowed"]) == (True, None, False)
 
 
-def test_a_custom_resource_is_known_once_its_definition_is_admitted(pratique: Program) -> None:
+def test_a_custom_resource_is_known_after_its_definition(pratique: Program) -> None:
     definition = {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -204,13 +204,13 @@ def test_a_custom_resource_is_known_once_its_definition_is_admitted(pratique: Pr
 
 
 @pytest.mark.parametrize(("phase", "phases"), [("mutate", {"mutate"}), ("validate", {"validate"})])
-def test_one_phase_can_be_asked_for(pratique: Program, phase: str, phases: set[str]) -> None:
+def test_one_phase_can_be_selected(pratique: Program, phase: str, phases: set[str]) -> None:
     flags = ("--phase", phase, "--enable-admission-plugins", "AlwaysPullImages")
     (decision,) = decisions(pratique("review", *flags, "-", stdin=lines(pod("web"))))
     assert {step["phase"] for step in decision["steps"]} == phases
 
 
-def test_flags_come_from_the_environment_too(pratique: Program, tmp_path: Path) -> None:
+def test_flags_can_come_from_the_environment(pratique: Program, tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / f"{name}.yaml").write_text(inhabited(name))
     ran = pratique(
@@ -229,7 +229,7 @@ def test_flags_come_from_the_environment_too(pratique: Program, tmp_path: Path) 
     assert {"AlwaysPullImages", "AlwaysAdmit"} <= {step["controller"] for step in told[0]["steps"]}
 
 
-def test_a_flag_wins_over_the_environment(pratique: Program) -> None:
+def test_a_flag_overrides_the_environment(pratique: Program) -> None:
     ran = pratique("review", "-o", "jsonl", "-", stdin=lines(pod("web")), PRATIQUE_OUTPUT="text")
     assert decisions(ran)
 
@@ -252,7 +252,7 @@ def hooks_at(url: str) -> dict[str, Any]:
     }
 
 
-def test_no_webhook_takes_longer_than_the_timeout_of_a_review(pratique: Program, tmp_path: Path) -> None:
+def test_the_review_timeout_limits_webhook_calls(pratique: Program, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"grpc://127.0.0.1:{silent.getsockname()[1]}"
         (tmp_path / "hooks.yaml").write_text(lines(hooks_at(url)))
@@ -274,7 +274,7 @@ def test_a_terminal_gets_coloured_text(on_terminal: Callable[..., str], tmp_path
 @pytest.mark.parametrize(
     ("flags", "variables"), [((), {"NO_COLOR": "1"}), (("--no-color",), {}), ((), {"TERM": "dumb"})]
 )
-def test_colour_is_left_out_when_asked(
+def test_colour_can_be_turned_off(
     on_terminal: Callable[..., str], tmp_path: Path, flags: tuple[str, ...], variables: dict[str, str]
 ) -> None:
     (tmp_path / "pod.yaml").write_text(lines(pod("web")))
@@ -288,7 +288,7 @@ def test_marks_fall_back_to_ascii(pratique: Program) -> None:
     assert ran.stdout.startswith("v admitted  Pod default/web  (standard input:1)\n")
 
 
-def test_text_names_every_step_and_counts(pratique: Program) -> None:
+def test_text_lists_every_step_and_counts(pratique: Program) -> None:
     flags = ("-o", "text", "--enable-admission-plugins", "AlwaysDeny")
     ran = pratique("review", *flags, "-", stdin=lines(pod("web"), manifest("ConfigMap", "conf")))
     assert "✗ denied    Pod default/web  403 Forbidden  (standard input:1)\n" in ran.stdout
@@ -297,7 +297,7 @@ def test_text_names_every_step_and_counts(pratique: Program) -> None:
     assert ran.stdout.endswith("2 reviewed, 0 admitted, 2 denied\n")
 
 
-def test_a_reader_that_leaves_early_is_no_failure_of_ours(tmp_path: Path) -> None:
+def test_a_closed_pipe_is_not_an_error(tmp_path: Path) -> None:
     (tmp_path / "many.jsonl").write_text(lines(*(pod(f"web-{n}") for n in range(400))))
     with subprocess.Popen(
         [PROGRAM, "review", tmp_path / "many.jsonl"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -310,7 +310,7 @@ def test_a_reader_that_leaves_early_is_no_failure_of_ours(tmp_path: Path) -> Non
         assert process.wait(timeout=30) == -signal.SIGPIPE
 
 
-def test_decisions_are_written_as_they_are_made() -> None:
+def test_each_decision_is_written_at_once() -> None:
     with subprocess.Popen(
         [PROGRAM, "review", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -323,7 +323,7 @@ def test_decisions_are_written_as_they_are_made() -> None:
         process.stdin.close()
 
 
-def test_an_interrupt_ends_by_the_signal_and_without_a_word(tmp_path: Path) -> None:
+def test_an_interrupt_ends_by_the_signal_without_output(tmp_path: Path) -> None:
     with subprocess.Popen(
         [PROGRAM, "review", "-"],
         stdin=subprocess.PIPE,
@@ -342,7 +342,7 @@ def test_an_interrupt_ends_by_the_signal_and_without_a_word(tmp_path: Path) -> N
         assert process.stderr.read().strip() == ""
 
 
-def test_an_error_of_ours_is_told_without_traceback(
+def test_an_internal_error_is_reported_without_a_traceback(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     def broken(*_: object) -> None:

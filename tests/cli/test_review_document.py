@@ -19,7 +19,7 @@ RUNS = re.findall(r"^```console\n\$ pratique (.*?)\n(.*?)^```", PAGE, re.MULTILI
 
 
 @pytest.mark.parametrize(("command", "shown"), RUNS)
-def test_a_command_shows_what_the_page_shows(
+def test_each_command_prints_what_the_page_shows(
     pratique: Program, tmp_path: Path, command: str, shown: str
 ) -> None:
     for name, text in FILES:
@@ -28,7 +28,7 @@ def test_a_command_shows_what_the_page_shows(
     assert set(shown.splitlines()) <= {*ran.stdout.splitlines(), *ran.stderr.splitlines()}
 
 
-def test_the_page_names_every_flag_that_shapes_a_request(pratique: Program) -> None:
+def test_the_page_names_every_request_flag(pratique: Program) -> None:
     assert len(RUNS) == PAGE.count("```console")
     help_text = pratique("review", "--help").stdout
     section = help_text.partition("What a manifest asks for")[2].partition("\n\n")[0]

@@ -38,7 +38,7 @@ class LateEngine:
         pass
 
 
-def test_a_review_without_decision_is_told_and_the_others_go_on(tmp_path: Path) -> None:
+def test_a_review_that_times_out_is_reported_and_the_others_go_on(tmp_path: Path) -> None:
     kinds = ("Pod", "ConfigMap", "Pod")
     texts = [f"apiVersion: v1\nkind: {kind}\nmetadata: {{name: a{n}}}\n" for n, kind in enumerate(kinds)]
     (tmp_path / "a.yaml").write_text("---\n".join(texts))
@@ -50,7 +50,7 @@ def test_a_review_without_decision_is_told_and_the_others_go_on(tmp_path: Path) 
         phases=BOTH,
         timeout_seconds=0.05,
         output=TextOutput(written, Palette()),
-        complain=complaints.append,
+        report_problem=complaints.append,
     )
     assert asyncio.run(run.run([tmp_path / "a.yaml"])) is ExitCode.BROKEN
     (complaint,) = complaints
@@ -59,7 +59,7 @@ def test_a_review_without_decision_is_told_and_the_others_go_on(tmp_path: Path) 
     assert written.getvalue().endswith("2 reviewed, 2 admitted, 0 denied, 1 undecided\n")
 
 
-def test_a_definition_that_defines_nothing_is_told(tmp_path: Path) -> None:
+def test_a_definition_that_defines_nothing_is_reported(tmp_path: Path) -> None:
     @dataclasses.dataclass
     class Lenient(LateEngine):
         """Admits whatever comes."""
@@ -80,7 +80,7 @@ def test_a_definition_that_defines_nothing_is_told(tmp_path: Path) -> None:
         phases=BOTH,
         timeout_seconds=5,
         output=TextOutput(io.StringIO(), Palette()),
-        complain=complaints.append,
+        report_problem=complaints.append,
     )
     assert asyncio.run(run.run([tmp_path / "crd.yaml"])) is ExitCode.ADMITTED
     assert "later reviews will not see it" in complaints[0]

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique_cli.outputs import Tally
+from pratique_cli.outputs import ReviewCounts
 from pratique_cli.outputs.sarif import SarifOutput
 from support.ci_reports import read_sarif
 from support.hostile_reviews import HOSTILE, denied_hostilely, hostile_manifest, missed_hostilely
@@ -122,7 +122,7 @@ def log_of(*write: Callable[[SarifOutput], None]) -> dict[str, Any]:
     output = SarifOutput(stream)
     for each in write:
         each(output)
-    output.finish(Tally())
+    output.finish(ReviewCounts())
     return read(stream.getvalue())
 
 
@@ -141,7 +141,7 @@ spec:
 PULL = ("--admission-control", "AlwaysPullImages", "--phase", "validate", "-o", "sarif")
 
 
-def test_a_denial_is_placed_at_the_field_that_it_names(pratique: Program, tmp_path: Path) -> None:
+def test_a_denial_points_to_the_field_that_it_names(pratique: Program, tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "a b.yaml").write_text(POD)
     ran = pratique("review", *PULL, "sub/a b.yaml")
@@ -156,7 +156,7 @@ def test_a_denial_is_placed_at_the_field_that_it_names(pratique: Program, tmp_pa
     assert run["invocations"] == [{"executionSuccessful": True}]
 
 
-def test_a_recorded_review_is_placed_at_the_field_within_it(pratique: Program, tmp_path: Path) -> None:
+def test_a_denial_of_a_recorded_review_points_into_the_review(pratique: Program, tmp_path: Path) -> None:
     pod = {
         "metadata": {"name": "web"},
         "spec": {"hostNetwork": True, "containers": [{"name": "a", "image": "b"}]},
@@ -182,14 +182,14 @@ def test_a_recorded_review_is_placed_at_the_field_within_it(pratique: Program, t
     assert region_of(result) == (line, lines[line - 1].index('"') + 1)
 
 
-def test_a_denial_that_names_no_field_is_placed_at_its_document(pratique: Program, tmp_path: Path) -> None:
+def test_a_denial_without_a_field_points_to_its_document(pratique: Program, tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(f"{POD}---\n{POD}")
     flags = ("--admission-control", "AlwaysDeny", "-o", "sarif")
     first, second = read(pratique("review", *flags, "a.yaml").stdout)["results"]
     assert [region_of(first), region_of(second)] == [(2, 1), (13, 1)]
 
 
-def test_each_step_that_denies_is_a_result(pratique: Program, tmp_path: Path) -> None:
+def test_each_denying_step_is_a_result(pratique: Program, tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(POD)
     flags = ("--admission-control", "AlwaysPullImages,PodNodeSelector,AlwaysDeny", *PULL[2:])
     run = read(pratique("review", *flags, "a.yaml").stdout)
@@ -197,7 +197,7 @@ def test_each_step_that_denies_is_a_result(pratique: Program, tmp_path: Path) ->
     assert [result["ruleId"] for result in run["results"]] == rules == ["AlwaysPullImages", "AlwaysDeny"]
 
 
-def test_what_cannot_be_read_is_a_notification(pratique: Program, tmp_path: Path) -> None:
+def test_an_unreadable_document_is_a_notification(pratique: Program, tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("kind: Podd\napiVersion: v1\n")
     ran = pratique("review", "-o", "sarif", "a.yaml")
     run = read(ran.stdout)
@@ -208,14 +208,14 @@ def test_what_cannot_be_read_is_a_notification(pratique: Program, tmp_path: Path
     assert region_of(notification) == (1, 1)
 
 
-def test_standard_input_has_no_artifact(pratique: Program) -> None:
+def test_standard_input_has_no_artifact_location(pratique: Program) -> None:
     (result,) = read(pratique("review", *PULL, "-", stdin=POD).stdout)["results"]
     (location,) = result["locations"]
     name = "Pod shop/web spec.containers[0].imagePullPolicy"
     assert location == {"logicalLocations": [{"fullyQualifiedName": name, "kind": "resource"}]}
 
 
-def test_a_file_elsewhere_is_named_by_its_whole_path(pratique: Program, tmp_path: Path) -> None:
+def test_a_file_outside_the_folder_has_an_absolute_path(pratique: Program, tmp_path: Path) -> None:
     elsewhere = tmp_path.with_name(f"{tmp_path.name}-elsewhere")
     elsewhere.mkdir()
     (elsewhere / "a.yaml").write_text(POD)
@@ -224,7 +224,7 @@ def test_a_file_elsewhere_is_named_by_its_whole_path(pratique: Program, tmp_path
     assert artifact == {"uri": f"file://{elsewhere}/a.yaml"}
 
 
-def test_a_fingerprint_stays_when_a_finding_moves(pratique: Program, tmp_path: Path) -> None:
+def test_a_fingerprint_survives_moving_a_finding(pratique: Program, tmp_path: Path) -> None:
     prints = []
     for text in (POD, "\n\n" + POD, POD.replace("name: web,", "name: other,")):
         (tmp_path / "a.yaml").write_text(text)
@@ -234,7 +234,7 @@ def test_a_fingerprint_stays_when_a_finding_moves(pratique: Program, tmp_path: P
     assert len(prints[0]) == 2 * hashlib.sha256().digest_size
 
 
-def test_no_file_and_no_name_breaks_the_log(pratique: Program, tmp_path: Path) -> None:
+def test_hostile_names_do_not_break_the_log(pratique: Program, tmp_path: Path) -> None:
     file = 'a"%\U0001f6a2\x07.json'
     (tmp_path / file).write_text(hostile_manifest())
     flags = ("--admission-control", "AlwaysDeny", "-o", "sarif")
@@ -244,10 +244,10 @@ def test_no_file_and_no_name_breaks_the_log(pratique: Program, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("file", ["a.json", "-"])
-def test_no_text_breaks_the_log(file: str) -> None:
+def test_hostile_texts_do_not_break_the_log(file: str) -> None:
     run = log_of(
         lambda output: output.write(denied_hostilely(file)),
-        lambda output: output.miss(missed_hostilely(file)),
+        lambda output: output.write_problem(missed_hostilely(file)),
         lambda output: output.write(denied_hostilely(file)),
     )
     told = HOSTILE.replace("\udcff", "\\udcff")
@@ -257,11 +257,11 @@ def test_no_text_breaks_the_log(file: str) -> None:
 
 
 @given(st.text(st.characters(exclude_categories=()), min_size=1))
-def test_any_text_can_be_told(text: str) -> None:
+def test_any_text_can_be_reported(text: str) -> None:
     assert len(log_of(lambda output: output.write(denied_hostilely(text=text)))["results"]) == 2
 
 
-def test_a_result_is_written_as_soon_as_it_is_there() -> None:
+def test_each_result_is_written_at_once() -> None:
     stream = io.BytesIO()
     output = SarifOutput(stream)
     output.write(denied_hostilely(text="first"))

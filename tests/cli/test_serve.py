@@ -52,7 +52,7 @@ def test_every_setting_has_a_flag(settings: type[Any], helps: Mapping[str, str])
 
 
 @pytest.mark.parametrize("service", ["mutator", "validator"])
-def test_a_grpc_service_says_that_it_is_ready_and_is(service: str) -> None:
+def test_a_grpc_service_announces_that_it_is_ready(service: str) -> None:
     with serving(service, "--port", "0") as (process, line):
         found = re.fullmatch(rf"pratique: {service} ready on (127\.0\.0\.1:\d+)\n", line)
         assert found
@@ -61,14 +61,14 @@ def test_a_grpc_service_says_that_it_is_ready_and_is(service: str) -> None:
         assert process.wait(timeout=30) == 0
 
 
-def test_the_front_door_says_that_it_is_ready_and_drains() -> None:
+def test_the_front_door_announces_that_it_is_ready_and_drains() -> None:
     with serving("frontdoor", "--port", "0", "--drain-seconds", "0") as (process, line):
         assert re.fullmatch(r"pratique: frontdoor ready on http://127\.0\.0\.1:\d+\n", line)
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=30) == 0
 
 
-def test_a_service_ends_with_its_standard_input_where_told_to() -> None:
+def test_a_service_can_end_with_its_standard_input() -> None:
     with serving("mutator", "--port", "0", "--until-stdin-closes") as (process, line):
         assert line
         assert process.stdin is not None

@@ -36,7 +36,7 @@ def run(code: str) -> tuple[int | None, int, list[str]]:
     return asyncio.run(follow())
 
 
-def test_a_child_tells_its_port_by_its_ready_line() -> None:
+def test_the_ready_line_gives_the_port() -> None:
     line = "pratique: mutator ready on 127.0.0.1:4711"
     assert run(f"print('hello'); print({line!r})") == (4711, 0, ["hello", line])
 
@@ -45,7 +45,7 @@ def test_the_ready_line_of_the_front_door_is_a_url() -> None:
     assert run("print('pratique: frontdoor ready on http://[::1]:8080')")[0] == 8080
 
 
-def test_a_child_that_ends_before_it_is_ready_tells_no_port() -> None:
+def test_a_process_that_ends_early_has_no_port() -> None:
     assert run("raise SystemExit(3)") == (None, 3, [])
 
 
@@ -57,17 +57,17 @@ def test_a_child_that_ends_before_it_is_ready_tells_no_port() -> None:
         ("sys.stdout.write('a\\n\\nb\\n')", ["a", "", "b"]),
     ],
 )
-def test_every_line_is_passed_on(code: str, lines: list[str]) -> None:
+def test_every_output_line_is_forwarded(code: str, lines: list[str]) -> None:
     assert run(f"import sys; {code}")[2] == lines
 
 
-def test_a_line_without_end_does_not_fill_the_memory() -> None:
+def test_an_endless_line_does_not_fill_the_memory() -> None:
     lines = run("print('x' * 1_000_000)")[2]
     assert "".join(lines) == "x" * 1_000_000
     assert max(map(len, lines)) <= 3 * (1 << 16)
 
 
-def test_a_child_that_does_not_drain_is_killed() -> None:
+def test_a_process_that_does_not_drain_is_killed() -> None:
     async def stop() -> int:
         up = asyncio.Event()
         code = (
@@ -84,11 +84,11 @@ def test_a_child_that_does_not_drain_is_killed() -> None:
 @pytest.mark.parametrize(
     ("code", "text"), [(0, "exited with 0"), (2, "exited with 2"), (-9, "was killed by SIGKILL")]
 )
-def test_an_ending_is_told_in_words(code: int, text: str) -> None:
+def test_an_exit_is_described_in_words(code: int, text: str) -> None:
     assert exit_text(code) == text
 
 
-def test_a_service_that_cannot_start_is_no_service_to_keep() -> None:
+def test_a_service_that_cannot_start_is_not_restarted() -> None:
     lines: list[tuple[str, str]] = []
     service = ServiceCommand("mutator", ("mutator", "--admission-control", "Nobody"))
     keeper = Supervisor(service, 0, lambda name, line: lines.append((name, line)))
@@ -105,7 +105,7 @@ def test_a_service_that_cannot_start_is_no_service_to_keep() -> None:
     assert [name for name, line in lines if "Nobody" in line] == ["mutator"]
 
 
-def test_a_service_that_keeps_ending_is_started_after_longer_and_longer_pauses() -> None:
+def test_a_service_that_keeps_failing_is_restarted_with_growing_pauses() -> None:
     told: list[str] = []
 
     async def watch() -> int:
@@ -129,16 +129,16 @@ def test_a_service_that_keeps_ending_is_started_after_longer_and_longer_pauses()
         return port
 
     port = asyncio.run(watch())
-    assert [line for line in told if "starting it again" in line] == [
-        "pratique: mutator was killed by SIGKILL; starting it again in 0.1 s",
-        "pratique: mutator was killed by SIGKILL; starting it again in 0.2 s",
+    assert [line for line in told if "restarting" in line] == [
+        "pratique: mutator was killed by SIGKILL; restarting in 0.1 s",
+        "pratique: mutator was killed by SIGKILL; restarting in 0.2 s",
     ]
     ready = [line for line in told if "is process" in line]
     assert len(ready) == 3
     assert all(line.endswith(f" on port {port}") for line in ready)
 
 
-def test_a_killed_keeper_leaves_no_process() -> None:
+def test_a_killed_supervisor_leaves_no_process() -> None:
     async def kill() -> int:
         keeper = Supervisor(MUTATOR, 0, lambda _name, _line: None)
         await keeper.start()

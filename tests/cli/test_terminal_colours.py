@@ -28,7 +28,7 @@ class Terminal(io.TextIOWrapper):
         ({}, False, False),
     ],
 )
-def test_a_terminal_has_colour_unless_told_otherwise(
+def test_a_terminal_gets_colour_unless_disabled(
     monkeypatch: pytest.MonkeyPatch, *, variables: dict[str, str], asked: bool | None, colour: bool
 ) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
@@ -38,7 +38,7 @@ def test_a_terminal_has_colour_unless_told_otherwise(
     assert palette_for(Terminal(), colour=asked).colour is colour
 
 
-def test_a_pipe_has_no_colour_unless_asked_for() -> None:
+def test_a_pipe_gets_no_colour_unless_requested() -> None:
     assert not palette_for(io.StringIO(), colour=None).colour
     assert palette_for(io.StringIO(), colour=True).colour
 
@@ -46,7 +46,7 @@ def test_a_pipe_has_no_colour_unless_asked_for() -> None:
 @pytest.mark.parametrize(
     ("encoding", "mark"), [("utf-8", "✓"), ("ascii", "v"), ("latin-1", "v"), ("utf-16", "✓")]
 )
-def test_marks_are_those_that_the_encoding_has(encoding: str, mark: str) -> None:
+def test_marks_fall_back_to_what_the_encoding_supports(encoding: str, mark: str) -> None:
     assert palette_for(Terminal(encoding), colour=None).mark("✓") == mark
 
 
@@ -60,17 +60,17 @@ def test_marks_are_those_that_the_encoding_has(encoding: str, mark: str) -> None
         ("\x9b1mcsi", r"\x9b1mcsi"),
     ],
 )
-def test_text_from_elsewhere_cannot_steer_the_terminal(text: str, shown: str) -> None:
+def test_foreign_text_cannot_control_the_terminal(text: str, shown: str) -> None:
     assert printable(text) == shown
 
 
-def test_long_texts_are_cut_with_dots() -> None:
+def test_long_texts_are_cut_with_an_ellipsis() -> None:
     assert Palette().cut("abcdef", 4) == "abc…"
     assert Palette(unicode=False).cut("abcdef", 5) == "ab..."
     assert Palette().cut("abc", 3) == "abc"
 
 
-def test_unstyled_text_is_left_as_it_is() -> None:
+def test_unstyled_text_is_unchanged() -> None:
     assert Palette(colour=True).paint("text") == "text"
     assert Palette(colour=False).paint("text", "red") == "text"
     assert Palette(colour=True).paint("text", "red", "bold") == "\x1b[31m\x1b[1mtext\x1b[0m"

@@ -33,14 +33,14 @@ UNRUNNABLE = case("{allowed: true}", name="no such kind", manifest="{apiVersion:
     ],
 )
 @pytest.mark.parametrize("output", ["text", "json"])
-def test_the_exit_code_tells_the_worst(
+def test_the_exit_code_is_that_of_the_worst_case(
     pratique: Program, tmp_path: Path, cases: str, code: int, output: str
 ) -> None:
     write_suite(tmp_path, HEAD + cases)
     assert pratique("test", "-o", output, ".").returncode == code
 
 
-def test_what_is_wrong_is_told_once_and_others_run_all_the_same(pratique: Program, tmp_path: Path) -> None:
+def test_a_problem_is_reported_once_and_the_other_cases_run(pratique: Program, tmp_path: Path) -> None:
     write_suite(tmp_path, f"{HEAD}{PASSES}---\n{HEAD}{UNREADABLE}")
     ran = pratique("test", "-o", "text", ".")
     assert "✓ passed  replicas/three are few  (suite.yaml:7)" in ran.stdout
@@ -50,9 +50,7 @@ def test_what_is_wrong_is_told_once_and_others_run_all_the_same(pratique: Progra
     assert ran.stdout.endswith("1 run, 1 passed, 0 failed, 1 unreadable\n")
 
 
-def test_a_failed_case_is_shown_with_the_line_that_expects_otherwise(
-    pratique: Program, tmp_path: Path
-) -> None:
+def test_a_failed_case_shows_the_line_of_the_expectation(pratique: Program, tmp_path: Path) -> None:
     write_suite(tmp_path, HEAD + FAILS)
     lines = pratique("test", "-o", "text", "--no-coverage", "suite.yaml").stdout.splitlines()
     assert lines[:3] == [
@@ -72,7 +70,7 @@ def test_a_failed_case_is_shown_with_the_line_that_expects_otherwise(
         ("are", ["three are few", "nine are many"]),
     ],
 )
-def test_cases_are_chosen_by_suite_and_name(
+def test_cases_are_selected_by_suite_and_name(
     pratique: Program, tmp_path: Path, pattern: str, names: list[str]
 ) -> None:
     write_suite(tmp_path, HEAD + PASSES + FAILS)
@@ -103,25 +101,25 @@ def test_a_folder_without_suites_ends_with_2(pratique: Program) -> None:
     assert ".: holds no suite" in ran.stderr
 
 
-def test_cases_are_listed_and_not_run(pratique: Program, tmp_path: Path) -> None:
+def test_listing_cases_runs_none(pratique: Program, tmp_path: Path) -> None:
     write_suite(tmp_path, HEAD + PASSES + FAILS)
     ran = pratique("test", "--list", ".")
     assert ran.returncode == 0
     assert ran.stdout == "replicas/three are few  (suite.yaml:7)\nreplicas/nine are many  (suite.yaml:10)\n"
 
 
-def test_the_first_failure_can_be_the_last_case(pratique: Program, tmp_path: Path) -> None:
+def test_fail_fast_stops_at_the_first_failure(pratique: Program, tmp_path: Path) -> None:
     write_suite(tmp_path, HEAD + FAILS + PASSES)
     ran = pratique("test", "-o", "text", "-x", ".")
     assert ran.returncode == 1
     assert ran.stdout.endswith("1 run, 0 passed, 1 failed, 1 not run\n")
 
 
-def test_a_coverage_that_is_too_low_ends_with_1_and_is_told(pratique: Program, tmp_path: Path) -> None:
+def test_low_coverage_is_reported_and_exits_with_1(pratique: Program, tmp_path: Path) -> None:
     write_suite(tmp_path, HEAD + PASSES)
     ran = pratique("test", "-o", "json", "--fail-under", "50", ".")
     assert ran.returncode == 1
-    assert ran.stderr == "pratique: coverage is 33.3 %, and is to be 50 % at least\n"
+    assert ran.stderr == "pratique: coverage is 33.3 %, but must be at least 50 %\n"
     assert json.loads(ran.stdout)["coverage"]["percent"] == 33.3
 
 
@@ -134,7 +132,7 @@ def test_every_format_can_be_written(pratique: Program, tmp_path: Path, name: st
     assert "no such kind" in ran.stdout
 
 
-def test_json_tells_results_problems_and_coverage(pratique: Program, tmp_path: Path) -> None:
+def test_json_has_results_problems_and_coverage(pratique: Program, tmp_path: Path) -> None:
     write_suite(tmp_path, HEAD + PASSES + FAILS + UNREADABLE.replace("alowed: true", "message: '('"))
     report = json.loads(pratique("test", "-o", "json", ".").stdout)
     assert report.keys() == {"results", "problems", "summary", "coverage"}
@@ -155,13 +153,13 @@ def test_json_tells_results_problems_and_coverage(pratique: Program, tmp_path: P
     }
 
 
-def test_json_is_whole_where_no_case_was_run(pratique: Program) -> None:
+def test_json_is_well_formed_without_any_case(pratique: Program) -> None:
     report = json.loads(pratique("test", "-o", "json", ".").stdout)
     assert report["results"] == []
     assert len(report["problems"]) == 1
 
 
-def test_jsonl_has_a_line_for_each_case_and_a_last_one(pratique: Program, tmp_path: Path) -> None:
+def test_jsonl_has_a_line_for_each_case_and_a_summary(pratique: Program, tmp_path: Path) -> None:
     write_suite(tmp_path, HEAD + PASSES + FAILS)
     *cases, last = map(json.loads, pratique("test", "-o", "jsonl", ".").stdout.splitlines())
     assert [each["outcome"] for each in cases] == ["passed", "failed"]
@@ -200,7 +198,7 @@ def test_github_shows_failures_and_what_is_not_covered(pratique: Program, tmp_pa
     )
     title = "not covered%3A validation replicas validations[1]"
     place = "file=policies.yaml,line=10,col=5"
-    assert lines[1:] == [f"::notice {place},title={title}::no case has it do anything"]
+    assert lines[1:] == [f"::notice {place},title={title}::it matches cases, but has no effect in any"]
 
 
 def test_a_terminal_shows_colours(on_terminal: Callable[..., str], tmp_path: Path) -> None:
@@ -209,19 +207,17 @@ def test_a_terminal_shows_colours(on_terminal: Callable[..., str], tmp_path: Pat
     assert "\x1b" not in on_terminal("test", "--no-color", ".")
 
 
-def test_what_a_name_holds_cannot_steer_the_terminal(pratique: Program, tmp_path: Path) -> None:
+def test_hostile_names_cannot_control_the_terminal(pratique: Program, tmp_path: Path) -> None:
     write_suite(tmp_path, HEAD + PASSES.replace("three are few", '"\\e[31mred"'))
     assert "replicas/\\x1b[31mred" in pratique("test", "-o", "text", ".").stdout
 
 
-def test_progress_is_shown_to_who_waits(errors_on_terminal: Callable[..., str], tmp_path: Path) -> None:
+def test_progress_is_shown_on_a_terminal(errors_on_terminal: Callable[..., str], tmp_path: Path) -> None:
     write_suite(tmp_path, HEAD + FAILS)
     assert "1 run, 1 failed" in errors_on_terminal("test", ".")
 
 
-def test_suites_stand_beside_policies_and_clusters_without_being_part_of_them(
-    pratique: Program, tmp_path: Path
-) -> None:
+def test_suites_can_lie_beside_policies_and_cluster_files(pratique: Program, tmp_path: Path) -> None:
     namespace = "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n"
     for folder in ("cluster", "policies"):
         (tmp_path / folder).mkdir()

@@ -18,7 +18,7 @@ FORMS = (forms.SuiteForm, forms.CaseForm, forms.RequestForm, forms.ExpectForm, f
 
 
 @pytest.mark.parametrize(("command", "shown"), COMMANDS, ids=[command for command, _ in COMMANDS])
-def test_a_command_writes_what_is_shown(
+def test_each_command_prints_what_the_page_shows(
     pratique: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path, command: str, shown: str
 ) -> None:
     for name, text in FILES:
@@ -28,6 +28,6 @@ def test_a_command_writes_what_is_shown(
     assert (ran.returncode, ran.stderr) == ("--list" not in command, "")
 
 
-def test_every_member_is_told_of() -> None:
+def test_the_page_describes_every_member() -> None:
     names = {name for form in FORMS for name in form.__struct_encode_fields__}
     assert {name for name in names if not re.search(rf"`(?:[\w.]*\.)?{name}[`:. ]", TEXT)} == set()

@@ -13,7 +13,7 @@ from pratique.apimachinery.patches import apply_patch
 from pratique.apimachinery.requests import Operation
 from pratique.apimachinery.source_documents import JsonOrigin, SourceDocument, SourceText
 from pratique.apimachinery.statuses import Status, failure
-from pratique_cli.outputs import Reviewed, Tally
+from pratique_cli.outputs import ReviewCounts, ReviewedDocument
 from pratique_cli.outputs.texts import TextOutput
 from pratique_cli.terminal import Palette
 from pratique_frontdoor.chain.decisions import Decision, Step
@@ -60,22 +60,22 @@ def text_of(
 ) -> str:
     stream = io.StringIO()
     output = TextOutput(stream, palette or Palette(), verbose=verbose)
-    output.write(Reviewed(WRITTEN, asked or review(), decision))
+    output.write(ReviewedDocument(WRITTEN, asked or review(), decision))
     return stream.getvalue()
 
 
-def test_a_decision_begins_with_the_verdict_the_object_and_its_place() -> None:
+def test_a_decision_starts_with_verdict_object_and_location() -> None:
     assert text_of(admitted()).splitlines()[0] == "✓ admitted  Pod shop/web  (pod.yaml:3)"
 
 
-def test_a_denial_begins_with_the_code() -> None:
+def test_a_denial_shows_its_code() -> None:
     status = failure(403, "Forbidden", 'pods "web" is forbidden: no')
     first, second, *_ = text_of(denied(status)).splitlines()
     assert first == "✗ denied    Pod shop/web  403 Forbidden  (pod.yaml:3)"
     assert second.strip() == 'pods "web" is forbidden: no'
 
 
-def test_a_reason_that_a_step_tells_is_told_once() -> None:
+def test_a_reason_given_by_a_step_is_not_repeated() -> None:
     status = failure(400, "", "it will not do")
     text = text_of(denied(status, step(StepOutcome.DENIED, "it will not do")))
     assert text.count("it will not do") == 1
@@ -97,17 +97,17 @@ def test_a_reason_that_a_step_tells_is_told_once() -> None:
         ({"name": "", "object_document": NULL}, "Pod shop/without a name"),
     ],
 )
-def test_what_is_reviewed_is_named(changes: dict[str, object], subject: str) -> None:
+def test_the_headline_names_the_reviewed_object(changes: dict[str, object], subject: str) -> None:
     assert f"  {subject}  (" in text_of(admitted(), review(None, **changes))
 
 
-def test_a_step_tells_what_it_changed() -> None:
+def test_a_step_lists_its_changes() -> None:
     text = text_of(admitted(step(StepOutcome.MUTATED, patch=PATCH)))
     assert "    ~ mutate    LimitRanger  mutated\n" in text
     assert '          ~ spec.nodeName: "a" → "b"\n' in text
 
 
-def test_the_difference_stands_below_the_steps() -> None:
+def test_the_diff_follows_the_steps() -> None:
     text = text_of(admitted(step(StepOutcome.MUTATED, patch=PATCH)))
     assert text.index("    -  nodeName: a\n") > text.index("mutated")
     assert "    +  nodeName: b\n" in text
@@ -134,7 +134,7 @@ def test_skipped_steps_are_folded_into_one_line_unless_verbose() -> None:
     assert "LimitRanger hook-b  skipped  because b\n" in verbose
 
 
-def test_reinvocation_is_told() -> None:
+def test_reinvocation_is_shown() -> None:
     assert "unchanged  (reinvoked)" in text_of(admitted(step(StepOutcome.UNCHANGED, round=1)))
 
 
@@ -147,7 +147,7 @@ def test_warnings_are_shown() -> None:
     assert "    ! warning: old API\n" in text_of(admitted(warnings=("old API",)))
 
 
-def test_values_of_secrets_are_not_shown() -> None:
+def test_the_values_of_secrets_are_hidden() -> None:
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "data": {"key": "c2VjcmV0"}}
     patch: JSONObject = {"op": "replace", "path": "/data/key", "value": "b3RoZXI="}
     decision = Decision(
@@ -181,13 +181,13 @@ def test_control_characters_never_reach_the_terminal() -> None:
     assert "\x07" not in text
 
 
-def test_colours_are_used_where_there_are_some() -> None:
+def test_colours_are_used_if_the_terminal_has_them() -> None:
     text = text_of(admitted(step(StepOutcome.MUTATED, patch=PATCH)), palette=Palette(colour=True))
     assert "\x1b[32m\x1b[1m✓ admitted\x1b[0m" in text
     assert "\x1b[31m-  nodeName: a\x1b[0m" in text
 
 
-def test_ascii_alone_is_written_where_nothing_else_is_shown() -> None:
+def test_only_ascii_is_written_to_an_ascii_terminal() -> None:
     text = text_of(admitted(step(StepOutcome.MUTATED, patch=PATCH)), palette=Palette(unicode=False))
     assert text.isascii()
     assert '"a" -> "b"' in text
@@ -196,11 +196,11 @@ def test_ascii_alone_is_written_where_nothing_else_is_shown() -> None:
 @pytest.mark.parametrize(
     ("tally", "line"),
     [
-        (Tally(admitted=2), "2 reviewed, 2 admitted, 0 denied\n"),
-        (Tally(1, 2, 3, 4), "3 reviewed, 1 admitted, 2 denied, 4 undecided, 3 unreadable\n"),
+        (ReviewCounts(admitted=2), "2 reviewed, 2 admitted, 0 denied\n"),
+        (ReviewCounts(1, 2, 3, 4), "3 reviewed, 1 admitted, 2 denied, 4 undecided, 3 unreadable\n"),
     ],
 )
-def test_the_last_line_counts(tally: Tally, line: str) -> None:
+def test_the_last_line_gives_the_counts(tally: ReviewCounts, line: str) -> None:
     stream = io.StringIO()
     TextOutput(stream, Palette()).finish(tally)
     assert stream.getvalue() == line

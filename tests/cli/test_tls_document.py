@@ -23,7 +23,7 @@ def undated(text: str) -> str:
     return re.sub(r"\d{4}-\d\d-\d\d", "DATE", text)
 
 
-def test_certificates_are_made_and_renewed_as_shown(
+def test_certificates_are_made_and_renewed_as_the_page_shows(
     pratique: Callable[..., subprocess.CompletedProcess[str]],
 ) -> None:
     assert len(SHOWN) == 2
@@ -34,7 +34,7 @@ def test_certificates_are_made_and_renewed_as_shown(
 
 
 @pytest.mark.parametrize("line", [line for line in LINES if line.startswith("pratique ")])
-def test_services_are_started_with_flags_that_there_are(line: str, tmp_path: Path) -> None:
+def test_the_page_starts_services_with_existing_flags(line: str, tmp_path: Path) -> None:
     _, serve, service, *flags = shlex.split(line)
     assert serve == "serve"
     command = importlib.import_module(f"pratique_cli.commands.services.{service}").command
@@ -47,13 +47,13 @@ def test_services_are_started_with_flags_that_there_are(line: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize("line", [line for line in LINES if line.startswith("python ")])
-def test_probes_are_asked_with_flags_that_there_are(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_probes_services_with_existing_flags(line: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert shlex.split(line)[1:3] == ["-m", "pratique.rpc.probes"]
     assert probes.main(shlex.split(line)[3:]) == 1
     assert capsys.readouterr().err == "certs/ca.crt: No such file or directory\n"
 
 
-def test_every_flag_that_is_named_is_one_that_there_is() -> None:
+def test_every_flag_on_the_page_exists() -> None:
     known = {"--ca-file", "--cert-file", "--private-key-file", "--server-name"}  # of the probe
     modules = ["certs", *(f"services.{name}" for name in ("frontdoor", "mutator", "validator"))]
     commands = [importlib.import_module(f"pratique_cli.commands.{module}").command for module in modules]

@@ -144,7 +144,7 @@ def stack() -> Iterator[tuple[Running, str]]:
         yield running, running.url()
 
 
-def test_every_service_is_a_process_of_its_own(stack: tuple[Running, str]) -> None:
+def test_every_service_is_its_own_process(stack: tuple[Running, str]) -> None:
     children = stack[0].children()
     assert set(children) == {"mutator", "validator-1", "validator-2", "frontdoor"}
     assert len({*children.values()}) == 4
@@ -157,13 +157,13 @@ def test_the_stack_answers_reviews(stack: tuple[Running, str]) -> None:
 
 
 @pytest.mark.parametrize("service", ["validator-2", "mutator", "frontdoor"])
-def test_a_service_that_is_killed_comes_back_where_it_was(stack: tuple[Running, str], service: str) -> None:
+def test_a_killed_service_restarts_on_the_same_port(stack: tuple[Running, str], service: str) -> None:
     running, url = stack
     killed = running.children()[service]
     told = len(running.lines)
     os.kill(killed, signal.SIGKILL)
     wait_for(lambda: "ready again on port" in "".join(running.lines[told:]), "it does not come back")
-    assert f"{service} was killed by SIGKILL; starting it again" in "".join(running.lines[told:])
+    assert f"{service} was killed by SIGKILL; restarting" in "".join(running.lines[told:])
     assert alive(running.children()[service])
     assert not alive(killed)
     wait_for(lambda: decide(url)["allowed"], "reviews are not answered")
@@ -177,7 +177,7 @@ def test_chain_flags_reach_the_services() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_drains_and_leaves_nothing_behind(number: signal.Signals) -> None:
+def test_a_signal_drains_and_leaves_no_process(number: signal.Signals) -> None:
     with up("--port", 0) as running:
         running.url()
         children = running.children()
@@ -188,7 +188,7 @@ def test_a_signal_drains_and_leaves_nothing_behind(number: signal.Signals) -> No
         assert "Traceback" not in running.said()
 
 
-def test_a_signal_before_everything_is_ready_leaves_nothing_behind() -> None:
+def test_a_signal_during_start_leaves_no_process() -> None:
     with up("--port", 0) as running:
         wait_for(running.children, "nothing is started")
         running.process.send_signal(signal.SIGTERM)
@@ -210,7 +210,7 @@ def test_a_second_signal_ends_everything_at_once() -> None:
         assert not any(map(alive, children.values()))
 
 
-def test_services_end_when_up_is_killed() -> None:
+def test_services_end_when_pratique_up_is_killed() -> None:
     with up("--port", 0) as running:
         running.url()
         children = running.children()
@@ -219,7 +219,7 @@ def test_services_end_when_up_is_killed() -> None:
         wait_for(lambda: not any(map(alive, children.values())), f"left behind: {children}")
 
 
-def test_everything_ends_with_standard_input_where_told_to() -> None:
+def test_the_stack_can_end_with_its_standard_input() -> None:
     with up("--port", 0) as running:
         running.url()
         assert running.process.stdin is not None
@@ -228,7 +228,7 @@ def test_everything_ends_with_standard_input_where_told_to() -> None:
         assert not any(map(alive, running.children().values()))
 
 
-def test_a_taken_port_is_told() -> None:
+def test_a_port_in_use_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with up("--port", port) as running:
@@ -238,7 +238,7 @@ def test_a_taken_port_is_told() -> None:
             assert not running.children()
 
 
-def test_a_configuration_that_cannot_be_used_is_told_once(tmp_path: Path) -> None:
+def test_an_unusable_configuration_is_reported_once(tmp_path: Path) -> None:
     (tmp_path / "hooks.yaml").write_text("kind: Nothing\napiVersion: v1\nmetadata: {name: a}\n")
     with up("--port", 0, "--config", tmp_path) as running:
         assert running.ended() == 2
@@ -246,7 +246,7 @@ def test_a_configuration_that_cannot_be_used_is_told_once(tmp_path: Path) -> Non
         assert running.rest_of_output() == ""
 
 
-def test_what_can_do_nothing_is_warned_of_and_keeps_nobody_from_starting(tmp_path: Path) -> None:
+def test_configurations_without_effect_are_warnings_and_do_not_prevent_the_start(tmp_path: Path) -> None:
     rule = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pod"]}
     webhook = {
         "name": "a.example.com",

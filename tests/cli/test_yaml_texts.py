@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pratique.apimachinery.documents import read_text
-from pratique_cli.terminal import dump_yaml
+from pratique_cli.encoding import dump_yaml
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs", "Cc"])) | st.from_regex(r"[-+.0-9eE_xob:~yYnN]+")
 
@@ -20,10 +20,10 @@ def again(value: object) -> object:
 @pytest.mark.parametrize(
     "text", ["0E0", "1_000", "0b1", "0o7", "y", "N", "on", "~", ".5", "1e3", "2026-01-01"]
 )
-def test_texts_that_look_like_something_else_stay_texts(text: str) -> None:
+def test_strings_that_look_like_other_types_stay_strings(text: str) -> None:
     assert again(text) == text
 
 
 @given(TEXTS)
-def test_every_text_stays_what_it_is(text: str) -> None:
+def test_every_string_survives_a_round_trip(text: str) -> None:
     assert again([text, {text: text}]) == [text, {text: text}]

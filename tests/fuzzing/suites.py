@@ -8,8 +8,7 @@ from pathlib import Path
 
 from fuzzing.seed_files import files
 from pratique.apimachinery.errors import InputError
-from pratique_cli.suites.finding import find_suites
-from pratique_cli.suites.reading import read_cases
+from pratique_cli.suites.reading import find_suites, read_cases
 from support.policy_suites import HEAD, case, deployment, write_suite
 
 

@@ -75,16 +75,16 @@ def _workload(kind: str, name: str, labels: JSONObject, **pod: Any) -> JSONObjec
         ),
     ],
 )  # fmt: skip
-def test_whatever_a_server_needs_to_start_can_be_refused_to_it(
+def test_refusing_any_request_that_a_server_needs_is_a_deadlock(
     wanted: JSONObject, told: str, tmp_path: Path
 ) -> None:
     (text,) = found(write(tmp_path, [validating(webhook(wanted, **OWN))]))
-    assert text.startswith("refuses, while Service hooks/hook is down, what that needs to start: ")
+    assert text.startswith("denies, while Service hooks/hook is down, requests that it needs to start: ")
     assert told in text
 
 
 @pytest.mark.parametrize("document", [mutating, validating])
-def test_each_webhook_that_refuses_is_told(document: Any, tmp_path: Path) -> None:
+def test_each_refusing_webhook_is_reported(document: Any, tmp_path: Path) -> None:
     first, second = webhook(PODS, **OWN), webhook(PODS, name="b.example.com", **OWN)
     findings = findings_of(write(tmp_path, [document(first, second)]), rules={"deadlock"})
     assert [finding.violation.path[:2] for finding in findings] == [("webhooks", 0), ("webhooks", 1)]
@@ -107,12 +107,12 @@ def test_each_webhook_that_refuses_is_told(document: Any, tmp_path: Path) -> Non
         {"clientConfig": {"url": "https://hooks.example.com"}},
     ],
 )
-def test_what_does_not_stand_in_its_own_way_is_no_deadlock(fields: JSONObject, tmp_path: Path) -> None:
+def test_a_webhook_that_does_not_block_itself_is_no_deadlock(fields: JSONObject, tmp_path: Path) -> None:
     path = write(tmp_path, [validating(webhook(PODS, **{**OWN, **fields}))])
     assert found(path, behind()) == []
 
 
-def test_a_service_may_be_called_by_url(tmp_path: Path) -> None:
+def test_a_service_can_be_called_by_url(tmp_path: Path) -> None:
     for url in (
         "https://hook.hooks.svc/x",
         "https://hook.hooks.svc.cluster.local:8443",
@@ -122,7 +122,7 @@ def test_a_service_may_be_called_by_url(tmp_path: Path) -> None:
         assert len(found(write(tmp_path, [validating(hook)]))) == 1
 
 
-def test_the_workload_behind_the_service_is_what_has_to_start(tmp_path: Path) -> None:
+def test_the_workload_behind_the_service_has_to_start(tmp_path: Path) -> None:
     dodging = {"matchExpressions": [{"key": "part", "operator": "NotIn", "values": ["webhook"]}]}
     path = write(tmp_path, [validating(webhook(PODS, **OWN, objectSelector=dodging))])
     assert found(path, behind({"app": "hook", "part": "webhook"}, {"app": "other"})) == []
@@ -131,7 +131,7 @@ def test_the_workload_behind_the_service_is_what_has_to_start(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("kind", ["StatefulSet", "DaemonSet"])
-def test_other_workloads_start_by_their_own_controllers(kind: str, tmp_path: Path) -> None:
+def test_other_workloads_are_started_by_their_own_controllers(kind: str, tmp_path: Path) -> None:
     by_deployments = {
         "name": "c",
         "expression": "request.userInfo.username.endsWith(':replicaset-controller')",
@@ -142,12 +142,12 @@ def test_other_workloads_start_by_their_own_controllers(kind: str, tmp_path: Pat
     assert found(path, behind({"app": "hook"}, kind=kind)) == []
 
 
-def test_a_service_that_is_elsewhere_needs_nothing_here(tmp_path: Path) -> None:
+def test_an_external_service_needs_nothing_from_the_cluster(tmp_path: Path) -> None:
     path = write(tmp_path, [validating(webhook(PODS, **OWN))])
     assert found(path, behind(type="ExternalName", externalName="hooks.example.com")) == []
 
 
-def test_the_secrets_that_a_server_mounts_are_needed_as_they_are(tmp_path: Path) -> None:
+def test_a_server_needs_the_secrets_that_it_mounts(tmp_path: Path) -> None:
     volume = {"name": "tls", "secret": {"secretName": "pair"}}
     labelled = {"matchLabels": {"watched": "yes"}}
     path = write(tmp_path, [validating(webhook(rule("secrets"), **OWN, objectSelector=labelled))])
@@ -159,7 +159,7 @@ def test_the_secrets_that_a_server_mounts_are_needed_as_they_are(tmp_path: Path)
         assert len(found(path, cluster)) == count
 
 
-def test_a_policy_that_labels_the_pods_brings_them_before_the_webhook(tmp_path: Path) -> None:
+def test_a_policy_that_labels_pods_can_cause_a_deadlock(tmp_path: Path) -> None:
     patch = 'Object{metadata: Object.metadata{labels: {"watched": "yes"}}}'
     policy = {
         "apiVersion": f"{GROUP}/v1",
@@ -182,7 +182,7 @@ def test_a_policy_that_labels_the_pods_brings_them_before_the_webhook(tmp_path: 
     assert found(write(tmp_path, [hook, policy]), behind({"app": "hook"})) == []
 
 
-def test_what_fails_open_delays_its_own_start(tmp_path: Path) -> None:
+def test_a_webhook_that_fails_open_delays_its_own_start(tmp_path: Path) -> None:
     path = write(tmp_path, [validating(webhook(PODS, **OWN, failurePolicy="Ignore"))])
     (text,) = found(path, name="intercepts-own-namespace")
     assert "once Service hooks/hook is down, what that needs to start waits for its timeout" in text
@@ -199,11 +199,11 @@ def guard(name: str, guarded: Sequence[str]) -> JSONObject:
     )
 
 
-def test_a_ring_of_any_length_is_one_finding_with_the_way_round(tmp_path: Path) -> None:
+def test_a_cycle_of_any_length_is_one_finding_with_its_path(tmp_path: Path) -> None:
     ring = [guard("a", ["d"]), guard("b", ["a"]), guard("c", ["b"]), guard("d", ["c"])]
     documents = [validating(ring[0], ring[1], name="one"), mutating(ring[2], ring[3], name="two")]
     (text,) = found(write(tmp_path, documents), name="circular-dependency")
-    assert text.startswith("once they are all down, none of 4 servers can start: ")
+    assert text.startswith("once all are down, none of 4 servers can start: ")
     waits = [part.partition(" (")[0] for part in text.partition("start: ")[2].split("; ")]
     assert waits == [
         "Service c/hook waits for Service d/hook",
@@ -214,7 +214,7 @@ def test_a_ring_of_any_length_is_one_finding_with_the_way_round(tmp_path: Path) 
     assert '(webhook "d.example.com" of "two": CREATE of pods in namespace c for Deployment "hook")' in text
 
 
-def test_who_only_waits_is_in_no_ring(tmp_path: Path) -> None:
+def test_a_server_that_only_waits_is_in_no_cycle(tmp_path: Path) -> None:
     documents = [validating(guard("a", ["b", "c"]), guard("b", ["a", "d"]))]
     documents.append(mutating(guard("c", ["d"]), guard("d", ["e"])))
     (text,) = found(write(tmp_path, documents), name="circular-dependency")
@@ -225,7 +225,7 @@ def test_who_only_waits_is_in_no_ring(tmp_path: Path) -> None:
     )
 
 
-def test_a_server_of_several_configurations_is_one(tmp_path: Path) -> None:
+def test_a_server_of_several_configurations_counts_once(tmp_path: Path) -> None:
     """The way round goes through another webhook of the same server."""
     other = {**guard("b", ["a"]), "name": "b2.example.com"}
     documents = [validating(guard("a", ["c"]), guard("b", ["x"])), mutating(guard("c", ["b"]), other)]
@@ -234,7 +234,7 @@ def test_a_server_of_several_configurations_is_one(tmp_path: Path) -> None:
     assert 'webhook "b2.example.com" of "changes"' in text
 
 
-def test_what_other_controllers_refuse_hides_nothing(tmp_path: Path) -> None:
+def test_denials_by_other_controllers_hide_no_deadlock(tmp_path: Path) -> None:
     """Priority refuses the Pod before any webhook is asked."""
     cluster = behind()
     cluster.put(_workload("Deployment", "server", {"app": "hook"}, priorityClassName="not-there"))

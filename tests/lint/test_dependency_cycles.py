@@ -13,7 +13,7 @@ GRAPHS = st.dictionaries(NODES, st.sets(NODES)).map(
 )
 
 
-def test_rings_are_told_apart_and_have_a_way_round() -> None:
+def test_separate_cycles_are_found_with_their_paths() -> None:
     graph = {"a": ["b"], "b": ["c"], "c": ["a", "d"], "d": ["e"], "e": ["d", "f"], "f": ["f"]}
     assert list(find_cycles(graph)) == [
         DependencyCycle(("a", "b", "c"), ("a", "b", "c")),
@@ -21,12 +21,12 @@ def test_rings_are_told_apart_and_have_a_way_round() -> None:
     ]
 
 
-def test_the_way_round_is_a_short_one() -> None:
+def test_the_path_of_a_cycle_is_a_shortest_one() -> None:
     graph = {"a": ["b", "c"], "b": ["c"], "c": ["a"]}
     assert list(find_cycles(graph)) == [DependencyCycle(("a", "b", "c"), ("a", "c"))]
 
 
-def test_a_long_chain_is_no_burden() -> None:
+def test_a_long_chain_is_searched_without_recursion() -> None:
     length = 2000
     graph = {node: [(node + 1) % length] for node in range(length)}
     (ring,) = find_cycles(graph)
@@ -34,7 +34,7 @@ def test_a_long_chain_is_no_burden() -> None:
 
 
 @given(GRAPHS)
-def test_members_of_a_ring_wait_for_each_other_and_nobody_else_does(graph: dict[int, set[int]]) -> None:
+def test_a_cycle_holds_exactly_the_nodes_that_wait_for_each_other(graph: dict[int, set[int]]) -> None:
     rings = list(find_cycles(graph))
     ring_of = {node: number for number, ring in enumerate(rings) for node in ring.members}
     assert len(ring_of) == sum(len(ring.members) for ring in rings)
@@ -44,7 +44,7 @@ def test_members_of_a_ring_wait_for_each_other_and_nobody_else_does(graph: dict[
 
 
 @given(GRAPHS)
-def test_a_way_round_is_walked_in_the_graph(graph: dict[int, set[int]]) -> None:
+def test_the_path_of_a_cycle_follows_edges_of_the_graph(graph: dict[int, set[int]]) -> None:
     for ring in find_cycles(graph):
         assert len(set(ring.way)) == len(ring.way) > 1
         assert set(ring.way) <= set(ring.members)

@@ -18,19 +18,19 @@ from pratique.apimachinery.json_values import JSONObject
 from pratique.cluster.store import ObjectStore
 from pratique.configuration.loading import load_configurations
 from pratique.configuration.settings import ChainSettings
-from pratique.lint import scopes
+from pratique.lint import sample_requests
 from pratique.lint.registry import find_violations
-from pratique.lint.scopes import SampleRequest
+from pratique.lint.sample_requests import SampleRequest
 from pratique_frontdoor.engines.local import LocalEngine
 from pratique_frontdoor.engines.outage_simulation import OutageSimulation
 from support.lint_findings import mutating, outside, rule, validating, webhook, write
 
-PRACTICES = {
-    "intercepts-kube-system": scopes.SYSTEM_OBJECTS,
-    "intercepts-node-leases": scopes.LEASE_UPDATES,
-    "intercepts-nodes": scopes.NODE_REQUESTS,
-    "intercepts-events": scopes.EVENT_REQUESTS,
-    "intercepts-pod-status": scopes.POD_STATUS_UPDATES,
+INTERCEPTIONS = {
+    "intercepts-kube-system": sample_requests.SYSTEM_OBJECTS,
+    "intercepts-node-leases": sample_requests.LEASE_UPDATES,
+    "intercepts-nodes": sample_requests.NODE_REQUESTS,
+    "intercepts-events": sample_requests.EVENT_REQUESTS,
+    "intercepts-pod-status": sample_requests.POD_STATUS_UPDATES,
 }
 """Rules that say that a webhook which fails closed is called, and the requests that they try."""
 CLOSED = {"matchPolicy": "Equivalent", "failurePolicy": "Fail"}
@@ -75,11 +75,11 @@ def compare(folder: Path, document: JSONObject, off: str) -> None:
     configurations = load_configurations([path])
     with OutageSimulation(chain, configurations, CLUSTER) as trial:
         told = {
-            one.lint_rule.rule
-            for one in find_violations(configurations, CLUSTER, trial, rules=set(PRACTICES), now=0.0)
+            one.lint_rule.name
+            for one in find_violations(configurations, CLUSTER, trial, rules=set(INTERCEPTIONS), now=0.0)
         }
     expected = {
-        name for name, samples in PRACTICES.items() if called_in_review(path, versions(samples), chain)
+        name for name, samples in INTERCEPTIONS.items() if called_in_review(path, versions(samples), chain)
     }
     assert told == expected
 
@@ -125,9 +125,7 @@ def test_check_and_review_agree_about_which_webhook_is_called(
 
 
 @pytest.mark.parametrize(("mutates", "off"), [*itertools.product([True, False], sorted(OFF))])
-def test_a_webhook_for_a_dropped_version_is_called_for_nothing(
-    tmp_path: Path, off: str, *, mutates: bool
-) -> None:
+def test_a_webhook_for_a_removed_version_is_never_called(tmp_path: Path, off: str, *, mutates: bool) -> None:
     old = {**rule("deployments", "extensions"), "apiVersions": ["v1beta1"]}
     hook = unreachable([old], namespaceSelector={})
     compare(tmp_path, mutating(hook) if mutates else validating(hook), off)
@@ -135,7 +133,7 @@ def test_a_webhook_for_a_dropped_version_is_called_for_nothing(
     configurations = load_configurations([path])
     with OutageSimulation(ChainSettings(), configurations, CLUSTER) as trial:
         found = find_violations(configurations, CLUSTER, trial, now=0.0)
-    assert {"intercepts-kube-system"}.isdisjoint(one.lint_rule.rule for one in found)
+    assert {"intercepts-kube-system"}.isdisjoint(one.lint_rule.name for one in found)
     assert any("Kubernetes has none of it since 1.16" in str(one) for one in found)
 
 

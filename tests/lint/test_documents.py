@@ -27,23 +27,23 @@ def rows() -> list[list[str]]:
     return [row for row in cells if row[1] != "rule" and not row[1].startswith("---")]
 
 
-def test_every_rule_is_in_the_table_and_no_other() -> None:
+def test_the_table_lists_exactly_the_rules() -> None:
     assert len(rows()) > 40
     named = {name for _, rules, _ in rows() for name in NAME.findall(rules)}
-    assert named == {lint_rule.rule for lint_rule in LINT_RULES}
+    assert named == {lint_rule.name for lint_rule in LINT_RULES}
 
 
-def test_what_no_rule_checks_has_a_reason() -> None:
+def test_advice_without_a_rule_gives_a_reason() -> None:
     assert not [advice for advice, rules, remark in rows() if not NAME.findall(rules) and not remark]
 
 
-def test_the_commands_that_are_named_are_there() -> None:
+def test_the_page_names_only_existing_commands() -> None:
     named = set(COMMAND.findall(PAGE.read_text("utf-8")))
     assert named >= {"check", "prove", "replay", "review", "test"}
     assert named <= set(SUMMARIES)
 
 
-def test_the_example_of_a_deadlock_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_deadlock_of_the_example_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ((name, text, checked, shown),) = EXAMPLE.findall(PAGE.read_text("utf-8"))
     monkeypatch.chdir(tmp_path)
     Path(name).write_text(text)

@@ -8,7 +8,7 @@ from pathlib import Path
 from support.lint_findings import binding, findings_of, mutating, policy, rule, validating, webhook, write
 
 
-def test_a_finding_names_place_rule_webhook_and_fix(tmp_path: Path) -> None:
+def test_a_finding_names_location_rule_webhook_and_fix(tmp_path: Path) -> None:
     path = tmp_path / "hooks.json"
     path.write_text(json.dumps(validating(webhook(timeoutSeconds=20)), indent=1))
     (finding,) = findings_of(path)
@@ -16,7 +16,7 @@ def test_a_finding_names_place_rule_webhook_and_fix(tmp_path: Path) -> None:
     assert str(finding) == (
         f'{path}: document 1, line {line}, column 4: warning: timeout-too-long: webhook "a.example.com" of'
         ' ValidatingWebhookConfiguration "checks": a request may wait 20 s for this webhook alone, more than 10 s\n'
-        "    fix: Set timeoutSeconds to a few seconds, 10 at the most."
+        "    fix: Set timeoutSeconds to a few seconds, at most 10."
     )
 
 
@@ -25,7 +25,7 @@ def test_a_finding_of_a_policy_names_the_policy(tmp_path: Path) -> None:
     assert 'policy-unbound: ValidatingAdmissionPolicy "few": no binding here' in str(finding)
 
 
-def test_findings_come_by_file_and_line(tmp_path: Path) -> None:
+def test_findings_are_sorted_by_file_and_line(tmp_path: Path) -> None:
     slow = webhook(timeoutSeconds=20, matchPolicy="Exact")
     (tmp_path / "a.json").write_text(json.dumps(binding("none")))
     (tmp_path / "b.json").write_text(
@@ -40,7 +40,7 @@ def test_findings_come_by_file_and_line(tmp_path: Path) -> None:
     assert places == sorted(places)
 
 
-def test_the_budget_is_told_of_the_request_that_waits_longest(tmp_path: Path) -> None:
+def test_the_timeout_budget_names_the_slowest_request(tmp_path: Path) -> None:
     slow = [
         webhook(rule("pods services"), name="a.example.com", timeoutSeconds=20),
         webhook(rule("pods"), name="b.example.com", timeoutSeconds=10),

@@ -653,12 +653,12 @@ def cluster_of(case: Case) -> Cluster:
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_what_goes_against_a_rule_is_found(case: Case, tmp_path: Path) -> None:
+def test_each_rule_finds_its_violations(case: Case, tmp_path: Path) -> None:
     assert case.rule in rules_of(write(tmp_path, case.breaks), cluster_of(case))
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_what_keeps_to_a_rule_is_not(case: Case, tmp_path: Path) -> None:
+def test_each_rule_accepts_configurations_that_follow_it(case: Case, tmp_path: Path) -> None:
     assert case.rule not in rules_of(write(tmp_path, case.keeps), cluster_of(case))
 
 
@@ -671,23 +671,23 @@ def test_a_comment_above_a_document_switches_a_rule_off(case: Case, tmp_path: Pa
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_only_the_chosen_rules_are_gone_by(case: Case, tmp_path: Path) -> None:
+def test_only_the_selected_rules_are_checked(case: Case, tmp_path: Path) -> None:
     path, cluster = write(tmp_path, case.breaks), cluster_of(case)
     assert case.rule not in rules_of(path, cluster, RULE_NAMES - {case.rule})
     assert rules_of(path, cluster, {case.rule}) == {case.rule}
 
 
-def test_nothing_is_said_of_a_good_configuration(tmp_path: Path) -> None:
+def test_a_good_configuration_has_no_findings(tmp_path: Path) -> None:
     assert findings_of(write(tmp_path, [validating(webhook()), policy(), binding()])) == []
 
 
-def test_names_of_rules_are_unique_and_in_kebab_case() -> None:
+def test_rule_names_are_unique_and_in_kebab_case() -> None:
     assert len(RULE_NAMES) == len(LINT_RULES)
     assert all(name.replace("-", "").isalpha() and name.islower() for name in RULE_NAMES)
 
 
 @pytest.mark.parametrize(("replicas", "found"), [(0, set()), (1, {"single-backend"}), (2, set())])
-def test_replicas_are_counted(replicas: int, found: set[str], tmp_path: Path) -> None:
+def test_a_single_replica_is_reported(replicas: int, found: set[str], tmp_path: Path) -> None:
     path = write(tmp_path, hooks(webhook(clientConfig=service("hooks"))))
     assert rules_of(path, ObjectStore(server(replicas)), {"single-backend"}) == found
 
@@ -725,7 +725,7 @@ ADMISSION = "admissionregistration.k8s.io"
 @pytest.mark.parametrize(
     "whom", [("Group", "system:authenticated"), ("User", "jane"), ("ServiceAccount", "ci")]
 )
-def test_who_else_may_change_admission_is_told(
+def test_other_writers_of_admission_configurations_are_reported(
     verb: str, group: str, resource: str, whom: tuple[str, str], tmp_path: Path
 ) -> None:
     cluster = ObjectStore([cluster_role(verb, group, resource), cluster_role_binding(*whom)])
@@ -733,7 +733,7 @@ def test_who_else_may_change_admission_is_told(
     assert f'lets {whom[0]} "{whom[1]}"' in str(finding)
 
 
-def test_a_role_for_one_configuration_counts_and_so_does_cluster_admin(tmp_path: Path) -> None:
+def test_roles_for_one_configuration_and_cluster_admin_are_reported(tmp_path: Path) -> None:
     one = cluster_role("update", ADMISSION, "validatingwebhookconfigurations")
     one["rules"][0]["resourceNames"] = ["checks"]
     path = write(tmp_path, hooks(webhook()))
@@ -754,7 +754,7 @@ def test_a_role_for_one_configuration_counts_and_so_does_cluster_admin(tmp_path:
         [cluster_role_binding("Group", "system:masters", "cluster-admin")],
     ],
 )
-def test_administrators_and_those_who_only_read_are_let_be(objects: list[JSONObject], tmp_path: Path) -> None:
+def test_administrators_and_readers_are_not_reported(objects: list[JSONObject], tmp_path: Path) -> None:
     path = write(tmp_path, hooks(webhook()))
     assert rules_of(path, ObjectStore(objects), {"configurations-writable"}) == set()
 

@@ -66,10 +66,10 @@ def rules_of(
 ) -> list[str]:
     client = {**service("hooks"), "caBundle": encoded(pem)} if pem else service("hooks")
     path = write(tmp_path, [validating(webhook(clientConfig=client))])
-    return [finding.lint_rule.rule for finding in findings_of(path, ObjectStore(objects), RULES, now)]
+    return [finding.lint_rule.name for finding in findings_of(path, ObjectStore(objects), RULES, now)]
 
 
-def test_nothing_is_said_of_a_good_certificate(tmp_path: Path) -> None:
+def test_a_good_certificate_has_no_findings(tmp_path: Path) -> None:
     assert rules_of(tmp_path, secret(GOOD)) == []
     assert rules_of(tmp_path, secret(GOOD), *server("pair")) == []
     assert (
@@ -91,7 +91,7 @@ def test_nothing_is_said_of_a_good_certificate(tmp_path: Path) -> None:
         ("*.svc", MISNAMED),
     ],
 )
-def test_the_certificate_is_for_the_name_of_the_service(name: str, found: list[str], tmp_path: Path) -> None:
+def test_the_certificate_must_name_the_service(name: str, found: list[str], tmp_path: Path) -> None:
     assert rules_of(tmp_path, secret(CA.issue_cert(name))) == found
 
 
@@ -100,7 +100,7 @@ def test_the_common_name_does_not_count(tmp_path: Path) -> None:
     assert rules_of(tmp_path, secret(certificate)) == MISNAMED
 
 
-def test_the_bundle_has_signed_the_certificate(tmp_path: Path) -> None:
+def test_the_certificate_must_be_signed_by_the_bundle(tmp_path: Path) -> None:
     assert rules_of(tmp_path, secret(GOOD), pem=OTHER_CA.cert_pem.bytes()) == [
         "serving-certificate-untrusted"
     ]
@@ -108,11 +108,11 @@ def test_the_bundle_has_signed_the_certificate(tmp_path: Path) -> None:
     assert rules_of(tmp_path, secret(GOOD), pem=both) == []
 
 
-def test_what_is_trusted_without_a_bundle_is_not_known(tmp_path: Path) -> None:
+def test_without_a_bundle_trust_is_not_checked(tmp_path: Path) -> None:
     assert rules_of(tmp_path, secret(GOOD), pem=b"") == []
 
 
-def test_authorities_in_between_come_with_the_certificate(tmp_path: Path) -> None:
+def test_intermediate_authorities_come_with_the_certificate(tmp_path: Path) -> None:
     between = CA.create_child_ca()
     certificate = between.issue_cert(NAME)
     assert rules_of(tmp_path, secret(certificate)) == []
@@ -120,7 +120,7 @@ def test_authorities_in_between_come_with_the_certificate(tmp_path: Path) -> Non
     assert rules_of(tmp_path, secret(certificate, data=alone)) == ["serving-certificate-untrusted"]
 
 
-def test_a_server_cannot_vouch_for_another(tmp_path: Path) -> None:
+def test_a_server_certificate_cannot_sign_another(tmp_path: Path) -> None:
     """The bundle holds a certificate of the same authority, but not the authority."""
     leaf = CA.issue_cert("else.example.com").cert_chain_pems[0].bytes()
     assert rules_of(tmp_path, secret(GOOD), pem=leaf) == ["serving-certificate-untrusted"]
@@ -131,12 +131,12 @@ def test_a_server_cannot_vouch_for_another(tmp_path: Path) -> None:
     ("days", "found"),
     [(31, []), (29, ["serving-certificate-expires-soon"]), (-1, ["serving-certificate-expired"])],
 )
-def test_the_certificate_is_renewed_in_time(days: int, found: list[str], tmp_path: Path) -> None:
+def test_a_certificate_is_reported_before_it_expires(days: int, found: list[str], tmp_path: Path) -> None:
     end = x509.load_pem_x509_certificate(GOOD.cert_chain_pems[0].bytes()).not_valid_after_utc
     assert rules_of(tmp_path, secret(GOOD), now=end.timestamp() - days * DAY) == found
 
 
-def test_of_several_certificates_one_that_fits_is_enough(tmp_path: Path) -> None:
+def test_one_matching_certificate_of_several_is_enough(tmp_path: Path) -> None:
     other = secret(OTHER_CA.issue_cert("else.example.com"), name="other")
     assert rules_of(tmp_path, other, secret(GOOD)) == []
     assert rules_of(tmp_path, other, secret(GOOD), *server("other", "pair")) == []
@@ -153,5 +153,5 @@ def test_of_several_certificates_one_that_fits_is_enough(tmp_path: Path) -> None
         {"data": 1},
     ],
 )
-def test_what_is_no_certificate_is_passed_over(fields: JSONObject, tmp_path: Path) -> None:
+def test_secrets_without_a_certificate_are_ignored(fields: JSONObject, tmp_path: Path) -> None:
     assert rules_of(tmp_path, secret(CA.issue_cert("wrong"), **fields)) == []

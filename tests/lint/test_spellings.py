@@ -65,20 +65,20 @@ def places(document: JSONObject, release: Release | None) -> list[str]:
 
 @pytest.mark.parametrize("release", [None, Release(1, 9), Release(1, 10), Release(1, 36)], ids=str)
 @pytest.mark.parametrize(("document", "place"), OLD_KEY + NEVER_READ)
-def test_what_the_release_does_not_read_is_found(
+def test_spellings_that_the_release_does_not_read_are_found(
     document: JSONObject, place: str, release: Release | None
 ) -> None:
     assert places(document, release) == [place]
 
 
 @pytest.mark.parametrize(("document", "place"), OLD_KEY)
-def test_what_the_release_reads_is_right(document: JSONObject, place: str) -> None:
+def test_spellings_that_the_release_reads_are_accepted(document: JSONObject, place: str) -> None:
     assert place
     assert places(document, Release(1, 8)) == []
 
 
 @pytest.mark.parametrize(("document", "place"), NEVER_READ)
-def test_what_no_release_has_read_is_found_in_the_oldest(document: JSONObject, place: str) -> None:
+def test_spellings_that_no_release_reads_are_found_in_the_oldest(document: JSONObject, place: str) -> None:
     assert places(document, Release(1, 0)) == [place]
 
 
@@ -103,19 +103,19 @@ def test_what_no_release_has_read_is_found_in_the_oldest(document: JSONObject, p
         },
     ],
 )
-def test_nothing_else_is_found(document: object) -> None:
+def test_correct_spellings_are_accepted(document: object) -> None:
     assert list(unread_spellings(document, None)) == []
 
 
-def test_a_cluster_names_the_object() -> None:
+def test_findings_in_a_cluster_name_the_object() -> None:
     [told] = unread_in_cluster(ObjectStore([pod(tolerations=[TOLERATION])]), None)
     assert told.startswith('Pod "shop/web": spec.tolerations[0].key: Kubernetes reads ')
     assert told.endswith(
-        'up to 1.8 alone; write "node.kubernetes.io/unreachable", or follow that release with --release 1.8'
+        'only up to 1.8; write "node.kubernetes.io/unreachable", or follow that release with --release 1.8'
     )
 
 
-def test_settings_name_the_controller() -> None:
+def test_findings_in_settings_name_the_controller() -> None:
     configurations = {"PodTolerationRestriction": {"whitelist": [RIGHT, TOLERATION]}}
     [told] = unread_in_settings(configurations, None)
     assert told.startswith("the configuration of PodTolerationRestriction: whitelist[1].key: ")

@@ -13,7 +13,7 @@ from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
 from pratique.apimachinery.requests import Operation
 from pratique.apimachinery.source_documents import JsonOrigin, Position, SourceDocument, SourceText
 from pratique.apimachinery.statuses import failure
-from pratique_cli.outputs import Missed, Reviewed
+from pratique_cli.outputs import ReviewedDocument, UndecidedDocument
 from pratique_frontdoor.chain.decisions import Decision, Step
 
 HOSTILE = 'a\x00b\x1b[31m\r\n::error file=x:: ]]> <x a="&amp;"> \U0001f6a2 100% d,e\x85\ufffe\udcff\tf'
@@ -26,7 +26,7 @@ def hostile_manifest() -> str:
     return json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "n"}})
 
 
-def denied_hostilely(file: str = "a.json", line: int = 1, text: str = HOSTILE) -> Reviewed:
+def denied_hostilely(file: str = "a.json", line: int = 1, text: str = HOSTILE) -> ReviewedDocument:
     """A denial by a webhook, with a warning, all of whose texts are ``text``."""
     data = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": text}}
     raw = json.dumps(data).encode()
@@ -50,9 +50,9 @@ def denied_hostilely(file: str = "a.json", line: int = 1, text: str = HOSTILE) -
     status = failure(400, text, text)
     decision = Decision(uid="1", allowed=False, status=status, warnings=(text,), steps=(step,))
     origin = JsonOrigin(SourceText(raw, file, line), 0)
-    return Reviewed(SourceDocument(data, file, 0, line, origin), review, decision)
+    return ReviewedDocument(SourceDocument(data, file, 0, line, origin), review, decision)
 
 
-def missed_hostilely(file: str = "a.json") -> Missed:
+def missed_hostilely(file: str = "a.json") -> UndecidedDocument:
     """A document that cannot be read, for a hostile reason."""
-    return Missed(InputError(HOSTILE, file=file, place=Position(3, 4)))
+    return UndecidedDocument(InputError(HOSTILE, file=file, place=Position(3, 4)))

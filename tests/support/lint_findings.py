@@ -108,4 +108,4 @@ def findings_of(
 
 
 def rules_of(path: Path, cluster: Cluster = ANY_NAMESPACE, rules: Collection[str] = RULE_NAMES) -> set[str]:
-    return {finding.lint_rule.rule for finding in findings_of(path, cluster, rules)}
+    return {finding.lint_rule.name for finding in findings_of(path, cluster, rules)}

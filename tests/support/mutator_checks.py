@@ -55,9 +55,9 @@ def prove(
     with asyncio.Runner() as loop:
         mutators = loop.run(open_set())
         try:
-            bench = MutatorRunner(mutators, timeout_seconds=30)
+            runner = MutatorRunner(mutators, timeout_seconds=30)
             run = MutatorCheckRun(
-                bench=bench,
+                runner=runner,
                 store=store,
                 loop=loop,
                 examples=examples,

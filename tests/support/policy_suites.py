@@ -7,8 +7,7 @@ from pathlib import Path
 
 from pratique.apimachinery.errors import InputError
 from pratique_cli.suites.cases import Case, CaseResult
-from pratique_cli.suites.finding import find_suites
-from pratique_cli.suites.reading import read_cases
+from pratique_cli.suites.reading import find_suites, read_cases
 from pratique_cli.suites.running import CaseChains, CaseRunner
 
 POLICIES = """\

@@ -1,4 +1,7 @@
-"""Rules about requests that get past a webhook or policy: subresources that change the same object, and controllers that enforce only in the mutating phase."""
+"""Rules about requests that get past a webhook or policy.
+
+Subresources that change the same object, and controllers that enforce only in the mutating phase.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +30,8 @@ from pratique.lint.rules import ConfiguredWebhook, LintContext, LintRule, Severi
 from pratique.manifests.pod_templates import list_at, mapping_at
 
 _CONTAINER_CHANGES = ("pods/ephemeralcontainers", "pods/resize")
-"""By the first, a running Pod gets another container; by the second, its containers other resources. Neither is an
-UPDATE of ``pods``: ``pkg/registry/core/pod/storage/storage.go``."""
+"""The first adds a container to a running Pod; the second changes the resources of its containers. Neither is an UPDATE
+of ``pods``: ``pkg/registry/core/pod/storage/storage.go``."""
 _SCALED = re.compile(r"\bspec\.\??replicas\b")
 
 
@@ -45,33 +48,33 @@ def _find_uncovered_subresources(context: LintContext) -> Iterator[Violation]:
 
 
 def _uncovered_subresources(rules: Iterable[Rule], context: LintContext, *, mutates: bool) -> list[str]:
-    """The requests for Pods that pass by.
+    """List the subresources by which a Pod's containers change unseen.
 
-    What validates has to see them all. What mutates may well want new Pods alone.
+    A validator has to see all of them. A mutator may be meant for new Pods only.
     """
     matched = _matched_requests(rules, context)
-    asked = {"UPDATE"} if mutates else {"CREATE", "UPDATE"}
-    if not any(("", "pods", one) in matched for one in asked):
+    operations = {"UPDATE"} if mutates else {"CREATE", "UPDATE"}
+    if not any(("", "pods", operation) in matched for operation in operations):
         return []
-    return [each for each in _CONTAINER_CHANGES if ("", each, "UPDATE") not in matched]
+    return [resource for resource in _CONTAINER_CHANGES if ("", resource, "UPDATE") not in matched]
 
 
 def _matched_requests(rules: Iterable[Rule], context: LintContext) -> frozenset[tuple[str, str, str]]:
-    """Group, resource with its subresource, and operation, of all that rules match."""
+    """Expand rules to triples of group, resource with subresource, and operation."""
     return frozenset(
-        (each.resource.group, f"{each.resource.resource}/{each.subresource}".rstrip("/"), operation)
-        for each, operation in context.matched(rules)
+        (type_.resource.group, f"{type_.resource.resource}/{type_.subresource}".rstrip("/"), operation)
+        for type_, operation in context.matched(rules)
     )
 
 
 def _uncovered_text(missing: list[str]) -> str:
-    return f"sees Pods, but not how {' and '.join(missing)} change their containers"
+    return f"matches Pods, but not {' and '.join(missing)}, which change their containers"
 
 
 UNCOVERED = LintRule(
-    rule="pod-subresources-uncovered",
+    name="pod-subresources-uncovered",
     severity=Severity.WARNING,
-    explanation="Ephemeral containers and resizes change running Pods by subresources, which rules for pods leave out.",
+    explanation="Ephemeral containers and resizes change running Pods by subresources that rules for pods miss.",
     fix="Add pods/ephemeralcontainers and pods/resize to the resources of the rule, with operation UPDATE.",
     check=_find_uncovered_subresources,
 )
@@ -91,7 +94,7 @@ def _find_uncovered_scales(context: LintContext) -> Iterator[Violation]:
             and (group, f"{resource}/scale") in context.scales
         )
         if missing:
-            text = f"looks at replicas, but not at {', '.join(dict.fromkeys(missing))}, by which they change, too"
+            text = f"checks replicas, but not {', '.join(dict.fromkeys(missing))}, through which they can also change"
             yield Violation(policy, ("spec", "matchConstraints", "resourceRules"), text)
 
 
@@ -103,36 +106,36 @@ def _expressions(policy: PolicyConfiguration[PolicySpec]) -> Iterator[str]:
 
 
 UNSCALED = LintRule(
-    rule="scale-uncovered",
+    name="scale-uncovered",
     severity=Severity.INFO,
-    explanation="kubectl scale and autoscalers change replicas by the subresource scale, whose object is a Scale.",
-    fix="Add the subresource scale to the resources of the rule; a Scale has spec.replicas, and no template.",
+    explanation="kubectl scale and autoscalers change replicas through the subresource scale, whose object is a Scale.",
+    fix="Add the subresource scale to the resources of the rule; a Scale has spec.replicas, but no template.",
     check=_find_uncovered_scales,
 )
 
 
 class _FrontDoor(NamedTuple):
-    """A front door of Pratique behind a webhook."""
+    """A Pratique front door that serves a webhook."""
 
     workload: str
     controllers: tuple[Controller, ...]
-    """Its chain, as its flags say."""
+    """The controllers of its chain, as selected by its flags."""
 
 
 def _find_enforcing_mutations(context: LintContext) -> Iterator[Violation]:
     for hook in context.mutating:
         if hook.fails_closed or _url_path(hook.webhook.client_config) not in {"/mutate", "/admit"}:
             continue
-        for door in _front_doors(hook, context.cluster):
-            lost = [
-                one.name
-                for one in door.controllers
-                if one.denies_in_mutate and _shares_requests(one, hook, context)
+        for front_door in _front_doors(hook, context.cluster):
+            bypassed = [
+                controller.name
+                for controller in front_door.controllers
+                if controller.denies_in_mutate and _shares_requests(controller, hook, context)
             ]
-            if lost:
+            if bypassed:
                 text = (
-                    f"{', '.join(lost)} of {door.workload} refuse in the mutating phase alone:"
-                    " while it does not answer, everything gets past them"
+                    f"{', '.join(bypassed)} of {front_door.workload} deny only in the mutating phase:"
+                    " while it does not answer, nothing is denied"
                 )
                 yield hook.violation(text, "failurePolicy")
 
@@ -150,26 +153,29 @@ def _front_doors(hook: ConfiguredWebhook, cluster: Cluster) -> Iterator[_FrontDo
         return
     for workload in known_workloads(hook.backend, cluster):
         for container in list_at(mapping_at(workload, "spec", "template"), "spec", "containers"):
-            arguments = [str(each) for each in (*list_at(container, "command"), *list_at(container, "args"))]
-            serves = [two for two in itertools.pairwise(arguments) if two[0] == "serve"]
+            arguments = [
+                str(argument) for argument in (*list_at(container, "command"), *list_at(container, "args"))
+            ]
+            serves = [pair for pair in itertools.pairwise(arguments) if pair[0] == "serve"]
             if not any(service in {"frontdoor", "all"} for _, service in serves):
                 continue
             written = _flags_from_environment(
                 container, hook.backend.namespace, cluster
             ) | _flags_from_arguments(arguments)
-            named = f'{workload["kind"]} "{workload["metadata"]["name"]}"'
-            yield _FrontDoor(named, _selected_controllers(written))
+            name = f'{workload["kind"]} "{workload["metadata"]["name"]}"'
+            yield _FrontDoor(name, _selected_controllers(written))
 
 
 def _flags_from_environment(container: JSONObject, namespace: str, cluster: Cluster) -> dict[str, str]:
-    """The environment variables of a container, as far as they are written down, by the flags that they set."""
+    """Map each flag that the environment of a container sets to its value, as far as manifests give it."""
     found: dict[str, str] = {}
     for source in list_at(container, "envFrom"):
         name = member(source, "configMapRef", "name")
         data = mapping_at(cluster.get("", "configmaps", str(name), namespace), "data")
         found |= {str(member(source, "prefix") or "") + key: str(value) for key, value in data.items()}
     found |= {
-        str(member(each, "name")): str(member(each, "value") or "") for each in list_at(container, "env")
+        str(member(variable, "name")): str(member(variable, "value") or "")
+        for variable in list_at(container, "env")
     }
     prefix = "PRATIQUE_"
     return {
@@ -200,15 +206,15 @@ def _selected_controllers(flags: Mapping[str, str]) -> tuple[Controller, ...]:
     try:
         return _catalogue().select(settings)
     except ConfigurationError:
-        return ()  # it does not start with such flags
+        return ()  # a front door with such flags does not start
 
 
 _catalogue = functools.cache(load_catalogue)
 
 ENFORCING_FAILS_OPEN = LintRule(
-    rule="enforcing-mutation-fails-open",
+    name="enforcing-mutation-fails-open",
     severity=Severity.WARNING,
-    explanation="Some controllers, such as NodeRestriction, refuse in the mutating phase, with no check after them.",
-    fix="Set failurePolicy to Fail, or give those controllers a webhook of their own that fails closed.",
+    explanation="Some controllers, such as NodeRestriction, deny in the mutating phase, and nothing checks later.",
+    fix="Set failurePolicy to Fail, or give those controllers their own webhook that fails closed.",
     check=_find_enforcing_mutations,
 )

@@ -1,4 +1,7 @@
-"""Rules about the certificates of webhooks: those they are trusted by, and those they show."""
+"""Rules about the certificates of webhooks: the authorities in caBundle, and the certificates that servers present.
+
+Certificates are read as Go's crypto/x509 reads them.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ _PEM = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", r
 
 
 def read_certificates(pem: bytes) -> tuple[Certificate, ...]:
-    """The certificates of a text, in their order; those that cannot be read are left out, as Go leaves them out."""
+    """Read the certificates of a PEM text, in order; Go skips unreadable ones, and so does this."""
     from cryptography.x509 import load_pem_x509_certificate  # noqa: PLC0415 - most configurations have none
 
     found: list[Certificate] = []
@@ -33,7 +36,7 @@ def read_certificates(pem: bytes) -> tuple[Certificate, ...]:
 
 
 def is_authority(certificate: Certificate) -> bool:
-    """Whether a certificate may vouch for others. Those of version 1 do not say, and may."""
+    """Whether a certificate may sign others. Certificates of version 1 do not say, and may."""
     from cryptography.x509 import BasicConstraints, ExtensionNotFound, Version  # noqa: PLC0415
 
     try:
@@ -45,7 +48,7 @@ def is_authority(certificate: Certificate) -> bool:
 
 
 def is_valid_for_name(certificate: Certificate, name: str) -> bool:
-    """Whether a certificate is for a DNS name. The common name, which Go does not look at, does not count."""
+    """Whether a certificate is valid for a DNS name. Like Go, this ignores the common name."""
     from cryptography.x509 import DNSName, ExtensionNotFound, SubjectAlternativeName  # noqa: PLC0415
 
     try:
@@ -53,41 +56,45 @@ def is_valid_for_name(certificate: Certificate, name: str) -> bool:
     except (ExtensionNotFound, ValueError):
         return False
     first, _, rest = name.lower().partition(".")
-    borne = {each.lower().rstrip(".") for each in names.get_values_for_type(DNSName)}
-    return f"{first}.{rest}" in borne or f"*.{rest}" in borne
+    valid_names = {dns_name.lower().rstrip(".") for dns_name in names.get_values_for_type(DNSName)}
+    return f"{first}.{rest}" in valid_names or f"*.{rest}" in valid_names
 
 
 def is_signed_by(chain: Sequence[Certificate], roots: Iterable[Certificate]) -> bool:
-    """Whether the first certificate of a chain leads to one of the roots, by way of the others or at once."""
+    """Whether the first certificate of a chain is signed by one of the roots, directly or through the others."""
     roots, reached = tuple(roots), list(chain[:1])
-    others = set(chain[1:])
+    untried = set(chain[1:])
     while reached:
-        one = reached.pop()
-        if one in roots or any(is_authority(root) and _is_issued_by(one, root) for root in roots):
+        certificate = reached.pop()
+        if certificate in roots or any(
+            is_authority(root) and _is_issued_by(certificate, root) for root in roots
+        ):
             return True
-        issuers = [other for other in others if is_authority(other) and _is_issued_by(one, other)]
-        others.difference_update(issuers)
+        issuers = [
+            issuer for issuer in untried if is_authority(issuer) and _is_issued_by(certificate, issuer)
+        ]
+        untried.difference_update(issuers)
         reached += issuers
     return False
 
 
-def _is_issued_by(one: Certificate, issuer: Certificate) -> bool:
+def _is_issued_by(certificate: Certificate, issuer: Certificate) -> bool:
     from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm  # noqa: PLC0415
 
     try:
-        one.verify_directly_issued_by(issuer)
+        certificate.verify_directly_issued_by(issuer)
     except (InvalidSignature, UnsupportedAlgorithm, TypeError, ValueError):
         return False
     return True
 
 
 def rfc3339(moment: dt.datetime) -> str:
-    """A moment as Kubernetes writes it: ``2027-01-15T08:00:00Z``."""
+    """Format a time as Kubernetes does: ``2027-01-15T08:00:00Z``."""
     return moment.astimezone(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 EXPIRY_WARNING_SECONDS = 30 * 24 * 60 * 60
-"""Seconds: a month, in which somebody can still be found who renews it."""
+"""How long before its end a certificate is reported: 30 days, enough for somebody to renew it."""
 _CA_BUNDLE_PATH = ("clientConfig", "caBundle")
 
 
@@ -106,7 +113,7 @@ def _find_unreadable_bundles(context: LintContext) -> Iterator[Violation]:
 
 
 UNREADABLE = LintRule(
-    rule="ca-bundle-unreadable",
+    name="ca-bundle-unreadable",
     severity=Severity.ERROR,
     explanation="Without a certificate to trust, no call to the webhook succeeds.",
     fix="Put the PEM of the certificate authority into caBundle, base64-encoded once.",
@@ -115,10 +122,10 @@ UNREADABLE = LintRule(
 
 
 def _last_to_expire(context: LintContext) -> Iterator[tuple[ConfiguredWebhook, Certificate]]:
-    """For each webhook the certificate of its bundle that ends last: one that holds is enough."""
+    """Yield each webhook with the certificate of its bundle that expires last: one valid certificate is enough."""
     for hook, certificates in _ca_bundles(context):
         if certificates:
-            yield hook, max(certificates, key=lambda each: each.not_valid_after_utc)
+            yield hook, max(certificates, key=lambda certificate: certificate.not_valid_after_utc)
 
 
 def _find_expired_bundles(context: LintContext) -> Iterator[Violation]:
@@ -127,16 +134,16 @@ def _find_expired_bundles(context: LintContext) -> Iterator[Violation]:
         if end.timestamp() <= context.now:
             yield hook.violation(f"expired at {rfc3339(end)}: the webhook cannot be called", *_CA_BUNDLE_PATH)
     for hook, certificates in _ca_bundles(context):
-        begins = [each.not_valid_before_utc for each in certificates]
+        begins = [certificate.not_valid_before_utc for certificate in certificates]
         if begins and min(begins).timestamp() > context.now:
-            text = f"holds from {rfc3339(min(begins))} on: until then the webhook cannot be called"
+            text = f"is not valid before {rfc3339(min(begins))}: until then the webhook cannot be called"
             yield hook.violation(text, *_CA_BUNDLE_PATH)
 
 
 EXPIRED = LintRule(
-    rule="ca-bundle-expired",
+    name="ca-bundle-expired",
     severity=Severity.ERROR,
-    explanation="Outside the time for which it holds a certificate is not trusted, and every call fails.",
+    explanation="Outside its validity period a certificate is not trusted, and every call fails.",
     fix="Renew the certificate authority, and put the new one into caBundle.",
     check=_find_expired_bundles,
 )
@@ -150,7 +157,7 @@ def _find_expiring_bundles(context: LintContext) -> Iterator[Violation]:
 
 
 EXPIRES_SOON = LintRule(
-    rule="ca-bundle-expires-soon",
+    name="ca-bundle-expires-soon",
     severity=Severity.WARNING,
     explanation="Once the certificate authority expires, every call to the webhook fails.",
     fix="Put the next certificate authority into caBundle beside this one.",
@@ -160,28 +167,28 @@ EXPIRES_SOON = LintRule(
 
 def _find_non_authorities(context: LintContext) -> Iterator[Violation]:
     for hook, certificates in _ca_bundles(context):
-        others = sum(not is_authority(each) for each in certificates)
+        others = sum(not is_authority(certificate) for certificate in certificates)
         if others:
             yield hook.violation(
-                f"{others} of {len(certificates)} certificates are of no authority", *_CA_BUNDLE_PATH
+                f"{others} of {len(certificates)} certificates are not CA certificates", *_CA_BUNDLE_PATH
             )
 
 
 NOT_A_CA = LintRule(
-    rule="ca-bundle-not-a-ca",
+    name="ca-bundle-not-a-ca",
     severity=Severity.WARNING,
-    explanation="The certificate of a server can vouch for none but itself, and must be replaced with it.",
+    explanation="A server's own certificate cannot sign others, and changes with every renewal.",
     fix="Put the certificate of the authority that signs the server's into caBundle.",
     check=_find_non_authorities,
 )
 
 
-_TLS_SECRET_TYPE = "kubernetes.io/tls"
+_TLS_SECRET_TYPE = "kubernetes.io/tls"  # noqa: S105 - the name of a type
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _ServingCertificate:
-    """What a server shows: its certificate, and those of authorities that it sends along."""
+    """A certificate chain that a server presents: its own certificate, then those of the authorities."""
 
     secret: str
     chain: tuple[Certificate, ...]
@@ -195,13 +202,16 @@ class _ServingCertificate:
 
 
 def _serving_certificates(backend: BackendService, context: LintContext) -> list[_ServingCertificate]:
-    """The certificates that a server may show: those that its Pods mount, where those are known, else all there are."""
+    """Find the chains that a server may present.
+
+    These are the TLS Secrets that its Pods mount, or all of its namespace if its workload is unknown.
+    """
     found = []
     workloads = known_workloads(backend, context.cluster)
     names = {
         name
-        for each in workloads
-        for kind, name in mounted_sources(member(each, "spec", "template"))
+        for workload in workloads
+        for kind, name in mounted_sources(member(workload, "spec", "template"))
         if kind == "Secret"
     }
     for secret in context.cluster.list("", "secrets", backend.namespace):
@@ -228,11 +238,16 @@ def _certificate_chain(secret: JSONObject) -> tuple[Certificate, ...]:
 def _matching_certificates(
     context: LintContext,
 ) -> Iterator[tuple[ConfiguredWebhook, str, list[_ServingCertificate], list[_ServingCertificate]]]:
-    """For each webhook the name that its server goes by, all that it may show, and what of that bears the name."""
+    """Yield each webhook with its server's name, all chains it may present, and those valid for the name."""
     for hook in context.hooks:
         if hook.backend is not None and (shown := _serving_certificates(hook.backend, context)):
             name = server_name(hook.webhook.client_config)
-            yield hook, name, shown, [each for each in shown if is_valid_for_name(each.leaf, name)]
+            yield (
+                hook,
+                name,
+                shown,
+                [certificate for certificate in shown if is_valid_for_name(certificate.leaf, name)],
+            )
 
 
 def _find_misnamed_certificates(context: LintContext) -> Iterator[Violation]:
@@ -247,9 +262,9 @@ def _listed(shown: list[_ServingCertificate]) -> str:
 
 
 MISNAMED = LintRule(
-    rule="serving-certificate-misnamed",
+    name="serving-certificate-misnamed",
     severity=Severity.ERROR,
-    explanation="The API server trusts a webhook only by a certificate whose alternative names hold its Service's.",
+    explanation="The API server trusts a webhook only if its certificate's alternative names include its Service's.",
     fix="Issue the certificate for the DNS name <service>.<namespace>.svc; the common name does not count.",
     check=_find_misnamed_certificates,
 )
@@ -259,16 +274,16 @@ def _find_untrusted_certificates(context: LintContext) -> Iterator[Violation]:
     for hook, _, _, fitting in _matching_certificates(context):
         bundle = hook.webhook.client_config.ca_bundle
         roots = read_certificates(bundle) if bundle else ()
-        # Without a bundle the API server goes by what its own system trusts, which nobody knows here.
-        if roots and fitting and not any(is_signed_by(each.chain, roots) for each in fitting):
+        # Without a bundle the API server trusts the roots of its own system, which are not known here.
+        if roots and fitting and not any(is_signed_by(certificate.chain, roots) for certificate in fitting):
             text = f"{_listed(fitting)} is signed by none of these: the webhook cannot be called"
             yield hook.violation(text, "clientConfig", "caBundle")
 
 
 UNTRUSTED = LintRule(
-    rule="serving-certificate-untrusted",
+    name="serving-certificate-untrusted",
     severity=Severity.ERROR,
-    explanation="A certificate that the authorities of caBundle have not signed ends every call to the webhook.",
+    explanation="If no authority in caBundle has signed the server's certificate, every call to the webhook fails.",
     fix="Put the certificate authority that signed the server's certificate into caBundle, or renew the certificate.",
     check=_find_untrusted_certificates,
 )
@@ -277,7 +292,7 @@ UNTRUSTED = LintRule(
 def _last_serving_to_expire(context: LintContext) -> Iterator[tuple[ConfiguredWebhook, _ServingCertificate]]:
     for hook, _, _, fitting in _matching_certificates(context):
         if fitting:
-            yield hook, max(fitting, key=lambda each: each.leaf.not_valid_after_utc)
+            yield hook, max(fitting, key=lambda certificate: certificate.leaf.not_valid_after_utc)
 
 
 def _find_expired_certificates(context: LintContext) -> Iterator[Violation]:
@@ -289,10 +304,10 @@ def _find_expired_certificates(context: LintContext) -> Iterator[Violation]:
 
 
 SERVING_EXPIRED = LintRule(
-    rule="serving-certificate-expired",
+    name="serving-certificate-expired",
     severity=Severity.ERROR,
     explanation="A certificate that has expired is not trusted, and every call to the webhook fails.",
-    fix="Renew the certificate in the Secret, and see that the server reads it.",
+    fix="Renew the certificate in the Secret, and make sure that the server loads it.",
     check=_find_expired_certificates,
 )
 
@@ -305,9 +320,9 @@ def _find_expiring_certificates(context: LintContext) -> Iterator[Violation]:
 
 
 SERVING_EXPIRES_SOON = LintRule(
-    rule="serving-certificate-expires-soon",
+    name="serving-certificate-expires-soon",
     severity=Severity.WARNING,
     explanation="Once the certificate of the server expires, every call to the webhook fails.",
-    fix="Renew the certificate in the Secret, or see that what renews it is at work.",
+    fix="Renew the certificate in the Secret, or make sure that its automatic renewal works.",
     check=_find_expiring_certificates,
 )

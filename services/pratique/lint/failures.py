@@ -1,4 +1,4 @@
-"""Rules about time, order and what happens when a webhook or policy fails."""
+"""Rules about timeouts, call order, and failures of webhooks and policies."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ def _find_single_replicas(context: LintContext) -> Iterator[Violation]:
         workloads = known_workloads(hook.backend, context.cluster) if hook.backend is not None else []
         if len(workloads) == 1 and workloads[0]["kind"] in _REPLICATED_KINDS and _replicas(workloads[0]) == 1:
             named = f'{workloads[0]["kind"]} "{workloads[0]["metadata"]["name"]}"'
-            yield hook.violation(f"is answered by the one Pod of {named}", "clientConfig")
+            yield hook.violation(f"is served by a single Pod of {named}", "clientConfig")
 
 
 def _replicas(workload: JSONObject) -> object:
-    """How many Pods are wanted, as the API server fills it in."""
+    """The desired number of Pods; the API server defaults it to 1."""
     wanted = member(workload, "spec", "replicas")
     return 1 if wanted is None else wanted
 
 
 SINGLE = LintRule(
-    rule="single-backend",
+    name="single-backend",
     severity=Severity.INFO,
-    explanation="While the only Pod behind a webhook restarts or moves, nobody answers for it.",
+    explanation="While the only Pod behind a webhook restarts or moves, the webhook does not answer.",
     fix="Run several replicas behind the Service, on several nodes.",
     check=_find_single_replicas,
 )
 
 
 LONGEST = 10
-"""Seconds: what the API server fills in where a v1 configuration says nothing."""
+"""Seconds: the API server's default for ``timeoutSeconds`` in v1."""
 REQUEST_BUDGET = 34
-"""Seconds that one request to create, update or delete may take as a whole, whatever the client asks for:
+"""Seconds that one request to create, update or delete may take in total, whatever timeout the client sets:
 ``k8s.io/apiserver/pkg/endpoints/handlers/rest.go`` ``requestTimeoutUpperBound``."""
 
 
@@ -53,16 +53,16 @@ def _find_long_timeouts(context: LintContext) -> Iterator[Violation]:
 
 
 TOO_LONG = LintRule(
-    rule="timeout-too-long",
+    name="timeout-too-long",
     severity=Severity.WARNING,
     explanation="While a webhook does not answer, every request that it matches waits until its timeout.",
-    fix=f"Set timeoutSeconds to a few seconds, {LONGEST} at the most.",
+    fix=f"Set timeoutSeconds to a few seconds, at most {LONGEST}.",
     check=_find_long_timeouts,
 )
 
 
 def _find_timeouts_over_budget(context: LintContext) -> Iterator[Violation]:
-    """Find the one kind of request that may wait longest, and the webhook at which its time is up."""
+    """Find the kind of request that may wait longest, and the webhook at which its time runs out."""
     waiting: dict[int, list[ConfiguredWebhook]] = {}
     for hook in context.mutating:
         for request in context.wanted(hook.webhook.rules):
@@ -89,10 +89,10 @@ def _total_timeout(hooks: list[ConfiguredWebhook]) -> int:
 
 
 OVER_BUDGET = LintRule(
-    rule="mutating-timeouts-over-budget",
+    name="mutating-timeouts-over-budget",
     severity=Severity.WARNING,
-    explanation="Mutating webhooks are called one after another, and together have no more time than the request.",
-    fix="Shorten the timeouts, narrow the rules, or make one webhook of several.",
+    explanation="Mutating webhooks are called one after another, and share the time limit of the request.",
+    fix="Shorten the timeouts, narrow the rules, or combine several webhooks.",
     check=_find_timeouts_over_budget,
 )
 
@@ -100,7 +100,7 @@ OVER_BUDGET = LintRule(
 def _find_missing_reinvocations(context: LintContext) -> Iterator[Violation]:
     hooks, found = context.mutating, []
     nearest: dict[int, int] = {}
-    """For each kind of request, the first of the webhooks looked at so far that is asked about it."""
+    """For each kind of request, the first webhook, of those visited so far, that is called for it."""
     for index in range(len(hooks) - 1, -1, -1):
         wanted = context.wanted(hooks[index].webhook.rules)
         later = [nearest[request] for request in wanted if request in nearest]
@@ -112,7 +112,7 @@ def _find_missing_reinvocations(context: LintContext) -> Iterator[Violation]:
 
 
 NOT_REINVOKED = LintRule(
-    rule="no-reinvocation",
+    name="no-reinvocation",
     severity=Severity.INFO,
     explanation="A mutating webhook must not rely on being the last: others change the same objects after it.",
     fix="Make the webhook idempotent, and set reinvocationPolicy to IfNeeded.",
@@ -127,14 +127,14 @@ def _find_scattered_webhooks(context: LintContext) -> Iterator[Violation]:
             continue
         before = first.setdefault((hook.service.namespace, hook.service.name), hook)
         if before.owner.name != hook.owner.name:
-            text = f"its Service is that of {before}, too"
+            text = f"it has the same Service as {before}"
             yield hook.violation(text, "clientConfig")
 
 
 SCATTERED = LintRule(
-    rule="scattered-webhooks",
+    name="scattered-webhooks",
     severity=Severity.INFO,
-    explanation="Webhooks of one server in one configuration are called in the order that is written there.",
+    explanation="Webhooks of one server are called in a defined order only within one configuration.",
     fix="Put the webhooks of one server into one MutatingWebhookConfiguration.",
     check=_find_scattered_webhooks,
 )
@@ -143,17 +143,17 @@ SCATTERED = LintRule(
 def _find_failing_open(context: LintContext) -> Iterator[Violation]:
     for hook in context.validating:
         if not hook.fails_closed:
-            yield hook.violation("lets everything through while it does not answer", "failurePolicy")
+            yield hook.violation("admits everything while it does not answer", "failurePolicy")
     for policy in context.configurations.validating_policies:
         if policy.spec.fails_open:
-            yield Violation(policy, ("spec", "failurePolicy"), "lets through what it cannot evaluate")
+            yield Violation(policy, ("spec", "failurePolicy"), "admits requests that it cannot evaluate")
 
 
 FAIL_OPEN = LintRule(
-    rule="fail-open-security",
+    name="fail-open-security",
     severity=Severity.INFO,
-    explanation="What enforces a rule and fails open can be got around by making it fail.",
-    fix="Set failurePolicy to Fail where the rule is one of security.",
+    explanation="A check that fails open can be bypassed by making it fail.",
+    fix="Set failurePolicy to Fail if security depends on the check.",
     check=_find_failing_open,
 )
 
@@ -161,15 +161,15 @@ FAIL_OPEN = LintRule(
 def _find_mutating_failing_closed(context: LintContext) -> Iterator[Violation]:
     for hook in context.mutating:
         if hook.fails_closed:
-            text = "while it does not answer, requests that need no change are refused, too"
+            text = "while it does not answer, even requests that need no change are denied"
             yield hook.violation(text, "failurePolicy")
 
 
 MUTATING_CLOSED = LintRule(
-    rule="mutating-fails-closed",
+    name="mutating-fails-closed",
     severity=Severity.INFO,
-    explanation="A mutating webhook that fails open, with validation behind it, refuses only what is really wrong.",
-    fix="Set failurePolicy to Ignore, and validate the final state.",
+    explanation="If a mutating webhook fails open and validation follows, only invalid objects are denied.",
+    fix="Set failurePolicy to Ignore, and validate the final object.",
     check=_find_mutating_failing_closed,
 )
 
@@ -188,10 +188,10 @@ def _find_unverified_mutations(context: LintContext) -> Iterator[Violation]:
 
 
 UNVERIFIED = LintRule(
-    rule="unverified-mutation",
+    name="unverified-mutation",
     severity=Severity.INFO,
-    explanation="A later webhook or controller may undo a change, which only validation sees.",
-    fix="Validate the final state by a ValidatingAdmissionPolicy or a validating webhook for the same requests.",
+    explanation="A later webhook or controller may undo a change, and only validation notices.",
+    fix="Validate the final object with a ValidatingAdmissionPolicy or a validating webhook for the same requests.",
     check=_find_unverified_mutations,
 )
 
@@ -199,15 +199,15 @@ UNVERIFIED = LintRule(
 def _find_undeclared_side_effects(context: LintContext) -> Iterator[Violation]:
     for hook in context.hooks:
         if hook.webhook.side_effects in {"Unknown", "Some"}:
-            text = f"sideEffects is {hook.webhook.side_effects}: requests with dryRun are refused"
+            text = f"sideEffects is {hook.webhook.side_effects}: dry-run requests are denied"
             yield hook.violation(text, "sideEffects")
 
 
 SIDE_EFFECTS = LintRule(
-    rule="side-effects-undeclared",
+    name="side-effects-undeclared",
     severity=Severity.WARNING,
-    explanation="Dry runs of what a webhook with side effects matches are refused.",
-    fix="Set sideEffects to None, or to NoneOnDryRun where the webhook does nothing on a dry run.",
+    explanation="Dry-run requests that match a webhook with side effects are denied.",
+    fix="Set sideEffects to None, or to NoneOnDryRun if the webhook has no side effects on a dry run.",
     check=_find_undeclared_side_effects,
 )
 
@@ -216,14 +216,14 @@ def _find_old_review_versions(context: LintContext) -> Iterator[Violation]:
     for hook in context.hooks:
         versions = hook.webhook.admission_review_versions
         if "v1" not in versions:
-            text = f"understands AdmissionReview in {', '.join(versions)} only"
+            text = f"supports AdmissionReview only in {', '.join(versions)}"
             yield hook.violation(text, "admissionReviewVersions")
 
 
 REVIEW_VERSIONS = LintRule(
-    rule="admission-review-versions",
+    name="admission-review-versions",
     severity=Severity.WARNING,
     explanation="The only version of AdmissionReview that is not deprecated is v1.",
-    fix="Teach the webhook v1, and put it first in admissionReviewVersions.",
+    fix="Support v1 in the webhook, and put it first in admissionReviewVersions.",
     check=_find_old_review_versions,
 )

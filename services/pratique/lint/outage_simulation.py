@@ -1,4 +1,4 @@
-"""What becomes of a request while the servers behind all webhooks are down."""
+"""Simulated outages: which requests a webhook's server needs to start, and what happens to them while it is down."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from pratique.manifests.requests import KUBECTL_USER, review_of_manifest
 
 
 class WebhookName(NamedTuple):
-    """Which webhook is meant."""
+    """The identity of a webhook: its configuration's kind and name, and its own name."""
 
     kind: WebhookConfigurationKind
     configuration: str
@@ -35,50 +35,49 @@ class WebhookName(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class OutageResult:
-    """What came of a request."""
+    """The result of one request while all webhooks are down."""
 
     refusing: frozenset[WebhookName] = frozenset()
-    """The webhooks whose silence refuses it, each by itself."""
+    """The webhooks whose outage denies it, each by itself."""
     passed_over: frozenset[WebhookName] = frozenset()
-    """Those that it goes on without, once it has waited for them."""
+    """The webhooks that it waits for and then goes on without."""
 
 
 class OutageSimulator(Protocol):
-    """Puts requests to a chain whose webhooks do not answer."""
+    """Runs requests through a chain whose webhooks do not answer."""
 
     @property
     def controllers(self) -> frozenset[str]:
-        """The names of the admission controllers that are on."""
+        """The names of the enabled admission controllers."""
 
     def reached(self, review: Review) -> frozenset[WebhookName]:
-        """Which webhooks would be called for a request, each by itself, or refuse it without being called."""
+        """The webhooks that would be called for a request, or would deny it without being called."""
 
     def __call__(self, review: Review) -> OutageResult:
-        """Try one request. Nothing is called, stored or charged for it."""
+        """Run one request. Nothing is called, stored or charged."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AssumedCluster:
-    """The cluster that configurations are for, with every namespace, and in it every ServiceAccount.
+    """The cluster of the configurations, in which every namespace and every ServiceAccount exists.
 
-    That one is not described says nothing of what a webhook would be asked there. A namespace has the label of its
-    name, if nothing else.
+    A namespace that nobody described may still get requests. It has at least the label of its name.
     """
 
     known: Cluster
 
     @property
     def resources(self) -> ApiResources:
-        """All kinds that the cluster knows."""
+        """The resources that the cluster serves."""
         return self.known.resources
 
     @property
     def is_described(self) -> bool:
-        """Whether somebody has said what there is: what they have not named does not exist."""
+        """Whether the user described the cluster, so that objects not in it do not exist."""
         return isinstance(self.known, ObjectStore) and not self.known.assumes_namespaces
 
     def get(self, group: str, resource: str, name: str, namespace: str = "") -> JSONObject | None:
-        """One object; a Namespace or ServiceAccount in any case."""
+        """Get one object; a Namespace or ServiceAccount always exists."""
         found = self.known.get(group, resource, name, namespace)
         if (group, resource) == ("", "namespaces") and name:
             return with_namespace_defaults(found or assumed_namespace(name))
@@ -88,16 +87,16 @@ class AssumedCluster:
         return found
 
     def list(self, group: str, resource: str, namespace: str | None = None) -> Sequence[JSONObject]:
-        """All objects of a resource that are known."""
+        """List the known objects of a resource."""
         return self.known.list(group, resource, namespace)
 
 
 _DOMAINS = (["svc"], ["svc", "cluster", "local"])
-"""What follows name and namespace in the host of a Service, in its short and its full form."""
+"""The labels after name and namespace in the DNS name of a Service, short and full."""
 
 
 class BackendService(NamedTuple):
-    """A Service of the cluster. Webhooks of several configurations may share one."""
+    """The Service that a webhook is called at. Webhooks of several configurations may share it."""
 
     namespace: str
     name: str
@@ -107,7 +106,7 @@ class BackendService(NamedTuple):
 
 
 def backend_service(config: ClientConfig) -> BackendService | None:
-    """The Service that a webhook is called at, by reference or by URL; None where it is elsewhere."""
+    """The Service that a webhook is called at, by reference or by URL; None if it runs outside the cluster."""
     if config.service is not None:
         return BackendService(config.service.namespace, config.service.name)
     name, *rest = server_name(config).rstrip(".").split(".")
@@ -115,28 +114,28 @@ def backend_service(config: ClientConfig) -> BackendService | None:
 
 
 def server_name(config: ClientConfig) -> str:
-    """The DNS name that the certificate of a webhook's server has to bear; empty where there is none."""
+    """The DNS name that a webhook's server certificate must be valid for; empty if the webhook has neither."""
     if config.service is not None:
         return f"{config.service.name}.{config.service.namespace}.svc"
     return parse_url(config.url).host.partition(":")[0] if config.url else ""
 
 
 NODE = "node"
-"""The node that everything made up here runs on."""
+"""The node of all simulated Pods."""
 KUBELET = UserInfo(f"system:node:{NODE}", groups=("system:nodes", "system:authenticated"))
 SCHEDULER = UserInfo("system:kube-scheduler", groups=("system:authenticated",))
 CONTROLLER_MANAGER = UserInfo("system:kube-controller-manager", groups=("system:authenticated",))
 
 
 def controller_user(name: str) -> UserInfo:
-    """The service account by which a controller asks."""
+    """The service account of a kube-controller-manager controller."""
     namespace = "kube-system"
     groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
     return UserInfo(f"system:serviceaccount:{namespace}:{name}", groups=groups)
 
 
 def assumed_workload(backend: BackendService, labels: JSONObject) -> JSONObject:
-    """A Deployment that the Service would select, where nobody says what really runs behind it."""
+    """A Deployment that the Service would select, for a Service whose workload is unknown."""
     selected = labels or {"app": backend.name}
     container = {"name": "server", "image": "server"}
     return {
@@ -151,7 +150,7 @@ def assumed_workload(backend: BackendService, labels: JSONObject) -> JSONObject:
 
 
 def replica_set_of(deployment: JSONObject, pod: JSONObject) -> JSONObject:
-    """The ReplicaSet that stands between a Deployment and its Pod."""
+    """The ReplicaSet between a Deployment and its Pod."""
     labels, template = mapping_at(pod, "metadata", "labels"), mapping_at(deployment, "spec", "template")
     return {
         "apiVersion": "apps/v1",
@@ -170,27 +169,27 @@ def replica_set_of(deployment: JSONObject, pod: JSONObject) -> JSONObject:
 
 
 def with_generated_name(pod: JSONObject) -> JSONObject:
-    """The Pod as it is stored, with the name that the API server draws for it."""
+    """The Pod as stored, with the name that the API server generates."""
     metadata = pod["metadata"]
     name = metadata.get("name") or f"{metadata['generateName']}xxxxx"
     return {**pod, "metadata": {**metadata, "name": name}}
 
 
 def with_running_status(pod: JSONObject) -> JSONObject:
-    """The Pod as its kubelet reports it, so that the Service sends requests to it."""
+    """The Pod as its kubelet reports it once it is ready."""
     ready = {"type": "Ready", "status": "True"}
     return {**pod, "status": {"phase": "Running", "conditions": [ready]}}
 
 
 def binding_of(pod: JSONObject) -> JSONObject:
-    """What gives a Pod its node."""
+    """The Binding that assigns a Pod to its node."""
     metadata = {"name": pod["metadata"]["name"], "namespace": pod["metadata"]["namespace"]}
     target = {"apiVersion": "v1", "kind": "Node", "name": NODE}
     return {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
 
 
 def endpoints_of(service: JSONObject) -> JSONObject:
-    """Where the Service is reached, as kube-proxy knows it in old clusters."""
+    """The Endpoints of the Service, which old clusters use."""
     return {
         "apiVersion": "v1",
         "kind": "Endpoints",
@@ -200,7 +199,7 @@ def endpoints_of(service: JSONObject) -> JSONObject:
 
 
 def endpoint_slice_of(service: JSONObject) -> JSONObject:
-    """Where the Service is reached."""
+    """The EndpointSlice of the Service."""
     labels = {
         "kubernetes.io/service-name": service["metadata"]["name"],
         "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io",
@@ -222,12 +221,12 @@ def _service_metadata(service: JSONObject, labels: JSONObject) -> JSONObject:
 
 
 def service_account_name(pod: JSON) -> str:
-    """The ServiceAccount that a Pod runs as."""
+    """The name of the ServiceAccount that a Pod runs as."""
     return str(member(pod, "spec", "serviceAccountName") or "default")
 
 
 def mounted_sources(pod: JSON) -> Iterator[tuple[str, str]]:
-    """Kind and name of each Secret and ConfigMap that a Pod cannot start without."""
+    """Yield kind and name of each Secret and ConfigMap volume that a Pod cannot start without."""
     for volume in list_at(pod, "spec", "volumes"):
         sources = [volume, *list_at(volume, "projected", "sources")]
         for source in sources:
@@ -241,7 +240,7 @@ def mounted_sources(pod: JSON) -> Iterator[tuple[str, str]]:
 
 
 def lease(namespace: str, name: str) -> JSONObject:
-    """A Lease, by which somebody says that it is alive."""
+    """A Lease, which its holder renews to show that it is alive."""
     return {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
@@ -268,11 +267,11 @@ _RESOURCES = {"Secret": "secrets", "ConfigMap": "configmaps", "ServiceAccount": 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StartupRequest:
-    """One request that a start goes through."""
+    """A request that must succeed before a server can start."""
 
     review: Review
     of: str = ""
-    """Whose start needs it, where that is a workload: ``Deployment "hook"``."""
+    """The workload that needs it, such as ``Deployment "hook"``; empty if none does."""
 
     def __str__(self) -> str:
         review = self.review
@@ -283,10 +282,10 @@ class StartupRequest:
 
 
 def startup_requests(backend: BackendService, cluster: Cluster) -> Iterator[StartupRequest]:
-    """Tell what the Pods behind a Service need to run, and the Service to find them.
+    """Yield the requests that the Pods behind a Service need to start, and the Service needs to find them.
 
-    They are those of the Deployments, StatefulSets and DaemonSets that the Service selects; where the cluster has
-    none, those of a Deployment that it would select. A Service that only stands for a name needs nothing.
+    The Pods are those of the Deployments, StatefulSets and DaemonSets that the Service selects; if the cluster has
+    none, those of a Deployment that it would select. A Service of type ExternalName needs nothing.
     """
     service = cluster.get("", "services", backend.name, backend.namespace)
     if member(service, "spec", "type") == "ExternalName":
@@ -331,7 +330,7 @@ def _update_request(
 
 
 def known_workloads(backend: BackendService, cluster: Cluster) -> list[JSONObject]:
-    """The Deployments, StatefulSets and DaemonSets whose Pods a Service selects, as far as the cluster has them."""
+    """List the known Deployments, StatefulSets and DaemonSets whose Pods a Service selects."""
     labels = _selector(backend, cluster)
     return [
         workload
@@ -353,20 +352,22 @@ def _workload_requests(
     workload: JSONObject, backend: BackendService, cluster: Cluster
 ) -> Iterator[StartupRequest]:
     kind, name = workload["kind"], workload["metadata"]["name"]
-    of = f'{kind} "{name}"'
+    owner = f'{kind} "{name}"'
     ask = functools.partial(_create_request, cluster)
-    asked = ask(workload)
-    made = pod_of_workload(asked, asked.object)
-    if made is None:
+    creation = ask(workload)
+    pod_request = pod_of_workload(creation, creation.object)
+    if pod_request is None:
         return
-    pod = with_generated_name(made.document)
-    yield StartupRequest(ask(made.document, made.user), of)
+    pod = with_generated_name(pod_request.document)
+    yield StartupRequest(ask(pod_request.document, pod_request.user), owner)
     if kind == "Deployment":
-        yield StartupRequest(ask(replica_set_of(workload, pod), controller_user("deployment-controller")), of)
-    yield StartupRequest(asked, of)
-    yield StartupRequest(ask(binding_of(pod), SCHEDULER, "binding"), of)
-    yield StartupRequest(_update_request(cluster, with_running_status(pod), KUBELET, "status", pod), of)
-    yield from (StartupRequest(review, of) for review in _pod_requests(pod, backend, cluster))
+        yield StartupRequest(
+            ask(replica_set_of(workload, pod), controller_user("deployment-controller")), owner
+        )
+    yield StartupRequest(creation, owner)
+    yield StartupRequest(ask(binding_of(pod), SCHEDULER, "binding"), owner)
+    yield StartupRequest(_update_request(cluster, with_running_status(pod), KUBELET, "status", pod), owner)
+    yield from (StartupRequest(review, owner) for review in _pod_requests(pod, backend, cluster))
 
 
 def _pod_requests(pod: JSONObject, backend: BackendService, cluster: Cluster) -> Iterator[Review]:
@@ -375,21 +376,21 @@ def _pod_requests(pod: JSONObject, backend: BackendService, cluster: Cluster) ->
     yield _create_request(cluster, account, KUBELET, "token")
     things = list(mounted_sources(pod))
     if all(kind != "Secret" for kind, _ in things):
-        # The server needs its certificate from somewhere, most likely from there.
+        # The server needs a certificate, which most likely comes from a Secret.
         things.append(("Secret", f"{backend.name}-certificate"))
     for kind, name in things:
         yield _create_request(cluster, _object_or_stub(kind, name, backend, cluster))
 
 
 def _object_or_stub(kind: str, name: str, backend: BackendService, cluster: Cluster) -> JSONObject:
-    """The object as the cluster has it, or else as little as it can be."""
+    """The object as the cluster has it, or else a minimal one."""
     found = cluster.get("", _RESOURCES[kind], name, backend.namespace) or {}
     metadata = {**mapping_at(found, "metadata"), "name": name, "namespace": backend.namespace}
     return {**found, "apiVersion": "v1", "kind": kind, "metadata": metadata}
 
 
 def _node_requests(cluster: Cluster) -> Iterator[StartupRequest]:
-    """What keeps a node, and those who give it Pods, at work."""
+    """Yield the requests that keep a node, the scheduler and the controller manager running."""
     yield StartupRequest(_update_request(cluster, ready_node(), KUBELET, "status"))
     yield StartupRequest(_update_request(cluster, lease("kube-node-lease", NODE), KUBELET))
     yield StartupRequest(_update_request(cluster, lease("kube-system", "kube-scheduler"), SCHEDULER))

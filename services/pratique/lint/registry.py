@@ -1,4 +1,4 @@
-"""Every lint rule, in the order in which it is listed, and what they find in configurations."""
+"""All lint rules, in the order of ``pratique check --list-rules``, and the function that runs them."""
 
 from __future__ import annotations
 
@@ -8,21 +8,18 @@ from collections.abc import Collection
 from pratique.cluster.store import Cluster
 from pratique.configuration.loading import Configurations
 from pratique.lint import bypasses, certificates, deadlocks, failures, scopes, trust, without_effect
-from pratique.lint import certificates as certificates_module
-from pratique.lint import failures as failures_module
-from pratique.lint import scopes as scopes_module
 from pratique.lint.outage_simulation import OutageSimulator
-from pratique.lint.rules import LintContext, LintFinding, LintRule, is_suppressed
+from pratique.lint.rules import LintContext, LintFinding, LintRule, run_rules
 
 LINT_RULES: tuple[LintRule, ...] = (
-    failures_module.TOO_LONG,
-    failures_module.OVER_BUDGET,
-    failures_module.SINGLE,
+    failures.TOO_LONG,
+    failures.OVER_BUDGET,
+    failures.SINGLE,
     scopes.WILDCARDS,
     scopes.NOT_EQUIVALENT,
     scopes.READ_ONLY,
     scopes.CUSTOM_RESOURCES,
-    scopes_module.DODGEABLE,
+    scopes.DODGEABLE,
     deadlocks.DEADLOCK,
     deadlocks.INTERCEPTS,
     deadlocks.CIRCLES,
@@ -38,16 +35,16 @@ LINT_RULES: tuple[LintRule, ...] = (
     failures.UNVERIFIED,
     failures.SIDE_EFFECTS,
     failures.REVIEW_VERSIONS,
-    failures_module.NOT_REINVOKED,
-    failures_module.SCATTERED,
+    failures.NOT_REINVOKED,
+    failures.SCATTERED,
     certificates.UNREADABLE,
     certificates.EXPIRED,
     certificates.EXPIRES_SOON,
     certificates.NOT_A_CA,
-    certificates_module.MISNAMED,
-    certificates_module.UNTRUSTED,
-    certificates_module.SERVING_EXPIRED,
-    certificates_module.SERVING_EXPIRES_SOON,
+    certificates.MISNAMED,
+    certificates.UNTRUSTED,
+    certificates.SERVING_EXPIRED,
+    certificates.SERVING_EXPIRES_SOON,
     without_effect.UNBOUND,
     without_effect.WITHOUT_POLICY,
     without_effect.CONSTANTS,
@@ -65,8 +62,8 @@ LINT_RULES: tuple[LintRule, ...] = (
     trust.OVERWRITES,
     trust.OTHER_NAMESPACES,
 )
-RULE_NAMES = frozenset(lint_rule.rule for lint_rule in LINT_RULES)
-"""Their names."""
+RULE_NAMES = frozenset(lint_rule.name for lint_rule in LINT_RULES)
+"""The names of all rules."""
 
 
 def find_violations(
@@ -77,23 +74,17 @@ def find_violations(
     rules: Collection[str] = RULE_NAMES,
     now: float | None = None,
 ) -> list[LintFinding]:
-    """Find where practices are not followed, by file and line.
+    """Check configurations against the rules; findings are sorted by file and line.
 
     Args:
-        configurations: What is looked at.
+        configurations: The webhook configurations and policies to check.
         cluster: The cluster that they are for.
-        trial: Tells what becomes of a request while the servers of all webhooks are down.
-        rules: The names of the practices that are looked at.
-        now: Seconds since 1970; None means the time that it is.
+        simulator: Runs requests while all webhooks are down.
+        rules: The names of the rules to check.
+        now: The time in seconds since 1970; None means the current time.
     """
     context = LintContext(configurations, cluster, simulator, time.time() if now is None else now)
-    found = [
-        LintFinding(lint_rule, violation)
-        for lint_rule in LINT_RULES
-        if lint_rule.rule in rules
-        for violation in lint_rule.check(context)
-        if not is_suppressed(violation.owner.source, violation.path, lint_rule.rule)
-    ]
+    found = run_rules((lint_rule for lint_rule in LINT_RULES if lint_rule.name in rules), context)
     return sorted(found, key=_position)
 
 

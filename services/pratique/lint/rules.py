@@ -1,4 +1,4 @@
-"""What a lint rule is, and what it looks at."""
+"""Lint rules, the violations that they find, the context that they check, and the comments that suppress them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import enum
 import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from pratique.admission.reviews import Review
 from pratique.admission.rule_checks import RuleChecker
@@ -42,67 +42,76 @@ from pratique.lint.outage_simulation import (
     backend_service,
     startup_requests,
 )
-
-if TYPE_CHECKING:
-    from pratique.lint.scopes import SampleRequest
-
+from pratique.lint.sample_requests import SampleRequest
 
 Owner: TypeAlias = "WebhookConfiguration | PolicyConfiguration[PolicySpec | PolicyBindingSpec]"
 
 
+ADMISSION_GROUP = "admissionregistration.k8s.io"
+ADMISSION_RESOURCES = (
+    "mutatingwebhookconfigurations",
+    "validatingwebhookconfigurations",
+    "mutatingadmissionpolicies",
+    "mutatingadmissionpolicybindings",
+    "validatingadmissionpolicies",
+    "validatingadmissionpolicybindings",
+)
+"""The resources that configure admission itself."""
+
+
 class Severity(enum.Enum):
-    """How much harm there is in not following a practice."""
+    """How much harm a violation does."""
 
     ERROR = "error"
-    """It will break a cluster, or what is configured cannot work."""
+    """It can break a cluster, or the configuration cannot work."""
     WARNING = "warning"
-    """It will hurt once something else goes wrong."""
+    """It does harm once something else goes wrong."""
     INFO = "info"
-    """A choice that has its reasons, and a price."""
+    """A legitimate choice with a cost."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Violation:
-    """One place where a practice is not followed."""
+    """A place where a configuration violates a rule."""
 
     owner: Owner
     """The configuration, policy or binding."""
     path: tuple[Step, ...]
     """The field, such as ``("webhooks", 0, "timeoutSeconds")``."""
     text: str
-    """What is there, and what comes of it."""
+    """What is wrong, and what follows from it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LintRule:
-    """A named rule."""
+    """A rule of good practice, and the function that finds its violations."""
 
-    rule: str
-    """Its name, in kebab-case."""
+    name: str
+    """The name of the rule, in kebab-case."""
     severity: Severity
     explanation: str
-    """One sentence: why it is a rule."""
+    """One sentence: why the rule exists."""
     fix: str
-    """One sentence: what to write instead."""
+    """One sentence: how to fix a violation."""
     check: Callable[[LintContext], Iterable[Violation]]
-    """Finds where it is not followed."""
+    """Finds the violations."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LintFinding:
-    """A practice that is not followed, and where."""
+    """A violation with its rule."""
 
     lint_rule: LintRule
     violation: Violation
 
     def __str__(self) -> str:
-        """Two lines: place, rule, whose field it is and what is there; and what to do."""
-        return f"{self.told(self.lint_rule.severity)}\n    fix: {self.lint_rule.fix}"
+        """Two lines: location, severity, rule, object and problem; then the fix."""
+        return f"{self.line(self.lint_rule.severity)}\n    fix: {self.lint_rule.fix}"
 
-    def told(self, severity: Severity) -> str:
-        """The first of those lines, with a severity of the teller's."""
+    def line(self, severity: Severity) -> str:
+        """The first of those lines, with the given severity."""
         violation = self.violation
-        line = f"{severity.value}: {self.lint_rule.rule}: {_object_name(violation)}: {violation.text}"
+        line = f"{severity.value}: {self.lint_rule.name}: {_object_name(violation)}: {violation.text}"
         source = violation.owner.source
         return line if source is None else str(source.fault(violation.path, line))
 
@@ -118,12 +127,12 @@ def _object_name(violation: Violation) -> str:
 
 
 _SAMPLE_NAMESPACE = "default"
-"""Where namespaced samples are; which namespace it is makes no difference to rules."""
+"""The namespace of namespaced requests; rules match all namespaces alike."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ConfiguredWebhook:
-    """One webhook, and where it stands."""
+    """A webhook, and its position in its configuration."""
 
     owner: WebhookConfiguration
     index: int
@@ -134,36 +143,36 @@ class ConfiguredWebhook:
 
     @property
     def mutates(self) -> bool:
-        """Whether it is of a MutatingWebhookConfiguration."""
+        """Whether it belongs to a MutatingWebhookConfiguration."""
         return self.owner.kind is WebhookConfigurationKind.MUTATING
 
     @property
     def fails_closed(self) -> bool:
-        """Whether requests are refused where it does not answer."""
+        """Whether requests are denied if it does not answer."""
         return self.webhook.failure_policy == "Fail"
 
     @property
     def service(self) -> ServiceReference | None:
-        """The Service behind which it runs; None where it is called by URL."""
+        """The Service that it is called at; None if it is called by URL."""
         return self.webhook.client_config.service
 
     @property
     def backend(self) -> BackendService | None:
-        """The Service of the cluster that it is called at, by reference or by URL; None where it is elsewhere."""
+        """The Service that it is called at, by reference or by URL; None if it runs outside the cluster."""
         return backend_service(self.webhook.client_config)
 
     @property
     def name(self) -> WebhookName:
-        """Which webhook it is, for trials."""
+        """The identity of the webhook in simulated outages."""
         return WebhookName(self.owner.kind, self.owner.name, self.webhook.name)
 
     def violation(self, text: str, *path: Step) -> Violation:
-        """Make the breach of one of its fields."""
+        """Make a violation at one of its fields."""
         return Violation(self.owner, ("webhooks", self.index, *path), text)
 
 
 class LintContext:
-    """Everything that a practice may ask for."""
+    """Everything that a rule may look at: the configurations, the cluster, the time, and simulated outages."""
 
     def __init__(
         self, configurations: Configurations, cluster: Cluster, simulator: OutageSimulator, now: float
@@ -201,15 +210,15 @@ class LintContext:
 
     @functools.cached_property
     def futile_rules(self) -> RuleChecker:
-        """Finds rules that match nothing in the cluster."""
+        """The finder of rules that match nothing in the cluster."""
         return RuleChecker(self.cluster.resources)
 
     def matched(self, rules: Iterable[Rule]) -> frozenset[tuple[ResourceType, str]]:
-        """All that any of the rules matches: kinds, removed ones among them, and with each an operation."""
+        """All pairs of resource and operation that any of the rules matches, removed resources included."""
         return frozenset().union(*(self.futile_rules.matched(rule) for rule in rules))
 
     def runs(self, controller: str) -> bool:
-        """Whether an admission controller is in the chain."""
+        """Whether an admission controller is enabled."""
         return controller in self._controllers
 
     @property
@@ -222,7 +231,7 @@ class LintContext:
 
     @property
     def all_rules(self) -> Iterator[tuple[Owner, tuple[Step, ...], Sequence[Rule]]]:
-        """The rules of all webhooks and policies, and where they stand."""
+        """The rules of all webhooks and policies: owner, path of the field, rules."""
         for hook in self.hooks:
             yield hook.owner, ("webhooks", hook.index, "rules"), hook.webhook.rules
         for policy in self.policies:
@@ -232,54 +241,54 @@ class LintContext:
 
     @functools.cached_property
     def scales(self) -> frozenset[tuple[str, str]]:
-        """Group, and resource with subresource, of all that has a subresource ``scale``."""
+        """Pairs of group and ``resource/scale`` for all resources that have the subresource ``scale``."""
         return frozenset(
-            (each.resource.group, f"{each.resource.resource}/scale")
-            for each in self.cluster.resources
-            if each.subresource == "scale"
+            (type_.resource.group, f"{type_.resource.resource}/scale")
+            for type_ in self.cluster.resources
+            if type_.subresource == "scale"
         )
 
     def selects(self, hook: ConfiguredWebhook, namespace: str) -> bool:
-        """Whether a webhook is called for anything in a namespace, as far as rules and namespaceSelector say."""
-        if not any(each.namespaced for each, _ in self.matched(hook.webhook.rules)):
+        """Whether the rules and the namespaceSelector of a webhook select anything in a namespace."""
+        if not any(type_.namespaced for type_, _ in self.matched(hook.webhook.rules)):
             return False
         labels = labels_of(self.cluster.get("", "namespaces", namespace)) or {}
         return compile_selector(hook.webhook.namespace_selector or EVERYTHING).matches(labels)
 
     @property
     def is_described(self) -> bool:
-        """Whether somebody has said what there is in the cluster."""
+        """Whether the user described the cluster."""
         return self.cluster.is_described
 
     def params(self, kind: ParamKind, ref: ParamRef) -> Iterator[JSONObject]:
-        """The parameters that a binding means, of whatever namespace where it names none."""
+        """Yield the parameter objects of a binding, from all namespaces if it names none."""
         of_kind = GroupVersionKind(*parse_api_version(kind.api_version), kind.kind)
         type_ = self.cluster.resources.for_kind(of_kind)
         if type_ is None:
             return
         selector = compile_selector(ref.selector) if ref.selector is not None else None
-        for each in self.cluster.list(type_.resource.group, type_.resource.resource, ref.namespace or None):
-            if selector.matches_object(each) if selector else member(each, "metadata", "name") == ref.name:
-                yield each
+        for param in self.cluster.list(type_.resource.group, type_.resource.resource, ref.namespace or None):
+            if selector.matches_object(param) if selector else member(param, "metadata", "name") == ref.name:
+                yield param
 
     @functools.cached_property
     def requests(self) -> tuple[tuple[Operation, ResourceType], ...]:
-        """Every kind of request there is: each operation on each collection and subresource that is still served."""
+        """Every kind of request: each operation on each resource and subresource that is still served."""
         return tuple(
-            (operation, each)
-            for each in self.cluster.resources
-            if each.served and each.removed_in is None
+            (operation, type_)
+            for type_ in self.cluster.resources
+            if type_.served and type_.removed_in is None
             for operation in Operation
         )
 
     @functools.cached_property
     def backends(self) -> tuple[BackendService, ...]:
-        """The Services of the cluster at which webhooks are called, each once."""
+        """The Services that webhooks are called at, without duplicates."""
         return tuple(dict.fromkeys(hook.backend for hook in self.hooks if hook.backend is not None))
 
     @functools.cached_property
     def _starts(self) -> Mapping[BackendService, tuple[tuple[StartupRequest, OutageResult], ...]]:
-        """For each server what it needs to start, and what comes of asking for it."""
+        """For each server, the requests that it needs to start, with their results."""
         return {
             backend: tuple(
                 (request, self._simulator(request.review))
@@ -289,18 +298,18 @@ class LintContext:
         }
 
     def refused_starts(self, hook: ConfiguredWebhook, backend: BackendService) -> list[StartupRequest]:
-        """What a server needs to start and is refused for the silence of a webhook."""
+        """List the requests that a server needs to start and that the outage of a webhook denies."""
         return [request for request, tried in self._starts[backend] if hook.name in tried.refusing]
 
     def refusing(self, backend: BackendService) -> list[ConfiguredWebhook]:
-        """The webhooks whose silence refuses the start of a server, in the order of :attr:`hooks`."""
+        """List the webhooks whose outage denies the start of a server, in the order of :attr:`hooks`."""
         names = {name for _, tried in self._starts[backend] for name in tried.refusing}
         found = [hook for name in names for hook in self._by_name.get(name, ())]
         return sorted(found, key=lambda hook: self._order[id(hook)])
 
     @functools.cached_property
     def _by_name(self) -> Mapping[WebhookName, list[ConfiguredWebhook]]:
-        """Webhooks by name: those of v1beta1 may share one."""
+        """Webhooks by name; webhooks of v1beta1 may share a name."""
         found: dict[WebhookName, list[ConfiguredWebhook]] = {}
         for hook in self.hooks:
             found.setdefault(hook.name, []).append(hook)
@@ -311,24 +320,24 @@ class LintContext:
         return {id(hook): index for index, hook in enumerate(self.hooks)}
 
     def versions(self, sample: SampleRequest) -> tuple[SampleRequest, ...]:
-        """A sample in every version that is served."""
+        """A sample request in every served version of its resource."""
         if id(sample) not in self._versions:
             self._versions[id(sample)] = tuple(sample.versions(self.cluster.resources))
         return self._versions[id(sample)]
 
     def is_reached(self, hook: ConfiguredWebhook, review: Review) -> bool:
-        """Whether a webhook would be called for a request, or refuse it uncalled: as the chain itself decides."""
+        """Whether the chain would call a webhook for a request, or the webhook would deny it without a call."""
         key = id(review)
         if key not in self._reached:
             self._reached[key] = (review, self._simulator.reached(review))
         return hook.name in self._reached[key][1]
 
     def delayed_starts(self, hook: ConfiguredWebhook, backend: BackendService) -> list[StartupRequest]:
-        """What a server needs to start and gets once a webhook has been waited for."""
+        """List the requests that a server needs to start and that wait for a webhook's timeout."""
         return [request for request, tried in self._starts[backend] if hook.name in tried.passed_over]
 
     def wanted(self, rules: Iterable[Rule]) -> frozenset[int]:
-        """Which of :attr:`requests`, by index, any of the rules wants; what selectors leave out is not left out."""
+        """The indexes of :attr:`requests` that any of the rules matches, regardless of selectors."""
         key = tuple(rules)
         if key not in self._wanted:
             self._wanted[key] = self._find_wanted(key)
@@ -338,9 +347,9 @@ class LintContext:
         compiled = compile_rules(rules)
         return frozenset(
             index
-            for index, (operation, each) in enumerate(self.requests)
+            for index, (operation, type_) in enumerate(self.requests)
             if compiled.matches_request(
-                operation, each.resource, each.subresource, _SAMPLE_NAMESPACE if each.namespaced else ""
+                operation, type_.resource, type_.subresource, _SAMPLE_NAMESPACE if type_.namespaced else ""
             )
         )
 
@@ -353,22 +362,30 @@ def _configured_webhooks(configurations: Iterable[WebhookConfiguration]) -> tupl
     )
 
 
+def run_rules(lint_rules: Iterable[LintRule], context: LintContext) -> Iterator[LintFinding]:
+    """Yield the findings of some rules that no comment suppresses."""
+    for lint_rule in lint_rules:
+        for violation in lint_rule.check(context):
+            if not is_suppressed(violation.owner.source, violation.path, lint_rule.name):
+                yield LintFinding(lint_rule, violation)
+
+
 _SUPPRESSION_PREFIX = b"pratique:"
 _CACHED_FILES = 8
-"""Texts whose lines are remembered: findings come by the text."""
+"""Files whose lines are cached: findings come file by file."""
 _CACHED_LINES = 256
-"""Lines above which comments are remembered: those of a document, for all that is found in it."""
+"""Lines whose suppressions are cached: the lines of one document, for all its findings."""
 _COMMENT = re.compile(r"\s*#\s*pratique:\s*disable=([\w, -]+)")
 
 
 def is_suppressed(source: SourceDocument | None, path: Sequence[Step], rule: str) -> bool:
-    """Tell whether a comment switches a rule off for a field."""
+    """Whether a comment disables a rule for a field."""
     origin = source.origin if source is not None else None
     if source is None or not isinstance(origin, YamlOrigin) or not _has_suppressions(origin.text.raw):
         return False
     steps = (*source.path, *path)
     for length in range(len(steps) + 1):
-        # Back from the line of the file to that of the text.
+        # Positions count from the start of the file, the lines below from the start of the text.
         line = origin.find(steps[:length]).line - origin.text.first_line
         if rule in _disabled_rules(origin.text.raw, line, is_document=length == 0):
             return True
@@ -377,7 +394,7 @@ def is_suppressed(source: SourceDocument | None, path: Sequence[Step], rule: str
 
 @functools.lru_cache(maxsize=_CACHED_LINES)
 def _disabled_rules(raw: bytes, line: int, *, is_document: bool) -> frozenset[str]:
-    """The rules that the comments right above a line name; above a document there may be empty lines between."""
+    """The rules that the comments right above a line disable; only above a document may empty lines intervene."""
     lines, names = _lines(raw), set[str]()
     for at in range(min(line, len(lines)) - 1, -1, -1):
         above = lines[at]

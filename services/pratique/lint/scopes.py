@@ -1,97 +1,52 @@
-"""Rules about the requests that a webhook is called for: which kinds and versions its rules name, and which requests of Kubernetes' own components reach it."""
+"""Rules about the requests that a webhook is called for.
+
+Which kinds and versions its rules name, and which requests of Kubernetes' own components reach it.
+"""
 
 from __future__ import annotations
 
-import dataclasses
-import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from pratique.admission.reviews import Review
 from pratique.admission.rules import Rule, compile_rules
-from pratique.apimachinery.json_values import Document, JSONObject
-from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
-from pratique.apimachinery.requests import Operation, UserInfo
 from pratique.apimachinery.selectors import EVERYTHING, LabelSelector, compile_selector, labels_of
-from pratique.apimachinery.statuses import qualified_resource
-from pratique.cluster.api_resources import VIRTUAL_RESOURCES, ApiResources, types_of_definition
+from pratique.cluster.api_resources import VIRTUAL_RESOURCES, types_of_definition
 from pratique.cluster.store import Cluster
-from pratique.lint.rules import ConfiguredWebhook, LintContext, LintRule, Severity, Violation
-
-_NAME = "sample"
-_CONTROLLER_MANAGER = UserInfo("system:kube-controller-manager", groups=("system:authenticated",))
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class SampleRequest:
-    """One request of a part of the system."""
-
-    group: str = ""
-    version: str = "v1"
-    resource: str
-    subresource: str = ""
-    kind: str
-    operation: Operation = Operation.CREATE
-    namespace: str = ""
-    """Empty for what has no namespace."""
-    user: UserInfo = _CONTROLLER_MANAGER
-    annotations: Mapping[str, str] = dataclasses.field(default_factory=dict)
-
-    def __str__(self) -> str:
-        named = qualified_resource(self.group, self.resource)
-        where = f" in namespace {self.namespace}" if self.namespace else ""
-        return f"{self.operation} of {named}{'/' * bool(self.subresource)}{self.subresource}{where}"
-
-    @functools.cached_property
-    def made(self) -> Review:
-        """The same review every time, by which what becomes of it can be remembered."""
-        return self.review()
-
-    def versions(self, resources: ApiResources) -> Iterator[SampleRequest]:
-        """The request in each version, and by each name, by which today's API server takes it."""
-        asked = GroupVersionResource(self.group, self.version, self.resource)
-        for other in resources.equivalents(asked, self.subresource):
-            known = resources.for_resource(other, self.subresource)
-            if known is not None and known.served and known.removed_in is None:
-                yield dataclasses.replace(self, group=other.group, version=other.version)
-
-    def review(self) -> Review:
-        """The request as webhooks are shown it."""
-        document = Document.from_data(self._object())
-        return Review(
-            uid=_NAME,
-            operation=self.operation,
-            kind=GroupVersionKind(self.group, self.version, self.kind),
-            resource=GroupVersionResource(self.group, self.version, self.resource),
-            subresource=self.subresource,
-            name=_NAME,
-            namespace=self.namespace,
-            user=self.user,
-            object_document=document,
-            old_object_document=Document.from_data(self._object() if self.operation == "UPDATE" else None),
-        )
-
-    def _object(self) -> JSONObject:
-        return {
-            "apiVersion": f"{self.group}/{self.version}".lstrip("/"),
-            "kind": self.kind,
-            "metadata": {
-                "name": _NAME,
-                "namespace": self.namespace,
-                "annotations": dict(self.annotations),
-            },
-        }
+from pratique.lint.rules import (
+    ADMISSION_GROUP,
+    ADMISSION_RESOURCES,
+    ConfiguredWebhook,
+    LintContext,
+    LintRule,
+    Severity,
+    Violation,
+)
+from pratique.lint.sample_requests import (
+    ACCESS_REVIEW_REQUESTS,
+    EVENT_REQUESTS,
+    LEASE_UPDATES,
+    MIRROR_POD_REQUESTS,
+    NODE_REQUESTS,
+    POD_STATUS_UPDATES,
+    SYSTEM_OBJECTS,
+    SampleRequest,
+)
 
 
 def first_reached(
     hook: ConfiguredWebhook, samples: Iterable[SampleRequest], context: LintContext
 ) -> SampleRequest | None:
-    """The first of the requests that a webhook would be called for; None where it is called for none.
+    """The first request that a webhook would be called for; None if it is called for none.
 
-    The chain itself decides that, with the controllers that are on in it. Whatever the match policy, somebody may
-    ask for any version that an API server serves.
+    The chain decides, with its enabled controllers. Whatever the match policy, a client may use any served version.
     """
     return next(
-        (one for sample in samples for one in context.versions(sample) if context.is_reached(hook, one.made)),
+        (
+            version
+            for sample in samples
+            for version in context.versions(sample)
+            if context.is_reached(hook, version.cached_review)
+        ),
         None,
     )
 
@@ -99,14 +54,14 @@ def first_reached(
 def first_fitting(
     hook: ConfiguredWebhook, samples: Iterable[SampleRequest], cluster: Cluster
 ) -> SampleRequest | None:
-    """The first of the requests that fits a webhook, though admission may never hear of it."""
+    """The first request that matches a webhook's criteria, even if the API server never sends it to admission."""
     return next((sample for sample in samples if _fits(hook, sample, cluster)), None)
 
 
 def _fits(hook: ConfiguredWebhook, sample: SampleRequest, cluster: Cluster) -> bool:
     review, webhook = sample.review(), hook.webhook
     rules = compile_rules(webhook.rules)
-    # Whatever the match policy, somebody may ask for any version of it.
+    # Whatever the match policy, a client may use any version.
     versions = cluster.resources.equivalents(review.resource, review.subresource)
     if not rules.first_wanted(review.operation, versions, review.subresource, review.namespace):
         return False
@@ -120,7 +75,7 @@ def _fits(hook: ConfiguredWebhook, sample: SampleRequest, cluster: Cluster) -> b
 
 
 def _conditions_hold(hook: ConfiguredWebhook, review: Review) -> bool:
-    """Whether no condition is false; one that cannot be told leaves it to the failure policy."""
+    """Whether no match condition is false; the failure policy decides about those that fail to evaluate."""
     conditions = hook.webhook.match_conditions
     if not conditions:
         return True
@@ -137,9 +92,10 @@ def _conditions_hold(hook: ConfiguredWebhook, review: Review) -> bool:
 
     compiled = [
         CompiledCondition(
-            one.name, compile_expression(one.expression.strip(), MATCH_CONDITION_ENVIRONMENT, "bool")
+            condition.name,
+            compile_expression(condition.expression.strip(), MATCH_CONDITION_ENVIRONMENT, "bool"),
         )
-        for one in conditions
+        for condition in conditions
     ]
     try:
         found = evaluate_conditions(compiled, AdmissionActivation(review, review.authorizer))
@@ -148,7 +104,7 @@ def _conditions_hold(hook: ConfiguredWebhook, review: Review) -> bool:
     return first_false_condition(found) is None and (hook.fails_closed or not condition_errors(found))
 
 
-_OPT_OUT_TEXT = "whoever writes an object can set its labels so that it is not looked at"
+_OPT_OUT_TEXT = "users can set the labels of an object so that it is not checked"
 
 
 def _find_dodgeable_selectors(context: LintContext) -> Iterator[Violation]:
@@ -170,29 +126,19 @@ def _is_selective(selector: LabelSelector | None) -> bool:
 
 
 DODGEABLE = LintRule(
-    rule="dodgeable-selector",
+    name="dodgeable-selector",
     severity=Severity.WARNING,
-    explanation="What validates by objectSelector is opt-in: users can get around it by a label.",
-    fix="Select by namespaceSelector, or by matchConditions on what users cannot set.",
+    explanation="Validation with an objectSelector is opt-in: users can bypass it with a label.",
+    fix="Select by namespaceSelector, or by matchConditions on fields that users cannot set.",
     check=_find_dodgeable_selectors,
 )
 
 
-_ADMISSION_CONFIGURATIONS = frozenset(
-    ("admissionregistration.k8s.io", resource)
-    for resource in (
-        "mutatingadmissionpolicies",
-        "mutatingadmissionpolicybindings",
-        "mutatingwebhookconfigurations",
-        "validatingadmissionpolicies",
-        "validatingadmissionpolicybindings",
-        "validatingwebhookconfigurations",
-    )
-)
-"""What no webhook but static ones is asked about, so that a broken one can be repaired:
+_ADMISSION_CONFIGURATIONS = frozenset((ADMISSION_GROUP, resource) for resource in ADMISSION_RESOURCES)
+"""Resources that only static webhooks are called for, so that a broken webhook can be repaired:
 ``k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules/rules.go``."""
 _ADMISSION_POLICIES = frozenset(pair for pair in _ADMISSION_CONFIGURATIONS if "webhook" not in pair[1])
-"""What no policy but static ones is asked about: ``k8s.io/apiserver/pkg/admission/plugin/policy/generic/plugin.go``."""
+"""Resources that only static policies check: ``k8s.io/apiserver/pkg/admission/plugin/policy/generic/plugin.go``."""
 
 
 def _find_wildcards(context: LintContext) -> Iterator[Violation]:
@@ -217,16 +163,16 @@ def _find_wildcards(context: LintContext) -> Iterator[Violation]:
 
 
 WILDCARDS = LintRule(
-    rule="wildcard-rules",
+    name="wildcard-rules",
     severity=Severity.WARNING,
-    explanation="A wildcard has the webhook called for what it was not made for: system components, and kinds to come.",
-    fix="Name the operations, groups and resources that the webhook looks at.",
+    explanation="A wildcard makes the API server call the webhook for system components and future kinds, too.",
+    fix="Name the operations, groups and resources that the webhook checks.",
     check=_find_wildcards,
 )
 
 
 def _find_exact_match_policies(context: LintContext) -> Iterator[Violation]:
-    text = "requests for the same objects in another version or group pass by (matchPolicy is Exact)"
+    text = "requests for the same objects in another version or group are not matched (matchPolicy is Exact)"
     for hook in context.hooks:
         if hook.webhook.match_policy == "Exact":
             yield hook.violation(text, "matchPolicy")
@@ -237,9 +183,9 @@ def _find_exact_match_policies(context: LintContext) -> Iterator[Violation]:
 
 
 NOT_EQUIVALENT = LintRule(
-    rule="no-match-policy-equivalent",
+    name="no-match-policy-equivalent",
     severity=Severity.WARNING,
-    explanation="With matchPolicy Exact, only the versions that the rules name are looked at.",
+    explanation="With matchPolicy Exact, only the versions that the rules name are matched.",
     fix="Set matchPolicy to Equivalent.",
     check=_find_exact_match_policies,
 )
@@ -250,28 +196,28 @@ def _find_unreviewed_kinds(context: LintContext) -> Iterator[Violation]:
         unasked = VIRTUAL_RESOURCES if hook.owner.is_static else VIRTUAL_RESOURCES | _ADMISSION_CONFIGURATIONS
         for index, rule in enumerate(hook.webhook.rules):
             if named := _named_resources(rule, unasked):
-                yield hook.violation(f"no webhook is ever asked about {named}", "rules", index, "resources")
+                yield hook.violation(f"no webhook is ever called for {named}", "rules", index, "resources")
     for policy in context.policies:
         constraints = policy.spec.match_constraints
         unasked = VIRTUAL_RESOURCES if policy.is_static else VIRTUAL_RESOURCES | _ADMISSION_POLICIES
         for index, rule in enumerate(constraints.resource_rules if constraints else ()):
             if named := _named_resources(rule, unasked):
                 path = ("spec", "matchConstraints", "resourceRules", index, "resources")
-                yield Violation(policy, path, f"no policy is ever asked about {named}")
+                yield Violation(policy, path, f"no policy ever applies to {named}")
 
 
 def _named_resources(rule: Rule, resources: frozenset[tuple[str, str]]) -> str:
-    """The resources, of those given, that a rule names without a wildcard."""
+    """List those of the given resources that a rule names without a wildcard."""
     written = {entry.partition("/")[0] for entry in rule.resources}
     pairs = sorted((group, resource) for group in set(rule.api_groups) for resource in written)
     return ", ".join(f"{resource}.{group}" for group, resource in pairs if (group, resource) in resources)
 
 
 READ_ONLY = LintRule(
-    rule="read-only-kinds",
+    name="read-only-kinds",
     severity=Severity.WARNING,
-    explanation="Reviews of who may do what, and the configurations of admission itself, do not come to admission.",
-    fix="Take them out of the rules.",
+    explanation="Access reviews, and the configurations of admission itself, are not sent to admission.",
+    fix="Remove them from the rules.",
     check=_find_unreviewed_kinds,
 )
 
@@ -279,9 +225,9 @@ READ_ONLY = LintRule(
 def _find_custom_resource_webhooks(context: LintContext) -> Iterator[Violation]:
     definitions = context.cluster.list("apiextensions.k8s.io", "customresourcedefinitions")
     pairs = frozenset(
-        (each.resource.group, each.resource.resource)
+        (type_.resource.group, type_.resource.resource)
         for definition in definitions
-        for each in types_of_definition(definition)
+        for type_ in types_of_definition(definition)
     )
     for hook in context.hooks:
         for index, rule in enumerate(hook.webhook.rules):
@@ -295,7 +241,7 @@ def _find_custom_resource_webhooks(context: LintContext) -> Iterator[Violation]:
 
 
 CUSTOM_RESOURCES = LintRule(
-    rule="webhook-for-custom-resources",
+    name="webhook-for-custom-resources",
     severity=Severity.INFO,
     explanation="A CustomResourceDefinition validates and defaults its fields without a webhook.",
     fix="Write validation rules and defaults into the schema of the CustomResourceDefinition.",
@@ -303,60 +249,10 @@ CUSTOM_RESOURCES = LintRule(
 )
 
 
-_SYSTEM_NAMESPACE = "kube-system"
-_KUBELET = UserInfo("system:node:sample", groups=("system:nodes", "system:authenticated"))
-_BY_KUBELET = functools.partial(SampleRequest, user=_KUBELET)
-
-SYSTEM_OBJECTS = (
-    SampleRequest(resource="pods", kind="Pod", namespace=_SYSTEM_NAMESPACE),
-    SampleRequest(group="apps", resource="replicasets", kind="ReplicaSet", namespace=_SYSTEM_NAMESPACE),
-    SampleRequest(group="apps", resource="deployments", kind="Deployment", namespace=_SYSTEM_NAMESPACE),
-    SampleRequest(group="apps", resource="daemonsets", kind="DaemonSet", namespace=_SYSTEM_NAMESPACE),
-    SampleRequest(
-        resource="configmaps", kind="ConfigMap", operation=Operation.UPDATE, namespace=_SYSTEM_NAMESPACE
-    ),
-)
-LEASE_UPDATES = (
-    _BY_KUBELET(
-        group="coordination.k8s.io",
-        resource="leases",
-        kind="Lease",
-        operation=Operation.UPDATE,
-        namespace="kube-node-lease",
-    ),
-)
-NODE_REQUESTS = (
-    _BY_KUBELET(resource="nodes", kind="Node"),
-    _BY_KUBELET(resource="nodes", subresource="status", kind="Node", operation=Operation.UPDATE),
-    _BY_KUBELET(resource="nodes", kind="Node", operation=Operation.UPDATE),
-)
-_ACCESS_REVIEWS = (
-    SampleRequest(group="authentication.k8s.io", resource="tokenreviews", kind="TokenReview"),
-    SampleRequest(group="authorization.k8s.io", resource="subjectaccessreviews", kind="SubjectAccessReview"),
-)
-EVENT_REQUESTS = (
-    SampleRequest(resource="events", kind="Event", namespace="default"),
-    SampleRequest(group="events.k8s.io", resource="events", kind="Event", namespace="default"),
-)
-POD_STATUS_UPDATES = (
-    SampleRequest(
-        resource="pods", subresource="status", kind="Pod", operation=Operation.UPDATE, namespace="default"
-    ),
-)
-_MIRROR_PODS = (
-    _BY_KUBELET(
-        resource="pods",
-        kind="Pod",
-        namespace=_SYSTEM_NAMESPACE,
-        annotations={"kubernetes.io/config.mirror": "sample", "kubernetes.io/config.source": "file"},
-    ),
-)
-
-
 def _interception_check(
     samples: Sequence[SampleRequest], consequence: str, concerns: Callable[[ConfiguredWebhook], bool]
 ) -> Callable[[LintContext], Iterator[Violation]]:
-    """Make the check that no webhook that is concerned is called for any of the requests."""
+    """Make the check that finds webhooks, of those to which ``concerns`` applies, that are called for a sample."""
 
     def check(context: LintContext) -> Iterator[Violation]:
         for hook in context.hooks:
@@ -368,8 +264,8 @@ def _interception_check(
 
 def _find_access_review_webhooks(context: LintContext) -> Iterator[Violation]:
     for hook in context.hooks:
-        if _can_break(hook) and (sample := first_fitting(hook, _ACCESS_REVIEWS, context.cluster)):
-            text = f"fits {sample}: an API server that asks webhooks about it may lock everybody out"
+        if _can_break(hook) and (sample := first_fitting(hook, ACCESS_REVIEW_REQUESTS, context.cluster)):
+            text = f"matches {sample}: an API server that calls webhooks for it may lock everybody out"
             yield hook.violation(text, "rules")
 
 
@@ -378,59 +274,61 @@ def _can_break(hook: ConfiguredWebhook) -> bool:
 
 
 KUBE_SYSTEM = LintRule(
-    rule="intercepts-kube-system",
+    name="intercepts-kube-system",
     severity=Severity.WARNING,
-    explanation="What runs in kube-system keeps the cluster up, and must not depend on a webhook.",
+    explanation="The Pods of kube-system keep the cluster running, and must not depend on a webhook.",
     fix="Exclude kube-system by namespaceSelector, or its Pods by objectSelector.",
-    check=_interception_check(SYSTEM_OBJECTS, "what keeps the cluster up depends on it", _can_break),
+    check=_interception_check(
+        SYSTEM_OBJECTS, "the components that keep the cluster running depend on it", _can_break
+    ),
 )
 LEASES = LintRule(
-    rule="intercepts-node-leases",
+    name="intercepts-node-leases",
     severity=Severity.ERROR,
-    explanation="A node whose Lease is not renewed in time is taken for dead.",
-    fix="Take leases out of the rules, or exclude kube-node-lease by namespaceSelector.",
+    explanation="A node whose Lease is not renewed in time counts as dead.",
+    fix="Remove leases from the rules, or exclude kube-node-lease by namespaceSelector.",
     check=_interception_check(
-        LEASE_UPDATES, "a node whose Lease comes late or changed is taken for dead", lambda _: True
+        LEASE_UPDATES, "a node whose Lease is late or changed counts as dead", lambda _: True
     ),
 )
 NODES = LintRule(
-    rule="intercepts-nodes",
+    name="intercepts-nodes",
     severity=Severity.WARNING,
-    explanation="A kubelet whose Node is refused can neither join the cluster nor report.",
-    fix="Take nodes out of the rules, leave out system:nodes by matchConditions, or set failurePolicy to Ignore.",
+    explanation="A kubelet whose Node is denied can neither join the cluster nor report its status.",
+    fix="Remove nodes from the rules, exclude system:nodes by matchConditions, or set failurePolicy to Ignore.",
     check=_interception_check(
         NODE_REQUESTS, "while it is down, no node can join or report", lambda hook: hook.fails_closed
     ),
 )
 ACCESS_REVIEWS = LintRule(
-    rule="intercepts-access-reviews",
+    name="intercepts-access-reviews",
     severity=Severity.ERROR,
-    explanation="TokenReviews and SubjectAccessReviews only ask; where they fail or change, nobody gets in.",
-    fix="Take the groups authentication.k8s.io and authorization.k8s.io out of the rules.",
+    explanation="If TokenReviews and SubjectAccessReviews fail or are changed, nobody can log in.",
+    fix="Remove the groups authentication.k8s.io and authorization.k8s.io from the rules.",
     check=_find_access_review_webhooks,
 )
 EVENTS = LintRule(
-    rule="intercepts-events",
+    name="intercepts-events",
     severity=Severity.WARNING,
-    explanation="Events are many, and a webhook that causes Events calls itself by them.",
-    fix="Take events out of the rules.",
-    check=_interception_check(EVENT_REQUESTS, "each Event that it causes calls it again", _can_break),
+    explanation="There are many Events, and a webhook that causes Events triggers itself.",
+    fix="Remove events from the rules.",
+    check=_interception_check(EVENT_REQUESTS, "each Event that it causes triggers it again", _can_break),
 )
 POD_STATUS = LintRule(
-    rule="intercepts-pod-status",
+    name="intercepts-pod-status",
     severity=Severity.WARNING,
-    explanation="When nodes fail, the status of many Pods changes at once, and traffic moves only as fast as that.",
-    fix="Take pods/status out of the rules.",
+    explanation="When nodes fail, the status of many Pods changes at once, and traffic moves only after that.",
+    fix="Remove pods/status from the rules.",
     check=_interception_check(
         POD_STATUS_UPDATES, "when a node fails, every Pod of it waits for this webhook", _can_break
     ),
 )
 MIRROR_PODS = LintRule(
-    rule="mutates-mirror-pods",
+    name="mutates-mirror-pods",
     severity=Severity.INFO,
-    explanation="A mirror Pod shows a static Pod, which does not change with it.",
-    fix="Leave out by matchConditions what has the annotation kubernetes.io/config.mirror, or exclude its namespace.",
+    explanation="A mirror Pod represents a static Pod, which does not change with it.",
+    fix="Exclude objects with the annotation kubernetes.io/config.mirror by matchConditions, or their namespace.",
     check=_interception_check(
-        _MIRROR_PODS, "the static Pod behind it does not change with it", lambda hook: hook.mutates
+        MIRROR_POD_REQUESTS, "the static Pod behind it does not change with it", lambda hook: hook.mutates
     ),
 )

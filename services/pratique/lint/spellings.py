@@ -1,7 +1,7 @@
-"""Spellings of old documentation that a release of Kubernetes does not read.
+"""Spellings from old documentation that a release of Kubernetes does not read.
 
-An API server stores such an annotation or key, or drops such a field, and says nothing. Whoever wrote it believes that
-it does something, so everything that reads files for people warns of it.
+An API server silently stores such an annotation or key, and silently drops such a field. Its author believes that it
+has an effect, so every command that reads files warns about it.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ _ANNOTATIONS = {
     "scheduler.kubernetes.io/node-selector": _NODE_SELECTOR,
     "scheduler.kubernetes.io/nodeSelector": _NODE_SELECTOR,
 }
-"""Annotations of Namespaces that Kubernetes' own page named up to 1.10 and no release has read, and the right ones."""
+"""Namespace annotations that Kubernetes' documentation gave up to 1.10 and no release has read, and the right ones."""
 
 _TOLERATIONS = (
     "scheduler.alpha.kubernetes.io/defaultTolerations",
     "scheduler.alpha.kubernetes.io/tolerationsWhitelist",
 )
-"""Annotations of Namespaces that hold tolerations, as a text."""
+"""Namespace annotations that hold tolerations as JSON text."""
 
 _ALPHA_TAINTS = dict(zip(ALPHA_KEYS, (NOT_READY, UNREACHABLE), strict=True))
-"""The keys of taints in 1.6 to 1.8, and those that took their place in 1.9."""
+"""The taint keys of 1.6 to 1.8, and those that replaced them in 1.9."""
 
 _ALPHA_TAINTS_UNTIL = Release(1, 8)
 
 _EXECUTION = "requiredDuringSchedulingRequiredDuringExecution"
 _SCHEDULING = "requiredDuringSchedulingIgnoredDuringExecution"
-"""What there is in place of the former, which the page names and no release has had."""
+"""The field that exists, instead of the former, which the documentation gave and no release has had."""
 
 _AFFINITIES = ("nodeAffinity", "podAffinity", "podAntiAffinity")
 _TEMPLATES: Mapping[str, tuple[str, ...]] = dict(WORKLOADS.values())
@@ -45,7 +45,7 @@ _CHECKED_RESOURCES = (("", "namespaces"), ("", "nodes"), ("", "pods"), *WORKLOAD
 
 
 def unread_spellings(document: JSON, release: Release | None) -> Iterator[tuple[tuple[Step, ...], str]]:
-    """Find what an object says in a spelling that the release does not read: where, and what is wrong with it.
+    """Yield the path and the problem of each spelling in an object that the release does not read.
 
     None means the current release.
     """
@@ -63,17 +63,17 @@ def unread_spellings(document: JSON, release: Release | None) -> Iterator[tuple[
 
 
 def unread_in_cluster(cluster: Cluster, release: Release | None) -> Iterator[str]:
-    """Find such spellings in the objects of a cluster; each line names its object."""
+    """Yield such spellings in the objects of a cluster, one line each, with the object's name."""
     for group, resource in _CHECKED_RESOURCES:
-        for each in cluster.list(group, resource):
-            name, namespace = (member(each, "metadata", field) for field in ("name", "namespace"))
-            owner = f"{kind_of(each).kind} {go_quoted(f'{namespace}/{name}' if namespace else str(name))}"
-            for path, problem in unread_spellings(each, release):
+        for document in cluster.list(group, resource):
+            name, namespace = (member(document, "metadata", field) for field in ("name", "namespace"))
+            owner = f"{kind_of(document).kind} {go_quoted(f'{namespace}/{name}' if namespace else str(name))}"
+            for path, problem in unread_spellings(document, release):
                 yield f"{owner}: {FieldPath(path)}: {problem}"
 
 
 def unread_in_settings(configurations: Mapping[str, JSON], release: Release | None) -> Iterator[str]:
-    """Find such spellings in the settings of controllers, by their names; each line names its controller."""
+    """Yield such spellings in the settings of controllers, one line each, with the controller's name."""
     restriction = configurations.get("PodTolerationRestriction")
     for field in ("default", "whitelist"):
         for path, problem in _in_keys(restriction, (field,), release):
@@ -110,7 +110,7 @@ def _in_pod(
 def _in_keys(
     document: JSON, path: tuple[str, ...], release: Release | None
 ) -> Iterator[tuple[tuple[Step, ...], str]]:
-    """Look at the keys of tolerations or taints."""
+    """Check the keys of tolerations or taints."""
     items = member(document, *path)
     for index, item in enumerate(items if isinstance(items, list) else ()):
         problem = _key_problem(member(item, "key"), release)
@@ -127,6 +127,6 @@ def _key_problem(key: JSON, release: Release | None) -> str:
         return ""
     right = go_quoted(_ALPHA_TAINTS[key])
     return (
-        f"Kubernetes reads {go_quoted(key)} up to {_ALPHA_TAINTS_UNTIL} alone; write {right},"
+        f"Kubernetes reads {go_quoted(key)} only up to {_ALPHA_TAINTS_UNTIL}; write {right},"
         f" or follow that release with --release {_ALPHA_TAINTS_UNTIL}"
     )

@@ -1,4 +1,4 @@
-"""Practices about whom and what an admission decision depends on."""
+"""Rules about trust: on which hosts, versions, users and namespaces an admission decision depends."""
 
 from __future__ import annotations
 
@@ -20,13 +20,21 @@ from pratique.cluster.rbac import CompiledPolicyRule as CompiledRule
 from pratique.cluster.rbac import RbacSubject, RoleBinding, Roles, cluster_roles, read_binding
 from pratique.configuration.admissionregistration import MutatingAdmissionPolicySpec
 from pratique.lint.outage_simulation import WebhookName
-from pratique.lint.rules import LintContext, LintRule, Owner, Severity, Violation
+from pratique.lint.rules import (
+    ADMISSION_GROUP,
+    ADMISSION_RESOURCES,
+    LintContext,
+    LintRule,
+    Owner,
+    Severity,
+    Violation,
+)
 
 _METADATA_NAMES = frozenset({"metadata.google.internal", "instance-data", "instance-data.ec2.internal"})
 _METADATA_ADDRESSES = frozenset(
     map(ipaddress.ip_address, ("169.254.169.254", "fd00:ec2::254", "100.100.100.200"))
 )
-"""Where clouds tell a machine about itself, its credentials among that. None of it answers reviews."""
+"""The metadata servers of clouds, which give a machine its credentials. None of them answers reviews."""
 
 
 def _find_local_hosts(context: LintContext) -> Iterator[Violation]:
@@ -37,20 +45,20 @@ def _find_local_hosts(context: LintContext) -> Iterator[Violation]:
 
 
 def _host_problem(host: str) -> str:
-    """What is wrong with a host, which may have a port; empty where nothing is."""
+    """What is wrong with a host, which may have a port; empty if nothing is."""
     name = _without_port(host).rstrip(".").lower()
     if name in _METADATA_NAMES:
         return "the metadata server of a cloud"
     if name == "localhost" or name.endswith(".localhost"):
-        return f"{name}, which is whichever machine asks"
+        return f"{name}, which is the calling machine"
     address = _address(name)
     if address is None:
         return ""
     if address in _METADATA_ADDRESSES:
         return f"{name}, the metadata server of a cloud"
     if address.is_loopback or address.is_unspecified:
-        return f"{name}, which is whichever machine asks"
-    return f"{name}, which is of one link alone" if address.is_link_local else ""
+        return f"{name}, which is the calling machine"
+    return f"{name}, which is valid on one link only" if address.is_link_local else ""
 
 
 def _without_port(host: str) -> str:
@@ -64,7 +72,7 @@ def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         address = ipaddress.ip_address(name)
     except ValueError:
         try:
-            # Resolvers take "127.1", "0x7f.1" and "2130706433" for addresses, too.
+            # Resolvers also accept "127.1", "0x7f.1" and "2130706433" as addresses.
             return ipaddress.ip_address(socket.inet_aton(name))
         except (OSError, UnicodeError):
             return None
@@ -72,10 +80,10 @@ def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 NEAR_HOST = LintRule(
-    rule="local-host",
+    name="local-host",
     severity=Severity.WARNING,
-    explanation="A URL of localhost or of the link needs a webhook on every machine of the control plane.",
-    fix="Run the webhook behind a Service, or at a name that every API server resolves alike.",
+    explanation="A localhost or link-local URL needs a webhook on every machine of the control plane.",
+    fix="Run the webhook behind a Service, or at a name that all API servers resolve to the same address.",
     check=_find_local_hosts,
 )
 
@@ -86,16 +94,16 @@ def _find_duplicate_names(context: LintContext) -> Iterator[Violation]:
         first = seen.setdefault(hook.name, hook.index)
         if first != hook.index:
             text = (
-                f"webhook {first + 1} of this configuration has the same name: logs and metrics mix them up"
+                f"webhook {first + 1} of this configuration has the same name: logs and metrics confuse them"
             )
             yield hook.violation(text, "name")
 
 
 SAME_NAMES = LintRule(
-    rule="duplicate-webhook-name",
+    name="duplicate-webhook-name",
     severity=Severity.WARNING,
-    explanation="v1beta1 allows two webhooks of one name; v1 refuses the configuration.",
-    fix="Give each webhook a name of its own.",
+    explanation="v1beta1 allows two webhooks with the same name; v1 rejects the configuration.",
+    fix="Give each webhook its own name.",
     check=_find_duplicate_names,
 )
 _UNSTABLE = re.compile(r"v\d+(?:alpha|beta)\d+")
@@ -108,9 +116,7 @@ def _find_unstable_versions(context: LintContext) -> Iterator[Violation]:
         for index, rule in enumerate(rules):
             versions = rule.api_versions
             if versions and all(map(_UNSTABLE.fullmatch, versions)) and _is_stable_elsewhere(rule, context):
-                text = (
-                    f"names only {', '.join(versions)}, which a release may drop: there is a stable version"
-                )
+                text = f"names only {', '.join(versions)}, which a release may drop, though there is a stable version"
                 yield Violation(owner, (*path, index, "apiVersions"), text)
 
 
@@ -120,9 +126,13 @@ def _unstable_document(owner: Owner, context: LintContext) -> Iterator[Violation
     kind = kind_of(owner.source.data)
     if not _UNSTABLE.fullmatch(kind.version):
         return
-    kinds = (each for each in context.cluster.resources if not each.subresource and each.removed_in is None)
+    kinds = (
+        type_ for type_ in context.cluster.resources if not type_.subresource and type_.removed_in is None
+    )
     stable = [
-        each.kind.version for each in kinds if (each.kind.group, each.kind.kind) == (kind.group, kind.kind)
+        type_.kind.version
+        for type_ in kinds
+        if (type_.kind.group, type_.kind.kind) == (kind.group, kind.kind)
     ]
     better = [version for version in stable if not _UNSTABLE.fullmatch(version)]
     if better or "alpha" in kind.version:
@@ -131,40 +141,31 @@ def _unstable_document(owner: Owner, context: LintContext) -> Iterator[Violation
 
 
 def _is_stable_elsewhere(rule: Rule, context: LintContext) -> bool:
-    """Whether all that a rule for unstable versions matches has a stable version, which is still there."""
-    matched = {each for each, _ in context.matched([rule])}
+    """Whether everything that a rule for unstable versions matches also has a stable version."""
+    matched = {type_ for type_, _ in context.matched([rule])}
     resources = context.cluster.resources
     return bool(matched) and all(
         any(
             not _UNSTABLE.fullmatch(other.version)
-            for other in resources.equivalents(each.resource, each.subresource)
+            for other in resources.equivalents(type_.resource, type_.subresource)
         )
-        for each in matched
+        for type_ in matched
     )
 
 
 UNSTABLE = LintRule(
-    rule="unstable-version",
+    name="unstable-version",
     severity=Severity.WARNING,
-    explanation="Kubernetes drops alpha and beta versions, and what names them alone matches nothing from then on.",
-    fix="Name the stable version, beside the others if need be.",
+    explanation="Kubernetes drops alpha and beta versions, and rules that name only those then match nothing.",
+    fix="Name the stable version, in addition to the others if necessary.",
     check=_find_unstable_versions,
 )
 
-_GROUP = "admissionregistration.k8s.io"
 _VERBS = ("create", "update", "patch", "delete", "deletecollection")
-_KINDS = (
-    "mutatingwebhookconfigurations",
-    "validatingwebhookconfigurations",
-    "mutatingadmissionpolicies",
-    "mutatingadmissionpolicybindings",
-    "validatingadmissionpolicies",
-    "validatingadmissionpolicybindings",
-)
 _ADMINISTRATORS = frozenset({("Group", "system:masters"), ("Group", "kubeadm:cluster-admins")})
-"""Who may do everything in any cluster."""
+"""Subjects that may do everything in any cluster."""
 _SYSTEM_PREFIX = "system:"
-"""What the names of Kubernetes' own roles and users begin with."""
+"""The prefix of Kubernetes' own roles and users."""
 _ANONYMOUS = UserInfo("")
 
 
@@ -176,34 +177,34 @@ def _find_configuration_writers(context: LintContext) -> Iterator[Violation]:
     roles = cluster_roles(cluster.list(rbac.RBAC_GROUP, "clusterroles"))
     for document in cluster.list(rbac.RBAC_GROUP, "clusterrolebindings"):
         binding = read_binding(document)
-        others = [each for each in binding.subjects or () if not _is_expected(each, binding)]
-        if others and (written := _first_write(binding, roles)):
-            whom = ", ".join(f"{each.kind} {go_quoted(each.name)}" for each in others)
+        unexpected = [subject for subject in binding.subjects or () if not _is_expected(subject, binding)]
+        if unexpected and (written := _first_write(binding, roles)):
+            whom = ", ".join(f"{subject.kind} {go_quoted(subject.name)}" for subject in unexpected)
             text = (
                 f"ClusterRoleBinding {go_quoted(binding.metadata.name)} of {go_quoted(binding.role_ref.name)}"
-                f" lets {whom} {written[0]} {written[1]}, and so switch admission off"
+                f" lets {whom} {written[0]} {written[1]}, and thereby turn admission off"
             )
             yield Violation(owner, ("metadata", "name"), text)
 
 
 def _first_write(binding: RoleBinding, roles: Roles) -> tuple[str, str] | None:
-    """The first verb and kind of configuration by which a role changes admission."""
+    """The first verb and resource by which a role can change admission; None if there is none."""
     name = binding.role_ref.name
     rules = roles.rules(name) or ()
-    for kind, verb in itertools.product(_KINDS, _VERBS):
+    for kind, verb in itertools.product(ADMISSION_RESOURCES, _VERBS):
         if name == "cluster-admin" or any(_allows(rule, verb, kind) for rule in rules):
             return verb, kind
     return None
 
 
 def _allows(rule: CompiledRule, verb: str, kind: str) -> bool:
-    """Whether a rule allows it for any object."""
-    asked = AuthorizationAttributes(user=_ANONYMOUS, verb=verb, group=_GROUP, resource=kind)
-    return any(rule.allows(dataclasses.replace(asked, name=name)) for name in rule.names or ("",))
+    """Whether a rule allows a verb on some object of a resource."""
+    attributes = AuthorizationAttributes(user=_ANONYMOUS, verb=verb, group=ADMISSION_GROUP, resource=kind)
+    return any(rule.allows(dataclasses.replace(attributes, name=name)) for name in rule.names or ("",))
 
 
 def _is_expected(context: RbacSubject, binding: RoleBinding) -> bool:
-    """Whether it is an administrator, or a part of Kubernetes with the role that Kubernetes has for it."""
+    """Whether a subject is an administrator, or a Kubernetes component with its own role."""
     if (context.kind, context.name) in _ADMINISTRATORS:
         return True
     is_part = context.namespace == "kube-system" or (
@@ -213,10 +214,10 @@ def _is_expected(context: RbacSubject, binding: RoleBinding) -> bool:
 
 
 WRITERS = LintRule(
-    rule="configurations-writable",
+    name="configurations-writable",
     severity=Severity.WARNING,
-    explanation="Whoever may change webhook configurations or policies may switch them off, or read every object.",
-    fix="Take the group admissionregistration.k8s.io out of the ClusterRole, or out of its wildcards.",
+    explanation="A user who can change webhook configurations or policies can turn them off, or read every object.",
+    fix="Remove the group admissionregistration.k8s.io, or wildcards that include it, from the ClusterRole.",
     check=_find_configuration_writers,
 )
 
@@ -229,20 +230,23 @@ _ARRAYS = (
 _WHOLE_COLLECTION = re.compile(rf"/(?:.*/)?(?:{_ARRAYS}|labels|annotations)")
 _LABEL = re.compile(r"/(?:.*/)?labels/[^/]+")
 _GUARD = re.compile(r"\bhas\(|\.\?|\bin\s+object\b")
-"""How an expression looks whether something is there before it adds it whole."""
+"""How an expression tests whether a field exists before it adds it."""
 
 
 def _find_overwrites(context: LintContext) -> Iterator[Violation]:
     for policy in context.configurations.mutating_policies:
         if not isinstance(policy.spec, MutatingAdmissionPolicySpec):
             continue
-        conditions = " ".join(each.expression for each in policy.spec.match_conditions)
+        conditions = " ".join(condition.expression for condition in policy.spec.match_conditions)
         for index, mutation in enumerate(policy.spec.mutations):
             if mutation.json_patch is None:
                 continue
             written = mutation.json_patch.expression
             for found in _PATCH.finditer(written):
-                fields = {name: one or other for name, one, other in _FIELD.findall(found["fields"])}
+                fields = {
+                    name: double_quoted or single_quoted
+                    for name, double_quoted, single_quoted in _FIELD.findall(found["fields"])
+                }
                 is_guarded = bool(_GUARD.search(written) or _GUARD.search(conditions))
                 if text := _overwrite_problem(
                     fields.get("op", ""), fields.get("path", ""), is_guarded=is_guarded
@@ -255,17 +259,17 @@ def _overwrite_problem(operation: str, path: str, *, is_guarded: bool) -> str:
     if _WHOLE_COLLECTION.fullmatch(path) and (
         operation == "replace" or (operation == "add" and not is_guarded)
     ):
-        return f"{operation} of {path} drops what was there before"
+        return f"{operation} of {path} drops the previous values"
     if _LABEL.fullmatch(path) and operation in {"replace", "remove"}:
-        return f"{operation} of {path} changes a label that selectors may go by"
+        return f"{operation} of {path} changes a label that selectors may use"
     return ""
 
 
 OVERWRITES = LintRule(
-    rule="overwrites-arrays-or-labels",
+    name="overwrites-arrays-or-labels",
     severity=Severity.WARNING,
-    explanation="A patch of a whole array or map loses what others wrote into it, and labels are what selectors go by.",
-    fix="Add single items or pairs, by /- or by key, where they are not there yet.",
+    explanation="A patch of a whole array or map drops entries of others, and selectors depend on labels.",
+    fix="Add single items or pairs, by /- or by key, if they do not exist yet.",
     check=_find_overwrites,
 )
 
@@ -274,24 +278,24 @@ def _find_namespace_dependencies(context: LintContext) -> Iterator[Violation]:
     for binding in context.bindings:
         ref = binding.spec.param_ref
         if ref is not None and ref.namespace:
-            text = f"decides for other namespaces by what is in namespace {ref.namespace}"
+            text = f"decides for other namespaces with objects in namespace {ref.namespace}"
             yield Violation(binding, ("spec", "paramRef", "namespace"), text)
     for hook in context.hooks:
         backend = hook.backend
         if backend is None or not hook.fails_closed or context.refused_starts(hook, backend):
-            continue  # that it cannot start again is worse, and has been told
+            continue  # the rule "deadlock" reports that it cannot start again, which is worse
         if context.selects(hook, backend.namespace):
             text = (
-                f"guards what changes in namespace {backend.namespace}, where its own server runs:"
-                " while that is down, nobody can mend it there"
+                f"checks changes in namespace {backend.namespace}, where its own server runs:"
+                " while that is down, nobody can fix it there"
             )
             yield hook.violation(text, "namespaceSelector")
 
 
 OTHER_NAMESPACES = LintRule(
-    rule="depends-on-namespace",
+    name="depends-on-namespace",
     severity=Severity.INFO,
-    explanation="Whoever may write there decides for everybody, and what is lost there is missed everywhere.",
-    fix="Guard that namespace, and leave it out by namespaceSelector where the server of the webhook runs in it.",
+    explanation="Users with write access there decide for everybody; deleting objects there affects all namespaces.",
+    fix="Protect that namespace, and exclude it by namespaceSelector if the server of the webhook runs in it.",
     check=_find_namespace_dependencies,
 )

@@ -1,4 +1,7 @@
-"""Rules about configurations that match nothing or change nothing: futile rules and selectors, constant expressions, unbound policies, and settings for controllers that are off."""
+"""Rules about configurations that match nothing or change nothing.
+
+Futile rules and selectors, constant expressions, unbound policies, and settings for controllers that are off.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ from pratique.configuration.admissionregistration import (
 )
 from pratique.configuration.loading import Configurations
 from pratique.lint.outage_simulation import OutageResult, WebhookName
-from pratique.lint.rules import LintContext, LintFinding, LintRule, Owner, Severity, Violation, is_suppressed
+from pratique.lint.rules import LintContext, LintRule, Owner, Severity, Violation, run_rules
 
 if TYPE_CHECKING:
     from pratique.cel.expressions import Expression
@@ -36,12 +39,12 @@ if TYPE_CHECKING:
 
 
 def always_false(context: LintContext) -> Iterator[tuple[Owner, tuple[Step, ...]]]:
-    """Where a match condition is false of every request."""
+    """Yield the match conditions that are false for every request: their owner and path."""
     return ((owner, path) for owner, path, value in constant_conditions(context) if value is False)
 
 
 def constant_conditions(context: LintContext) -> Iterator[tuple[Owner, tuple[Step, ...], bool]]:
-    """Where match conditions are constant, and what they are then."""
+    """Yield the match conditions with a constant value: their owner, path and value."""
     for hook in context.hooks:
         for index, condition in enumerate(hook.webhook.match_conditions):
             from pratique.cel.environments import MATCH_CONDITION_ENVIRONMENT  # noqa: PLC0415 - brings CEL
@@ -63,12 +66,10 @@ def constant_conditions(context: LintContext) -> Iterator[tuple[Owner, tuple[Ste
 
 
 def always_true(policy: PolicyConfiguration[PolicySpec]) -> Iterator[int]:
-    """Which validations of a policy are true of every request.
+    """Yield the indexes of a policy's validations that are true for every request.
 
-    One that is always false says that all that is matched is refused, which may well be meant.
+    A validation that is always false denies everything that the policy matches, which may be intended.
     """
-    from pratique.configuration.admissionregistration import ValidatingAdmissionPolicySpec  # noqa: PLC0415 - msgspec, needed here alone
-
     if not isinstance(policy.spec, ValidatingAdmissionPolicySpec):
         return
     compiler = _policy_compiler(policy.spec)
@@ -87,16 +88,17 @@ def _policy_compiler(spec: PolicySpec) -> PolicyCompiler:
 
 
 def _constant_value(expression: Expression) -> bool | None:
-    """The value that an expression has whatever it is shown: the one that it has where it is shown nothing.
+    """The value of an expression that does not depend on its variables; None if it does.
 
-    Every variable is an error then, and what absorbs an error, as ``||`` and ``&&`` do, absorbs any value.
+    The expression is evaluated without variables, so each of them is an error. Where ``||`` and ``&&`` absorb an error,
+    they absorb any value.
     """
     value, _ = expression.measure({})
     return value if isinstance(value, bool) else None
 
 
 _NAME_LABEL = "kubernetes.io/metadata.name"
-"""The label that every namespace has."""
+"""The label that the API server sets on every namespace."""
 _CONSTRAINTS = ("spec", "matchConstraints")
 _RESOURCES = ("spec", "matchResources")
 _PLUGINS = {
@@ -105,11 +107,11 @@ _PLUGINS = {
     PolicyKind.MUTATING: "MutatingAdmissionPolicy",
     PolicyKind.VALIDATING: "ValidatingAdmissionPolicy",
 }
-"""The admission controllers that go by the configurations of each kind."""
+"""The admission controllers that apply the configurations of each kind."""
 
 
 class _MatchCriteria(NamedTuple):
-    """One place that says which requests are meant."""
+    """The rules and selectors of a webhook, a policy or a binding."""
 
     owner: Owner
     path: tuple[Step, ...]
@@ -124,7 +126,7 @@ class _MatchCriteria(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _FutileMatch:
-    """Something that matches nothing."""
+    """A rule, selector or condition that matches nothing."""
 
     violation: Violation
     certain: bool
@@ -132,10 +134,10 @@ class _FutileMatch:
 
 def _match_criteria(context: LintContext) -> Iterator[_MatchCriteria]:
     for hook in context.hooks:
-        one = hook.webhook
+        webhook = hook.webhook
         path: tuple[Step, ...] = ("webhooks", hook.index)
         yield _MatchCriteria(
-            hook.owner, path, one.rules, "rules", one.namespace_selector, one.object_selector
+            hook.owner, path, webhook.rules, "rules", webhook.namespace_selector, webhook.object_selector
         )
     for policy in context.policies:
         if policy.spec.match_constraints is not None:
@@ -162,14 +164,21 @@ def _futile_matches(context: LintContext) -> Iterator[_FutileMatch]:
         if not hook.webhook.rules:
             yield _FutileMatch(hook.violation("has no rules: it is never called", "rules"), certain=True)
     for owner, path in always_false(context):
-        yield _FutileMatch(Violation(owner, path, "is false of every request: nothing matches"), certain=True)
+        yield _FutileMatch(
+            Violation(owner, path, "is false for every request: nothing matches"), certain=True
+        )
 
 
 def _in_rules(matching: _MatchCriteria, context: LintContext) -> Iterator[_FutileMatch]:
     for index, rule in enumerate(matching.rules):
-        for one in context.futile_rules.find(rule):
-            path = (matching.rules_field, index, one.field, *(() if one.index is None else (one.index,)))
-            yield _FutileMatch(matching.violation(f"matches nothing: {one.text}", *path), one.certain)
+        for fault in context.futile_rules.find(rule):
+            path = (
+                matching.rules_field,
+                index,
+                fault.field,
+                *(() if fault.index is None else (fault.index,)),
+            )
+            yield _FutileMatch(matching.violation(f"matches nothing: {fault.text}", *path), fault.certain)
 
 
 def _in_selectors(matching: _MatchCriteria) -> Iterator[_FutileMatch]:
@@ -177,10 +186,11 @@ def _in_selectors(matching: _MatchCriteria) -> Iterator[_FutileMatch]:
         if selector is None:
             continue
         if key := first_contradiction(selector):
-            text = f"asks of label {go_quoted(key)} what cannot be: no {_SELECTED[field]} is selected"
+            text = f"contradicts itself about label {go_quoted(key)}: no {_SELECTED[field]} is selected"
             yield _FutileMatch(matching.violation(text, field), certain=True)
         elif field == "namespaceSelector" and any(
-            one.key == _NAME_LABEL and one.operator == DOES_NOT_EXIST for one in selector.match_expressions
+            requirement.key == _NAME_LABEL and requirement.operator == DOES_NOT_EXIST
+            for requirement in selector.match_expressions
         ):
             text = f"every namespace has the label {_NAME_LABEL}: no namespace is selected"
             yield _FutileMatch(matching.violation(text, field), certain=True)
@@ -198,7 +208,7 @@ def _futile_exclusions(
     whole = [rule for rule in constraints.exclude_resource_rules if not rule.resource_names]
     wanted = context.matched(constraints.resource_rules)
     if wanted and wanted <= context.matched(whole):
-        text = "leaves out all that resourceRules match: the policy does nothing"
+        text = "excludes everything that resourceRules match: the policy does nothing"
         certain = _is_builtin_only(constraints.resource_rules) or set(constraints.resource_rules) <= set(
             whole
         )
@@ -215,9 +225,12 @@ def _disjoint_bindings(
         return
     named = f"policy {go_quoted(policy.name)}"
     if resources.resource_rules:
-        one, other = context.matched(resources.resource_rules), context.matched(constraints.resource_rules)
-        if one and other and _without_versions(one).isdisjoint(_without_versions(other)):
-            text = f"matches nothing that {named} matches, too: the binding does nothing"
+        bound, constrained = (
+            context.matched(resources.resource_rules),
+            context.matched(constraints.resource_rules),
+        )
+        if bound and constrained and _without_versions(bound).isdisjoint(_without_versions(constrained)):
+            text = f"matches nothing that {named} matches: the binding does nothing"
             certain = _is_builtin_only(resources.resource_rules) or _is_builtin_only(
                 constraints.resource_rules
             )
@@ -229,74 +242,81 @@ def _disjoint_bindings(
         if mine is None or theirs is None or first_contradiction(mine) or first_contradiction(theirs):
             continue
         if key := first_contradiction(mine, theirs):
-            text = f"selects nothing that {named} selects, too, by label {go_quoted(key)}"
+            text = f"selects nothing that {named} selects, by label {go_quoted(key)}"
             yield _FutileMatch(Violation(binding, (*_RESOURCES, field), text), certain=True)
+
+
+def _policies_with_bindings(
+    context: LintContext,
+) -> Iterator[
+    tuple[Sequence[PolicyConfiguration[PolicySpec]], Sequence[PolicyConfiguration[PolicyBindingSpec]]]
+]:
+    """Yield the mutating policies with their bindings, then the validating ones."""
+    known = context.configurations
+    yield known.mutating_policies, known.mutating_bindings
+    yield known.validating_policies, known.validating_bindings
 
 
 def _bound_policies(
     context: LintContext,
 ) -> Iterator[tuple[PolicyConfiguration[PolicyBindingSpec], PolicyConfiguration[PolicySpec]]]:
-    """Each binding with its policy, where both are there."""
-    known = context.configurations
-    for policies, bindings in (
-        (known.mutating_policies, known.mutating_bindings),
-        (known.validating_policies, known.validating_bindings),
-    ):
-        by_name: dict[str, PolicyConfiguration[PolicySpec]] = {policy.name: policy for policy in policies}
+    """Yield each binding with its policy, if both are configured."""
+    for policies, bindings in _policies_with_bindings(context):
+        by_name = {policy.name: policy for policy in policies}
         for binding in bindings:
             if (policy := by_name.get(binding.spec.policy_name)) is not None:
                 yield binding, policy
 
 
 def _is_builtin_only(rules: Iterable[Rule]) -> bool:
-    """Whether no CustomResourceDefinition can add to what rules match."""
+    """Whether rules name only groups to which no CustomResourceDefinition can add resources."""
     return all(group != "*" and "." not in group for rule in rules for group in rule.api_groups)
 
 
 def _without_versions(matched: Iterable[tuple[ResourceType, str]]) -> frozenset[tuple[str, str, str, str]]:
-    """Without versions, of which one can stand for another."""
+    """Drop the versions, because equivalent versions match each other."""
     return frozenset(
         (
-            storage_group(each.resource.group, each.resource.resource),
-            each.resource.resource,
-            each.subresource,
+            storage_group(type_.resource.group, type_.resource.resource),
+            type_.resource.resource,
+            type_.subresource,
             operation,
         )
-        for each, operation in matched
+        for type_, operation in matched
     )
 
 
 def _futile_check(*, certain: bool) -> Callable[[LintContext], Iterator[Violation]]:
     def check(context: LintContext) -> Iterator[Violation]:
-        return (one.violation for one in _futile_matches(context) if one.certain is certain)
+        return (match.violation for match in _futile_matches(context) if match.certain is certain)
 
     return check
 
 
 MATCHES_NOTHING = LintRule(
-    rule="matches-nothing",
+    name="matches-nothing",
     severity=Severity.ERROR,
-    explanation="The API server accepts what matches no request at all, and what it should guard stays unguarded.",
-    fix="Correct the spelling, or take it out.",
+    explanation="The API server accepts rules that match no request, so that nothing is checked.",
+    fix="Correct the spelling, or remove it.",
     check=_futile_check(certain=True),
 )
 MAY_MATCH_NOTHING = LintRule(
-    rule="may-match-nothing",
+    name="may-match-nothing",
     severity=Severity.WARNING,
-    explanation="What no known kind fits matches nothing, unless the cluster has a kind of that name.",
-    fix="Correct the spelling, or give the CustomResourceDefinition by --cluster.",
+    explanation="A rule that fits no known kind matches nothing, unless the cluster has a kind of that name.",
+    fix="Correct the spelling, or supply the CustomResourceDefinition with --cluster.",
     check=_futile_check(certain=False),
 )
 
 
 def _find_ineffective(context: LintContext) -> Iterator[Violation]:
-    for empty in (*context.configurations.mutating, *context.configurations.validating):
-        if not empty.webhooks:
-            yield Violation(empty, ("webhooks",), "has no webhooks: it does nothing")
-    for owner in _configurations_and_policies(context):
+    for configuration in (*context.configurations.mutating, *context.configurations.validating):
+        if not configuration.webhooks:
+            yield Violation(configuration, ("webhooks",), "has no webhooks: it does nothing")
+    for owner in context.owners:
         plugin = _PLUGINS.get(owner.kind)
         if plugin is not None and not context.runs(plugin):
-            text = f"admission plugin {plugin} is switched off: it does nothing"
+            text = f"admission plugin {plugin} is disabled: it does nothing"
             yield Violation(owner, ("kind",), text)
     for matching in _match_criteria(context):
         if matching.namespaces is not None and not matching.namespaces.is_empty:
@@ -305,19 +325,12 @@ def _find_ineffective(context: LintContext) -> Iterator[Violation]:
         yield from _find_idle_actions(binding, policy)
 
 
-def _configurations_and_policies(context: LintContext) -> Iterator[Owner]:
-    yield from context.configurations.mutating
-    yield from context.configurations.validating
-    yield from context.policies
-
-
 def _find_idle_namespace_selectors(matching: _MatchCriteria, context: LintContext) -> Iterator[Violation]:
     matched = context.matched(matching.rules)
-    in_no_namespace = (each for each, _ in matched)
     if matched and all(
-        not each.namespaced and each.resource.resource != "namespaces" for each in in_no_namespace
+        not type_.namespaced and type_.resource.resource != "namespaces" for type_, _ in matched
     ):
-        text = "all that the rules match is cluster-scoped, which no namespaceSelector leaves out"
+        text = "the rules match only cluster-scoped resources, which namespaceSelector does not exclude"
         yield matching.violation(text, "namespaceSelector")
 
 
@@ -336,10 +349,10 @@ def _find_idle_actions(
 
 
 WITHOUT_EFFECT = LintRule(
-    rule="without-effect",
+    name="without-effect",
     severity=Severity.WARNING,
-    explanation="What is configured and does nothing looks like protection, and is none.",
-    fix="Switch on what it needs, or take it out.",
+    explanation="A configuration without effect looks like protection, but is none.",
+    fix="Enable what it needs, or remove it.",
     check=_find_ineffective,
 )
 
@@ -355,22 +368,12 @@ def _find_missing_params(context: LintContext) -> Iterator[Violation]:
 
 
 WITHOUT_PARAMS = LintRule(
-    rule="params-not-found",
+    name="params-not-found",
     severity=Severity.WARNING,
-    explanation="With parameterNotFoundAction Allow, a policy whose parameters do not exist lets everything through.",
+    explanation="With parameterNotFoundAction Allow, a policy whose parameters do not exist admits everything.",
     fix="Create the object that paramRef names, or set parameterNotFoundAction to Deny.",
     check=_find_missing_params,
 )
-
-
-def _policies_with_bindings(
-    context: LintContext,
-) -> Iterator[
-    tuple[Sequence[PolicyConfiguration[PolicySpec]], Sequence[PolicyConfiguration[PolicyBindingSpec]]]
-]:
-    all_of_them = context.configurations
-    yield all_of_them.mutating_policies, all_of_them.mutating_bindings
-    yield all_of_them.validating_policies, all_of_them.validating_bindings
 
 
 def _find_unbound_policies(context: LintContext) -> Iterator[Violation]:
@@ -382,7 +385,7 @@ def _find_unbound_policies(context: LintContext) -> Iterator[Violation]:
 
 
 UNBOUND = LintRule(
-    rule="policy-unbound",
+    name="policy-unbound",
     severity=Severity.WARNING,
     explanation="A policy does nothing until a binding names it.",
     fix="Write a binding whose policyName is the name of the policy.",
@@ -401,9 +404,9 @@ def _find_bindings_without_policy(context: LintContext) -> Iterator[Violation]:
 
 
 WITHOUT_POLICY = LintRule(
-    rule="binding-without-policy",
+    name="binding-without-policy",
     severity=Severity.WARNING,
-    explanation="A binding does nothing until there is a policy of the name that it gives, and of its kind.",
+    explanation="A binding does nothing until a policy of its kind has the name that it gives.",
     fix="Correct policyName, or add the policy.",
     check=_find_bindings_without_policy,
 )
@@ -412,37 +415,37 @@ WITHOUT_POLICY = LintRule(
 def _find_constant_expressions(context: LintContext) -> Iterator[Violation]:
     for owner, path, value in constant_conditions(context):
         if value:
-            yield Violation(owner, path, "is true of every request: it narrows nothing")
+            yield Violation(owner, path, "is true for every request: it excludes nothing")
     for policy in context.policies:
         for index in always_true(policy):
             path = ("spec", "validations", index, "expression")
-            yield Violation(policy, path, "is true of every request: it refuses nothing")
+            yield Violation(policy, path, "is true for every request: it denies nothing")
 
 
 CONSTANTS = LintRule(
-    rule="cel-cannot-match",
+    name="cel-cannot-match",
     severity=Severity.WARNING,
-    explanation="A condition or validation that comes out the same whatever the request does nothing, or too much.",
-    fix="Write an expression that depends on the request, or take it out.",
+    explanation="A condition or validation with a constant result does nothing, or too much.",
+    fix="Write an expression that depends on the request, or remove it.",
     check=_find_constant_expressions,
 )
 
 
-CERTAIN = (MATCHES_NOTHING, WITHOUT_EFFECT)
-"""Practices by which what is told is so in every cluster."""
-ALL = (
-    *CERTAIN,
+CERTAIN_RULES = (MATCHES_NOTHING, WITHOUT_EFFECT)
+"""Rules whose findings hold in every cluster."""
+EFFECT_RULES = (
+    *CERTAIN_RULES,
     MAY_MATCH_NOTHING,
     WITHOUT_PARAMS,
     UNBOUND,
     WITHOUT_POLICY,
 )
-"""Those besides that depend on what there is in the cluster, and on all configurations being here."""
+"""These and the rules that depend on the objects of the cluster, and on all configurations being present."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _NoOutageSimulator:
-    """Stands for a trial where nothing is tried, and only the names of the controllers are asked for."""
+    """A simulator that knows the enabled controllers and runs no requests."""
 
     controllers: frozenset[str]
 
@@ -455,42 +458,43 @@ class _NoOutageSimulator:
         return OutageResult()
 
 
-def idle_configurations(
+def ineffective_configurations(
     configurations: Configurations,
     cluster: Cluster,
     controllers: Sequence[Controller],
-    lint_rules: Collection[LintRule] = ALL,
+    lint_rules: Collection[LintRule] = EFFECT_RULES,
 ) -> Iterator[str]:
-    """Tell of each configuration, policy or binding that can do nothing, a line each.
+    """Yield a warning for each configuration, policy or binding that has no effect.
 
-    Comments that switch off the rules of ``pratique check`` hold here, too.
+    Comments that disable rules of ``pratique check`` apply here, too.
     """
     context = LintContext(
-        configurations, cluster, _NoOutageSimulator(frozenset(one.name for one in controllers)), 0.0
+        configurations,
+        cluster,
+        _NoOutageSimulator(frozenset(controller.name for controller in controllers)),
+        0.0,
     )
-    for lint_rule in lint_rules:
-        for violation in lint_rule.check(context):
-            if not is_suppressed(violation.owner.source, violation.path, lint_rule.rule):
-                yield LintFinding(lint_rule, violation).told(Severity.WARNING)
+    for finding in run_rules(lint_rules, context):
+        yield finding.line(Severity.WARNING)
 
 
-def idle_controllers(
+def ineffective_controllers(
     configured: Collection[str], controllers: Sequence[Controller], cluster: Cluster
 ) -> Iterator[str]:
-    """Tell of settings for controllers that are off, and of rules of somebody else's that match nothing.
+    """Yield a warning for each disabled controller with settings, and for each third-party rule that matches nothing.
 
     Args:
-        configured: The names of the controllers that are told something.
-        controllers: Those that are on.
-        cluster: Knows which kinds there are.
+        configured: The names of the controllers that have settings.
+        controllers: The enabled controllers.
+        cluster: The cluster whose resources rules can match.
     """
-    names = {one.name for one in controllers}
+    names = {controller.name for controller in controllers}
     for name in configured:
         if name not in names:
-            yield f"warning: admission plugin {name} is switched off: its configuration does nothing"
+            yield f"warning: admission plugin {name} is disabled: its configuration does nothing"
     futile = RuleChecker(cluster.resources)
-    for one in controllers:
-        if not one.trusted:
-            for rule in one.rules:
+    for controller in controllers:
+        if not controller.trusted:
+            for rule in controller.rules:
                 for fault in futile.find(rule):
-                    yield f"warning: a rule of {one.name} matches nothing: {fault.text}"
+                    yield f"warning: a rule of {controller.name} matches nothing: {fault.text}"

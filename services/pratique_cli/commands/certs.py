@@ -18,7 +18,7 @@ _SERVICES = ("frontdoor", "mutator", "validator")
 _THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _CLIENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,62}")
-"""A common name has at most 64 characters, and here it is a folder's name, too."""
+"""A common name has at most 64 characters, and is also the name of a folder here."""
 
 EPILOG = """\b
 Examples:
@@ -28,33 +28,37 @@ Examples:
   pratique certs certs -o yaml | kubectl apply -f -
 
 \b
-Run again, it keeps what is good for longer, renews what has lived two thirds of
-its time, and never makes another authority unless --force says so. Services take
-up what is renewed by themselves.
+If you run it again, it keeps valid certificates, renews those past two thirds of
+their lifetime, and makes a new authority only with --force. Services reload
+renewed certificates by themselves.
 """
 
 
 @click.command("certs", epilog=EPILOG)
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@flag("--service", default="pratique", show_default=True, help="What the names of the services begin with.")
-@flag("--namespace", default="default", show_default=True, help="Namespace that the services are in.")
-@flag("--host", "hosts", multiple=True, help="Another name or IP address of all services; may be repeated.")
-@flag("--client", "clients", multiple=True, help="A client to make a certificate for; may be repeated.")
+@flag("--service", default="pratique", show_default=True, help="Prefix of the services' names.")
+@flag("--namespace", default="default", show_default=True, help="Namespace of the services.")
+@flag("--host", "hosts", multiple=True, help="A further name or IP address of all services. Repeatable.")
+@flag("--client", "clients", multiple=True, help="A client to make a certificate for. Repeatable.")
 @flag(
     "--days",
     type=WholeNumber(1, 3650),
     default=365,
     show_default=True,
-    help="How long certificates last; the authority lasts ten years.",
+    help="Lifetime of the certificates; the authority lasts ten years.",
 )
-@flag("--force", is_flag=True, help="Make everything anew, the authority too, which nobody trusts yet.")
+@flag(
+    "--force",
+    is_flag=True,
+    help="Replace everything, including the authority; no client trusts the new one yet.",
+)
 @flag(
     "-o",
     "--output",
     type=click.Choice(["text", "yaml"]),
     default="text",
     show_default=True,
-    help="yaml: write Secrets to standard output as well, keys and all.",
+    help="yaml: also write Secrets to standard output, including the keys.",
 )
 def command(
     folder: Path,
@@ -67,25 +71,25 @@ def command(
     force: bool,
     output: str,
 ) -> None:
-    """Make an authority, and certificates for the services and their clients.
+    """Make a certificate authority, and certificates for the services and their clients.
 
-    For development and for small clusters. DIR holds ca.crt and ca.key, and a folder with tls.crt, tls.key and ca.crt
-    for each of frontdoor, mutator, validator and the clients. Keys are readable for their owner alone.
+    For development and small clusters. DIR holds ca.crt and ca.key, and a folder with tls.crt, tls.key and ca.crt
+    for each of frontdoor, mutator, validator and the clients. Only their owner can read the keys.
     """
     wanted = _certificate_specs(service, namespace, hosts, clients)
-    done = _fill_folder(folder, wanted, days, force=force)
-    for one in done:
-        click.echo(str(one), err=output == "yaml")
+    certificates = _fill_folder(folder, wanted, days, force=force)
+    for certificate in certificates:
+        click.echo(str(certificate), err=output == "yaml")
     if output == "yaml":
-        from pratique_cli.certificate_authority import secrets_yaml  # noqa: PLC0415 - few ask for it
+        from pratique_cli.certificate_authority import secrets_yaml  # noqa: PLC0415 - rarely needed
 
-        click.echo(secrets_yaml(done, service, namespace), nl=False)
+        click.echo(secrets_yaml(certificates, service, namespace), nl=False)
 
 
 def _certificate_specs(
     service: str, namespace: str, hosts: tuple[str, ...], clients: tuple[str, ...]
 ) -> dict[str, CertificateSpec]:
-    # Here, because the help need not wait a tenth of a second for it.
+    # Imported here, because it takes a tenth of a second that the help does not need.
     from pratique_cli.certificate_authority import CertificateSpec, check_hosts  # noqa: PLC0415
 
     for name, value in (("--service", service), ("--namespace", namespace)):
@@ -110,7 +114,7 @@ def _certificate_specs(
 
 
 def _service_names(name: str, service: str, namespace: str) -> list[str]:
-    """All by which a service is called: as in compose, as in a cluster, and the front door by the name of the whole."""
+    """The DNS names of a service in compose and in a cluster; the front door also has the name of the whole."""
     short = (name, f"{service}-{name}", *([service] if name == "frontdoor" else []))
     ends = ("", f".{namespace}", f".{namespace}.svc", f".{namespace}.svc.cluster.local")
     return [begin + end for begin in short for end in ends]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import itertools
-from collections.abc import Iterable
+import difflib
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,8 +15,8 @@ from pratique.configuration.settings import ChainSettings
 from pratique_cli.chain_options import chain_flags
 from pratique_cli.exit_codes import ExitCode
 from pratique_cli.loading import load_chain
-from pratique_cli.options import ExistingPath, NameList, chosen_rules, describe_rules, flag
-from pratique_cli.terminal import printable
+from pratique_cli.options import ExistingPath, NameList, flag, flattened
+from pratique_cli.terminal import print_problem
 
 if TYPE_CHECKING:
     from pratique.lint.rules import LintFinding
@@ -30,16 +30,16 @@ Examples:
 
 \b
 Each problem is one line on standard error, with file, document and field. So
-is each warning, with the reasons indented below it: an expression of a policy
-that does not fit the schema of a kind that the policy matches. --cluster brings
+is each warning, with the reasons indented below it, such as an expression that
+does not fit the schema of a kind that its policy matches. --cluster supplies
 the schemas of custom resources.
 
 \b
-What is right and yet unwise is told likewise, by the name of the rule that it
-goes against, with a way to mend it below: a deadlock, for one, is a webhook
-that stands in the way of its own server once that is down. --cluster brings
-the workloads and certificates behind Services. A comment in the YAML switches
-rules off, above a field for that field and above a document for all of it:
+Violations of good practice are reported with the name of the rule and a fix. An
+example is a deadlock: a webhook that blocks the start of its own server once
+that is down. --cluster supplies the workloads and certificates behind Services.
+A comment in the YAML disables rules, above a field for that field and above a
+document for all of it:
   # pratique: disable=timeout-too-long
 
 \b
@@ -50,10 +50,10 @@ Exit codes: 0 no problem, with or without warnings, 1 warnings and --strict,
 
 @click.command("check", epilog=EPILOG)
 @click.argument("paths", metavar="PATH...", type=ExistingPath(dash=True), nargs=-1)
-@flag("--strict", is_flag=True, help="End with 1 where there is a warning, or a rule's error or warning.")
-@flag("--rules", type=NameList(), multiple=True, help="The only rules of good practice to go by.")
-@flag("--disable-rules", type=NameList(), multiple=True, help="Rules of good practice to leave out.")
-@flag("--list-rules", is_flag=True, help="List the rules of good practice, and check nothing.")
+@flag("--strict", is_flag=True, help="Exit with 1 if there is a warning, or a rule's error or warning.")
+@flag("--rules", type=NameList(), multiple=True, help="Check only these rules of good practice.")
+@flag("--disable-rules", type=NameList(), multiple=True, help="Rules of good practice to skip.")
+@flag("--list-rules", is_flag=True, help="List the rules of good practice and exit.")
 @chain_flags
 def command(
     paths: tuple[Path, ...],
@@ -64,22 +64,20 @@ def command(
     disable_rules: tuple[tuple[str, ...], ...],
     list_rules: bool,
 ) -> ExitCode:
-    """Validate configurations and policies, and all else that the chain flags name.
+    """Validate configurations and policies, and everything else that the chain flags name.
 
-    PATH is what --config takes: webhook configurations and policies. Warns where they go against good practice.
+    PATH is what --config takes: webhook configurations and policies. Violations of good practice are warnings.
     """
     if list_rules:
-        click.echo(describe_rules(), nl=False)
+        click.echo(_describe_rules(), nl=False)
         return ExitCode.ADMITTED
-    chosen = chosen_rules(_joined(rules), _joined(disable_rules))
+    chosen = _chosen_rules(flattened(rules), flattened(disable_rules))
     if not paths and chain == type(chain)():
-        raise click.UsageError(
-            "Missing argument 'PATH...': name a configuration, or what a chain flag takes."
-        )
+        raise click.UsageError("Missing argument 'PATH...': name a configuration, or give a chain flag.")
     loaded = load_chain(dataclasses.replace(chain, config=(*paths, *chain.config)))
     warnings, findings = loaded.warnings(), loaded.findings(chosen)
     for text in (*loaded.problems, *warnings, *map(str, findings)):
-        click.echo("pratique: " + "\n".join(map(printable, text.split("\n"))), err=True)
+        print_problem(*text.split("\n"))
     if loaded.problems:
         return ExitCode.BAD_INPUT
     click.echo(_summary(len(warnings), findings))
@@ -87,12 +85,39 @@ def command(
     return ExitCode.DENIED if strict and is_bad else ExitCode.ADMITTED
 
 
-def _joined(lists: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
-    return tuple(itertools.chain.from_iterable(lists))
+def _chosen_rules(only: Collection[str], disabled: Collection[str]) -> frozenset[str]:
+    """The rules to check: those of ``only``, or all if it is empty, without the disabled ones.
+
+    Raises:
+        click.BadParameter: no rule has this name.
+    """
+    from pratique.lint.registry import RULE_NAMES  # noqa: PLC0415 - the help does not need them
+
+    for name, rules in (("--rules", only), ("--disable-rules", disabled)):
+        for rule in rules:
+            if rule not in RULE_NAMES:
+                raise click.BadParameter(_unknown_rule_text(rule, RULE_NAMES), param_hint=name)
+    return frozenset(only or RULE_NAMES) - frozenset(disabled)
+
+
+def _unknown_rule_text(rule: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(rule, sorted(known), n=1)
+    hint = f"did you mean {close[0]!r}?" if close else "see --list-rules"
+    return f"{rule!r} is not a rule; {hint}"
+
+
+def _describe_rules() -> str:
+    """List every rule with its severity, its reason and its fix."""
+    from pratique.lint.registry import LINT_RULES  # noqa: PLC0415 - the help does not need them
+
+    return "".join(
+        f"{lint_rule.name} ({lint_rule.severity.value})\n    {lint_rule.explanation}\n    fix: {lint_rule.fix}\n"
+        for lint_rule in LINT_RULES
+    )
 
 
 def _summary(warnings: int, findings: Iterable[LintFinding]) -> str:
-    """``no problems found``, or how much there is to say of what is valid: ``valid, with 1 error, 2 warnings``."""
+    """Summarise a valid chain: ``no problems found``, or ``valid, with 1 error, 2 warnings``."""
     counts = collections.Counter(finding.lint_rule.severity.value for finding in findings)
     counts["warning"] += warnings
     parts = [

@@ -19,9 +19,9 @@ from pratique_cli.terminal import printable
 from pratique_frontdoor.decision_logs.hash_chains import ChainReport, Verifier, read_key
 
 _MAX_LINE_BYTES = 4 * 1024 * 1024
-"""Bytes of a line that are looked at: many times what a front door writes."""
+"""The longest line to read, in bytes: many times what a front door writes."""
 _MAX_FAULTS = 100
-"""Faults that are told: where there are more, the log is not worth reading on."""
+"""The most faults to print: a log with more is not worth reading further."""
 
 EPILOG = """\b
 Examples:
@@ -30,28 +30,31 @@ Examples:
   pratique decision-log verify --key chain.key --expect 6c1f…0b decisions.jsonl
 
 \b
-Exit codes: 0 whole, 1 not what was written, 2 wrong usage or unreadable input.
+Exit codes: 0 intact, 1 changed, 2 wrong usage or unreadable input.
 """
 
 
 @click.group("decision-log", context_settings={"help_option_names": HELP_FLAGS}, epilog=EPILOG)
 def command() -> None:
-    """Look at decision logs: docs/decision-log.md."""
+    """Verify decision logs: docs/decision-log.md."""
 
 
 @command.command("verify", epilog=EPILOG)
-@flag("--key", type=ExistingPath(folders=False), help="The key of the chain, if it was made with one.")
+@flag("--key", type=ExistingPath(folders=False), help="The key of the hash chain, if the log has one.")
 @flag(
     "--expect",
     metavar="HASH",
-    help="A hash that the log has to hold, such as the last that the front door told of: shows a log that was cut.",
+    help="A hash that the log must hold, such as the last one that the front door reported: detects truncation.",
 )
 @flag(
     "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Format."
 )
 @click.argument("files", nargs=-1, required=True, type=ExistingPath(folders=False))
 def verify(files: Sequence[Path], key: Path | None, expect: str | None, output: str) -> int:
-    """Tell whether the files of one log, in any order, are what was written, and if not, which entry is wrong."""
+    """Check that the files of one log are unchanged, and name the entries that are not.
+
+    You can give the files in any order.
+    """
     verifier = Verifier(None if key is None else read_key(key, "--key"))
     ordered = sorted(files, key=_first_sequence)
     for file in ordered:
@@ -73,7 +76,7 @@ class _NumberedEntry(msgspec.Struct):
 
 
 def _first_sequence(file: Path) -> int:
-    """The number of the first entry, by which files are put in order; what has none comes first."""
+    """The sequence number of a file's first entry, which orders the files; 0 if it has none."""
     try:
         return msgspec.json.decode(next(_lines(file), b""), type=_NumberedEntry).sequence
     except (msgspec.DecodeError, ValueError, OSError):

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import click
-import msgspec
 
 from pratique.admission.controllers import Controller
-from pratique.apimachinery.json_values import JSONObject, encode
+from pratique.apimachinery.json_values import JSONObject
 from pratique.hosting.catalogue import load_catalogue
+from pratique_cli.encoding import encode_list
 from pratique_cli.options import REVIEW_FORMATS, format_flag
-from pratique_cli.terminal import Palette, dump_yaml, palette_for
+from pratique_cli.terminal import Palette, palette_for
 
 EPILOG = """\b
 Examples:
@@ -26,46 +26,33 @@ Examples:
 def command(output: str) -> None:
     """List the admission controllers, in chain order.
 
-    Those that are off are turned on by --enable-admission-plugins.
+    --enable-admission-plugins turns on those that are off.
     """
     controllers = tuple(load_catalogue())
     if output == "text":
         palette = palette_for(sys.stdout, colour=None)
         click.echo(_table(controllers, palette), color=palette.colour)
     else:
-        documents = [_document(controller) for controller in controllers]
-        click.echo(_writer(output)(documents), nl=False)
+        click.echo(_encode([_document(controller) for controller in controllers], output), nl=False)
 
 
-def _writer(output: str) -> Callable[[list[JSONObject]], bytes]:
-    if output in _WRITERS:
-        return _WRITERS[output]
-    from pratique_cli.outputs import writers as reports  # noqa: PLC0415 - few ask for them
+def _encode(documents: list[JSONObject], output: str) -> bytes:
+    # Each format imports only what it needs.
+    match output:
+        case "junit":
+            from pratique_cli.outputs.junit import catalogue_junit  # noqa: PLC0415
 
-    return {
-        "junit": reports.catalogue_junit,
-        "sarif": reports.catalogue_sarif,
-        "github": reports.catalogue_github,
-    }[output]
+            return catalogue_junit(documents)
+        case "sarif":
+            from pratique_cli.outputs.sarif import catalogue_sarif  # noqa: PLC0415
 
+            return catalogue_sarif(documents)
+        case "github":
+            from pratique_cli.outputs.github import catalogue_github  # noqa: PLC0415
 
-def _json(documents: list[JSONObject]) -> bytes:
-    return msgspec.json.format(encode(documents), indent=2) + b"\n"
-
-
-def _json_lines(documents: list[JSONObject]) -> bytes:
-    return b"".join(encode(document) + b"\n" for document in documents)
-
-
-def _yaml(documents: list[JSONObject]) -> bytes:
-    return dump_yaml(documents).encode()
-
-
-_WRITERS: dict[str, Callable[[list[JSONObject]], bytes]] = {
-    "json": _json,
-    "jsonl": _json_lines,
-    "yaml": _yaml,
-}
+            return catalogue_github(documents)
+        case _:
+            return encode_list(documents, output)
 
 
 def _document(controller: Controller) -> JSONObject:
@@ -103,12 +90,12 @@ def _cells(row: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _is_deprecated(controller: Controller) -> bool:
-    """Tell whether Kubernetes still has it, and wants to be rid of it."""
+    """Whether Kubernetes still has a controller but has deprecated it."""
     return controller.deprecated_in is not None and controller.removed_in is None
 
 
 def _remark(controller: Controller, palette: Palette) -> str:
-    """Say what a controller does, what it needs for it, and what became of it in Kubernetes."""
+    """Describe a controller: what it does, what it looks up, and its fate in Kubernetes."""
     facts = [f"looks up {', '.join(controller.looks_up)}"] if controller.looks_up else []
     facts += [f"deprecated in Kubernetes {controller.deprecated_in}"] if _is_deprecated(controller) else []
     facts += [f"removed in Kubernetes {controller.removed_in}"] if controller.removed_in else []

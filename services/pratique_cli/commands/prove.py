@@ -20,13 +20,14 @@ from pratique_cli.exit_codes import ExitCode
 from pratique_cli.options import (
     FORMATS,
     ExistingPath,
-    Seconds,
     SectionedCommand,
     WholeNumber,
+    color_flag,
     flag,
     format_flag,
+    timeout_flag,
 )
-from pratique_cli.terminal import printable, progress_for
+from pratique_cli.terminal import print_problem, progress_for
 
 if TYPE_CHECKING:
     from pratique_cli.mutator_checks.cases import MutatorCase
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
 EPILOG = """\b
 PATH is a webhook configuration, a policy with its binding, a manifest, an
 AdmissionReview, a folder of .yaml, .yml and .json with files of any of these,
-or - for standard input. Objects that are given are tried first; then others
-are made up of the kinds that the mutators want to see.
+or - for standard input. Given objects are tried first, then objects generated
+for the kinds that the mutators match.
 
 \b
 Examples:
@@ -46,9 +47,9 @@ Examples:
   pratique prove policies/ --write found.yaml; pratique test found.yaml
 
 \b
-Exit codes: 0 held for every object that was tried, 1 something was found,
-2 wrong usage or unreadable input, 3 the program itself failed, or a mutator
-could not be asked.
+Exit codes: 0 no defect found, 1 at least one defect found, 2 wrong usage or
+unreadable input, 3 the program itself failed, or a mutator could not be
+called.
 """
 
 SECTIONS = {
@@ -64,39 +65,29 @@ SECTIONS = {
     type=WholeNumber(0),
     default=100,
     show_default=True,
-    help="How many objects to make up of each kind.",
+    help="How many objects to generate for each kind.",
 )
 @flag(
     "--seed",
     type=WholeNumber(0),
     default=0,
     show_default=True,
-    help="What they come of: the same number makes the same objects.",
+    help="The seed of the generator: the same seed generates the same objects.",
 )
 @flag(
     "--write",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Write what was found as a suite for pratique test.",
+    help="Write the findings to FILE as a suite for pratique test.",
 )
 @flag(
     "--no-dry-run",
     is_flag=True,
-    help="Do not ask for dry runs, for webhooks that refuse them. They may then do what cannot be undone.",
+    help="Do not use dry-run requests, for webhooks that reject them. Side effects may be permanent.",
 )
-@flag(
-    "--timeout",
-    type=Seconds(),
-    default="10s",
-    show_default=True,
-    help="How long each run of the mutators may take, such as 500ms or 30s.",
-)
+@timeout_flag("each run of the mutators")
 @format_flag(*FORMATS)
-@flag(
-    "--color/--no-color",
-    default=None,
-    help="Colour the text, or do not. Without either: on a terminal, unless NO_COLOR is set.",
-)
+@color_flag
 @chain_flags
 def command(  # noqa: PLR0913 - one for each flag
     paths: tuple[Path, ...],
@@ -110,10 +101,10 @@ def command(  # noqa: PLR0913 - one for each flag
     timeout: float,
     color: bool | None,
 ) -> ExitCode:
-    """Find out whether mutators may run again, and in any order: on given objects, and on made-up ones."""
+    """Check that mutators can run again, and in any order, on given and on generated objects."""
     if not paths and chain == type(chain)():
         raise click.UsageError("Missing argument 'PATH...': name configurations, manifests, or chain flags.")
-    from pratique_cli.mutator_checks.cases import read_check_inputs  # noqa: PLC0415 - wrong usage need not wait for it
+    from pratique_cli.mutator_checks.cases import read_check_inputs  # noqa: PLC0415 - not needed for usage errors
 
     inputs = read_check_inputs(paths)
     chain = dataclasses.replace(chain, config=(*inputs.configurations, *chain.config))
@@ -122,7 +113,7 @@ def command(  # noqa: PLR0913 - one for each flag
     _write_report(report, output, colour=color)
     if write is not None:
         _write_suite(report, chain, write)
-    if report.trouble:
+    if report.error:
         return ExitCode.BROKEN
     return ExitCode.DENIED if report.findings else ExitCode.ADMITTED
 
@@ -155,13 +146,13 @@ def _run_checks(
         mutators = loop.run(open_set())
         try:
             run = MutatorCheckRun(
-                bench=MutatorRunner(mutators, shape.timeout),
+                runner=MutatorRunner(mutators, shape.timeout),
                 store=store,
                 loop=loop,
                 seed=shape.seed,
                 examples=shape.examples,
                 dry_run=shape.dry_run,
-                progress=lambda tried, found: progress.tell(f"{tried} tried, {found} found"),
+                progress=lambda tried, found: progress.update(f"{tried} tried, {found} found"),
             )
             return run.run(given)
         finally:
@@ -174,7 +165,7 @@ def _cases(objects: Sequence[SourceDocument], store: ObjectStore, *, dry_run: bo
 
     for document in objects:
         if document.data.get("kind") == "CustomResourceDefinition":
-            store.put(document.data)  # what comes with its definition may be tried
+            store.put(document.data)  # objects may come with their definition
     cases = (given_case(document, store, dry_run=dry_run) for document in objects)
     return [case for case in cases if case is not None]
 
@@ -186,21 +177,19 @@ def _write_report(report: CheckReport, output: str, *, colour: bool | None) -> N
 
         sys.stdout.write(report_text(report, palette_for(sys.stdout, colour=colour)))
     else:
-        from pratique_cli.mutator_checks.reports import encoded_document, report_document  # noqa: PLC0415
+        from pratique_cli.encoding import encode_document  # noqa: PLC0415
+        from pratique_cli.mutator_checks.reports import report_document  # noqa: PLC0415
 
-        sys.stdout.buffer.write(encoded_document(report_document(report), output))
+        sys.stdout.buffer.write(encode_document(report_document(report), output))
     sys.stdout.flush()
-    if report.trouble:
-        click.echo(f"pratique: {printable(report.trouble)}", err=True)
+    if report.error:
+        print_problem(report.error)
 
 
 def _write_suite(report: CheckReport, chain: ChainSettings, file: Path) -> None:
     from pratique_cli.mutator_checks.reports import findings_suite, has_testable_findings  # noqa: PLC0415 - few ask for it
 
     if not has_testable_findings(report):
-        click.echo(
-            f"pratique: nothing was found that a test can tell; {printable(str(file))} is not written",
-            err=True,
-        )
+        print_problem(f"no finding can be written as a test; {file} is not written")
         return
     file.write_text(findings_suite(report, chain, file.parent), "utf-8")

@@ -7,10 +7,9 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 
 import click
-import msgspec
 
 from pratique.apimachinery.errors import CallError, ConfigurationError, InputError
-from pratique.apimachinery.json_values import JSONObject, encode
+from pratique.apimachinery.json_values import JSONObject
 from pratique.cluster.files import load_cluster
 from pratique.cluster.store import Cluster
 from pratique.configuration.settings import ChainSettings
@@ -18,13 +17,14 @@ from pratique.controllers.quota.checks import starting_usage
 from pratique.controllers.quota.ledger import AccountKey, Usage, ledger_url, open_ledger
 from pratique.controllers.quota.resource_quotas import read_quota
 from pratique_cli.chain_options import chain_flags
+from pratique_cli.encoding import encode_list
 from pratique_cli.options import FORMATS, format_flag
-from pratique_cli.terminal import dump_yaml, palette_for, printable
+from pratique_cli.terminal import palette_for, printable
 
 EPILOG = """\b
-SOURCE is where what is used is known from: the ledger that validators charge;
-where it has nothing of a quota yet, the quota's own status, or its namespace's
-objects, counted.
+SOURCE is where the usage comes from: the ledger that validators charge, or,
+for a quota that is not in it yet, the quota's own status or a count of the
+objects in its namespace.
 
 \b
 Examples:
@@ -41,21 +41,17 @@ _FIELDS = ("namespace", "quota", "resource", "used", "hard", "source")
 @format_flag(*FORMATS)
 @chain_flags
 def command(chain: ChainSettings, output: str) -> None:
-    """Show what of each ResourceQuota is used, as validators with the same flags see it.
+    """Show the usage of each ResourceQuota, as validators with the same flags see it.
 
-    The ledger is only read. That of `pratique up` is gone with it, unless --resource-quota-ledger names one.
+    This only reads the ledger. `pratique up` removes its ledger at its end, unless --resource-quota-ledger names one.
     """
     rows = list(_rows(load_cluster(chain.cluster), asyncio.run(_ledger_usage(ledger_url(chain)))))
     if output == "text":
         palette = palette_for(sys.stdout, colour=None)
         head, *lines = _table(rows)
         click.echo("\n".join([palette.paint(head, "bold"), *lines]), color=palette.colour)
-    elif output == "yaml":
-        click.echo(dump_yaml(rows), nl=False)
-    elif output == "json":
-        click.echo(msgspec.json.format(encode(rows), indent=2))
     else:
-        click.echo(b"".join(encode(row) + b"\n" for row in rows), nl=False)
+        click.echo(encode_list(rows, output), nl=False)
 
 
 async def _ledger_usage(url: str) -> Mapping[AccountKey, Usage]:
@@ -69,12 +65,12 @@ async def _ledger_usage(url: str) -> Mapping[AccountKey, Usage]:
 
 
 def _rows(cluster: Cluster, known: Mapping[AccountKey, Usage]) -> Iterator[JSONObject]:
-    """One row for each resource: of all quotas that there are, and of those that the ledger alone knows."""
-    left = dict(known)
+    """Yield one row for each resource of the cluster's quotas, then of quotas that only the ledger has."""
+    unlisted = dict(known)
     for document in cluster.list("", "resourcequotas"):
         try:
             quota = read_quota(document)
-            used = left.pop((quota.namespace, quota.name, quota.uid), None)
+            used = unlisted.pop((quota.namespace, quota.name, quota.uid), None)
             source = "ledger" if used is not None else "counted" if quota.used is None else "status"
             amounts = {**starting_usage(quota, cluster), **(used or {})}
         except InputError as error:
@@ -83,7 +79,7 @@ def _rows(cluster: Cluster, known: Mapping[AccountKey, Usage]) -> Iterator[JSONO
             amount = amounts.get(resource)
             values = (None if amount is None else str(amount), str(hard), source)
             yield _row(quota.namespace, quota.name, resource, *values)
-    for (namespace, name, _), usage in sorted(left.items()):
+    for (namespace, name, _), usage in sorted(unlisted.items()):
         for resource, amount in sorted(usage.items()):
             yield _row(namespace, name, resource, str(amount), None, "ledger")
 

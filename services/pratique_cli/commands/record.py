@@ -26,6 +26,6 @@ _FLAGS = [each for each in up.command.params if each.name != "record"]
 @click.command("record", epilog=EPILOG, params=_FLAGS)
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 def command(file: Path, **values: Any) -> Any:
-    """Run the local stack as `pratique up` does, and record in FILE what is asked and decided, secrets redacted."""
+    """Run the local stack as `pratique up` does, and record reviews and decisions in FILE, with secrets redacted."""
     callback = up.command.callback
     return None if callback is None else callback(record=file, **values)

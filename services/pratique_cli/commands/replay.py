@@ -20,23 +20,24 @@ from pratique_cli.exit_codes import ExitCode
 from pratique_cli.options import (
     FORMATS,
     ExistingPath,
-    Seconds,
     SectionedCommand,
     WholeNumber,
     flag,
     format_flag,
+    timeout_flag,
 )
 from pratique_cli.replays.comparisons import DecisionComparer
-from pratique_cli.replays.recorded_reviews import PHASES, RedactionReaders, mentions_extra
+from pratique_cli.replays.recorded_reviews import RedactionReaders, mentions_extra
 from pratique_cli.replays.reports import ReplayReport, open_replay_output
 from pratique_cli.replays.runs import WEBHOOKS, ReplayCluster, ReplayRun
-from pratique_cli.terminal import Progress, printable, progress_for
+from pratique_cli.reviews.requests import PHASES
+from pratique_cli.terminal import print_problem, progress_for
 from pratique_frontdoor.engines.engine import Engine, open_local
 
 EPILOG = """\b
 FILE is a recording (pratique record, --record), a JSON Lines stream of
-AdmissionReviews, or - for standard input. Each review is decided alone: it
-sees nothing of the others, and is charged to no quota. Webhooks are called.
+AdmissionReviews, or - for standard input. Each review is independent of the
+others, and is not charged to quotas. Webhooks are called.
 
 \b
 Examples:
@@ -45,8 +46,8 @@ Examples:
   pratique replay reviews.jsonl --config new/ --against old/
 
 \b
-Exit codes: 0 nothing differs, 1 something does, 2 wrong usage or at least one
-unreadable line (the others are replayed all the same), 3 the program itself
+Exit codes: 0 no differences, 1 at least one difference, 2 wrong usage or at
+least one unreadable line (the others are still replayed), 3 the program itself
 failed, or a review was not decided in time.
 """
 
@@ -62,16 +63,16 @@ SECTIONS = {
     "--against",
     type=ExistingPath(),
     multiple=True,
-    help="Configurations to compare with, decided by here, instead of what was recorded. Repeatable.",
+    help="Configurations to compare with, instead of the recorded decisions. Repeatable.",
 )
 @flag(
     "--phase",
     type=click.Choice(list(PHASES)),
     default="admit",
     show_default=True,
-    help="What AdmissionReviews go through that are no recording.",
+    help="The phases of AdmissionReviews that are not part of a recording.",
 )
-@flag("--skip-webhooks", is_flag=True, help="Call no webhooks, and do not compare what they had a part in.")
+@flag("--skip-webhooks", is_flag=True, help="Call no webhooks, and skip reviews that they influenced.")
 @flag(
     "--examples",
     type=WholeNumber(0, 1000),
@@ -79,13 +80,7 @@ SECTIONS = {
     show_default=True,
     help="How many reviews to show for each difference.",
 )
-@flag(
-    "--timeout",
-    type=Seconds(),
-    default="10s",
-    show_default=True,
-    help="How long each decision may take, such as 500ms or 30s.",
-)
+@timeout_flag("each decision")
 @format_flag(*FORMATS)
 @chain_flags
 def command(
@@ -99,7 +94,7 @@ def command(
     examples: int,
     timeout: float,
 ) -> int:
-    """Decide recorded reviews by another configuration, and say what differs, by who made the difference."""
+    """Replay recorded reviews with another configuration, and show the differences by controller, webhook or policy."""
     cluster = ReplayCluster(load_cluster(chain.cluster))
     progress = progress_for(sys.stderr, sys.stdout)
 
@@ -116,12 +111,12 @@ def command(
             ),
             report=ReplayReport(examples),
             output=open_replay_output(output),
-            complain=functools.partial(_complain, progress),
+            report_problem=functools.partial(print_problem, progress=progress),
             progress=progress,
         )
 
-    asked = _without_webhooks(chain) if skip_webhooks else chain
-    return asyncio.run(_replay(files, asked, against, cluster, make_run))
+    replayed_chain = _without_webhooks(chain) if skip_webhooks else chain
+    return asyncio.run(_replay(files, replayed_chain, against, cluster, make_run))
 
 
 async def _replay(
@@ -131,13 +126,13 @@ async def _replay(
     cluster: ReplayCluster,
     make_run: Callable[[Engine, Engine | None], ReplayRun],
 ) -> ExitCode:
-    # A read that waits for standard input is not ended by cancelling a task, which is asyncio's way.
+    # asyncio's handler cancels the task, which does not interrupt a blocking read of standard input.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     chains = [chain, *([dataclasses.replace(chain, config=against)] if against else [])]
     engines: list[Engine] = []
     try:
-        for each in chains:
-            engines.append(open_local(each, cluster))  # noqa: PERF401 - those that are open are closed where one fails
+        for settings in chains:
+            engines.append(open_local(settings, cluster))  # noqa: PERF401 - those that are open are closed where one fails
         return await make_run(engines[0], engines[1] if against else None).run(files)
     finally:
         for engine in engines:
@@ -153,9 +148,3 @@ def _without_webhooks(chain: ChainSettings) -> ChainSettings:
     return dataclasses.replace(
         chain, enable_admission_plugins=enabled, disable_admission_plugins=tuple(dict.fromkeys(disabled))
     )
-
-
-def _complain(progress: Progress, problem: str) -> None:
-    progress.clear()
-    sys.stdout.flush()
-    click.echo(f"pratique: {printable(problem)}", err=True)

@@ -8,8 +8,8 @@ from pratique_cli.main import LazyGroup
 
 SUMMARIES = {
     "frontdoor": "Answer AdmissionReviews over HTTP or HTTPS.",
-    "mutator": "Run the mutating halves of controllers, over gRPC.",
-    "validator": "Run the validating halves of controllers, over gRPC.",
+    "mutator": "Run mutating admission controllers, over gRPC.",
+    "validator": "Run validating admission controllers, over gRPC.",
 }
 
 EPILOG = """\b
@@ -19,7 +19,7 @@ Examples:
   pratique serve frontdoor --mutator 127.0.0.1:9001 --validator 127.0.0.1:9002
 
 \b
-SIGTERM and Ctrl-C drain: what is in flight is finished. A second one ends the
+SIGTERM and Ctrl-C drain: calls in flight are finished. A second signal ends the
 service at once.
 """
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import signal
 import sys
 from collections.abc import Sequence
@@ -14,19 +13,26 @@ import click
 
 from pratique.apimachinery.errors import InputError
 from pratique_cli.exit_codes import ExitCode
-from pratique_cli.options import REVIEW_FORMATS, ExistingPath, Number, Seconds, flag, format_flag
+from pratique_cli.options import (
+    REVIEW_FORMATS,
+    ExistingPath,
+    Number,
+    color_flag,
+    flag,
+    format_flag,
+    timeout_flag,
+)
 from pratique_cli.suites.cases import Case, Pattern
-from pratique_cli.suites.finding import find_suites
 from pratique_cli.suites.outputs import open_suite_output
-from pratique_cli.suites.reading import read_cases
+from pratique_cli.suites.reading import find_suites, read_cases
 from pratique_cli.suites.running import SuiteRun
-from pratique_cli.terminal import Progress, printable, progress_for
+from pratique_cli.terminal import print_problem, printable, progress_for
 
 EPILOG = """\b
-PATH is a file, or a folder that is searched with all folders inside it, for
-documents of apiVersion test.pratique/v1 and kind TestSuite. Each case names a
-manifest or an AdmissionReview and says what is to come of it. It has a chain
-of its own: no case sees what another has done.
+PATH is a file, or a folder to search recursively for documents of apiVersion
+test.pratique/v1 and kind TestSuite. Each case names a manifest or an
+AdmissionReview, and the expected result. Cases are independent: each has its
+own chain.
 
 \b
 Examples:
@@ -39,18 +45,18 @@ Examples:
 
 \b
 Exit codes: 0 every case passed, 1 a case failed or the coverage is too low,
-2 wrong usage or an unreadable suite (others are run all the same), 3 the
-program itself failed, or a review was not decided in time.
+2 wrong usage or an unreadable suite (the others still run), 3 the program
+itself failed, or a review was not decided in time.
 """
 
 
 class _Pattern(click.ParamType[Pattern]):
-    """A pattern in the syntax of RE2."""
+    """A regular expression in RE2 syntax."""
 
     name = "pattern"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Pattern:
-        """Compile it."""
+        """Compile the expression."""
         from pratique.cel.errors import EvaluationError  # noqa: PLC0415 - help needs no patterns
         from pratique.cel.libraries.regexes import compile_pattern  # noqa: PLC0415 - likewise
 
@@ -63,15 +69,15 @@ class _Pattern(click.ParamType[Pattern]):
 @click.command("test", epilog=EPILOG)
 @click.argument("paths", metavar="PATH...", type=ExistingPath(), nargs=-1, required=True)
 @flag(
-    "--run", "pattern", type=_Pattern(), help="Run the cases alone whose SUITE/CASE matches, as in go test."
+    "--run", "pattern", type=_Pattern(), help="Run only the cases whose SUITE/CASE matches, as with go test."
 )
-@flag("--list", "list_only", is_flag=True, help="List the cases, and run none.")
-@flag("-x", "--fail-fast", is_flag=True, help="Leave the rest out once a case has not passed.")
+@flag("--list", "list_only", is_flag=True, help="List the cases and exit.")
+@flag("-x", "--fail-fast", is_flag=True, help="Stop at the first case that does not pass.")
 @flag(
     "--coverage/--no-coverage",
     "with_coverage",
     default=True,
-    help="Tell which policies, validations, bindings and webhooks the cases put to use, or do not.",
+    help="Show which policies, validations, bindings and webhooks the cases use.",
 )
 @flag(
     "--coverage-threshold",
@@ -79,22 +85,12 @@ class _Pattern(click.ParamType[Pattern]):
     "coverage_threshold",
     type=Number(0, 100),
     metavar="PERCENT",
-    help="End with 1 where fewer of those have denied, changed or warned of anything.",
+    help="Exit with 1 if fewer of those denied, changed or warned about anything.",
 )
 @format_flag(*REVIEW_FORMATS)
-@flag("-v", "--verbose", is_flag=True, help="In text: the steps of every case.")
-@flag(
-    "--color/--no-color",
-    default=None,
-    help="Colour the text, or do not. Without either: on a terminal, unless NO_COLOR is set.",
-)
-@flag(
-    "--timeout",
-    type=Seconds(),
-    default="10s",
-    show_default=True,
-    help="How long each review may take, such as 500ms or 30s.",
-)
+@flag("-v", "--verbose", is_flag=True, help="In text: show the steps of every case.")
+@color_flag
+@timeout_flag("each review")
 def command(  # noqa: PLR0913 - one for each flag
     paths: tuple[Path, ...],
     pattern: Pattern | None,
@@ -108,23 +104,26 @@ def command(  # noqa: PLR0913 - one for each flag
     color: bool | None,
     timeout: float,
 ) -> int:
-    """Run suites of cases for policies."""
+    """Run test suites for policies."""
     problems: list[InputError] = []
     progress = progress_for(sys.stderr, sys.stdout)
-    complain = functools.partial(_complain, progress)
+
+    def report_problem(problem: str) -> None:
+        print_problem(*problem.split("\n"), progress=progress)
+
     cases = _chosen(list(read_cases(find_suites(paths, problems), problems)), pattern, problems)
     if list_only:
         return _list(cases, problems)
     run = SuiteRun(
         timeout_seconds=timeout,
         output=open_suite_output(output, verbose=verbose, colour=color),
-        complain=complain,
+        report_problem=report_problem,
         progress=progress,
         fail_fast=fail_fast,
         with_coverage=with_coverage,
         coverage_threshold=coverage_threshold,
     )
-    # A read that blocks is not ended by cancelling a task, which is asyncio's way.
+    # asyncio's handler cancels the task, which does not interrupt a blocking read.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     return asyncio.run(run.run(cases, problems))
 
@@ -142,11 +141,5 @@ def _list(cases: Sequence[Case], problems: Sequence[InputError]) -> ExitCode:
     for case in cases:
         click.echo(f"{printable(case.full_name)}  ({printable(case.document.file)}:{case.line})")
     for problem in problems:
-        click.echo(f"pratique: {printable(str(problem))}", err=True)
+        print_problem(str(problem))
     return ExitCode.BAD_INPUT if problems else ExitCode.ADMITTED
-
-
-def _complain(progress: Progress, problem: str) -> None:
-    progress.clear()
-    sys.stdout.flush()
-    click.echo("pratique: " + "\n".join(map(printable, problem.split("\n"))), err=True)

@@ -24,7 +24,7 @@ from pratique_cli.terminal import palette_for, printable
 
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _START_SECONDS = 60.0
-"""How long the stack may take to become healthy: a slow laptop takes five."""
+"""How long the stack may take to become healthy; a slow laptop takes 5 s."""
 
 EPILOG = """\b
 Examples:
@@ -45,25 +45,25 @@ Then:
     type=WholeNumber(1, 64),
     default=2,
     show_default=True,
-    help="How many validators to run; the front door spreads its calls over them.",
+    help="Number of validators; the front door distributes its calls among them.",
 )
-@flag("--host", default="127.0.0.1", show_default=True, help="Address on which the front door listens.")
+@flag("--host", default="127.0.0.1", show_default=True, help="Address of the front door.")
 @flag(
     "--port",
     type=PORT,
     default=8080,
     show_default=True,
-    help="Port on which the front door listens; 0 picks a free one.",
+    help="Port of the front door; 0 picks a free one.",
 )
 @front_door_flags
 @until_stdin_closes_flag
 @chain_flags
 def command(chain: ChainSettings, validators: int, host: str, port: int, front_door: tuple[str, ...]) -> int:
-    """Run the local stack: front door, mutator and validators, each a process of its own.
+    """Run the local stack: front door, mutator and validators, each in its own process.
 
     Prints one line to standard output once every service is healthy, and runs until Ctrl-C. Then everything
-    drains; a second Ctrl-C ends it at once. A service that ends unasked is started again. What the services
-    say goes to standard error.
+    drains; a second Ctrl-C ends it at once. A service that exits is restarted. The services' output goes to
+    standard error.
     """
     check_chain(chain)
     _check_address(host, port)
@@ -74,7 +74,7 @@ def command(chain: ChainSettings, validators: int, host: str, port: int, front_d
 
 
 def _check_address(host: str, port: int) -> None:
-    """Find out whether the front door can listen there, before anything is started."""
+    """Check that the front door can listen there, before anything starts."""
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind) as listener:
@@ -92,7 +92,7 @@ def _line_printer() -> Callable[[str, str], None]:
 
     def tell(name: str, line: str) -> None:
         label = palette.paint(f"[{name}]", "bold" if name == "pratique" else "dim")
-        # Where nobody reads any more, the stack goes on.
+        # If standard error is closed, the stack goes on.
         with contextlib.suppress(OSError):
             click.echo(f"{label} {line}", err=True, color=palette.colour)
 
@@ -105,15 +105,15 @@ async def _run(stack: Stack) -> ExitCode:
     for number in _STOPPING:
         loop.add_signal_handler(number, signals.put_nowait, number)
     starting = asyncio.create_task(_start(stack))
-    told = asyncio.create_task(signals.get())
-    await asyncio.wait({starting, told}, return_when=asyncio.FIRST_COMPLETED)
+    signalled = asyncio.create_task(signals.get())
+    await asyncio.wait({starting, signalled}, return_when=asyncio.FIRST_COMPLETED)
     if not starting.done():
         starting.cancel()
         await asyncio.wait({starting})
     code = _start_exit_code(starting, stack)
     if code is ExitCode.ADMITTED:
-        await told
-    told.cancel()
+        await signalled
+    signalled.cancel()
     await _stop(stack, signals)
     return code
 
@@ -141,7 +141,7 @@ def _start_exit_code(starting: asyncio.Task[None], stack: Stack) -> ExitCode:
 
 
 async def _stop(stack: Stack, signals: asyncio.Queue[signal.Signals]) -> None:
-    """Drain everything; end it at once where a second signal comes meanwhile."""
+    """Drain everything; a second signal ends it at once."""
     stopping = asyncio.create_task(stack.stop())
     again = asyncio.create_task(signals.get())
     await asyncio.wait({stopping, again}, return_when=asyncio.FIRST_COMPLETED)

@@ -1,1 +1,1 @@
-"""Whether the mutators of a chain may run again, and in another order, without changing anything more."""
+"""The checks of ``pratique prove``: can mutators run again, and in any order, without further changes?"""

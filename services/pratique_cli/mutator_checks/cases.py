@@ -1,4 +1,4 @@
-"""The inputs of a run: files in which configurations and objects may stand side by side."""
+"""The inputs of a run: files of configurations, and files of objects to try."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ from pratique_cli.reviews.requests import review_of
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MutatorCase:
-    """One object, and how to ask for it."""
+    """An object to try, and its request."""
 
     document: JSONObject = dataclasses.field(repr=False)
     """The object."""
     cluster: Cluster = dataclasses.field(repr=False)
-    """What mutators look up."""
+    """The objects that mutators look up."""
     dry_run: bool = True
-    """Ask for dry runs, so that webhooks change nothing elsewhere."""
+    """Whether requests are dry runs, so that webhooks have no side effects."""
     operation: Operation = Operation.CREATE
-    """What is asked; an UPDATE finds the object stored as it is sent."""
+    """The operation; the old object of an UPDATE equals the new one."""
     source: SourceDocument | None = None
-    """Where it stands; None where it was made up."""
+    """The document of a given object; None if it was generated."""
     recorded: Review | None = None
-    """The recorded review that it is part of; None where it is a manifest."""
+    """The AdmissionReview that contains it; None for manifests."""
 
     def review(self, document: JSONObject | None = None) -> Review:
-        """The request for the object, or for another one in its place.
+        """Make the review of the object, or of a replacement.
 
         Raises:
-            InputError: there is no such request.
+            InputError: the request is impossible.
         """
         data = self.document if document is None else document
         if self.recorded is not None:
-            asked = self.recorded.with_object(Document.from_data(data))
+            request = self.recorded.with_object(Document.from_data(data))
         else:
-            asked = review_of_manifest(
+            request = review_of_manifest(
                 data,
                 self.cluster.resources,
                 operation=self.operation,
@@ -54,15 +54,15 @@ class MutatorCase:
                 dry_run=self.dry_run,
                 cluster=self.cluster,
             )
-        # Nothing that is tried here uses up a quota.
-        return dataclasses.replace(asked, dry_run=self.dry_run, charging=QuotaMode.CHECK)
+        # Trying an object must not charge a quota.
+        return dataclasses.replace(request, dry_run=self.dry_run, charging=QuotaMode.CHECK)
 
 
 def given_case(document: SourceDocument, store: ObjectStore, *, dry_run: bool) -> MutatorCase | None:
-    """The case of a manifest or an AdmissionReview; None for a review that has no object, such as a DELETE.
+    """Make the case of a manifest or an AdmissionReview; None for a review without an object, such as a DELETE.
 
     Raises:
-        InputError: it is neither, or there is no such request.
+        InputError: it is neither, or the request is impossible.
     """
     review = review_of(document, store, 0)
     if review.object is None:
@@ -77,7 +77,7 @@ _KINDS = frozenset(kind.value for kind in (*WebhookConfigurationKind, *PolicyKin
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CheckInputs:
-    """What the paths of a proof hold."""
+    """The inputs of ``pratique prove``."""
 
     configurations: tuple[Path, ...]
     """Files of webhook configurations and policies."""
@@ -86,19 +86,19 @@ class CheckInputs:
 
 
 def read_check_inputs(paths: Iterable[Path]) -> CheckInputs:
-    """Read files and folders, and sort their files by what stands in them. Test suites are passed over.
+    """Read files and folders, and separate configurations from objects. Test suites are skipped.
 
     Raises:
-        InputError: something cannot be read, or a file holds both configurations and objects.
+        InputError: a file cannot be read, or holds both configurations and objects.
     """
     configurations: list[Path] = []
     objects: list[SourceDocument] = []
     for file in _files(paths):
         documents = list(_read_file(file))
-        settings = [each for each in documents if _is_configuration(each.data)]
+        settings = [document for document in documents if _is_configuration(document.data)]
         if settings and len(settings) < len(documents):
-            stray = next(each for each in documents if each not in settings)
-            raise stray.fault((), "stands among configurations; put objects into a file of their own")
+            stray = next(document for document in documents if document not in settings)
+            raise stray.fault((), "is in a file of configurations; put objects into a separate file")
         if settings:
             configurations.append(Path(file))
         else:
@@ -112,11 +112,11 @@ def _files(paths: Iterable[Path]) -> Iterator[str]:
 
 
 def _read_file(file: str) -> Iterator[SourceDocument]:
-    for each in read_inputs(file):
-        if isinstance(each, InputError):
-            raise each
-        if not is_suite(each.data):
-            yield each
+    for document in read_inputs(file):
+        if isinstance(document, InputError):
+            raise document
+        if not is_suite(document.data):
+            yield document
 
 
 def _is_configuration(data: JSONObject) -> bool:

@@ -1,4 +1,4 @@
-"""Checks: each looks for violations on one object, and can look for them again on a smaller one."""
+"""The checks: each looks for defects with one object, and can repeat that with a smaller one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from pratique_cli.mutator_checks.mutator_runs import (
     repeat,
     with_object,
 )
-from pratique_cli.outputs.texts import Path, path_text
+from pratique_cli.outputs.changes import ObjectPath, path_text
 from pratique_frontdoor.chain.decisions import Decision
 
 if TYPE_CHECKING:
@@ -34,51 +34,53 @@ if TYPE_CHECKING:
 
 
 class MutatorCheck(Protocol):
-    """Looks for violations."""
+    """Looks for defects."""
 
-    async def look(self, bench: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
-        """Look at one object.
+    async def look(self, runner: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
+        """Check one object.
 
         Raises:
-            UnansweredError: a mutator could not be asked.
+            UnansweredError: a mutator could not be called.
         """
 
 
 def evidence_of(label: str, outcome: MutatorRun) -> RunEvidence:
-    """Tell what a trial did."""
+    """Describe a run as evidence of a defect."""
     after = outcome.object if outcome.allowed else outcome.received
     return RunEvidence(label, outcome.received, after, outcome.refusal)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SingleMutatorCheck:
-    """What one mutator has to hold by itself: to decide, always alike, and to leave its own outcome alone."""
+    """Checks one mutator by itself: it must decide, be deterministic, and be idempotent."""
 
     mutator: Mutator
 
-    async def look(self, bench: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
-        """Run it on the object, on the object once more, and on its outcome."""
-        return await self.judge(bench, review, await bench.mutate(review, (self.mutator,)))
+    async def look(self, runner: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
+        """Run it on the object, again on the object, and on its own result."""
+        return await self.judge(runner, review, await runner.mutate(review, (self.mutator,)))
 
-    async def judge(self, bench: MutatorRunner, review: Review, first: MutatorRun) -> Sequence[MutatorDefect]:
-        """Look at one object, of which it is known what comes of it.
+    async def judge(
+        self, runner: MutatorRunner, review: Review, first: MutatorRun
+    ) -> Sequence[MutatorDefect]:
+        """Check one object, given the first run.
 
         Raises:
-            UnansweredError: the mutator could not be asked.
+            UnansweredError: the mutator could not be called.
         """
         if first.failure is not None:
             return [self._violation(Defect.FAILS, "comes to no decision", (evidence_of("run", first),))]
         if not first.changed or not first.allowed:
             return []
-        return [*await self._unlike(bench, review, first), *await self._restless(bench, review, first)]
+        return [*await self._unlike(runner, review, first), *await self._restless(runner, review, first)]
 
     async def _unlike(
-        self, bench: MutatorRunner, review: Review, first: MutatorRun
+        self, runner: MutatorRunner, review: Review, first: MutatorRun
     ) -> Sequence[MutatorDefect]:
-        """Ask the same again."""
+        """Run it again on the same object."""
         if self.mutator.placed:
-            return []  # Kubernetes' own draw names by chance on purpose, as ServiceAccount does
-        other = await bench.mutate(review, (self.mutator,))
+            return []  # built-in mutators may generate random names, as ServiceAccount does
+        other = await runner.mutate(review, (self.mutator,))
         return (
             []
             if first.same_as(other)
@@ -86,16 +88,16 @@ class SingleMutatorCheck:
         )
 
     async def _restless(
-        self, bench: MutatorRunner, review: Review, first: MutatorRun
+        self, runner: MutatorRunner, review: Review, first: MutatorRun
     ) -> Sequence[MutatorDefect]:
-        """Run it on its own outcome."""
-        repetition = await repeat(bench, review, first, (self.mutator,))
+        """Run it on its own result."""
+        repetition = await repeat(runner, review, first, (self.mutator,))
         if repetition.holds:
             return []
         runs = (evidence_of("first run", first), evidence_of("second run", repetition.second))
         if not repetition.second.allowed:
-            return [self._violation(Defect.REFUSES_OWN, "refuses what it has made", runs)]
-        text = f"changes again what it has changed, and {repetition.ending}"
+            return [self._violation(Defect.REFUSES_OWN, "denies its own result", runs)]
+        text = f"changes its own result again, and {repetition.ending}"
         violation = self._violation(Defect.NOT_IDEMPOTENT, text, runs)
         return [dataclasses.replace(violation, growth=repetition.growth, period=repetition.period)]
 
@@ -110,11 +112,11 @@ class SingleMutatorCheck:
 def nondeterminism(
     check: MutatorCheck, mutator: Mutator, first: MutatorRun, other: MutatorRun, when: str
 ) -> MutatorDefect:
-    """The violation of a mutator that did not do the same twice."""
+    """The defect of a mutator that gave two different results."""
     return MutatorDefect(
         defect=Defect.NOT_DETERMINISTIC,
         mutators=(mutator,),
-        text=f"makes something else of {when}",
+        text=f"gives a different result for {when}",
         check=check,
         fields=differing_fields(first.object, other.object),
         runs=(evidence_of("once", first), evidence_of("once more", other)),
@@ -123,35 +125,35 @@ def nondeterminism(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LaterCheck:
-    """The same a moment later, for mutators that look at the clock."""
+    """Checks one mutator again a moment later, to find those that depend on the clock."""
 
     mutator: Mutator
     seconds: float
-    """How much later."""
+    """How much later, in seconds."""
 
-    async def look(self, bench: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
-        """Run it now, and later on the object and on its outcome."""
-        first = await bench.mutate(review, (self.mutator,))
+    async def look(self, runner: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
+        """Run it now, and later on the object and on its result."""
+        first = await runner.mutate(review, (self.mutator,))
         await asyncio.sleep(self.seconds)
-        return await self.compare(bench, review, first)
+        return await self.compare(runner, review, first)
 
     async def compare(
-        self, bench: MutatorRunner, review: Review, first: MutatorRun
+        self, runner: MutatorRunner, review: Review, first: MutatorRun
     ) -> Sequence[MutatorDefect]:
-        """Compare what came of it then with what comes of it now."""
+        """Compare the earlier result with results now."""
         if not first.allowed or not first.changed:
             return []
         found = []
-        later = await bench.mutate(review, (self.mutator,))
+        later = await runner.mutate(review, (self.mutator,))
         if not first.same_as(later):
             found.append(nondeterminism(self, self.mutator, first, later, "the same object a moment later"))
-        again = await bench.mutate(with_object(review, first.object), (self.mutator,))
+        again = await runner.mutate(with_object(review, first.object), (self.mutator,))
         if again.changed and again.allowed:
             found.append(
                 MutatorDefect(
                     defect=Defect.NOT_IDEMPOTENT,
                     mutators=(self.mutator,),
-                    text="changes again, a moment later, what it has changed",
+                    text="changes its own result again, a moment later",
                     check=self,
                     fields=differing_fields(first.object, again.object),
                     runs=(evidence_of("first run", first), evidence_of("second run", again)),
@@ -162,19 +164,19 @@ class LaterCheck:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PairCheck:
-    """What two mutators have to hold, whose order nothing but their names decides."""
+    """Checks two mutators whose order depends only on their names."""
 
     first: Mutator
     second: Mutator
 
-    async def look(self, bench: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
-        """Run them in both orders, and compare what each writes."""
+    async def look(self, runner: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
+        """Run them in both orders, and compare the results."""
         pair = (self.first, self.second)
-        forwards = await bench.mutate(review, pair)
-        backwards = await bench.mutate(review, pair[::-1])
+        forwards = await runner.mutate(review, pair)
+        backwards = await runner.mutate(review, pair[::-1])
         if same_result(forwards, backwards):
             return []
-        fields = await self._written_by_both(bench, review)
+        fields = await self._written_by_both(runner, review)
         runs = (
             evidence_of(f"{self.first}, then {self.second}", forwards),
             evidence_of(f"{self.second}, then {self.first}", backwards),
@@ -186,41 +188,41 @@ class PairCheck:
             )]  # fmt: skip
         return [order_defect(self, pair, forwards, backwards)]
 
-    async def _written_by_both(self, bench: MutatorRunner, review: Review) -> tuple[str, ...]:
-        """The fields that both write, on the object as it came, or one on what the other has made of it."""
-        alone = await bench.mutate(review, (self.first,)), await bench.mutate(review, (self.second,))
-        paths: dict[Path, None] = {}
+    async def _written_by_both(self, runner: MutatorRunner, review: Review) -> tuple[str, ...]:
+        """The fields that both write, on the original object or one after the other."""
+        alone = await runner.mutate(review, (self.first,)), await runner.mutate(review, (self.second,))
+        paths: dict[ObjectPath, None] = {}
         paths |= dict.fromkeys(_conflicting_fields(*alone))
         for outcome, other in zip(alone, (self.second, self.first), strict=True):
             if outcome.allowed:
-                after = await bench.mutate(with_object(review, outcome.object), (other,))
+                after = await runner.mutate(with_object(review, outcome.object), (other,))
                 paths |= dict.fromkeys(_overwritten_fields(outcome, after))
         return tuple(path_text(path) for path in paths)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PermutationCheck:
-    """What several mutators have to hold in any order, where every two of them hold it."""
+    """Checks several mutators in all orders, if every two of them passed."""
 
     orders: tuple[tuple[Mutator, ...], ...]
-    """The orders that are tried; the first one is that of the chain."""
+    """The orders to try; the first one is chain order."""
 
-    async def look(self, bench: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
+    async def look(self, runner: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
         """Run them in every order."""
-        usual = await bench.mutate(review, self.orders[0])
+        usual = await runner.mutate(review, self.orders[0])
         for order in self.orders[1:]:
-            other = await bench.mutate(review, order)
+            other = await runner.mutate(review, order)
             if not same_result(usual, other):
                 check = dataclasses.replace(self, orders=(self.orders[0], order))
                 return [order_defect(check, self.orders[0], usual, other, order)]
         return []
 
 
-def same_result(one: MutatorRun, other: MutatorRun) -> bool:
-    """Whether two orders come to the same; which of several named items stands first does not count."""
-    if not one.allowed or not other.allowed:
-        return one.allowed == other.allowed
-    return identical(without_order(one.object), without_order(other.object))
+def same_result(first: MutatorRun, second: MutatorRun) -> bool:
+    """Whether two runs have the same result, ignoring the order of named list items."""
+    if not first.allowed or not second.allowed:
+        return first.allowed == second.allowed
+    return identical(without_order(first.object), without_order(second.object))
 
 
 def order_defect(
@@ -230,15 +232,15 @@ def order_defect(
     other: MutatorRun,
     order: tuple[Mutator, ...] = (),
 ) -> MutatorDefect:
-    """The violation of mutators that come to something else in another order."""
+    """The defect of mutators whose result depends on their order."""
     order = order or usual_order[::-1]
     both = usual.allowed and other.allowed
     return MutatorDefect(
         defect=Defect.ORDER,
         mutators=usual_order,
-        text="come to something else in another order"
+        text="have a different result in another order"
         if both
-        else "are refused in one order and not in another",
+        else "are denied in one order and not in another",
         check=check,
         fields=differing_fields(usual.object, other.object) if both else (),
         runs=(
@@ -248,20 +250,20 @@ def order_defect(
     )
 
 
-def _conflicting_fields(one: MutatorRun, other: MutatorRun) -> list[Path]:
-    """The fields to which both write, and not the same."""
-    mine, theirs = _written_values(one), _written_values(other)
+def _conflicting_fields(first: MutatorRun, second: MutatorRun) -> list[ObjectPath]:
+    """The fields to which both write different values."""
+    mine, theirs = _written_values(first), _written_values(second)
     return [path for path, value in mine.items() if path in theirs and not identical(value, theirs[path])]
 
 
-def _overwritten_fields(before: MutatorRun, after: MutatorRun) -> list[Path]:
-    """The fields that one wrote and the next one wrote again."""
+def _overwritten_fields(before: MutatorRun, after: MutatorRun) -> list[ObjectPath]:
+    """The fields that both runs wrote."""
     mine, theirs = _written_values(before), _written_values(after)
     return [path for path in mine if path in theirs]
 
 
-def _written_values(outcome: MutatorRun) -> dict[Path, object]:
-    """What was written, by fields that are the same ones whoever writes: positions in lists are not."""
+def _written_values(outcome: MutatorRun) -> dict[ObjectPath, object]:
+    """The written values by path, without paths through list indexes, which mean different items in different runs."""
     if not outcome.allowed:
         return {}
     values = changed_values(outcome.received, outcome.object)
@@ -271,59 +273,61 @@ def _written_values(outcome: MutatorRun) -> dict[Path, object]:
 def mutators_with_outcome(
     decision: Decision, mutators: Iterable[Mutator], *outcomes: StepOutcome
 ) -> tuple[Mutator, ...]:
-    """The mutators with a step that ended in one of these ways, in chain order."""
+    """The mutators with a step of one of these outcomes, in chain order."""
     seen = {
         (step.controller, step.name, step.configuration)
         for step in decision.steps
         if step.outcome in outcomes
     }
-    return tuple(one for one in mutators if (one.controller, one.name, one.configuration) in seen)
+    return tuple(
+        mutator for mutator in mutators if (mutator.controller, mutator.name, mutator.configuration) in seen
+    )
 
 
-async def _is_stable(bench: MutatorRunner, review: Review, mutator: Mutator) -> bool | None:
-    """Whether a mutator leaves its own outcome alone; None where it leaves the object alone already."""
-    once = await bench.mutate(review, (mutator,))
+async def _is_stable(runner: MutatorRunner, review: Review, mutator: Mutator) -> bool | None:
+    """Whether a mutator leaves its own result unchanged; None if it does not change the object at all."""
+    once = await runner.mutate(review, (mutator,))
     if not once.changed or not once.allowed:
         return None
-    return (await repeat(bench, review, once, (mutator,))).holds
+    return (await repeat(runner, review, once, (mutator,))).holds
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SetCheck:
-    """What the mutators have to hold together."""
+    """Checks all mutators together."""
 
     mutators: tuple[Mutator, ...]
-    """All of the chain, in chain order."""
+    """All mutators of the chain, in chain order."""
 
-    async def look(self, bench: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
-        """Run all of them on the object, then all on their outcome, then each that did something on it."""
-        first = await bench.mutate(review)
+    async def look(self, runner: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
+        """Run all of them on the object, all again on the result, then each active one on the result."""
+        first = await runner.mutate(review)
         if not first.allowed:
-            return await self._refused_at_once(bench, review, first)
+            return await self._refused_at_once(runner, review, first)
         if not mutators_with_outcome(first.decision, self.mutators, StepOutcome.MUTATED):
             return []
-        repetition = await repeat(bench, review, first, None)
+        repetition = await repeat(runner, review, first, None)
         if not repetition.second.allowed:
             return [self._refusal(first, repetition)]
         if not repetition.holds:
-            return await self._unsettled(bench, review, first, repetition)
-        return await self._undone(bench, review, first)
+            return await self._unsettled(runner, review, first, repetition)
+        return await self._undone(runner, review, first)
 
     async def _refused_at_once(
-        self, bench: MutatorRunner, review: Review, first: MutatorRun
+        self, runner: MutatorRunner, review: Review, first: MutatorRun
     ) -> Sequence[MutatorDefect]:
-        """Tell who refuses what others have made of an object that it would have let through, in one request."""
+        """Find mutators that deny, within one request, an object that they would admit alone."""
         refusing = mutators_with_outcome(
             first.decision, self.mutators, StepOutcome.DENIED, StepOutcome.FAILED
         )
-        alone = [await bench.mutate(review, (one,)) for one in refusing]
-        if not refusing or not all(each.allowed for each in alone):
+        alone = [await runner.mutate(review, (mutator,)) for mutator in refusing]
+        if not refusing or not all(run.allowed for run in alone):
             return []
         return [
             MutatorDefect(
                 defect=Defect.REFUSES_OWN,
                 mutators=refusing,
-                text="refuses what the mutators have made together, within one request",
+                text="denies what the mutators have made together, within one request",
                 check=self,
                 runs=(evidence_of(f"{refusing[0]} alone", alone[0]), evidence_of("all", first)),
             )
@@ -335,25 +339,25 @@ class SetCheck:
         return MutatorDefect(
             defect=Defect.REFUSES_OWN,
             mutators=guilty,
-            text="refuses what the mutators have made together",
+            text="denies what the mutators have made together",
             check=self,
             runs=(evidence_of("first run of all", first), evidence_of("second run of all", second)),
         )
 
     async def _unsettled(
-        self, bench: MutatorRunner, review: Review, first: MutatorRun, repetition: Repetition
+        self, runner: MutatorRunner, review: Review, first: MutatorRun, repetition: Repetition
     ) -> Sequence[MutatorDefect]:
-        """Tell who changes the outcome of all, of those that would leave their own alone."""
+        """Find the mutators that change the common result, though not their own."""
         active = mutators_with_outcome(repetition.second.decision, self.mutators, StepOutcome.MUTATED)
-        made = with_object(review, first.object)
-        rests = {one: await _is_stable(bench, made, one) for one in active}
-        guilty = tuple(one for one, rest in rests.items() if rest is True)
+        remade = with_object(review, first.object)
+        rests = {mutator: await _is_stable(runner, remade, mutator) for mutator in active}
+        guilty = tuple(mutator for mutator, rest in rests.items() if rest is True)
         if not guilty and False in rests.values():
-            return []  # one that does not even leave its own outcome alone: that is told of it
+            return []  # a mutator that changes even its own result has a finding of its own
         violation = MutatorDefect(
             defect=Defect.NOT_SETTLED,
             mutators=guilty or active,
-            text=f"changes again what all mutators together have made, which {repetition.ending}",
+            text=f"changes the common result of all mutators again, which {repetition.ending}",
             check=self,
             fields=differing_fields(first.object, repetition.second.object),
             runs=(
@@ -366,18 +370,18 @@ class SetCheck:
         return [violation]
 
     async def _undone(
-        self, bench: MutatorRunner, review: Review, first: MutatorRun
+        self, runner: MutatorRunner, review: Review, first: MutatorRun
     ) -> Sequence[MutatorDefect]:
-        """Find those whose change another takes back: the outcome stays the same, and never comes to rest."""
+        """Find mutators that undo each other's changes, so that the result only seems stable."""
         active = mutators_with_outcome(first.decision, self.mutators, StepOutcome.MUTATED)
-        made = with_object(review, first.object)
+        remade = with_object(review, first.object)
         for mutator in active:
-            once = await bench.mutate(made, (mutator,))
+            once = await runner.mutate(remade, (mutator,))
             if not once.changed or not once.allowed:
                 continue
             changed = with_object(review, once.object)
             for other in active:
-                back = await bench.mutate(changed, (other,))
+                back = await runner.mutate(changed, (other,))
                 if other != mutator and back.allowed and identical(back.object, first.object):
                     return self._fight(mutator, other, once, back)
         return []
@@ -385,14 +389,14 @@ class SetCheck:
     def _fight(
         self, mutator: Mutator, other: Mutator, once: MutatorRun, back: MutatorRun
     ) -> Sequence[MutatorDefect]:
-        """Tell a loop from two that write what they think right; the latter is found by comparing orders, too."""
-        both = tuple(one for one in self.mutators if one in (mutator, other))
+        """Distinguish an undo loop from two mutators that write different values, which the order checks find."""
+        both = tuple(candidate for candidate in self.mutators if candidate in (mutator, other))
         written = changed_values(once.received, once.object)
         taken_back = changed_values(back.received, back.object)
         is_loop = None in (*written.values(), *taken_back.values())
-        if not is_loop and not any(one.placed for one in both):
+        if not is_loop and not any(candidate.placed for candidate in both):
             return []
-        loop = "undo each other's changes: in a cluster, each write brings the other one back, without end"
+        loop = "undo each other's changes: in a cluster, they loop forever"
         return [
             MutatorDefect(
                 defect=Defect.UNDONE if is_loop else Defect.CONFLICT,
@@ -411,25 +415,25 @@ _REFUSING = (StepOutcome.DENIED, StepOutcome.FAILED)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ValidatorCheck:
-    """What the mutators owe to the validators."""
+    """Checks that validators do not deny what the mutators made."""
 
     mutators: tuple[Mutator, ...]
-    """All of the chain, in chain order."""
+    """All mutators of the chain, in chain order."""
 
-    async def look(self, bench: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
-        """Run both phases, and where that is refused, the validating one on the object as it came."""
-        admitted = await bench.admit(review)
+    async def look(self, runner: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
+        """Run both phases and, if that is denied, the validating phase on the original object."""
+        admitted = await runner.admit(review)
         if admitted.allowed or not admitted.changed or not _is_refused_by_validators(admitted):
             return []
-        if not (await bench.validate(review)).allowed:
+        if not (await runner.validate(review)).allowed:
             return []
-        guilty = await self._guilty(bench, review, admitted)
-        mutated = await bench.mutate(review)
+        guilty = await self._guilty(runner, review, admitted)
+        mutated = await runner.mutate(review)
         return [
             MutatorDefect(
                 defect=Defect.REFUSED,
                 mutators=guilty,
-                text="what is made is refused, and what came would have been let through",
+                text="the mutated object is denied, but the original would be admitted",
                 check=self,
                 fields=differing_fields(mutated.received, mutated.object),
                 runs=(evidence_of("mutating phase", mutated), evidence_of("both phases", admitted)),
@@ -437,11 +441,11 @@ class ValidatorCheck:
         ]
 
     async def _guilty(
-        self, bench: MutatorRunner, review: Review, admitted: MutatorRun
+        self, runner: MutatorRunner, review: Review, admitted: MutatorRun
     ) -> tuple[Mutator, ...]:
-        """The mutators that bring the refusal about by themselves; all that did something, where none does."""
+        """The mutators that cause the denial by themselves; all active ones if there is none."""
         active = mutators_with_outcome(admitted.decision, self.mutators, StepOutcome.MUTATED)
-        alone = [one for one in active if not (await bench.admit(review, (one,))).allowed]
+        alone = [mutator for mutator in active if not (await runner.admit(review, (mutator,))).allowed]
         return tuple(alone) or active
 
 

@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, TypeAlias
 from pratique.apimachinery.diff import identical
 from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique_cli.mutator_checks.cases import MutatorCase
-from pratique_cli.outputs.texts import Path, path_text
+from pratique_cli.outputs.changes import ObjectPath, path_text
 
 if TYPE_CHECKING:
     from pratique_cli.mutator_checks.checks import MutatorCheck
     from pratique_frontdoor.engines.mutator_sets import Mutator
 
 _IN_ORDER = "initContainers"
-"""They run one after another, so that their order is part of what they do."""
+"""Init containers run one after another, so that their order matters."""
 
 _ABSENT = object()
-"""Stands for what is not there; null is a value."""
+"""Marks a missing value; null is a value."""
 
 
-def changed_values(before: JSON, after: JSON) -> dict[Path, JSON]:
-    """The single values that one object has otherwise than another, by path; None for those that it has no more."""
-    changed: dict[Path, JSON] = {}
+def changed_values(before: JSON, after: JSON) -> dict[ObjectPath, JSON]:
+    """The leaf values that ``after`` changes, by path; None for removed ones."""
+    changed: dict[ObjectPath, JSON] = {}
     for path, old, new in _differences(before, after, ()):
         gone = dict.fromkeys(path_ for path_, _ in _values(old, path)) if old is not _ABSENT else {}
         changed |= gone
@@ -34,12 +34,12 @@ def changed_values(before: JSON, after: JSON) -> dict[Path, JSON]:
 
 
 def differing_fields(first: JSON, second: JSON) -> tuple[str, ...]:
-    """The fields in which two objects differ, as Kubernetes writes them; whole where one has none of it."""
+    """The fields in which two objects differ, formatted as Kubernetes does."""
     return tuple(dict.fromkeys(path_text(path) for path, _, _ in _differences(first, second, ())))
 
 
-def _differences(first: JSON, second: JSON, path: Path) -> Iterator[tuple[Path, JSON, JSON]]:
-    """The places where two values differ, with what is in either; what one has alone is one place."""
+def _differences(first: JSON, second: JSON, path: ObjectPath) -> Iterator[tuple[ObjectPath, JSON, JSON]]:
+    """Yield the paths at which two values differ, with both values; a value missing on one side is one path."""
     if first is second or (_ABSENT not in (first, second) and identical(first, second)):
         return
     named = _are_named(first) and _are_named(second)
@@ -52,25 +52,25 @@ def _differences(first: JSON, second: JSON, path: Path) -> Iterator[tuple[Path, 
         for step in dict.fromkeys((*mine, *theirs))
         for found in _differences(mine.get(step, _ABSENT), theirs.get(step, _ABSENT), (*path, step))
     ]
-    yield from differing or [(path, first, second)]  # else they are the same items in another order
+    yield from differing or [(path, first, second)]  # the same items in another order
 
 
 def without_order(value: JSON) -> JSON:
-    """The object with lists of named items sorted by name: which sidecar stands first seldom matters to anybody."""
+    """Sort lists of named items by name, because the order of sidecars and the like seldom matters."""
     if isinstance(value, dict):
         return {
-            key: [without_order(each) for each in item]
+            key: [without_order(element) for element in item]
             if key == _IN_ORDER and isinstance(item, list)
             else without_order(item)
             for key, item in value.items()
         }
     if not isinstance(value, list):
         return value
-    items = [without_order(each) for each in value]
+    items = [without_order(element) for element in value]
     return sorted(items, key=lambda item: str(item["name"])) if _are_named(value) else items
 
 
-def _values(value: JSON, path: Path) -> Iterator[tuple[Path, JSON]]:
+def _values(value: JSON, path: ObjectPath) -> Iterator[tuple[ObjectPath, JSON]]:
     members = _members(value, named=_are_named(value))
     if not members:
         yield path, value
@@ -80,7 +80,7 @@ def _values(value: JSON, path: Path) -> Iterator[tuple[Path, JSON]]:
 
 
 def _members(value: JSON, *, named: bool) -> dict[str | int, JSON] | None:
-    """What an object or a list holds, items by position or by name; None for single values."""
+    """The members of an object, or the items of a list by index or name; None for leaf values."""
     if isinstance(value, dict):
         return dict(value)
     if not isinstance(value, list):
@@ -89,7 +89,7 @@ def _members(value: JSON, *, named: bool) -> dict[str | int, JSON] | None:
 
 
 def _are_named(items: JSON) -> bool:
-    """Whether it is a list of which all items have different names."""
+    """Whether a value is a list whose items have distinct names."""
     if not isinstance(items, list):
         return False
     names = [item.get("name") if isinstance(item, dict) else None for item in items]
@@ -97,103 +97,103 @@ def _are_named(items: JSON) -> bool:
 
 
 class Defect(enum.StrEnum):
-    """What is wrong with a mutator, or with several together."""
+    """The kinds of defects, of one mutator or of several together."""
 
     FAILS = "fails"
-    """It comes to no decision about an object that it is meant for."""
+    """It fails to decide on an object that it matches."""
     NOT_DETERMINISTIC = "notDeterministic"
-    """Asked the same twice, it does not do the same."""
+    """It gives different results for the same object."""
     NOT_IDEMPOTENT = "notIdempotent"
-    """It changes again what it has changed."""
+    """It changes its own result again."""
     REFUSES_OWN = "refusesOwnOutput"
-    """It refuses what it has made."""
+    """It denies its own result."""
     NOT_SETTLED = "notSettled"
-    """It changes again what all mutators together have made, though not its own outcome."""
+    """It changes the common result of all mutators again, though not its own result."""
     UNDONE = "undone"
-    """Two undo each other's changes, again and again."""
+    """Two mutators undo each other's changes forever."""
     CONFLICT = "conflict"
-    """Two write different values to one field."""
+    """Two mutators write different values to one field."""
     ORDER = "order"
-    """What comes of them depends on who is first."""
+    """The result depends on the order of the mutators."""
     REFUSED = "refused"
-    """A validating controller refuses what was made, and would have let the object through as it came."""
+    """Validation denies the mutated object, but would admit the original."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RunEvidence:
-    """One of the runs that show a violation."""
+    """A run that shows a defect."""
 
     label: str
-    """For people: ``first run``, ``b after a``."""
+    """The name of the run in text: ``first run``, ``b after a``."""
     before: JSON = dataclasses.field(repr=False)
-    """The object that was given."""
+    """The object before the run."""
     after: JSON = dataclasses.field(repr=False)
-    """The object that came of it; the same one where it was refused."""
+    """The object after the run; unchanged if it was denied."""
     refusal: str = ""
-    """Why it was refused; empty where it was not."""
+    """Why it was denied; empty if it was not."""
 
 
 DefectKey: TypeAlias = "tuple[Defect, tuple[Mutator, ...]]"
-"""What makes two violations the same finding."""
+"""What makes two defects the same finding."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class MutatorDefect:
-    """Something that must not be, seen on one object."""
+    """A defect, as one object shows it."""
 
     defect: Defect
     mutators: tuple[Mutator, ...]
-    """Whose fault it is."""
+    """The mutators with the defect."""
     text: str
-    """What happens, in one sentence."""
+    """One sentence that says what happens."""
     check: MutatorCheck = dataclasses.field(repr=False)
-    """Looks for it again."""
+    """The check that found it, and can find it again."""
     fields: tuple[str, ...] = ()
-    """The fields that it is about, such as ``metadata.labels.env``."""
+    """The affected fields, such as ``metadata.labels.env``."""
     runs: tuple[RunEvidence, ...] = ()
-    """What shows it."""
+    """The runs that show it."""
     growth: bool = False
-    """Whether each further run adds something, without end."""
+    """Whether the object grows with every run, forever."""
     period: int = 0
-    """After how many runs the same object comes back; 0 where none does."""
+    """The number of runs after which the same object returns; 0 if none does."""
 
     @property
     def key(self) -> DefectKey:
-        """What makes it the same finding as another."""
+        """The key of its finding."""
         return self.defect, self.mutators
 
 
 @dataclasses.dataclass(slots=True)
 class DefectFinding:
-    """What was found."""
+    """A defect, with the objects that show it."""
 
     violation: MutatorDefect
-    """As the object shows it."""
+    """The defect, as ``document`` shows it."""
     case: MutatorCase
-    """The object with which it was seen first."""
+    """The case of the first object that showed it."""
     document: JSONObject = dataclasses.field(repr=False)
-    """The object, made as small as it can be."""
+    """The object, reduced as far as possible."""
     seen: int = 1
-    """With how many objects."""
+    """How many objects showed it."""
 
     @property
     def key(self) -> DefectKey:
-        """What makes it the same as another."""
+        """The key of the finding."""
         return self.violation.key
 
 
 @dataclasses.dataclass(slots=True)
 class DefectFindings:
-    """All that was found, in the order in which it was."""
+    """All findings, in the order in which they were made."""
 
     by_key: dict[DefectKey, DefectFinding] = dataclasses.field(default_factory=dict)
 
     def __iter__(self) -> Iterator[DefectFinding]:
-        """What is to be told: not what follows from something else that is told."""
-        return (one for one in self.by_key.values() if not self._follows(one.violation))
+        """Iterate over the findings that do not follow from others."""
+        return (finding for finding in self.by_key.values() if not self._follows(finding.violation))
 
     def add(self, violations: Iterable[MutatorDefect], case: MutatorCase, *, counted: bool = False) -> None:
-        """Take down what one object shows; ``counted`` where that object has been looked at before."""
+        """Add the defects that one object shows; ``counted`` if that object has been counted before."""
         first: dict[DefectKey, MutatorDefect] = {}
         for violation in violations:
             first.setdefault(violation.key, violation)
@@ -204,16 +204,16 @@ class DefectFindings:
                 self.by_key[key].seen += 1
 
     def _follows(self, violation: MutatorDefect) -> bool:
-        """Tell whether it only says again what another finding says better."""
+        """Whether a defect follows from another finding."""
         stronger = {
             Defect.ORDER: (Defect.CONFLICT, Defect.UNDONE),
             Defect.CONFLICT: (Defect.UNDONE,),
         }.get(violation.defect, ())
         pair = set(violation.mutators)
-        others = [one.violation for one in self.by_key.values()]
+        others = [finding.violation for finding in self.by_key.values()]
         if any(other.defect in stronger and set(other.mutators) == pair for other in others):
             return True
-        # Whoever does not do the same twice does not do the same in another order either, or refuses anything.
+        # A mutator that is unsteady by itself is also unsteady in another order.
         unsteady = {Defect.NOT_DETERMINISTIC, Defect.NOT_IDEMPOTENT, Defect.REFUSES_OWN, Defect.FAILS}
         alone = {
             other.mutators[0] for other in others if other.defect in unsteady and len(other.mutators) == 1
@@ -223,30 +223,30 @@ class DefectFindings:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class CheckReport:
-    """What came of a proof."""
+    """The result of ``pratique prove``."""
 
     mutators: tuple[Mutator, ...]
-    """All of the chain, in chain order."""
+    """All mutators of the chain, in chain order."""
     acted: Mapping[Mutator, int]
-    """With how many objects each did something."""
+    """How many objects each mutator changed."""
     findings: tuple[DefectFinding, ...]
     given: int
-    """How many objects were given."""
+    """The number of given objects."""
     made: Mapping[str, int]
-    """How many objects were made up, by ``apiVersion/kind``."""
+    """The number of generated objects, by ``apiVersion/kind``."""
     refused: int
-    """Of all these, how many the mutating phase refused as they came."""
+    """How many of these the mutating phase denied unchanged."""
     seed: int
-    """What the made-up objects come of."""
-    trouble: str = ""
-    """Why the proof ended early; empty where it did not."""
+    """The seed of the generated objects."""
+    error: str = ""
+    """Why the run ended early; empty if it did not."""
 
     @property
     def tried(self) -> int:
-        """How many objects were tried."""
+        """The number of objects tried."""
         return self.given + sum(self.made.values())
 
     @property
     def holds(self) -> bool:
-        """Whether nothing was found, and nothing went wrong."""
-        return not self.findings and not self.trouble
+        """Whether there are no findings, and nothing went wrong."""
+        return not self.findings and not self.error

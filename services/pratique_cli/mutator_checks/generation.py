@@ -1,4 +1,8 @@
-"""Generating objects: which kinds the mutators match, which words their configurations mention, and objects made from both, always the same for the same seed."""
+"""Generating objects.
+
+Which kinds the mutators match, which words their configurations mention, and objects made from both, always the
+same for the same seed.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +28,9 @@ if TYPE_CHECKING:
 
 
 _MAX_LENGTH = 63
-"""Characters of a label's value; what is longer is no name of anything."""
+"""The longest value of a label; longer strings are not names."""
 _MAX_WORDS = 40
-"""Texts of one kind: each is to come up now and then among a hundred objects."""
+"""The most words of one kind, so that each occurs now and then among 100 objects."""
 _QUOTED = re.compile(r"'([^'\\\n]*)'|\"([^\"\\\n]*)\"")
 _MEMBER = re.compile(r"\.\??([A-Za-z_]\w*)")
 _EXPRESSIONS = frozenset({"expression", "messageExpression", "valueExpression"})
@@ -35,52 +39,52 @@ _LABELS = (("metadata", "labels"), ("metadata", "annotations"))
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """What is spoken of, sorted, so that the same input makes the same objects."""
+    """The fields and values that configurations mention, sorted, so that the same input generates the same objects."""
 
     fields: frozenset[str] = frozenset()
-    """Names of members that somebody looks at."""
+    """The names of mentioned fields."""
     texts: tuple[str, ...] = ()
-    """Values that somebody compares with, or writes."""
+    """The values that expressions compare with or write."""
     by_field: dict[str, tuple[JSON, ...]] = dataclasses.field(default_factory=dict)
-    """What given objects have in a member of that name."""
+    """The values of given objects, by the name of the field."""
 
     @property
     def keys(self) -> list[str]:
-        """What can be the key of a label."""
+        """The words that are valid label keys."""
         return [text for text in self.texts if text and not names.check_qualified_name(text)][:_MAX_WORDS]
 
     @property
     def values(self) -> list[str]:
-        """What can be the value of a label."""
+        """The words that are valid label values."""
         return [text for text in self.texts if not names.check_label_value(text)][:_MAX_WORDS]
 
     @property
     def names(self) -> list[str]:
-        """What can be the name of a container or an object."""
+        """The words that are valid names of containers and objects."""
         return [text for text in self.texts if not names.check_dns1123_label(text)][:_MAX_WORDS]
 
 
 def gather_vocabulary(
     configurations: Iterable[JSON], objects: Iterable[JSON], handlers: Iterable[object]
 ) -> Vocabulary:
-    """Gather what policies and webhook configurations, given objects and controllers written in Python speak of."""
+    """Collect the vocabulary of policies and webhook configurations, given objects, and controllers in Python."""
     fields: set[str] = set()
     texts: set[str] = set()
     by_field: dict[str, dict[str, JSON]] = {}
-    for each in configurations:
-        for field, value in _scalars(each, ""):
+    for document in configurations:
+        for field, value in _scalars(document, ""):
             if field in _EXPRESSIONS:
                 fields |= set(_MEMBER.findall(value))
                 texts |= set(_quoted(value))
-        texts |= set(_selected(each))
+        texts |= set(_selected(document))
     for constant in (constant for handler in handlers for constant in _constants(handler)):
         texts |= {constant, *_quoted(constant), *constant.strip("/").split("/")}
-    for each in objects:
-        for field, value in _scalars(each, ""):
+    for document in objects:
+        for field, value in _scalars(document, ""):
             by_field.setdefault(field, {})[repr(value)] = value
             fields.add(field)
             texts |= {value} if isinstance(value, str) else set()
-        texts |= {key for path in _LABELS for key in member(each, *path) or ()}
+        texts |= {key for path in _LABELS for key in member(document, *path) or ()}
     fit = sorted(text for text in texts if len(text) <= _MAX_LENGTH)
     known = {
         field: tuple(values[key] for key in sorted(values)[:_MAX_WORDS]) for field, values in by_field.items()
@@ -89,7 +93,7 @@ def gather_vocabulary(
 
 
 def _quoted(text: str) -> Iterator[str]:
-    """What an expression quotes, and the steps of a JSON Pointer in it."""
+    """Yield the string literals of an expression, and the tokens of those that are JSON Pointers."""
     for single, double in _QUOTED.findall(text):
         quoted = single or double
         yield quoted
@@ -98,21 +102,21 @@ def _quoted(text: str) -> Iterator[str]:
 
 
 def _selected(value: JSON) -> Iterator[str]:
-    """The keys and values of label selectors."""
+    """Yield the keys and values of label selectors."""
     if isinstance(value, dict):
         labels = value.get("matchLabels")
         for key, text in labels.items() if isinstance(labels, dict) else ():
             yield from (str(key), str(text))
         expressions = value.get("matchExpressions")
-        for each in expressions if isinstance(expressions, list) else ():
-            yield from map(str, (member(each, "key"), *(member(each, "values") or ())))
+        for element in expressions if isinstance(expressions, list) else ():
+            yield from map(str, (member(element, "key"), *(member(element, "values") or ())))
         value = list(value.values())
-    for each in value if isinstance(value, list) else ():
-        yield from _selected(each)
+    for element in value if isinstance(value, list) else ():
+        yield from _selected(element)
 
 
 def _scalars(value: JSON, field: str) -> Iterator[tuple[str, JSON]]:
-    """Every single value of a document, by the name of the member that it is in."""
+    """Yield every scalar of a document with the name of its field."""
     if isinstance(value, dict):
         for key, item in value.items():
             yield from _scalars(item, key)
@@ -124,48 +128,48 @@ def _scalars(value: JSON, field: str) -> Iterator[tuple[str, JSON]]:
 
 
 def _constants(handler: object) -> Iterator[str]:
-    """The texts in a function and in those that it calls in its own module."""
+    """Yield the string constants of a function, and of functions of its module that it calls."""
     waiting: list[object] = [handler]
     seen: set[int] = set()
     while waiting:
-        each = waiting.pop()
-        if id(each) in seen:
+        value = waiting.pop()
+        if id(value) in seen:
             continue
-        seen.add(id(each))
-        if isinstance(each, str):
-            yield each
-        elif isinstance(each, dict):
-            waiting += [*each.keys(), *each.values()]
-        elif isinstance(each, tuple | list | set | frozenset):
-            waiting += each
-        elif isinstance(each, types.CodeType):
-            waiting += each.co_consts
-        elif isinstance(each, types.FunctionType):
-            waiting += _function_parts(each)
-        elif isinstance(each, types.MethodType):
-            waiting.append(each.__func__)
+        seen.add(id(value))
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, dict):
+            waiting += [*value.keys(), *value.values()]
+        elif isinstance(value, tuple | list | set | frozenset):
+            waiting += value
+        elif isinstance(value, types.CodeType):
+            waiting += value.co_consts
+        elif isinstance(value, types.FunctionType):
+            waiting += _function_parts(value)
+        elif isinstance(value, types.MethodType):
+            waiting.append(value.__func__)
 
 
 def _function_parts(function: types.FunctionType) -> list[object]:
-    """Its code, what it closes over, and what it names of its own module."""
+    """The code of a function, its closure, and the globals of its module that it uses."""
     cells = [cell.cell_contents for cell in function.__closure__ or () if cell != types.CellType()]
     named = [function.__globals__.get(name) for name in function.__code__.co_names]
     own = [
-        each
-        for each in named
-        if isinstance(each, str | tuple | dict)
-        or (isinstance(each, types.FunctionType) and each.__module__ == function.__module__)
+        value
+        for value in named
+        if isinstance(value, str | tuple | dict)
+        or (isinstance(value, types.FunctionType) and value.__module__ == function.__module__)
     ]
     return [function.__code__, *cells, *own]
 
 
 _EXAMPLES = frozenset({"Pod", "Deployment", "ConfigMap"})
-"""What stands for all kinds where a rule names none: a Pod, what makes Pods, and what has nothing to do with them."""
+"""Examples for rules that match all kinds: a Pod, a workload, and a kind unrelated to Pods."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class GeneratedKind:
-    """A kind of which objects are made up, and the operation that mutators want to see."""
+    """A kind to generate objects for, and the operation that mutators match."""
 
     kind: GroupVersionKind
     schema: Structure
@@ -175,41 +179,41 @@ class GeneratedKind:
 def kinds_for(
     mutators: Sequence[Mutator], cluster: Cluster, given: Iterable[GroupVersionKind]
 ) -> list[GeneratedKind]:
-    """The kinds that mutators name in their rules, and some where they name none.
+    """The kinds that mutators name in their rules, or examples for rules that name none.
 
-    Where some mutators are not Pratique's own, their kinds count alone: it is those that are to be proved.
+    If there are mutators that are not built-in, only their kinds count, because those are to be checked.
     """
-    own = [one for one in mutators if not one.placed] or mutators
-    rules = [rule for one in own for rule in one.rules]
+    own = [mutator for mutator in mutators if not mutator.placed] or mutators
+    rules = [rule for mutator in own for rule in mutator.rules]
     known = frozenset(given)
-    made: dict[GroupVersionKind, GeneratedKind] = {}
-    for each in cluster.resources:
-        if each.subresource or each.removed_in or not each.served:
+    generated: dict[GroupVersionKind, GeneratedKind] = {}
+    for type_ in cluster.resources:
+        if type_.subresource or type_.removed_in or not type_.served:
             continue
-        wanted = list(_matching_rules(each, rules, is_given=each.kind in known))
-        schema = schema_of(each.kind, cluster) if wanted else None
-        if schema is not None and _is_preferred(each, made, known):
-            made.setdefault(each.kind, GeneratedKind(each.kind, schema, _operation(wanted)))
-    return list(made.values())
+        wanted = list(_matching_rules(type_, rules, is_given=type_.kind in known))
+        schema = schema_of(type_.kind, cluster) if wanted else None
+        if schema is not None and _is_preferred(type_, generated, known):
+            generated.setdefault(type_.kind, GeneratedKind(type_.kind, schema, _operation(wanted)))
+    return list(generated.values())
 
 
 def _is_preferred(
-    each: ResourceType, made: Iterable[GroupVersionKind], known: frozenset[GroupVersionKind]
+    type_: ResourceType, generated: Iterable[GroupVersionKind], known: frozenset[GroupVersionKind]
 ) -> bool:
-    """One version of a kind is enough, unless others are given."""
-    same = ((other.group, other.kind) == (each.kind.group, each.kind.kind) for other in made)
-    return each.kind in known or not any(same)
+    """Whether to generate this version: one version of a kind is enough, unless others are given."""
+    same = ((other.group, other.kind) == (type_.kind.group, type_.kind.kind) for other in generated)
+    return type_.kind in known or not any(same)
 
 
-def _matching_rules(each: ResourceType, rules: Iterable[Rule], *, is_given: bool) -> Iterator[Rule]:
+def _matching_rules(type_: ResourceType, rules: Iterable[Rule], *, is_given: bool) -> Iterator[Rule]:
     for rule in rules:
         resources = {name for name in rule.resources if "/" not in name or name == "*/*"}
-        groups_fit = each.resource.group in rule.api_groups or "*" in rule.api_groups
-        versions_fit = each.resource.version in rule.api_versions or "*" in rule.api_versions
+        groups_fit = type_.resource.group in rule.api_groups or "*" in rule.api_groups
+        versions_fit = type_.resource.version in rule.api_versions or "*" in rule.api_versions
         if not groups_fit or not versions_fit:
             continue
-        is_named = each.resource.resource in resources
-        if is_named or (resources & {"*", "*/*"} and (is_given or each.kind.kind in _EXAMPLES)):
+        is_named = type_.resource.resource in resources
+        if is_named or (resources & {"*", "*/*"} and (is_given or type_.kind.kind in _EXAMPLES)):
             yield rule
 
 
@@ -221,7 +225,7 @@ def _operation(rules: Iterable[Rule]) -> Operation:
 
 
 _USUAL_FIELDS = frozenset({"metadata", "spec", "template"})
-"""What an object is hardly one without, though schemas do not ask for it."""
+"""Fields that almost every object has, though schemas do not require them."""
 _SMALLEST_SCALARS: dict[Scalar, JSON] = {
     Scalar.STRING: "a",
     Scalar.INTEGER: 1,
@@ -231,7 +235,7 @@ _SMALLEST_SCALARS: dict[Scalar, JSON] = {
 
 
 def smallest(kind: GeneratedKind) -> JSONObject:
-    """What an object of a kind has to have, and nothing else."""
+    """The smallest valid object of a kind."""
     needed: JSONObject = _smallest(kind.schema, "")
     named = {"apiVersion": kind.kind.api_version, "kind": kind.kind.kind, "metadata": {"name": "made"}}
     return named | {name: value for name, value in needed.items() if name not in named}
@@ -243,7 +247,7 @@ def _smallest(type_: Type, field: str) -> JSON:
             needed = sorted(type_.required | (_USUAL_FIELDS & type_.fields.keys()))
             return {name: _smallest(type_.fields[name], name) for name in needed if name in type_.fields}
         case ListType():
-            # A schema does not say that a Pod has to have a container.
+            # The schema does not say that a Pod needs a container.
             return [_smallest(type_.items, field)] if field == "containers" else []
         case MapType() | Scalar.ANY:
             return {}
@@ -252,22 +256,22 @@ def _smallest(type_: Type, field: str) -> JSON:
 
 
 HYPOTHESIS_MISSING = (
-    "pratique prove makes objects up with Hypothesis, which is not installed: pip install 'pratique[prove]', or "
-    "pip install hypothesis beside a pratique that is there"
+    "pratique prove generates objects with Hypothesis, which is not installed: pip install 'pratique[prove]', or "
+    "add it to an existing installation: pip install hypothesis"
 )
-"""What is said where the extra ``prove`` was not installed."""
+"""The message if the extra ``prove`` is not installed."""
 
 
 def generate_objects(
     kind: GeneratedKind, words: Vocabulary, *, seed: int, examples: int, visit: Callable[[JSONObject], None]
 ) -> None:
-    """Make up objects of one kind, and show each to ``visit``.
+    """Generate objects of one kind, and call ``visit`` with each.
 
     Raises:
-        PratiqueError: ``visit`` raised it; no further object was shown.
+        PratiqueError: ``visit`` raised it, which ends the generation.
         InputError: Hypothesis is not installed.
     """
-    # A third of a second of imports that only those wait for who make objects up.
+    # Importing Hypothesis takes a third of a second.
     try:
         import hypothesis  # noqa: PLC0415
     except ModuleNotFoundError:
@@ -293,7 +297,7 @@ def generate_objects(
         try:
             visit(document)
         except PratiqueError as error:
-            # Hypothesis would take an error for a finding, and ask again.
+            # Hypothesis would treat the error as a failing example and repeat it.
             ended.append(error)
 
     with _temporary_hypothesis_home():
@@ -304,7 +308,7 @@ def generate_objects(
 
 @contextlib.contextmanager
 def _temporary_hypothesis_home() -> Iterator[None]:
-    """Keep Hypothesis from leaving a folder behind: it stores more than examples."""
+    """Keep Hypothesis from leaving its folder behind, which holds more than examples."""
     from hypothesis import configuration  # noqa: PLC0415 - as above
 
     before = configuration.storage_directory(intent_to_write=False).home_directory

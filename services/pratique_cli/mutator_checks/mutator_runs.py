@@ -1,4 +1,4 @@
-"""Mutators run on an object: alone, together, in another order, on their own outcome."""
+"""Running mutators on an object: alone, together, in another order, and repeatedly."""
 
 from __future__ import annotations
 
@@ -21,49 +21,49 @@ if TYPE_CHECKING:
 
 _WEBHOOK_CONTROLLERS = frozenset(CONTROLLERS.values())
 _UNANSWERED = "failed calling webhook "
-"""What a reason holds where a webhook gave no answer that could be used."""
+"""The part of a reason which shows that a webhook gave no usable answer."""
 
 
 class UnansweredError(PratiqueError):
-    """Something could not be asked, or not in time: nothing is known of it."""
+    """A mutator could not be called, or did not answer in time, so that its result is unknown."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MutatorRun:
-    """What came of a trial."""
+    """The result of running mutators on one object."""
 
     decision: Decision
     received: JSON = dataclasses.field(repr=False)
-    """The object as it was given."""
+    """The object before the run."""
 
     @property
     def object(self) -> JSONObject:
-        """The object as the trial leaves it."""
+        """The object after the run."""
         data: JSONObject = self.decision.object_document.data
         return data
 
     @property
     def allowed(self) -> bool:
-        """Whether nobody refused it."""
+        """Whether the object was admitted."""
         return self.decision.allowed
 
     @property
     def changed(self) -> bool:
-        """Whether the object is another one now."""
+        """Whether the run changed the object."""
         return bool(self.decision.patch)
 
     @property
     def refusal(self) -> str:
-        """Why it was refused; empty where it was not."""
+        """Why it was denied; empty if it was not."""
         return self.decision.status.message if self.decision.status else ""
 
     @property
     def failure(self) -> Step | None:
-        """The step that came to no decision; None where there is none."""
+        """The first failed step; None if there is none."""
         return next((step for step in self.decision.steps if step.outcome is StepOutcome.FAILED), None)
 
     def same_as(self, other: MutatorRun) -> bool:
-        """Whether both came to the same."""
+        """Whether both runs had the same result."""
         return (self.allowed, self.refusal) == (other.allowed, other.refusal) and (
             self.decision.object_document == other.decision.object_document
         )
@@ -71,17 +71,17 @@ class MutatorRun:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MutatorRunner:
-    """Where mutators are tried out."""
+    """Runs the mutators of a chain on reviews."""
 
     mutators: MutatorSet
     timeout_seconds: float
-    """How long each trial may take."""
+    """The time limit of each run."""
 
     async def mutate(self, review: Review, order: Sequence[Mutator] | None = None) -> MutatorRun:
-        """Run the mutating phase: of the mutators in the order given, or of all in chain order.
+        """Run the mutating phase with the given mutators in order, or with all in chain order.
 
         Raises:
-            UnansweredError: one of them could not be asked.
+            UnansweredError: a mutator could not be called.
         """
         return await self._run(review, MUTATE, order)
 
@@ -89,15 +89,15 @@ class MutatorRunner:
         """Run both phases.
 
         Raises:
-            UnansweredError: something could not be asked.
+            UnansweredError: a controller could not be called.
         """
         return await self._run(review, BOTH, order)
 
     async def validate(self, review: Review) -> MutatorRun:
-        """Run the validating phase alone.
+        """Run only the validating phase.
 
         Raises:
-            UnansweredError: something could not be asked.
+            UnansweredError: a controller could not be called.
         """
         return await self._run(review, VALIDATE, None)
 
@@ -119,58 +119,58 @@ class MutatorRunner:
 
 
 MAX_RUNS = 10
-"""What has not come to rest by then is taken never to: a chain has at most two rounds, and a cluster asks again only
-when somebody writes."""
+"""After this many runs, mutators count as never settling: a chain has at most two rounds, and a cluster calls it again
+only for a new write."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Repetition:
-    """What came of running mutators on their own outcome."""
+    """The result of running mutators repeatedly on their own results."""
 
     states: tuple[JSONObject, ...] = dataclasses.field(repr=False)
-    """The object after each run, the first included; the last one is not changed any more, or comes back."""
+    """The object after each run, including the first, until it is stable or repeats."""
     second: MutatorRun
-    """What the second run made of the first one's outcome."""
+    """The second run."""
     period: int = 0
-    """After how many runs the same object comes back; 0 where none does."""
+    """The number of runs after which the same object returns; 0 if none does."""
     endless: bool = False
-    """Whether each run made something new."""
+    """Whether every run made a new object."""
 
     @property
     def holds(self) -> bool:
-        """Whether the second run left the object alone."""
+        """Whether the second run changed nothing."""
         return self.second.allowed and not self.second.changed
 
     @property
     def growth(self) -> bool:
         """Whether each run made the object larger."""
         sizes = [len(encode(state)) for state in self.states]
-        return self.endless and all(one < another for one, another in itertools.pairwise(sizes))
+        return self.endless and all(smaller < larger for smaller, larger in itertools.pairwise(sizes))
 
     @property
     def ending(self) -> str:
-        """How it ends, for people."""
+        """How the repetition ends, for people."""
         if not self.second.allowed:
-            return "refuses it"
+            return "ends in a denial"
         if self.period:
-            return f"comes back to the same object every {self.period} runs, without end"
+            return f"repeats every {self.period} runs, forever"
         if self.growth:
-            return "adds to it at every run, without end"
+            return "grows with every run, forever"
         if self.endless:
-            return f"still changes it at run {len(self.states)}"
-        return f"comes to rest after {len(self.states)} runs"
+            return f"still changes in run {len(self.states)}"
+        return f"settles after {len(self.states)} runs"
 
 
 async def repeat(
-    bench: MutatorRunner, review: Review, first: MutatorRun, order: Sequence[Mutator] | None
+    runner: MutatorRunner, review: Review, first: MutatorRun, order: Sequence[Mutator] | None
 ) -> Repetition:
-    """Run mutators on what they have made of a review's object.
+    """Run mutators repeatedly on their own results.
 
     Raises:
-        UnansweredError: one of them could not be asked.
+        UnansweredError: a mutator could not be called.
     """
     states = [first.object]
-    second = outcome = await bench.mutate(with_object(review, first.object), order)
+    second = outcome = await runner.mutate(with_object(review, first.object), order)
     while outcome.allowed and outcome.changed:
         period = next(
             (len(states) - at for at, old in enumerate(states) if identical(old, outcome.object)), 0
@@ -178,10 +178,10 @@ async def repeat(
         if period or len(states) == MAX_RUNS:
             return Repetition(tuple(states), second, period, endless=not period)
         states.append(outcome.object)
-        outcome = await bench.mutate(with_object(review, outcome.object), order)
+        outcome = await runner.mutate(with_object(review, outcome.object), order)
     return Repetition(tuple(states), second)
 
 
 def with_object(review: Review, data: JSONObject) -> Review:
-    """The same request for another object."""
+    """The same review with another object."""
     return review.with_object(Document.from_data(data))

@@ -1,4 +1,4 @@
-"""Reports: for a person, as a document, and as a suite for ``pratique test``."""
+"""Reports of ``pratique prove``: as text, as a document, and as a suite for ``pratique test``."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from pratique.apimachinery.diff import diff
-from pratique.apimachinery.json_values import JSON, JSONObject, encode
+from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.apimachinery.requests import Operation
 from pratique.apimachinery.source_documents import display_path
 from pratique.configuration.settings import ChainSettings
 from pratique.manifests.requests import KUBECTL_USER
 from pratique_cli.chain_options import chain_variables
+from pratique_cli.encoding import dump_yaml
 from pratique_cli.mutator_checks.checks import LaterCheck
 from pratique_cli.mutator_checks.defects import CheckReport, Defect, DefectFinding, RunEvidence
-from pratique_cli.outputs.texts import ChangeTracker, StepWriter, is_secret
+from pratique_cli.outputs.changes import ChangeTracker, is_secret
+from pratique_cli.outputs.texts import StepWriter
 from pratique_cli.suites.writing import WrittenCase, suite_text
-from pratique_cli.terminal import Palette, dump_yaml, printable
+from pratique_cli.terminal import Palette, printable
 
 if TYPE_CHECKING:
     from pratique_frontdoor.engines.mutator_sets import Mutator
@@ -32,7 +32,7 @@ QUESTIONS: dict[str, frozenset[Defect]] = {
     "withoutConflict": frozenset({Defect.CONFLICT, Defect.UNDONE}),
     "validated": frozenset({Defect.REFUSED}),
 }
-"""What is asked, and which defects answer no."""
+"""The questions of the report, with the defects that answer them with no."""
 
 TITLES = {
     Defect.FAILS: "fails",
@@ -45,11 +45,11 @@ TITLES = {
     Defect.ORDER: "order matters",
     Defect.REFUSED: "refused by validators",
 }
-"""What defects are called for people."""
+"""The names of defects in text."""
 
 
 def answer(report: CheckReport, mutator: Mutator | None, question: str) -> bool | None:
-    """Whether the answer is yes for a mutator, or for all together; None where it did nothing, or nobody knows."""
+    """Answer a question for a mutator, or for all together; None if it did nothing, or if the answer is unknown."""
     against = any(
         finding.violation.defect in QUESTIONS[question]
         and (mutator is None or mutator in finding.violation.mutators)
@@ -58,23 +58,13 @@ def answer(report: CheckReport, mutator: Mutator | None, question: str) -> bool 
     if against:
         return False
     if mutator is not None and mutator.placed and question in {"deterministic", "inAnyOrder"}:
-        return None  # theirs to decide by chance, and theirs to be where they are
+        return None  # built-in mutators may be random, and have a fixed place in the chain
     acted = any(report.acted.values()) if mutator is None else report.acted.get(mutator, 0) > 0
-    return True if acted and not report.trouble else None
-
-
-def encoded_document(document: JSONObject, output: str) -> bytes:
-    """Write a document as ``json``, ``jsonl`` or ``yaml``."""
-    if output == "yaml":
-        from pratique_cli.terminal import dump_yaml  # noqa: PLC0415 - YAML takes a tenth of a second to import
-
-        return dump_yaml(document).encode()
-    raw = encode(document)
-    return (msgspec.json.format(raw, indent=2) if output == "json" else raw) + b"\n"
+    return True if acted and not report.error else None
 
 
 def report_document(report: CheckReport) -> JSONObject:
-    """All that a report says."""
+    """Make the document of a report."""
     return {
         "holds": report.holds,
         "objects": {
@@ -87,7 +77,7 @@ def report_document(report: CheckReport) -> JSONObject:
         "mutators": [_mutator(report, mutator) for mutator in report.mutators],
         "set": {question: answer(report, None, question) for question in QUESTIONS},
         "findings": [_finding(finding) for finding in report.findings],
-        "error": report.trouble or None,
+        "error": report.error or None,
     }
 
 
@@ -97,7 +87,7 @@ def _mutator(report: CheckReport, mutator: Mutator) -> JSONObject:
 
 
 def mutator_document(mutator: Mutator) -> JSONObject:
-    """The name of a mutator, as steps of decisions have it."""
+    """The identity of a mutator, as in the steps of decisions."""
     return {
         "controller": mutator.controller,
         "name": mutator.name,
@@ -132,13 +122,13 @@ def _run(run: RunEvidence) -> JSONObject:
 
 
 HEADS = ("ACTED", "DECIDES", "DETERMINISTIC", "IDEMPOTENT", "ANY ORDER", "NO CONFLICT", "VALIDATED")
-"""The columns of the table beside the mutators' names."""
+"""The columns of the table after the mutators' names."""
 _MARKS = {True: ("✓", "green"), False: ("✗", "red"), None: ("·", "dim")}
 _INDENT = " " * 4
 
 
 def report_text(report: CheckReport, palette: Palette) -> str:
-    """A table of the mutators, each finding, and what that comes to."""
+    """Write a table of the mutators, each finding, and a conclusion."""
     lines = [*_table(report, palette), ""]
     for number, finding in enumerate(report.findings, start=1):
         lines += [*_finding_lines(number, finding, report, palette), ""]
@@ -146,17 +136,17 @@ def report_text(report: CheckReport, palette: Palette) -> str:
 
 
 def _table(report: CheckReport, palette: Palette) -> Iterator[str]:
-    """Those that did something or are not Pratique's own; the others in one line."""
-    told = [one for one in report.mutators if report.acted.get(one, 0) or not one.placed]
+    """Write a row for each mutator that did something or is not built-in, and one line for the others."""
+    listed = [mutator for mutator in report.mutators if report.acted.get(mutator, 0) or not mutator.placed]
     rows: list[tuple[Mutator | None, str, str]] = [
-        (one, printable(str(one)), str(report.acted.get(one, 0))) for one in told
+        (mutator, printable(str(mutator)), str(report.acted.get(mutator, 0))) for mutator in listed
     ]
     rows.append((None, "all together", ""))
     width = max(len(name) for _, name, _ in rows)
     yield palette.paint(f"{'MUTATOR':<{width}}  {'  '.join(HEADS)}", "bold")
     for mutator, name, acted in rows:
         yield f"{name:<{width}}  {acted:>{len(HEADS[0])}}  {_marks(report, mutator, palette)}".rstrip()
-    idle = [one.name for one in report.mutators if one not in told]
+    idle = [mutator.name for mutator in report.mutators if mutator not in listed]
     if idle:
         yield palette.paint(f"{palette.mark('·')} did nothing: {', '.join(idle)}", "dim")
 
@@ -174,7 +164,7 @@ def _finding_lines(
 ) -> Iterator[str]:
     violation = finding.violation
     title = palette.paint(f"{palette.mark('✗')} {number}. {TITLES[violation.defect]}", "red", "bold")
-    names = " and ".join(palette.paint(printable(str(one)), "bold") for one in violation.mutators)
+    names = " and ".join(palette.paint(printable(str(mutator)), "bold") for mutator in violation.mutators)
     yield f"{title}: {names}"
     yield f"{_INDENT}{printable(violation.text)}"
     if violation.fields:
@@ -191,15 +181,17 @@ def _finding_lines(
 
 def _origin(finding: DefectFinding) -> str:
     source = finding.case.source
-    made = "made up" if source is None else f"from {printable(display_path(source.file))}:{source.line}"
-    return f"{finding.case.operation.value} of an object {made}"
+    name = "a generated object"
+    if source is not None:
+        name = f"the object from {printable(display_path(source.file))}:{source.line}"
+    return f"{finding.case.operation.value} of {name}"
 
 
 def _run_lines(run: RunEvidence, palette: Palette) -> Iterator[str]:
     yield f"{_INDENT}{palette.paint(printable(run.label), 'cyan')}:"
-    teller, writer = ChangeTracker(run.before), StepWriter(palette, verbose=False)
-    secret = teller.is_secret
-    changes = teller.tell(diff(run.before, run.after))
+    tracker, writer = ChangeTracker(run.before), StepWriter(palette, verbose=False)
+    secret = tracker.is_secret
+    changes = tracker.apply(diff(run.before, run.after))
     yield from (writer.change(change, secret=secret) for change in changes)
     if run.refusal:
         yield f"{_INDENT * 2}  {palette.paint('refused: ' + printable(run.refusal), 'red')}"
@@ -208,7 +200,7 @@ def _run_lines(run: RunEvidence, palette: Palette) -> Iterator[str]:
 
 
 def _redacted_document(document: JSON) -> JSON:
-    """A Secret without what it holds."""
+    """Hide the values of a Secret."""
     if not is_secret(document):
         return document
     hidden = {
@@ -220,12 +212,12 @@ def _redacted_document(document: JSON) -> JSON:
 
 
 def _conclusion(report: CheckReport, palette: Palette) -> str:
-    made = ", ".join(f"{number} {kind}" for kind, number in report.made.items())
+    generated = ", ".join(f"{number} {kind}" for kind, number in report.made.items())
     tried = f"{_counted(report.tried)} ({report.given} given, {sum(report.made.values())} generated"
-    tried += f": {made})" if made else ")"
+    tried += f": {generated})" if generated else ")"
     refused = f"; {report.refused} of them refused as they came" if report.refused else ""
-    if report.trouble:
-        return palette.paint(f"not proved: {printable(report.trouble)}", "red", "bold")
+    if report.error:
+        return palette.paint(f"not proved: {printable(report.error)}", "red", "bold")
     if report.findings:
         found = palette.paint(_count_text(report.findings, "finding"), "red", "bold")
         return f"{found} in {tried}{refused}; seed {report.seed}"
@@ -247,12 +239,12 @@ _EXPECTED: dict[Defect, tuple[str, str, JSONObject]] = {
     Defect.NOT_SETTLED: ("is not changed again by others", "mutate", {"fixedPoint": True}),
     Defect.REFUSED: ("is let through by validators", "", {"allowed": True}),
 }
-"""What a case is called, what it goes through, and what has to come of it. Other defects take two chains or two
-moments to be seen, which a case does not have."""
+"""The name, the phase and the expectation of the case for each defect. The other defects show only with two chains or
+at two times, which a case does not have."""
 
 
 def findings_suite(report: CheckReport, chain: ChainSettings, folder: Path) -> str:
-    """Write the suite, for a file in ``folder``."""
+    """Write the findings as a suite, for a file in ``folder``."""
     cases = [
         _case(number, finding)
         for number, finding in enumerate(report.findings, start=1)
@@ -270,7 +262,7 @@ def findings_suite(report: CheckReport, chain: ChainSettings, folder: Path) -> s
 
 
 def has_testable_findings(report: CheckReport) -> bool:
-    """Whether anything was found that a case can tell."""
+    """Whether a case can express any of the findings."""
     return any(finding.violation.defect in _EXPECTED for finding in report.findings)
 
 
@@ -288,18 +280,18 @@ def _case(number: int, finding: DefectFinding) -> WrittenCase:
 
 
 def _request(finding: DefectFinding) -> JSONObject:
-    """What the request says that the object does not."""
+    """The parts of the request that are not in the object."""
     case = finding.case
     request: JSONObject = {}
     if case.operation is not Operation.CREATE:
         request["operation"] = case.operation.value
     if case.recorded is not None:
-        asked = case.recorded
-        request["subresource"] = asked.subresource
-        request["namespace"] = asked.namespace
-        if asked.user != KUBECTL_USER:
-            request |= {"user": asked.user.username, "groups": list(asked.user.groups)}
-        request["old"] = asked.old_object_document.data
+        recorded = case.recorded
+        request["subresource"] = recorded.subresource
+        request["namespace"] = recorded.namespace
+        if recorded.user != KUBECTL_USER:
+            request |= {"user": recorded.user.username, "groups": list(recorded.user.groups)}
+        request["old"] = recorded.old_object_document.data
     elif case.operation is Operation.UPDATE:
         request["old"] = finding.document
     if case.dry_run:
@@ -308,13 +300,11 @@ def _request(finding: DefectFinding) -> JSONObject:
 
 
 def _comment(report: CheckReport) -> str:
-    left = [one for one in report.findings if one.violation.defect not in _EXPECTED]
-    lines = [
-        f"Found by `pratique prove`, seed {report.seed}. Each case fails until what it tells is put right."
-    ]
-    for finding in left:
+    untestable = [finding for finding in report.findings if finding.violation.defect not in _EXPECTED]
+    lines = [f"Found by `pratique prove`, seed {report.seed}. Each case fails until its defect is fixed."]
+    for finding in untestable:
         names = " and ".join(map(str, finding.violation.mutators))
-        lines.append(f"Found, and nothing that a case can tell: {TITLES[finding.violation.defect]}: {names}")
+        lines.append(f"Also found, but not testable by a case: {TITLES[finding.violation.defect]}: {names}")
     return "\n".join(lines)
 
 
@@ -326,7 +316,7 @@ def _flags(chain: ChainSettings) -> dict[str, JSON]:
     }
     flags: dict[str, JSON] = {name: list(names) for name, names in lists.items() if names}
     if chain.admission_control_config_file is not None:
-        # Paths in a suite are relative to it, and this one is not.
+        # Paths in a suite are relative to it, so make this one absolute.
         flags["admission-control-config-file"] = str(chain.admission_control_config_file.resolve())
     if chain.release is not None:
         flags["release"] = str(chain.release)

@@ -1,4 +1,4 @@
-"""Runs: every check with every object, and what is found made small."""
+"""Running all checks with all objects, and reducing the objects of findings."""
 
 from __future__ import annotations
 
@@ -39,33 +39,33 @@ from pratique_cli.mutator_checks.generation import (
     smallest,
 )
 from pratique_cli.mutator_checks.mutator_runs import MutatorRun, MutatorRunner, UnansweredError
-from pratique_cli.outputs.texts import Path
+from pratique_cli.outputs.changes import ObjectPath
 
 if TYPE_CHECKING:
     from pratique_frontdoor.engines.mutator_sets import Mutator
 
 REDUCTION_ATTEMPTS = 400
-"""How many smaller objects are tried: a Pod of a hundred members is reduced in two rounds of a hundred or so."""
+"""How many smaller objects to try: a Pod with 100 members takes two rounds of about 100."""
 
 _REQUIRED_PATHS = frozenset(
     {("apiVersion",), ("kind",), ("metadata",), ("metadata", "name"), ("metadata", "namespace"), ("spec",)}
 )
-"""What says which object it is. A namespace is kept: controllers look it up."""
+"""The paths that identify the object. The namespace stays, because controllers look it up."""
 
 
 @dataclasses.dataclass(slots=True)
 class Reduction:
-    """Makes one object smaller."""
+    """Reduces one object, as long as it shows a defect."""
 
     shows: Callable[[JSONObject], Awaitable[bool]]
-    """Tells whether an object still shows what was found."""
+    """Whether an object still shows the defect."""
     schema: Structure | None
-    """Of the object's kind; None where it has none."""
+    """The schema of the object's kind; None if it has none."""
     trials: int = REDUCTION_ATTEMPTS
     """How many objects may still be tried."""
 
     async def reduce(self, document: JSONObject) -> JSONObject:
-        """Leave out what can be left out, until nothing can."""
+        """Remove fields and items until nothing more can be removed."""
         while True:
             smaller = await self._round(document)
             if smaller is document:
@@ -74,7 +74,7 @@ class Reduction:
 
     async def _round(self, document: JSONObject) -> JSONObject:
         for path in list(_paths(document, self.schema)):
-            # What stood further down is gone where its parent went; positions are taken from the end.
+            # A path is gone if its parent was removed; list items are removed from the end.
             if member(document, *path[:-1]) is None or not _exists(document, path):
                 continue
             if self.trials <= 0:
@@ -86,8 +86,8 @@ class Reduction:
         return document
 
 
-def _paths(value: JSON, type_: Type | None, path: Path = ()) -> Iterator[Path]:
-    """What may be left out, the large before the small, and the last item of a list before the first."""
+def _paths(value: JSON, type_: Type | None, path: ObjectPath = ()) -> Iterator[ObjectPath]:
+    """Yield the removable paths, parents before children, and list items from the end."""
     steps: list[str | int] = []
     if isinstance(value, dict):
         steps = list(value)
@@ -103,7 +103,7 @@ def _paths(value: JSON, type_: Type | None, path: Path = ()) -> Iterator[Path]:
 def _is_required(value: JSON, type_: Type | None, step: str | int) -> bool:
     if isinstance(type_, Structure):
         return step in type_.required
-    # ``containers`` may not be empty; other lists may, and then go as a whole.
+    # ``containers`` must not be empty; other lists are removed as a whole.
     return isinstance(value, list) and len(value) == 1
 
 
@@ -115,7 +115,7 @@ def _type_of(type_: Type | None, step: str | int) -> Type | None:
     return type_.values if isinstance(type_, MapType) else None
 
 
-def _exists(document: JSONObject, path: Path) -> bool:
+def _exists(document: JSONObject, path: ObjectPath) -> bool:
     parent = member(document, *path[:-1])
     step = path[-1]
     if isinstance(parent, list):
@@ -123,7 +123,7 @@ def _exists(document: JSONObject, path: Path) -> bool:
     return isinstance(parent, dict) and step in parent
 
 
-def _without(value: JSON, path: Path) -> JSON:
+def _without(value: JSON, path: ObjectPath) -> JSON:
     step, *rest = path
     if isinstance(value, list):
         at = int(step)
@@ -135,18 +135,18 @@ def _without(value: JSON, path: Path) -> JSON:
 
 
 _LATER_SECONDS = 1.1
-"""Names that hold the time mostly hold it to the second."""
+"""Long enough for values derived from the time in seconds to change."""
 _LATER_OBJECTS = 3
-"""With how many objects of each mutator that is tried."""
+"""How many objects of each mutator to check for that."""
 _ALL_ORDERS = 5
-"""Mutators of which all orders are tried: 120."""
+"""The most mutators to try in all orders, of which five have 120."""
 _SAMPLED_ORDERS = 4
-"""Orders that are tried with each further object that the same mutators change."""
+"""How many orders to try with each further object that the same mutators change."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _ChangedCase:
-    """A mutator that changed an object, and when."""
+    """A change that a mutator made, and its time."""
 
     case: MutatorCase
     review: Review
@@ -156,24 +156,24 @@ class _ChangedCase:
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class MutatorCheckRun:
-    """One proof of the mutators of a chain."""
+    """One run of ``pratique prove``."""
 
-    bench: MutatorRunner
-    """Where they run."""
+    runner: MutatorRunner
+    """Runs the mutators."""
     store: ObjectStore
-    """What they look up."""
+    """The objects that they look up."""
     loop: asyncio.Runner
-    """The event loop that the bench was made in."""
+    """The event loop of ``bench``."""
     seed: int = 0
-    """What made-up objects come of."""
+    """The seed of the generated objects."""
     examples: int = 100
-    """How many of each kind."""
+    """How many objects to generate for each kind."""
     dry_run: bool = True
-    """Whether dry runs are asked for."""
+    """Whether requests are dry runs."""
     later_seconds: float = _LATER_SECONDS
-    """How much later those are asked again who may look at the clock."""
+    """After how many seconds to repeat mutators that may depend on the clock."""
     progress: Callable[[int, int], None] = lambda _tried, _found: None
-    """Told how many objects were tried, and how much was found."""
+    """Called with the number of tried objects and of findings."""
     _findings: DefectFindings = dataclasses.field(default_factory=DefectFindings, init=False)
     _acted: collections.Counter[Mutator] = dataclasses.field(default_factory=collections.Counter, init=False)
     _later: dict[Mutator, list[_ChangedCase]] = dataclasses.field(default_factory=dict, init=False)
@@ -186,12 +186,12 @@ class MutatorCheckRun:
 
     @property
     def mutators(self) -> tuple[Mutator, ...]:
-        """All of the chain, in chain order."""
-        return self.bench.mutators.mutators
+        """All mutators of the chain, in chain order."""
+        return self.runner.mutators.mutators
 
     def run(self, given: Sequence[MutatorCase]) -> CheckReport:
-        """Try given objects, then made-up ones, and make what is found small."""
-        trouble, tried = "", 0
+        """Check given objects, then generated ones, and reduce the objects of findings."""
+        unanswered, tried = "", 0
         try:
             for case in given:
                 self._await(self._try(case, case.review()))
@@ -200,7 +200,7 @@ class MutatorCheckRun:
             self._await(self._look_later())
             self._await(self._reduce_all())
         except UnansweredError as error:
-            trouble = str(error)
+            unanswered = str(error)
         return CheckReport(
             mutators=self.mutators,
             acted=self._acted,
@@ -209,46 +209,46 @@ class MutatorCheckRun:
             made=self._made,
             refused=self._refused,
             seed=self.seed,
-            trouble=trouble,
+            error=unanswered,
         )
 
     def _await(self, work: Coroutine[Any, Any, None]) -> None:
         self.loop.run(work)
 
     async def _try(self, case: MutatorCase, review: Review) -> None:
-        """Run every check with one object."""
-        whole = await self.bench.mutate(review)
+        """Run all checks with one object."""
+        whole = await self.runner.mutate(review)
         found: list[MutatorDefect] = []
         active = set(mutators_with_outcome(whole.decision, self.mutators, StepOutcome.MUTATED))
         for mutator in self.mutators:
-            outcome = await self.bench.mutate(review, (mutator,))
+            outcome = await self.runner.mutate(review, (mutator,))
             if outcome.changed or outcome.failure:
                 active.add(mutator)
                 self._remember(mutator, case, review, outcome)
-                found += await SingleMutatorCheck(mutator).judge(self.bench, review, outcome)
+                found += await SingleMutatorCheck(mutator).judge(self.runner, review, outcome)
         self._acted.update(active)
-        together = await SetCheck(self.mutators).look(self.bench, review)
+        together = await SetCheck(self.mutators).look(self.runner, review)
         self._refused += not whole.allowed and not together
         found += together
         if whole.allowed and whole.changed:
             self._written.append(whole.object)
-            found += await ValidatorCheck(self.mutators).look(self.bench, review)
-        found += await self._orders([one for one in self.mutators if one in active], review)
+            found += await ValidatorCheck(self.mutators).look(self.runner, review)
+        found += await self._orders([mutator for mutator in self.mutators if mutator in active], review)
         self._findings.add(found, case)
         self.progress(sum(self._made.values()), len(self._findings.by_key))
 
     async def _orders(self, active: Sequence[Mutator], review: Review) -> list[MutatorDefect]:
-        """Try the orders of those that did something, and whose order is nobody's law."""
-        free = tuple(one for one in active if not one.placed)
+        """Check the orders of active mutators without a fixed place in the chain."""
+        free = tuple(mutator for mutator in active if not mutator.placed)
         found: list[MutatorDefect] = []
         for first, second in itertools.combinations(free, 2):
-            found += await PairCheck(first, second).look(self.bench, review)
+            found += await PairCheck(first, second).look(self.runner, review)
         if not found and 2 < len(free) <= _ALL_ORDERS:
-            found += await PermutationCheck((free, *self._permutations(free))).look(self.bench, review)
+            found += await PermutationCheck((free, *self._permutations(free))).look(self.runner, review)
         return found
 
     def _permutations(self, mutators: tuple[Mutator, ...]) -> list[tuple[Mutator, ...]]:
-        """All orders with the first objects that these mutators change, some with those that follow."""
+        """All orders for the first objects that these mutators change, a sample for later ones."""
         every = list(itertools.permutations(mutators))[1:]
         self._orders_tried[mutators] += 1
         if self._orders_tried[mutators] <= _LATER_OBJECTS:
@@ -258,19 +258,19 @@ class MutatorCheckRun:
 
     def _remember(self, mutator: Mutator, case: MutatorCase, review: Review, outcome: MutatorRun) -> None:
         if mutator.placed or mutator.controller == "MutatingAdmissionPolicy":
-            return  # CEL has no clock, and Kubernetes' own look at none
+            return  # CEL has no clock, and built-in mutators do not use one
         kept = self._later.setdefault(mutator, [])
         if len(kept) < _LATER_OBJECTS and outcome.allowed:
             kept.append(_ChangedCase(case, review, outcome, time.monotonic()))
 
     async def _look_later(self) -> None:
-        """Ask some again a moment later."""
+        """Repeat some mutators a moment later."""
         for mutator, kept in self._later.items():
             check = LaterCheck(mutator, self.later_seconds)
-            for one in kept:
-                await asyncio.sleep(max(0.0, one.at + self.later_seconds - time.monotonic()))
-                found = await check.compare(self.bench, one.review, one.outcome)
-                self._findings.add(found, one.case, counted=True)
+            for changed in kept:
+                await asyncio.sleep(max(0.0, changed.at + self.later_seconds - time.monotonic()))
+                found = await check.compare(self.runner, changed.review, changed.outcome)
+                self._findings.add(found, changed.case, counted=True)
 
     def _make_objects(self, given: Sequence[MutatorCase]) -> None:
         kinds = kinds_for(self.mutators, self.store, (kind_of(case.document) for case in given))
@@ -284,16 +284,18 @@ class MutatorCheckRun:
             generate_objects(kind, words, seed=self.seed, examples=self.examples - 1, visit=visit)
 
     def _words(self, given: Sequence[MutatorCase]) -> Vocabulary:
-        configurations = self.bench.mutators.configurations
+        configurations = self.runner.mutators.configurations
         written = (
-            one.source.data
+            configured.source.data
             for field in dataclasses.fields(configurations)
-            for one in getattr(configurations, field.name)
-            if one.source is not None
+            for configured in getattr(configurations, field.name)
+            if configured.source is not None
         )
         objects = [*(case.document for case in given), *self._written]
         return gather_vocabulary(
-            written, objects, (one.handler for one in self.mutators if one.handler is not None)
+            written,
+            objects,
+            (configured.handler for configured in self.mutators if configured.handler is not None),
         )
 
     def _visit(self, kind: GeneratedKind, document: JSONObject) -> None:
@@ -301,7 +303,7 @@ class MutatorCheckRun:
         try:
             review = case.review()
         except InputError:
-            return  # the schema allows what the API server would not even read
+            return  # the schema allows objects that the API server cannot decode
         self._await(self._try(case, review))
         self._made[f"{kind.kind.api_version}/{kind.kind.kind}"] += 1
 
@@ -310,7 +312,7 @@ class MutatorCheckRun:
             await self._reduce(finding)
 
     async def _reduce(self, finding: DefectFinding) -> None:
-        """Make the object of a finding small, and tell the finding as the small object shows it."""
+        """Reduce the object of a finding, and update the finding accordingly."""
         check = finding.violation.check
         quick = check.mutator if isinstance(check, LaterCheck) else None
 
@@ -326,13 +328,13 @@ class MutatorCheckRun:
     async def _shown(
         self, finding: DefectFinding, document: JSONObject, quick: Mutator | None
     ) -> MutatorDefect | None:
-        """What an object shows of a finding; for one that takes a moment each, whether the mutator acts at all."""
+        """The defect as an object shows it, or None; ``quick`` only checks whether that mutator acts at all."""
         try:
             review = finding.case.review(document)
         except InputError:
             return None
         if quick is not None:
-            changed = (await self.bench.mutate(review, (quick,))).changed
+            changed = (await self.runner.mutate(review, (quick,))).changed
             return finding.violation if changed else None
-        violations = await finding.violation.check.look(self.bench, review)
-        return next((one for one in violations if one.key == finding.key), None)
+        violations = await finding.violation.check.look(self.runner, review)
+        return next((defect for defect in violations if defect.key == finding.key), None)

@@ -17,20 +17,21 @@ from pratique_cli.mutator_checks.generation import GeneratedKind, Vocabulary
 Draw: TypeAlias = "Callable[[st.SearchStrategy[JSON]], JSON]"
 
 _DEEPEST = 7
-"""Levels below which only what has to be there is: ``spec.template.spec.containers[].resources.limits`` has seven."""
+"""Below this depth, only required fields are generated: ``spec.template.spec.containers[].resources.limits`` has seven
+levels."""
 _OFTEN = frozenset({
     "annotations", "containers", "image", "imagePullPolicy", "initContainers", "labels", "limits", "replicas",
     "requests", "resources", "runAsNonRoot", "runAsUser", "securityContext", "selector", "tolerations", "volumes",
 })  # fmt: skip
-"""What policies look at most, whether or not these do."""
+"""Fields that policies use most, generated often in any case."""
 _ALWAYS = frozenset({"metadata", "spec", "template"})
-"""What an object is hardly one without, though schemas do not ask for it."""
+"""Fields that almost every object has, though schemas do not require them."""
 _NEVER = frozenset({
     "apiVersion", "kind", "status",
-    # written by the API server, or by controllers of a cluster
+    # set by the API server, or by controllers of a cluster
     "creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation", "managedFields",
     "ownerReferences", "resourceVersion", "selfLink", "uid", "generateName", "finalizers", "ephemeralContainers",
-    # name other objects, which are not there: controllers would refuse all of them
+    # refer to other objects, which do not exist, so that controllers would deny them
     "namespace", "nodeName", "overhead", "preemptionPolicy", "priority", "priorityClassName", "runtimeClassName",
     "serviceAccount", "serviceAccountName", "schedulingGroup", "resourceClaims", "storageClassName", "dataSource",
     "dataSourceRef", "volumeName", "secretRef", "secretName",
@@ -68,19 +69,19 @@ _SCALARS: dict[Scalar, st.SearchStrategy[JSON]] = {
 
 @st.composite
 def generated_objects(draw: Draw, kind: GeneratedKind, words: Vocabulary) -> JSONObject:
-    """Objects of a kind."""
-    made = _ObjectBuilder(draw, words).structure(kind.schema, 0)
-    metadata = made.pop("metadata", {})
+    """Generate objects of a kind."""
+    fields = _ObjectBuilder(draw, words).structure(kind.schema, 0)
+    metadata = fields.pop("metadata", {})
     return {
         "apiVersion": kind.kind.api_version,
         "kind": kind.kind.kind,
         "metadata": {**metadata, "name": draw(st.sampled_from(["made", *words.names]))},
-        **made,
+        **fields,
     }
 
 
 class _ObjectBuilder:
-    """Makes one object, value by value."""
+    """Builds one object, value by value."""
 
     def __init__(self, draw: Draw, words: Vocabulary) -> None:
         self._draw = draw
@@ -90,7 +91,7 @@ class _ObjectBuilder:
         self._values = [*_TEXTS, *words.values]
 
     def structure(self, type_: Structure, depth: int) -> JSONObject:
-        """An object with what it has to have, some of what is spoken of, and seldom something else."""
+        """Build an object with its required fields, some fields of the vocabulary, and seldom another one."""
         fields = [name for name in sorted(type_.fields) if name not in _NEVER or name in type_.required]
         needed = [name for name in fields if name in type_.required or name in _ALWAYS]
         chosen = set(needed)
@@ -131,7 +132,7 @@ class _ObjectBuilder:
         return {key: self._entry(type_.values, key, depth) for key in chosen}
 
     def _entry(self, type_: Type, key: str, depth: int) -> JSON:
-        """The value of a label and the like: most often one that a given object has there."""
+        """Choose the value of a label or the like, most often one that a given object has."""
         known = [value for value in self._words.by_field.get(key, ()) if isinstance(value, str)]
         if type_ is Scalar.STRING and known:
             return self._draw(st.sampled_from([*known, _TEXTS[0]]))
@@ -155,11 +156,11 @@ class _ObjectBuilder:
 
 
 def _distinct_items(items: list[JSON], keys: Sequence[str]) -> list[JSON]:
-    """The first of each key: the API server refuses lists that have one twice."""
+    """Keep the first item of each key, because the API server rejects duplicates."""
     seen: dict[str, JSON] = {}
     for item in items:
-        told = [item.get(key) for key in keys] if isinstance(item, dict) else item
-        seen.setdefault(repr(told), item)
+        key = [item.get(key) for key in keys] if isinstance(item, dict) else item
+        seen.setdefault(repr(key), item)
     return list(seen.values())
 
 

@@ -1,60 +1,62 @@
-"""Outputs: one file for each format in which ``pratique review`` writes decisions."""
+"""The output formats of ``pratique review``, one module for each group of formats, and what they write."""
 
 from __future__ import annotations
 
 import dataclasses
+import sys
 from typing import Protocol
 
 from pratique.admission.reviews import Review
 from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.json_values import JSONObject
 from pratique.apimachinery.source_documents import SourceDocument, display_path
 from pratique_cli.reviews.expansions import Expansion
 from pratique_frontdoor.chain.decisions import Decision
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Reviewed:
-    """One input document, and what became of it."""
+class ReviewedDocument:
+    """An input document with its review and its decision."""
 
     document: SourceDocument
-    """What stands in the input."""
+    """The input document."""
     review: Review
     """What was asked."""
     decision: Decision
     """What was decided."""
     expanded: tuple[Expansion, ...] = ()
-    """For each of ``decision.expanded``, the Pod and how it came to be."""
+    """The reviewed Pods of a workload, in the order of ``decision.expanded``."""
 
     @property
     def place(self) -> str:
-        """Where it stands, for people: file and line."""
+        """The location of the document, for people: file and line."""
         return f"{display_path(self.document.file)}:{self.document.line}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Missed:
-    """One input document that nothing was decided about."""
+class UndecidedDocument:
+    """An input document without a decision: unreadable, or not decided in time."""
 
     error: InputError
-    """Why, and where it stands."""
+    """The reason, with its location."""
     review: Review | None = None
-    """What was asked, where there was no decision in time; None where nobody can tell what is asked."""
+    """The review that was not decided in time; None if the document is unreadable."""
 
 
 @dataclasses.dataclass(slots=True)
-class Tally:
-    """How many documents came to what."""
+class ReviewCounts:
+    """The counts of a review run."""
 
     admitted: int = 0
     denied: int = 0
     unreadable: int = 0
-    """Could not be read as a review or a manifest."""
+    """Documents that are neither a review nor a manifest."""
     undecided: int = 0
-    """No decision in time."""
+    """Documents that were not decided in time."""
     warned: int = 0
-    """Of those that were decided: had something to warn of."""
+    """Decided documents with warnings."""
     pods_denied: int = 0
-    """Pods that workloads would make, and that were denied."""
+    """Denied Pods of workloads."""
 
     def count(self, *, allowed: bool) -> None:
         """Count one decision."""
@@ -64,14 +66,65 @@ class Tally:
             self.denied += 1
 
 
-class Output(Protocol):
-    """Writes decisions one by one, each as soon as it is there."""
+class ReviewOutput(Protocol):
+    """Writes decisions one by one, as soon as they are made."""
 
-    def write(self, reviewed: Reviewed) -> None:
-        """Write one decision, and let it reach the reader."""
+    def write(self, reviewed: ReviewedDocument) -> None:
+        """Write one decision, and flush it."""
 
-    def miss(self, missed: Missed) -> None:
-        """Write that a document was not decided, where the format has a place for it: standard error tells it."""
+    def write_problem(self, problem: UndecidedDocument) -> None:
+        """Write that a document has no decision, if the format has a place for that; standard error reports it, too."""
 
-    def finish(self, tally: Tally) -> None:
-        """Write what comes after the last decision."""
+    def finish(self, counts: ReviewCounts) -> None:
+        """Write the end of the output."""
+
+
+def controller_summary(controller: JSONObject) -> str:
+    """Describe a controller of the catalogue in one line."""
+    state = "on" if controller["default"] else "off"
+    return f"{', '.join(controller['phases'])}; {state} by default: {controller['summary']}"
+
+
+def open_output(name: str, *, verbose: bool, colour: bool | None, blame: bool = False) -> ReviewOutput:
+    """Make the output for a format of ``pratique_cli.options.REVIEW_FORMATS``; it writes to standard output.
+
+    ``blame`` adds which step changed what. Only the module of the format is imported.
+    """
+    match name:
+        case "text":
+            from pratique_cli.outputs.texts import TextOutput  # noqa: PLC0415
+            from pratique_cli.terminal import palette_for  # noqa: PLC0415
+
+            return TextOutput(
+                sys.stdout, palette_for(sys.stdout, colour=colour), verbose=verbose, blame=blame
+            )
+        case "yaml":
+            from pratique_cli.outputs.documents import YamlOutput  # noqa: PLC0415
+
+            return YamlOutput(sys.stdout.buffer, blame=blame)
+        case "json":
+            from pratique_cli.outputs.documents import JsonArrayOutput  # noqa: PLC0415
+
+            return JsonArrayOutput(sys.stdout.buffer, blame=blame)
+        case "jsonl":
+            from pratique_cli.outputs.documents import JsonLinesOutput  # noqa: PLC0415
+
+            return JsonLinesOutput(sys.stdout.buffer, blame=blame)
+        case _:
+            return _open_report(name, blame=blame)
+
+
+def _open_report(name: str, *, blame: bool) -> ReviewOutput:
+    match name:
+        case "junit":
+            from pratique_cli.outputs.junit import JUnitOutput  # noqa: PLC0415
+
+            return JUnitOutput(sys.stdout.buffer, blame=blame)
+        case "sarif":
+            from pratique_cli.outputs.sarif import SarifOutput  # noqa: PLC0415
+
+            return SarifOutput(sys.stdout.buffer, blame=blame)
+        case _:
+            from pratique_cli.outputs.github import GitHubOutput  # noqa: PLC0415
+
+            return GitHubOutput(sys.stdout.buffer, blame=blame)

@@ -1,4 +1,4 @@
-"""Findings: each cause of a denial and each warning, with its step and its place."""
+"""Findings: each cause of a denial and each warning, with its step and its location."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pratique.admission.reviews import Review
 from pratique.apimachinery.field_errors import FieldPath
 from pratique.apimachinery.json_values import JSON, member
 from pratique.apimachinery.source_documents import STDIN, Position
-from pratique_cli.outputs import Reviewed
+from pratique_cli.outputs import ReviewedDocument
 from pratique_cli.outputs.texts import blame_sentence
 from pratique_cli.reviews.expansions import Expansion, field_place, template_position
 from pratique_frontdoor.blame.changes import blame_of
@@ -30,9 +30,9 @@ from pratique_frontdoor.chain.message_fields import (
 
 
 def relative_path(file: str) -> str | None:
-    """The path of a file from the folder that the program runs in; absolute where it is elsewhere.
+    """The path of a file relative to the current folder, or absolute if the file is outside it.
 
-    None where there is no file, but standard input.
+    None for standard input.
     """
     if file in {"", STDIN}:
         return None
@@ -41,7 +41,7 @@ def relative_path(file: str) -> str | None:
 
 
 def relative_uri(path: str) -> str:
-    """Write what :func:`relative_path` gives as a URI, with ``file://`` where it is absolute."""
+    """Turn the result of :func:`relative_path` into a URI, with ``file://`` if it is absolute."""
     uri = quote(os.fsencode(path), safe="/")
     return f"file://{uri}" if path.startswith("/") else uri
 
@@ -50,20 +50,20 @@ _NEVER_WARNING = frozenset({StepOutcome.SKIPPED, StepOutcome.FAILED_OPEN}) | REF
 
 
 class FindingLevel(enum.StrEnum):
-    """How grave a finding is."""
+    """The level of a finding."""
 
     ERROR = "error"
-    """The request is denied for it."""
+    """The request is denied because of it."""
     WARNING = "warning"
-    """The request goes on."""
+    """The request is not affected."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StepOrigin:
-    """Who found something: a controller, or one of its webhooks or policies with what put it to work."""
+    """The origin of a finding: a controller, and possibly its webhook or policy with its configuration or binding."""
 
     controller: str
-    """Empty where nobody is known, as for a warning that several may have given."""
+    """Empty if unknown, as for a warning that several steps may have given."""
     name: str = ""
     configuration: str = ""
 
@@ -73,42 +73,42 @@ class StepOrigin:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ReviewFinding:
-    """One cause of a denial, or one warning."""
+    """A cause of a denial, or a warning."""
 
     level: FindingLevel
-    rule: StepOrigin
+    origin: StepOrigin
     text: str
     field: str
-    """Where it is in the object, for example ``spec.containers[0]``; empty where nothing tells."""
+    """The field of the object, such as ``spec.containers[0]``; empty if unknown."""
     place: Position
-    """Where it is in the file; the beginning of the document where nothing tells."""
+    """The position in the file; the start of the document if the field is unknown."""
     remark: str = ""
-    """Who last changed what it is about; empty where nobody asked, or nothing tells."""
+    """The last step that changed the field, as a sentence; empty without ``blame``, or if unknown."""
 
     @property
     def message(self) -> str:
-        """The text, and the remark as a sentence after it."""
+        """The text, followed by the remark."""
         return f"{self.text.rstrip('.')}. {self.remark}" if self.remark else self.text
 
 
-def findings(reviewed: Reviewed, *, blame: bool = False) -> Iterator[ReviewFinding]:
-    """Tell what was found: first what denied the request, then what warned, then the same of the Pods it makes.
+def findings(reviewed: ReviewedDocument, *, blame: bool = False) -> Iterator[ReviewFinding]:
+    """Yield the causes of a denial, then the warnings, then the same for the Pods of a workload.
 
-    ``blame`` remarks of denials who last changed what they are about.
+    ``blame`` adds to each cause the last step that changed its field.
     """
     remarks = _BlameRemarks(reviewed.review, reviewed.decision) if blame else None
-    for level, rule, cause in _graded_causes(reviewed.decision):
+    for level, origin, cause in _graded_causes(reviewed.decision):
         remark = remarks.of(cause) if remarks else ""
-        yield ReviewFinding(level, rule, cause.text, *_locate(reviewed, cause.field, cause.text), remark)
+        yield ReviewFinding(level, origin, cause.text, *_locate(reviewed, cause.field, cause.text), remark)
     for expansion in reviewed.expanded:
         remarks = _BlameRemarks(expansion.review, expansion.decision) if blame else None
-        for level, rule, cause in _graded_causes(expansion.decision):
+        for level, origin, cause in _graded_causes(expansion.decision):
             place = _locate_in_template(reviewed, expansion, cause.field, cause.text)
-            yield ReviewFinding(level, rule, cause.text, *place, remarks.of(cause) if remarks else "")
+            yield ReviewFinding(level, origin, cause.text, *place, remarks.of(cause) if remarks else "")
 
 
 class _BlameRemarks:
-    """Who last changed what the causes of a denial are about."""
+    """Finds the last steps that changed the fields of a denial."""
 
     def __init__(self, review: Review, decision: Decision) -> None:
         self._decision = decision
@@ -126,12 +126,12 @@ def _graded_causes(decision: Decision) -> Iterator[tuple[FindingLevel, StepOrigi
                 _step_origin(None if cause.step is None else decision.steps[cause.step]),
                 cause,
             )
-    for rule, text in _warning_texts(decision):
-        yield FindingLevel.WARNING, rule, Cause(None, "", text)
+    for origin, text in _warning_texts(decision):
+        yield FindingLevel.WARNING, origin, Cause(None, "", text)
 
 
 def _warning_texts(decision: Decision) -> Iterator[tuple[StepOrigin, str]]:
-    """Yield the warnings for the user, then what failed without harm; the user is not told of that."""
+    """Yield the warnings for the user, then the failures that were ignored, which the user does not see."""
     for text in decision.warnings:
         yield _step_origin(_warning_step(text, decision.steps)), text
     for step in decision.steps:
@@ -142,7 +142,7 @@ def _warning_texts(decision: Decision) -> Iterator[tuple[StepOrigin, str]]:
 def _warning_step(text: str, steps: Sequence[Step]) -> Step | None:
     """The step that a warning comes from: the one that it names, or the only one that warned.
 
-    A warning does not say it otherwise, and a step that changed the object may have warned, too.
+    A decision does not record the step of a warning, and a step that changed the object may also have warned.
     """
     warned = [step for step in steps if step.outcome is StepOutcome.WARNED]
     named = [step for step in steps if step.outcome not in _NEVER_WARNING and step.name in text]
@@ -158,24 +158,24 @@ def _step_origin(step: Step | None) -> StepOrigin:
     return StepOrigin(step.controller, "" if step.name == step.controller else step.name, step.configuration)
 
 
-def _locate(reviewed: Reviewed, field: str, text: str) -> tuple[str, Position]:
-    """Find field and place of a cause that names a field, or whose text tells which one it is about."""
+def _locate(reviewed: ReviewedDocument, field: str, text: str) -> tuple[str, Position]:
+    """Find field and position of a cause, by the field that it names or by its text."""
     document = reviewed.document
     beginning = _object_path(reviewed)
     written: JSON = member(document.data, *beginning)
-    # A denial speaks of the object as the steps before changed it.
-    told = reviewed.decision.object_document.data or reviewed.review.object or written
-    path = parse_field(field) or field_of(text, told) or ()
-    written_path = original_field(path, told, written)
+    # A denial refers to the object as changed by the steps before it.
+    admitted = reviewed.decision.object_document.data or reviewed.review.object or written
+    path = parse_field(field) or field_of(text, admitted) or ()
+    written_path = original_field(path, admitted, written)
     if not written_path:
         return field, Position(document.line, 1)
     return field or str(FieldPath(path)), document.position((*beginning, *written_path))
 
 
 def _locate_in_template(
-    reviewed: Reviewed, expansion: Expansion, field: str, text: str
+    reviewed: ReviewedDocument, expansion: Expansion, field: str, text: str
 ) -> tuple[str, Position]:
-    """Find them for a Pod that a workload makes, in the workload."""
+    """Find field and position in the workload, for a cause about its Pod."""
     pod = expansion.decision.object_document.data or expansion.made.document
     path = parse_field(field) or field_of(text, pod)
     if path is None:
@@ -184,8 +184,8 @@ def _locate_in_template(
     return place.field, place.position
 
 
-def _object_path(reviewed: Reviewed) -> tuple[str, ...]:
-    """Where the reviewed object stands in its document, which may be an AdmissionReview."""
+def _object_path(reviewed: ReviewedDocument) -> tuple[str, ...]:
+    """The path of the reviewed object in its document, which may be an AdmissionReview."""
     if reviewed.document.data.get("kind") != "AdmissionReview":
         return ()
     return ("request", "oldObject" if reviewed.review.object is None else "object")

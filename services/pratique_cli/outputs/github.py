@@ -6,16 +6,15 @@ Syntax: https://docs.github.com/actions/reference/workflow-commands-for-github-a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import BinaryIO
 
+from pratique.apimachinery.json_values import JSONObject
 from pratique.apimachinery.source_documents import Position, display_path
-from pratique_cli.outputs import Missed, Reviewed, Tally
+from pratique_cli.outputs import ReviewCounts, ReviewedDocument, UndecidedDocument, controller_summary
+from pratique_cli.outputs.changes import subject
 from pratique_cli.outputs.findings import findings, relative_path
-from pratique_cli.outputs.texts import subject
 from pratique_cli.terminal import printable
-
-if TYPE_CHECKING:
-    from typing import BinaryIO
 
 _DATA = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
 _PROPERTY = _DATA | str.maketrans({":": "%3A", ",": "%2C"})
@@ -23,26 +22,26 @@ _BREAKS = frozenset("\r\n")
 
 
 class GitHubOutput:
-    """Writes a line for each cause of a denial, each warning and each document without a decision."""
+    """Writes one line for each cause of a denial, each warning and each document without a decision."""
 
     def __init__(self, stream: BinaryIO, *, blame: bool = False) -> None:
-        """Write UTF-8 to ``stream``; ``blame`` tells of denials who last changed what they are about."""
+        """Write UTF-8 to ``stream``; ``blame`` adds to denials which step last changed the field."""
         self._stream = stream
         self._blame = blame
 
-    def write(self, reviewed: Reviewed) -> None:
-        """Write what was found; nothing for what was admitted without a warning."""
-        for each in findings(reviewed, blame=self._blame):
-            title = f"{each.rule}: {subject(reviewed.review)}"
-            self._annotate(each.level, reviewed.document.file, each.place, title, each.message)
+    def write(self, reviewed: ReviewedDocument) -> None:
+        """Write the findings of one document."""
+        for finding in findings(reviewed, blame=self._blame):
+            title = f"{finding.origin}: {subject(reviewed.review)}"
+            self._annotate(finding.level, reviewed.document.file, finding.place, title, finding.message)
 
-    def miss(self, missed: Missed) -> None:
+    def write_problem(self, problem: UndecidedDocument) -> None:
         """Write an error."""
-        title = f"undecided: {subject(missed.review)}" if missed.review else "unreadable"
-        self._annotate("error", missed.error.file, missed.error.place, title, str(missed.error))
+        title = f"undecided: {subject(problem.review)}" if problem.review else "unreadable"
+        self._annotate("error", problem.error.file, problem.error.place, title, str(problem.error))
 
-    def finish(self, tally: Tally) -> None:
-        """Write nothing: the annotations say it all."""
+    def finish(self, counts: ReviewCounts) -> None:
+        """Write nothing: there is nothing to close."""
 
     def _annotate(self, command: str, file: str, place: Position | None, title: str, text: str) -> None:
         self._stream.write(annotation(command, file, place, title, text))
@@ -50,7 +49,7 @@ class GitHubOutput:
 
 
 def annotation(command: str, file: str, place: Position | None, title: str, text: str) -> bytes:
-    """Write one line: ``command`` is ``error``, ``warning`` or ``notice``."""
+    """Write one workflow command: ``error``, ``warning`` or ``notice``."""
     properties = _place(file, place) | {"title": title}
     if "file" not in properties and place is not None:
         text = f"{display_path(file)}:{place.line}: {text}"
@@ -61,7 +60,7 @@ def annotation(command: str, file: str, place: Position | None, title: str, text
 
 
 def _place(file: str, place: Position | None) -> dict[str, str]:
-    """Where an annotation is shown; without a file a line would mean nothing."""
+    """The location of an annotation; a line is only meaningful with a file."""
     path = relative_path(file)
     if path is None:
         return {}
@@ -70,7 +69,15 @@ def _place(file: str, place: Position | None) -> dict[str, str]:
 
 
 def _escaped_controls(text: str) -> str:
-    """Escape control characters, but for line breaks, which have escapes of GitHub's own."""
+    """Escape control characters except line breaks, which GitHub escapes in its own way."""
     if text.isprintable():
         return text
-    return "".join(each if each in _BREAKS else printable(each) for each in text)
+    return "".join(character if character in _BREAKS else printable(character) for character in text)
+
+
+def catalogue_github(controllers: Sequence[JSONObject]) -> bytes:
+    """Write a notice for each controller."""
+    return b"".join(
+        annotation("notice", "", None, controller["name"], controller_summary(controller))
+        for controller in controllers
+    )

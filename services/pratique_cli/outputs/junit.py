@@ -1,34 +1,90 @@
-"""``-o junit``: the XML report of JUnit, as Jenkins, GitLab and others read it."""
+"""``-o junit``: the XML report of JUnit, as Jenkins, GitLab and others read it.
+
+A report is written case by case, so that memory does not grow with the input.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import io
 import re
 import shutil
 import tempfile
 from collections import Counter
-from typing import TYPE_CHECKING
-from xml.sax.saxutils import escape
+from collections.abc import Sequence
+from typing import BinaryIO, TypeAlias, TypeVar
+from xml.etree import ElementTree as ET
 
+import junitparser
+
+from pratique.apimachinery.json_values import JSONObject
 from pratique.apimachinery.source_documents import display_path
-from pratique_cli.outputs import Missed, Reviewed, Tally
+from pratique_cli.outputs import ReviewCounts, ReviewedDocument, UndecidedDocument, controller_summary
+from pratique_cli.outputs.changes import subject
 from pratique_cli.outputs.findings import findings
-from pratique_cli.outputs.texts import subject
 from pratique_frontdoor.chain.decisions import Decision
 
-if TYPE_CHECKING:
-    from typing import BinaryIO
+Part: TypeAlias = junitparser.Failure | junitparser.Error | junitparser.SystemOut
+"""What a case contains."""
+ResultT = TypeVar("ResultT", junitparser.Failure, junitparser.Error)
 
-_IN_MEMORY = 1 << 20
-"""Bytes of one suite above which its cases wait in a temporary file: a suite's counts stand before its cases."""
+_IN_MEMORY_BYTES = 1 << 20
+"""The size above which the cases of a suite wait in a temporary file: the suite's counts are written before them."""
 
-# XML 1.0 (section 2.2) has no way to write these; delete and the C1 controls it can, and a terminal obeys them.
-_UNFIT = re.compile("[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-# A parser turns unescaped ones into other white space, in attributes or everywhere.
-_SPACES = {"\t": "&#9;", "\n": "&#10;", "\r": "&#13;"}
+# XML 1.0 (section 2.2) cannot represent these. It could represent DEL and the C1 controls, but terminals obey them.
+_UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 HEAD = b'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="pratique">\n'
-"""The beginning of a report."""
+TAIL = b"</testsuites>\n"
+
+
+class _TestCase(junitparser.TestCase):
+    time = junitparser.Attr()  # not the library's float: it may have an exponent, which Jenkins refuses
+
+    def to_xml(self) -> bytes:
+        """Serialise the case, indented for its place in the report."""
+        ET.indent(self._elem, level=2)
+        # A literal carriage return can only come from text, where a parser would turn it into a line feed.
+        return b"    " + _serialised(self).replace(b"\r", b"&#13;") + b"\n"
+
+
+class _TestSuite(junitparser.TestSuite):
+    time = junitparser.Attr()  # as above
+
+    def start_tag(self) -> bytes:
+        """Serialise the start tag alone."""
+        return b"  " + _serialised(self).removesuffix(b" />") + b">\n"
+
+
+def _serialised(element: _TestCase | _TestSuite) -> bytes:
+    """Serialise without the XML declaration, which the standard library puts before every element."""
+    xml: bytes = element.tostring()  # type: ignore[no-untyped-call]  # junitparser's own
+    return xml.partition(b"?>\n")[2] if xml.startswith(b"<?xml") else xml
+
+
+def failure(kind: str, message: str, body: str) -> junitparser.Failure:
+    """Make the failure of a case."""
+    return _filled(junitparser.Failure(), kind, message, body)
+
+
+def error(kind: str, message: str) -> junitparser.Error:
+    """Make the error of a case."""
+    return _filled(junitparser.Error(), kind, message, message)
+
+
+def system_out(text: str) -> junitparser.SystemOut:
+    """Make the output of a case."""
+    return junitparser.SystemOut(_printable(text))
+
+
+def _filled(result: ResultT, kind: str, message: str, body: str) -> ResultT:
+    result.type, result.message, result.text = _printable(kind), _printable(message), _printable(body)
+    return result
+
+
+def _printable(text: str) -> str:
+    """Escape what XML cannot represent, as Python string literals do."""
+    return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 @dataclasses.dataclass(slots=True)
@@ -41,34 +97,36 @@ class JUnitSuite:
     errors: int = 0
     seconds: float = 0.0
     names: Counter[str] = dataclasses.field(default_factory=Counter)
-    """How often each name was there. It grows with the input, as the run's memory of admitted objects does."""
+    """How often each name occurs. It grows with the input, as the store of admitted objects does."""
     cases: tempfile.SpooledTemporaryFile[bytes] = dataclasses.field(
-        default_factory=lambda: tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - closed at the end
+        default_factory=lambda: tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES)  # noqa: SIM115 - closed by write_to
     )
 
-    def add(self, name: str, seconds: float, parts: list[str], class_name: str = "") -> None:
-        """Add a case. Readers tell cases apart by their names, from one run to the next: no line is in them.
+    def add(self, name: str, seconds: float, parts: Sequence[Part] = (), class_name: str = "") -> None:
+        """Add a case.
 
-        ``class_name`` is what it belongs to; empty for the file.
+        Readers identify cases by name from one run to the next, so names hold no line numbers, and repeated names get
+        a number. ``class_name`` defaults to the file.
         """
         self.names[name] += 1
         self.tests += 1
-        self.seconds += round(seconds, 6)  # as its case says, so that they add up
+        self.failures += sum(isinstance(part, junitparser.Failure) for part in parts)
+        self.errors += sum(isinstance(part, junitparser.Error) for part in parts)
+        self.seconds += round(seconds, 6)  # as written, so that the times add up
         if self.names[name] > 1:
             name += f" ({self.names[name]})"
-        attributes = (
-            f'name="{_attribute(name)}" classname="{_attribute(class_name or display_path(self.file))}"'
-        )
-        inner = "".join(f"\n      {part}" for part in parts)
-        closing = "\n    " if parts else ""
-        case = f'    <testcase {attributes} time="{seconds:.6f}">{inner}{closing}</testcase>\n'
-        self.cases.write(case.encode())
+        case = _TestCase(_printable(name), _printable(class_name or display_path(self.file)))
+        case.time = f"{seconds:.6f}"
+        for part in parts:
+            case.append(part)  # type: ignore[no-untyped-call]  # junitparser's own
+        self.cases.write(case.to_xml())
 
-    def end(self, stream: BinaryIO) -> None:
-        """Write the suite."""
-        counts = f'tests="{self.tests}" failures="{self.failures}" errors="{self.errors}" skipped="0"'
-        name = _attribute(display_path(self.file))
-        stream.write(f'  <testsuite name="{name}" {counts} time="{self.seconds:.6f}">\n'.encode())
+    def write_to(self, stream: BinaryIO) -> None:
+        """Write the suite, and release its cases."""
+        suite = _TestSuite(_printable(display_path(self.file)))
+        suite.tests, suite.failures, suite.errors, suite.skipped = self.tests, self.failures, self.errors, 0
+        suite.time = f"{self.seconds:.6f}"
+        stream.write(suite.start_tag())
         with self.cases as cases:
             cases.seek(0)
             shutil.copyfileobj(cases, stream)
@@ -76,67 +134,44 @@ class JUnitSuite:
         stream.flush()
 
 
-def problem(element: str, kind: str, message: str, body: str) -> str:
-    """Write why a case did not pass; ``element`` is ``failure`` or ``error``."""
-    attributes = f'type="{_attribute(kind)}" message="{_attribute(message)}"'
-    return f"<{element} {attributes}>{text_of(body)}</{element}>"
-
-
-def _attribute(text: str) -> str:
-    return escape(_fit(text), _SPACES | {'"': "&quot;"})
-
-
-def text_of(text: str) -> str:
-    """Write the text of an element."""
-    return escape(_fit(text), {"\r": "&#13;"})
-
-
-def _fit(text: str) -> str:
-    """Escape what XML cannot hold, as Python does in its literals."""
-    return _UNFIT.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
-
-
 class JUnitOutput:
-    """Writes each file's suite as soon as the next file begins."""
+    """Writes the suite of each file as soon as the next file begins."""
 
     def __init__(self, stream: BinaryIO, *, blame: bool = False) -> None:
-        """Write UTF-8 to ``stream``; ``blame`` tells of denials who last changed what they are about."""
+        """Write UTF-8 to ``stream``; ``blame`` adds to denials which step last changed the field."""
         self._stream = stream
         self._blame = blame
         self._suite: JUnitSuite | None = None
-        # Written late: where the run does not begin, because a flag names what is wrong, there is no report.
+        # Written with the first suite: a run that cannot start writes no report.
         self._head = HEAD
 
-    def write(self, reviewed: Reviewed) -> None:
+    def write(self, reviewed: ReviewedDocument) -> None:
         """Add a case."""
         suite, decision = self._suite_of(reviewed.document.file), reviewed.decision
-        refusals = [each.status for each in (decision, *decision.expanded) if each.status is not None]
+        denials = [each.status for each in (decision, *decision.expanded) if each.status is not None]
         found = [
-            (each, f"{display_path(suite.file)}:{each.place.line}: {each.rule}")
-            for each in findings(reviewed, blame=self._blame)
+            (finding, f"{display_path(suite.file)}:{finding.place.line}: {finding.origin}")
+            for finding in findings(reviewed, blame=self._blame)
         ]
-        parts = []
-        if refusals:
-            suite.failures += 1
-            body = "\n".join(f"{place}: {each.message}" for each, place in found if each.level == "error")
-            reason = refusals[0].reason or str(refusals[0].code)
-            parts.append(problem("failure", reason, refusals[0].message, body))
+        parts: list[Part] = []
+        if denials:
+            body = "\n".join(
+                f"{place}: {finding.message}" for finding, place in found if finding.level == "error"
+            )
+            parts.append(failure(denials[0].reason or str(denials[0].code), denials[0].message, body))
         warnings = "\n".join(
-            f"{place}: warning: {each.text}" for each, place in found if each.level == "warning"
+            f"{place}: warning: {finding.text}" for finding, place in found if finding.level == "warning"
         )
         if warnings:
-            parts.append(f"<system-out>{text_of(warnings)}</system-out>")
+            parts.append(system_out(warnings))
         suite.add(subject(reviewed.review), _seconds(decision), parts)
 
-    def miss(self, missed: Missed) -> None:
-        """Add a case that is an error: nobody knows what a cluster would decide."""
-        suite = self._suite_of(missed.error.file)
-        suite.errors += 1
-        place = missed.error.place
+    def write_problem(self, problem: UndecidedDocument) -> None:
+        """Add a case that is an error, because the decision is unknown."""
+        suite, place = self._suite_of(problem.error.file), problem.error.place
         unnamed = "document" if place is None else f"document at line {place.line}"
-        name = subject(missed.review) if missed.review else unnamed
-        kind = "undecided" if missed.review else "unreadable"
-        suite.add(name, 0.0, [problem("error", kind, str(missed.error), str(missed.error))])
+        name = subject(problem.review) if problem.review else unnamed
+        suite.add(name, 0.0, [error("undecided" if problem.review else "unreadable", str(problem.error))])
 
     def _suite_of(self, file: str) -> JUnitSuite:
         if self._suite is None or self._suite.file != file:
@@ -148,15 +183,26 @@ class JUnitOutput:
         self._stream.write(self._head)
         self._head = b""
         if self._suite is not None:
-            self._suite.end(self._stream)
+            self._suite.write_to(self._stream)
             self._suite = None
 
-    def finish(self, tally: Tally) -> None:  # noqa: ARG002 - the suites count for themselves
-        """Write the last suite, and the end."""
+    def finish(self, counts: ReviewCounts) -> None:  # noqa: ARG002 - the suites have their own counts
+        """Write the last suite and the end."""
         self._end_suite()
-        self._stream.write(b"</testsuites>\n")
+        self._stream.write(TAIL)
         self._stream.flush()
 
 
 def _seconds(decision: Decision) -> float:
     return sum(decision.phase_seconds.values()) + sum(map(_seconds, decision.expanded))
+
+
+def catalogue_junit(controllers: Sequence[JSONObject]) -> bytes:
+    """Write a suite with a case for each controller, with its summary as output."""
+    stream, suite = io.BytesIO(), JUnitSuite("plugins")
+    for controller in controllers:
+        suite.add(controller["name"], 0.0, [system_out(controller_summary(controller))])
+    stream.write(HEAD)
+    suite.write_to(stream)
+    stream.write(TAIL)
+    return stream.getvalue()

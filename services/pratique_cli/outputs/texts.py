@@ -2,198 +2,23 @@
 
 from __future__ import annotations
 
-import dataclasses
-import difflib
-import itertools
-import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import TextIO
 
 from pratique.admission.results import OutcomeStatus as StepOutcome
 from pratique.admission.reviews import Review
-from pratique.apimachinery.json_values import JSON, JSONObject, encode, member, unescape
-from pratique.apimachinery.patches import apply_patch
-from pratique.apimachinery.requests import Operation
+from pratique.apimachinery.json_values import JSON, encode
 from pratique.apimachinery.source_documents import display_path
 from pratique.apimachinery.statuses import Status
-from pratique_cli.outputs import Missed, Reviewed, Tally
+from pratique_cli.outputs import ReviewCounts, ReviewedDocument, UndecidedDocument
+from pratique_cli.outputs.changes import ChangeTracker, FieldChange, difference, is_secret, path_text, subject
 from pratique_cli.reviews.expansions import Expansion, places, template_position
-from pratique_cli.terminal import Palette, dump_yaml, printable
+from pratique_cli.terminal import Palette, printable
 from pratique_frontdoor import blame as blame_module
 from pratique_frontdoor.blame.changes import Blame, blame_of, message_fields
 from pratique_frontdoor.blame.fields import ABSENT, Absent
 from pratique_frontdoor.chain.decisions import Decision, Step
 from pratique_frontdoor.chain.message_fields import Cause
-
-if TYPE_CHECKING:
-    from typing import TextIO
-
-
-def subject(review: Review) -> str:
-    """Name what is reviewed: ``Deployment shop/web``, ``DELETE Pod shop/web``, ``Pod/status shop/web``."""
-    kind = review.kind.kind + (f"/{review.subresource}" if review.subresource else "")
-    name = review.name or member(review.object, "metadata", "name") or _generated_name(review)
-    operation = "" if review.operation is Operation.CREATE else f"{review.operation.value} "
-    # A Namespace is asked for in itself, which is no place to show.
-    placed = review.namespace and review.resource.resource != "namespaces"
-    return f"{operation}{kind} {review.namespace}/{name}" if placed else f"{operation}{kind} {name}"
-
-
-def _generated_name(review: Review) -> str:
-    prefix = member(review.object, "metadata", "generateName")
-    return f"{prefix}…" if prefix else "without a name"
-
-
-Path: TypeAlias = tuple[str | int, ...]
-"""Where a value is: members by name, items by position."""
-
-_PLAIN = re.compile(r"[A-Za-z0-9_$-]+")
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class FieldChange:
-    """One change. Values are JSON text, None where there is none to show."""
-
-    sign: str
-    """``+`` added, ``-`` removed, ``~`` replaced."""
-    path: str
-    """For example ``spec.containers[0].image``."""
-    before: str | None = None
-    """The value that was there."""
-    after: str | None = None
-    """The value that is there now."""
-
-
-class ChangeTracker:
-    """Follows an object through the steps of a review and tells what each step changes."""
-
-    def __init__(self, received: JSON) -> None:
-        """Start from the object as it was received; it is not changed."""
-        self._object = received
-
-    @property
-    def is_secret(self) -> bool:
-        """True where values are not to be shown, as ``kubectl diff`` does not show them."""
-        return is_secret(self._object)
-
-    def tell(self, operations: Iterable[JSONObject]) -> list[FieldChange]:
-        """Apply operations, and tell what they change; tests change nothing."""
-        return [change for operation in operations for change in self._apply(operation)]
-
-    def _apply(self, operation: JSONObject) -> list[FieldChange]:
-        told = self._changes(operation)
-        self._object = apply_patch(self._object, (operation,))
-        return told
-
-    def _changes(self, operation: JSONObject) -> list[FieldChange]:
-        path = self._path(operation["path"])
-        before = member(self._object, *path)
-        match operation["op"]:
-            case "remove":
-                return [_removal(path, before)]
-            case "replace":
-                return [_replacement(path, before, operation.get("value"))]
-            case "add":
-                return [self._added(path, before, operation.get("value"))]
-            case "copy":
-                return [self._added(path, before, self._source(operation)[1])]
-            case "move":
-                source, value = self._source(operation)
-                return [_removal(source, value), self._added(path, before, value)]
-            case _:
-                return []
-
-    def _source(self, operation: JSONObject) -> tuple[Path, JSON]:
-        path = self._path(operation["from"])
-        return path, member(self._object, *path)
-
-    def _added(self, path: Path, before: JSON, value: JSON) -> FieldChange:
-        into_array = isinstance(member(self._object, *path[:-1]), list)
-        return _replacement(path, None if into_array else before, value)
-
-    def _path(self, pointer: str) -> Path:
-        """Split a pointer, with positions in arrays as numbers; ``-`` is the position that will be."""
-        path: Path = ()
-        for token in pointer.split("/")[1:]:
-            parent = member(self._object, *path)
-            path += (_index(token, len(parent)) if isinstance(parent, list) else unescape(token),)
-        return path
-
-
-def _index(step: str, length: int) -> int:
-    if step == "-":
-        return length
-    # The API server's library lets negative positions count from the end.
-    return int(step) % (length or 1) if step.startswith("-") else int(step)
-
-
-def _removal(path: Path, before: JSON) -> FieldChange:
-    return FieldChange("-", path_text(path), before=_value_text(before))
-
-
-def _replacement(path: Path, before: JSON, after: JSON) -> FieldChange:
-    if before is None:
-        return FieldChange("+", path_text(path), after=_value_text(after))
-    return FieldChange("~", path_text(path), before=_value_text(before), after=_value_text(after))
-
-
-def is_secret(value: JSON) -> bool:
-    """True for a core Secret."""
-    return (member(value, "apiVersion"), member(value, "kind")) == ("v1", "Secret")
-
-
-def path_text(path: Path) -> str:
-    """Write a path as Kubernetes does: ``metadata.labels[example.com/app]``, ``spec.containers[0]``."""
-    text = ""
-    for step in path:
-        if isinstance(step, int) or not _PLAIN.fullmatch(step):
-            text += f"[{step}]"
-        else:
-            text += f".{step}" if text else step
-    return text or "the whole object"
-
-
-def _value_text(value: JSON) -> str:
-    return encode(value).decode()
-
-
-_CONTEXT = 3
-"""Unchanged lines around each change, as diff and kubectl show them."""
-
-
-def difference(before: JSON, after: JSON) -> Iterator[str]:
-    """Compare two objects as sorted YAML: lines with ``+``, ``-`` or a blank, and ``@@`` between places."""
-    if is_secret(before) and is_secret(after):
-        before, after = _masked(before, after)
-    lines = difflib.unified_diff(_lines(before), _lines(after), n=_CONTEXT, lineterm="")
-    return itertools.islice(lines, 2, None)  # the first two name files, and there are none
-
-
-def _lines(value: JSON) -> list[str]:
-    return dump_yaml(value, sort=True).splitlines() if value is not None else []
-
-
-def _masked(before: JSONObject, after: JSONObject) -> tuple[JSONObject, JSONObject]:
-    """Hide a Secret's values and keep visible which of them change."""
-    masked_before, masked_after = dict(before), dict(after)
-    for field in ("data", "stringData"):
-        old, new = _entries(before, field), _entries(after, field)
-        changed = {key for key in old.keys() & new.keys() if old[key] != new[key]}
-        _mask(masked_before, field, changed, " (before)")
-        _mask(masked_after, field, changed, " (after)")
-    return masked_before, masked_after
-
-
-def _mask(secret: JSONObject, field: str, changed: set[str], remark: str) -> None:
-    entries = _entries(secret, field)
-    if entries:
-        secret[field] = {key: "***" + remark * (key in changed) for key in entries}
-
-
-def _entries(secret: JSONObject, field: str) -> JSONObject:
-    entries = secret.get(field)
-    return entries if isinstance(entries, dict) else {}
-
 
 _OUTCOME_STYLES: dict[StepOutcome, tuple[str, tuple[str, ...]]] = {
     StepOutcome.ALLOWED: ("✓", ("green",)),
@@ -211,20 +36,20 @@ _DETAIL = " " * 10
 
 
 class StepWriter:
-    """Writes steps; those that did not apply are folded into one line unless ``verbose``."""
+    """Writes steps; skipped ones are folded into one line unless ``verbose``."""
 
     def __init__(self, palette: Palette, *, verbose: bool) -> None:
-        """Write for ``palette``."""
+        """Write with the colours and marks of ``palette``."""
         self._palette = palette
         self._verbose = verbose
 
-    def lines(self, steps: Sequence[Step], teller: ChangeTracker) -> Iterator[str]:
-        """Write the steps in the order in which they happened; ``teller`` follows the object through them."""
+    def lines(self, steps: Sequence[Step], tracker: ChangeTracker) -> Iterator[str]:
+        """Write the steps in order; ``tracker`` follows the object through them."""
         display_path = [step for step in steps if self._verbose or step.outcome is not StepOutcome.SKIPPED]
         width = max((len(step_name(step)) for step in display_path), default=0)
         for step in display_path:
             yield self._line(step, width)
-            yield from self._details(step, teller)
+            yield from self._details(step, tracker)
         folded = [step for step in steps if step not in display_path]
         if folded:
             yield self._folded(folded)
@@ -233,8 +58,8 @@ class StepWriter:
         mark, styles = _OUTCOME_STYLES[step.outcome]
         name = self._palette.mark(mark)
         phase = self._palette.paint(f"{step.phase.value:<8}", "dim")
-        told = self._palette.paint(step.outcome.value, *styles)
-        line = f"{_INDENT}{self._palette.paint(name, *styles)} {phase}  {step_name(step):<{width}}  {told}"
+        outcome = self._palette.paint(step.outcome.value, *styles)
+        line = f"{_INDENT}{self._palette.paint(name, *styles)} {phase}  {step_name(step):<{width}}  {outcome}"
         return line + self._palette.paint(self._remarks(step), "dim")
 
     def _remarks(self, step: Step) -> str:
@@ -246,16 +71,16 @@ class StepWriter:
             remarks += [step.endpoint] if step.endpoint else []
         return f"  ({', '.join(map(printable, remarks))})" if remarks else ""
 
-    def _details(self, step: Step, teller: ChangeTracker) -> Iterator[str]:
+    def _details(self, step: Step, tracker: ChangeTracker) -> Iterator[str]:
         if step.reason and step.outcome is not StepOutcome.SKIPPED:
             styles = _OUTCOME_STYLES[step.outcome][1]
             yield _DETAIL + self._palette.paint(printable(step.reason), *styles)
-        secret = teller.is_secret
-        for change in teller.tell(step.patch):
+        secret = tracker.is_secret
+        for change in tracker.apply(step.patch):
             yield self.change(change, secret=secret)
 
     def change(self, change: FieldChange, *, secret: bool) -> str:
-        """Write one change; of a Secret without its values."""
+        """Write one change; ``secret`` hides the values."""
         values = "" if secret else self._values(change)
         room = self._palette.width - len(_DETAIL) - 2
         path = printable(change.path)
@@ -276,7 +101,7 @@ class StepWriter:
 
 
 def step_name(step: Step) -> str:
-    """Name a step: its plugin, or its controller with the webhook or policy and where that came from."""
+    """Name a step: its controller, and possibly its webhook or policy with its configuration or binding."""
     name = step.controller if step.name in ("", step.controller) else f"{step.controller} {step.name}"
     if step.configuration:
         name += f" ({step.configuration})"
@@ -287,7 +112,7 @@ _CHANGE_SIGNS = {"add": "+", "remove": "-", "replace": "~"}
 
 
 def blame_lines(review: Review, decision: Decision, writer: StepWriter, palette: Palette) -> Iterator[str]:
-    """Tell who changed what, and to whom denials go back; nothing where there is nothing to tell."""
+    """List the step behind each change and each denied field; nothing if there are neither."""
     blame = blame_of(decision, review.object_document.data)
     secret = is_secret(review.object_document.data)
     if blame.changes:
@@ -303,9 +128,9 @@ def blame_lines(review: Review, decision: Decision, writer: StepWriter, palette:
 
 
 def blame_sentence(cause: Cause, decision: Decision, blame: Blame) -> str:
-    """Tell in a sentence who last changed what a cause of a denial speaks of; empty where nobody can tell."""
-    told = message_fields(cause.field, cause.text, decision.object_document.data)
-    paths = {each.path for each in told}
+    """Say which step last changed the fields of a cause; empty if unknown."""
+    fields = message_fields(cause.field, cause.text, decision.object_document.data)
+    paths = {field.path for field in fields}
     parts = [
         f"{path_text(denial.path)} {_last_change_text(denial, decision)}"
         for denial in blame.denials
@@ -346,14 +171,14 @@ _DIFFERENCE_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
 class TextOutput:
-    """Writes each decision as a headline, its steps, its warnings and what changed."""
+    """Writes each decision as a headline, its steps, its warnings and a diff."""
 
     def __init__(
         self, stream: TextIO, palette: Palette, *, verbose: bool = False, blame: bool = False
     ) -> None:
         """Write to ``stream``.
 
-        ``verbose`` shows skipped steps one by one, times and endpoints; ``blame`` who changed what.
+        ``verbose`` shows each skipped step, times and endpoints; ``blame`` shows which step changed what.
         """
         self._stream = stream
         self._palette = palette
@@ -361,7 +186,7 @@ class TextOutput:
         self._verbose = verbose
         self._blame = blame
 
-    def write(self, reviewed: Reviewed) -> None:
+    def write(self, reviewed: ReviewedDocument) -> None:
         """Write one decision and an empty line."""
         lines = [self._headline(reviewed.review, reviewed.decision, reviewed.place)]
         lines += self._body(reviewed.review, reviewed.decision)
@@ -374,25 +199,23 @@ class TextOutput:
         yield from self._refusal(decision)
         yield from self._steps.lines(decision.steps, ChangeTracker(review.object_document.data))
         if self._blame:
-            from pratique_cli.outputs.texts import blame_lines  # noqa: PLC0415 - only for those who want to know
-
             yield from blame_lines(review, decision, self._steps, self._palette)
         yield from self._warnings(decision)
         if decision.patch and (decision.allowed or self._verbose):
             yield from self._difference(review, decision)
 
-    def _pod(self, reviewed: Reviewed, expansion: Expansion) -> Iterator[str]:
-        """Tell of a Pod that the workload would make: all of it where it is denied, or where all is asked for."""
+    def _pod(self, reviewed: ReviewedDocument, expansion: Expansion) -> Iterator[str]:
+        """Write the decision on a Pod of the workload, in full if it is denied or with ``verbose``."""
         document, decision = reviewed.document, expansion.decision
-        place = f"{display_path(document.file)}:{template_position(reviewed, expansion).line}"
-        yield self._headline(expansion.review, decision, place)
+        headline_place = f"{display_path(document.file)}:{template_position(reviewed, expansion).line}"
+        yield self._headline(expansion.review, decision, headline_place)
         if decision.allowed and not self._verbose:
             yield from self._warnings(decision)
             return
         yield from self._body(expansion.review, decision)
-        for each in places(reviewed, expansion):
-            where = f"{display_path(document.file)}:{each.position.line}"
-            yield f"    {self._palette.mark('→')} {printable(f'{where}  {each.field}')}"
+        for place in places(reviewed, expansion):
+            where = f"{display_path(document.file)}:{place.position.line}"
+            yield f"    {self._palette.mark('→')} {printable(f'{where}  {place.field}')}"
 
     def _headline(self, review: Review, decision: Decision, where: str) -> str:
         paint, mark = self._palette.paint, self._palette.mark
@@ -406,7 +229,7 @@ class TextOutput:
         return "  ".join(part for part in (verdict, named, code, place) if part)
 
     def _refusal(self, decision: Decision) -> list[str]:
-        """Say why, unless a step is going to say it."""
+        """Write the reason of a denial, unless a step gives it."""
         status = decision.status
         if status is None or any(step.reason == status.message for step in decision.steps):
             return []
@@ -428,20 +251,20 @@ class TextOutput:
                 yield "    " + self._palette.paint(self._palette.mark("…"), "dim")
             first = False
 
-    def miss(self, missed: Missed) -> None:
-        """Write nothing: standard error tells it."""
+    def write_problem(self, problem: UndecidedDocument) -> None:
+        """Write nothing: standard error reports it."""
 
-    def finish(self, tally: Tally) -> None:
-        """Write how many came to what."""
+    def finish(self, counts: ReviewCounts) -> None:
+        """Write the counts."""
         paint = self._palette.paint
-        parts = [f"{tally.admitted + tally.denied} reviewed", f"{tally.admitted} admitted"]
-        parts.append(paint(f"{tally.denied} denied", *(("red", "bold") if tally.denied else ())))
-        if tally.pods_denied:
-            parts.append(paint(f"{tally.pods_denied} denied of the Pods they would make", "red", "bold"))
-        if tally.undecided:
-            parts.append(paint(f"{tally.undecided} undecided", "red", "bold"))
-        if tally.unreadable:
-            parts.append(paint(f"{tally.unreadable} unreadable", "red", "bold"))
+        parts = [f"{counts.admitted + counts.denied} reviewed", f"{counts.admitted} admitted"]
+        parts.append(paint(f"{counts.denied} denied", *(("red", "bold") if counts.denied else ())))
+        if counts.pods_denied:
+            parts.append(paint(f"{counts.pods_denied} denied of the Pods they would make", "red", "bold"))
+        if counts.undecided:
+            parts.append(paint(f"{counts.undecided} undecided", "red", "bold"))
+        if counts.unreadable:
+            parts.append(paint(f"{counts.unreadable} unreadable", "red", "bold"))
         self._stream.write(", ".join(parts) + "\n")
         self._stream.flush()
 

@@ -1,1 +1,1 @@
-"""Replays: recorded reviews, decided again by another configuration, and what differs."""
+"""Replays of recorded reviews with another configuration, and their differences."""

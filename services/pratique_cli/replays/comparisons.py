@@ -1,4 +1,4 @@
-"""Comparisons: what two outcomes of one review differ in, and who made the difference."""
+"""Comparing two decisions on one review, and finding the steps behind the differences."""
 
 from __future__ import annotations
 
@@ -9,59 +9,61 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from pratique.apimachinery.diff import diff
 from pratique.apimachinery.json_values import JSON, JSONObject, encode, member, unescape
+from pratique_cli.outputs.changes import ObjectPath, path_text
 from pratique_cli.outputs.findings import StepOrigin
-from pratique_cli.outputs.texts import Path, path_text
 from pratique_cli.replays.recorded_reviews import REDACTED, ReplayedDecision
 
 _COUNTING_CONTROLLERS = frozenset({"ResourceQuota", "EventRateLimit"})
-"""What they decide depends on the reviews before."""
-_COUNTING_REASON = "quotas and rates are counted from review to review, and a replay decides each alone"
+"""Controllers whose decisions depend on earlier reviews."""
+_COUNTING_REASON = (
+    "quotas and rates accumulate from review to review, but a replay decides each review independently"
+)
 _MASK = "***"
 
 
 class DifferenceKind(enum.StrEnum):
-    """What differs."""
+    """The kind of a difference."""
 
     DENIED = "denied"
-    """It was admitted, and is denied now."""
+    """Admitted before, denied now."""
     ADMITTED = "admitted"
-    """It was denied, and is admitted now."""
+    """Denied before, admitted now."""
     REASON = "reason"
-    """It is denied as before, for another reason."""
+    """Denied as before, for another reason."""
     OBJECT = "object"
-    """It is admitted as before, as another object."""
+    """Admitted as before, with another object."""
     WARNINGS = "warnings"
-    """The user is warned of something else."""
+    """The warnings differ."""
     AUDIT = "auditAnnotations"
-    """Something else is written to the audit log."""
+    """The audit annotations differ."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Difference:
-    """One difference, and who made it."""
+    """A difference, and the step behind it."""
 
     kind: DifferenceKind
-    rule: StepOrigin
-    """The controller, or the webhook or policy; empty where nobody is known."""
+    origin: StepOrigin
+    """The controller, webhook or policy behind it; empty if unknown."""
     before: JSON
-    """What was: words of a refusal, warnings, values by field."""
+    """Before: the message of a denial, warnings, or values by field."""
     after: JSON
-    """What is now, alike."""
+    """The same, now."""
     uncertain: tuple[str, ...] = ()
-    """Why it may be none in truth."""
+    """Reasons why it may not be a real difference."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DecisionComparer:
-    """Compares outcomes."""
+    """Compares decisions."""
 
     reads: Callable[[str, str], bool]
-    """Tells whether a controller may read a redacted place."""
+    """Whether a controller may read a redacted field."""
 
     def compare(
         self, before: ReplayedDecision, after: ReplayedDecision, redacted: Sequence[str]
     ) -> list[Difference]:
-        """Tell what differs; ``redacted`` are places of the review that are not what they were."""
+        """List the differences; ``redacted`` names the redacted fields of the review."""
         found = _decision_differences(before, after)
         if before.allowed == after.allowed and not found:
             found = [
@@ -69,16 +71,19 @@ class DecisionComparer:
                 *_warning_differences(before, after),
                 *_annotation_differences(before, after),
             ]
-        return [dataclasses.replace(one, uncertain=tuple(self._doubts(one, redacted))) for one in found]
+        return [
+            dataclasses.replace(difference, uncertain=tuple(self._doubts(difference, redacted)))
+            for difference in found
+        ]
 
     def _doubts(self, difference: Difference, redacted: Sequence[str]) -> Iterator[str]:
         quoted = REDACTED.search(encode([difference.before, difference.after]).decode())
-        places = [place for place in redacted if self.reads(difference.rule.controller, place)]
+        places = [place for place in redacted if self.reads(difference.origin.controller, place)]
         if places:
             yield f"redacted: {', '.join(places)}"
         elif quoted:
             yield "redacted: what is quoted"
-        if difference.rule.controller in _COUNTING_CONTROLLERS:
+        if difference.origin.controller in _COUNTING_CONTROLLERS:
             yield _COUNTING_REASON
 
 
@@ -86,25 +91,25 @@ def _decision_differences(before: ReplayedDecision, after: ReplayedDecision) -> 
     was, now = before.denials(), after.denials()
     if before.allowed and not after.allowed:
         return [
-            Difference(DifferenceKind.DENIED, rule, None, text)
-            for rule, text in (now or _unattributed_denial(after)).items()
+            Difference(DifferenceKind.DENIED, origin, None, text)
+            for origin, text in (now or _unattributed_denial(after)).items()
         ]
     if after.allowed and not before.allowed:
         return [
-            Difference(DifferenceKind.ADMITTED, rule, text, None)
-            for rule, text in (was or _unattributed_denial(before)).items()
+            Difference(DifferenceKind.ADMITTED, origin, text, None)
+            for origin, text in (was or _unattributed_denial(before)).items()
         ]
     found = [
-        Difference(DifferenceKind.REASON, rule, was.get(rule), now.get(rule))
-        for rule in dict.fromkeys([*was, *now])
-        if not _same_text(was.get(rule), now.get(rule))
+        Difference(DifferenceKind.REASON, origin, was.get(origin), now.get(origin))
+        for origin in dict.fromkeys([*was, *now])
+        if not _same_text(was.get(origin), now.get(origin))
     ]
     if not found and (before.code != after.code or not _same_text(before.message, after.message)):
-        rule = next(iter(now), StepOrigin(""))
+        origin = next(iter(now), StepOrigin(""))
         found = [
             Difference(
                 DifferenceKind.REASON,
-                rule,
+                origin,
                 f"{before.code} {before.message}",
                 f"{after.code} {after.message}",
             )
@@ -117,7 +122,7 @@ def _unattributed_denial(outcome: ReplayedDecision) -> dict[StepOrigin, str]:
 
 
 def _same_text(before: str | None, after: str | None) -> bool:
-    """Tell whether texts are the same, as far as what was redacted in the first lets anybody tell."""
+    """Whether two texts are the same, ignoring the redacted parts of the first."""
     if before is None or after is None or before == after:
         return before == after
     if not REDACTED.search(before):
@@ -127,22 +132,22 @@ def _same_text(before: str | None, after: str | None) -> bool:
 
 
 def _object_differences(before: ReplayedDecision, after: ReplayedDecision) -> list[Difference]:
-    """Tell what differs field by field, by who changed each."""
+    """List the differing fields, grouped by the step that changed them."""
     was, now = before.patches(), after.patches()
-    changed = [rule for rule in dict.fromkeys([*was, *now]) if was.get(rule) != now.get(rule)]
-    by_rule: dict[StepOrigin, tuple[JSONObject, JSONObject]] = {}
+    changed = [origin for origin in dict.fromkeys([*was, *now]) if was.get(origin) != now.get(origin)]
+    by_origin: dict[StepOrigin, tuple[JSONObject, JSONObject]] = {}
     for operation in diff(before.object, after.object):
-        rule = _changing_step(operation["path"], changed, was, now)
-        old, new = by_rule.setdefault(rule, ({}, {}))
+        origin = _changing_step(operation["path"], changed, was, now)
+        old, new = by_origin.setdefault(origin, ({}, {}))
         path = _path(operation["path"])
         field = path_text(path)
         removed = None if operation["op"] == "add" else member(before.object, *path)
         old[field], new[field] = _masked_values(before.object, removed, operation.get("value"))
-    return [Difference(DifferenceKind.OBJECT, rule, *values) for rule, values in by_rule.items()]
+    return [Difference(DifferenceKind.OBJECT, origin, *values) for origin, values in by_origin.items()]
 
 
 def _masked_values(root: JSON, old: JSON, new: JSON) -> tuple[JSON, JSON]:
-    """Hide what is new in a Secret: what was recorded of it is redacted already."""
+    """Hide new values of a Secret; its recorded values are redacted already."""
     return old, _MASK if new is not None and member(root, "kind") == "Secret" else new
 
 
@@ -152,9 +157,11 @@ def _changing_step(
     was: Mapping[StepOrigin, list[JSONObject]],
     now: Mapping[StepOrigin, list[JSONObject]],
 ) -> StepOrigin:
-    for rule in changed:
-        if any(_overlap(pointer, one["path"]) for one in (*was.get(rule, ()), *now.get(rule, ()))):
-            return rule
+    for origin in changed:
+        if any(
+            _overlap(pointer, operation["path"]) for operation in (*was.get(origin, ()), *now.get(origin, ()))
+        ):
+            return origin
     return changed[0] if changed else StepOrigin("")
 
 
@@ -163,19 +170,21 @@ def _overlap(first: str, second: str) -> bool:
     return longer[: len(shorter)] == shorter
 
 
-def _path(pointer: str) -> Path:
+def _path(pointer: str) -> ObjectPath:
     return tuple(int(step) if step.isdecimal() else unescape(step) for step in pointer.split("/")[1:])
 
 
 def _warning_differences(before: ReplayedDecision, after: ReplayedDecision) -> Iterator[Difference]:
     gone = _texts_not_in(before.warnings, after.warnings)
-    new = [one for one in after.warnings if not any(_same_text(other, one) for other in before.warnings)]
-    by_rule: dict[StepOrigin, tuple[list[str], list[str]]] = {}
+    new = [
+        text_ for text_ in after.warnings if not any(_same_text(other, text_) for other in before.warnings)
+    ]
+    by_origin: dict[StepOrigin, tuple[list[str], list[str]]] = {}
     for place, (texts, outcome) in enumerate(((gone, before), (new, after))):
         for text in texts:
-            by_rule.setdefault(_warning_step(text, outcome), ([], []))[place].append(text)
-    for rule, (old, added) in by_rule.items():
-        yield Difference(DifferenceKind.WARNINGS, rule, old, added)
+            by_origin.setdefault(_warning_step(text, outcome), ([], []))[place].append(text)
+    for origin, (old, added) in by_origin.items():
+        yield Difference(DifferenceKind.WARNINGS, origin, old, added)
 
 
 def _texts_not_in(texts: Iterable[str], others: Sequence[str]) -> list[str]:
@@ -184,28 +193,28 @@ def _texts_not_in(texts: Iterable[str], others: Sequence[str]) -> list[str]:
 
 def _warning_step(text: str, outcome: ReplayedDecision) -> StepOrigin:
     """The step that a warning comes from: the one that it names, or the only one that warned."""
-    warned = [step.rule for step in outcome.steps if step.outcome == "warned"]
-    for rules in ([rule for rule in warned if rule.name and rule.name in text], warned):
-        if len(set(rules)) == 1:
-            return rules[0]
+    warned = [step.origin for step in outcome.steps if step.outcome == "warned"]
+    for origins in ([origin for origin in warned if origin.name and origin.name in text], warned):
+        if len(set(origins)) == 1:
+            return origins[0]
     return StepOrigin("")
 
 
 def _annotation_differences(before: ReplayedDecision, after: ReplayedDecision) -> Iterator[Difference]:
     was, now = before.audit_annotations, after.audit_annotations
-    by_rule: dict[StepOrigin, tuple[JSONObject, JSONObject]] = {}
+    by_origin: dict[StepOrigin, tuple[JSONObject, JSONObject]] = {}
     for key in sorted({*was, *now}):
         if not _same_text(was.get(key), now.get(key)):
-            rule = _annotating_step(key, before) if key in was else _annotating_step(key, after)
-            old, new = by_rule.setdefault(rule, ({}, {}))
+            origin = _annotating_step(key, before) if key in was else _annotating_step(key, after)
+            old, new = by_origin.setdefault(origin, ({}, {}))
             old[key], new[key] = was.get(key), now.get(key)
-    for rule, values in by_rule.items():
-        yield Difference(DifferenceKind.AUDIT, rule, *values)
+    for origin, values in by_origin.items():
+        yield Difference(DifferenceKind.AUDIT, origin, *values)
 
 
 def _annotating_step(key: str, outcome: ReplayedDecision) -> StepOrigin:
-    """The step whose name is the key's beginning, or else in the value, where validations that failed are listed."""
-    rules = [step.rule for step in outcome.steps if step.rule.name]
-    beginning = (rule for rule in rules if key.startswith(f"{rule.name}/"))
-    listed = (rule for rule in rules if f'"{rule.name}"' in outcome.audit_annotations.get(key, ""))
+    """The step whose name starts the key or, for lists of failed validations, appears in the value."""
+    origins = [step.origin for step in outcome.steps if step.origin.name]
+    beginning = (origin for origin in origins if key.startswith(f"{origin.name}/"))
+    listed = (origin for origin in origins if f'"{origin.name}"' in outcome.audit_annotations.get(key, ""))
     return next(beginning, None) or next(listed, StepOrigin(""))

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from pratique.admission.controllers import BOTH, MUTATE, VALIDATE, Phase
+from pratique.admission.controllers import Phase
 from pratique.admission.reviews import QuotaMode, Review
 from pratique.apimachinery.documents import list_files
 from pratique.apimachinery.errors import InputError
@@ -22,32 +22,33 @@ from pratique.apimachinery.source_documents import SourceDocument
 from pratique.cluster.store import Cluster
 from pratique.hosting.catalogue import Catalogue
 from pratique_cli.outputs.findings import StepOrigin
+from pratique_cli.reviews.requests import PHASES
 from pratique_frontdoor.http.codecs import decode_review
 
 _GENERATED = re.compile(r"(.*-)[bcdfghjklmnpqrstvwxz2456789]{5}")
-"""A name that was generated: ``k8s.io/apimachinery/pkg/util/rand`` writes its end with these."""
+"""A generated name: ``k8s.io/apimachinery/pkg/util/rand`` uses these characters for its suffix."""
 _RANDOM_SUFFIX = "#####"
 _WEBHOOK_ANNOTATIONS = ("mutation.webhook.admission.k8s.io/", "patch.webhook.admission.k8s.io/")
-"""Annotations by which the API server tells which webhooks it called and what they changed: steps tell the same."""
+"""Annotations with which the API server records webhook calls and patches; the steps hold the same information."""
 _DENYING_OUTCOMES = frozenset({"denied", "failed"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ReplayedStep:
-    """One step, as far as it counts."""
+    """The comparable parts of a step."""
 
-    rule: StepOrigin
-    """Which controller, webhook or policy."""
+    origin: StepOrigin
+    """The controller, webhook or policy."""
     outcome: str
-    """How it ended."""
+    """Its outcome, such as ``denied``."""
     reason: str
     """Why."""
     patch: list[JSONObject]
-    """What it did to the object."""
+    """The JSON Patch that it applied."""
 
     @property
     def denies(self) -> bool:
-        """True where the request is denied for it."""
+        """Whether it denies the request."""
         return self.outcome in _DENYING_OUTCOMES
 
 
@@ -57,39 +58,39 @@ class ReplayedDecision:
 
     allowed: bool
     code: int
-    """Of the refusal; 0 where there is none."""
+    """The code of the denial; 0 if allowed."""
     message: str
-    """Of the refusal."""
+    """The message of the denial."""
     object: JSON
-    """As the chain left it."""
+    """The object after the chain."""
     warnings: list[str]
     audit_annotations: dict[str, str]
     steps: tuple[ReplayedStep, ...]
-    """What was not skipped, in order."""
+    """The steps that were not skipped, in order."""
 
     def denials(self) -> dict[StepOrigin, str]:
-        """Who denied the request, and why, in the order of the chain."""
+        """The reasons of the denying steps, in chain order."""
         found: dict[StepOrigin, str] = {}
         for step in self.steps:
             if step.denies:
-                found.setdefault(step.rule, step.reason or self.message)
+                found.setdefault(step.origin, step.reason or self.message)
         return found
 
     def patches(self) -> dict[StepOrigin, list[JSONObject]]:
-        """Who changed the object, and how."""
+        """The patches of the steps that changed the object."""
         found: dict[StepOrigin, list[JSONObject]] = {}
         for step in self.steps:
             if step.patch:
-                found.setdefault(step.rule, []).extend(step.patch)
+                found.setdefault(step.origin, []).extend(step.patch)
         return found
 
 
 def replayed_decision(decision: JSONObject, received: JSON) -> ReplayedDecision:
-    """Read a decision document; ``received`` is the object as it came.
+    """Read a decision document; ``received`` is the object of the review.
 
     Raises:
         InputError: its patch cannot be applied to that object.
-        KeyError, TypeError, AttributeError: it is no decision document.
+        KeyError, TypeError, AttributeError: it is not a decision document.
     """
     status = decision.get("status") or {}
     final = _patched(decision.get("patch") or [], received)
@@ -99,7 +100,7 @@ def replayed_decision(decision: JSONObject, received: JSON) -> ReplayedDecision:
         code=int(status.get("code", 0)),
         message=_without_random_names(str(status.get("message", "")), names),
         object=_without_random_names(final, names),
-        warnings=[_without_random_names(str(each), names) for each in decision.get("warnings") or []],
+        warnings=[_without_random_names(str(warning), names) for warning in decision.get("warnings") or []],
         audit_annotations=_without_random_names(
             _without_webhook_annotations(decision.get("auditAnnotations") or {}), names
         ),
@@ -124,17 +125,17 @@ def _patched(patch: list[JSONObject], received: JSON) -> JSON:
 
 def _replayed_step(step: JSONObject, names: Mapping[str, str]) -> ReplayedStep:
     controller, name = str(step["controller"]), str(step["name"])
-    rule = StepOrigin(controller, "" if name == controller else name, str(step.get("configuration", "")))
+    origin = StepOrigin(controller, "" if name == controller else name, str(step.get("configuration", "")))
     reason = _without_random_names(str(step.get("reason", "")), names)
     return ReplayedStep(
-        rule, str(step["outcome"]), reason, _without_random_names(step.get("patch") or [], names)
+        origin, str(step["outcome"]), reason, _without_random_names(step.get("patch") or [], names)
     )
 
 
 def _generated_names(final: JSON, received: JSON) -> Iterator[tuple[str, str]]:
-    """Names of volumes that the chain added and chose at random, and what is written in their place."""
+    """Yield the random names of volumes that the chain added, with their replacements."""
     for path in (("spec",), ("spec", "template", "spec")):
-        there = {member(one, "name") for one in member(received, *path, "volumes") or []}
+        there = {member(volume_, "name") for volume_ in member(received, *path, "volumes") or []}
         for volume in member(final, *path, "volumes") or []:
             name = member(volume, "name")
             found = _GENERATED.fullmatch(name) if isinstance(name, str) and name not in there else None
@@ -148,50 +149,47 @@ def _without_random_names(value: JSON, names: Mapping[str, str]) -> JSON:
     if isinstance(value, str):
         return names.get(value, value)
     if isinstance(value, list):
-        return [_without_random_names(each, names) for each in value]
+        return [_without_random_names(element, names) for element in value]
     if isinstance(value, dict):
-        return {name: _without_random_names(each, names) for name, each in value.items()}
+        return {name: _without_random_names(element, names) for name, element in value.items()}
     return value
 
 
-PHASES = {"admit": BOTH, "mutate": MUTATE, "validate": VALIDATE}
-"""Phases by the names that a recording and ``--phase`` give them."""
-
 REDACTED = re.compile(r"redacted:[0-9a-f]{12}|cmVkYWN0ZWQ6[A-Za-z0-9+/]{16}")
-"""What stands for a secret, as text and in base64."""
+"""The replacement of a secret, as text and in base64."""
 
 EXTRA = "userInfo.extra"
-"""The one redacted place that nearly every review has, and hardly any policy reads."""
+"""A redacted field that nearly every review has, and that few policies read."""
 
 _MAX_PLACES = 5
-"""Redacted places that are named: more would be read by nobody."""
+"""The most redacted fields to name in a report."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RecordedReview:
-    """One review that is to be decided again."""
+    """A review to decide again."""
 
     document: SourceDocument
-    """What stands in the input."""
+    """The input document."""
     review: Review
-    """What was asked. It is charged to nobody."""
+    """The review, which is not charged to quotas."""
     phases: frozenset[Phase]
-    """What it goes through."""
+    """The phases that it goes through."""
     outcome: ReplayedDecision | None
-    """What was decided; None where nobody says."""
+    """The recorded decision; None if there is none."""
     configuration: str
-    """The digest of the configuration by which it was."""
+    """The digest of the configuration of that decision."""
     redacted: tuple[str, ...]
-    """Where its objects are not what they were, the first few places."""
+    """The first few redacted fields of its objects."""
     omitted: bool
-    """Its objects were too large to be recorded: nothing can be decided about it."""
+    """Whether its objects were too large to record, so that it cannot be decided."""
 
 
 def read_recorded(document: SourceDocument, cluster: Cluster, phases: frozenset[Phase]) -> RecordedReview:
-    """Read a document; ``phases`` is for AdmissionReviews alone, which do not say what they went through.
+    """Read a line of a recording, or an AdmissionReview, which goes through ``phases``.
 
     Raises:
-        InputError: it is neither a line of a recording nor an AdmissionReview; the text says where and why.
+        InputError: the document is neither; the message gives location and reason.
     """
     try:
         return _read_review(document, cluster, phases)
@@ -245,11 +243,11 @@ def _redacted_paths(value: JSON, path: tuple[Step, ...]) -> Iterator[tuple[Step,
         if REDACTED.search(value):
             yield path
     elif isinstance(value, dict):
-        for name, each in value.items():
-            yield from _redacted_paths(each, (*path, name))
+        for name, element in value.items():
+            yield from _redacted_paths(element, (*path, name))
     elif isinstance(value, list):
-        for index, each in enumerate(value):
-            yield from _redacted_paths(each, (*path, index))
+        for index, element in enumerate(value):
+            yield from _redacted_paths(element, (*path, index))
 
 
 _POLICIES = frozenset({"MutatingAdmissionPolicy", "ValidatingAdmissionPolicy"})
@@ -259,17 +257,17 @@ _MENTIONS_EXTRA = re.compile(r"\bextra\b|\buserInfo\b(?!\s*\.\s*(?:username|grou
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RedactionReaders:
-    """What controllers may read."""
+    """Knows which controllers may read redacted fields."""
 
     catalogue: Catalogue
     policies_read_extra: bool
-    """Whether any of the policies that decide may read who else the user is said to be."""
+    """Whether a configured policy may read the ``extra`` of the user."""
 
     def read(self, controller: str, place: str) -> bool:
-        """Tell whether a controller may have read a redacted place.
+        """Whether a controller may have read a redacted field.
 
-        Webhooks and policies may read all there is, and so may controllers of other packages. Of Pratique's own one
-        compares variables of environments; the others read nothing that is redacted.
+        Webhooks, policies and third-party controllers may read everything. Of Pratique's own controllers, only
+        PodPreset reads redacted values: it compares environment variables.
         """
         if controller in _POLICIES:
             return place != EXTRA or self.policies_read_extra
@@ -279,7 +277,7 @@ class RedactionReaders:
 
 
 def mentions_extra(paths: Iterable[Path]) -> bool:
-    """Tell whether the texts of configurations mention the ``extra`` of users, or users as a whole."""
+    """Whether configuration files mention the ``extra`` of users, or ``userInfo`` as a whole."""
     return any(
         _MENTIONS_EXTRA.search(Path(file).read_text("utf-8")) for path in paths for file in list_files(path)
     )

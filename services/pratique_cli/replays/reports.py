@@ -1,29 +1,25 @@
-"""Reports: what differs in all reviews, for a person and for programs."""
+"""Reports of the differences in a replay, for people and for programs."""
 
 from __future__ import annotations
 
 import dataclasses
 import sys
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol
-
-import msgspec
+from typing import BinaryIO, Protocol, TextIO
 
 from pratique.apimachinery.json_values import JSON, JSONObject, encode
 from pratique.apimachinery.source_documents import display_path
+from pratique_cli.encoding import encode_document, json_line
+from pratique_cli.outputs.changes import subject
 from pratique_cli.outputs.findings import StepOrigin
-from pratique_cli.outputs.texts import subject
 from pratique_cli.replays.comparisons import Difference, DifferenceKind
 from pratique_cli.replays.recorded_reviews import RecordedReview
-from pratique_cli.terminal import Palette, printable
-
-if TYPE_CHECKING:
-    from typing import BinaryIO, TextIO
+from pratique_cli.terminal import Palette, palette_for, printable
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DifferenceExample:
-    """One difference, and the review in which it is found."""
+    """A difference, with the review in which it occurs."""
 
     file: str
     line: int
@@ -33,68 +29,73 @@ class DifferenceExample:
 
     @classmethod
     def of(cls, recorded: RecordedReview, difference: Difference) -> DifferenceExample:
-        """Take what is told of a review: not the review, which is forgotten."""
+        """Keep what identifies a review, but not the review itself, to save memory."""
         document, review = recorded.document, recorded.review
         return cls(document.file, document.line, review.uid, subject(review), difference)
 
 
 @dataclasses.dataclass(slots=True)
 class DifferenceCount:
-    """The differences of one kind that one rule made."""
+    """The differences of one kind with one origin."""
 
     count: int = 0
     uncertain: int = 0
-    """Of those: may be none in truth."""
+    """Of those, differences that may not be real."""
     examples: list[DifferenceExample] = dataclasses.field(default_factory=list)
-    """The first few."""
+    """The first few differences."""
 
 
 @dataclasses.dataclass(slots=True)
 class ReplayReport:
-    """All of a replay, in memory that does not grow with it."""
+    """The differences of a whole replay, in bounded memory."""
 
     examples: int
-    """How many examples are kept of each sum."""
+    """How many examples to keep of each kind and origin."""
     same: int = 0
     """Reviews decided as before."""
     different: int = 0
     uncertain: int = 0
-    """Of those: all differences may be none in truth."""
+    """Of those, reviews of which no difference is certain."""
     omitted: int = 0
-    """Recorded without objects: not decided."""
+    """Reviews recorded without objects, which cannot be decided."""
     skipped: int = 0
-    """A webhook had a part in the decision, and webhooks are left out: not compared."""
+    """Reviews influenced by webhooks, with webhooks skipped: not compared."""
     unreadable: int = 0
     undecided: int = 0
-    """No decision in time."""
+    """Documents that were not decided in time."""
     sums: dict[StepOrigin, dict[DifferenceKind, DifferenceCount]] = dataclasses.field(default_factory=dict)
 
     @property
     def compared(self) -> int:
-        """Reviews that were decided and compared."""
+        """The number of compared reviews."""
         return self.same + self.different
 
     def add(self, recorded: RecordedReview, differences: Sequence[Difference]) -> None:
-        """Count one review that was compared."""
+        """Count one compared review."""
         if not differences:
             self.same += 1
             return
         self.different += 1
-        self.uncertain += all(one.uncertain for one in differences)
-        for one in differences:
-            entry = self.sums.setdefault(one.rule, {}).setdefault(one.kind, DifferenceCount())
+        self.uncertain += all(difference.uncertain for difference in differences)
+        for difference in differences:
+            entry = self.sums.setdefault(difference.origin, {}).setdefault(difference.kind, DifferenceCount())
             entry.count += 1
-            entry.uncertain += bool(one.uncertain)
+            entry.uncertain += bool(difference.uncertain)
             if len(entry.examples) < self.examples:
-                entry.examples.append(DifferenceExample.of(recorded, one))
+                entry.examples.append(DifferenceExample.of(recorded, difference))
 
     def groups(self) -> Iterator[tuple[StepOrigin, list[tuple[DifferenceKind, DifferenceCount]]]]:
-        """The sums by rule, in the order of the rules' names; kinds in their own."""
-        for rule in sorted(self.sums, key=lambda one: (one.controller, one.configuration, one.name)):
-            yield rule, [(kind, self.sums[rule][kind]) for kind in DifferenceKind if kind in self.sums[rule]]
+        """Yield the counts by origin, sorted by name, then by kind."""
+        for origin in sorted(
+            self.sums, key=lambda origin: (origin.controller, origin.configuration, origin.name)
+        ):
+            yield (
+                origin,
+                [(kind, self.sums[origin][kind]) for kind in DifferenceKind if kind in self.sums[origin]],
+            )
 
     def totals(self) -> JSONObject:
-        """How many reviews came to what."""
+        """The totals as JSON."""
         return {
             "compared": self.compared,
             "same": self.same,
@@ -109,27 +110,27 @@ class ReplayReport:
     def to_document(self) -> JSONObject:
         """The report as JSON."""
         groups = [
-            {**rule_document(rule), "differences": [_count_document(*each) for each in sums]}
-            for rule, sums in self.groups()
+            {**origin_document(origin), "differences": [_count_document(*entry) for entry in sums]}
+            for origin, sums in self.groups()
         ]
         return {"totals": self.totals(), "groups": groups}
 
 
-def rule_document(rule: StepOrigin) -> JSONObject:
-    """A rule as JSON."""
-    return {"controller": rule.controller, "configuration": rule.configuration, "name": rule.name}
+def origin_document(origin: StepOrigin) -> JSONObject:
+    """An origin as JSON."""
+    return {"controller": origin.controller, "configuration": origin.configuration, "name": origin.name}
 
 
 def difference_document(difference: Difference) -> JSONObject:
-    """What was, what is, and how far that can be told, as JSON."""
+    """A difference as JSON."""
     return {"before": difference.before, "after": difference.after, "uncertain": list(difference.uncertain)}
 
 
 def _count_document(kind: DifferenceKind, entry: DifferenceCount) -> JSONObject:
     examples = [
-        {"file": one.file, "line": one.line, "uid": one.uid, "subject": one.subject}
-        | difference_document(one.difference)
-        for one in entry.examples
+        {"file": example.file, "line": example.line, "uid": example.uid, "subject": example.subject}
+        | difference_document(example.difference)
+        for example in entry.examples
     ]
     return {"kind": kind.value, "count": entry.count, "uncertain": entry.uncertain, "examples": examples}
 
@@ -159,7 +160,7 @@ _NOT_COMPARED = {
 
 
 class ReplayTextOutput:
-    """Writes the differences by who made them, with examples, and how many reviews came to what."""
+    """Writes the differences by origin, with examples, and the totals."""
 
     def __init__(self, stream: TextIO, palette: Palette) -> None:
         """Write to ``stream``."""
@@ -167,14 +168,14 @@ class ReplayTextOutput:
         self._palette = palette
 
     def write(self, recorded: RecordedReview, differences: Sequence[Difference]) -> None:
-        """Write nothing yet: what belongs together is told together."""
+        """Write nothing yet: differences are grouped at the end."""
 
     def finish(self, report: ReplayReport) -> None:
-        """Write all of it."""
-        for rule, sums in report.groups():
+        """Write the whole report."""
+        for origin, sums in report.groups():
             lines = [
                 self._palette.paint(
-                    printable(str(rule) if rule.controller else "nobody in particular"), "bold"
+                    printable(str(origin) if origin.controller else "nobody in particular"), "bold"
                 )
             ]
             for kind, entry in sums:
@@ -186,7 +187,8 @@ class ReplayTextOutput:
     def _sum(self, kind: DifferenceKind, entry: DifferenceCount) -> Iterator[str]:
         mark, style = _KIND_STYLES[kind]
         uncertain = f", {entry.uncertain} uncertain" if entry.uncertain else ""
-        yield f"  {self._palette.paint(f'{self._palette.mark(mark)} {entry.count} {_KIND_TEXTS[kind]}', style)}{uncertain}"
+        text = f"{self._palette.mark(mark)} {entry.count} {_KIND_TEXTS[kind]}"
+        yield f"  {self._palette.paint(text, style)}{uncertain}"
         for example in entry.examples:
             yield from self._example(example)
         if entry.count > len(entry.examples):
@@ -196,8 +198,8 @@ class ReplayTextOutput:
         place = self._palette.paint(f"({printable(display_path(example.file))}:{example.line})", "dim")
         yield f"      {printable(example.subject)}  {place}"
         difference = example.difference
-        for sign, told in _change_lines(difference.before, difference.after):
-            yield self._palette.cut(f"        {sign} {printable(told)}", self._palette.width)
+        for sign, text in _change_lines(difference.before, difference.after):
+            yield self._palette.cut(f"        {sign} {printable(text)}", self._palette.width)
         for reason in difference.uncertain:
             yield self._palette.paint(
                 f"        {self._palette.mark('?')} uncertain: {printable(reason)}", "yellow"
@@ -205,7 +207,7 @@ class ReplayTextOutput:
 
 
 def _change_lines(before: JSON, after: JSON) -> Iterator[tuple[str, str]]:
-    """Tell values field by field, and texts and lists one by one: ``-`` was, ``+`` is."""
+    """Yield old values with ``-`` and new ones with ``+``, field by field or item by item."""
     if isinstance(before, dict) and isinstance(after, dict):
         for field in before:
             yield from (
@@ -216,7 +218,9 @@ def _change_lines(before: JSON, after: JSON) -> Iterator[tuple[str, str]]:
         return
     for sign, value in (("-", before), ("+", after)):
         yield from (
-            (sign, str(each)) for each in (value if isinstance(value, list) else [value]) if each is not None
+            (sign, str(element))
+            for element in (value if isinstance(value, list) else [value])
+            if element is not None
         )
 
 
@@ -230,17 +234,17 @@ def _total_texts(report: ReplayReport) -> Iterator[str]:
 
 
 class ReplayOutput(Protocol):
-    """Writes what a replay finds."""
+    """Writes the result of a replay."""
 
     def write(self, recorded: RecordedReview, differences: Sequence[Difference]) -> None:
-        """Write of one review what differs, where the format tells of single ones."""
+        """Write the differences of one review, if the format lists single reviews."""
 
     def finish(self, report: ReplayReport) -> None:
-        """Write what there is to say of all."""
+        """Write the end of the output."""
 
 
 class ReplayLinesOutput:
-    """``-o jsonl``: a line for each review that is decided otherwise, as soon as that is known."""
+    """``-o jsonl``: a line for each review with differences, written at once."""
 
     def __init__(self, stream: BinaryIO) -> None:
         """Write UTF-8 to ``stream``."""
@@ -255,46 +259,42 @@ class ReplayLinesOutput:
             "subject": subject(recorded.review),
             "configuration": recorded.configuration,
             "differences": [
-                {"kind": one.kind.value, **rule_document(one.rule), **difference_document(one)}
-                for one in differences
+                {
+                    "kind": difference.kind.value,
+                    **origin_document(difference.origin),
+                    **difference_document(difference),
+                }
+                for difference in differences
             ],
         }
-        self._stream.write(encode(line) + b"\n")
+        self._stream.write(json_line(line))
         self._stream.flush()
 
     def finish(self, report: ReplayReport) -> None:
-        """Write nothing: the lines say it all."""
+        """Write nothing: there is nothing to close."""
 
 
 class ReplayDocumentOutput:
-    """``-o json``, ``-o yaml``: the report, at the end."""
+    """``-o json``, ``-o yaml``: the whole report, at the end."""
 
-    def __init__(self, stream: BinaryIO, *, yaml: bool) -> None:
-        """Write UTF-8 to ``stream``."""
+    def __init__(self, stream: BinaryIO, output: str) -> None:
+        """Write UTF-8 to ``stream``, as ``json`` or ``yaml``."""
         self._stream = stream
-        self._yaml = yaml
+        self._format = output
 
     def write(self, recorded: RecordedReview, differences: Sequence[Difference]) -> None:
         """Write nothing yet."""
 
     def finish(self, report: ReplayReport) -> None:
         """Write the report."""
-        if self._yaml:
-            from pratique_cli.terminal import dump_yaml  # noqa: PLC0415 - it takes a tenth of a second
-
-            self._stream.write(dump_yaml(report.to_document()).encode())
-        else:
-            self._stream.write(msgspec.json.format(encode(report.to_document()), indent=2) + b"\n")
+        self._stream.write(encode_document(report.to_document(), self._format))
         self._stream.flush()
 
 
 def open_replay_output(name: str) -> ReplayOutput:
     """Make the output for one of ``pratique_cli.options.FORMATS``; it writes to standard output."""
     if name == "text":
-        from pratique_cli.replays.reports import ReplayTextOutput  # noqa: PLC0415 - likewise
-        from pratique_cli.terminal import palette_for  # noqa: PLC0415 - for people alone
-
         return ReplayTextOutput(sys.stdout, palette_for(sys.stdout, colour=None))
     if name == "jsonl":
         return ReplayLinesOutput(sys.stdout.buffer)
-    return ReplayDocumentOutput(sys.stdout.buffer, yaml=name == "yaml")
+    return ReplayDocumentOutput(sys.stdout.buffer, name)

@@ -1,4 +1,4 @@
-"""Replay runs: every recorded review through the engine, on a cluster as it was at the beginning."""
+"""Running a replay: every recorded review goes through the engine, on an unchanged cluster."""
 
 from __future__ import annotations
 
@@ -31,27 +31,27 @@ from pratique_frontdoor.engines.engine import Engine
 
 
 class ReplayCluster:
-    """Shows a store, and what one review created in it until :meth:`settle`."""
+    """A read-only view of a store, plus the objects that the current review created, until :meth:`settle`."""
 
     def __init__(self, store: ObjectStore) -> None:
-        """Show ``store``, which is not changed."""
+        """Show ``store``, which is not modified."""
         self._store = store
         self._created: dict[ObjectKey, JSONObject] = {}
 
     @property
     def resources(self) -> ApiResources:
-        """All kinds that the store knows."""
+        """The resources that the store serves."""
         return self._store.resources
 
     def get(self, group: str, resource: str, name: str, namespace: str = "") -> JSONObject | None:
-        """One object."""
+        """Get one object."""
         for key, document in self._created.items():
             if (key.group, key.resource, key.namespace, key.name) == (group, resource, namespace, name):
                 return document
         return self._store.get(group, resource, name, namespace)
 
     def list(self, group: str, resource: str, namespace: str | None = None) -> Sequence[JSONObject]:
-        """All objects of a resource, sorted by namespace and name."""
+        """List the objects of a resource, sorted by namespace and name."""
         stored = self._store.list(group, resource, namespace)
         created = [
             document
@@ -61,10 +61,10 @@ class ReplayCluster:
         return sorted(itertools.chain(stored, created), key=_sort_key) if created else stored
 
     async def create(self, document: JSONObject) -> bool:
-        """Take a new object for as long as the review lasts; False where there is one of its name already.
+        """Add an object for the duration of the review; False if one of its name exists.
 
         Raises:
-            InputError: its kind is not known, or it has no name.
+            InputError: its kind is unknown, or it has no name.
         """
         key = self._store.key_of(document)
         if self.get(key.group, key.resource, key.name, key.namespace) is not None:
@@ -75,7 +75,7 @@ class ReplayCluster:
         return True
 
     def settle(self) -> None:
-        """Forget what was created: the next review finds what this one found."""
+        """Forget the created objects, so that the next review sees the original store."""
         self._created.clear()
 
 
@@ -93,44 +93,46 @@ class ReplayRun:
     """One run of ``pratique replay``."""
 
     engine: Engine
-    """Decides as will be decided."""
+    """The engine of the new configuration."""
     against: Engine | None
-    """Decides as was decided; None where the recording says what was."""
+    """The engine to compare with; None to compare with the recorded decisions."""
     cluster: ReplayCluster
-    """What both look up."""
+    """The cluster of both engines."""
     phases: frozenset[Phase]
-    """What AdmissionReviews alone go through."""
+    """The phases of AdmissionReviews that are not part of a recording."""
     timeout_seconds: float
-    """How long each decision may take."""
+    """The time limit of each decision."""
     skip_webhooks: bool
-    """Webhooks are not called: what they had a part in is not compared."""
+    """Whether webhooks are off, so that reviews that they influenced are not compared."""
     comparer: DecisionComparer
     report: ReplayReport
     output: ReplayOutput
-    complain: Callable[[str], None]
-    """Takes what is to be said beside the report, a line each."""
+    report_problem: Callable[[str], None]
+    """Prints a problem, one line."""
     progress: Progress = dataclasses.field(default_factory=lambda: Progress(None))
 
     async def run(self, paths: Iterable[Path]) -> ExitCode:
-        """Replay every document, in the order in which they are given, and tell how it went as a whole."""
+        """Replay all documents in order, and return the exit code of the run."""
         try:
             for path in paths:
-                for each in read_inputs(path):
-                    await self._take(each)
-                    self.progress.tell(f"{self.report.compared} replayed, {self.report.different} different")
+                for document in read_inputs(path):
+                    await self._take(document)
+                    self.progress.update(
+                        f"{self.report.compared} replayed, {self.report.different} different"
+                    )
         finally:
             self.progress.clear()
         self.output.finish(self.report)
         return _exit_code(self.report)
 
-    async def _take(self, each: SourceDocument | InputError) -> None:
+    async def _take(self, document: SourceDocument | InputError) -> None:
         try:
-            if isinstance(each, InputError):
-                raise each
-            await self._replay(each)
+            if isinstance(document, InputError):
+                raise document
+            await self._replay(document)
         except InputError as error:
             self.report.unreadable += 1
-            self.complain(str(error))
+            self.report_problem(str(error))
 
     async def _replay(self, document: SourceDocument) -> None:
         recorded = read_recorded(document, self.cluster, self.phases)
@@ -139,7 +141,7 @@ class ReplayRun:
             return
         if recorded.outcome is None and self.against is None:
             raise document.fault(
-                (), "no decision is recorded; --against names the configuration to compare with"
+                (), "no decision is recorded; give a configuration to compare with by --against"
             )
         try:
             before = await self._before(recorded)
@@ -150,7 +152,7 @@ class ReplayRun:
         except TimeoutError:
             self.report.undecided += 1
             problem = f"no decision within {self.timeout_seconds:g} s; --timeout allows more"
-            self.complain(str(document.fault((), problem)))
+            self.report_problem(str(document.fault((), problem)))
             return
         differences = self.comparer.compare(before, after, recorded.redacted)
         self.report.add(recorded, differences)
@@ -172,11 +174,13 @@ class ReplayRun:
 
 
 def _involves_webhooks(outcome: ReplayedDecision) -> bool:
-    return any(one.rule.controller in WEBHOOKS and one.outcome in _ACTIVE_OUTCOMES for one in outcome.steps)
+    return any(
+        step.origin.controller in WEBHOOKS and step.outcome in _ACTIVE_OUTCOMES for step in outcome.steps
+    )
 
 
 def _exit_code(report: ReplayReport) -> ExitCode:
-    """Of several codes that apply, the highest: a run that missed something must not look complete."""
+    """The highest of the codes that apply, so that an incomplete run does not look complete."""
     if report.undecided:
         return ExitCode.BROKEN
     if report.unreadable:

@@ -1,1 +1,1 @@
-"""``pratique review``: from input documents to decisions."""
+"""Reviewing documents offline: inputs, requests, expansion of workloads, and the run over all documents."""

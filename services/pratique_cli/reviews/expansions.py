@@ -1,4 +1,4 @@
-"""Decisions on the Pods that a reviewed workload would make."""
+"""Expanding workloads: reviewing the Pods that a reviewed workload would make."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ from pratique_frontdoor.chain.message_fields import fields_of, original_field, p
 from pratique_frontdoor.engines.engine import Engine
 
 if TYPE_CHECKING:
-    from pratique_cli.outputs import Reviewed
+    from pratique_cli.outputs import ReviewedDocument
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FieldPlace:
-    """A field of a workload."""
+    """A field of a workload, and its position in the file."""
 
     field: str
-    """Its path, such as ``spec.template.spec.containers[0].image``."""
+    """The path of the field, such as ``spec.template.spec.containers[0].image``."""
     position: Position
-    """Where it is written, or what is nearest to it where it is not."""
+    """The position of the field, or of its nearest parent that is written."""
 
 
-def template_position(reviewed: Reviewed, expansion: Expansion) -> Position:
-    """Find the template that a Pod was made of."""
+def template_position(reviewed: ReviewedDocument, expansion: Expansion) -> Position:
+    """The position of the template of a Pod."""
     return reviewed.document.position((*object_path(reviewed), *expansion.made.template))
 
 
-def places(reviewed: Reviewed, expansion: Expansion) -> list[FieldPlace]:
-    """Find the fields of a workload that the denial of its Pod names; none where it names none."""
+def places(reviewed: ReviewedDocument, expansion: Expansion) -> list[FieldPlace]:
+    """List the fields of a workload that the denial of its Pod names."""
     status = expansion.decision.status
     if status is None:
         return []
@@ -53,11 +53,11 @@ def places(reviewed: Reviewed, expansion: Expansion) -> list[FieldPlace]:
     return [field_place(reviewed, expansion, path) for path in found]
 
 
-def field_place(reviewed: Reviewed, expansion: Expansion, path: tuple[Step, ...]) -> FieldPlace:
-    """Find in a workload the field of its Pod, such as ``("spec", "containers", 0, "image")``.
+def field_place(reviewed: ReviewedDocument, expansion: Expansion, path: tuple[Step, ...]) -> FieldPlace:
+    """Find the field of a workload for a field of its Pod, such as ``("spec", "containers", 0, "image")``.
 
-    The Pod is the one that the chain left. What controllers, webhooks or the workload's own mutations added to it is
-    written nowhere; its place is that of what it was added to.
+    The Pod is the one after the chain. A field that a mutation added is not in the file; its position is that of its
+    parent.
     """
     made = expansion.made
     pod = expansion.decision.object_document.data or made.document
@@ -69,16 +69,16 @@ def field_place(reviewed: Reviewed, expansion: Expansion, path: tuple[Step, ...]
     return FieldPlace(str(FieldPath(in_workload)), position)
 
 
-def _reindexed(path: tuple[Step, ...], told: object, written: object) -> tuple[Step, ...]:
-    """The path in the Pod as it was made: as far as that goes by the names of items, the rest as it is told."""
-    found = original_field(path, told, written)
+def _reindexed(path: tuple[Step, ...], admitted: object, written: object) -> tuple[Step, ...]:
+    """Translate a path in the admitted Pod to the Pod as made, matching list items by name."""
+    found = original_field(path, admitted, written)
     rest = path[len(found) :]
     is_new = bool(rest) and isinstance(rest[0], int)
     return found if is_new else (*found, *rest)
 
 
-def object_path(reviewed: Reviewed) -> tuple[str, ...]:
-    """Where the workload stands in its document, which may be an AdmissionReview."""
+def object_path(reviewed: ReviewedDocument) -> tuple[str, ...]:
+    """The path of the workload in its document, which may be an AdmissionReview."""
     return ("request", "object") if reviewed.document.data.get("kind") == "AdmissionReview" else ()
 
 
@@ -93,10 +93,10 @@ def _fields(status: Status, pod: object) -> Iterator[tuple[Step, ...]]:
 
 
 class UndecidedPodError(TimeoutError):
-    """There was no decision in time on a Pod that a workload would make."""
+    """The Pod of a workload was not decided in time."""
 
     def __init__(self, made: WorkloadPod, review: Review) -> None:
-        """Say which Pod it is, and what its controller would ask."""
+        """Keep the Pod and its review."""
         super().__init__("no decision on a Pod")
         self.made = made
         self.review = review
@@ -104,50 +104,50 @@ class UndecidedPodError(TimeoutError):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Expansion:
-    """One Pod that a workload would make, and what became of it."""
+    """A Pod that a workload would make, with its review and its decision."""
 
     made: WorkloadPod
-    """The Pod, and where its fields are written."""
+    """The Pod, and where the workload sets its fields."""
     review: Review
-    """What its controller would ask."""
+    """The request of its controller."""
     decision: Decision
     """What was decided."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Expander:
-    """Reviews the Pods of workloads, once the workloads themselves have been."""
+    """Reviews the Pods of workloads, after the workloads themselves."""
 
     engine: Engine
-    """Decides."""
+    """The engine that decides."""
     phases: frozenset[Phase]
-    """What each Pod goes through."""
+    """The phases of each review."""
     timeout_seconds: float
-    """How long each may take."""
+    """The time limit of each decision."""
     _counted: set[WorkloadKey] = dataclasses.field(default_factory=set, init=False)
-    """Workloads whose Pod has been charged."""
+    """Workloads whose Pod has been charged to quotas."""
     _arrived: set[WorkloadKey] = dataclasses.field(default_factory=set, init=False)
-    """Workloads of which a Pod has come in the input: the one that was made of their template, or would be."""
+    """Workloads with a Pod in the input, which stands for the one made from their template."""
 
-    def recognise(self, review: Review) -> Review:
-        """See that a Pod of the input is not charged that has been charged with its workload.
+    def mark_charged(self, review: Review) -> Review:
+        """Mark a Pod of the input as charged if it was charged with its workload.
 
-        One Pod was: the first that comes. Others come on top of it.
+        That applies to the first Pod of a workload; further Pods are charged in addition.
         """
         owners = _workload_keys(review)
         if self._counted.isdisjoint(owners) or not self._arrived.isdisjoint(owners):
             return review
         return dataclasses.replace(review, charging=QuotaMode.COUNTED)
 
-    def note(self, review: Review, decision: Decision) -> None:
-        """Keep in mind that an admitted Pod of the input stands for the one that its workload would make."""
+    def remember_pod(self, review: Review, decision: Decision) -> None:
+        """Remember that an admitted Pod of the input stands for the Pod of its workload."""
         if decision.allowed and not review.dry_run:
             self._arrived.update(_workload_keys(review))
 
-    async def expand(self, reviewed: Reviewed, number: int) -> Reviewed:
-        """Decide on a Pod of a workload, as the chain left that; of anything else, nothing.
+    async def expand(self, reviewed: ReviewedDocument, number: int) -> ReviewedDocument:
+        """Review the Pod of an admitted workload; documents that are not workloads are returned unchanged.
 
-        ``number`` is the workload's place in the whole input, and tells equal Pods apart.
+        ``number`` is the index of the workload in the input, and distinguishes equal Pods.
 
         Raises:
             UndecidedPodError: there was no decision in time.
@@ -156,14 +156,14 @@ class Expander:
         made = pod_of_workload(reviewed.review, workload)
         if made is None:
             return reviewed
-        asked = _review_of(made, reviewed.review, number)
-        # Of a recorded review the Pods come as recorded reviews of their own, if they are to be counted at all.
+        review = _review_of(made, reviewed.review, number)
+        # The Pods of a recorded workload are charged by their own recorded reviews, if there are any.
         counts = reviewed.decision.allowed and reviewed.document.data.get("kind") != "AdmissionReview"
         charging = _charging(reviewed.review, workload) if counts else QuotaMode.CHECK
-        return await self._decide(reviewed, made, dataclasses.replace(asked, charging=charging))
+        return await self._decide(reviewed, made, dataclasses.replace(review, charging=charging))
 
-    async def again(self, reviewed: Reviewed) -> Reviewed:
-        """Decide anew on the Pod that was denied, as controllers ask again and again.
+    async def retry(self, reviewed: ReviewedDocument) -> ReviewedDocument:
+        """Review a denied Pod again, as its controller would retry.
 
         Raises:
             UndecidedPodError: there was no decision in time.
@@ -171,19 +171,21 @@ class Expander:
         (refused,) = reviewed.expanded
         return await self._decide(reviewed, refused.made, refused.review)
 
-    async def _decide(self, reviewed: Reviewed, made: WorkloadPod, asked: Review) -> Reviewed:
+    async def _decide(
+        self, reviewed: ReviewedDocument, made: WorkloadPod, review: Review
+    ) -> ReviewedDocument:
         key = _workload_key(reviewed.review, reviewed.decision.object_document.data)
         if key in self._counted or key in self._arrived:
-            asked = dataclasses.replace(asked, charging=QuotaMode.COUNTED)
+            review = dataclasses.replace(review, charging=QuotaMode.COUNTED)
         deadline = Deadline.after(self.timeout_seconds)
         try:
-            decision = await self.engine.decide(asked, self.phases, deadline, explain=True)
+            decision = await self.engine.decide(review, self.phases, deadline, explain=True)
         except TimeoutError:
-            raise UndecidedPodError(made, asked) from None
-        if decision.allowed and asked.charging is QuotaMode.COMMIT:
+            raise UndecidedPodError(made, review) from None
+        if decision.allowed and review.charging is QuotaMode.COMMIT:
             self._counted.add(key)
         with_pod = dataclasses.replace(reviewed.decision, expanded=(decision,))
-        return dataclasses.replace(reviewed, decision=with_pod, expanded=(Expansion(made, asked, decision),))
+        return dataclasses.replace(reviewed, decision=with_pod, expanded=(Expansion(made, review, decision),))
 
 
 def _review_of(made: WorkloadPod, parent: Review, number: int) -> Review:
@@ -203,17 +205,17 @@ def _workload_key(review: Review, workload: JSON) -> WorkloadKey:
 
 
 def _workload_keys(review: Review) -> frozenset[WorkloadKey]:
-    """The workloads that a Pod belongs to which is asked for; none where it is something else."""
+    """The workloads that own a Pod to create; empty for other requests."""
     if not review.concerns("", "pods") or review.operation is not Operation.CREATE:
         return frozenset()
     return frozenset(owning_workloads(review.object, review.namespace, review.cluster))
 
 
 def _charging(review: Review, workload: JSON) -> QuotaMode:
-    """Tell whether the Pod comes on top of all that is counted already.
+    """Whether the Pod is charged in addition to everything counted already.
 
-    That of a ReplicaSet with an owner is its owner's; and where the cluster has Pods that a workload would call its
-    own, it makes none. That of an UPDATE takes the place of another one, sooner or later.
+    The Pod of a ReplicaSet with an owner counts with its owner. A workload that selects existing Pods of the cluster
+    makes no new one. The Pod of an UPDATE replaces another one sooner or later.
     """
     if controller_of(workload) or (review.operation is Operation.CREATE and _has_pods(review, workload)):
         return QuotaMode.COUNTED
@@ -229,7 +231,7 @@ def _has_pods(review: Review, workload: JSON) -> bool:
 
 
 def _selector(review: Review, workload: JSON) -> Selector | None:
-    """How a workload knows its Pods; None where it does not say, or not rightly."""
+    """The selector of a workload; None if it is missing or invalid."""
     written = member(workload, "spec", "selector")
     if review.resource.resource == "replicationcontrollers":
         written = {"matchLabels": written}

@@ -1,4 +1,4 @@
-"""The documents that ``pratique review`` is given, one by one."""
+"""Reading the input of ``pratique review``, document by document."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import BinaryIO, TypeAlias
 
 from pratique.apimachinery.documents import (
     JSON_LINES,
@@ -24,31 +24,27 @@ from pratique.apimachinery.source_documents import STDIN, SourceDocument, Source
 from pratique.cluster.api_resources import ApiResources
 from pratique.cluster.store import ObjectKey, ObjectStore
 
-if TYPE_CHECKING:
-    from typing import BinaryIO, TypeAlias
-
-
 Input: TypeAlias = "SourceDocument | InputError"
 """A document, or why it cannot be read."""
 
 _JSON = (b"{", b"[")
 _YAML_BREAK = re.compile(rb"^---(?=\s|\Z)", re.MULTILINE)
-"""Where a YAML document begins. Nothing else can begin so, not even in a block scalar (``c-forbidden``)."""
+"""The start of a YAML document. No other line can start like this, not even in a block scalar (``c-forbidden``)."""
 _JSON_BREAK = re.compile(rb"^(?=[{\[])", re.MULTILINE)
-"""Where, in a stream that cannot be read as a whole, the next JSON value may begin."""
+"""Where the next JSON value may begin, in a stream that cannot be read as a whole."""
 _DIRECTIVE = re.compile(rb"^%(?:YAML|TAG)\s", re.MULTILINE)
 
 
 def read_inputs(path: Path | str, stdin: BinaryIO | None = None) -> Iterator[Input]:
-    """Read a file, a folder's files in the order of their names, or standard input (``-``).
+    """Read a file, the files of a folder in name order, or standard input (``-``).
 
-    Where the first line of a text is a JSON value, every line is one; otherwise the text is JSON or YAML as
-    a whole. Lists are unwrapped.
+    If the first line is a JSON value, the input is read as JSON Lines; otherwise as JSON or YAML as a whole. Lists are
+    unwrapped.
     """
     found = False
-    for each in _read_path(str(path), stdin):
+    for document in _read_path(str(path), stdin):
         found = True
-        yield from [each] if isinstance(each, InputError) else _unwrap(each)
+        yield from [document] if isinstance(document, InputError) else _unwrap(document)
     if not found:
         yield InputError(
             f"{display_path(str(path))}: holds no documents; expected an AdmissionReview or a Kubernetes object",
@@ -82,7 +78,7 @@ def _read_stream(stream: BinaryIO, file: str) -> Iterator[Input]:
         if not file.endswith(JSON_LINES) and (_YAML_BREAK.match(line) if index else not _is_value(text)):
             yield from _read_whole(SourceText(line + stream.read(), file, number, index))
             return
-        # JSON Lines: a line that is no JSON object is a document that cannot be read.
+        # JSON Lines: a line that is not a JSON object is an unreadable document.
         yield from _read_piece(SourceText(line.rstrip(), file, number, index))
         index += 1
 
@@ -109,8 +105,8 @@ def _read_whole(text: SourceText) -> Iterator[Input]:
 
 def _read_pieces(pieces: Iterable[SourceText], index: int) -> Iterator[Input]:
     for piece in pieces:
-        for each in _read_piece(SourceText(piece.raw, piece.file, piece.first_line, index)):
-            yield each
+        for document in _read_piece(SourceText(piece.raw, piece.file, piece.first_line, index)):
+            yield document
             index += 1
 
 
@@ -122,7 +118,7 @@ def _read_piece(piece: SourceText) -> Iterator[Input]:
 
 
 def _split_yaml(text: SourceText) -> Iterator[SourceText]:
-    """Split a YAML text into its documents; directives stay with the document that follows them."""
+    """Split a YAML text into its documents; directives stay with the following document."""
     held: SourceText | None = None
     for piece in _split(text, _YAML_BREAK):
         whole = piece if held is None else SourceText(held.raw + piece.raw, piece.file, held.first_line)
@@ -150,12 +146,12 @@ def _unwrap(document: SourceDocument) -> Iterator[Input]:
 
 
 def load_old(paths: Iterable[Path | str], resources: ApiResources, namespace: str | None) -> ObjectStore:
-    """Read the manifests of files and folders; those that name no namespace are in ``namespace``.
+    """Read the manifests of files and folders into a store; ``namespace`` is the default namespace.
 
-    Kinds are those of ``resources``, and those that definitions among the manifests add.
+    Kinds come from ``resources``, and from CustomResourceDefinitions among the manifests.
 
     Raises:
-        InputError: something cannot be read, is of no known kind, has no name, or is there twice.
+        InputError: a manifest cannot be read, has no known kind or no name, or occurs twice.
     """
     documents = [document for path in paths for document in documents_unwrap_lists(read_documents(path))]
     return store_old(documents, resources, namespace)
@@ -164,7 +160,7 @@ def load_old(paths: Iterable[Path | str], resources: ApiResources, namespace: st
 def store_old(
     documents: Iterable[SourceDocument], resources: ApiResources, namespace: str | None
 ) -> ObjectStore:
-    """Do the same with manifests that have been read already."""
+    """Store manifests that have been read already, like :func:`load_old`."""
     store = ObjectStore(resources=resources)
     first: dict[ObjectKey, SourceDocument] = {}
     for document in sorted(documents, key=_after_definitions):

@@ -1,4 +1,4 @@
-"""What a document asks of the API server, and what an admitted request leaves behind."""
+"""Turning documents into reviews, storing admitted objects, and finding the owners of Pods."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from pratique.admission.controllers import BOTH, MUTATE, VALIDATE
 from pratique.admission.reviews import Review
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.json_values import JSON, JSONObject, encode, member
@@ -25,12 +26,14 @@ _RESOURCES = {
     "ReplicationController": ("", "replicationcontrollers"),
     "StatefulSet": ("apps", "statefulsets"),
 }
+PHASES = {"admit": BOTH, "mutate": MUTATE, "validate": VALIDATE}
+"""The phases of a review, by the values of ``--phase``, and of ``phase`` in suites and recordings."""
 _SCHEDULED = re.compile(r"(.+)-\d+")
-"""The name that a CronJob gives a Job: its own, and the minute."""
+"""The name that a CronJob gives a Job: its own name and the scheduled minute."""
 
 
 class WorkloadKey(NamedTuple):
-    """A workload."""
+    """The identity of a workload."""
 
     resource: str
     namespace: str
@@ -38,16 +41,16 @@ class WorkloadKey(NamedTuple):
 
 
 def controller_of(document: JSON) -> JSONObject | None:
-    """The owner reference that says who manages an object; None where nobody does."""
+    """The controlling owner reference of an object; None if it has none."""
     references = member(document, "metadata", "ownerReferences")
     found = references if isinstance(references, list) else []
-    return next((each for each in found if member(each, "controller") is True), None)
+    return next((reference for reference in found if member(reference, "controller") is True), None)
 
 
 def owning_workloads(pod: JSON, namespace: str, cluster: Cluster) -> Iterator[WorkloadKey]:
-    """Follow the controlling owners of a Pod, from one to the next.
+    """Yield the chain of controlling owners of a Pod.
 
-    A ReplicaSet or Job that the cluster does not have is taken at its name, which its own owner has given it.
+    The owner of a ReplicaSet or Job that is not in the cluster is derived from its name.
     """
     document, seen = pod, set[WorkloadKey]()
     while reference := controller_of(document):
@@ -73,20 +76,20 @@ def _owner_by_name(owner: WorkloadKey, pod: JSON) -> Iterator[WorkloadKey]:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RequestShape:
-    """What a request says that its manifest does not. An AdmissionReview says all of it itself."""
+    """The parts of a request that are not in its manifest. An AdmissionReview contains them itself."""
 
     operation: Operation = Operation.CREATE
-    """What is done with the object."""
+    """The operation of the request."""
     old: ObjectStore | None = None
-    """Objects as they are stored before an UPDATE or DELETE, where the cluster's are not to be taken."""
+    """The stored objects before an UPDATE or DELETE; None to take the cluster's."""
     namespace: str | None = None
-    """Where namespaced objects go that name no namespace; None means ``default``."""
+    """The namespace of objects that name none; None means ``default``."""
     user: UserInfo = KUBECTL_USER
-    """Who asks."""
+    """The user of the request."""
     dry_run: bool = False
-    """Nothing is to be stored."""
+    """Whether the request is a dry run."""
     subresource: str = ""
-    """What of the object is asked for, such as ``status``; empty for the object itself."""
+    """The subresource, such as ``status``; empty for the object itself."""
 
 
 CREATED = RequestShape()
@@ -96,12 +99,12 @@ CREATED = RequestShape()
 def review_of(
     document: SourceDocument, store: ObjectStore, number: int, shape: RequestShape = CREATED
 ) -> Review:
-    """Make the review of a document: the AdmissionReview that it is, or a request about the object that it is.
+    """Make the review of a document, which is an AdmissionReview or a manifest.
 
-    ``number`` is its place in the whole input, and tells equal manifests apart. ``shape`` is for manifests alone.
+    ``number`` is its index in the input, and distinguishes equal manifests. ``shape`` applies only to manifests.
 
     Raises:
-        InputError: it is neither, or there is no such request; the text names file, document and line.
+        InputError: it is neither, or the request is impossible; the message names file, document and line.
     """
     try:
         if document.data.get("kind") == "AdmissionReview":
@@ -127,10 +130,9 @@ def review_of(
 def store_admitted(
     review: Review, decision: Decision, store: ObjectStore, shape: RequestShape = CREATED
 ) -> None:
-    """Let the reviews that follow see what an admitted request leaves behind; a dry run leaves nothing.
+    """Store or delete the object of an admitted request for later reviews, unless it is a dry run.
 
-    Subresources and connections store no object of their own. What ``shape`` calls old has had its time when the
-    object has been written.
+    Subresources and connections store nothing. An old object of ``shape`` is dropped once the object is written.
 
     Raises:
         InputError: the object is a CustomResourceDefinition that defines nothing.
@@ -150,14 +152,14 @@ def _store(review: Review, decision: Decision, store: ObjectStore) -> None:
     document = decision.object_document.data
     name = review.name or member(document, "metadata", "name")
     if not isinstance(document, dict) or not name:
-        return  # a name that is still to be generated can be looked up by nobody
+        return  # an object whose name is not generated yet cannot be looked up
     at = review.resource
     store.put(document, ObjectKey(at.group, at.resource, _stored_in(review), name))
     if review.concerns("", "namespaces") and store.get("", "serviceaccounts", "default", name) is None:
-        # In a cluster a controller makes it; what comes next in the input is not to wait for one.
+        # In a cluster a controller creates it; the next document must not wait for one.
         store.put(assumed_service_account(name))
 
 
 def _stored_in(review: Review) -> str:
-    """The namespace of the object: none for a Namespace, whose requests are in itself."""
+    """The namespace of the stored object; a Namespace has none, unlike its requests."""
     return "" if review.concerns("", "namespaces") else review.namespace

@@ -1,4 +1,4 @@
-"""Review runs: every input document through the engine, one after another, each decision written at once."""
+"""Running a review: every input document goes through the engine in order, and each decision is written at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pratique.cluster.store import ObjectStore
 from pratique.configuration.settings import Release
 from pratique.lint.spellings import unread_spellings
 from pratique_cli.exit_codes import ExitCode
-from pratique_cli.outputs import Missed, Output, Reviewed, Tally
+from pratique_cli.outputs import ReviewCounts, ReviewedDocument, ReviewOutput, UndecidedDocument
 from pratique_cli.reviews.expansions import Expander, UndecidedPodError, object_path
 from pratique_cli.reviews.inputs import Input, read_inputs
 from pratique_cli.reviews.requests import CREATED, RequestShape, review_of, store_admitted
@@ -27,7 +27,7 @@ from pratique_frontdoor.engines.engine import Engine
 
 
 async def ignore_review(review: Review) -> None:
-    """Tell nobody of what was admitted."""
+    """Ignore an admitted review."""
     del review
 
 
@@ -36,155 +36,163 @@ class ReviewRun:
     """One run of ``pratique review``."""
 
     engine: Engine
-    """Decides."""
+    """The engine that decides."""
     store: ObjectStore
-    """What the engine looks up; admitted objects are added to it."""
+    """The objects that the engine looks up; admitted objects are added."""
     phases: frozenset[Phase]
-    """What each review goes through."""
+    """The phases of each review."""
     timeout_seconds: float
-    """How long each review may take."""
-    output: Output
-    """Takes the decisions."""
-    complain: Callable[[str], None]
-    """Takes what is to be said beside them, a line each."""
+    """The time limit of each review."""
+    output: ReviewOutput
+    """Writes the decisions."""
+    report_problem: Callable[[str], None]
+    """Prints a problem, one line."""
     on_admitted: Callable[[Review], Awaitable[None]] = ignore_review
-    """Is told of each request that was admitted, with the object as it is to be stored."""
+    """Called for each admitted request, with the object to be stored."""
     shape: RequestShape = CREATED
-    """What manifests ask for."""
+    """The request of manifests."""
     progress: Progress = dataclasses.field(default_factory=lambda: Progress(None))
-    """Shows how far the run has come."""
+    """Shows the progress of the run."""
     warn_exit_code: int = ExitCode.ADMITTED
-    """What a run ends with in which nothing went wrong but something was warned of."""
+    """The exit code if there were only warnings."""
     release: Release | None = None
-    """The release of Kubernetes that is followed; None: the current one."""
+    """The Kubernetes release to follow; None means the current one."""
     expand: bool = True
-    """Review the Pods that workloads would make, too."""
-    _waiting: list[Reviewed | Missed] = dataclasses.field(default_factory=list, init=False)
-    """What is written once the Pods that were denied have been asked for again, and what comes after it."""
+    """Whether to review the Pods of workloads, too."""
+    _waiting: list[ReviewedDocument | UndecidedDocument] = dataclasses.field(default_factory=list, init=False)
+    """Results from the first retried document on, which are written in order after the retries."""
 
     async def run(self, paths: Iterable[Path]) -> int:
-        """Review every document, in the order in which they are given, and tell how it went as a whole."""
-        tally = Tally()
+        """Review all documents in order, and return the exit code of the run."""
+        counts = ReviewCounts()
         expander = Expander(engine=self.engine, phases=self.phases, timeout_seconds=self.timeout_seconds)
         try:
-            for number, each in enumerate(_inputs(paths)):
-                if isinstance(each, InputError):
-                    self._pass_over(each, tally)
+            for number, document in enumerate(_inputs(paths)):
+                if isinstance(document, InputError):
+                    self._report_unreadable(document, counts)
                 else:
-                    await self._review(each, number, tally, expander)
-                self.progress.show(tally)
-            await self._ask_again(tally, expander)
+                    await self._review(document, number, counts, expander)
+                self.progress.show_counts(counts)
+            await self._retry_pods(counts, expander)
         finally:
             self.progress.clear()
-        self.output.finish(tally)
-        code = _exit_code(tally)
-        return self.warn_exit_code if code is ExitCode.ADMITTED and tally.warned else code
+        self.output.finish(counts)
+        code = _exit_code(counts)
+        return self.warn_exit_code if code is ExitCode.ADMITTED and counts.warned else code
 
-    async def _review(self, document: SourceDocument, number: int, tally: Tally, expander: Expander) -> None:
+    async def _review(
+        self, document: SourceDocument, number: int, counts: ReviewCounts, expander: Expander
+    ) -> None:
         try:
             review = review_of(document, self.store, number, self.shape)
         except InputError as error:
-            self._pass_over(error, tally)
+            self._report_unreadable(error, counts)
             return
-        self._tell_unread(document)
+        self._warn_of_spellings(document)
         try:
-            review = expander.recognise(review)
+            review = expander.mark_charged(review)
             deadline = Deadline.after(self.timeout_seconds)
             decision = await self.engine.decide(review, self.phases, deadline, explain=True)
         except TimeoutError:
             problem = f"no decision within {self.timeout_seconds:g} s; --timeout allows more"
-            self._give_up(document.fault((), problem), review, tally)
+            self._report_undecided(document.fault((), problem), review, counts)
             return
-        tally.count(allowed=decision.allowed)
-        expander.note(review, decision)
-        await self._expand(Reviewed(document, review, decision), number, tally, expander)
+        counts.count(allowed=decision.allowed)
+        expander.remember_pod(review, decision)
+        await self._expand(ReviewedDocument(document, review, decision), number, counts, expander)
         if decision.allowed:
             await self.on_admitted(review.with_object(decision.object_document))
         try:
             store_admitted(review, decision, self.store, self.shape)
         except InputError as error:
-            self.complain(str(document.fault((), f"later reviews will not see it: {error}")))
+            self.report_problem(str(document.fault((), f"later reviews will not see it: {error}")))
 
-    def _tell_unread(self, document: SourceDocument) -> None:
-        """Warn of what the release that is followed does not read, whoever believes that it does."""
+    def _warn_of_spellings(self, document: SourceDocument) -> None:
+        """Warn about spellings that the release does not read."""
         start = ("request", "object") if document.data.get("kind") == "AdmissionReview" else ()
         for path, problem in unread_spellings(member(document.data, *start), self.release):
-            self.complain(str(document.fault((*start, *path), f"warning: {FieldPath(path)}: {problem}")))
+            self.report_problem(
+                str(document.fault((*start, *path), f"warning: {FieldPath(path)}: {problem}"))
+            )
 
-    def _pass_over(self, error: InputError, tally: Tally) -> None:
-        self.complain(str(error))
-        tally.unreadable += 1
-        self._tell(Missed(error))
+    def _report_unreadable(self, error: InputError, counts: ReviewCounts) -> None:
+        self.report_problem(str(error))
+        counts.unreadable += 1
+        self._emit(UndecidedDocument(error))
 
-    def _give_up(self, error: InputError, review: Review, tally: Tally) -> None:
-        self.complain(str(error))
-        tally.undecided += 1
-        self._tell(Missed(error, review))
+    def _report_undecided(self, error: InputError, review: Review, counts: ReviewCounts) -> None:
+        self.report_problem(str(error))
+        counts.undecided += 1
+        self._emit(UndecidedDocument(error, review))
 
-    async def _expand(self, reviewed: Reviewed, number: int, tally: Tally, expander: Expander) -> None:
+    async def _expand(
+        self, reviewed: ReviewedDocument, number: int, counts: ReviewCounts, expander: Expander
+    ) -> None:
         if self.expand:
             try:
                 reviewed = await expander.expand(reviewed, number)
             except UndecidedPodError as error:
-                self._settle(reviewed, tally)
-                self._without_pod(reviewed, error, tally)
+                self._settle(reviewed, counts)
+                self._report_undecided_pod(reviewed, error, counts)
                 return
         if not _may_be_retried(reviewed):
-            self._settle(reviewed, tally)
+            self._settle(reviewed, counts)
             return
-        # Its controller would ask again, and by then what comes later in the input may be there.
+        # Its controller would retry, and by then later documents of the input may exist.
         self._waiting.append(reviewed)
 
-    async def _ask_again(self, tally: Tally, expander: Expander) -> None:
-        """Ask again for the Pods that were denied, now that all is there, and write what waits for that."""
+    async def _retry_pods(self, counts: ReviewCounts, expander: Expander) -> None:
+        """Review denied Pods again, now that all documents exist, and write the waiting results."""
         waiting = list(self._waiting)
         self._waiting.clear()
-        for each in waiting:
-            if isinstance(each, Reviewed) and _may_be_retried(each):
-                await self._expand_again(each, tally, expander)
+        for result in waiting:
+            if isinstance(result, ReviewedDocument) and _may_be_retried(result):
+                await self._retry_pod(result, counts, expander)
             else:
-                self._tell(each)
+                self._emit(result)
 
-    async def _expand_again(self, reviewed: Reviewed, tally: Tally, expander: Expander) -> None:
+    async def _retry_pod(self, reviewed: ReviewedDocument, counts: ReviewCounts, expander: Expander) -> None:
         try:
-            self._settle(await expander.again(reviewed), tally)
+            self._settle(await expander.retry(reviewed), counts)
         except UndecidedPodError as error:
-            self._settle(reviewed, tally)
-            self._without_pod(reviewed, error, tally)
+            self._settle(reviewed, counts)
+            self._report_undecided_pod(reviewed, error, counts)
 
-    def _settle(self, reviewed: Reviewed, tally: Tally) -> None:
-        """Count and write what is not going to change."""
-        tally.warned += _has_warnings(reviewed.decision)
-        tally.pods_denied += _pods_denied(reviewed)
-        self._tell(reviewed)
+    def _settle(self, reviewed: ReviewedDocument, counts: ReviewCounts) -> None:
+        """Count and write a final result."""
+        counts.warned += _has_warnings(reviewed.decision)
+        counts.pods_denied += _pods_denied(reviewed)
+        self._emit(reviewed)
 
-    def _without_pod(self, reviewed: Reviewed, undecided: UndecidedPodError, tally: Tally) -> None:
+    def _report_undecided_pod(
+        self, reviewed: ReviewedDocument, undecided: UndecidedPodError, counts: ReviewCounts
+    ) -> None:
         problem = f"no decision on its Pods within {self.timeout_seconds:g} s; --timeout allows more"
         path = (*object_path(reviewed), *undecided.made.template)
-        self._give_up(reviewed.document.fault(path, problem), undecided.review, tally)
+        self._report_undecided(reviewed.document.fault(path, problem), undecided.review, counts)
 
-    def _tell(self, told: Reviewed | Missed) -> None:
-        """Write it, in its turn."""
+    def _emit(self, result: ReviewedDocument | UndecidedDocument) -> None:
+        """Write a result, or queue it behind those that wait."""
         if self._waiting:
-            self._waiting.append(told)
-        elif isinstance(told, Reviewed):
-            self.output.write(told)
+            self._waiting.append(result)
+        elif isinstance(result, ReviewedDocument):
+            self.output.write(result)
         else:
-            self.output.miss(told)
+            self.output.write_problem(result)
 
 
-def _pods_denied(reviewed: Reviewed) -> int:
+def _pods_denied(reviewed: ReviewedDocument) -> int:
     return sum(not pod.allowed for pod in reviewed.decision.expanded)
 
 
 _MISSING = re.compile(r"\b(?:not|was) found\b")
-"""How controllers say that something is not there which may come later in the input: an account, a PriorityClass."""
+"""How controllers say that an object is missing, such as a ServiceAccount, which may come later in the input."""
 
 
-def _may_be_retried(reviewed: Reviewed) -> bool:
-    """Tell whether what comes later may put a Pod's denial right.
+def _may_be_retried(reviewed: ReviewedDocument) -> bool:
+    """Whether a later document may fix the denial of a Pod.
 
-    Manifests are one whole; recorded reviews are each a moment of their own.
+    That applies to manifests, which belong together, but not to recorded reviews.
     """
     if reviewed.document.data.get("kind") == "AdmissionReview":
         return False
@@ -198,13 +206,13 @@ def _inputs(paths: Iterable[Path]) -> Iterator[Input]:
 
 
 def _has_warnings(decision: Decision) -> bool:
-    return bool(decision.warnings) or any(_has_warnings(each) for each in decision.expanded)
+    return bool(decision.warnings) or any(_has_warnings(pod) for pod in decision.expanded)
 
 
-def _exit_code(tally: Tally) -> ExitCode:
-    """Of several codes that apply, the highest: a run that missed something must not look complete."""
-    if tally.undecided:
+def _exit_code(counts: ReviewCounts) -> ExitCode:
+    """The highest of the codes that apply, so that an incomplete run does not look complete."""
+    if counts.undecided:
         return ExitCode.BROKEN
-    if tally.unreadable:
+    if counts.unreadable:
         return ExitCode.BAD_INPUT
-    return ExitCode.DENIED if tally.denied or tally.pods_denied else ExitCode.ADMITTED
+    return ExitCode.DENIED if counts.denied or counts.pods_denied else ExitCode.ADMITTED

@@ -1,4 +1,4 @@
-"""Suites: cases for ``pratique test``, which say what a chain is to decide. Read, run, compared and written here."""
+"""Test suites for ``pratique test``: reading, running, comparing, writing and reporting their cases."""
 
 from pratique.apimachinery.documents import SUITE_GROUP
 
@@ -6,4 +6,4 @@ API_VERSION = f"{SUITE_GROUP}/v1"
 """The version of the file format."""
 
 KIND = "TestSuite"
-"""The kind of its documents."""
+"""The kind of a suite's document."""

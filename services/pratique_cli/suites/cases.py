@@ -1,4 +1,4 @@
-"""Cases: what is asked of a chain, what it is to decide, and what became of it."""
+"""Cases: their requests and expectations, and the results of running them."""
 
 from __future__ import annotations
 
@@ -21,140 +21,140 @@ from pratique_frontdoor.chain.decisions import Decision
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pattern:
-    """A pattern in the syntax of RE2, searched for."""
+    """A regular expression in RE2 syntax."""
 
     text: str
     compiled: Any = dataclasses.field(repr=False, compare=False)
 
     def found_in(self, text: str) -> bool:
-        """Tell whether some part of ``text`` matches."""
+        """Whether some part of ``text`` matches."""
         return self.compiled.search(text) is not None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ExpectedStep:
-    """A step that has to be there."""
+    """An expected step of a decision."""
 
     members: Mapping[str, JSON]
-    """By their names in the decision document, what they have to be."""
+    """The expected members, by their names in the decision document."""
     reason: Pattern | None = None
-    """What has to be found in its reason."""
+    """A pattern that its reason must match."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
-    """What is to come of a review. None of any member means that it does not matter."""
+    """The expected result of a review. A member that is None is not compared."""
 
     path: tuple[Step, ...]
-    """Where it stands in the suite's document."""
+    """Its path in the suite's document."""
     allowed: bool | None = None
     code: int | None = None
     reason: str | None = None
     message: Pattern | None = None
     warnings: tuple[Pattern, ...] | None = None
-    """Each has to be found in one warning; where there are none of them, there may be no warning."""
+    """Patterns that must each match a warning; an empty list allows no warnings."""
     audit_annotations: Mapping[str, str] | None = None
     object: JSON = None
-    """The object afterwards, all of it."""
+    """The complete object after the chain."""
     contains: JSON = None
-    """A part of the object afterwards."""
+    """A part of the object after the chain."""
     patch: tuple[JSON, ...] | None = None
     unchanged: bool | None = None
     steps: tuple[ExpectedStep, ...] | None = None
-    """Each has to be there, in that order; others may stand between."""
+    """Steps that must occur in this order; others may occur between them."""
     expanded: tuple[Expectation, ...] | None = None
-    """One for each Pod that the workload would make."""
+    """One expectation for each Pod of the workload."""
     fixed_point: bool | None = None
-    """Whether the mutating phase leaves alone what it has made."""
+    """Whether a second mutating phase changes nothing."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ClusterSource:
-    """What controllers look up."""
+    """The objects that controllers look up."""
 
     paths: tuple[Path, ...] = ()
     objects: tuple[SourceDocument, ...] = ()
-    """Objects written in the suite itself."""
+    """Objects in the suite itself."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One case of a suite."""
+    """A case of a suite."""
 
     suite: str
     name: str
     document: SourceDocument
-    """The suite's."""
+    """The document of the suite."""
     path: tuple[Step, ...]
-    """Where the case stands in it."""
-    asked: SourceDocument
+    """The path of the case in that document."""
+    submitted: SourceDocument
     """The manifest or AdmissionReview."""
     shape: RequestShape = CREATED
-    """What a manifest asks for; what it says is stored before is in ``old``."""
+    """The request of a manifest, without its old object, which is ``old``."""
     old: SourceDocument | None = None
     phases: frozenset[Phase]
     settings: ChainSettings
     cluster: ClusterSource | None
-    """None means that nobody says what there is."""
+    """None if the cluster is not described."""
     expect: Expectation
 
     @property
     def full_name(self) -> str:
-        """What ``--run`` looks at."""
+        """The name that ``--run`` matches."""
         return f"{self.suite}/{self.name}"
 
     @property
     def line(self) -> int:
-        """The line of the suite's file on which the case begins."""
+        """The line on which the case begins."""
         return self.document.position(self.path).line
 
     def fault(self, problem: str) -> InputError:
-        """Make the error that the case cannot be run."""
+        """Make an error at the location of the case."""
         return self.document.fault(self.path, problem)
 
 
 class CaseStatus(enum.StrEnum):
-    """How a case ended."""
+    """The status of a case that ran."""
 
     PASSED = "passed"
-    """All is as expected."""
+    """Everything is as expected."""
     FAILED = "failed"
-    """Something is not."""
+    """Something is not as expected."""
     UNREADABLE = "unreadable"
-    """It could not be run: what it names cannot be used."""
+    """It could not run, because something that it names cannot be used."""
     UNDECIDED = "undecided"
     """There was no decision in time."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ExpectationMismatch:
-    """One thing that is not as expected."""
+    """A difference between an expectation and the decision."""
 
     path: tuple[Step, ...]
-    """The member that expects it, in the suite's document."""
+    """The path of the expectation in the suite's document."""
     expected: str
-    """What was expected, in a few words."""
+    """The expected value, in a few words."""
     got: str
-    """What came."""
+    """The actual value."""
     difference: tuple[str, ...] = ()
-    """Lines that begin with ``-`` (expected), ``+`` (came), a blank (both) or ``@@`` (something is left out)."""
+    """Diff lines, which begin with ``-`` (expected), ``+`` (actual), a blank (both) or ``@@`` (lines left out)."""
 
     @property
     def text(self) -> str:
-        """All but the difference, in one line."""
+        """The mismatch in one line, without the diff."""
         return f"expected {self.expected}, got {self.got}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ObservedDecision:
-    """What came of a review, with all that an expectation may ask for."""
+    """A decision, with everything that an expectation may compare."""
 
     review: Review
     decision: Decision
-    again: Decision | None = None
-    """What the mutating phase made of the object that came out, where somebody expects something of it."""
+    repeated: Decision | None = None
+    """The decision of a second mutating phase on the resulting object, if the case expects something about it."""
     pods: tuple[ObservedDecision, ...] = ()
-    """What came of the Pods that the workload would make, where somebody expects something of them."""
+    """The decisions on the Pods of the workload, if the case expects something about them."""
 
     @property
     def decisions(self) -> tuple[Decision, ...]:
@@ -164,40 +164,40 @@ class ObservedDecision:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CaseResult:
-    """What became of a case."""
+    """The result of a case."""
 
     case: Case
-    ending: CaseStatus
+    status: CaseStatus
     seconds: float = 0.0
-    """How long it took, with all that had to be made ready."""
+    """The run time in seconds, including the set-up."""
     mismatches: tuple[ExpectationMismatch, ...] = ()
     error: InputError | None = None
-    """Why it could not be run, or that there was no decision in time."""
+    """Why it could not run, or was not decided in time."""
     observed: ObservedDecision | None = None
 
     def position(self, mismatch: ExpectationMismatch) -> Position:
-        """Where the member stands that expects it."""
+        """The position of the expectation."""
         return self.case.document.position(mismatch.path)
 
 
 @dataclasses.dataclass(slots=True)
 class SuiteCounts:
-    """How many cases came to what."""
+    """The counts of a test run."""
 
     passed: int = 0
     failed: int = 0
     unreadable: int = 0
-    """Cases that could not be run, and suites and cases that could not be read."""
+    """Cases that could not run, and suites and cases that could not be read."""
     undecided: int = 0
-    left: int = 0
-    """Cases that were not run, because one before them had failed."""
+    not_run: int = 0
+    """Cases that did not run, because an earlier one had failed."""
 
-    def count(self, ending: CaseStatus) -> None:
+    def count(self, status: CaseStatus) -> None:
         """Count one case."""
-        name = ending.value
+        name = status.value
         setattr(self, name, getattr(self, name) + 1)
 
     @property
     def run(self) -> int:
-        """How many cases were run."""
+        """The number of cases that ran."""
         return self.passed + self.failed

@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
 
 from pratique.apimachinery.diff import identical
-from pratique.apimachinery.field_errors import Step
 from pratique.apimachinery.json_values import JSON, encode, json_type
 from pratique.apimachinery.statuses import Status
-from pratique_cli.outputs.texts import difference, is_secret, path_text
-from pratique_cli.suites.cases import Expectation, ExpectationMismatch, ObservedDecision
-from pratique_cli.suites.step_sequences import missing_step
-
-if TYPE_CHECKING:
-    Path = tuple[Step, ...]
+from pratique_cli.outputs.changes import ObjectPath, difference, is_secret, path_text
+from pratique_cli.suites.cases import Expectation, ExpectationMismatch, ExpectedStep, ObservedDecision
+from pratique_frontdoor.chain.decisions import Step
 
 _MAX_SHOWN = 200
-"""Characters of a value that are shown; what is longer is better looked at in the file."""
+"""The most characters of a value to print; longer values are easier to read in the file."""
+_MAX_NEAREST = 3
+"""The most similar steps to print for a missing one."""
 
 
 def missing_parts(
-    expected: JSON, got: JSON, path: Path, *, hidden: bool = False, inside: Path = ()
+    expected: JSON, got: JSON, path: ObjectPath, *, hidden: bool = False, inside: ObjectPath = ()
 ) -> Iterator[ExpectationMismatch]:
-    """Find where ``got`` does not contain ``expected``.
+    """Yield the places where ``got`` does not contain ``expected``.
 
-    Of a mapping, the members given must be there, and contain what is given; a list must have as many elements as the
-    one given, and each must contain the one in its place; anything else must be equal. ``path`` is where ``expected``
-    stands in the suite, ``inside`` where in the object; values of ``hidden`` objects are not shown.
+    A mapping must contain the expected members. A list must have the expected length, and each element must contain
+    the expected one. Anything else must be equal. ``path`` is the path of ``expected`` in the suite, ``inside`` its
+    path in the object; ``hidden`` hides the values.
     """
     if isinstance(expected, dict) and isinstance(got, dict):
         for name, value in expected.items():
@@ -58,13 +55,66 @@ def _expected_text(expected: JSON, got: JSON, *, hidden: bool) -> str:
 
 def _value_text(value: JSON, *, hidden: bool) -> str:
     if hidden:
-        return f"({json_type(value)} that is not shown)"
+        return f"({json_type(value)}, hidden)"
     text = encode(value).decode()
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"
 
 
+def missing_step(
+    expected: Sequence[ExpectedStep], steps: Sequence[Step], path: ObjectPath
+) -> ExpectationMismatch | None:
+    """Find the first expected step that does not occur after those before it; None if all occur in order."""
+    begun = 0
+    for index, expected_step in enumerate(expected):
+        found = next((at for at in range(begun, len(steps)) if _matches(expected_step, steps[at])), None)
+        if found is None:
+            return ExpectationMismatch(
+                (*path, index),
+                f"a step {_expected_step_text(expected_step)}",
+                _nearest_steps(expected_step, steps, begun),
+            )
+        begun = found + 1
+    return None
+
+
+def _matches(expected: ExpectedStep, step: Step) -> bool:
+    if any(getattr(step, name) != value for name, value in expected.members.items()):
+        return False
+    return expected.reason is None or expected.reason.found_in(step.reason)
+
+
+def _expected_step_text(expected: ExpectedStep) -> str:
+    parts = [f"{name} {value}" for name, value in expected.members.items()]
+    if expected.reason is not None:
+        parts.append(f"reason that matches {expected.reason.text}")
+    return f"({', '.join(parts)})"
+
+
+def _nearest_steps(expected: ExpectedStep, steps: Sequence[Step], begun: int) -> str:
+    """Describe the most similar steps: those that agree in most members."""
+    if any(_matches(expected, step) for step in steps[:begun]):
+        return (
+            f"it only before the step that matched the previous expectation: {_step_text(steps[begun - 1])}"
+        )
+    agreeing = [(_agreement(expected, step), step) for step in steps]
+    best = max((count for count, _ in agreeing), default=0)
+    nearest = [_step_text(step) for count, step in agreeing if count == best and best > 0]
+    return "; ".join(nearest[:_MAX_NEAREST]) or "no similar step"
+
+
+def _agreement(expected: ExpectedStep, step: Step) -> int:
+    return sum(getattr(step, name) == value for name, value in expected.members.items() if name != "phase")
+
+
+def _step_text(step: Step) -> str:
+    name = step.controller if step.name == step.controller else f"{step.controller} {step.name}"
+    origin = f" ({step.configuration})" if step.configuration else ""
+    reason = f": {step.reason}" if step.reason else ""
+    return f"{name}{origin} {step.phase.value} {step.outcome.value}{reason}"
+
+
 def compare(expected: Expectation, observed: ObservedDecision) -> tuple[ExpectationMismatch, ...]:
-    """Find all that is not as expected, in the order of the members below."""
+    """List all mismatches, in the order of the comparisons below."""
     return tuple(mismatch for comparison in _COMPARISONS for mismatch in comparison(expected, observed))
 
 
@@ -129,7 +179,7 @@ def _patch(expected: Expectation, observed: ObservedDecision) -> Iterator[Expect
     is_hidden = is_secret(observed.decision.object_document.data)
     if expected.patch is not None and not identical(list(expected.patch), patch):
         lines = () if is_hidden else tuple(difference(list(expected.patch), patch))
-        wanted, got = (_count_text(len(each), "operation") for each in (expected.patch, patch))
+        wanted, got = (_count_text(len(operations), "operation") for operations in (expected.patch, patch))
         yield ExpectationMismatch(
             (*expected.path, "patch"), f"the patch of {wanted} there", f"one of {got}", lines
         )
@@ -151,22 +201,22 @@ def _pods(expected: Expectation, observed: ObservedDecision) -> Iterator[Expecta
     if expected.expanded is None:
         return
     if len(expected.expanded) != len(observed.pods):
-        wanted, got = (_count_text(len(each), "Pod") for each in (expected.expanded, observed.pods))
+        wanted, got = (_count_text(len(pods), "Pod") for pods in (expected.expanded, observed.pods))
         yield ExpectationMismatch((*expected.path, "expanded"), f"{wanted} to be made", got)
         return
-    for one, pod in zip(expected.expanded, observed.pods, strict=True):
-        yield from compare(one, pod)
+    for expectation, pod in zip(expected.expanded, observed.pods, strict=True):
+        yield from compare(expectation, pod)
 
 
 def _fixed_point(expected: Expectation, observed: ObservedDecision) -> Iterator[ExpectationMismatch]:
-    if expected.fixed_point is None or observed.again is None:
+    if expected.fixed_point is None or observed.repeated is None:
         return
-    path, again = (*expected.path, "fixedPoint"), observed.again
-    before, after = observed.decision.object_document.data, again.object_document.data
-    if again.status is not None:
+    path, repeated = (*expected.path, "fixedPoint"), observed.repeated
+    before, after = observed.decision.object_document.data, repeated.object_document.data
+    if repeated.status is not None:
         if expected.fixed_point:
             yield ExpectationMismatch(
-                path, "nothing to happen in a second mutating phase", _decision_text(again.status)
+                path, "nothing to happen in a second mutating phase", _decision_text(repeated.status)
             )
     elif expected.fixed_point and not identical(before, after):
         lines = tuple(difference(before, after))

@@ -1,4 +1,4 @@
-"""What of a configuration the cases have used, and what not."""
+"""Coverage: which policies, validations, bindings and webhooks the cases use."""
 
 from __future__ import annotations
 
@@ -26,74 +26,74 @@ _AUDITED = "audited"
 _POLICIES = ("MutatingAdmissionPolicy", "ValidatingAdmissionPolicy")
 
 VALIDATION = "validation"
-"""The kind of an entry that is one expression of a policy."""
+"""The kind of an entry for one validation of a policy."""
 
 CoverageKey: TypeAlias = tuple[str, ...]
-"""What an entry is known by within one configuration: its controller and names; of a validation the index last."""
+"""The key of an entry within one configuration: its controller and names, and the index of a validation."""
 
 
 @dataclasses.dataclass(slots=True)
 class CoverageEntry:
-    """One thing that cases can put to use: a policy, one of its validations, a binding or a webhook."""
+    """A policy, validation, binding or webhook, and how often cases used it."""
 
     kind: str
-    """The kind of its document, ``validation`` or ``webhook``."""
+    """The kind of its document, or ``validation`` or ``webhook``."""
     name: str
     source: SourceDocument | None
-    """Where it was written."""
+    """Its document."""
     path: tuple[PathStep, ...] = ()
-    """Where it stands in that document."""
+    """Its path in that document."""
     expression: str = ""
-    """Of a validation."""
+    """The expression of a validation."""
     matched: int = 0
-    """Reviews that it had to do with; of a validation, those that its policy had to do with."""
+    """Reviews that it matched, or for a validation, that its policy matched."""
     denied: int = 0
-    """Reviews that it refused."""
+    """Reviews that it denied."""
     mutated: int = 0
     """Reviews whose object it changed."""
     warned: int = 0
     """Reviews that it warned about."""
     audited: int = 0
-    """Reviews for which it only wrote to the audit log."""
+    """Reviews for which it only wrote audit annotations."""
 
     @property
     def acted(self) -> int:
-        """How often something came of it. What never acts might as well not be there, as far as the cases tell."""
+        """How often it had an effect. An entry without effects is untested."""
         return self.denied + self.mutated + self.warned + self.audited
 
     def count(self, effects: set[str]) -> None:
-        """Count a review that it had to do with. What somebody notices counts before what only the log tells."""
+        """Count a matching review. ``audited`` counts only if there is no other effect."""
         self.matched += 1
         for effect in effects - {_AUDITED} or effects:
             setattr(self, effect, getattr(self, effect) + 1)
 
     @property
     def line(self) -> int:
-        """The line that it begins on; 0 where it stands in no file."""
+        """The line on which it begins; 0 if it is not in a file."""
         return 0 if self.source is None else self.source.position(self.path).line
 
 
 class Coverage:
-    """What the cases have put to use so far."""
+    """Counts how the cases use configurations."""
 
     def __init__(self) -> None:
-        """Begin with nothing to be used."""
+        """Start without entries."""
         self._entries: dict[CoverageKey, CoverageEntry] = {}
         self._known: dict[int, tuple[Configurations, dict[CoverageKey, CoverageEntry]]] = {}
 
     @property
     def entries(self) -> list[CoverageEntry]:
-        """All that could be put to use: policies with their validations, bindings, webhooks."""
+        """All entries: policies with their validations, bindings, webhooks."""
         return list(self._entries.values())
 
     @property
     def percent(self) -> float:
-        """How much of it has acted, of 100; 100 where there is nothing."""
+        """The percentage of entries with effects; 100 without entries."""
         entries = self.entries
         return 100 * sum(entry.acted > 0 for entry in entries) / len(entries) if entries else 100.0
 
     def add(self, configurations: Configurations) -> None:
-        """Expect what is configured to be used. What another configuration has of the same file is the same."""
+        """Add the entries of a configuration. Entries of the same file are shared between configurations."""
         if id(configurations) in self._known:
             return
         shared = {
@@ -103,7 +103,7 @@ class Coverage:
         self._known[id(configurations)] = configurations, shared
 
     def count(self, configurations: Configurations, decision: Decision) -> None:
-        """Count what a decision has put to use of the configuration that it was made by, which has been added."""
+        """Count the entries that a decision used; its configuration must have been added."""
         _, known = self._known[id(configurations)]
         used = _effects_by_key(decision)
         for key, entry in known.items():
@@ -118,7 +118,7 @@ def _file(entry: CoverageEntry) -> str:
 
 
 def _effects_by_key(decision: Decision) -> dict[CoverageKey, set[str]]:
-    """What came of what had to do with a review."""
+    """The effects of each entry that took part in a decision."""
     used: dict[CoverageKey, set[str]] = collections.defaultdict(set)
     for step in decision.steps:
         if step.outcome is not StepOutcome.SKIPPED:
@@ -140,28 +140,31 @@ def _keys(step: Step) -> Iterator[CoverageKey]:
 def _entries(configurations: Configurations) -> Iterator[tuple[CoverageKey, CoverageEntry]]:
     yield from _policies(configurations.mutating_policies)
     yield from _policies(configurations.validating_policies)
-    for each in (*configurations.mutating_bindings, *configurations.validating_bindings):
-        yield (each.kind.value, each.name), CoverageEntry(each.kind.value, each.name, each.source)
-    for controller, hooks in (
+    for binding in (*configurations.mutating_bindings, *configurations.validating_bindings):
+        yield (
+            (binding.kind.value, binding.name),
+            CoverageEntry(binding.kind.value, binding.name, binding.source),
+        )
+    for controller, webhook_configurations in (
         ("MutatingAdmissionWebhook", configurations.mutating),
         ("ValidatingAdmissionWebhook", configurations.validating),
     ):
-        for one in hooks:
-            yield from _webhooks(controller, one)
+        for configuration in webhook_configurations:
+            yield from _webhooks(controller, configuration)
 
 
 def _policies(
     policies: Iterable[PolicyConfiguration[PolicySpec]],
 ) -> Iterator[tuple[CoverageKey, CoverageEntry]]:
-    for each in policies:
-        kind = each.kind.value
-        yield (kind, each.name), CoverageEntry(kind, each.name, each.source)
-        for index, validation in enumerate(getattr(each.spec, "validations", ())):
+    for policy in policies:
+        kind = policy.kind.value
+        yield (kind, policy.name), CoverageEntry(kind, policy.name, policy.source)
+        for index, validation in enumerate(getattr(policy.spec, "validations", ())):
             path = ("spec", "validations", index)
-            name = f"{each.name} validations[{index}]"
+            name = f"{policy.name} validations[{index}]"
             yield (
-                (kind, each.name, str(index)),
-                CoverageEntry(VALIDATION, name, each.source, path, " ".join(validation.expression.split())),
+                (kind, policy.name, str(index)),
+                CoverageEntry(VALIDATION, name, policy.source, path, " ".join(validation.expression.split())),
             )
 
 
@@ -178,10 +181,12 @@ _COLUMNS = ("matched", "denied", "mutated", "warned", "audited")
 
 
 def coverage_lines(coverage: Coverage, palette: Palette) -> Iterator[str]:
-    """Write a table, and below it what was never used."""
+    """Write a table of the entries, then the unused ones."""
     entries = coverage.entries
-    columns = [name for name in _COLUMNS if name == "matched" or any(getattr(each, name) for each in entries)]
-    names = [printable(_name(each)) for each in entries]
+    columns = [
+        name for name in _COLUMNS if name == "matched" or any(getattr(entry, name) for entry in entries)
+    ]
+    names = [printable(_name(entry)) for entry in entries]
     figures = sum(len(name) + 2 for name in columns)
     width = min(max(map(len, names)), max(palette.width - figures, 20))
     head = "coverage".ljust(width) + "".join(f"  {name}" for name in columns)
@@ -189,10 +194,10 @@ def coverage_lines(coverage: Coverage, palette: Palette) -> Iterator[str]:
     for entry, name in zip(entries, names, strict=True):
         cells = "".join(f"  {getattr(entry, column) or '':>{len(column)}}" for column in columns)
         yield f"{palette.cut(name, width).ljust(width)}{_coloured(entry, cells, palette)}".rstrip()
-    yield from _unused_lines("never matched", [each for each in entries if not each.matched], palette)
-    idle = [each for each in entries if each.matched and not each.acted]
+    yield from _unused_lines("never matched", [entry for entry in entries if not entry.matched], palette)
+    idle = [entry for entry in entries if entry.matched and not entry.acted]
     yield from _unused_lines("matched, but never did anything", idle, palette)
-    acted = sum(each.acted > 0 for each in entries)
+    acted = sum(entry.acted > 0 for entry in entries)
     yield f"{acted} of {len(entries)} did something ({coverage.percent:.1f} %)"
 
 

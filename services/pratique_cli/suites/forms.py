@@ -1,4 +1,4 @@
-"""Suites as they are written, decoded strictly, with every mistake told by file, line and column."""
+"""The file format of suites, decoded strictly; every mistake is reported with file, line and column."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pratique_cli.suites import API_VERSION, KIND
 
 
 class _Form(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    """What all forms are like: JSON names in camel case, nothing required. What is null is absent."""
+    """Base of all forms: JSON names in camel case, no required members, and null means absent."""
 
 
 class MetadataForm(_Form, frozen=True):
@@ -27,7 +27,7 @@ class MetadataForm(_Form, frozen=True):
 
 
 class RequestForm(_Form, frozen=True):
-    """``request``: what a manifest does not say."""
+    """``request``: the parts of a request that are not in its manifest."""
 
     operation: str = ""
     old: Any = None
@@ -94,7 +94,7 @@ class SuiteForm(_Form, frozen=True):
 
 
 def decode_suite(document: SourceDocument, problems: list[InputError]) -> SuiteForm | None:
-    """Read a suite's document; None where it is none, and ``problems`` then has what is wrong with it."""
+    """Decode the document of a suite; None if it is invalid, with the reasons added to ``problems``."""
     version, kind = document.data.get("apiVersion"), document.data.get("kind")
     if (version, kind) != (API_VERSION, KIND):
         member = "apiVersion" if version != API_VERSION else "kind"
@@ -111,8 +111,8 @@ def decode_suite(document: SourceDocument, problems: list[InputError]) -> SuiteF
 
 
 def suggestion(wrong: str, right: Iterable[str]) -> str:
-    """Say what may have been meant by a word, or else which there are."""
-    known = {each.lower(): each for each in right}
+    """Suggest the closest known word, or list the known words."""
+    known = {word.lower(): word for word in right}
     close = difflib.get_close_matches(wrong.lower(), known, n=1)
     return f'did you mean "{known[close[0]]}"?' if close else f"there are {', '.join(known.values())}"
 
@@ -124,7 +124,7 @@ def _hint(steps: Sequence[Step], text: str) -> str:
 
 
 def _members_at(steps: Sequence[Step]) -> list[str]:
-    """Name the members that a form has at a path."""
+    """List the members of the form at a path."""
     info = inspect.type_info(SuiteForm)
     for step in steps:
         info = _member_type(_without_none(info), step)
@@ -141,4 +141,4 @@ def _member_type(info: inspect.Type, step: Step) -> inspect.Type:
 def _without_none(info: inspect.Type) -> inspect.Type:
     if not isinstance(info, inspect.UnionType):
         return info
-    return next(each for each in info.types if not isinstance(each, inspect.NoneType))
+    return next(member for member in info.types if not isinstance(member, inspect.NoneType))

@@ -1,38 +1,89 @@
-"""Reading suites: from documents to cases that can be run, and all that is wrong with the others."""
+"""Finding suites in files and folders, and reading their cases."""
 
 from __future__ import annotations
 
 import collections
 import dataclasses
+import os
 from collections.abc import Iterable, Iterator
-from pathlib import Path as File
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from pratique.admission.controllers import BOTH, MUTATE, VALIDATE, Phase
+from pratique.admission.controllers import Phase
 from pratique.admission.reviews import impersonated_user
+from pratique.apimachinery.documents import SUITE_GROUP, is_suite, read_file, walk
 from pratique.apimachinery.errors import InputError
-from pratique.apimachinery.field_errors import Step
+from pratique.apimachinery.file_snapshots import unwrap_lists
 from pratique.apimachinery.json_values import JSON, json_type
 from pratique.apimachinery.requests import Operation, UserInfo
 from pratique.apimachinery.source_documents import SourceDocument
 from pratique.configuration.settings import ChainSettings
 from pratique.manifests.requests import KUBECTL_USER
-from pratique_cli.reviews.requests import CREATED, RequestShape
+from pratique_cli.outputs.changes import ObjectPath
+from pratique_cli.reviews.requests import CREATED, PHASES, RequestShape
 from pratique_cli.suites.cases import Case, ClusterSource
 from pratique_cli.suites.forms import CaseForm, RequestForm, SuiteForm, decode_suite, suggestion
 from pratique_cli.suites.references import FlagError, References, read_expectation, read_flags
 
-if TYPE_CHECKING:
-    Path = tuple[Step, ...]
 
-PHASES = {"admit": BOTH, "mutate": MUTATE, "validate": VALIDATE}
-"""What a review can go through, by the names of ``phase``."""
+def find_suites(paths: Iterable[Path], problems: list[InputError]) -> Iterator[SourceDocument]:
+    """Yield the suites in files, and recursively in folders, in name order.
+
+    Other documents are skipped. A file that does not mention the API group of suites is not parsed at all, so that
+    templates may lie beside suites. Hidden folders are skipped. Unreadable files, and paths without a suite, are added
+    to ``problems``.
+    """
+    holds_suites: dict[str, bool] = {}
+    for path in paths:
+        found = False
+        for file in _files(path, problems):
+            real = os.path.realpath(file)
+            if real not in holds_suites:
+                begun = len(problems)
+                documents = list(_suites(file, problems))
+                holds_suites[real] = bool(documents) or len(problems) > begun
+                yield from documents
+            found = found or holds_suites[real]
+        if not found:
+            problems.append(InputError(f"{path}: {_no_suite_text(path)}", file=str(path)))
+
+
+def _no_suite_text(path: Path) -> str:
+    where = ", nor does any folder inside it" if path.is_dir() else ""
+    return f"holds no suite: a document of apiVersion {SUITE_GROUP}/v1 and kind TestSuite{where}"
+
+
+def _files(path: Path, problems: list[InputError]) -> Iterator[str]:
+    if not path.is_dir():
+        yield str(path)
+        return
+    try:
+        yield from (str(entry) for entry, is_folder in walk(path) if not is_folder)
+    except OSError as error:
+        problems.append(_unreadable(error.filename or str(path), error))
+
+
+def _unreadable(file: str, error: OSError) -> InputError:
+    return InputError(f"{file}: {(error.strerror or str(error)).lower()}", file=file)
+
+
+def _suites(file: str, problems: list[InputError]) -> Iterator[SourceDocument]:
+    try:
+        if SUITE_GROUP.encode() in Path(file).read_bytes():
+            yield from (
+                document
+                for document in unwrap_lists(read_file(file, unique_keys=True))
+                if is_suite(document.data)
+            )
+    except OSError as error:
+        problems.append(_unreadable(file, error))
+    except InputError as error:
+        problems.append(error)
 
 
 def read_cases(documents: Iterable[SourceDocument], problems: list[InputError]) -> Iterator[Case]:
-    """Read suites one by one, and yield the cases that can be run; ``problems`` gets what is wrong with others.
+    """Read suites one by one, and yield the cases that can run; problems are added to ``problems``.
 
-    What is wrong with a suite itself costs all its cases; what is wrong with a case costs that one.
+    A problem of a suite itself skips all its cases; a problem of a case skips only that case.
     """
     for document in documents:
         form = decode_suite(document, problems)
@@ -54,19 +105,21 @@ class _SuiteReader:
         settings = self._settings()
         cluster = self._cluster(self._form.cluster, ("cluster",))
         if not self._form.metadata.name:
-            self._references.complain(
-                ("metadata", "name"), "metadata.name: Required value: a suite has a name"
+            self._references.report_problem(
+                ("metadata", "name"), "metadata.name: Required value: a suite needs a name"
             )
         if not self._form.cases:
-            self._references.complain(("cases",), "cases: Required value: a suite has at least one case")
+            self._references.report_problem(
+                ("cases",), "cases: Required value: a suite needs at least one case"
+            )
         if len(self._problems) > begun:
             return
         names = collections.Counter(form.name for form in self._form.cases)
         for index, form in enumerate(self._form.cases):
             case = self._case(form, ("cases", index), settings, cluster)
             if names[form.name] > 1:
-                text = f'the name "{form.name}" is there {names[form.name]} times'
-                self._references.complain(("cases", index, "name"), text)
+                text = f'the name "{form.name}" occurs {names[form.name]} times'
+                self._references.report_problem(("cases", index, "name"), text)
             elif case is not None:
                 yield case
 
@@ -74,14 +127,14 @@ class _SuiteReader:
         try:
             settings = read_flags(self._form.flags, self._references.folder)
         except FlagError as error:
-            self._references.complain(("flags", error.name), str(error))
+            self._references.report_problem(("flags", error.name), str(error))
             settings = read_flags({}, self._references.folder)
         return dataclasses.replace(settings, config=self._references.paths(self._form.config, ("config",)))
 
-    def _cluster(self, entries: Iterable[JSON] | None, path: Path) -> ClusterSource | None:
+    def _cluster(self, entries: Iterable[JSON] | None, path: ObjectPath) -> ClusterSource | None:
         if entries is None:
             return None
-        paths: list[File] = []
+        paths: list[Path] = []
         objects: list[SourceDocument] = []
         for index, entry in enumerate(entries):
             place = (*path, index)
@@ -91,34 +144,34 @@ class _SuiteReader:
                 objects.append(self._document.part(entry, place))
             else:
                 text = f"must be the path of a file or folder or an object, not {json_type(entry)}"
-                self._references.complain(place, text)
+                self._references.report_problem(place, text)
         return ClusterSource(tuple(paths), tuple(objects))
 
     def _case(
-        self, form: CaseForm, path: Path, settings: ChainSettings, cluster: ClusterSource | None
+        self, form: CaseForm, path: ObjectPath, settings: ChainSettings, cluster: ClusterSource | None
     ) -> Case | None:
         begun = len(self._problems)
-        asked = self._asked(form, path)
+        submitted = self._submitted(form, path)
         shape, old = self._shape(form, path)
         further = self._references.paths(form.config, (*path, "config"))
         own = self._cluster(form.cluster, (*path, "cluster"))
         if not form.name:
-            self._references.complain(path, "name: Required value: a case has a name")
+            self._references.report_problem(path, "name: Required value: a case needs a name")
         if form.phase and form.phase not in PHASES:
             text = f'there is no phase "{form.phase}"; {suggestion(form.phase, PHASES)}'
-            self._references.complain((*path, "phase"), text)
+            self._references.report_problem((*path, "phase"), text)
         if form.expect is None:
-            self._references.complain(path, "expect: Required value: what is to come of it")
+            self._references.report_problem(path, "expect: Required value: a case needs an expectation")
             return None
         expect = read_expectation(form.expect, (*path, "expect"), self._references)
-        if asked is None or len(self._problems) > begun:
+        if submitted is None or len(self._problems) > begun:
             return None
         return Case(
             suite=self._form.metadata.name,
             name=form.name,
             document=self._document,
             path=path,
-            asked=asked,
+            submitted=submitted,
             shape=shape,
             old=old,
             phases=self._phases(form),
@@ -130,25 +183,29 @@ class _SuiteReader:
     def _phases(self, form: CaseForm) -> frozenset[Phase]:
         return PHASES[form.phase or "admit"]
 
-    def _asked(self, form: CaseForm, path: Path) -> SourceDocument | None:
+    def _submitted(self, form: CaseForm, path: ObjectPath) -> SourceDocument | None:
         given = {name: value for name in ("manifest", "review") if (value := getattr(form, name)) is not None}
         if len(given) != 1:
-            found = "both are there" if given else "neither is there"
-            self._references.complain(path, f"a case has either a manifest or a review; {found}")
+            found = "this one has both" if given else "this one has neither"
+            self._references.report_problem(path, f"a case needs either a manifest or a review; {found}")
             return None
         [(name, value)] = given.items()
         if name == "review" and form.request is not None:
-            self._references.complain(
-                (*path, "request"), "a review says itself what is asked: write a manifest"
+            self._references.report_problem(
+                (*path, "request"), "a review contains its own request; write a manifest instead"
             )
-        asked = self._references.document_of(value, (*path, name))
-        is_review = asked is not None and asked.data.get("kind") == "AdmissionReview"
-        if asked is not None and is_review is not (name == "review"):
-            text = "is no AdmissionReview" if name == "review" else "is an AdmissionReview: call it review"
-            self._references.complain((*path, name), f"{name}: {text}")
-        return asked
+        submitted = self._references.document_of(value, (*path, name))
+        is_review = submitted is not None and submitted.data.get("kind") == "AdmissionReview"
+        if submitted is not None and is_review is not (name == "review"):
+            text = (
+                "is not an AdmissionReview"
+                if name == "review"
+                else "is an AdmissionReview; write it as review"
+            )
+            self._references.report_problem((*path, name), f"{name}: {text}")
+        return submitted
 
-    def _shape(self, form: CaseForm, path: Path) -> tuple[RequestShape, SourceDocument | None]:
+    def _shape(self, form: CaseForm, path: ObjectPath) -> tuple[RequestShape, SourceDocument | None]:
         request = form.request
         if request is None:
             return CREATED, None
@@ -165,21 +222,23 @@ class _SuiteReader:
         )
         return shape, old
 
-    def _operation(self, text: str, path: Path) -> Operation:
+    def _operation(self, text: str, path: ObjectPath) -> Operation:
         if not text:
             return Operation.CREATE
         try:
             return Operation(text.upper())
         except ValueError:
-            self._references.complain(path, f'there is no operation "{text}"; {suggestion(text, Operation)}')
+            self._references.report_problem(
+                path, f'there is no operation "{text}"; {suggestion(text, Operation)}'
+            )
             return Operation.CREATE
 
-    def _user(self, request: RequestForm, path: Path) -> UserInfo:
+    def _user(self, request: RequestForm, path: ObjectPath) -> UserInfo:
         if request.user:
             return impersonated_user(request.user, request.groups)
         if request.groups:
-            text = "groups says which groups the user is in: name a user, too"
-            self._references.complain((*path, "groups"), text)
+            text = "groups names the groups of the user: give user, too"
+            self._references.report_problem((*path, "groups"), text)
         return KUBECTL_USER
 
 

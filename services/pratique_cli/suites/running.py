@@ -1,4 +1,4 @@
-"""Running cases: each through a chain of its own."""
+"""Running cases, each through its own chain."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pratique.apimachinery.errors import InputError
 from pratique.cluster.files import load_cluster
 from pratique.cluster.store import ObjectStore
 from pratique_cli.exit_codes import ExitCode
-from pratique_cli.outputs import Reviewed
+from pratique_cli.outputs import ReviewedDocument
 from pratique_cli.reviews.expansions import Expander
 from pratique_cli.reviews.inputs import store_old
 from pratique_cli.reviews.requests import RequestShape, review_of
@@ -38,25 +38,25 @@ T = TypeVar("T")
 
 
 class CaseChains:
-    """Makes the chain of each case, with a store, ledgers and limits of its own."""
+    """Makes the chain of each case, with its own store, ledgers and limits."""
 
     def __init__(self) -> None:
-        """Begin with nothing read."""
+        """Start with empty caches."""
         self._sources: dict[str, LocalSources | InputError] = {}
         self._stores: dict[ClusterSource | None, ObjectStore | InputError] = {}
 
     def sources(self, case: Case) -> LocalSources:
-        """Read what the settings of a case name.
+        """Read the files that the settings of a case name.
 
         Raises:
             InputError: it cannot be used.
         """
         settings = case.settings
-        # Settings hold a mapping, which is no key.
+        # Settings contain a mapping, which is not hashable.
         return _cached(self._sources, repr(settings), lambda: LocalSources.read(settings))
 
     def store(self, case: Case) -> ObjectStore:
-        """Make what the controllers of a case look up.
+        """Make the store of a case.
 
         Raises:
             InputError: it cannot be used.
@@ -65,16 +65,16 @@ class CaseChains:
         return _cached(self._stores, source, lambda: _load(source)).copy()
 
     def engine(self, case: Case, store: ObjectStore) -> Engine:
-        """Make the chain of a case, which is to be closed.
+        """Make the chain of a case; the caller closes it.
 
         Raises:
-            InputError: what the settings name cannot be used.
+            InputError: the settings cannot be used.
         """
         return open_local(case.settings, store, self.sources(case))
 
 
 def _cached(read: dict[K, T | InputError], key: K, make: Callable[[], T]) -> T:
-    """Make something the first time it is asked for; what cannot be made is not tried again."""
+    """Make a value once per key, and remember failures."""
     if key not in read:
         try:
             read[key] = make()
@@ -96,10 +96,10 @@ class CaseRunner:
 
     chains: CaseChains
     timeout_seconds: float
-    """How long each review may take."""
+    """The time limit of each review."""
 
     async def run(self, case: Case) -> CaseResult:
-        """Run one case; nothing that it does is seen by another."""
+        """Run one case, independently of others."""
         begun = time.perf_counter()
         try:
             observed = await self._observe(case)
@@ -111,17 +111,17 @@ class CaseRunner:
                 case, CaseStatus.UNDECIDED, time.perf_counter() - begun, error=case.fault(problem)
             )
         mismatches = compare(case.expect, observed)
-        ending = CaseStatus.FAILED if mismatches else CaseStatus.PASSED
-        return CaseResult(case, ending, time.perf_counter() - begun, mismatches, observed=observed)
+        status = CaseStatus.FAILED if mismatches else CaseStatus.PASSED
+        return CaseResult(case, status, time.perf_counter() - begun, mismatches, observed=observed)
 
     async def _observe(self, case: Case) -> ObservedDecision:
         store = self.chains.store(case)
-        review = review_of(case.asked, store, 0, _request_shape(case, store))
+        review = review_of(case.submitted, store, 0, _request_shape(case, store))
         engine = self.chains.engine(case, store)
         try:
             decision = await self._decide(engine, review, case.phases)
             pods = await self._pods(engine, case, review, decision)
-            return await self._again(engine, case.expect, ObservedDecision(review, decision, pods=pods))
+            return await self._repeat(engine, case.expect, ObservedDecision(review, decision, pods=pods))
         finally:
             await engine.close()
 
@@ -131,30 +131,33 @@ class CaseRunner:
     async def _pods(
         self, engine: Engine, case: Case, review: Review, decision: Decision
     ) -> tuple[ObservedDecision, ...]:
-        """Decide on the Pods that the workload would make, where somebody expects something of them."""
+        """Review the Pods of the workload, if the case expects something about them."""
         expected = case.expect.expanded
         if expected is None:
             return ()
         expander = Expander(engine=engine, phases=case.phases, timeout_seconds=self.timeout_seconds)
-        reviewed = await expander.expand(Reviewed(case.asked, review, decision), 0)
-        pods = [ObservedDecision(each.review, each.decision) for each in reviewed.expanded]
-        further = [await self._again(engine, one, pod) for one, pod in zip(expected, pods, strict=False)]
+        reviewed = await expander.expand(ReviewedDocument(case.submitted, review, decision), 0)
+        pods = [ObservedDecision(pod.review, pod.decision) for pod in reviewed.expanded]
+        further = [
+            await self._repeat(engine, expectation, pod)
+            for expectation, pod in zip(expected, pods, strict=False)
+        ]
         return (*further, *pods[len(further) :])
 
-    async def _again(
+    async def _repeat(
         self, engine: Engine, expected: Expectation, observed: ObservedDecision
     ) -> ObservedDecision:
-        """Run the mutating phase on what came out of it, where somebody expects something of that."""
+        """Run the mutating phase again on the resulting object, if the case expects something about that."""
         if expected.fixed_point is None:
             return observed
         review = observed.review.with_object(observed.decision.object_document)
-        return dataclasses.replace(observed, again=await self._decide(engine, review, MUTATE))
+        return dataclasses.replace(observed, repeated=await self._decide(engine, review, MUTATE))
 
 
 def _located_error(error: InputError, case: Case) -> InputError:
-    """Say where in the suite it is that something cannot be used."""
+    """Add the location in the suite to an error."""
     if not error.file:
-        # What has no place of its own is the configuration or the cluster, which many cases may share.
+        # Errors without a location concern the configuration or the cluster, which cases may share.
         return case.document.fault((), str(error))
     return error if error.file == case.document.file else case.fault(str(error))
 
@@ -167,16 +170,16 @@ def _request_shape(case: Case, store: ObjectStore) -> RequestShape:
 
 
 class SuiteOutput(Protocol):
-    """Writes results one by one, each as soon as it is there."""
+    """Writes results one by one, as soon as they are known."""
 
     def write(self, result: CaseResult) -> None:
-        """Write what became of one case, and let it reach the reader."""
+        """Write the result of one case, and flush it."""
 
-    def miss(self, error: InputError) -> None:
-        """Write that a suite or a case cannot be read, where the format has a place for it."""
+    def write_problem(self, error: InputError) -> None:
+        """Write that a suite or a case cannot be read, if the format has a place for that."""
 
     def finish(self, score: SuiteCounts, coverage: Coverage | None) -> None:
-        """Write what comes after the last result; ``coverage`` where somebody wants to know it."""
+        """Write the end of the output; ``coverage`` is None if it is not wanted."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,24 +187,24 @@ class SuiteRun:
     """One run of ``pratique test``."""
 
     timeout_seconds: float
-    """How long each review may take."""
+    """The time limit of each review."""
     output: SuiteOutput
-    """Takes the results."""
-    complain: Callable[[str], None]
-    """Takes what is to be said beside them, a line each."""
+    """Writes the results."""
+    report_problem: Callable[[str], None]
+    """Prints a problem, one line."""
     progress: Progress
-    """Shows how far the run has come."""
+    """Shows the progress of the run."""
     fail_fast: bool = False
-    """Leave the rest out once a case has not passed."""
+    """Whether to stop at the first case that does not pass."""
     with_coverage: bool = True
-    """Tell what of the configuration was put to use."""
+    """Whether to report coverage."""
     coverage_threshold: float | None = None
-    """How much of it has to be, of 100; None where it does not matter."""
+    """The lowest acceptable coverage in percent; None accepts any."""
     _told: set[str] = dataclasses.field(default_factory=set, init=False)
-    """Complaints that have been made: many cases may name what cannot be used."""
+    """Problems printed so far, because many cases may share one."""
 
     async def run(self, cases: Sequence[Case], problems: Sequence[InputError]) -> ExitCode:
-        """Run cases, and tell of ``problems`` that others could not be read."""
+        """Run the cases, and report ``problems`` of those that could not be read."""
         score, coverage, chains = SuiteCounts(), Coverage(), CaseChains()
         for problem in problems:
             self._miss(problem, score)
@@ -211,8 +214,8 @@ class SuiteRun:
                 result = await runner.run(case)
                 self._settle(result, score)
                 self._cover(result, chains, coverage)
-                if self.fail_fast and result.ending is not CaseStatus.PASSED:
-                    score.left = len(cases) - number - 1
+                if self.fail_fast and result.status is not CaseStatus.PASSED:
+                    score.not_run = len(cases) - number - 1
                     break
         finally:
             self.progress.clear()
@@ -220,21 +223,21 @@ class SuiteRun:
         return self._exit_code(score, coverage)
 
     def _miss(self, problem: InputError, score: SuiteCounts) -> None:
-        self.complain(str(problem))
+        self.report_problem(str(problem))
         score.count(CaseStatus.UNREADABLE)
-        self.output.miss(problem)
+        self.output.write_problem(problem)
 
     def _settle(self, result: CaseResult, score: SuiteCounts) -> None:
         text = str(result.error or "")
         if text and text not in self._told:
             self._told.add(text)
-            self.complain(text)
-        score.count(result.ending)
+            self.report_problem(text)
+        score.count(result.status)
         self.output.write(result)
-        self.progress.tell(f"{score.run} run, {score.failed} failed")
+        self.progress.update(f"{score.run} run, {score.failed} failed")
 
     def _cover(self, result: CaseResult, chains: CaseChains, coverage: Coverage) -> None:
-        if result.ending is CaseStatus.UNREADABLE:
+        if result.status is CaseStatus.UNREADABLE:
             return
         configurations = chains.sources(result.case).configurations
         coverage.add(configurations)
@@ -242,13 +245,13 @@ class SuiteRun:
             coverage.count(configurations, decision)
 
     def _exit_code(self, score: SuiteCounts, coverage: Coverage) -> ExitCode:
-        """Of several codes that apply, the highest: a run that missed something must not look complete."""
+        """The highest of the codes that apply, so that an incomplete run does not look complete."""
         if score.undecided:
             return ExitCode.BROKEN
         if score.unreadable:
             return ExitCode.BAD_INPUT
         wanted = self.coverage_threshold
         if wanted is not None and coverage.percent < wanted:
-            self.complain(f"coverage is {coverage.percent:.1f} %, and is to be {wanted:g} % at least")
+            self.report_problem(f"coverage is {coverage.percent:.1f} %, but must be at least {wanted:g} %")
             return ExitCode.DENIED
         return ExitCode.DENIED if score.failed else ExitCode.ADMITTED

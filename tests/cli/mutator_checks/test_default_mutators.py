@@ -81,9 +81,9 @@ WORDS = Vocabulary(frozenset({"tolerations", "requests"}), ("disk", "fast", "exa
 @pytest.mark.parametrize(
     "controllers", [pytest.param(DEFAULT, id="default"), pytest.param((*DEFAULT, *FURTHER), id="more")]
 )
-def test_they_may_run_again(controllers: tuple[str, ...]) -> None:
+def test_default_mutators_are_idempotent(controllers: tuple[str, ...]) -> None:
     report = prove(None, controllers=controllers, given=(), cluster=CLUSTER, examples=EXAMPLES)
-    assert (found(report), report.trouble) == ([], "")
+    assert (found(report), report.error) == ([], "")
     idle = {one.name for one in report.mutators if not report.acted[one]}
     assert idle <= {"NamespaceLifecycle", "ExtendedResourceToleration"}
 
@@ -120,17 +120,17 @@ def prove_in_any_order(examples: int) -> int:
     return tried
 
 
-def test_they_may_run_again_in_any_order() -> None:
+def test_default_mutators_are_idempotent_in_any_order() -> None:
     assert prove_in_any_order(100) == 100
 
 
 @pytest.mark.long
-def test_they_may_run_again_in_any_order_ten_thousand_times() -> None:
+def test_default_mutators_are_idempotent_in_any_order_for_ten_thousand_objects() -> None:
     assert prove_in_any_order(MANY) == MANY
 
 
 @pytest.mark.long
-def test_they_may_run_again_ten_thousand_times() -> None:
+def test_default_mutators_are_idempotent_for_ten_thousand_objects() -> None:
     report = prove(None, controllers=(*DEFAULT, *FURTHER), given=(), cluster=CLUSTER, examples=MANY // 7 + 1)
-    assert (found(report), report.trouble) == ([], "")
+    assert (found(report), report.error) == ([], "")
     assert report.tried >= MANY  # of seven kinds

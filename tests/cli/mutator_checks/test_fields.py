@@ -25,11 +25,11 @@ def containers(*names: str, field: str = "containers") -> dict[str, Any]:
         ({"a": [1]}, {"a": {"b": 1}}, ("a",)),
     ],
 )
-def test_fields_are_named_down_to_what_differs(before: Any, after: Any, expected: tuple[str, ...]) -> None:
+def test_differing_fields_are_named_to_the_leaf(before: Any, after: Any, expected: tuple[str, ...]) -> None:
     assert differing_fields(before, after) == expected
 
 
-def test_values_that_were_written_are_single_ones() -> None:
+def test_written_values_are_leaves() -> None:
     before = {"metadata": {}, "spec": {"gone": {"a": 1}}}
     after = {"metadata": {"labels": {"a": "1", "b": "2"}}, "spec": {}}
     assert changed_values(before, after) == {
@@ -39,16 +39,16 @@ def test_values_that_were_written_are_single_ones() -> None:
     }
 
 
-def test_named_items_may_stand_in_any_order() -> None:
+def test_the_order_of_named_items_does_not_matter() -> None:
     assert without_order(containers("a", "b")) == without_order(containers("b", "a"))
 
 
-def test_what_runs_one_after_another_may_not() -> None:
+def test_the_order_of_init_containers_matters() -> None:
     field = "initContainers"
     assert without_order(containers("a", "b", field=field)) != without_order(
         containers("b", "a", field=field)
     )
 
 
-def test_items_without_names_may_not_either() -> None:
+def test_the_order_of_unnamed_items_matters() -> None:
     assert without_order({"args": ["a", "b"]}) != without_order({"args": ["b", "a"]})

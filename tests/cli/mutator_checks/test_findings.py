@@ -80,31 +80,31 @@ WITH_ENV = "'env' in object.metadata.?labels.orValue({})"
         ),
     ],
 )
-def test_each_defect_is_found_and_nothing_else(
+def test_exactly_the_defects_of_each_mutator_are_found(
     tmp_path: Path, configurations: tuple[JSONObject, ...], expected: list[tuple[str, ...]]
 ) -> None:
     report = prove(tmp_path, *configurations)
     assert found(report) == expected
-    assert (report.holds, report.trouble) == (not expected, "")
+    assert (report.holds, report.error) == (not expected, "")
 
 
-def test_what_comes_back_has_a_period(tmp_path: Path) -> None:
+def test_a_repeating_outcome_has_a_period(tmp_path: Path) -> None:
     (finding,) = prove(tmp_path, *put("toggle", TOGGLE)).findings
     assert (finding.violation.period, finding.violation.growth) == (2, False)
 
 
-def test_what_adds_without_end_is_said_to_grow(tmp_path: Path) -> None:
+def test_a_mutator_that_always_adds_is_reported_as_growing(tmp_path: Path) -> None:
     (finding,) = prove(tmp_path, *put("blind", BLIND)).findings
     assert (finding.violation.period, finding.violation.growth) == (0, True)
     assert finding.violation.fields == ("spec.containers[2]",)
 
 
-def test_what_comes_to_rest_later_is_said_to(tmp_path: Path) -> None:
+def test_a_mutator_that_settles_late_is_reported_as_settling(tmp_path: Path) -> None:
     (finding,) = prove(tmp_path, *put("settling", SETTLING)).findings
-    assert finding.violation.text == "changes again what it has changed, and comes to rest after 3 runs"
+    assert finding.violation.text == "changes its own result again, and settles after 3 runs"
 
 
-def test_three_that_agree_by_twos_may_still_differ(tmp_path: Path) -> None:
+def test_three_mutators_can_conflict_where_no_two_do(tmp_path: Path) -> None:
     both = "{0} in object.metadata.labels && {1} in object.metadata.labels"
     report = prove(
         tmp_path,
@@ -115,7 +115,7 @@ def test_three_that_agree_by_twos_may_still_differ(tmp_path: Path) -> None:
     assert found(report) == [("order", "a", "b", "c")]
 
 
-def test_the_object_is_made_small_and_stays_one_that_can_be_applied(tmp_path: Path) -> None:
+def test_the_object_is_reduced_and_stays_valid(tmp_path: Path) -> None:
     large = POD | {
         "metadata": {"name": "web", "labels": {"a": "b", "keep": "x"}, "annotations": {"a": "b"}},
         "spec": {
@@ -136,14 +136,14 @@ def test_the_object_is_made_small_and_stays_one_that_can_be_applied(tmp_path: Pa
     }
 
 
-def test_a_mutator_of_a_rare_label_is_tried_on_objects_that_have_it(tmp_path: Path) -> None:
+def test_objects_use_the_labels_that_mutators_look_for(tmp_path: Path) -> None:
     when = "object.metadata.?labels[?'example.com/rare'].orValue('') == 'yes'"
     report = prove(tmp_path, *put("toggle", TOGGLE, when=when), given=(), examples=100)
     assert found(report) == [("notIdempotent", "toggle")]
     assert report.findings[0].document["metadata"]["labels"] == {"example.com/rare": "yes"}
 
 
-def test_the_same_seed_finds_the_same(tmp_path: Path) -> None:
+def test_the_same_seed_finds_the_same_defects(tmp_path: Path) -> None:
     when = "object.?spec.containers.orValue([]).size() > 1"
     reports = [
         prove(tmp_path, *put("toggle", TOGGLE, when=when), given=(), examples=30, seed=7) for _ in "ab"
@@ -152,7 +152,7 @@ def test_the_same_seed_finds_the_same(tmp_path: Path) -> None:
     assert first == second != []
 
 
-def test_what_is_refused_as_it_came_is_counted(tmp_path: Path) -> None:
+def test_objects_denied_as_they_came_are_counted(tmp_path: Path) -> None:
     report = prove(None, controllers=("Priority",), given=[
         POD | {"spec": POD["spec"] | {"priorityClassName": "nobody's"}}
     ])  # fmt: skip

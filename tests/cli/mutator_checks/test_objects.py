@@ -60,12 +60,14 @@ def made(name: str, examples: int = 30, seed: int = 0) -> list[Any]:
         ([mutator(rule("nodes"), placed=True)], ["CREATE v1/Node"]),
     ],
 )
-def test_kinds_are_those_that_mutators_name(mutators: list[Mutator], expected: list[str]) -> None:
+def test_objects_are_generated_for_the_kinds_that_mutators_name(
+    mutators: list[Mutator], expected: list[str]
+) -> None:
     assert kinds(*mutators) == expected
 
 
 @pytest.mark.parametrize("name", ["pods", "deployments", "services", "persistentvolumeclaims", "nodes"])
-def test_objects_have_the_fields_of_their_kind_and_can_be_asked_for(name: str) -> None:
+def test_generated_objects_are_valid_for_their_kind(name: str) -> None:
     kind = kind_named(name)
     for document in [smallest(kind), *made(name)]:
         assert MutatorCase(document, STORE).review().object["kind"] == kind.kind.kind
@@ -86,23 +88,23 @@ def check(value: Any, type_: Type) -> None:
         assert isinstance(value, dict)
 
 
-def test_the_same_seed_makes_the_same_objects() -> None:
+def test_the_same_seed_generates_the_same_objects() -> None:
     assert made("pods", seed=3) == made("pods", seed=3)
     assert made("pods", seed=3) != made("pods", seed=4)
 
 
-def test_objects_speak_of_what_is_spoken_of() -> None:
+def test_generated_objects_use_the_vocabulary() -> None:
     text = json.dumps(made("pods", 100))
     assert all(word in text for word in ('"env"', '"foo-sidecar"', '"prod"'))
 
 
-def test_nothing_is_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_generating_objects_stores_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     made("pods", 3)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_words_come_from_expressions_selectors_and_objects() -> None:
+def test_the_vocabulary_comes_from_expressions_selectors_and_objects() -> None:
     policy = {
         "spec": {"mutations": [{"jsonPatch": {"expression": "object.spec.?tier == 'a' && has('/x/y~1z')"}}]}
     }
@@ -115,7 +117,7 @@ def test_words_come_from_expressions_selectors_and_objects() -> None:
     assert found.by_field["n"] == (3,)
 
 
-def test_words_come_from_functions_and_what_they_use() -> None:
+def test_the_vocabulary_comes_from_functions_and_their_constants() -> None:
     found = gather_vocabulary([], [], [uses_words])
     assert {"quoted-in-it", "named-by-it", "called-by-it"} <= set(found.texts)
 

@@ -33,7 +33,7 @@ def reduced(shows: Callable[[Any], bool], trials: int = 400) -> tuple[Any, int]:
     return asyncio.run(Reduction(show, SCHEMA, trials).reduce(POD)), tried
 
 
-def test_all_goes_that_need_not_be_there() -> None:
+def test_everything_unnecessary_is_removed() -> None:
     smallest, _ = reduced(lambda _: True)
     assert smallest == {
         "apiVersion": "v1",
@@ -43,7 +43,7 @@ def test_all_goes_that_need_not_be_there() -> None:
     }
 
 
-def test_what_shows_it_stays() -> None:
+def test_the_part_that_shows_the_defect_stays() -> None:
     smallest, _ = reduced(lambda pod: '"y"' in json.dumps(pod) and "Exists" in json.dumps(pod))
     assert smallest["spec"] == {
         "containers": [{"name": "a", "args": ["y"]}],
@@ -51,21 +51,21 @@ def test_what_shows_it_stays() -> None:
     }
 
 
-def test_the_second_item_may_be_the_one_that_stays() -> None:
+def test_a_later_item_can_be_the_one_that_stays() -> None:
     smallest, _ = reduced(lambda pod: any(each["name"] == "b" for each in pod["spec"]["containers"]))
     assert smallest["spec"] == {"containers": [{"name": "b"}]}
 
 
-def test_where_nothing_smaller_shows_it_the_object_stays_as_it_is() -> None:
+def test_an_object_that_cannot_be_reduced_is_unchanged() -> None:
     same, _ = reduced(lambda _: False)
     assert same is POD
 
 
-def test_it_ends_after_a_number_of_trials() -> None:
+def test_reduction_stops_after_a_number_of_attempts() -> None:
     assert reduced(lambda _: False, trials=3)[1] == 3
 
 
-def test_the_object_is_not_changed_in_place() -> None:
+def test_reduction_does_not_modify_the_object() -> None:
     before = json.dumps(POD)
     reduced(lambda _: True)
     assert json.dumps(POD) == before

@@ -34,7 +34,7 @@ def configuration(url: str, ca_bundle: bytes, **fields: object) -> JSONObject:
     }
 
 
-def test_a_webhook_that_writes_what_it_always_writes_holds(tmp_path: Path) -> None:
+def test_an_idempotent_webhook_passes(tmp_path: Path) -> None:
     with webhook_servers.serve(webhook_servers.patched(LABEL)) as server:
         config = configuration(server.url, server.ca_bundle)
         report = prove(tmp_path, config, controllers=WEBHOOKS, examples=5)
@@ -49,7 +49,7 @@ def test_a_webhook_that_appends_without_looking_is_found(tmp_path: Path) -> None
     assert found(report) == [("notIdempotent", "hook.example.com")]
 
 
-def test_a_webhook_that_never_answers_alike_is_found(tmp_path: Path) -> None:
+def test_a_nondeterministic_webhook_is_found(tmp_path: Path) -> None:
     numbers = itertools.count()
 
     def answer(received: webhook_servers.Received) -> JSONObject:
@@ -67,32 +67,32 @@ def test_a_webhook_that_never_answers_alike_is_found(tmp_path: Path) -> None:
     assert ("notDeterministic", "hook.example.com") in found(report)
 
 
-def test_webhooks_are_asked_for_dry_runs(tmp_path: Path) -> None:
+def test_webhooks_are_called_with_dry_run(tmp_path: Path) -> None:
     with webhook_servers.serve(webhook_servers.patched(LABEL)) as server:
         config = configuration(server.url, server.ca_bundle)
         prove(tmp_path, config, controllers=WEBHOOKS)
         assert {each.review["request"]["dryRun"] for each in server.received} == {True}
 
 
-def test_a_webhook_that_is_down_proves_nothing(tmp_path: Path) -> None:
+def test_an_unreachable_webhook_proves_nothing(tmp_path: Path) -> None:
     with webhook_servers.closed_port() as port:
         config = configuration(f"https://127.0.0.1:{port}/", webhook_servers.authority().pem)
         report = prove(tmp_path, config, controllers=WEBHOOKS, given=[POD], examples=5)
-    assert report.trouble.partition("hook.example.com")[0].endswith('failed calling webhook "')
+    assert report.error.partition("hook.example.com")[0].endswith('failed calling webhook "')
     assert not report.holds
     assert report.tried == 0
 
 
-def test_a_webhook_that_may_fail_proves_nothing_either(tmp_path: Path) -> None:
+def test_an_unreachable_webhook_that_may_fail_proves_nothing(tmp_path: Path) -> None:
     with webhook_servers.closed_port() as port:
         config = configuration(
             f"https://127.0.0.1:{port}/", webhook_servers.authority().pem, failurePolicy="Ignore"
         )
         report = prove(tmp_path, config, controllers=WEBHOOKS)
-    assert report.trouble.partition("hook.example.com")[0].endswith('failed calling webhook "')
+    assert report.error.partition("hook.example.com")[0].endswith('failed calling webhook "')
 
 
-def test_the_words_of_what_a_webhook_writes_are_tried(tmp_path: Path) -> None:
+def test_values_written_by_a_webhook_join_the_vocabulary(tmp_path: Path) -> None:
     with webhook_servers.serve(webhook_servers.patched(LABEL)) as server:
         config = configuration(server.url, server.ca_bundle)
         prove(tmp_path, config, controllers=WEBHOOKS, given=(), examples=60)

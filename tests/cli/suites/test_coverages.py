@@ -38,7 +38,7 @@ class Kept:
     def write(self, result: CaseResult) -> None:
         self.results.append(result)
 
-    def miss(self, error: InputError) -> None:
+    def write_problem(self, error: InputError) -> None:
         raise AssertionError(error)
 
     def finish(self, score: SuiteCounts, coverage: Coverage | None) -> None:
@@ -52,7 +52,7 @@ def covered(folder: Path, text: str, threshold: float | None = None) -> tuple[Co
     run = SuiteRun(
         timeout_seconds=30,
         output=kept,
-        complain=lambda _: None,
+        report_problem=lambda _: None,
         progress=Progress(None),
         coverage_threshold=threshold,
     )
@@ -68,14 +68,14 @@ def counts(coverage: Coverage) -> dict[str, tuple[int, int, int, int, int]]:
     }
 
 
-def test_what_no_case_has_to_do_with_is_never_matched(tmp_path: Path) -> None:
+def test_policies_that_no_case_touches_are_listed_as_never_matched(tmp_path: Path) -> None:
     pod = "{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}"
     coverage, _ = covered(tmp_path, HEAD + case("{allowed: true}", manifest=pod))
     assert set(counts(coverage).values()) == {(0, 0, 0, 0, 0)}
     assert coverage.percent == 0
 
 
-def test_a_validation_is_told_from_its_neighbours(tmp_path: Path) -> None:
+def test_each_validation_of_a_policy_is_counted_separately(tmp_path: Path) -> None:
     cases = [case("{code: 422}", name=f"{n} replicas", manifest=deployment(n)) for n in (6, 7)]
     coverage, _ = covered(tmp_path, HEAD + "".join(cases) + case("{allowed: true}"))
     assert counts(coverage) == {
@@ -88,7 +88,7 @@ def test_a_validation_is_told_from_its_neighbours(tmp_path: Path) -> None:
     }
 
 
-def test_bindings_that_warn_or_only_write_to_the_log_have_acted(tmp_path: Path) -> None:
+def test_bindings_that_only_warn_or_audit_count_as_used(tmp_path: Path) -> None:
     for action in ("Warn", "Audit"):
         (tmp_path / f"{action}.yaml").write_text(POLICIES.replace("[Deny]", f"[{action}]"))
         text = HEAD.replace("policies.yaml", f"{action}.yaml") + case(
@@ -100,7 +100,7 @@ def test_bindings_that_warn_or_only_write_to_the_log_have_acted(tmp_path: Path) 
         assert counts(coverage)["ValidatingAdmissionPolicyBinding replicas-everywhere"] == expected
 
 
-def test_an_expression_that_cannot_be_evaluated_was_not_false(tmp_path: Path) -> None:
+def test_an_expression_that_fails_to_evaluate_does_not_count_as_false(tmp_path: Path) -> None:
     (tmp_path / "broken.yaml").write_text(
         POLICIES.replace("object.spec.replicas <= 5", "object.spec.none <= 5")
     )
@@ -110,7 +110,7 @@ def test_an_expression_that_cannot_be_evaluated_was_not_false(tmp_path: Path) ->
     assert counts(coverage)["validation replicas validations[0]"][:2] == (1, 0)
 
 
-def test_webhooks_count_by_what_they_do(tmp_path: Path) -> None:
+def test_webhooks_are_counted_by_their_effect(tmp_path: Path) -> None:
     for policy, expected in (("Fail", (1, 1, 0, 0, 0)), ("Ignore", (1, 0, 0, 0, 0))):
         (tmp_path / "hooks.yaml").write_text(WEBHOOK % policy)
         head = HEAD.replace("policies.yaml", "hooks.yaml").replace(
@@ -122,7 +122,7 @@ def test_webhooks_count_by_what_they_do(tmp_path: Path) -> None:
         assert code is ExitCode.ADMITTED
 
 
-def test_the_pods_that_somebody_looks_at_count(tmp_path: Path) -> None:
+def test_pods_with_expectations_count_towards_coverage(tmp_path: Path) -> None:
     pods = (
         POLICIES.replace("[apps]", '[""]')
         .replace("[deployments]", "[pods]")
@@ -136,20 +136,20 @@ def test_the_pods_that_somebody_looks_at_count(tmp_path: Path) -> None:
     assert counts(left_alone)["MutatingAdmissionPolicy owner"] == (0, 0, 0, 0, 0)
 
 
-def test_suites_that_name_the_same_file_share_its_counts(tmp_path: Path) -> None:
+def test_suites_that_share_a_file_share_its_coverage(tmp_path: Path) -> None:
     other = HEAD.replace("name: replicas", "name: other").replace("[Mut", "[AlwaysAdmit, Mut")
     text = HEAD + case("{allowed: true}") + "---\n" + other + case("{allowed: true}")
     coverage, _ = covered(tmp_path, text)
     assert counts(coverage)["ValidatingAdmissionPolicy replicas"][0] == 2
 
 
-def test_a_threshold_that_is_missed_ends_with_1(tmp_path: Path) -> None:
+def test_coverage_below_the_threshold_exits_with_1(tmp_path: Path) -> None:
     text = HEAD + case("{code: 422}", manifest=deployment(9))
     assert covered(tmp_path, text, threshold=100)[1] is ExitCode.DENIED
     assert covered(tmp_path, text, threshold=80)[1] is ExitCode.ADMITTED
 
 
-def test_the_table_names_what_was_never_used_and_where_it_stands(tmp_path: Path) -> None:
+def test_the_table_lists_unused_entries_with_their_location(tmp_path: Path) -> None:
     coverage, _ = covered(tmp_path, HEAD + case("{code: 422}", manifest=deployment(9)))
     lines = list(coverage_lines(coverage, Palette()))
     assert lines[-3:] == [

@@ -57,7 +57,7 @@ UNMET = [
         "steps.1",
         "a step (phase mutate)",
         (
-            "it only before the step that was found for the one before: ValidatingAdmissionPolicy replicas"
+            "it only before the step that matched the previous expectation: ValidatingAdmissionPolicy replicas"
             " (replicas-everywhere) validate allowed"
         ),
     ),
@@ -65,7 +65,7 @@ UNMET = [
         "{steps: [{controller: PodSecurity}]}",
         "steps.0",
         "a step (controller PodSecurity)",
-        "none that is like it",
+        "no similar step",
     ),
 ]
 
@@ -94,37 +94,37 @@ spec: {policyName: count}
 
 
 @pytest.mark.parametrize("expect", MET)
-def test_what_comes_as_expected_passes(tmp_path: Path, expect: str) -> None:
+def test_a_case_with_the_expected_result_passes(tmp_path: Path, expect: str) -> None:
     assert differences(tmp_path, HEAD + case(expect)) == []
 
 
 @pytest.mark.parametrize("expect", REFUSED_MET)
-def test_a_denial_that_comes_as_expected_passes(tmp_path: Path, expect: str) -> None:
+def test_an_expected_denial_passes(tmp_path: Path, expect: str) -> None:
     assert differences(tmp_path, HEAD + case(expect, manifest=deployment(9))) == []
 
 
 @pytest.mark.parametrize(("expect", "member", "expected", "got"), UNMET)
-def test_what_does_not_come_as_expected_is_told(
+def test_each_mismatch_names_the_expected_and_the_actual_value(
     tmp_path: Path, expect: str, member: str, expected: str, got: str
 ) -> None:
     assert differences(tmp_path, HEAD + case(expect)) == [(f"expect.{member}", expected, got)]
 
 
-def test_a_denial_where_none_is_expected_is_told_in_full(tmp_path: Path) -> None:
+def test_an_unexpected_denial_is_reported_in_full(tmp_path: Path) -> None:
     told = differences(tmp_path, HEAD + case("{allowed: true, code: 500}", manifest=deployment(9)))
     assert [member for member, _, _ in told] == ["expect.allowed", "expect.code"]
     assert told[0][2].startswith("it was denied: 422 Invalid ")
     assert "at most 5 replicas" in told[0][2]
 
 
-def test_all_that_is_not_as_expected_is_told(tmp_path: Path) -> None:
+def test_all_mismatches_of_a_case_are_reported(tmp_path: Path) -> None:
     expect = "{allowed: false, code: 403, contains: {spec: {replicas: 4, paused: true}}}"
     members = [member for member, _, _ in differences(tmp_path, HEAD + case(expect))]
     places = ["allowed", "code", "contains.spec.replicas", "contains.spec.paused"]
     assert members == [f"expect.{place}" for place in places]
 
 
-def test_no_warning_is_expected_where_there_is_one(tmp_path: Path) -> None:
+def test_an_unexpected_warning_is_a_mismatch(tmp_path: Path) -> None:
     (tmp_path / "warn.yaml").write_text(
         "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicyBinding\n"
         "metadata: {name: warn}\nspec: {policyName: replicas, validationActions: [Warn]}\n"
@@ -135,12 +135,12 @@ def test_no_warning_is_expected_where_there_is_one(tmp_path: Path) -> None:
     assert "binding 'warn': at most 5 replicas" in got
 
 
-def test_a_whole_object_is_compared_with_every_member(tmp_path: Path) -> None:
+def test_an_expected_object_is_compared_in_full(tmp_path: Path) -> None:
     whole = deployment().replace("namespace: shop", "namespace: shop, labels: {owner: kubernetes-admin}")
     assert differences(tmp_path, HEAD + case(f"{{object: {whole}}}")) == []
 
 
-def test_the_difference_of_objects_shows_what_was_expected_and_what_came(tmp_path: Path) -> None:
+def test_the_diff_shows_expected_and_actual_objects(tmp_path: Path) -> None:
     whole = deployment(4).replace("namespace: shop", "namespace: shop, labels: {owner: kubernetes-admin}")
     (result,) = run(tmp_path, HEAD + case(f"{{object: {whole}}}"))
     (mismatch,) = result.mismatches
@@ -148,7 +148,7 @@ def test_the_difference_of_objects_shows_what_was_expected_and_what_came(tmp_pat
     assert changed == ["-  replicas: 4", "+  replicas: 3"]
 
 
-def test_what_a_secret_holds_is_not_shown(tmp_path: Path) -> None:
+def test_the_contents_of_a_secret_are_hidden(tmp_path: Path) -> None:
     secret = "{apiVersion: v1, kind: Secret, metadata: {name: s}, data: {key: c2VjcmV0}}"
     expect = f"{{contains: {{data: {{key: b3RoZXI=}}}}, object: {secret.replace('c2VjcmV0', 'b3RoZXI=')}}}"
     (result,) = run(tmp_path, HEAD + case(expect, manifest=secret))
@@ -158,7 +158,7 @@ def test_what_a_secret_holds_is_not_shown(tmp_path: Path) -> None:
     assert "b3RoZXI" not in told
 
 
-def test_a_policy_that_changes_its_own_work_has_no_fixed_point(tmp_path: Path) -> None:
+def test_a_policy_that_changes_its_own_output_has_no_fixed_point(tmp_path: Path) -> None:
     (tmp_path / "count.yaml").write_text(COUNTING)
     (result,) = run(tmp_path, HEAD.replace("policies.yaml", "count.yaml") + case("{fixedPoint: true}"))
     (mismatch,) = result.mismatches

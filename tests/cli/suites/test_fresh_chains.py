@@ -37,17 +37,17 @@ def with_flags(flags: str, cluster: str = "") -> str:
 
 
 def endings(folder: Path, text: str) -> list[CaseStatus]:
-    return [result.ending for result in run(folder, text)]
+    return [result.status for result in run(folder, text)]
 
 
-def test_what_one_case_charges_no_other_has_to_pay(tmp_path: Path) -> None:
+def test_quota_charged_by_one_case_does_not_count_in_another(tmp_path: Path) -> None:
     shop = "{apiVersion: v1, kind: Namespace, metadata: {name: shop}}"
     head = with_flags("{admission-control: [ResourceQuota]}", f"cluster: [{shop}, {QUOTA}]")
     cases = [case("{allowed: true}", name=f"pod {i}", manifest=POD % f"p{i}") for i in range(3)]
     assert endings(tmp_path, head + "".join(cases)) == [CaseStatus.PASSED] * 3
 
 
-def test_what_is_charged_is_charged_all_the_same(tmp_path: Path) -> None:
+def test_a_case_still_charges_its_own_quota(tmp_path: Path) -> None:
     shop = "{apiVersion: v1, kind: Namespace, metadata: {name: shop}}"
     used = QUOTA.removesuffix("}") + ", status: {hard: {pods: 1}, used: {pods: 1}}}"
     head = with_flags("{admission-control: [ResourceQuota]}", f"cluster: [{shop}]")
@@ -55,14 +55,14 @@ def test_what_is_charged_is_charged_all_the_same(tmp_path: Path) -> None:
     assert endings(tmp_path, head + full) == [CaseStatus.PASSED]
 
 
-def test_limits_of_rates_begin_anew(tmp_path: Path) -> None:
+def test_rate_limits_start_afresh_for_each_case(tmp_path: Path) -> None:
     (tmp_path / "limits.yaml").write_text(LIMIT)
     head = with_flags("{admission-control: [EventRateLimit], admission-control-config-file: limits.yaml}")
     cases = [case("{allowed: true}", name=f"event {i}", manifest=EVENT) for i in range(3)]
     assert endings(tmp_path, head + "".join(cases)) == [CaseStatus.PASSED] * 3
 
 
-def test_what_one_case_creates_is_not_there_for_another(tmp_path: Path) -> None:
+def test_objects_created_by_one_case_are_invisible_to_another(tmp_path: Path) -> None:
     head = with_flags("{admission-control: [NamespaceLifecycle]}", "cluster: []")
     made = case(
         "{allowed: true}", name="a", manifest="{apiVersion: v1, kind: Namespace, metadata: {name: shop}}"
@@ -71,7 +71,7 @@ def test_what_one_case_creates_is_not_there_for_another(tmp_path: Path) -> None:
     assert endings(tmp_path, head + made + missed) == [CaseStatus.PASSED] * 2
 
 
-def test_objects_of_the_suite_and_of_the_case_are_there_together(tmp_path: Path) -> None:
+def test_objects_of_the_suite_and_of_the_case_are_both_in_the_cluster(tmp_path: Path) -> None:
     (tmp_path / "shop.yaml").write_text("{apiVersion: v1, kind: Namespace, metadata: {name: shop}}")
     head = with_flags("{admission-control: [ServiceAccount]}", "cluster: [shop.yaml]")
     account = "{apiVersion: v1, kind: ServiceAccount, metadata: {name: default, namespace: shop}}"
@@ -80,16 +80,16 @@ def test_objects_of_the_suite_and_of_the_case_are_there_together(tmp_path: Path)
     assert endings(tmp_path, head + there + missing) == [CaseStatus.PASSED] * 2
 
 
-def test_an_object_that_the_cluster_has_twice_is_told_where_it_stands(tmp_path: Path) -> None:
+def test_a_duplicate_cluster_object_is_reported_with_its_location(tmp_path: Path) -> None:
     shop = "{apiVersion: v1, kind: Namespace, metadata: {name: shop}}"
     head = with_flags("{admission-control: [AlwaysAdmit]}", f"cluster: [{shop}, {shop}]")
     (result,) = run(tmp_path, head + case("{allowed: true}"))
-    assert result.ending is CaseStatus.UNREADABLE
+    assert result.status is CaseStatus.UNREADABLE
     assert "line 5" in str(result.error)
     assert "is there twice" in str(result.error)
 
 
-def test_a_configuration_that_cannot_be_used_costs_the_cases_that_name_it(tmp_path: Path) -> None:
+def test_an_invalid_configuration_fails_only_the_cases_that_use_it(tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text("{apiVersion: v1, kind: Pod, metadata: {name: p}}")
     cases = case("{allowed: true}", name="a", further="config: [bad.yaml]") + case(
         "{allowed: true}", name="b"
@@ -97,10 +97,10 @@ def test_a_configuration_that_cannot_be_used_costs_the_cases_that_name_it(tmp_pa
     assert endings(tmp_path, HEAD + cases) == [CaseStatus.UNREADABLE, CaseStatus.PASSED]
 
 
-def test_flags_come_from_the_suite_and_never_from_the_environment(
+def test_flags_come_from_the_suite_and_not_from_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PRATIQUE_DISABLE_ADMISSION_PLUGINS", "ServiceAccount")
     head = with_flags("{}", "cluster: [{apiVersion: v1, kind: Namespace, metadata: {name: shop}}]")
     (result,) = run(tmp_path, head + case("{steps: [{controller: ServiceAccount}]}", manifest=POD % "p"))
-    assert result.ending is CaseStatus.PASSED
+    assert result.status is CaseStatus.PASSED

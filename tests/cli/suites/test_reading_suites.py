@@ -8,7 +8,7 @@ import pytest
 
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.requests import Operation
-from pratique_cli.suites.finding import find_suites
+from pratique_cli.suites.reading import find_suites
 from support.policy_suites import HEAD, case, deployment, read, run, write_suite
 
 GOOD = "{allowed: true}"
@@ -19,19 +19,19 @@ MISTAKES = [
     ("expect: {message: 'a('}", "error parsing regexp: missing closing ): `a(`"),
     ("expect: {steps: [{outcome: deny}]}", 'there is no outcome "deny"; did you mean "denied"?'),
     ("expect: {steps: [{phase: mutating}]}", 'there is no phase "mutating"; did you mean "mutate"?'),
-    ("expect: {steps: [{}]}", "an empty step would be any"),
+    ("expect: {steps: [{}]}", "an empty step matches any step"),
     ("expect: {patch: [add]}", "must be a JSON Patch operation, not a string"),
-    ("expect: {expanded: [{expanded: [{allowed: true}]}]}", "a Pod makes no Pods"),
+    ("expect: {expanded: [{expanded: [{allowed: true}]}]}", "a Pod does not make Pods"),
     ("expect: {object: 3}", "must be the path of a file or an object, not a number"),
-    ("expect: {}", "nothing is expected"),
+    ("expect: {}", "the expectation is empty"),
     ("phase: admitt\n  expect: {allowed: true}", 'there is no phase "admitt"; did you mean "admit"?'),
     ("cluster: [3]\n  expect: {allowed: true}", "must be the path of a file or folder or an object"),
     ("cluster: [no.yaml]\n  expect: {allowed: true}", "no.yaml: no such file or folder"),
     ("config: [no/]\n  expect: {allowed: true}", "no: no such file or folder"),
     ("expect: {object: no.yaml}", "no.yaml: no such file or folder"),
-    ("review: no.yaml\n  expect: {allowed: true}", "either a manifest or a review; both are there"),
+    ("review: no.yaml\n  expect: {allowed: true}", "either a manifest or a review; this one has both"),
     ("request: {operation: PATCH}\n  expect: {allowed: true}", 'there is no operation "PATCH"'),
-    ("request: {groups: [dev]}\n  expect: {allowed: true}", "name a user, too"),
+    ("request: {groups: [dev]}\n  expect: {allowed: true}", "give user, too"),
     ("request: {old: no.yaml}\n  expect: {allowed: true}", "no.yaml: no such file or folder"),
     ("expect: null", "expect: Required value"),
 ]
@@ -39,7 +39,7 @@ SUITE_MISTAKES = [
     ("flags: {enable-admission-plugin: [A]}", 'did you mean "enable-admission-plugins"?'),
     ("flags: {config: a.yaml}", "config is a member of the suite itself"),
     ("flags: {ir-percentile: 101}", "is not a whole number from 1 to 100"),
-    ("flags: {admission-control: {a: b}}", "write a text, a number, a boolean or a list"),
+    ("flags: {admission-control: {a: b}}", "write a string, a number, a boolean or a list"),
     ("flags: {admission-control-config-file: no.yaml}", "no.yaml' does not exist"),
     ("configs: [policies.yaml]", 'unknown field "configs"; did you mean "config"?'),
     ("config: [nothing.yaml]", "nothing.yaml: no such file or folder"),
@@ -53,7 +53,7 @@ def problems_of(folder: Path, text: str) -> list[InputError]:
 
 
 @pytest.mark.parametrize(("members", "told"), MISTAKES)
-def test_a_mistake_in_a_case_is_told_where_it_stands(tmp_path: Path, members: str, told: str) -> None:
+def test_a_mistake_in_a_case_is_reported_with_its_location(tmp_path: Path, members: str, told: str) -> None:
     text = f"{HEAD}- name: a case\n  manifest: {deployment()}\n  {members}\n"
     (problem, *_) = problems_of(tmp_path, text)
     assert told in str(problem)
@@ -63,7 +63,7 @@ def test_a_mistake_in_a_case_is_told_where_it_stands(tmp_path: Path, members: st
 
 
 @pytest.mark.parametrize(("members", "told"), SUITE_MISTAKES)
-def test_a_mistake_in_a_suite_costs_all_its_cases(tmp_path: Path, members: str, told: str) -> None:
+def test_a_mistake_in_a_suite_skips_all_its_cases(tmp_path: Path, members: str, told: str) -> None:
     name = members.partition(":")[0]
     lines = [line for line in HEAD.splitlines() if not line.startswith(f"{name}:")]
     (problem,) = problems_of(tmp_path, "\n".join([*lines[:3], members, *lines[3:], case(GOOD)]))
@@ -77,14 +77,14 @@ def test_a_mistake_in_a_suite_costs_all_its_cases(tmp_path: Path, members: str, 
     [
         ("apiVersion: test.pratique/v2\nkind: TestSuite\n", "write apiVersion test.pratique/v1"),
         ("apiVersion: test.pratique/v1\nkind: TestSuit\n", "and kind TestSuite"),
-        ("apiVersion: test.pratique/v1\nkind: TestSuite\n", "a suite has a name"),
+        ("apiVersion: test.pratique/v1\nkind: TestSuite\n", "a suite needs a name"),
     ],
 )
-def test_what_is_no_suite_of_ours_is_refused(tmp_path: Path, text: str, told: str) -> None:
+def test_a_document_of_another_kind_is_not_a_suite(tmp_path: Path, text: str, told: str) -> None:
     assert told in str(problems_of(tmp_path, text)[0])
 
 
-def test_what_is_wrong_with_a_case_costs_that_one(tmp_path: Path) -> None:
+def test_a_mistake_in_a_case_skips_only_that_case(tmp_path: Path) -> None:
     cases, problems = read(
         tmp_path, HEAD + case(GOOD, name="a") + case("{}", name="b") + case(GOOD, name="c")
     )
@@ -92,12 +92,12 @@ def test_what_is_wrong_with_a_case_costs_that_one(tmp_path: Path) -> None:
     assert len(problems) == 1
 
 
-def test_a_name_that_is_there_twice_names_no_case(tmp_path: Path) -> None:
+def test_a_duplicate_case_name_is_an_error(tmp_path: Path) -> None:
     problems = problems_of(tmp_path, HEAD + case(GOOD) * 2)
-    assert ['"a case" is there 2 times' in str(problem) for problem in problems] == [True, True]
+    assert ['"a case" occurs 2 times' in str(problem) for problem in problems] == [True, True]
 
 
-def test_a_request_says_what_the_manifest_does_not(tmp_path: Path) -> None:
+def test_the_request_supplies_what_the_manifest_does_not_say(tmp_path: Path) -> None:
     further = "request: {operation: update, user: jane, groups: [dev], namespace: shop, old: old.yaml, dryRun: true}"
     (tmp_path / "old.yaml").write_text(deployment(1))
     (found,), _ = read(tmp_path, HEAD + case(GOOD, further=further))
@@ -111,20 +111,20 @@ def test_a_request_says_what_the_manifest_does_not(tmp_path: Path) -> None:
     assert found.old.data["spec"]["replicas"] == 1
 
 
-def test_an_update_is_held_against_the_object_as_it_was(tmp_path: Path) -> None:
+def test_an_update_is_compared_with_the_old_object(tmp_path: Path) -> None:
     further = f"request: {{operation: UPDATE, old: {deployment(1)}}}"
     text = HEAD + case("{allowed: true, unchanged: true}", further=further)
     assert [result.mismatches for result in run(tmp_path, text)] == [()]
 
 
-def test_the_same_update_without_the_old_object_cannot_be_asked(tmp_path: Path) -> None:
+def test_an_update_without_an_old_object_is_an_error(tmp_path: Path) -> None:
     (result,) = run(tmp_path, HEAD + case(GOOD, further="request: {operation: UPDATE}"))
     assert 'deployments.apps "web" not found' in str(result.error)
     assert result.error is not None
     assert result.error.file == str(tmp_path / "suite.yaml")
 
 
-def test_a_review_is_what_the_api_server_sent(tmp_path: Path) -> None:
+def test_a_case_can_replay_an_admission_review(tmp_path: Path) -> None:
     review = (
         "{apiVersion: admission.k8s.io/v1, kind: AdmissionReview, request: {uid: u, operation: CREATE,"
         " kind: {group: apps, version: v1, kind: Deployment}, name: web, namespace: shop,"
@@ -137,21 +137,21 @@ def test_a_review_is_what_the_api_server_sent(tmp_path: Path) -> None:
     assert [result.mismatches for result in run(tmp_path, text)] == [()]
 
 
-def test_a_manifest_is_no_review_and_a_review_no_manifest(tmp_path: Path) -> None:
+def test_manifest_and_review_cannot_be_swapped(tmp_path: Path) -> None:
     as_review = case(GOOD).replace("manifest:", "review:")
     as_manifest = case(GOOD, name="b", manifest="{apiVersion: admission.k8s.io/v1, kind: AdmissionReview}")
     first, second = problems_of(tmp_path, HEAD + as_review + as_manifest)
-    assert "review: is no AdmissionReview" in str(first)
-    assert "manifest: is an AdmissionReview: call it review" in str(second)
+    assert "review: is not an AdmissionReview" in str(first)
+    assert "manifest: is an AdmissionReview; write it as review" in str(second)
 
 
-def test_a_file_of_several_objects_is_no_manifest(tmp_path: Path) -> None:
+def test_a_manifest_file_must_hold_one_object(tmp_path: Path) -> None:
     (tmp_path / "two.yaml").write_text(f"{deployment()}\n---\n{deployment()}\n")
     (problem,) = problems_of(tmp_path, HEAD + case(GOOD, manifest="two.yaml"))
-    assert "holds 2 objects; one is wanted here" in str(problem)
+    assert "holds 2 objects, but must hold one" in str(problem)
 
 
-def test_a_suite_may_be_written_in_json_and_stand_in_a_list(tmp_path: Path) -> None:
+def test_a_suite_can_be_json_and_part_of_a_list(tmp_path: Path) -> None:
     suite = (
         '{"apiVersion": "test.pratique/v1", "kind": "TestSuite", "metadata": {"name": "j"}, "cases":'
         ' [{"name": "a", "manifest": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}},'
@@ -164,7 +164,7 @@ def test_a_suite_may_be_written_in_json_and_stand_in_a_list(tmp_path: Path) -> N
     assert (document.line, problems) == (3, [])
 
 
-def test_folders_are_searched_to_any_depth_and_hidden_ones_are_not(tmp_path: Path) -> None:
+def test_folders_are_searched_recursively_except_hidden_ones(tmp_path: Path) -> None:
     for folder in ("", "a", "a/b", ".git"):
         (tmp_path / folder).mkdir(exist_ok=True)
         write_suite(tmp_path / folder, HEAD + case(GOOD))
@@ -175,14 +175,14 @@ def test_folders_are_searched_to_any_depth_and_hidden_ones_are_not(tmp_path: Pat
     assert not problems
 
 
-def test_a_path_without_a_suite_is_a_mistake(tmp_path: Path) -> None:
+def test_a_path_without_a_suite_is_an_error(tmp_path: Path) -> None:
     problems: list[InputError] = []
     (tmp_path / "pod.yaml").write_text(deployment())
     assert not list(find_suites([tmp_path, tmp_path / "pod.yaml"], problems))
     assert ["holds no suite" in str(problem) for problem in problems] == [True, True]
 
 
-def test_a_suite_that_is_no_yaml_is_a_mistake(tmp_path: Path) -> None:
+def test_a_suite_that_is_not_yaml_is_an_error(tmp_path: Path) -> None:
     problems: list[InputError] = []
     assert not list(find_suites([write_suite(tmp_path, "apiVersion: test.pratique/v1\nkind: [\n")], problems))
     assert len(problems) == 1

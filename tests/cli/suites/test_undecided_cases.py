@@ -47,10 +47,10 @@ class LateChains(CaseChains):
         return self.engines[-1]
 
 
-def test_it_is_undecided_and_its_chain_is_closed(tmp_path: Path) -> None:
+def test_a_case_that_times_out_is_undecided_and_its_chain_is_closed(tmp_path: Path) -> None:
     (only,), _ = read(tmp_path, HEAD + case("{allowed: true}"))
     chains = LateChains()
     result = asyncio.run(CaseRunner(chains, timeout_seconds=0.05).run(only))
-    assert result.ending is CaseStatus.UNDECIDED
+    assert result.status is CaseStatus.UNDECIDED
     assert str(result.error).endswith("line 7, column 3: no decision within 0.05 s; --timeout allows more")
     assert [engine.closed for engine in chains.engines] == [True]

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from pratique.apimachinery.documents import read_text
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.json_values import decode, encode
-from pratique_cli.suites.finding import find_suites
-from pratique_cli.suites.reading import read_cases
+from pratique_cli.suites.reading import find_suites, read_cases
 from pratique_cli.suites.writing import WrittenCase, suite_text
 from support.policy_suites import POLICIES
 
@@ -31,7 +30,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES, TEXTS.filter(str.strip))
-def test_whatever_an_object_holds_is_read_as_it_was(value: object, name: str) -> None:
+def test_any_object_survives_writing_and_reading(value: object, name: str) -> None:
     manifest = CONFIG_MAP | {"data": value}
     case = WrittenCase(name=name, manifest=manifest, expect={"allowed": True})
     (document,) = read_text(suite_text("s", [case]).encode(), "suite.yaml")
@@ -40,7 +39,7 @@ def test_whatever_an_object_holds_is_read_as_it_was(value: object, name: str) ->
     assert found == decode(encode({"name": name, "manifest": manifest, "expect": {"allowed": True}}))
 
 
-def test_what_is_written_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_written_suite_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("policies").mkdir()
     Path("policies/policies.yaml").write_text(POLICIES)
@@ -78,7 +77,7 @@ def test_what_is_written_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert text.startswith("# found\n# today\napiVersion: test.pratique/v1\nkind: TestSuite\n")
 
 
-def test_what_is_empty_is_left_out_and_an_empty_cluster_is_not() -> None:
+def test_empty_members_are_omitted_except_an_empty_cluster() -> None:
     case = WrittenCase(name="a", manifest=CONFIG_MAP, expect={"warnings": []})
     written = yaml.safe_load(suite_text("s", [case]))
     assert written.keys() == {"apiVersion", "kind", "metadata", "cases"}
@@ -86,7 +85,7 @@ def test_what_is_empty_is_left_out_and_an_empty_cluster_is_not() -> None:
     assert yaml.safe_load(suite_text("s", [case], cluster=[]))["cluster"] == []
 
 
-def test_absolute_paths_stay_as_they_are() -> None:
+def test_absolute_paths_stay_absolute() -> None:
     with tempfile.TemporaryDirectory() as folder:
         written = yaml.safe_load(suite_text("s", [], config=[Path(folder)], folder="suites"))
     assert written["config"] == [folder]

@@ -130,12 +130,14 @@ class ChainSources:
 
         With ``only_certain``, leave out what other kinds, policies or bindings in a cluster could make effective.
         """
-        from pratique.lint import without_effect as idleness  # noqa: PLC0415 - what is not configured needs no practices
+        from pratique.lint import without_effect  # noqa: PLC0415 - not needed without configurations
 
-        yield from idleness.idle_controllers(sorted(self.configured), self.selected, cluster)
+        yield from without_effect.ineffective_controllers(sorted(self.configured), self.selected, cluster)
         if configurations != Configurations():
-            practices = idleness.CERTAIN if only_certain else idleness.ALL
-            yield from idleness.idle_configurations(configurations, cluster, self.selected, practices)
+            practices = without_effect.CERTAIN_RULES if only_certain else without_effect.EFFECT_RULES
+            yield from without_effect.ineffective_configurations(
+                configurations, cluster, self.selected, practices
+            )
 
     def credentials(self) -> Mapping[Phase, WebhookCredentials]:
         """Return the credentials for webhooks, by the phase that calls them.

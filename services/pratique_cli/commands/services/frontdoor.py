@@ -6,52 +6,47 @@ from types import MappingProxyType
 
 import click
 
-from pratique_cli.service_options import FRONT_DOOR_HELPS, settings_flags
+from pratique_cli.service_options import FRONT_DOOR_HELPS, LISTENER_HELPS, settings_flags
 from pratique_frontdoor.serve import run
 from pratique_frontdoor.settings import FrontDoorSettings
 
 HELPS = MappingProxyType(
     {
-        "host": "Address to listen on.",
-        "port": "Port to listen on; 0 picks a free one.",
-        "tls_cert_file": "Certificate chain in PEM, own certificate first. With the key, HTTPS is served.",
-        "tls_private_key_file": "Its private key in PEM. Both files are read again when they change.",
-        "tls_min_version": "Oldest version of TLS: VersionTLS12 or VersionTLS13.",
-        "tls_cipher_suites": "Cipher suites of TLS 1.2, as Go names them; OpenSSL's choice, if not given.",
-        "client_ca_file": "Authorities in PEM: who has a certificate of theirs may call.",
-        "client_allowed_names": "Who of those may call, by common name, DNS name or URI; all, if not given.",
-        "token_file": "Bearer tokens, one a line: who has one may call.",
-        "basic_auth_file": "user:password in each line: who has one may call.",
+        **LISTENER_HELPS,
+        "tls_min_version": "Oldest TLS version: VersionTLS12 or VersionTLS13.",
+        "tls_cipher_suites": "TLS 1.2 cipher suites, by Go's names; OpenSSL's choice by default.",
+        "token_file": "Bearer tokens that may call, one per line.",
+        "basic_auth_file": "Users that may call, user:password, one per line.",
         "mutator": "gRPC target of the mutator, such as dns:///mutator:9443.",
-        "validators": "gRPC targets of the validators; calls are spread over all that they resolve to.",
-        "services_ca_file": "Authorities of the services, in PEM. With it they are asked over TLS.",
-        "services_cert_file": "Certificate in PEM that the front door shows to the services.",
+        "validators": "gRPC targets of the validators; calls are distributed among all replicas they resolve to.",
+        "services_ca_file": "CA certificates of the services, in PEM. With it, calls to them use TLS.",
+        "services_cert_file": "Client certificate of the front door for the services, in PEM.",
         "services_private_key_file": "Its private key in PEM.",
-        "mutator_server_name": "Name in the mutator's certificate, if not that of its target.",
-        "validator_server_name": "Name in the validators' certificates, if not that of their target.",
-        "calls": "How services are called: a stream to each replica, or every call by itself (unary).",
-        "slow_replica_seconds": "For how long a service's slow replica is left out; slow trials double it; 0: never.",
-        "default_timeout_seconds": "Time for a review that comes without ?timeout=.",
-        "max_timeout_seconds": "The longest time for a review, whatever it asks for.",
-        "answer_margin_seconds": "How long before its time is up a review is given up, to answer in time.",
-        "max_body_bytes": "The longest body that is read.",
-        "max_in_flight_bytes": "Bodies that are held at a time; more reviews are turned away with 503.",
-        "reserved_in_flight_bytes": "Beyond that, for reviews of nodes, leases and system users.",
-        "max_caller_requests": "Reviews in flight of one caller with credentials; 0 is no limit.",
-        "max_caller_bytes": "Bytes of reviews that one caller with credentials holds; 0 is no limit.",
-        "max_address_requests": "Reviews in flight from an address, without credentials; 0 is no limit.",
-        "max_address_bytes": "Bytes of reviews from an address, without credentials; 0 is no limit.",
-        "max_address_connections": "Connections of an address that are not let in; 0 is no limit.",
-        "max_unauthenticated_bytes": "What all connections take up that are not let in; 0 is no limit.",
-        "head_seconds": "How long a client may take to shake hands and to send the head of a request.",
+        "mutator_server_name": "Name in the mutator's certificate, if it differs from its target.",
+        "validator_server_name": "Name in the validators' certificates, if it differs from their target.",
+        "calls": "How to call services: one stream for each replica, or single calls (unary).",
+        "slow_replica_seconds": "How long to avoid a slow replica; slow trial calls double it; 0 never avoids one.",
+        "default_timeout_seconds": "Timeout of a review without ?timeout=.",
+        "max_timeout_seconds": "The longest timeout of a review.",
+        "answer_margin_seconds": "How long before its timeout a review is given up, so that the answer is in time.",
+        "max_body_bytes": "The longest request body.",
+        "max_in_flight_bytes": "Total bytes of request bodies in memory; further reviews get 503.",
+        "reserved_in_flight_bytes": "Bytes in addition to that for reviews of nodes, leases and system users.",
+        "max_caller_requests": "Concurrent reviews of one authenticated caller; 0 is no limit.",
+        "max_caller_bytes": "Bytes of concurrent reviews of one authenticated caller; 0 is no limit.",
+        "max_address_requests": "Concurrent reviews from one address without credentials; 0 is no limit.",
+        "max_address_bytes": "Bytes of concurrent reviews from one address without credentials; 0 is no limit.",
+        "max_address_connections": "Unauthenticated connections from one address; 0 is no limit.",
+        "max_unauthenticated_bytes": "Total memory of unauthenticated connections; 0 is no limit.",
+        "head_seconds": "How long a client may take for the handshake and the head of a request.",
         "max_head_bytes": "The longest head of a request.",
         "max_head_fields": "The most header fields of a request.",
         "body_seconds": "How long a client may take to send a body.",
-        "body_grace_seconds": "How long a body may come as slowly as it likes.",
-        "min_body_bytes_per_second": "How much of a body has to come in each second after that.",
+        "body_grace_seconds": "How long a body may arrive at any speed.",
+        "min_body_bytes_per_second": "The minimum speed of a body after that, in bytes per second.",
         "keep_alive_seconds": "How long an idle connection stays open.",
         **FRONT_DOOR_HELPS,
-        "drain_seconds": "How long new requests are still answered after the first signal to stop.",
+        "drain_seconds": "How long to answer new requests after the first signal to stop.",
     }
 )
 
@@ -67,5 +62,5 @@ Examples:
 @click.command("frontdoor", epilog=EPILOG)
 @settings_flags(FrontDoorSettings, HELPS, {"validators": "validator"})
 def command(settings: FrontDoorSettings) -> None:
-    """Answer AdmissionReviews over HTTP or HTTPS, asking a mutator and validators over gRPC."""
+    """Answer AdmissionReviews over HTTP or HTTPS, by calling a mutator and validators over gRPC."""
     run(settings)

@@ -17,5 +17,5 @@ Examples:
 @click.command("mutator", epilog=EPILOG)
 @settings_flags(MutatorSettings, SERVER_HELPS, {})
 def command(settings: MutatorSettings) -> None:
-    """Run the mutating halves of controllers, over gRPC (proto/pratique/admission/v1)."""
+    """Run mutating admission controllers, over gRPC (proto/pratique/admission/v1)."""
     run(settings)

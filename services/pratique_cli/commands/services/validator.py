@@ -20,12 +20,12 @@ Examples:
 @click.command("validator", epilog=EPILOG)
 @settings_flags(ValidatorSettings, SERVER_HELPS, {})
 def command(settings: ValidatorSettings) -> None:
-    """Run the validating halves of controllers, over gRPC (proto/pratique/admission/v1)."""
+    """Run validating admission controllers, over gRPC (proto/pratique/admission/v1)."""
     run(_with_ledger(settings))
 
 
 def _with_ledger(settings: ValidatorSettings) -> ValidatorSettings:
-    """Keep charges where they outlive the process, where nobody says where."""
+    """Default the quota ledger to a file, so that usage survives the process."""
     if has_ledger_url(settings.chain):
         return settings
     return dataclasses.replace(settings, chain=with_ledger_url(settings.chain, str(default_ledger_file())))
