@@ -199,7 +199,7 @@ class HandlerRunner:
             warnings=said.warnings,
             audit_annotations=said.audit_annotations,
             duration_seconds=time.perf_counter() - began,
-            parts=said.parts,
+            policy_outcomes=said.policy_outcomes,
             document=document if self.trusted and _operations_made_document(answer, decision) else None,
         )
         return RunResult(outcome, document)
@@ -208,9 +208,7 @@ class HandlerRunner:
         """Tell a half that may take a while how long it has, and one with members which of them are asked."""
         if seconds is not None and (self.wants_deadline or not self.immediate):
             review = dataclasses.replace(review, deadline=Deadline.after(seconds))
-        return (
-            review if call.is_plain else dataclasses.replace(review, again=call.again, explain=call.explain)
-        )
+        return review if call.is_plain else dataclasses.replace(review, only=call.only, explain=call.explain)
 
     async def _ask(self, review: Review, seconds: float | None) -> object:
         """Have the half's answer, or the error that it raised as a value."""

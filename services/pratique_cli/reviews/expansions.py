@@ -137,7 +137,7 @@ class Expander:
         owners = _workload_keys(review)
         if self._counted.isdisjoint(owners) or not self._arrived.isdisjoint(owners):
             return review
-        return dataclasses.replace(review, charging=QuotaMode.COUNTED)
+        return dataclasses.replace(review, quota_mode=QuotaMode.COUNTED)
 
     def note(self, review: Review, decision: Decision) -> None:
         """Keep in mind that an admitted Pod of the input stands for the one that its workload would make."""
@@ -160,7 +160,7 @@ class Expander:
         # Of a recorded review the Pods come as recorded reviews of their own, if they are to be counted at all.
         counts = reviewed.decision.allowed and reviewed.document.data.get("kind") != "AdmissionReview"
         charging = _charging(reviewed.review, workload) if counts else QuotaMode.CHECK
-        return await self._decide(reviewed, made, dataclasses.replace(asked, charging=charging))
+        return await self._decide(reviewed, made, dataclasses.replace(asked, quota_mode=charging))
 
     async def again(self, reviewed: Reviewed) -> Reviewed:
         """Decide anew on the Pod that was denied, as controllers ask again and again.
@@ -174,13 +174,13 @@ class Expander:
     async def _decide(self, reviewed: Reviewed, made: WorkloadPod, asked: Review) -> Reviewed:
         key = _workload_key(reviewed.review, reviewed.decision.object_document.data)
         if key in self._counted or key in self._arrived:
-            asked = dataclasses.replace(asked, charging=QuotaMode.COUNTED)
+            asked = dataclasses.replace(asked, quota_mode=QuotaMode.COUNTED)
         deadline = Deadline.after(self.timeout_seconds)
         try:
             decision = await self.engine.decide(asked, self.phases, deadline, explain=True)
         except TimeoutError:
             raise UndecidedPodError(made, asked) from None
-        if decision.allowed and asked.charging is QuotaMode.COMMIT:
+        if decision.allowed and asked.quota_mode is QuotaMode.COMMIT:
             self._counted.add(key)
         with_pod = dataclasses.replace(reviewed.decision, expanded=(decision,))
         return dataclasses.replace(reviewed, decision=with_pod, expanded=(Expansion(made, asked, decision),))

@@ -172,7 +172,7 @@ def charges(_: Review) -> Answer:
     return deny("exceeded quota")
 
 
-CHARGING = dataclasses.replace(charges, charges=True)
+CHARGING = dataclasses.replace(charges, commits_quota=True)
 
 
 def test_a_controller_that_charges_is_not_asked_where_something_else_refuses() -> None:
