@@ -220,7 +220,7 @@ def test_new_certificates_and_authorities_on_both_sides_fail_no_call(
     async def rotate(server: RpcServer, tls: ServicesTls, asked: HostingService) -> None:
         """As it has to be done: trust first, then certificates, and then no more trust for the old."""
         assert server.tls is not None
-        serving, clients = server.tls.kept
+        serving, clients = server.tls.files
         shown, trusted = tls.kept
         both = {"ca.crt": bundle_of(authority, new)}
         other_side.swap(both)
