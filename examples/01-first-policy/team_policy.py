@@ -1,11 +1,11 @@
-"""A policy that refuses Pods nobody owns, and one that labels what it lets through."""
+"""A policy that denies Pods without an owner, and one that labels Pods with a cost centre."""
 
 from pratique import Answer, Review, allow, deny, member, mutator, patch, rule, validator
 
 
 @validator("RequireTeam", rule("pods"))
 def require_team(review: Review) -> Answer:
-    """Refuses Pods that do not say which team owns them."""
+    """Denies Pods without a team label."""
     if member(review.object, "metadata", "labels", "team"):
         return allow()
     return deny("label team is missing: say who is to be called at night")
@@ -13,7 +13,7 @@ def require_team(review: Review) -> Answer:
 
 @mutator("CostCentre", rule("pods"))
 def cost_centre(review: Review) -> Answer:
-    """Labels Pods with the cost centre of their team."""
+    """Adds the label of the team's cost centre."""
     labels = member(review.object, "metadata", "labels") or {}
     if "team" not in labels or "cost-centre" in labels:
         return allow()

@@ -1,6 +1,6 @@
-"""A mutator and a validator that know Pratique's proto and nothing else of it.
+"""A mutator and a validator that use only Pratique's .proto files.
 
-Any language with gRPC would do. This script reads the .proto files when it starts and serves both services on one port.
+Any language with gRPC works. This script reads the .proto files when it starts and serves both services on one port.
 """
 
 import json
@@ -17,7 +17,7 @@ OUTCOME = grpc.protos("pratique/admission/v1/outcome.proto")
 
 
 class Sidecar(MUTATOR_SERVICE.MutatorServiceServicer):
-    """Adds a sidecar to Pods that ask for one."""
+    """Adds a sidecar to Pods with the annotation for it."""
 
     def Mutate(self, request, context):
         outcomes = [
@@ -36,7 +36,7 @@ class Sidecar(MUTATOR_SERVICE.MutatorServiceServicer):
 
 
 class Registry(VALIDATOR_SERVICE.ValidatorServiceServicer):
-    """Refuses images of other registries."""
+    """Denies images from other registries."""
 
     def Validate(self, request, context):
         verdicts = [

@@ -1,4 +1,4 @@
-"""Kubernetes' own examples of mutators that are idempotent, and of mutators that are not."""
+"""Kubernetes' own examples of idempotent mutators, and of mutators that are not idempotent."""
 
 import time
 
@@ -11,7 +11,7 @@ SIDECAR = {"name": "foo-sidecar", "image": "registry.example/sidecar:1.0", "reso
 
 @mutator("RunAsNonRoot", PODS)
 def run_as_non_root(review: Review) -> Answer:
-    """Sets a field to what it always sets it to."""
+    """Always sets a field to the same value."""
     edits = Edits(review.object)
     edits.set(("spec", "securityContext", "runAsNonRoot"), value=True)
     return edits.answer()
@@ -19,7 +19,7 @@ def run_as_non_root(review: Review) -> Answer:
 
 @mutator("DefaultLimits", PODS)
 def default_limits(review: Review) -> Answer:
-    """Sets limits where there are none."""
+    """Sets limits on containers without limits."""
     edits = Edits(review.object)
     for index, container in enumerate(review.object["spec"]["containers"]):
         if not member(container, "resources", "limits"):
@@ -29,21 +29,21 @@ def default_limits(review: Review) -> Answer:
 
 @mutator("SidecarOnce", PODS)
 def sidecar_once(review: Review) -> Answer:
-    """Injects a sidecar where there is none of its name."""
-    if any(each["name"] == SIDECAR["name"] for each in review.object["spec"]["containers"]):
+    """Adds a sidecar unless a container already has its name."""
+    if any(container["name"] == SIDECAR["name"] for container in review.object["spec"]["containers"]):
         return allow()
     return with_container(review, SIDECAR)
 
 
 @mutator("SidecarByTime", PODS)
 def sidecar_by_time(review: Review) -> Answer:
-    """Injects a sidecar whose name nobody has ever had."""
+    """Adds a sidecar with a new name every time."""
     return with_container(review, SIDECAR | {"name": time.strftime("foo-sidecar-%Y%m%d-%H%M%S")})
 
 
 @mutator("EnvOrNothing", rule("pods"))
 def env_or_nothing(review: Review) -> Answer:
-    """Sets a label, and refuses those who have it."""
+    """Sets a label, and denies Pods that already have it."""
     labels = member(review.object, "metadata", "labels") or {}
     if "env" in labels:
         return deny("label env is not yours to set")
@@ -54,7 +54,7 @@ def env_or_nothing(review: Review) -> Answer:
 
 @mutator("SidecarBlindly", PODS)
 def sidecar_blindly(review: Review) -> Answer:
-    """Injects a sidecar without looking."""
+    """Adds a sidecar without checking whether there is one."""
     return with_container(review, SIDECAR)
 
 

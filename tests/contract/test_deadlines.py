@@ -28,7 +28,7 @@ def test_a_call_without_a_deadline_is_refused(kind: Kind) -> None:
     error = asyncio.run(run())
     assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert error.details() == (
-        "the call has no deadline: set one, at most 30 seconds ahead, as admission has no longer"
+        "the call has no deadline: set one of at most 30 seconds, the longest that admission can take"
     )
 
 

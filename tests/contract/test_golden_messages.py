@@ -100,7 +100,7 @@ OUTCOMES = [
 DIGESTS = InputDigests("0d" * 16, "c4" * 16, "cf" * 16, "c1" * 16)
 BEFORE = InputDigests("0b" * 16, "c4" * 16, "ce" * 16, "c1" * 16)
 FULL_CALLS = [
-    Call("MutatingAdmissionPolicy", 2.5, again=("labels/everywhere", "limits/shop"), explain=True),
+    Call("MutatingAdmissionPolicy", 2.5, only=("labels/everywhere", "limits/shop"), explain=True),
     Call("quick", 0.001),
     *(Call(name) for name in ("denies", "late", "unknown", "broken")),
 ]
@@ -109,7 +109,7 @@ PARTS = (
     PolicyOutcome(
         name="labels",
         configuration="everywhere",
-        ending=OutcomeStatus.MUTATED,
+        status=OutcomeStatus.MUTATED,
         reason="because",
         operations=({"op": "add", "path": "/metadata/labels", "value": {}},),
         key="labels/everywhere",
@@ -119,18 +119,18 @@ PARTS = (
     ),
     PolicyOutcome(
         name="limits",
-        ending=OutcomeStatus.DENIED,
+        status=OutcomeStatus.DENIED,
         denials=(statuses.failure(403, "Forbidden", "no"), statuses.failure(422, "Invalid", "nor this")),
     ),
     *(
-        PolicyOutcome(name=f"{ending}", ending=ending)
+        PolicyOutcome(name=f"{ending}", status=ending)
         for ending in OutcomeStatus
         if ending not in (OutcomeStatus.MUTATED, OutcomeStatus.DENIED)
     ),
 )
 FULL_OUTCOMES = [
     msgspec.structs.replace(
-        OUTCOMES[1], controller="MutatingAdmissionPolicy", parts=PARTS, warnings=("careful",)
+        OUTCOMES[1], controller="MutatingAdmissionPolicy", policy_outcomes=PARTS, warnings=("careful",)
     ),
     msgspec.structs.replace(OUTCOMES[0], controller="quick"),
     msgspec.structs.replace(OUTCOMES[2], controller="denies"),

@@ -150,7 +150,7 @@ def test_a_dry_run_takes_nothing_and_is_not_refused() -> None:
 
 def test_what_is_only_tried_takes_nothing_and_is_not_refused() -> None:
     handlers = built(limit("Server"))
-    tried = dataclasses.replace(event(), charging=QuotaMode.CHECK)
+    tried = dataclasses.replace(event(), quota_mode=QuotaMode.CHECK)
     assert admitted(handlers, [tried, tried, event(), tried, event()]) == [True, True, True, True, False]
 
 

@@ -300,7 +300,7 @@ QUIET = document("services", {"type": "ClusterIP", "ports": [{"port": 1}]})
         (Operation.DELETE, "services", (None, SERVICE), {}, {"services.nodeports": "4"}),
         (Operation.DELETE, "pods", (None, POD), {"dry_run": True}, {}),
         (Operation.DELETE, "pods", (None, POD), {"subresource": "status"}, {}),
-        (Operation.DELETE, "pods", (None, POD), {"charging": QuotaMode.CHECK}, {}),
+        (Operation.DELETE, "pods", (None, POD), {"quota_mode": QuotaMode.CHECK}, {}),
         (Operation.DELETE, "pods", (None, None), {}, {}),
         (Operation.CREATE, "pods", (POD, None), {}, {}),
     ],

@@ -65,7 +65,7 @@ def _is_validators(data: bytes) -> bool:
 
 def seeds() -> Iterator[bytes]:
     """A request, and answers of every kind."""
-    yield messages.mutate_request(review_of(), [Call("a", 1.5), Call("b", again=("x",))]).SerializeToString()
+    yield messages.mutate_request(review_of(), [Call("a", 1.5), Call("b", only=("x",))]).SerializeToString()
     refused = Denied(statuses.failure(403, "Forbidden", "no"))
     patch = Patched(({"op": "add", "path": "/metadata/labels", "value": {"a": "b"}},))
     for decision in (ALLOWED, refused, patch, Failed(FailureKind.TIMEOUT, "late")):

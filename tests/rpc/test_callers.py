@@ -207,13 +207,13 @@ def test_a_service_tells_when_its_certificates_end_and_that_one_ends_soon(
     mount = Mount.of(tmp_path / "short", authority.issue_cert("127.0.0.1", not_after=end), authority)
     tls = ServerTls.of(settings_of(mount))
     assert tls is not None
-    assert [(one.name, one.failure) for one in tls.kept] == [
+    assert [(one.name, one.failure) for one in tls.files] == [
         ("serving certificate", ""),
         ("client authorities", ""),
     ]
-    assert tls.kept[0].ends_at == end.timestamp()
-    assert tls.kept[0].warning() == f"serving certificate ends {end:%Y-%m-%dT%H:%M:%SZ}"
-    assert tls.kept[1].warning() == ""
+    assert tls.files[0].ends_at == end.timestamp()
+    assert tls.files[0].warning() == f"serving certificate ends {end:%Y-%m-%dT%H:%M:%SZ}"
+    assert tls.files[1].warning() == ""
 
     async def warned() -> bool:
         return "certificate to be renewed" in caplog.messages

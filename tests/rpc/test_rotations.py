@@ -105,7 +105,7 @@ async def rotate(steps: Iterator[Step], mount: Mount, authority: trustme.CA) -> 
     )
     address = await server.start()
     assert server.tls is not None
-    pair = server.tls.kept[0]
+    pair = server.tls.files[0]
     try:
         before = await shown(address, context)
 

@@ -1,4 +1,4 @@
-"""What an admission controller is: a name, the requests it wants, and a handler for each phase."""
+"""Admission controllers: a name, rules that select requests, and a handler for each phase."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from pratique.configuration.loading import Configurations
 
 Handler: TypeAlias = Callable[[Review], Answer | Awaitable[Answer]]
-"""One half of a controller: it is given the review and answers. It may be ``async``."""
+"""Runs a controller in one phase: takes the review and returns an answer. It can be ``async``."""
 
 
 class Phase(enum.StrEnum):
-    """The two halves of admission, in their order."""
+    """The phases of admission, in order."""
 
     MUTATE = "mutate"
     VALIDATE = "validate"
@@ -40,111 +40,123 @@ BOTH = frozenset({Phase.MUTATE, Phase.VALIDATE})
 
 
 class NoSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The settings of a controller that has none."""
+    """The settings of a controller without settings."""
 
 
 async def _close_nothing() -> None:
-    """Close a controller that holds nothing open."""
+    """Do nothing: the controller has nothing to close."""
 
 
 async def _ignore_admitted(review: Review) -> None:
-    """Let a controller be that is not concerned with what became of a review."""
+    """Do nothing: the controller does not track admitted requests."""
     del review
 
 
 def _use_no_configurations(configurations: Configurations) -> Handler | None:
-    """Let a controller be that is not concerned with configurations."""
+    """Do nothing: the controller uses no configurations."""
     del configurations
     return None
 
 
 async def _run_nothing(cluster: Cluster) -> None:
-    """Let a controller be that has nothing to do beside reviews."""
+    """Do nothing: the controller has no background work."""
     del cluster
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Handlers:
-    """A configured controller: what it runs in each phase, and how it lets go of what it holds."""
+    """A configured controller: its handler for each phase, and its hooks."""
 
     mutate: Handler | None = None
-    """Runs in the mutating phase; it may refuse there too. None: it has no such half."""
+    """Runs in the mutating phase, where it can also deny. None if the controller does not mutate."""
     validate: Handler | None = None
-    """Runs in the validating phase. None: it has no such half."""
+    """Runs in the validating phase. None if the controller does not validate."""
     close: Callable[[], Awaitable[None]] = _close_nothing
-    """Called once when the service stops, or when another configuration takes over."""
+    """Called once, when the service or offline run ends."""
     use_configurations: Callable[[Configurations], Handler | None] = _use_no_configurations
-    """Given what ``--config`` holds, before the first review and whenever it changes. Raises ConfigurationError where
-    it cannot be used; then what was used before stays. It may return a half that goes on with these configurations
-    after others have come: reviews that began with them are decided by it."""
+    """Called with the contents of ``--config`` before the first review and after every change.
+
+    It raises ConfigurationError if it cannot use them; the previous configurations then stay in use. It can return a
+    handler that is bound to these configurations: reviews that began with them are decided by it, even after the next
+    change."""
     run_in_background: Callable[[Cluster], Coroutine[Any, Any, None]] = _run_nothing
-    """Runs beside the reviews of a service, given what it looks things up in, and is cancelled before ``close``. It
-    may end by itself. In an offline run it is not called: there is no time there."""
+    """Runs beside the reviews of a service, with the cluster that the controller looks objects up in.
+
+    It is cancelled before ``close`` and can end on its own. Offline runs do not call it: no time passes there."""
     on_admitted: Callable[[Review], Awaitable[None]] = _ignore_admitted
-    """Told in an offline run of each request that was admitted and done, with the object as it was stored. A service
-    never calls it: whether an API server does what was admitted shows in its state alone."""
+    """Called in an offline run for each admitted request, with the object as it was stored.
+
+    A service never calls it, because only the API server's state shows whether it stored an admitted object."""
     collectors: tuple[Collector, ...] = ()
-    """What it counts, for the metrics of the service that runs it. Labels are of what is configured, never of what is
-    reviewed."""
+    """The controller's own metrics, for the service that runs it. Label values must come from the configuration, never
+    from reviewed objects."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Controller:
     """An admission controller, before it is configured.
 
-    Where one callable is all there is to it, :func:`pratique.validator` or :func:`pratique.mutator` makes one.
+    If it is a single callable, create it with :func:`pratique.validator` or :func:`pratique.mutator`.
 
-    Each file in ``pratique.controllers`` defines one as ``CONTROLLER``; a package of somebody else's names its own
-    by entry points in the group ``pratique.controllers``.
+    Each module in ``pratique.controllers`` defines one as ``CONTROLLER``. Other packages register theirs as entry
+    points in the group ``pratique.controllers``.
     """
 
     name: str
-    """As in ``--enable-admission-plugins``, for example ``LimitRanger``."""
+    """The name in ``--enable-admission-plugins``, for example ``LimitRanger``."""
     summary: str
     """What it does, in one sentence."""
     phases: frozenset[Phase]
     """The phases in which it runs."""
     rules: tuple[Rule, ...] = (EVERYTHING,)
-    """The requests that it wants to see: those that match any of them."""
+    """The rules that select its requests; a request matches if any rule does."""
     build: Callable[..., Handlers]
-    """Makes the halves from its settings (an instance of ``settings``), and from an
-    :data:`pratique.backends.OpenBackend` where it ``needs_backend``. Raises ConfigurationError on bad ones."""
+    """Creates the handlers from an instance of ``settings`` and, if ``needs_backend``, an :data:`OpenBackend`.
+
+    Raises ConfigurationError if it cannot use the settings."""
     settings: type[msgspec.Struct] = NoSettings
     """The type of its configuration: the inline block or file of an AdmissionConfiguration."""
     default: bool = False
-    """On without being asked for."""
+    """Whether it is enabled by default."""
     looks_up: tuple[str, ...] = ()
     """The resources that it looks up in the cluster, for example ``namespaces``."""
     needs_backend: bool = False
-    """True for one whose answers come from a server of somebody else's, which it is given the means to reach."""
+    """Whether its answers come from another server; ``build`` then gets the means to reach it."""
     deprecated_in: str | None = None
-    """The Kubernetes release that deprecated it, for example ``1.13``; None where none did."""
+    """The Kubernetes release that deprecated it, for example ``1.13``; None if none did."""
     removed_in: str | None = None
-    """The Kubernetes release that removed it, for example ``1.21``; None where it still exists."""
+    """The Kubernetes release that removed it, for example ``1.21``; None if it still exists."""
     replaced_by: str | None = None
-    """What took its place."""
+    """Its successor, if there is one."""
     location_settings: tuple[str, ...] = ()
-    """Settings, by their names as they are written, that say where something is and not what is decided: a file, a URL.
-    Services of one chain may differ in them."""
+    """Settings, by their configured names, that are only locations, such as a file or URL.
+
+    The services of one chain can have different values for them."""
     hosted: bool = True
-    """False for those that the front door itself runs, such as MutatingAdmissionWebhook."""
+    """False if the front door runs it itself, as it does MutatingAdmissionWebhook."""
     skip_reason: Callable[[JSON, Review], str] | None = None
-    """Tells at once, from its configuration as data and a review that its rules match, why it would have nothing to do
-    with it; empty where it may have. Then no call is made, so it must look at nothing that a call brings."""
-    charges: bool = False
-    """True for one that changes something because of a review, as ResourceQuota does: it validates last and alone,
-    when everything else has let the request through."""
+    """Returns why the controller has nothing to do with a review that its rules match; empty if it may have.
+
+    It gets the controller's configuration as JSON, and it saves the call to the service. So it must not use anything
+    that only a call provides."""
+    commits_quota: bool = False
+    """Whether it records something for each admitted review, as ResourceQuota does.
+
+    It then validates last and alone, after everything else has allowed the request."""
     may_patch: bool = False
-    """True for one whose validating half may change the object, as two of Kubernetes' do: what it changes is stored
-    if the request is let through, and nobody looks at it again."""
+    """Whether its validating handler may change the object, as in two of Kubernetes' controllers.
+
+    The changed object is stored if the request is allowed; no other controller sees it."""
     wants_deadline: bool = False
-    """True for one that seldom waits, and then wants to know how long it may: ``Review.deadline`` is there for it."""
+    """Whether it needs ``Review.deadline`` although it is not ``async``, because it can occasionally wait."""
     denies_in_mutate: bool = False
-    """True for one whose mutating half is there to refuse, with no validating half behind it: what reaches it by a
-    webhook that fails open gets past it."""
+    """Whether it denies in the mutating phase only, with no validating handler behind it.
+
+    If the API server calls Pratique's mutating phase as a webhook that fails open, requests can bypass it."""
     trusted: bool = False
-    """True for Pratique's own, which never block: they run on the event loop. Others that are not ``async`` run in
-    a thread, so that one that hangs costs its own outcome and nothing else."""
+    """True for Pratique's own controllers, which never block and therefore run on the event loop.
+
+    Other controllers that are not ``async`` run in a thread, so that one that hangs affects only its own outcome."""
 
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
@@ -153,16 +165,16 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
 def validator(
     name: str, *rules: Rule, summary: str = "", default: bool = False
 ) -> Callable[[Handler], Controller]:
-    """Make a validating controller of a callable, which may be ``async``.
+    """Create a validating controller from a callable, which can be ``async``.
 
     Args:
-        name: As in ``--enable-admission-plugins``.
-        rules: The requests that it wants to see: those that match any of them. None means every request.
-        summary: What it does, in one sentence; the first line of the callable's docstring where it is empty.
-        default: On without being asked for.
+        name: The name in ``--enable-admission-plugins``.
+        rules: Select its requests; a request matches if any rule does. Without rules it gets every request.
+        summary: What it does, in one sentence. Empty means the first line of the callable's docstring.
+        default: Whether it is enabled by default.
 
     Raises:
-        ValueError: the name cannot be written in a flag, or a rule is no Rule.
+        ValueError: the name cannot be used in a flag, or a rule is not a Rule.
     """
     return _controller_decorator(name, rules, Phase.VALIDATE, summary, default=default)
 
@@ -170,19 +182,19 @@ def validator(
 def mutator(
     name: str, *rules: Rule, summary: str = "", default: bool = False
 ) -> Callable[[Handler], Controller]:
-    """Make a mutating controller of a callable, which may be ``async``. It may refuse, too.
+    """Create a mutating controller from a callable, which can be ``async`` and can also deny.
 
-    It is asked again when a later webhook or policy has changed the object, so its second answer to its own
-    result has to be ``allow()``.
+    The controller is called again if a later webhook or policy changed the object, so it must answer ``allow()`` to
+    its own result.
 
     Args:
-        name: As in ``--enable-admission-plugins``.
-        rules: The requests that it wants to see: those that match any of them. None means every request.
-        summary: What it does, in one sentence; the first line of the callable's docstring where it is empty.
-        default: On without being asked for.
+        name: The name in ``--enable-admission-plugins``.
+        rules: Select its requests; a request matches if any rule does. Without rules it gets every request.
+        summary: What it does, in one sentence. Empty means the first line of the callable's docstring.
+        default: Whether it is enabled by default.
 
     Raises:
-        ValueError: the name cannot be written in a flag, or a rule is no Rule.
+        ValueError: the name cannot be used in a flag, or a rule is not a Rule.
     """
     return _controller_decorator(name, rules, Phase.MUTATE, summary, default=default)
 
@@ -216,21 +228,21 @@ def _controller_decorator(
 
 
 class Backend(Protocol):
-    """A server that is asked by POST, in JSON."""
+    """A server that answers POST requests with JSON."""
 
     async def ask(self, body: bytes, deadline: Deadline) -> bytes:
-        """Ask once, and have the body of the answer, which may be anything.
+        """Send one request and return the body of the response, which can be any bytes.
 
         Raises:
-            CallError: no answer came that says something; the text is that of Kubernetes' client.
+            CallError: there was no usable response; the text is that of Kubernetes' client.
         """
 
     async def close(self) -> None:
-        """Let go of connections. No questions may follow."""
+        """Close all connections. The backend cannot be used afterwards."""
 
 
 OpenBackend: TypeAlias = Callable[[Path], Backend]
-"""Makes ready to ask the server that a kubeconfig file names; connects to nothing yet.
+"""Prepares requests to the server that a kubeconfig file names, without connecting yet.
 
-It raises :class:`pratique.errors.ConfigurationError`: the file cannot be used.
+It raises :class:`pratique.ConfigurationError` if the file cannot be used.
 """

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class RequestKey(NamedTuple):
-    """All of a review that rules look at."""
+    """Everything about a review that rules depend on."""
 
     operation: Operation
     resource: GroupVersionResource
@@ -41,79 +41,79 @@ class RequestKey(NamedTuple):
 
     @classmethod
     def of(cls, review: Review) -> Self:
-        """Take it out of a review."""
+        """Return the key of a review."""
         return cls(review.operation, review.resource, review.kind, review.subresource, review.namespace != "")
 
     @property
     def namespace(self) -> str:
-        """Stands for the name of the namespace, of which rules see only whether there is one."""
+        """A placeholder for the namespace: rules only depend on whether there is one."""
         return "any" if self.in_namespace else ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MatchedResource:
-    """The collection as one of which a webhook sees a review."""
+    """The resource by which a webhook or policy matches a review."""
 
     resource: GroupVersionResource
     kind: GroupVersionKind | None
-    """What the collection takes; None where that is not known, so that nothing can be made of it."""
+    """The kind of the resource's objects; None if it is unknown, so that objects cannot be converted to it."""
 
     @property
     def fault(self) -> Status | None:
-        """Why nothing can be made into what the webhook wants; None where something can."""
+        """Why objects cannot be converted to the resource; None if they can."""
         if self.kind is not None:
             return None
         return statuses.internal_error(f"unable to convert to {self.resource}: unknown kind")
 
     def convert(self, review: Review) -> Review:
-        """The review as the webhook is to see it.
+        """Return the review with its objects converted to the resource.
 
         Raises:
             ConversionError: its objects cannot be converted.
         """
         if self.kind is None or self.resource == review.resource:
             return review
-        asked_before = review.request_resource is not None
+        was_converted = review.request_resource is not None
         return dataclasses.replace(
             review,
             kind=self.kind,
             resource=self.resource,
             request_kind=review.request_kind or review.kind,
             request_resource=review.request_resource or review.resource,
-            request_subresource=review.request_subresource if asked_before else review.subresource,
+            request_subresource=review.request_subresource if was_converted else review.subresource,
             object_document=convert(review.object_document, self.resource, self.kind, review.cluster),
             old_object_document=convert(review.old_object_document, self.resource, self.kind, review.cluster),
         )
 
 
 def find_matched_resource(
-    rules: RuleSet, asked: RequestKey, resources: ApiResources | None
+    rules: RuleSet, key: RequestKey, resources: ApiResources | None
 ) -> MatchedResource | None:
-    """Find what a webhook with such rules sees of what is asked; None where it does not want to see it.
+    """Find the resource by which rules match a request; None if they do not match.
 
-    Rules are first held against the collection that was asked for, all of them; only then, and only where
-    ``resources`` are given, against its equivalents.
+    All rules are first compared with the requested resource. Only if none matches, and only if ``resources`` are given,
+    they are compared with its equivalents.
     """
-    if rules.matches_request(asked.operation, asked.resource, asked.subresource, asked.namespace):
-        return MatchedResource(asked.resource, asked.kind)
+    if rules.matches_request(key.operation, key.resource, key.subresource, key.namespace):
+        return MatchedResource(key.resource, key.kind)
     if resources is None:
         return None
-    others = served_beside(resources, asked.resource, asked.subresource)
-    found = rules.first_wanted(asked.operation, others, asked.subresource, asked.namespace)
+    equivalents = served_beside(resources, key.resource, key.subresource)
+    found = rules.first_wanted(key.operation, equivalents, key.subresource, key.namespace)
     if found is None:
         return None
-    registered = resources.for_resource(found, asked.subresource)
+    registered = resources.for_resource(found, key.subresource)
     return MatchedResource(
         found, registered.kind if registered is not None and registered.kind.kind else None
     )
 
 
 SelectorOrStatus: TypeAlias = "Selector | Status | None"
-"""A selector; the refusal that comes of one that cannot be used; None for none, which selects nothing."""
+"""A compiled selector, the Status of an invalid one, or None for no selector, which selects nothing."""
 
 
 def compile_selector_or_status(selector: LabelSelector | None) -> SelectorOrStatus:
-    """Make a selector ready to be asked. One that cannot be used refuses all that is meant otherwise."""
+    """Compile a selector. An invalid one becomes a Status, which denies every review that reaches it."""
     if selector is None:
         return None
     try:
@@ -123,43 +123,43 @@ def compile_selector_or_status(selector: LabelSelector | None) -> SelectorOrStat
 
 
 class MatchContext:
-    """One review, with the object as it is now."""
+    """One review with its current object: looks up labels and converts objects once for all webhooks and policies."""
 
-    __slots__ = ("_aimed", "_asked", "_namespace_labels", "_object_labels", "_outside_namespaces", "review")
+    __slots__ = ("_converted", "_key", "_namespace_labels", "_object_labels", "_outside_namespaces", "review")
 
     def __init__(self, review: Review) -> None:
-        """Look at nothing yet: most webhooks select everything."""
+        """Compute nothing yet, because most webhooks select everything."""
         self.review = review
         self._outside_namespaces = not review.namespace and review.resource.resource != "namespaces"
         self._namespace_labels: Labels | Status | None = None
         self._object_labels: Sequence[Labels] | None = None
-        self._aimed: dict[MatchedResource, Review] = {}
-        self._asked: RequestKey | None = None
+        self._converted: dict[MatchedResource, Review] = {}
+        self._key: RequestKey | None = None
 
     @property
-    def asked(self) -> RequestKey:
-        """All of the review that rules look at."""
-        if self._asked is None:
-            self._asked = RequestKey.of(self.review)
-        return self._asked
+    def request_key(self) -> RequestKey:
+        """Everything about the review that rules depend on."""
+        if self._key is None:
+            self._key = RequestKey.of(self.review)
+        return self._key
 
-    def converted(self, target: MatchedResource) -> Review:
-        """The review as webhooks that match by ``target`` are to see it, converted once for all of them.
+    def converted(self, matched: MatchedResource) -> Review:
+        """Return the review with its objects converted to ``matched``, once for all webhooks that match by it.
 
         Raises:
             ConversionError: its objects cannot be converted.
         """
-        if target.resource == self.review.resource:
+        if matched.resource == self.review.resource:
             return self.review
-        found = self._aimed.get(target)
+        found = self._converted.get(matched)
         if found is None:
-            found = self._aimed[target] = target.convert(self.review)
+            found = self._converted[matched] = matched.convert(self.review)
         return found
 
     def selects_namespace(self, selector: SelectorOrStatus) -> bool | Status:
-        """Tell whether its namespace is selected, or why that cannot be told.
+        """Tell whether a namespace selector selects the review, or return why that cannot be decided.
 
-        Cluster-scoped objects always are. A Namespace that is created or updated is judged by its new labels.
+        It always selects cluster-scoped objects. For a Namespace that is created or updated, its new labels count.
         """
         if self._outside_namespaces:
             return True
@@ -175,7 +175,7 @@ class MatchContext:
         return selector is not None and selector.matches(labels)
 
     def selects_object(self, selector: SelectorOrStatus) -> bool | Status:
-        """Tell whether the object or the old object is selected, or why that cannot be told."""
+        """Tell whether a selector selects the object or the old object, or return why that cannot be decided."""
         if not isinstance(selector, Selector):
             return selector or False
         if selector.is_empty:
@@ -183,7 +183,7 @@ class MatchContext:
         if self._object_labels is None:
             found = map(labels_of, (self.review.object, self.review.old_object))
             self._object_labels = [labels for labels in found if labels is not None]
-        for labels in self._object_labels:  # noqa: SIM110 - a thousand webhooks can ask this of one review
+        for labels in self._object_labels:  # noqa: SIM110 - a thousand webhooks can ask this about one review
             if selector.matches(labels):
                 return True
         return False

@@ -1,6 +1,7 @@
 """Answers and outcomes: what a controller returns for a review, and what its call results in.
 
-A controller returns an Answer, made by ``allow``, ``warn``, ``patch`` or ``deny``. The service that runs it turns the answer, or its absence, into an Outcome, with the outcome of every policy or webhook that the controller evaluated.
+A controller returns an Answer, created by ``allow``, ``warn``, ``patch`` or ``deny``. The host that runs it turns the
+answer, or its absence, into an Outcome, which also has the outcomes of the controller's policies.
 """
 
 from __future__ import annotations
@@ -19,37 +20,37 @@ from pratique.apimachinery.statuses import Status
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Allow:
-    """Nothing against the request; the object stays as it is."""
+    """The request is allowed, and the object stays unchanged."""
 
     warnings: tuple[str, ...] = ()
     audit_annotations: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    parts: tuple[PolicyOutcome, ...] = ()
+    policy_outcomes: tuple[PolicyOutcome, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Patch:
-    """Nothing against the request; the object changes by ``operations`` (RFC 6902), or becomes ``new_object``.
+    """The request is allowed, and the object changes by ``operations`` (RFC 6902) or becomes ``new_object``.
 
-    Where both are given, as by :class:`pratique.edits.Edits`, the one leads to the other.
+    If both are given, as by :class:`pratique.Edits`, the operations must lead to ``new_object``.
     """
 
     operations: tuple[JSONObject, ...] | None = None
     new_object: JSON = None
     warnings: tuple[str, ...] = ()
     audit_annotations: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    parts: tuple[PolicyOutcome, ...] = ()
+    policy_outcomes: tuple[PolicyOutcome, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Deny:
-    """The request is refused."""
+    """The request is denied."""
 
     status: Status | None
-    """The refusal whole; None where only ``message`` is given, which is then worded as ``NewForbidden`` does."""
+    """The complete Status; None if there is only ``message``, which is then worded as ``NewForbidden`` does it."""
     message: str = ""
     warnings: tuple[str, ...] = ()
     audit_annotations: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    parts: tuple[PolicyOutcome, ...] = ()
+    policy_outcomes: tuple[PolicyOutcome, ...] = ()
 
 
 Answer: TypeAlias = Allow | Patch | Deny
@@ -57,12 +58,12 @@ Answer: TypeAlias = Allow | Patch | Deny
 
 
 def allow(*, audit_annotations: Mapping[str, str] | None = None) -> Allow:
-    """Let the request through unchanged."""
+    """Allow the request and leave the object unchanged."""
     return Allow(audit_annotations=audit_annotations or {})
 
 
 def warn(*warnings: str, audit_annotations: Mapping[str, str] | None = None) -> Allow:
-    """Let the request through unchanged and show ``warnings`` to the user."""
+    """Allow the request, leave the object unchanged, and show ``warnings`` to the user."""
     return Allow(warnings=warnings, audit_annotations=audit_annotations or {})
 
 
@@ -73,10 +74,10 @@ def patch(
     warnings: tuple[str, ...] = (),
     audit_annotations: Mapping[str, str] | None = None,
 ) -> Patch:
-    """Let the request through and change the object.
+    """Allow the request and change the object.
 
-    Give the object as it should be (a changed copy, never the reviewed one changed in place), or the JSON Patch
-    ``operations`` that lead there. :class:`pratique.Edits` makes such an answer member by member.
+    Give either the new object, as a changed copy of the reviewed one, or the JSON Patch ``operations`` that lead to
+    it. Never change the reviewed object in place. :class:`pratique.Edits` creates such an answer member by member.
 
     Raises:
         ValueError: both or neither are given.
@@ -100,13 +101,13 @@ def deny(
     warnings: tuple[str, ...] = (),
     audit_annotations: Mapping[str, str] | None = None,
 ) -> Deny:
-    """Refuse the request.
+    """Deny the request.
 
-    With a message alone, the user reads ``<resource> "<name>" is forbidden: <message>``, as from any built-in
-    controller. With another ``code`` and ``reason`` the message stands as it is. ``status`` is used whole.
+    With only a message, the user reads ``<resource> "<name>" is forbidden: <message>``, as from any built-in
+    controller. With a different ``code`` or ``reason``, the message is used unchanged. A ``status`` is used as it is.
 
     Raises:
-        ValueError: neither a message nor a status is given, or both.
+        ValueError: both or neither of message and status are given.
     """
     if bool(message) == (status is not None):
         raise ValueError("deny() takes either a message or status=…")
@@ -116,91 +117,91 @@ def deny(
 
 
 class OutcomeStatus(enum.StrEnum):
-    """How a controller, a webhook or a policy ended with a review."""
+    """The result of a controller, a webhook or a policy for one review."""
 
     ALLOWED = "allowed"
-    """It let the request through."""
+    """It allowed the request."""
     MUTATED = "mutated"
     """It changed the object."""
     UNCHANGED = "unchanged"
-    """It was to change the object, and nothing came of it."""
+    """It mutates, but left the object unchanged."""
     DENIED = "denied"
-    """It refused the request."""
+    """It denied the request."""
     WARNED = "warned"
-    """It let the request through with warnings."""
+    """It allowed the request with warnings."""
     SKIPPED = "skipped"
-    """It had nothing to do with the request; told only where somebody wants to know."""
+    """It does not apply to the request; reported only if the caller asks for explanations."""
     FAILED = "failed"
-    """It came to no decision, and so the request is refused."""
+    """It reached no decision, so the request is denied."""
     FAILED_OPEN = "failedOpen"
-    """It came to no decision, and the request goes on all the same."""
+    """It reached no decision, and the request continues nevertheless."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyOutcome:
-    """What one member made of the review."""
+    """The outcome of one policy of a controller, by one binding."""
 
     name: str
-    """The member's, for example a policy's."""
+    """The policy's name."""
     configuration: str = ""
-    """What put it to work, for example a binding's name."""
-    ending: OutcomeStatus
+    """What applies the policy, for example the name of its binding."""
+    status: OutcomeStatus
     reason: str = ""
-    """Why it ended so, for people."""
+    """The reason for the status, for people."""
     denials: tuple[Status, ...] = ()
-    """Its own refusals. Where parts have any, they are what the user is told, in place of the controller's."""
+    """The policy's own denials. If any policy has denials, the user sees these instead of the controller's."""
     operations: tuple[JSONObject, ...] = ()
-    """What it did to the object, by JSON Patch. Only told: what counts is the controller's own patch."""
+    """The policy's changes, as JSON Patch. For information only: the controller's own patch is applied."""
     key: str = ""
-    """What calls it in a second round; empty where it did not run."""
+    """Identifies the policy in the second round of the mutating phase; empty if it did not run."""
     reinvocable: bool = False
-    """Whether it is to run again where something after it changes the object."""
+    """Whether the policy runs again if a later step changes the object."""
     applied: bool = False
-    """Whether something was done to the object, even if nothing came of it."""
+    """Whether the policy's mutations were applied, even if they left the object unchanged."""
     duration_seconds: float = 0.0
-    """How long it took; 0 where not measured."""
+    """The policy's duration in seconds; 0 if not measured."""
     unmet: tuple[int, ...] = ()
-    """Which of a policy's validations were false, from 0. Told within the process alone."""
+    """The indexes of the validations that were false. Available only within the process."""
 
 
 class FailureKind(enum.Enum):
     """Why there is no decision."""
 
     ERROR = "error"
-    """The controller broke, or its service could not be called."""
+    """The controller raised an error or crashed, or its service could not be called."""
     TIMEOUT = "timeout"
-    """It took longer than it may."""
+    """The controller exceeded its time limit."""
     UNKNOWN_CONTROLLER = "unknown controller"
-    """The service does not host a controller of this name."""
+    """The service does not host a controller with this name."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Allowed:
-    """Let through unchanged."""
+    """The request is allowed and the object unchanged."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Patched:
-    """Let through, changed by JSON Patch operations against the object that the controller saw."""
+    """The request is allowed, and JSON Patch operations change the object that the controller received."""
 
     operations: tuple[JSONObject, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Denied:
-    """Refused."""
+    """The request is denied."""
 
     status: Status
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Failed:
-    """No decision: the failure policy decides. ``message`` never holds any part of the reviewed objects."""
+    """There is no decision: the failure policy decides. ``message`` never contains any part of the reviewed objects."""
 
     kind: FailureKind
     message: str
     code: int = 503
-    """The HTTP code as which the API server's metrics count it."""
+    """The HTTP code under which the API server's metrics count it."""
 
 
 OutcomeDecision: TypeAlias = Allowed | Patched | Denied | Failed
@@ -209,22 +210,23 @@ ALLOWED = Allowed()
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of asking one controller."""
+    """The outcome of one call to a controller."""
 
     controller: str
-    """Its name, as it was called."""
+    """The controller's name, as it was called."""
     decision: OutcomeDecision
-    """What it decided, or that it did not."""
+    """The controller's decision, or why there is none."""
     warnings: tuple[str, ...] = ()
     """Texts for the user."""
     audit_annotations: Mapping[str, str] = {}
-    """Entries for the audit log, keyed as the controller wrote them."""
+    """Entries for the audit log, with keys as the controller wrote them."""
     duration_seconds: float = 0.0
-    """How long the controller itself took; 0 where not measured."""
-    parts: tuple[PolicyOutcome, ...] = ()
-    """What its own members made of it, in the order in which they ran."""
+    """The controller's own duration in seconds; 0 if not measured."""
+    policy_outcomes: tuple[PolicyOutcome, ...] = ()
+    """The outcomes of the controller's policies, in the order in which they ran."""
     endpoint: str = ""
-    """Who answered, where several can be asked; empty where there is only one."""
+    """The replica that answered; empty if there is only one."""
     document: Document | None = None
-    """The object as the operations of the decision leave it, where one of Kubernetes' own ran in this process, which
-    has worked that out already; None where it ran in another one or changed nothing."""
+    """The object after the decision's operations, if a trusted controller in this process already computed it.
+
+    None if the controller ran in another process or changed nothing."""

@@ -21,64 +21,42 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Call:
-    """One controller that is to see a review."""
-
-    name: str
-    """The controller's name, or a webhook's."""
-    timeout_seconds: float | None = None
-    """How long it may take; None means as long as the deadline allows."""
-    may_patch: bool = False
-    """Whether its answer may change the object though it validates."""
-    again: tuple[str, ...] | None = None
-    """In the second round of the mutating phase, the keys of those of its members that are to run again; None in the
-    first."""
-    explain: bool = False
-    """Tell of members, too, that have nothing to do with the review."""
-
-    @property
-    def is_plain(self) -> bool:
-        """True where a controller need not be told more than the review."""
-        return self.again is None and not self.explain
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class Deadline:
-    """The moment by which an answer must be there, on this process's monotonic clock."""
+    """A point in time on this process's monotonic clock."""
 
     at: float
 
     @classmethod
     def after(cls, seconds: float) -> Self:
-        """The moment ``seconds`` from now."""
+        """Return the deadline ``seconds`` from now."""
         return cls(time.monotonic() + seconds)
 
     @property
     def remaining_seconds(self) -> float:
-        """What is left, 0 where it has passed."""
+        """The seconds left; 0 once the deadline has passed."""
         return max(0.0, self.at - time.monotonic())
 
     @property
     def passed(self) -> bool:
-        """True where nothing is left."""
+        """Whether no time is left."""
         return time.monotonic() >= self.at
 
     def sooner(self, seconds: float | None) -> Deadline:
-        """This deadline, or ``seconds`` from now where that comes first."""
+        """Return this deadline, or the one ``seconds`` from now if that is sooner."""
         if seconds is None:
             return self
         return Deadline(min(self.at, time.monotonic() + seconds))
 
 
 class QuotaMode(enum.Enum):
-    """What is charged for a request that is admitted."""
+    """How controllers that commit quota treat an admitted review."""
 
     COMMIT = enum.auto()
-    """All that it uses."""
+    """Check the quota and record the usage."""
     CHECK = enum.auto()
-    """Nothing, as it is not going to be: what charges finds out whether it could."""
+    """Check the quota, but record nothing: the request will not be carried out."""
     COUNTED = enum.auto()
-    """Nothing, as it is part of what is counted already: what charges has no say."""
+    """Neither check nor record: the usage is already counted."""
 
 
 _DEFAULT_AUTHORIZER = RbacAuthorizer(ANY_NAMESPACE)
@@ -88,94 +66,95 @@ NOBODY = UserInfo()
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Review:
-    """What is asked of the API server, and all that a controller may know about it.
+    """One request to the API server, with everything that a controller may know about it.
 
-    A review is a value. ``object`` and ``old_object`` are parsed JSON, parsed on first use and not to be changed
-    in place; the ``*_document`` fields hold the same as bytes or data.
+    A review is a value. ``object`` and ``old_object`` are JSON, parsed on first use; do not change them in place. The
+    ``*_document`` fields hold the same objects as bytes or data.
     """
 
     uid: str
     """Identifies the review."""
     operation: Operation
-    """What is to be done."""
     kind: GroupVersionKind
-    """The object's type."""
+    """The object's kind."""
     resource: GroupVersionResource
-    """The object's collection."""
+    """The object's resource."""
     subresource: str = ""
     """For example ``status``; empty for the resource itself."""
     request_kind: GroupVersionKind | None = None
-    """The type in the original request, where the object was converted; None means ``kind``."""
+    """The kind in the original request, if the object was converted; None means ``kind``."""
     request_resource: GroupVersionResource | None = None
-    """The collection in the original request; None means ``resource``."""
+    """The resource in the original request; None means ``resource``."""
     request_subresource: str = ""
     """The subresource in the original request."""
     name: str = ""
-    """The object's name; empty where it is still to be generated."""
+    """The object's name; empty if the API server has yet to generate it."""
     namespace: str = ""
     """The object's namespace; empty for cluster-scoped objects."""
     user: UserInfo = NOBODY
-    """Who asks."""
+    """The user who made the request."""
     object_document: Document = NULL
-    """The object, null for DELETE."""
+    """The object; null for DELETE."""
     old_object_document: Document = NULL
-    """The object as stored, null for CREATE."""
+    """The stored object; null for CREATE."""
     options_document: Document = NULL
     """The options of the operation, such as ``CreateOptions``."""
     dry_run: bool = False
-    """Nothing will be stored; nothing may be changed because of this review."""
+    """Whether nothing will be stored. A dry run must have no side effects."""
     cluster: Cluster = ANY_NAMESPACE
-    """What the controller may look up."""
+    """The objects that the controller can look up."""
     authorizer: Authorizer = _DEFAULT_AUTHORIZER
-    """Whom the controller may ask who may do what: the roles of :attr:`cluster`, unless it is somebody else's."""
+    """Answers what users may do: from the roles in :attr:`cluster`, unless another authorizer is given."""
     deadline: Deadline | None = None
-    """When the half at hand, if it is ``async``, is ended and has failed; None where nothing ends it. What waits for
-    others and has an answer of its own for when they do not come has to give it before."""
-    again: tuple[str, ...] | None = None
-    """For a controller with members of its own: the keys of those that are to run in the second round of the mutating
-    phase; None in the first round."""
+    """When the running handler is cancelled and counts as failed, if it is ``async``; None means never.
+
+    A handler that waits for another server, and has its own answer for a timeout, must answer before the deadline."""
+    only: tuple[str, ...] | None = None
+    """For a controller with policies: the keys of the policies to run in the second round of the mutating phase; None
+    in the first round."""
     explain: bool = False
-    """For such a controller: tell of members, too, that have nothing to do with the review, or nothing to say."""
-    charging: QuotaMode = QuotaMode.COMMIT
-    """What is charged for it. Unlike ``dry_run`` it shows nowhere, and it stays within the process."""
+    """For a controller with policies: also report policies that do not apply to the review or simply allow it."""
+    quota_mode: QuotaMode = QuotaMode.COMMIT
+    """Whether quota is checked and committed. Unlike ``dry_run``, it never leaves the process."""
     digest: str = ""
-    """Of what it is to be decided by, where others have a part in deciding it and have to agree
-    (:mod:`pratique.digests`); empty where nobody has to."""
+    """The digest of the inputs to decide by, if several services must agree on them
+    (:mod:`pratique.configuration.input_digests`); empty otherwise."""
     is_retry: bool = False
-    """The same was asked before, of a service that broke off and may have carried it out. What charges looks first."""
+    """Whether the same call was sent before to a service that may have carried it out. A controller that commits quota
+    then checks whether it already has."""
 
     def __post_init__(self) -> None:
-        """See that the roles asked are those of the cluster, whichever of the two was given."""
-        asked = self.authorizer
-        if isinstance(asked, RbacAuthorizer) and asked.cluster is not self.cluster:
+        """Make the RBAC authorizer use this review's cluster, whichever of the two was given."""
+        authorizer = self.authorizer
+        if isinstance(authorizer, RbacAuthorizer) and authorizer.cluster is not self.cluster:
             object.__setattr__(self, "authorizer", RbacAuthorizer(self.cluster))
 
     @property
     def object(self) -> JSON:
-        """The object as parsed JSON; None on DELETE."""
+        """The object as JSON; None for DELETE."""
         return self.object_document.data
 
     @property
     def old_object(self) -> JSON:
-        """The stored object as parsed JSON; None on CREATE."""
+        """The stored object as JSON; None for CREATE."""
         return self.old_object_document.data
 
     @property
     def options(self) -> JSON:
-        """The options of the operation as parsed JSON; None where there are none."""
+        """The options of the operation as JSON; None if there are none."""
         return self.options_document.data
 
     def with_object(self, document: Document) -> Self:
-        """The same review of another object."""
-        # As ``dataclasses.replace`` does it, in a third of its time: this is done after each mutation.
+        """Return the same review with another object."""
+        # Three times as fast as ``dataclasses.replace``, because every mutation needs it.
         other = object.__new__(type(self))
-        for put, value in zip(_SETTERS, _GET_VALUES(self), strict=True):
-            put(other, value)
+        for set_field, value in zip(_SETTERS, _GET_VALUES(self), strict=True):
+            set_field(other, value)
         _SET_OBJECT_DOCUMENT(other, document)
         return other
 
     def concerns(self, group: str, resource: str, subresource: str = "") -> bool:
-        """True where the review is of that resource, in whatever version."""
+        """Tell whether the review is of that resource, in any version."""
         return (
             self.resource.resource == resource
             and self.resource.group == group
@@ -189,6 +168,27 @@ _SETTERS = tuple(vars(Review)[name].__set__ for name in _FIELD_NAMES)
 _SET_OBJECT_DOCUMENT = vars(Review)["object_document"].__set__
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Call:
+    """A call to one controller, with its time limit."""
+
+    name: str
+    """The name of the controller or webhook."""
+    timeout_seconds: float | None = None
+    """The controller's time limit in seconds; None means the call's deadline."""
+    may_patch: bool = False
+    """Whether the answer may change the object in the validating phase."""
+    only: tuple[str, ...] | None = None
+    """The keys of the policies to run in the second round of the mutating phase; None in the first round."""
+    explain: bool = False
+    """Whether the outcome also reports policies that do not apply to the review or simply allow it."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the controller needs nothing but the review."""
+        return self.only is None and not self.explain
+
+
 _ANONYMOUS = "system:anonymous"
 _AUTHENTICATED = "system:authenticated"
 _UNAUTHENTICATED = "system:unauthenticated"
@@ -198,17 +198,17 @@ _SERVICE_ACCOUNT = re.compile(
 
 
 def impersonated_user(name: str, groups: Sequence[str] = ()) -> UserInfo:
-    """Say who asks, as ``kubectl --as NAME --as-group GROUP`` does.
+    """Return the user that ``kubectl --as NAME --as-group GROUP`` impersonates.
 
-    Whoever is not anonymous is in ``system:authenticated`` as well, and a ServiceAccount without groups in those
-    of its namespace.
+    Every user except the anonymous one is also in ``system:authenticated``. A ServiceAccount without explicit groups
+    is in the groups of its namespace.
     """
     account = _SERVICE_ACCOUNT.fullmatch(name)
-    given = tuple(groups)
-    if account is not None and not given:
-        given = ("system:serviceaccounts", f"system:serviceaccounts:{account[1]}")
+    memberships = tuple(groups)
+    if account is not None and not memberships:
+        memberships = ("system:serviceaccounts", f"system:serviceaccounts:{account[1]}")
     if name == _ANONYMOUS:
-        added = () if _UNAUTHENTICATED in given else (_UNAUTHENTICATED,)
+        added = () if _UNAUTHENTICATED in memberships else (_UNAUTHENTICATED,)
     else:
-        added = () if {_AUTHENTICATED, _UNAUTHENTICATED} & set(given) else (_AUTHENTICATED,)
-    return UserInfo(username=name, groups=(*given, *added))
+        added = () if {_AUTHENTICATED, _UNAUTHENTICATED} & set(memberships) else (_AUTHENTICATED,)
+    return UserInfo(username=name, groups=(*memberships, *added))

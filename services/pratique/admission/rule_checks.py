@@ -142,7 +142,8 @@ class RuleChecker:
         of_group = [each for each in named if _includes(each.resource.group, rule.api_groups)]
         if not of_group:
             groups = _joined_names(_group_text(each.resource.group) for each in named)
-            text = f"{go_quoted(written)} is not of API group {_joined_names(map(_group_text, rule.api_groups))}, but of {groups}"
+            written_groups = _joined_names(map(_group_text, rule.api_groups))
+            text = f"{go_quoted(written)} is not of API group {written_groups}, but of {groups}"
             yield self._futile(rule, index, text)
             return
         of_version = [each for each in of_group if _includes(each.resource.version, rule.api_versions)]

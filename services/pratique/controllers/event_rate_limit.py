@@ -106,7 +106,7 @@ class _RateLimits:
     def validate(self, review: Review) -> Answer:
         """Take a token from every bucket that the event concerns; refuse it where one was empty."""
         # What is not stored burdens nobody; what is only tried finds the buckets full.
-        if not _is_event(review.kind) or review.dry_run or review.charging is QuotaMode.CHECK:
+        if not _is_event(review.kind) or review.dry_run or review.quota_mode is QuotaMode.CHECK:
             return allow()
         now = self.clock()
         # All are asked, so that an event that is refused by one is counted by the others.

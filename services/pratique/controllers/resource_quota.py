@@ -103,7 +103,7 @@ class QuotaController:
             or (resource.group, resource.resource) in IGNORED_RESOURCES | _NAMESPACE_RESOURCE
         ):
             return allow()
-        if review.charging is QuotaMode.COUNTED or not evaluator.is_charged(review):
+        if review.quota_mode is QuotaMode.COUNTED or not evaluator.is_charged(review):
             return allow()
         cluster = _snapshot(review.cluster)
         stored = cluster.list("", "resourcequotas", review.namespace)
@@ -129,7 +129,7 @@ class QuotaController:
         decide = functools.partial(_decide_usage, review, dues, accounts)
         try:
             async with asyncio.timeout(self.evaluation_seconds):
-                if review.dry_run or review.charging is QuotaMode.CHECK:
+                if review.dry_run or review.quota_mode is QuotaMode.CHECK:
                     decide(await self.ledger.usage(accounts))
                 else:
                     await self._charge(review, accounts, decide)
@@ -155,7 +155,7 @@ class QuotaController:
         """
         if review.operation not in _FREEING_OPERATIONS or review.old_object is None or not review.namespace:
             return
-        if review.dry_run or review.subresource or review.charging is not QuotaMode.COMMIT:
+        if review.dry_run or review.subresource or review.quota_mode is not QuotaMode.COMMIT:
             return
         cluster = _snapshot(review.cluster)
         evaluator = evaluator_of(review.resource.group, review.resource.resource)
@@ -324,7 +324,7 @@ CONTROLLER = Controller(
     looks_up=("resourcequotas",),
     location_settings=("resource-quota-ledger",),
     skip_reason=_skip_reason,
-    charges=True,
+    commits_quota=True,
     may_patch=True,
     trusted=True,
 )

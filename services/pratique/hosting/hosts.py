@@ -6,38 +6,84 @@ Hosts know no transport, so that services and offline runs share them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import copy
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from pratique.admission.controllers import Phase
-from pratique.admission.results import Denied, Failed, Outcome
+from pratique.admission.controllers import Handler, Phase
+from pratique.admission.namespace_provisioning import with_provisioned_namespace
+from pratique.admission.results import Denied, Failed, FailureKind, Outcome
 from pratique.admission.reviews import Call, Deadline, Review
 from pratique.cluster import schemas
 from pratique.cluster.store import Cluster
 from pratique.hosting.catalogue import HostedController
-from pratique.hosting.running import ControllerHost, unknown_controller_outcome
+from pratique.hosting.running import HandlerRunner, handler_runners
+
+if TYPE_CHECKING:
+    from typing import Self
+
+
+class ControllerHost:
+    """Hosts the controllers' handlers for one phase."""
+
+    def __init__(
+        self, hosted: Sequence[HostedController], cluster: Cluster, phase: Phase, *, provisions: bool = False
+    ) -> None:
+        """Host the handlers of ``hosted`` for a phase.
+
+        Args:
+            hosted: The controllers, in chain order.
+            cluster: The objects that they look up.
+            phase: The phase to run.
+            provisions: Whether the chain creates missing namespaces.
+        """
+        self.hosted = tuple(hosted)
+        """The controllers, in chain order."""
+        self.cluster = cluster
+        """The objects that they look up."""
+        self.runners: Mapping[str, HandlerRunner] = handler_runners(hosted, phase)
+        """The runner of each handler, by its controller's name."""
+        self._provisions = provisions
+
+    def in_cluster(self, review: Review) -> Review:
+        """Return the review with this host's cluster."""
+        if review.cluster is not self.cluster:
+            review = dataclasses.replace(review, cluster=self.cluster)
+        return with_provisioned_namespace(review) if self._provisions else review
+
+    def with_inputs(self, cluster: Cluster, handlers: Mapping[str, Handler]) -> Self:
+        """Return a host with another cluster, and with other handlers for the controllers that ``handlers`` names.
+
+        Both hosts share threads and metrics.
+        """
+        other = copy.copy(self)
+        other.cluster = cluster
+        other.runners = {
+            name: dataclasses.replace(runner, handler=handlers[name]) if name in handlers else runner
+            for name, runner in self.runners.items()
+        }
+        return other
 
 
 class MutatorHost(ControllerHost):
-    """Hosts the mutating halves of controllers. It knows no transport, so that offline runs share it."""
+    """Hosts mutating handlers."""
 
     def __init__(
         self, hosted: Sequence[HostedController], cluster: Cluster, *, provisions: bool = False
     ) -> None:
-        """Host ``hosted``, which look things up in ``cluster``.
-
-        With ``provisions`` their chain makes the namespaces that are missing.
-        """
+        """Host the mutating handlers of ``hosted``, as :class:`ControllerHost` does."""
         super().__init__(hosted, cluster, Phase.MUTATE, provisions=provisions)
         if self.runners:
-            schemas.load()  # what controllers change is held against schemas, from the first review on
+            schemas.load()  # checks mutated objects; loaded now so that the first review need not wait for it
 
     async def mutate(
         self, review: Review, calls: Sequence[Call], deadline: Deadline | None = None
     ) -> list[Outcome]:
-        """Run controllers in the order of ``calls``, each on the object as the one before left it.
+        """Run controllers in the order of ``calls``, each on the object as the previous one left it.
 
-        The list ends with the first outcome that is denied or failed. Where one takes longer than its call or
-        the deadline allows, that is its outcome.
+        The list ends with the first outcome that is denied or failed. If a controller exceeds its call's time limit or
+        the deadline, its outcome is failed.
 
         Raises:
             ReviewError: the reviewed object is not JSON.
@@ -47,34 +93,31 @@ class MutatorHost(ControllerHost):
         for call in calls:
             runner = self.runners.get(call.name)
             if runner is None:
-                return [*outcomes, unknown_controller_outcome(call)]
-            ran = await runner.run(review, call, deadline)
-            outcomes.append(ran.outcome)
-            if isinstance(ran.outcome.decision, Denied | Failed):
+                return [*outcomes, _unknown_controller(call)]
+            result = await runner.run(review, call, deadline)
+            outcomes.append(result.outcome)
+            if isinstance(result.outcome.decision, Denied | Failed):
                 break
-            if ran.document is not review.object_document:
-                review = review.with_object(ran.document)
+            if result.document is not review.object_document:
+                review = review.with_object(result.document)
         return outcomes
 
 
 class ValidatorHost(ControllerHost):
-    """Hosts the validating halves of controllers. It knows no transport, so that offline runs share it."""
+    """Hosts validating handlers."""
 
     def __init__(
         self, hosted: Sequence[HostedController], cluster: Cluster, *, provisions: bool = False
     ) -> None:
-        """Host ``hosted``, which look things up in ``cluster``.
-
-        With ``provisions`` their chain makes the namespaces that are missing.
-        """
+        """Host the validating handlers of ``hosted``, as :class:`ControllerHost` does."""
         super().__init__(hosted, cluster, Phase.VALIDATE, provisions=provisions)
 
     async def validate(
         self, review: Review, calls: Sequence[Call], deadline: Deadline | None = None
     ) -> list[Outcome]:
-        """Run controllers side by side on the same object; one outcome for each call, in their order.
+        """Run controllers concurrently on the same object; return one outcome for each call, in their order.
 
-        Where one takes longer than its call or the deadline allows, that is its outcome.
+        If a controller exceeds its call's time limit or the deadline, its outcome is failed.
 
         Raises:
             ReviewError: the reviewed object is not JSON.
@@ -97,5 +140,12 @@ class ValidatorHost(ControllerHost):
     async def _run(self, review: Review, call: Call, deadline: Deadline | None) -> Outcome:
         runner = self.runners.get(call.name)
         if runner is None:
-            return unknown_controller_outcome(call)
+            return _unknown_controller(call)
         return (await runner.run(review, call, deadline)).outcome
+
+
+def _unknown_controller(call: Call) -> Outcome:
+    return Outcome(
+        controller=call.name,
+        decision=Failed(FailureKind.UNKNOWN_CONTROLLER, "this service hosts no controller of that name"),
+    )

@@ -297,7 +297,7 @@ class IsolatedController:
 
     async def _ask(self, review: Review) -> Answer:
         seconds = None if review.deadline is None else review.deadline.remaining_seconds
-        call = Call(self._plan.controller, seconds, self._may_patch, review.again, explain=review.explain)
+        call = Call(self._plan.controller, seconds, self._may_patch, review.only, explain=review.explain)
         request = write_call(review, call)
         worker = await self._usable()
         try:
@@ -406,13 +406,13 @@ def _log_start_failure(starting: asyncio.Task[Worker]) -> None:
 
 def _answer_from_outcome(outcome: Outcome) -> Answer:
     """Make an answer again of the outcome of a half that ran elsewhere."""
-    warnings, annotations, parts = outcome.warnings, outcome.audit_annotations, outcome.parts
+    warnings, annotations, policies = outcome.warnings, outcome.audit_annotations, outcome.policy_outcomes
     match outcome.decision:
         case Allowed():
-            return Allow(warnings, annotations, parts)
+            return Allow(warnings, annotations, policies)
         case Patched(operations):
-            return Patch(operations, None, warnings, annotations, parts)
+            return Patch(operations, None, warnings, annotations, policies)
         case Denied(status):
-            return Deny(status, "", warnings, annotations, parts)
+            return Deny(status, "", warnings, annotations, policies)
         case Failed() as failed:
             raise RemoteFailureError(failed)

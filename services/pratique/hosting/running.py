@@ -1,20 +1,22 @@
-"""Running one controller, so that whatever it does costs its own outcome and nothing else."""
+"""Running one controller: a failure, hang or crash affects only the controller's own outcome.
+
+Answers are evaluated as the API server would: patches are applied and decoded as the object's type, denials become
+Statuses, and everything unusable is a failure.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import copy
 import dataclasses
 import inspect
 import logging
 import time
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from collections.abc import Awaitable, Iterable
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
 from pratique.admission.controllers import Controller, Handler, Phase
-from pratique.admission.namespace_provisioning import with_provisioned_namespace
 from pratique.admission.results import (
     ALLOWED,
     Allow,
@@ -34,21 +36,16 @@ from pratique.apimachinery.errors import RefusalError, ReviewError
 from pratique.apimachinery.json_values import JSON, Document, JSONObject
 from pratique.apimachinery.patches import PatchError, patch_document
 from pratique.apimachinery.statuses import Status
-from pratique.cluster.store import Cluster
 from pratique.cluster.typed_decoding import TypedDecodingError, decode_changed
 from pratique.hosting.catalogue import HostedController
 from pratique.processes.thread_pool import ControllerThreads, call_and_catch
 from pratique.telemetry.logs import describe_error
 
-if TYPE_CHECKING:
-    from typing import Self
-
-
-EvaluatedAnswer: TypeAlias = "tuple[OutcomeDecision, Document]"
+EvaluatedAnswer: TypeAlias = tuple[OutcomeDecision, Document]
 
 MAX_OPERATIONS = 1_000
-"""Of a patch that a policy writes itself. A Pod of a hundred containers with ten changes to each has as many; applying
-them takes 10 ms. What is worked out from a changed object needs no limit: it has as many as there are changes."""
+"""The most operations in a policy's own patch. Ten changes to each of a hundred containers need as many, and applying
+them takes 10 ms. Operations computed from a changed object need no limit: there are as many as there are changes."""
 
 _PLAIN_OPERATIONS = frozenset({"add", "remove", "replace"})
 
@@ -56,12 +53,11 @@ _PLAIN_OPERATIONS = frozenset({"add", "remove", "replace"})
 def evaluate_answer(
     answer: object, review: Review, phase: Phase, *, may_patch: bool = False
 ) -> EvaluatedAnswer:
-    """Decide what ``answer`` means for the review: the decision, and the object as it leaves it.
+    """Return the decision that an answer means for the review, and the object after it.
 
-    ``may_patch`` lets a validating half change the object.
+    With ``may_patch``, a validating handler may change the object.
 
-    An answer that cannot be used is a failure of its controller. Whatever this raises comes from an answer
-    that holds no JSON, and is the same.
+    An unusable answer is a failure of its controller. So is any exception: it means that the answer is not JSON.
     """
     document = review.object_document
     match answer:
@@ -81,7 +77,7 @@ def evaluate_answer(
 
 
 def _check_types(decision: OutcomeDecision, changed: Document, review: Review) -> EvaluatedAnswer:
-    """Read the changed object as the API server would: what is of another type refuses the request."""
+    """Decode the changed object as the API server does: a value of the wrong type denies the request."""
     before = review.object_document
     if not isinstance(decision, Patched):
         return decision, changed
@@ -91,7 +87,7 @@ def _check_types(decision: OutcomeDecision, changed: Document, review: Review) -
         return Denied(statuses.internal_error(str(error))), before
     if decoded is changed:
         return decision, changed
-    # Fields were dropped that the kind does not have.
+    # Decoding dropped fields that the kind does not have.
     operations = tuple(diff(before.data, decoded.data))
     return (Patched(operations), decoded) if operations else (ALLOWED, before)
 
@@ -103,7 +99,7 @@ def _error(text: str) -> Failed:
 def _refusal(answer: Deny, review: Review) -> Status:
     if answer.status is None:
         return statuses.admission_forbidden(review, answer.message)
-    # Below 400 is read as 400: k8s.io/apiserver/pkg/admission/plugin/webhook/errors/statuserror.go.
+    # A code below 400 becomes 400: k8s.io/apiserver/pkg/admission/plugin/webhook/errors/statuserror.go.
     return msgspec.structs.replace(answer.status, status="Failure", code=max(answer.status.code, 400))
 
 
@@ -111,13 +107,13 @@ def _evaluate_patch(answer: Patch, document: Document) -> EvaluatedAnswer:
     if answer.operations is None:
         return _diff_new_object(answer.new_object, document)
     if answer.new_object is not None:
-        # Recorded edits bring both, and there is nothing to work out.
+        # Edits bring both, so there is nothing to compute.
         return Patched(answer.operations), Document.from_data(answer.new_object)
     return _apply_operations(answer.operations, document)
 
 
 def _diff_new_object(new_object: JSON, document: Document) -> EvaluatedAnswer:
-    """Work out what a changed object changes."""
+    """Compute the operations that lead to a changed object."""
     if new_object is document.data:
         return _error("answered with the reviewed object itself: patch() takes a changed copy"), document
     operations = tuple(diff(document.data, new_object))
@@ -125,18 +121,18 @@ def _diff_new_object(new_object: JSON, document: Document) -> EvaluatedAnswer:
 
 
 def _apply_operations(operations: tuple[JSONObject, ...], document: Document) -> EvaluatedAnswer:
-    """Apply what a policy wrote itself."""
+    """Apply a policy's own operations."""
     if len(operations) > MAX_OPERATIONS:
         return _error(f"answered with a patch of more than {MAX_OPERATIONS} operations"), document
     try:
         changed = patch_document(document, operations)
     except PatchError:
-        # Its text quotes keys of the object.
+        # The error's text quotes keys of the object, so it is left out.
         return _error("answered with a patch that does not fit the object"), document
     if changed == document:
         return ALLOWED, document
     if any(operation.get("op") not in _PLAIN_OPERATIONS for operation in operations):
-        # What copies or tests is a few bytes that can become megabytes, or fail, wherever it is applied next.
+        # A few bytes of copy or test operations can become megabytes, or fail, wherever they are applied next.
         operations = tuple(diff(document.data, changed.data))
     return Patched(operations), changed
 
@@ -145,41 +141,41 @@ _log = logging.getLogger(__name__)
 
 
 class RunResult(NamedTuple):
-    """What came of running a half: its outcome, and the object as it left it."""
+    """The outcome of running a handler, and the object after it."""
 
     outcome: Outcome
     document: Document
 
 
 class RemoteFailureError(Exception):
-    """Raised by a half that has another process run it: it failed there, and its failure is told there."""
+    """Raised by a handler that runs in another process: it failed there and was logged there."""
 
     def __init__(self, failed: Failed) -> None:
-        """Fail as it did there."""
+        """Fail with the remote handler's failure."""
         super().__init__(failed.message)
         self.failed = failed
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HandlerRunner:
-    """One half of a controller, ready to be run."""
+    """Runs one handler of a controller."""
 
     name: str
     phase: Phase
     handler: Handler
-    lane: ControllerThreads | None
+    threads: ControllerThreads | None
     """Where it may block; None runs it on the event loop."""
     immediate: bool
-    """True where it never waits for anything, so that no task is worth its cost."""
+    """Whether it never waits for anything, so that no task is worth its cost."""
     may_patch: bool = False
-    """Whether it may change the object though it validates."""
+    """Whether it may change the object in the validating phase."""
     wants_deadline: bool = False
-    """Whether it wants to know how long it has though it seldom waits."""
+    """Whether it needs the deadline although it seldom waits."""
     trusted: bool = False
-    """Whether it is one of Kubernetes' own, which only see objects that are of Kubernetes' types."""
+    """Whether it is one of Pratique's own, which only get objects of Kubernetes' types."""
 
     async def run(self, review: Review, call: Call, deadline: Deadline | None = None) -> RunResult:
-        """Ask the half about a review, for as long as the call and the deadline allow.
+        """Run the handler on a review, within the call's time limit and the deadline.
 
         Raises:
             ReviewError: the reviewed object is not JSON.
@@ -187,47 +183,45 @@ class HandlerRunner:
         began = time.perf_counter()
         seconds = _seconds_allowed(call, deadline)
         try:
-            answer = await self._ask(self._told(review, call, seconds), seconds)
-            decision, document = self._conclude(answer, review)
+            answer = await self._call_handler(self._prepare(review, call, seconds), seconds)
+            decision, document = self._evaluate(answer, review)
         except TimeoutError:
             answer, document = None, review.object_document
             decision = Failed(FailureKind.TIMEOUT, "context deadline exceeded")
-        said = answer if isinstance(answer, _ANSWER_TYPES) else _EMPTY_ANSWER
+        messages = answer if isinstance(answer, _ANSWER_TYPES) else _EMPTY_ANSWER
         outcome = Outcome(
             controller=self.name,
             decision=decision,
-            warnings=said.warnings,
-            audit_annotations=said.audit_annotations,
+            warnings=messages.warnings,
+            audit_annotations=messages.audit_annotations,
             duration_seconds=time.perf_counter() - began,
-            parts=said.parts,
+            policy_outcomes=messages.policy_outcomes,
             document=document if self.trusted and _operations_made_document(answer, decision) else None,
         )
         return RunResult(outcome, document)
 
-    def _told(self, review: Review, call: Call, seconds: float | None) -> Review:
-        """Tell a half that may take a while how long it has, and one with members which of them are asked."""
+    def _prepare(self, review: Review, call: Call, seconds: float | None) -> Review:
+        """Add the deadline, for a handler that may wait, and the policies to run or explain."""
         if seconds is not None and (self.wants_deadline or not self.immediate):
             review = dataclasses.replace(review, deadline=Deadline.after(seconds))
-        return (
-            review if call.is_plain else dataclasses.replace(review, again=call.again, explain=call.explain)
-        )
+        return review if call.is_plain else dataclasses.replace(review, only=call.only, explain=call.explain)
 
-    async def _ask(self, review: Review, seconds: float | None) -> object:
-        """Have the half's answer, or the error that it raised as a value."""
+    async def _call_handler(self, review: Review, seconds: float | None) -> object:
+        """Return the handler's answer, or the exception that it raised as a value."""
         answer: object
-        if self.lane is None:
+        if self.threads is None:
             answer = call_and_catch(self.handler, review)
         else:
-            answer = await _wait_at_most(seconds, self.lane.submit(self.handler, review))
+            answer = await _wait_at_most(seconds, self.threads.submit(self.handler, review))
         if not isinstance(answer, _ANSWER_TYPES) and inspect.isawaitable(answer):
             answer = await _wait_at_most(seconds, asyncio.ensure_future(_await_or_return_error(answer)))
         return answer
 
-    def _conclude(self, answer: object, review: Review) -> tuple[OutcomeDecision, Document]:
+    def _evaluate(self, answer: object, review: Review) -> tuple[OutcomeDecision, Document]:
         if not isinstance(answer, BaseException):
             try:
                 return evaluate_answer(answer, review, self.phase, may_patch=self.may_patch)
-            except Exception as error:  # noqa: BLE001 - an answer of whatever shape costs its own outcome alone
+            except Exception as error:  # noqa: BLE001 - a malformed answer affects only its own outcome
                 answer = error
         return self._failure(answer, review), review.object_document
 
@@ -249,7 +243,7 @@ _EMPTY_ANSWER = Allow()
 
 
 def _operations_made_document(answer: object, decision: OutcomeDecision) -> bool:
-    """Tell whether the object came of the very operations that were decided, members in the same order too."""
+    """Tell whether the object resulted from exactly the decided operations, so that even members' order is the same."""
     return (
         isinstance(answer, Patch)
         and isinstance(decision, Patched)
@@ -265,7 +259,7 @@ def _seconds_allowed(call: Call, deadline: Deadline | None) -> float | None:
 
 
 async def _wait_at_most(seconds: float | None, future: asyncio.Future[Any]) -> object:
-    """Wait for a future that never raises. Where it takes too long it is cancelled and not waited for."""
+    """Wait for a future that never raises. If it takes too long, cancel it without waiting for that."""
     try:
         await asyncio.wait((future,), timeout=seconds)
     finally:
@@ -277,17 +271,17 @@ async def _wait_at_most(seconds: float | None, future: asyncio.Future[Any]) -> o
 
 
 async def _await_or_return_error(answer: Awaitable[object]) -> object:
-    """Await an answer; an error becomes a value, because SystemExit in a task would end the event loop."""
+    """Await an answer and return exceptions as values, because SystemExit in a task would end the event loop."""
     try:
         return await answer
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # noqa: BLE001 - likewise for everything else that a policy raises
+    except BaseException as error:  # noqa: BLE001 - as for everything else that a policy raises
         return error
 
 
 def _check_documents_readable(review: Review) -> None:
-    """Tell a controller's own fault from a document that nobody could have read."""
+    """Raise ReviewError if a document is not JSON, which is not the controller's fault."""
     documents = (review.object_document, review.old_object_document, review.options_document)
     for field, document in zip(("object", "old_object", "options"), documents, strict=True):
         try:
@@ -297,79 +291,33 @@ def _check_documents_readable(review: Review) -> None:
 
 
 def _type_fault(review: Review) -> str:
-    """Tell a controller's own fault from an object that no API server would have shown to it."""
-    from pratique.cluster.typed_decoding import type_fault  # noqa: PLC0415 - schemas that nobody needs until something breaks
+    """Return why an API server would have rejected the object before admission; empty if it would not."""
+    from pratique.cluster.typed_decoding import type_fault  # noqa: PLC0415 - loads schemas, which are needed only after a failure
 
     return type_fault(review)
 
 
-def handler_runners(hosted: Iterable[HostedController], phase: Phase) -> Mapping[str, HandlerRunner]:
-    """Make every half of one phase ready to be run, by its controller's name."""
-    made = {}
-    for one in hosted:
-        handler = one.handlers.mutate if phase is Phase.MUTATE else one.handlers.validate
+def handler_runners(hosted: Iterable[HostedController], phase: Phase) -> dict[str, HandlerRunner]:
+    """Return a runner for each handler of one phase, by its controller's name."""
+    runners = {}
+    for controller, handlers in ((each.controller, each.handlers) for each in hosted):
+        handler = handlers.mutate if phase is Phase.MUTATE else handlers.validate
         if handler is not None:
-            made[one.controller.name] = _make_runner(one.controller, phase, handler)
-    return made
-
-
-class ControllerHost:
-    """Hosts one half of controllers, in whichever room. It knows no transport, so that offline runs share it."""
-
-    def __init__(
-        self, hosted: Sequence[HostedController], cluster: Cluster, phase: Phase, *, provisions: bool = False
-    ) -> None:
-        """Host what of ``hosted`` runs in a phase and looks things up in ``cluster``.
-
-        With ``provisions`` their chain makes the namespaces that are missing.
-        """
-        self.hosted = tuple(hosted)
-        """The controllers, in chain order."""
-        self.cluster = cluster
-        """What they look things up in."""
-        self.runners = handler_runners(hosted, phase)
-        """What runs each, by name."""
-        self._provisions = provisions
-
-    def in_cluster(self, review: Review) -> Review:
-        """The review as it is in this host's cluster."""
-        if review.cluster is not self.cluster:
-            review = dataclasses.replace(review, cluster=self.cluster)
-        return with_provisioned_namespace(review) if self._provisions else review
-
-    def with_inputs(self, cluster: Cluster, handlers: Mapping[str, Handler]) -> Self:
-        """Host the same with another cluster, and with those halves of theirs, by name, that are given.
-
-        What runs them is shared: threads, and what they count.
-        """
-        other = copy.copy(self)
-        other.cluster = cluster
-        other.runners = {
-            name: dataclasses.replace(one, handler=handlers[name]) if name in handlers else one
-            for name, one in self.runners.items()
-        }
-        return other
+            runners[controller.name] = _make_runner(controller, phase, handler)
+    return runners
 
 
 def _make_runner(controller: Controller, phase: Phase, handler: Handler) -> HandlerRunner:
     coroutine = inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__)
-    lane = None if controller.trusted or coroutine else ControllerThreads(controller.name)
+    threads = None if controller.trusted or coroutine else ControllerThreads(controller.name)
     immediate = controller.trusted and not coroutine
     return HandlerRunner(
         controller.name,
         phase,
         handler,
-        lane,
+        threads,
         immediate,
         controller.may_patch,
         controller.wants_deadline,
         controller.trusted,
-    )
-
-
-def unknown_controller_outcome(call: Call) -> Outcome:
-    """The outcome of a controller that is not hosted."""
-    return Outcome(
-        controller=call.name,
-        decision=Failed(FailureKind.UNKNOWN_CONTROLLER, "this service hosts no controller of that name"),
     )

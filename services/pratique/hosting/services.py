@@ -1,6 +1,7 @@
 """The controllers that a service hosts: configured, isolated in worker processes where necessary, and reloaded.
 
-Controller packages that are not part of Pratique each run in a worker process; everything else runs in the service.
+Controllers of other packages each run in a worker process, unless the isolation setting says otherwise; Pratique's own
+run in the service.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import dataclasses
 import logging
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -31,46 +32,44 @@ from pratique.configuration.input_digests import (
 from pratique.configuration.loading import Configurations, load_configurations
 from pratique.configuration.settings import ChainSettings, Isolation
 from pratique.hosting.catalogue import HostedController, host_elsewhere, load_catalogue
+from pratique.hosting.hosts import ControllerHost
 from pratique.telemetry.metrics import ReloadCounts
 from pratique.telemetry.reloading_files import Reloaded, keep_reloading
 
-if TYPE_CHECKING:
-    from typing import Self
-
 
 class WorkerPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """One half of one controller, and what it is given. It holds nothing of the other controllers' settings."""
+    """What a worker process runs: one handler of one controller. It has no other controller's settings."""
 
     service: str
-    """Under whose name it logs."""
+    """The service's name, for the worker's log."""
     controller: str
-    """The controller, by name."""
+    """The controller's name."""
     origin: str
-    """The entry point that it is, or is in: ``module:attribute``."""
+    """The controller's entry point, ``module:attribute``."""
     phase: Phase
     configuration: JSON = None
-    """Its settings, as they are configured; None for the defaults."""
+    """The controller's configured settings; None for the defaults."""
     source: str = ""
-    """The file that they come from; empty where they come from none."""
+    """The file with the settings; empty if there is none."""
     config: tuple[str, ...] = ()
     """As ``ChainSettings.config``."""
     cluster: tuple[str, ...] | None = None
-    """As ``ChainSettings.cluster``. The worker reads these files and follows them itself."""
+    """As ``ChainSettings.cluster``. The worker reads and watches these files itself."""
     provisions: bool = False
-    """Whether the chain makes the namespaces that are missing."""
+    """Whether the chain creates missing namespaces."""
     chain: str = ""
-    """The digest of the chain, of which it is a part."""
+    """The digest of the chain."""
     reload_grace_seconds: float = 0.0
     """As ``ChainSettings.reload_grace_seconds``."""
     path: tuple[str, ...] = ()
-    """Where Python looks for modules."""
+    """The service's ``sys.path``."""
 
 
 class WorkerReadiness(msgspec.Struct, frozen=True):
-    """What a worker answers to its plan."""
+    """A worker's answer to its plan."""
 
     error: str = ""
-    """Why it cannot be carried out; empty where it can."""
+    """Why the plan cannot be carried out; empty if it can."""
 
 
 _SERVICE_NAMES = {Phase.MUTATE: "mutator", Phase.VALIDATE: "validator"}
@@ -78,22 +77,22 @@ _SERVICE_NAMES = {Phase.MUTATE: "mutator", Phase.VALIDATE: "validator"}
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class IsolatedControllers:
-    """The controllers of a service that are somebody else's."""
+    """Starts worker processes for a service's controllers from other packages."""
 
     origins: Mapping[str, str]
-    """Where each comes from, by name."""
+    """The entry point of each controller, by the controller's name."""
     configurations: Mapping[str, JSON]
-    """What each is told, by name."""
+    """The configured settings of each controller, by the controller's name."""
     settings: ChainSettings
     phase: Phase
     isolation: Isolation
     chain: str = ""
     """The digest of the chain."""
     provisions: bool = False
-    """Whether the chain makes the namespaces that are missing."""
+    """Whether the chain creates missing namespaces."""
 
-    def concerns(self, controller: Controller) -> bool:
-        """Tell whether a controller gets a process of its own."""
+    def isolates(self, controller: Controller) -> bool:
+        """Tell whether a controller gets its own process."""
         return (
             self.isolation is Isolation.PROCESS
             and controller.name in self.origins
@@ -103,28 +102,32 @@ class IsolatedControllers:
     async def start(
         self, controllers: Sequence[Controller], stack: contextlib.AsyncExitStack
     ) -> list[HostedController]:
-        """Start their processes, side by side; they end with ``stack``.
+        """Start the controllers' processes concurrently; they end with ``stack``.
 
         Raises:
             ConfigurationError: one of them cannot be loaded or configured.
         """
         if not controllers:
             return []
-        # Here, because most services host nobody else's.
+        # Imported here because most services have no controllers from other packages.
         from pratique.hosting.isolated_controllers import IsolatedController  # noqa: PLC0415
 
-        starts = [IsolatedController.start(self._plan(one), may_patch=one.may_patch) for one in controllers]
-        started = await asyncio.gather(*starts, return_exceptions=True)
-        for one in started:
-            if isinstance(one, IsolatedController):
-                stack.push_async_callback(one.close)
-        for one in started:
-            if isinstance(one, BaseException):
-                raise one
+        results = await asyncio.gather(
+            *(
+                IsolatedController.start(self._plan(controller), may_patch=controller.may_patch)
+                for controller in controllers
+            ),
+            return_exceptions=True,
+        )
+        started = [result for result in results if isinstance(result, IsolatedController)]
+        for isolated in started:
+            stack.push_async_callback(isolated.close)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
         return [
-            host_elsewhere(controller, self.configurations.get(controller.name), one.handlers)
-            for controller, one in zip(controllers, started, strict=True)
-            if isinstance(one, IsolatedController)
+            host_elsewhere(controller, self.configurations.get(controller.name), isolated.handlers)
+            for controller, isolated in zip(controllers, started, strict=True)
         ]
 
     def _plan(self, controller: Controller) -> WorkerPlan:
@@ -148,56 +151,48 @@ class IsolatedControllers:
 
 _log = logging.getLogger(__name__)
 
-
-class _HostWithInputs(Protocol):
-    def with_inputs(self, cluster: Cluster, handlers: Mapping[str, Handler]) -> Self: ...
-
-
-H = TypeVar("H", bound=_HostWithInputs)
-H_co = TypeVar("H_co", bound=_HostWithInputs, covariant=True)
+HostT = TypeVar("HostT", bound=ControllerHost)
+HostT_co = TypeVar("HostT_co", bound=ControllerHost, covariant=True)
 
 
-class _HostFactory(Protocol[H_co]):
-    """Makes what runs controllers."""
+class HostFactory(Protocol[HostT_co]):
+    """Creates a host, as the classes in :mod:`pratique.hosting.hosts` do."""
 
     def __call__(
         self, hosted: Sequence[HostedController], cluster: Cluster, *, provisions: bool = False
-    ) -> H_co:
-        """Run ``hosted``, which look things up in ``cluster``; with ``provisions_namespaces`` namespaces are made."""
-
-
-"""What runs controllers."""
+    ) -> HostT_co:
+        """Host ``hosted``, which look up objects in ``cluster``."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class HostedChain(Generic[H]):
-    """What a service hosts."""
+class HostedChain(Generic[HostT]):
+    """The controllers that a service hosts."""
 
     controllers: tuple[HostedController, ...]
-    """The controllers that are on and have that half, in chain order."""
+    """The enabled controllers with a handler for the phase, in chain order."""
     cluster: ReloadableCluster
-    """What they look things up in; it changes when its files do."""
-    held: RecentInputs[H]
-    """What runs them, by what they decide by: their configuration and cluster now, and those before for a while."""
+    """The objects that they look up; reloaded when the files change."""
+    held: RecentInputs[HostT]
+    """The hosts, by the digest of their inputs: the current configuration and cluster, and for a while the previous."""
     reloads: Sequence[ReloadCounts] = ()
-    """How often that and the configuration were read again."""
+    """How often the configuration and the cluster were reloaded."""
 
 
 @contextlib.asynccontextmanager
 async def host_chain(
     settings: ChainSettings,
     phase: Phase,
-    host_of: _HostFactory[H],
+    host_of: HostFactory[HostT],
     isolation: Isolation = Isolation.THREAD,
-) -> AsyncIterator[HostedChain[H]]:
-    """Make ready what the settings name, and keep the cluster up to date; at the end, close the controllers.
+) -> AsyncIterator[HostedChain[HostT]]:
+    """Load and host a chain, and keep its inputs up to date; at the end, close the controllers.
 
     Args:
-        settings: What is in the chain.
-        phase: The half of it that is hosted. Controllers without that half get their settings all the same, so that
-            every service refuses the same ones.
-        host_of: Makes what runs controllers that look things up in a cluster.
-        isolation: Where the controllers of other packages run.
+        settings: The chain, its configuration and its cluster.
+        phase: The phase to host. Controllers without a handler for it are configured too, so that every service
+            rejects the same settings.
+        host_of: Creates the hosts.
+        isolation: Where controllers of other packages run.
 
     Raises:
         ConfigurationError: a file cannot be used, or a flag names no controller.
@@ -206,45 +201,47 @@ async def host_chain(
         catalogue = load_catalogue()
         selected = catalogue.select(settings)
         configurations = load_plugin_configurations(settings)
-        chain, making = chain_digest(selected, configurations), provisions_namespaces(selected)
-        apart = IsolatedControllers(
-            catalogue.origins, configurations, settings, phase, isolation, chain, making
+        chain, provisions = chain_digest(selected, configurations), provisions_namespaces(selected)
+        isolated = IsolatedControllers(
+            catalogue.origins, configurations, settings, phase, isolation, chain, provisions
         )
-        everything = catalogue.configure(
-            [one for one in selected if not apart.concerns(one)],
+        configured = catalogue.configure(
+            [controller for controller in selected if not isolated.isolates(controller)],
             configurations,
             settings.admission_control_config_file,
         )
-        for one in everything:
-            stack.push_async_callback(one.handlers.close)
-        here = [one for one in everything if phase in one.controller.phases]
-        isolated = await apart.start([one for one in selected if apart.concerns(one)], stack)
-        hosted = {one.controller.name: one for one in (*here, *isolated)}
-        controllers = tuple(hosted[one.name] for one in selected if one.name in hosted)
-        inputs = ReloadedInputs(
-            settings, chain, here, lambda cluster: host_of(controllers, cluster, provisions=making)
+        for hosted in configured:
+            stack.push_async_callback(hosted.handlers.close)
+        local = [hosted for hosted in configured if phase in hosted.controller.phases]
+        remote = await isolated.start(
+            [controller for controller in selected if isolated.isolates(controller)], stack
         )
-        await stack.enter_async_context(inputs.kept())
+        by_name = {hosted.controller.name: hosted for hosted in (*local, *remote)}
+        controllers = tuple(by_name[controller.name] for controller in selected if controller.name in by_name)
+        inputs = ReloadedInputs(
+            settings, chain, local, lambda cluster: host_of(controllers, cluster, provisions=provisions)
+        )
+        await stack.enter_async_context(inputs.kept_up_to_date())
         yield HostedChain(controllers, inputs.cluster, inputs.held, inputs.reloads)
 
 
-class ReloadedInputs(Generic[H]):
-    """What ``--config`` and ``--cluster`` hold, now and whenever it changes, and what runs controllers by it."""
+class ReloadedInputs(Generic[HostT]):
+    """The contents of ``--config`` and ``--cluster``, reloaded when they change, and the hosts that use them."""
 
     def __init__(
         self,
         settings: ChainSettings,
         chain: str,
         controllers: Sequence[HostedController],
-        host_of: Callable[[Cluster], H],
+        host_of: Callable[[Cluster], HostT],
     ) -> None:
-        """Read everything for the first time.
+        """Load everything for the first time.
 
         Args:
-            settings: Where it is.
+            settings: The paths.
             chain: The digest of the chain.
-            controllers: Get the configurations.
-            host_of: Makes what runs controllers that look things up in a cluster.
+            controllers: The controllers that use the configurations.
+            host_of: Creates the host for a cluster.
 
         Raises:
             ConfigurationError: a file cannot be used.
@@ -256,37 +253,37 @@ class ReloadedInputs(Generic[H]):
         )
         self._cluster = Reloaded("cluster", lambda: load_cluster(settings.cluster), settings.cluster or ())
         self._watched: list[Reloaded[Any]] = [
-            one for one in (self._configuration, self._cluster) if one.paths
+            files for files in (self._configuration, self._cluster) if files.paths
         ]
-        self.reloads: Sequence[ReloadCounts] = [one.reloads for one in self._watched]
-        """What is known of each reading."""
+        self.reloads: Sequence[ReloadCounts] = [files.reloads for files in self._watched]
+        """How often each was reloaded."""
         self.cluster = ReloadableCluster(self._cluster.value)
-        """The cluster as it is now."""
-        self._handlers = self._use(self._configuration.value)
+        """The current cluster."""
+        self._handlers = self._use_configurations(self._configuration.value)
         self._host = host_of(self._cluster.value)
         self._configuration_digest = configuration_digest(self._configuration.value)
         self._cluster_digest = cluster_digest(self._cluster.value)
-        self.held: RecentInputs[H] = RecentInputs(
+        self.held: RecentInputs[HostT] = RecentInputs(
             self._digests,
             self._host.with_inputs(self._cluster.value, self._handlers),
             settings.reload_grace_seconds,
         )
-        """What runs the controllers, by what they decide by."""
-        self._configuration.tell(self._take_configurations)
-        self._cluster.tell(self._take_cluster)
+        """The hosts, by the digest of their inputs."""
+        self._configuration.tell(self._replace_configurations)
+        self._cluster.tell(self._replace_cluster)
 
     @contextlib.asynccontextmanager
-    async def kept(self) -> AsyncIterator[None]:
-        """Keep them up to date until this ends, and let controllers do what they do beside reviews."""
-        async with _background_tasks() as followers:
-            for each in self._watched:
-                followers.add(asyncio.create_task(keep_reloading([each]), name=f"{each.name} files"))
-            for one in self._controllers:
-                following = asyncio.create_task(
-                    one.handlers.run_in_background(self.cluster), name=one.controller.name
+    async def kept_up_to_date(self) -> AsyncIterator[None]:
+        """Reload changed files, and run the controllers' background work, until the context ends."""
+        async with _background_tasks() as tasks:
+            for files in self._watched:
+                tasks.add(asyncio.create_task(keep_reloading([files]), name=f"{files.name} files"))
+            for hosted in self._controllers:
+                background = asyncio.create_task(
+                    hosted.handlers.run_in_background(self.cluster), name=hosted.controller.name
                 )
-                following.add_done_callback(_log_background_failure)
-                followers.add(following)
+                background.add_done_callback(_log_background_failure)
+                tasks.add(background)
             try:
                 yield
             finally:
@@ -296,30 +293,31 @@ class ReloadedInputs(Generic[H]):
     def _digests(self) -> InputDigests:
         return InputDigests.of(self._chain, self._configuration_digest, self._cluster_digest)
 
-    def _use(self, configurations: Configurations) -> Mapping[str, Handler]:
-        used = {
-            one.controller.name: one.handlers.use_configurations(configurations) for one in self._controllers
+    def _use_configurations(self, configurations: Configurations) -> Mapping[str, Handler]:
+        handlers = {
+            hosted.controller.name: hosted.handlers.use_configurations(configurations)
+            for hosted in self._controllers
         }
-        return {name: handler for name, handler in used.items() if handler is not None}
+        return {name: handler for name, handler in handlers.items() if handler is not None}
 
-    async def _take_configurations(self, configurations: Configurations) -> None:
+    async def _replace_configurations(self, configurations: Configurations) -> None:
         digest = await asyncio.to_thread(configuration_digest, configurations)
-        self._handlers = self._use(configurations)
+        self._handlers = self._use_configurations(configurations)
         self._configuration_digest = digest
-        self._take_up()
+        self._switch_host()
 
-    async def _take_cluster(self, cluster: ObjectStore) -> None:
+    async def _replace_cluster(self, cluster: ObjectStore) -> None:
         self._cluster_digest = await asyncio.to_thread(cluster_digest, cluster)
         self.cluster.swap(cluster)
-        self._take_up()
+        self._switch_host()
 
-    def _take_up(self) -> None:
+    def _switch_host(self) -> None:
         self.held.switch_to(self._digests, self._host.with_inputs(self.cluster.current, self._handlers))
 
 
 @contextlib.asynccontextmanager
 async def _background_tasks() -> AsyncIterator[set[asyncio.Task[None]]]:
-    """Tasks that run until this ends; one that breaks ends alone."""
+    """Yield a set for tasks, which are cancelled at the end. A task that fails ends alone."""
     tasks: set[asyncio.Task[None]] = set()
     try:
         yield tasks
@@ -330,8 +328,8 @@ async def _background_tasks() -> AsyncIterator[set[asyncio.Task[None]]]:
 
 
 def _log_background_failure(task: asyncio.Task[None]) -> None:
-    """Say at once that what a controller does beside reviews has broken, and is not done any more."""
+    """Log at once that a controller's background work failed, because nothing restarts it."""
     error = None if task.cancelled() else task.exception()
     if error is not None:
         where = {"controller": task.get_name(), "reason": type(error).__name__}
-        _log.error("what a controller does beside reviews broke", extra=where)
+        _log.error("a controller's background work failed", extra=where)

@@ -23,7 +23,7 @@ from pratique.apimachinery.errors import ConfigurationError, ReviewError
 from pratique.configuration.input_digests import RecentInputs
 from pratique.configuration.settings import ChainSettings
 from pratique.hosting.catalogue import HostedController, configure_controller, find_in_package
-from pratique.hosting.running import ControllerHost
+from pratique.hosting.hosts import ControllerHost
 from pratique.hosting.services import ReloadedInputs, WorkerPlan, WorkerReadiness
 from pratique.processes.frames import FrameKind, ProcessFrame, encode_frame, read_frame
 from pratique.processes.parent_death import end_with_parent
@@ -84,9 +84,9 @@ class _WorkerCalls:
         try:
             return write_outcome((await runner.run(review, call)).outcome)
         finally:
-            if runner.lane is not None and runner.lane.abandoned:
+            if runner.threads is not None and runner.threads.abandoned:
                 late = ends.remaining_seconds + STUCK_SECONDS
-                asyncio.get_running_loop().call_later(late, self._tell_if_stuck, runner.lane, frame.number)
+                asyncio.get_running_loop().call_later(late, self._tell_if_stuck, runner.threads, frame.number)
 
     def _tell_if_stuck(self, lane: ControllerThreads, number: int) -> None:
         if lane.abandoned:
@@ -125,7 +125,7 @@ async def _run_plan(plan: WorkerPlan, reader: asyncio.StreamReader, writer: asyn
         [hosted],
         lambda cluster: ControllerHost([hosted], cluster, plan.phase, provisions=plan.provisions),
     )
-    async with inputs.kept():
+    async with inputs.kept_up_to_date():
         calls = _WorkerCalls(plan.controller, inputs.held, writer)
         _send_readiness(writer, "")
         try:

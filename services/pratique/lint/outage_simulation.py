@@ -307,7 +307,7 @@ def _create_request(
     review = review_of_manifest(
         manifest, cluster.resources, user=user, subresource=subresource, cluster=cluster
     )
-    return dataclasses.replace(review, charging=QuotaMode.COUNTED)
+    return dataclasses.replace(review, quota_mode=QuotaMode.COUNTED)
 
 
 def _update_request(
@@ -326,7 +326,7 @@ def _update_request(
         subresource=subresource,
         cluster=cluster,
     )
-    return dataclasses.replace(review, charging=QuotaMode.COUNTED)
+    return dataclasses.replace(review, quota_mode=QuotaMode.COUNTED)
 
 
 def known_workloads(backend: BackendService, cluster: Cluster) -> list[JSONObject]:

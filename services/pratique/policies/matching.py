@@ -226,7 +226,7 @@ class ResourceMatcher:
 
     def _match_rules(self, subject: MatchContext) -> MatchedResource | Mismatch:
         review = subject.review
-        excluded, wanted = self._known(subject.asked, review.cluster.resources)
+        excluded, wanted = self._known(subject.request_key, review.cluster.resources)
         if _first_target(excluded, review.name) is not None:
             return Mismatch("excludeResourceRules match")
         found = _first_target(wanted, review.name)

@@ -218,7 +218,7 @@ def _validating_part(decision: PolicyDecision) -> PolicyOutcome:
     return PolicyOutcome(
         name=decision.policy,
         configuration=decision.binding,
-        ending=decision.outcome,
+        status=decision.outcome,
         reason=decision.reason,
         denials=decision.denials,
         duration_seconds=decision.seconds,
@@ -229,26 +229,26 @@ def _validating_part(decision: PolicyDecision) -> PolicyOutcome:
 def _admitted(
     policies: MutatingPolicies, review: Review, checks: PolicyCheckMetrics | None, limits: EvaluationLimits
 ) -> Answer:
-    admittance = policies.admit(review, limits, again=review.again, explain=review.explain)
+    admittance = policies.admit(review, limits, again=review.only, explain=review.explain)
     if checks is not None and admittance.checks:
         checks.observe(admittance.checks)
     parts = tuple(_mutating_part(one, admittance) for one in admittance.decisions)
     if admittance.refusal is not None:
-        return Deny(admittance.refusal, parts=parts)
+        return Deny(admittance.refusal, policy_outcomes=parts)
     if admittance.document is review.object_document:
-        return Allow(parts=parts)
+        return Allow(policy_outcomes=parts)
     changed = admittance.document.data
     operations = admittance.operations
     if operations is None:
         operations = tuple(diff(review.object, changed))
-    return Patch(operations, changed, parts=parts)
+    return Patch(operations, changed, policy_outcomes=parts)
 
 
 def _mutating_part(decision: MutatingPolicyDecision, admittance: MutatingPoliciesDecision) -> PolicyOutcome:
     return PolicyOutcome(
         name=decision.policy,
         configuration=decision.binding,
-        ending=decision.outcome,
+        status=decision.outcome,
         reason=decision.reason,
         operations=decision.operations,
         key=decision.key if decision.ran else "",

@@ -1,4 +1,4 @@
-"""Call traces: a span for each call of a gRPC server, within the trace that its metadata name."""
+"""Call traces: a span for each call of a gRPC server, in the trace that the call's metadata name."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _TRACE_HEADERS = frozenset({"traceparent", "tracestate"})
 
 
 class CallTraces:
-    """Traces the calls of every method that it stands round. Of messages nothing is in it, nor of errors' texts."""
+    """Traces the calls of every method that it wraps. Spans contain nothing from messages or error texts."""
 
     def __init__(self, tracing: Tracing) -> None:
-        """Trace by ``tracing``."""
+        """Create spans with ``tracing``."""
         self._tracing = tracing
 
-    def round(self, service: str, methods: Mapping[str, Any]) -> dict[str, grpc.RpcMethodHandler[Any, Any]]:
-        """Stand round every unary method of a service, outside all that is round it already.
+    def wrap(self, service: str, methods: Mapping[str, Any]) -> dict[str, grpc.RpcMethodHandler[Any, Any]]:
+        """Wrap every unary method of a service, outside its other wrappers.
 
-        Front doors read the catalogue whenever somebody probes them, and no review has a part in that.
+        The catalogue is not traced: front doors read it for every readiness probe, not for reviews.
         """
         if service == _CATALOGUE_SERVICE:
             return dict(methods)
@@ -46,7 +46,7 @@ class CallTraces:
         attributes = {"rpc.system": "grpc", "rpc.service": service, "rpc.method": method}
         name = f"{service}/{method}"
 
-        async def ring(request: bytes, context: Context) -> bytes:
+        async def traced(request: bytes, context: Context) -> bytes:
             metadata = context.invocation_metadata() or ()
             headers = {key: str(value) for key, value in metadata if key in _TRACE_HEADERS}
             parent = self._tracing.parent(headers)
@@ -62,4 +62,4 @@ class CallTraces:
                 span.set_attribute("rpc.response.status_code", code)
                 span.end()
 
-        return ring
+        return traced

@@ -1,9 +1,9 @@
-"""What a service hosts, as it tells those who ask."""
+"""The CatalogueService: describes the controllers and inputs of another service on the same server."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pratique.admission.controllers import Controller, Phase
 from pratique.admission.rules import Rule
@@ -12,34 +12,16 @@ from pratique.configuration.input_digests import RecentInputs
 from pratique.rpc.handlers import inputs_to_messages, unary_handler
 from pratique.rpc.servers import RpcService
 
-if TYPE_CHECKING:
-    from pratique.hosting.catalogue import HostedController
 
-
-def catalogue_service(
-    hosted: Iterable[HostedController], phase: Phase, held: RecentInputs[Any] | None = None
-) -> RpcService:
-    """The service that tells which controllers another one on the same server runs in ``phase``, and what it holds."""
-    described = describe_response(hosted, phase)
+def catalogue_service(controllers: Iterable[Controller], phase: Phase, held: RecentInputs[Any]) -> RpcService:
+    """Return the service that describes the controllers that run in ``phase``, and the ``held`` inputs."""
+    descriptions = [_describe_controller(controller, phase) for controller in controllers]
 
     async def describe(_request: object, _context: object) -> pb.DescribeResponse:
-        if held is None:
-            return described
-        return pb.DescribeResponse(controllers=described.controllers, held=inputs_to_messages(held))
+        return pb.DescribeResponse(controllers=descriptions, held=inputs_to_messages(held))
 
     return RpcService(
         "pratique.admission.v1.CatalogueService", {"Describe": unary_handler(pb.DescribeRequest, describe)}
-    )
-
-
-def describe_response(hosted: Iterable[HostedController], phase: Phase) -> pb.DescribeResponse:
-    """List the controllers that have a half for ``phase``, which is the only one that the service runs."""
-    return pb.DescribeResponse(
-        controllers=[
-            _describe_controller(one.controller, phase)
-            for one in hosted
-            if (one.handlers.mutate if phase is Phase.MUTATE else one.handlers.validate) is not None
-        ]
     )
 
 

@@ -1,4 +1,8 @@
-"""Between gRPC and a method: limits, known clients, deadlines, parsing, errors, and the inputs that a call names."""
+"""Handlers of gRPC methods: interceptors for limits, clients, deadlines and errors, parsing, and the inputs of a call.
+
+Interceptors wrap a method's handler, outermost first: concurrency limit and client check (see
+:mod:`pratique.rpc.servers`), then :data:`INTERCEPTORS`.
+"""
 
 from __future__ import annotations
 
@@ -33,20 +37,20 @@ _GO_NAMES = {grpc.StatusCode.OK: OK, grpc.StatusCode.CANCELLED: CANCELED}
 CODE_NAMES = MappingProxyType(
     {code: _GO_NAMES.get(code) or code.name.title().replace("_", "") for code in grpc.StatusCode}
 )
-"""By code."""
+"""The Go names of status codes, as gRPC's metrics have them."""
 CODE_NAMES_BY_NUMBER = MappingProxyType({code.value[0]: name for code, name in CODE_NAMES.items()})
-"""By its number, as a server's context has it."""
+"""The same by number, because a server's context has the number."""
 
 
 _MAX_MARGIN_SECONDS = 0.05
-"""What an answer may take on its way back: a hundred times what it takes between idle processes."""
+"""The time for the answer to travel back: a hundred times what it takes between idle processes."""
 
 
 def controllers_deadline(context: ServicerContext[Any, Any]) -> Deadline | None:
-    """When controllers must be done so that the answer, with what the others decided, is back in time.
+    """Return the deadline for controllers that lets the answer, with the other outcomes, arrive in time.
 
-    That is before the call's own deadline by a tenth of what is left, or by the margin where that is less.
-    None where the call has no deadline.
+    It is before the call's own deadline by a tenth of the remaining time, and by at most 50 ms. None if the call has no
+    deadline.
     """
     remaining = context.time_remaining()
     if remaining is None:
@@ -58,36 +62,41 @@ _GRPC_ATTEMPTS_KEY = "grpc-previous-rpc-attempts"
 """Set by the caller's gRPC from the second attempt on:
 https://github.com/grpc/proposal/blob/master/A6-client-retries.md#exposed-retry-metadata."""
 ATTEMPTS_KEY = "pratique-previous-attempts"
-"""Set by a caller that makes a call again by itself, as after a stream that broke; gRPC lets nobody set its own."""
+"""Set by a caller that retries a call itself, for example after a broken stream; gRPC lets nobody set its own key."""
 _ATTEMPTS_KEYS = frozenset({_GRPC_ATTEMPTS_KEY, ATTEMPTS_KEY})
 
 
 def is_retry(context: ServicerContext[Any, Any]) -> bool:
-    """Tell whether the same call was made before, and may have been carried out."""
+    """Tell whether the same call was sent before and may have been carried out."""
     return any(key in _ATTEMPTS_KEYS for key, _ in context.invocation_metadata() or ())
 
 
+BytesHandler: TypeAlias = Callable[[bytes, "Context"], Awaitable[bytes]]
+"""Answers an encoded request with an encoded response."""
+Interceptor: TypeAlias = Callable[[BytesHandler], BytesHandler]
+"""Wraps a handler."""
+
 _NO_RETRY_METADATA = (("grpc-retry-pushback-ms", "-1"),)
-"""Whoever would try again by a retry policy does not: https://github.com/grpc/proposal/blob/master/A6-client-retries.md.
-Retries are what keeps an overloaded service overloaded."""
+"""Tells the caller's gRPC not to retry: https://github.com/grpc/proposal/blob/master/A6-client-retries.md.
+Retries would keep an overloaded service overloaded."""
 
 
 class ConcurrencyLimit:
-    """The calls that one server is answering.
+    """Limits the calls that one server handles concurrently.
 
-    gRPC's own ``maximum_concurrent_rpcs`` refuses without that request, and counts watches of health.
+    gRPC's own ``maximum_concurrent_rpcs`` rejects without that metadata, and it counts health watches.
     """
 
-    def __init__(self, most_calls: int) -> None:
-        """Let so many calls in."""
-        self._most_calls = most_calls
+    def __init__(self, max_calls: int) -> None:
+        """Allow ``max_calls`` at a time."""
+        self._max_calls = max_calls
         self._calls = 0
 
-    def limiting(self, handler: BytesHandler) -> BytesHandler:
-        """Refuse with RESOURCE_EXHAUSTED, at once and before the request is parsed, what comes beyond the limit."""
+    def limit(self, handler: BytesHandler) -> BytesHandler:
+        """Reject calls beyond the limit with RESOURCE_EXHAUSTED, before their requests are parsed."""
 
-        async def ring(request: bytes, context: Context) -> bytes:
-            if self._calls >= self._most_calls:
+        async def limited(request: bytes, context: Context) -> bytes:
+            if self._calls >= self._max_calls:
                 await context.abort(
                     grpc.StatusCode.RESOURCE_EXHAUSTED, "too many calls are in flight", _NO_RETRY_METADATA
                 )
@@ -97,40 +106,42 @@ class ConcurrencyLimit:
             finally:
                 self._calls -= 1
 
-        return ring
+        return limited
 
 
 def require_known_client(clients: ClientCertificateAuthenticator) -> Interceptor:
-    """Make the ring that refuses whoever is not known, with UNAUTHENTICATED, or not wanted, with PERMISSION_DENIED."""
+    """Return an interceptor that rejects unknown clients as UNAUTHENTICATED and others as PERMISSION_DENIED."""
 
-    def ring_of(handler: BytesHandler) -> BytesHandler:
-        async def ring(request: bytes, context: Context) -> bytes:
+    def intercept(handler: BytesHandler) -> BytesHandler:
+        async def authenticated(request: bytes, context: Context) -> bytes:
             client = clients.client(_client_certificates(context.auth_context()))
             if client is None:
-                words = "the client's certificate is not of an authority that is trusted now, or has ended"
-                await context.abort(grpc.StatusCode.UNAUTHENTICATED, words)
+                details = "the client's certificate has expired, or is not from a trusted authority"
+                await context.abort(grpc.StatusCode.UNAUTHENTICATED, details)
             if not client.is_allowed:
-                words = "the client's certificate has no name that may call"
-                await context.abort(grpc.StatusCode.PERMISSION_DENIED, words)
+                details = "no name in the client's certificate is allowed to call"
+                await context.abort(grpc.StatusCode.PERMISSION_DENIED, details)
             return await handler(request, context)
 
-        return ring
+        return authenticated
 
-    return ring_of
+    return intercept
 
 
-def intercepted(methods: Mapping[str, Any], ring: Interceptor) -> dict[str, grpc.RpcMethodHandler[Any, Any]]:
-    """Put ``ring`` round every unary method, outside all that is round it already."""
+def intercepted(
+    methods: Mapping[str, Any], interceptor: Interceptor
+) -> dict[str, grpc.RpcMethodHandler[Any, Any]]:
+    """Wrap every unary method with an interceptor, outside its other ones."""
     return {
         name: grpc.unary_unary_rpc_method_handler(
-            ring(method.unary_unary), method.request_deserializer, method.response_serializer
+            interceptor(method.unary_unary), method.request_deserializer, method.response_serializer
         )
         for name, method in methods.items()
     }
 
 
 def _client_certificates(authentication: Mapping[str, Iterable[bytes]]) -> tuple[bytes, ...]:
-    """The certificates of a connection in PEM, the client's own first; those between come without it."""
+    """Return a connection's certificates in PEM, the client's own first; gRPC's chain does not contain it."""
     own = authentication.get("x509_pem_cert", ())
     return (*own, *authentication.get("x509_pem_cert_chain", ()))
 
@@ -139,65 +150,62 @@ _log = logging.getLogger(__name__)
 
 RequestT = TypeVar("RequestT", bound=Message)
 
-BytesHandler: TypeAlias = Callable[[bytes, "Context"], Awaitable[bytes]]
-"""Answers a message with a message, both as bytes."""
-Interceptor: TypeAlias = Callable[[BytesHandler], BytesHandler]
-"""Something round a handler."""
-
 
 class IncomingRequest(NamedTuple, Generic[RequestT]):
-    """A request that came in."""
+    """A decoded request."""
 
     message: RequestT
     size_bytes: int
-    """How long it was. To ask a message for that would write it once more."""
+    """The encoded length. The message itself could tell it only by encoding itself again."""
 
 
 RpcMethod: TypeAlias = "Callable[[IncomingRequest[RequestT], Context], Awaitable[Message]]"
-"""What a servicer does: answers a request."""
+"""Answers a request with a response."""
 
 _MAX_DETAILS_CHARACTERS = 1024
-"""Characters of a status text: gRPC replaces a status whose metadata pass 8 KiB by RESOURCE_EXHAUSTED."""
+"""The longest status text: gRPC replaces a status whose metadata exceed 8 KiB by RESOURCE_EXHAUSTED."""
 
 
 def hide_errors(handler: BytesHandler) -> BytesHandler:
-    """Answer a failure with INTERNAL and an id; gRPC would send the error's text, and log it."""
+    """Answer an exception with INTERNAL and an id; gRPC would send the exception's text, and log it."""
 
-    async def ring(request: bytes, context: Context) -> bytes:
+    async def guarded(request: bytes, context: Context) -> bytes:
         try:
             return await handler(request, context)
         except grpc.aio.AbortError:
             raise
-        except Exception as error:  # noqa: BLE001 - the outermost ring: it answers
+        except Exception as error:  # noqa: BLE001 - the outermost interceptor: it answers
             error_id = uuid.uuid4().hex
             _log.error("a call failed", extra={"error_id": error_id, "error": describe_error(error)})
             await context.abort(grpc.StatusCode.INTERNAL, f"internal error {error_id}")
 
-    return ring
+    return guarded
 
 
 def require_deadline(handler: BytesHandler) -> BytesHandler:
-    """Refuse calls that would wait for ever."""
+    """Reject calls without a deadline, which would wait for ever."""
 
-    async def ring(request: bytes, context: Context) -> bytes:
+    async def limited(request: bytes, context: Context) -> bytes:
         if context.time_remaining() is None:
-            words = "the call has no deadline: set one, at most 30 seconds ahead, as admission has no longer"
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, words)
+            details = (
+                "the call has no deadline: set one of at most 30 seconds, the longest that admission can take"
+            )
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, details)
         return await handler(request, context)
 
-    return ring
+    return limited
 
 
 def report_bad_requests(handler: BytesHandler) -> BytesHandler:
-    """Answer a request that breaks the contract with INVALID_ARGUMENT and what is wrong with it."""
+    """Answer a request that breaks the contract with INVALID_ARGUMENT and the reason."""
 
-    async def ring(request: bytes, context: Context) -> bytes:
+    async def checked(request: bytes, context: Context) -> bytes:
         try:
             return await handler(request, context)
         except InputError as error:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error)[:_MAX_DETAILS_CHARACTERS])
 
-    return ring
+    return checked
 
 
 INTERCEPTORS: tuple[Interceptor, ...] = (
@@ -205,26 +213,29 @@ INTERCEPTORS: tuple[Interceptor, ...] = (
     require_deadline,
     report_bad_requests,
 )
-"""What stands round every method, the outermost first."""
+"""The interceptors of every method, outermost first."""
 
 
 def unary_handler(
     request_type: type[RequestT], method: RpcMethod[RequestT]
 ) -> grpc.RpcMethodHandler[bytes, bytes]:
-    """Make a method callable. Messages are parsed and written inside the rings: these see every failure."""
+    """Return gRPC's handler of a unary method.
+
+    Messages are decoded and encoded inside the interceptors, which therefore also handle failures there.
+    """
     handler = _parse_and_call(request_type, method)
-    for ring in reversed(INTERCEPTORS):
-        handler = ring(handler)
+    for interceptor in reversed(INTERCEPTORS):
+        handler = interceptor(handler)
     return grpc.unary_unary_rpc_method_handler(handler)
 
 
 def _parse_and_call(request_type: type[RequestT], method: RpcMethod[RequestT]) -> BytesHandler:
     async def handler(request: bytes, context: Context) -> bytes:
         try:
-            parsed = request_type.FromString(request)
+            message = request_type.FromString(request)
         except DecodeError:
             raise InputError(f"the request is not a {request_type.DESCRIPTOR.full_name}") from None
-        response = await method(IncomingRequest(parsed, len(request)), context)
+        response = await method(IncomingRequest(message, len(request)), context)
         return response.SerializeToString()
 
     return handler
@@ -233,19 +244,19 @@ def _parse_and_call(request_type: type[RequestT], method: RpcMethod[RequestT]) -
 HostT = TypeVar("HostT")
 
 NOT_HELD = grpc.StatusCode.FAILED_PRECONDITION
-"""How a call ends that is to be decided by what the service does not hold; nothing has been done then."""
+"""Ends a call whose inputs the service does not hold. The service has then done nothing."""
 _MAX_HELD_INPUTS = 16
-"""Sets of inputs that a service is believed to hold. Services of this suite hold 4 at most."""
+"""The most inputs that are accepted from a service. Pratique's own services hold at most 4."""
 _MAX_DIGEST_CHARACTERS = 128
-"""Of a digest. Those of this suite have 32."""
+"""The longest digest that is accepted. Pratique's own have 32 characters."""
 _NOT_HELD_DETAILS = (
-    "this service does not decide by the inputs that the call names: give every service the same --config, --cluster, "
+    "this service does not have the inputs that the call names: give every service the same --config, --cluster, "
     "chain flags and --admission-control-config-file"
 )
 
 
 def inputs_to_messages(held: RecentInputs[Any]) -> list[digest_pb2.Inputs]:
-    """Write what a service holds, what it decides by now first."""
+    """Encode the inputs that a service holds, the current ones first."""
     return [
         digest_pb2.Inputs(
             digest=digests.whole,
@@ -258,34 +269,36 @@ def inputs_to_messages(held: RecentInputs[Any]) -> list[digest_pb2.Inputs]:
 
 
 def inputs_from_messages(held: Iterable[digest_pb2.Inputs]) -> tuple[InputDigests, ...]:
-    """Read what a service says that it holds, and no more of it than one would hold."""
-    read = (
-        InputDigests(one.digest, one.chain, one.configuration, one.cluster)
-        for one in itertools.islice(held, _MAX_HELD_INPUTS)
+    """Decode the inputs that a service says it holds; ignore more than a service would hold, and overlong digests."""
+    decoded = (
+        InputDigests(inputs.digest, inputs.chain, inputs.configuration, inputs.cluster)
+        for inputs in itertools.islice(held, _MAX_HELD_INPUTS)
     )
-    return tuple(one for one in read if all(len(each) <= _MAX_DIGEST_CHARACTERS for each in one))
+    return tuple(
+        digests for digests in decoded if all(len(digest) <= _MAX_DIGEST_CHARACTERS for digest in digests)
+    )
 
 
 async def fetch_inputs(channel: grpc.aio.Channel, seconds: float) -> tuple[InputDigests, ...]:
-    """Ask a service what it holds; nothing where it does not say.
+    """Fetch the inputs that a service holds; empty if it does not report them.
 
     Raises:
-        AioRpcError: it does not answer, or has no catalogue.
+        AioRpcError: the service does not answer within ``seconds``, or has no catalogue.
     """
     catalogue = catalogue_service_pb2_grpc.CatalogueServiceStub(channel)
-    described = await catalogue.Describe(catalogue_service_pb2.DescribeRequest(), timeout=seconds)
-    return inputs_from_messages(described.held)
+    response = await catalogue.Describe(catalogue_service_pb2.DescribeRequest(), timeout=seconds)
+    return inputs_from_messages(response.held)
 
 
 async def held_or_abort(held: RecentInputs[HostT], digest: str, context: Context) -> tuple[str, HostT]:
-    """What was made of the inputs of a digest, and the digest; of the present ones where the caller leaves it open.
+    """Return the digest of the inputs to use, and their host; an empty ``digest`` means the current inputs.
 
     Raises:
-        AbortError: they are not held; the call has ended.
+        AbortError: the service does not hold the inputs; the call has ended.
     """
     found = held.find(digest)
     if found is None:
         held.mismatches += 1
         await context.abort(NOT_HELD, _NOT_HELD_DETAILS)
-    digests, made = found
-    return digests.whole, made
+    digests, host = found
+    return digests.whole, host

@@ -232,7 +232,7 @@ _STATUS_TO_NUMBER = {
     OutcomeStatus.FAILED: outcome_pb2.Part.ENDING_FAILED,
     OutcomeStatus.FAILED_OPEN: outcome_pb2.Part.ENDING_FAILED_OPEN,
 }
-_STATUS_FROM_NUMBER = {number: ending for ending, number in _STATUS_TO_NUMBER.items()}
+_STATUS_FROM_NUMBER = {number: status for status, number in _STATUS_TO_NUMBER.items()}
 
 
 def policy_outcome_to_message(part: PolicyOutcome) -> outcome_pb2.Part:
@@ -240,7 +240,7 @@ def policy_outcome_to_message(part: PolicyOutcome) -> outcome_pb2.Part:
     message = outcome_pb2.Part(
         name=part.name,
         configuration=part.configuration,
-        ending=_STATUS_TO_NUMBER[part.ending],
+        ending=_STATUS_TO_NUMBER[part.status],
         reason=part.reason,
         key=part.key,
         reinvocable=part.reinvocable,
@@ -249,8 +249,8 @@ def policy_outcome_to_message(part: PolicyOutcome) -> outcome_pb2.Part:
     )
     if part.operations:
         message.patch = encode(part.operations)
-    for status in part.denials:
-        write_status(message.denials.add(), status)
+    for denial in part.denials:
+        write_status(message.denials.add(), denial)
     return message
 
 
@@ -260,13 +260,13 @@ def policy_outcome_from_message(message: outcome_pb2.Part) -> PolicyOutcome:
     Raises:
         BadAnswerError: it has no name or does not say how it ended, or its patch is none.
     """
-    ending = _STATUS_FROM_NUMBER.get(message.ending)
-    if ending is None or not message.name:
+    status = _STATUS_FROM_NUMBER.get(message.ending)
+    if status is None or not message.name:
         raise bad_answer("a part of the outcome does not say what it is or how it ended")
     return PolicyOutcome(
         name=message.name,
         configuration=message.configuration,
-        ending=ending,
+        status=status,
         reason=message.reason,
         denials=tuple(map(read_status, message.denials)),
         operations=read_operations(message.patch) if message.patch else (),
@@ -298,8 +298,8 @@ def outcome_to_message(outcome: Outcome) -> outcome_pb2.Outcome:
         audit_annotations=outcome.audit_annotations,
         duration_micros=round(outcome.duration_seconds * 1_000_000),
     )
-    if outcome.parts:
-        message.parts.extend(policy_outcome_to_message(part) for part in outcome.parts)
+    if outcome.policy_outcomes:
+        message.parts.extend(policy_outcome_to_message(part) for part in outcome.policy_outcomes)
     _write_decision(message, outcome.decision)
     return message
 
@@ -336,7 +336,7 @@ def outcome_from_message(
         warnings=tuple(warning for warning in message.warnings if warning),
         audit_annotations=dict(message.audit_annotations),
         duration_seconds=message.duration_micros / 1_000_000,
-        parts=tuple(map(policy_outcome_from_message, message.parts)),
+        policy_outcomes=tuple(map(policy_outcome_from_message, message.parts)),
         endpoint=endpoint,
     )
 
@@ -388,9 +388,9 @@ def _call_to_message(call: Call) -> review_pb2.ControllerCall:
         message.timeout_millis = max(1, math.ceil(call.timeout_seconds * 1000))
     if not call.is_plain:
         message.explain = call.explain
-        if call.again is not None:
+        if call.only is not None:
             message.again.SetInParent()
-            message.again.keys.extend(call.again)
+            message.again.keys.extend(call.only)
     return message
 
 
@@ -438,8 +438,8 @@ def _call_from_message(message: review_pb2.ControllerCall) -> Call:
     millis = message.timeout_millis
     if millis < 0:
         raise ReviewError("controllers.timeout_millis must be 0, which means no limit of its own, or more")
-    again = tuple(message.again.keys) if message.HasField("again") else None
-    return Call(message.name, millis / 1000 if millis else None, again=again, explain=message.explain)
+    only = tuple(message.again.keys) if message.HasField("again") else None
+    return Call(message.name, millis / 1000 if millis else None, only=only, explain=message.explain)
 
 
 def mutate_response(

@@ -1,4 +1,4 @@
-"""Metrics of a gRPC service: its calls, its controllers, and what ``GET /metrics`` of a mutator or validator shows."""
+"""Metrics of a gRPC service: calls, controllers, and ``GET /metrics`` of a mutator or a validator."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import contextlib
 import functools
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, assert_never
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
 import grpc
 
@@ -30,29 +30,32 @@ from pratique.telemetry.metrics import (
     CertificateCollector,
     DurationHistogram,
     LabeledCounter,
-    MergedCollectors,
-    ReloadCollector,
 )
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
     from prometheus_client.registry import Collector
 
-    from pratique.hosting.running import HandlerRunner
-    from pratique.hosting.services import HostedChain
-
 
 _CONTROLLER_BUCKETS = (0.00005, 0.0001, 0.0005, 0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 30.0)
-"""Seconds. The quickest built-in controllers take 5 microseconds; nothing has more than 30 s."""
+"""In seconds. The fastest built-in controllers take 5 microseconds, and no call lasts longer than 30 s."""
+
+
+class HasThreads(Protocol):
+    """A hosted controller, as far as metrics need it."""
+
+    @property
+    def threads(self) -> ControllerThreads | None:
+        """Where it runs; None on the event loop."""
 
 
 class ControllerMetrics:
-    """The controllers that one service hosts."""
+    """Durations and threads of the controllers that a service hosts."""
 
-    def __init__(self, phase: Phase, runners: Mapping[str, HandlerRunner]) -> None:
-        """Start at zero; ``runners`` are all that are hosted, by name."""
+    def __init__(self, phase: Phase, controllers: Mapping[str, HasThreads]) -> None:
+        """Start at zero, for the hosted controllers by name."""
         self._phase = phase.value
-        self._runners = runners
+        self._controllers = controllers
         self._seconds = DurationHistogram(
             "pratique_controller_duration_seconds",
             "Time that controllers took, by name, phase and outcome.",
@@ -61,31 +64,41 @@ class ControllerMetrics:
         )
 
     def observe(self, outcomes: Sequence[Outcome]) -> None:
-        """Count what came of one call."""
-        for one in outcomes:
-            # Names that are not hosted are whatever the caller made up: series without end.
-            name = one.controller if one.controller in self._runners else "unknown"
-            self._seconds.observe(one.duration_seconds, name, self._phase, _outcome_label(one.decision))
+        """Count the outcomes of one call."""
+        for outcome in outcomes:
+            # Callers can invent any name that is not hosted, and each would be another series.
+            name = outcome.controller if outcome.controller in self._controllers else "unknown"
+            self._seconds.observe(
+                outcome.duration_seconds, name, self._phase, _outcome_label(outcome.decision)
+            )
 
     def collect(self) -> Iterator[Metric]:
-        """Yield all of them, for a registry."""
+        """Yield all metrics, for a registry."""
         yield from self._seconds.collect()
-        lanes: list[tuple[str, str, Callable[[ControllerThreads], int]]] = [
-            ("threads", "Threads that run a controller, or wait for work.", lambda lane: lane.threads),
-            ("queued_calls", "Calls of a controller that wait for a thread.", lambda lane: lane.waiting),
+        gauges: list[tuple[str, str, Callable[[ControllerThreads], int]]] = [
+            ("threads", "Threads that run a controller, or wait for work.", lambda threads: threads.threads),
+            (
+                "queued_calls",
+                "Calls of a controller that wait for a thread.",
+                lambda threads: threads.waiting,
+            ),
             (
                 "stuck_threads",
                 "Threads of a controller that go on though nobody waits for them any longer.",
-                lambda lane: lane.abandoned,
+                lambda threads: threads.abandoned,
             ),
         ]
-        for name, documentation, read in lanes:
+        for name, documentation, read in gauges:
             yield from CallbackMetric(
-                f"pratique_controller_{name}", documentation, functools.partial(self._of_lanes, read), "name"
+                f"pratique_controller_{name}", documentation, functools.partial(self._by_name, read), "name"
             ).collect()
 
-    def _of_lanes(self, read: Callable[[ControllerThreads], int]) -> dict[tuple[str, ...], float]:
-        return {(one.name,): read(one.lane) for one in self._runners.values() if one.lane is not None}
+    def _by_name(self, read: Callable[[ControllerThreads], int]) -> dict[tuple[str, ...], float]:
+        return {
+            (name,): read(controller.threads)
+            for name, controller in self._controllers.items()
+            if controller.threads is not None
+        }
 
 
 def _outcome_label(decision: OutcomeDecision) -> str:
@@ -103,7 +116,7 @@ def _outcome_label(decision: OutcomeDecision) -> str:
 
 
 _CALL_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-"""Seconds. A call of built-in controllers takes 0.5 to 5 ms, and none has more than 30 s."""
+"""In seconds. A call of built-in controllers takes 0.5 to 5 ms, and no call lasts longer than 30 s."""
 _UNARY = "unary"
 
 _UNKNOWN_CODE = CODE_NAMES[grpc.StatusCode.UNKNOWN]
@@ -111,7 +124,7 @@ _SHED_CODE = CODE_NAMES[grpc.StatusCode.RESOURCE_EXHAUSTED]
 
 
 class CallMetrics:
-    """Counts the calls of every method that it stands round."""
+    """Counts the calls of every method that it wraps."""
 
     def __init__(self) -> None:
         """Start at zero."""
@@ -126,7 +139,7 @@ class CallMetrics:
             _CALL_BUCKETS,
             method,
         )
-        self._repeated = LabeledCounter(
+        self._retried = LabeledCounter(
             "pratique_service_repeated_calls_total",
             "Calls that the caller's gRPC made again because a service that was asked before broke off.",
             (),
@@ -135,30 +148,30 @@ class CallMetrics:
             "pratique_service_shed_calls_total", "Calls refused because too many were in flight.", ()
         )
         self.in_flight = 0
-        """Calls that are being answered now."""
+        """The number of calls in progress."""
 
     def collect(self) -> Iterator[Metric]:
-        """Yield all of them, for a registry."""
+        """Yield all metrics, for a registry."""
         in_flight = CallbackMetric(
             "pratique_service_calls_in_flight", "Calls that are being answered now.", lambda: self.in_flight
         )
-        for one in (self._started, self._handled, self._seconds, self._repeated, self._shed, in_flight):
-            yield from one.collect()
+        for metric in (self._started, self._handled, self._seconds, self._retried, self._shed, in_flight):
+            yield from metric.collect()
 
-    def round(self, service: str, methods: Mapping[str, Any]) -> dict[str, grpc.RpcMethodHandler[Any, Any]]:
-        """Stand round every unary method of a service, outside all that is round it already."""
+    def wrap(self, service: str, methods: Mapping[str, Any]) -> dict[str, grpc.RpcMethodHandler[Any, Any]]:
+        """Wrap every unary method of a service, outside its other wrappers."""
         return {
             name: grpc.unary_unary_rpc_method_handler(
-                self._counting(method.unary_unary, (_UNARY, service, name)),
+                self._counted(method.unary_unary, (_UNARY, service, name)),
                 method.request_deserializer,
                 method.response_serializer,
             )
             for name, method in methods.items()
         }
 
-    def _counting(self, handler: BytesHandler, method: tuple[str, str, str]) -> BytesHandler:
-        async def ring(request: bytes, context: Context) -> bytes:
-            begun = time.perf_counter()
+    def _counted(self, handler: BytesHandler, method: tuple[str, str, str]) -> BytesHandler:
+        async def counted(request: bytes, context: Context) -> bytes:
+            started = time.perf_counter()
             self.in_flight += 1
             self._started.add(*method)
             code = OK
@@ -169,9 +182,9 @@ class CallMetrics:
                 raise
             finally:
                 self.in_flight -= 1
-                self._end(method, code, time.perf_counter() - begun, context)
+                self._end(method, code, time.perf_counter() - started, context)
 
-        return ring
+        return counted
 
     def _end(self, method: tuple[str, str, str], code: str, seconds: float, context: Context) -> None:
         self._handled.add(*method, code)
@@ -179,16 +192,16 @@ class CallMetrics:
         if code == _SHED_CODE:
             self._shed.add()
         if is_retry(context):
-            self._repeated.add()
+            self._retried.add()
 
 
 def status_code_name(error: BaseException, context: Context) -> str:
-    """The code with which a call ends by an error that reaches gRPC, by Go's name."""
+    """Return the Go name of the status code with which an exception ends a call."""
     if isinstance(error, grpc.aio.AbortError):
-        code: Any = context.code()  # a number, or of its enumeration
+        code: Any = context.code()  # an int or a grpc.StatusCode
         return CODE_NAMES.get(code) or CODE_NAMES_BY_NUMBER.get(code, _UNKNOWN_CODE)
     if isinstance(error, asyncio.CancelledError):
-        remaining: Any = context.time_remaining()  # None where the call has no deadline
+        remaining: Any = context.time_remaining()  # None if the call has no deadline
         late = remaining is not None and remaining <= 0
         return CODE_NAMES[grpc.StatusCode.DEADLINE_EXCEEDED] if late else CANCELED
     return _UNKNOWN_CODE
@@ -198,55 +211,46 @@ _log = logging.getLogger(__name__)
 
 
 class ServiceMetrics:
-    """What one service counts. There is one only where somebody may ask for it."""
+    """The metrics of a mutator or a validator. A service without a metrics port has none."""
 
-    def __init__(self, phase: Phase, hosted: HostedChain[Any], runners: Mapping[str, HandlerRunner]) -> None:
-        """Start at zero."""
+    def __init__(
+        self, phase: Phase, controllers: Mapping[str, HasThreads], collectors: Iterable[Collector]
+    ) -> None:
+        """Start at zero.
+
+        Args:
+            phase: The phase that the service runs.
+            controllers: The hosted controllers, by name.
+            collectors: Other metrics of the service.
+        """
         self.calls = CallMetrics()
-        """Stands round the methods."""
-        self._controllers = ControllerMetrics(phase, runners)
-        self.collectors: tuple[Collector, ...] = (
-            self.calls,
-            self._controllers,
-            MergedCollectors([each for one in hosted.controllers for each in one.handlers.collectors]),
-            ReloadCollector(hosted.reloads),
-            hosted.held,
-        )
-        """All of it, but what there is only once a server runs."""
-
-    @classmethod
-    def of(
-        cls,
-        settings: ServerSettings,
-        phase: Phase,
-        hosted: HostedChain[Any],
-        runners: Mapping[str, HandlerRunner],
-    ) -> ServiceMetrics | None:
-        """What a service counts; None where it is told to show nothing."""
-        return None if settings.metrics_port is None else cls(phase, hosted, runners)
+        """The metrics of the server's calls."""
+        self._controllers = ControllerMetrics(phase, controllers)
+        self.collectors: tuple[Collector, ...] = (self.calls, self._controllers, *collectors)
+        """All metrics except those of the running server."""
 
     def observe(self, outcomes: Sequence[Outcome]) -> None:
-        """Count what came of one call, in the next turn of the loop, when the answer is on its way."""
+        """Count the outcomes of one call, in the loop's next iteration, so that the answer is sent first."""
         asyncio.get_running_loop().call_soon(self._controllers.observe, outcomes)
 
     @contextlib.contextmanager
     def served(self, settings: ServerSettings, server: RpcServer) -> Iterator[None]:
-        """Show them until this ends.
+        """Serve ``GET /metrics`` until the context ends.
 
         Raises:
-            ConfigurationError: the address cannot be listened on.
+            ConfigurationError: the server cannot listen on the address.
         """
-        # Here, because HTTP is for those that are asked over it.
+        # Imported here because services without a metrics port need no HTTP.
         from pratique.telemetry.metrics_server import MetricsServer  # noqa: PLC0415
         from pratique.telemetry.registry import create_registry  # noqa: PLC0415
 
         registry = create_registry()
-        kept = () if server.tls is None else server.tls.kept
-        for one in (*self.collectors, CertificateCollector(kept)):
-            registry.register(one)
-        serving = MetricsServer(registry, settings.metrics_host, settings.metrics_port or 0)
-        _log.info("metrics are served", extra={"address": serving.address})
+        certificates = () if server.tls is None else server.tls.files
+        for collector in (*self.collectors, CertificateCollector(certificates)):
+            registry.register(collector)
+        metrics_server = MetricsServer(registry, settings.metrics_host, settings.metrics_port or 0)
+        _log.info("metrics are served", extra={"address": metrics_server.address})
         try:
             yield
         finally:
-            serving.close()
+            metrics_server.close()

@@ -1,7 +1,7 @@
-"""Ask a gRPC service whether it serves: what the health check of a container runs.
+"""Check the health of a gRPC service, for the health check of a container.
 
-Usage: ``python -m pratique.rpc.probes [FLAGS] HOST:PORT``; with flags, over TLS. Exits with 0 where the service says
-SERVING, with 1 and one line that says why where it does not, and with 2 where it was not told whom to ask.
+Usage: ``python -m pratique.rpc.probes [FLAGS] HOST:PORT``; with flags, over TLS. Exits with 0 if the service is
+SERVING, with 1 and a reason in one line if it is not, and with 2 if the arguments are wrong.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 TIMEOUT_SECONDS = 2.0
-"""Less than a container's health check may take, so that the reason is told before that is over."""
+"""Shorter than the timeout of a container's health check, so that the reason is printed in time."""
 
 
 def probe(
     target: str, credentials: grpc.ChannelCredentials | None = None, server_name: str = ""
 ) -> str | None:
-    """Ask for the health of the whole service (grpc.health.v1); gives None where it serves, else why not.
+    """Check the health of the whole service (grpc.health.v1); return None if it serves, else the reason.
 
     Args:
-        target: Whom to ask, in gRPC's name syntax.
-        credentials: For TLS; None asks without.
-        server_name: The name that the service's certificate has to have; that in the target where not given.
+        target: The service, in gRPC's name syntax.
+        credentials: For TLS; None means no TLS.
+        server_name: The name that the service's certificate must have; empty means the name in the target.
     """
     options = (("grpc.ssl_target_name_override", server_name),) if server_name else ()
     with (
@@ -44,10 +44,10 @@ def probe(
 
 
 def main(arguments: list[str]) -> int:
-    """Probe the one service that is named, and say on standard error what is wrong with it."""
-    given = _parser().parse_args(arguments)
+    """Probe the given service, and print to standard error why it does not serve."""
+    options = _parser().parse_args(arguments)
     try:
-        reason = probe(given.target, _credentials(given), given.server_name)
+        reason = probe(options.target, _credentials(options), options.server_name)
     except OSError as error:
         reason = f"{error.filename}: {error.strerror}"
     if reason is not None:
@@ -67,8 +67,8 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _credentials(given: argparse.Namespace) -> grpc.ChannelCredentials | None:
-    files = (given.ca_file, given.private_key_file, given.cert_file)
+def _credentials(options: argparse.Namespace) -> grpc.ChannelCredentials | None:
+    files = (options.ca_file, options.private_key_file, options.cert_file)
     if files == (None, None, None):
         return None
     return grpc.ssl_channel_credentials(*(None if file is None else file.read_bytes() for file in files))

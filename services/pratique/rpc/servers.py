@@ -41,10 +41,10 @@ PAIR_FLAGS = ("--tls-cert-file", "--tls-private-key-file")
 
 
 class ServerTls:
-    """The TLS of one service: at least version 1.2, which is gRPC's own minimum."""
+    """The TLS of one service: version 1.2 or later, which is gRPC's own minimum."""
 
     def __init__(self, files: KeyPairFiles, settings: ServerSettings) -> None:
-        """Read everything.
+        """Read the certificate, the key and the client authorities.
 
         Raises:
             ConfigurationError: a file cannot be used.
@@ -57,23 +57,23 @@ class ServerTls:
         )
         self._authorities = _client_authorities(settings)
         self.clients = None
-        """Knows callers by their certificates; None where nobody is asked for one."""
+        """Identifies clients by their certificates; None if clients need none."""
         if self._authorities is not None:
             self.clients = ClientCertificateAuthenticator(self._authorities, settings.client_allowed_names)
-        self.kept: tuple[ReloadedCertificate[Any], ...] = tuple(
-            one for one in (self._pair, self._authorities) if one is not None
+        self.files: tuple[ReloadedCertificate[Any], ...] = tuple(
+            file for file in (self._pair, self._authorities) if file is not None
         )
-        """What is read again, and how it is with each."""
-        self._news: collections.deque[grpc.ServerCertificateConfiguration] = collections.deque(maxlen=1)
-        for one in self.kept:
-            one.tell(self._announce)
+        """The files, which are reloaded when they change."""
+        self._updates: collections.deque[grpc.ServerCertificateConfiguration] = collections.deque(maxlen=1)
+        for file in self.files:
+            file.tell(self._update)
 
     @classmethod
     def of(cls, settings: ServerSettings) -> ServerTls | None:
-        """The TLS that the settings ask for; None where a service serves without.
+        """Return the TLS for the settings; None if the service uses none.
 
         Raises:
-            ConfigurationError: a file cannot be used, or is given without another that it needs.
+            ConfigurationError: a file cannot be used, or another file that it needs is missing.
         """
         files = KeyPairFiles.given(settings.tls_cert_file, settings.tls_private_key_file, PAIR_FLAGS)
         if settings.client_ca_file is None and settings.client_allowed_names:
@@ -87,7 +87,7 @@ class ServerTls:
         return None
 
     def credentials(self) -> grpc.ServerCredentials:
-        """Make what a port is opened with. Each handshake is made with what is in the files then."""
+        """Return the credentials of a port. Each handshake uses the files' contents at that time."""
         return grpc.dynamic_ssl_server_credentials(
             self._configuration(),
             self._newest,  # type: ignore[arg-type]  # the stubs lack the None that gRPC documents
@@ -100,13 +100,13 @@ class ServerTls:
             [(pair.key, pair.chain)], None if authorities is None else authorities.value.pem
         )
 
-    def _announce(self, _: object) -> None:
-        self._news.append(self._configuration())
+    def _update(self, _: object) -> None:
+        self._updates.append(self._configuration())
 
     def _newest(self) -> grpc.ServerCertificateConfiguration | None:
-        # gRPC asks before each handshake, in a thread of its own; None means that nothing has changed.
+        # gRPC calls this before each handshake, in its own thread; None means that nothing has changed.
         try:
-            return self._news.pop()
+            return self._updates.pop()
         except IndexError:
             return None
 
@@ -125,7 +125,7 @@ def _client_authorities(settings: ServerSettings) -> ReloadedCertificate[Certifi
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
-    """Where a service listens, whom it lets in, and how it ends."""
+    """Where a service listens, which clients it accepts, and how it stops."""
 
     host: str = "127.0.0.1"
     """Address to listen on."""
@@ -134,57 +134,56 @@ class ServerSettings:
     tls_cert_file: Path | None = None
     """Certificate chain in PEM, own certificate first. With it and the key, only TLS is served."""
     tls_private_key_file: Path | None = None
-    """The certificate's private key in PEM. Both files are read again when they change."""
+    """The certificate's private key in PEM. Both files are reloaded when they change."""
     client_ca_file: Path | None = None
-    """Certificates of authorities, in PEM: only clients with a certificate of one of them get a connection. Read
-    again when it changes."""
+    """Certificates of authorities, in PEM: only clients with a certificate from one of them can connect. Reloaded
+    when it changes."""
     client_allowed_names: tuple[str, ...] = ()
-    """Who of those may call: one of the names in the certificate, its common name, a DNS name or a URI, must be one
-    of these. Empty lets all of them call."""
+    """The clients that may call: the common name, a DNS name or a URI of the client's certificate must be one of these.
+    Empty lets all of them call."""
 
     max_message_bytes: int = 16 * 1024 * 1024
-    """The longest message, both ways. 16 MiB: twice a legal review of 7 MiB, and room for more around it."""
+    """The longest message, both ways. 16 MiB: twice the largest valid review of 7 MiB, with some room."""
     max_concurrent_calls: int = 1000
-    """Calls at a time; more are refused with RESOURCE_EXHAUSTED. 1,000: a kube-apiserver with default flags
-    has 600 requests in flight, and watches of health count as calls."""
+    """The most concurrent calls; more are rejected with RESOURCE_EXHAUSTED. 1,000: a kube-apiserver with default flags
+    has 600 requests in flight, and health watches count as calls."""
     max_connection_age_seconds: float = 1800.0
-    """How long a connection lives before its client is told to make a new one, give or take a tenth. That is
-    how clients that look up no names, as the front door does, find replicas that came later. 1800: 30 minutes, rare
-    enough to cost nothing."""
+    """The age in seconds, give or take a tenth, at which a connection's client is told to make a new one. This is how
+    clients that do not look up names again, unlike the front door, find new replicas. 1800: 30 minutes, rare enough to
+    cost nothing."""
     drain_seconds: float = 0.2
-    """How long calls are still taken after the first signal to stop, while health says NOT_SERVING. 0.2:
-    clients that watch health turn away within 0.033."""
+    """How many seconds the service still accepts calls after the first stop signal, while its health is NOT_SERVING.
+    0.2: clients that watch its health stop calling within 0.033."""
     grace_seconds: float = 30.0
-    """How long calls in flight may take to finish after that. 30: the longest timeout of a webhook."""
+    """How many seconds calls in flight may then take. 30: the longest timeout of a webhook."""
     metrics_host: str = "127.0.0.1"
-    """Address on which metrics are shown."""
+    """Address that serves metrics."""
     metrics_port: int | None = None
-    """Port on which ``GET /metrics`` shows metrics; 0 picks a free one, which the log tells. None: nothing is counted
-    nor shown."""
+    """Port of ``GET /metrics``; 0 picks a free one, which is logged. None: nothing is counted or served."""
     isolation: Isolation = Isolation.PROCESS
-    """What stands between the service and the controllers of other packages."""
+    """How controllers of other packages are isolated from the service."""
 
 
 class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # generated without types
-    """The health of a server and of each service on it."""
+    """The health of a server and of each of its services."""
 
     def __init__(self, services: Iterable[str], streams: OpenStreams) -> None:
-        """Know ``services`` and, as the empty name, the server; all are healthy."""
+        """Report the health of ``services``, and of the server under the empty name."""
         self._services = tuple(services)
         self._streams = streams
         self._servicer = health.aio.HealthServicer()  # type: ignore[attr-defined]  # the stubs lack its aio half
 
     async def begin(self) -> None:
-        """Say SERVING from now on."""
+        """Report SERVING from now on."""
         for name in self._services:
             await self._servicer.set(name, health_pb2.HealthCheckResponse.SERVING)
 
     async def end(self) -> None:
-        """Say NOT_SERVING from now on, also to those who watch."""
+        """Report NOT_SERVING from now on, also to watching clients."""
         await self._servicer.enter_graceful_shutdown()
 
     def add_to(self, server: grpc.aio.Server) -> None:
-        """Answer for health on ``server``."""
+        """Register with ``server``."""
         health_pb2_grpc.add_HealthServicer_to_server(self, server)
 
     async def Check(self, request: Any, context: Any) -> Any:  # noqa: N802, D102 - as in the proto
@@ -196,7 +195,7 @@ class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # ge
 
 
 class _WatchContext:
-    """The part of a context that watches use."""
+    """The part of a context that health watches use."""
 
     def __init__(self, streams: OpenStreams, context: Any) -> None:
         self._streams = streams
@@ -207,16 +206,16 @@ class _WatchContext:
 
 
 class ReflectionService(reflection_pb2_grpc.ServerReflectionServicer):  # type: ignore[misc]  # likewise
-    """Tells what a server offers, so that tools like grpcurl need no proto files."""
+    """Describes a server's services, so that tools like grpcurl need no .proto files."""
 
     def __init__(self, services: Iterable[str], streams: OpenStreams) -> None:
-        """Tell of ``services``."""
+        """Describe ``services``."""
         names = (*services, reflection.SERVICE_NAME)
         self._servicer = reflection.aio.ReflectionServicer(names)  # type: ignore[attr-defined]  # likewise
         self._streams = streams
 
     def add_to(self, server: grpc.aio.Server) -> None:
-        """Answer for reflection on ``server``."""
+        """Register with ``server``."""
         reflection_pb2_grpc.add_ServerReflectionServicer_to_server(self, server)
 
     async def ServerReflectionInfo(  # noqa: N802, D102 - as in the proto
@@ -232,54 +231,54 @@ MethodHandlers: TypeAlias = Mapping[str, "grpc.RpcMethodHandler[Any, Any]"]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RpcService:
-    """A service of the contract, by its full name, and the handler of each of its methods."""
+    """A service of the contract: its full name, and the handler of each method."""
 
     name: str
     methods: MethodHandlers
     stream: StreamedMethod | None = None
-    """What carries many calls of one of ``methods`` at a time."""
+    """The stream that carries many calls of one of ``methods``."""
     held: RecentInputs[Any] | None = None
-    """What its answers are decided by, which its streams tell."""
+    """The inputs of its decisions, which its streams report."""
 
 
 class MethodWrapper(Protocol):
-    """Whoever wants to know of every call."""
+    """Wraps methods, to observe their calls."""
 
-    def round(self, service: str, methods: MethodHandlers) -> dict[str, grpc.RpcMethodHandler[Any, Any]]:
-        """Stand round the methods of a service."""
+    def wrap(self, service: str, methods: MethodHandlers) -> dict[str, grpc.RpcMethodHandler[Any, Any]]:
+        """Return the wrapped methods of a service."""
 
 
 class RpcServer:
-    """A gRPC server with its health and reflection. Make it where the event loop runs."""
+    """A gRPC server with health and reflection. Create it where the event loop runs."""
 
     def __init__(
-        self, services: Sequence[RpcService], settings: ServerSettings, watchers: Sequence[MethodWrapper] = ()
+        self, services: Sequence[RpcService], settings: ServerSettings, wrappers: Sequence[MethodWrapper] = ()
     ) -> None:
-        """Offer ``services`` once started, with ``watchers`` round them, the innermost first.
+        """Serve ``services`` once started, wrapped by ``wrappers``, the innermost first.
 
         Raises:
             ConfigurationError: the TLS files cannot be used.
         """
         self._settings = settings
         self.tls = ServerTls.of(settings)
-        """How it is with certificates; None where it serves without TLS."""
+        """The server's TLS; None if it uses none."""
         self._watching: asyncio.Task[None] | None = None
         self._server = grpc.aio.server(
-            # What is counted here refuses in words of its own. gRPC's own count is for what passes by: health, floods.
+            # Our own limit rejects calls with a message. gRPC's limit covers what bypasses it: health, floods.
             options=_server_options(settings),
             maximum_concurrent_rpcs=2 * settings.max_concurrent_calls,
         )
-        self._crowd = ConcurrencyLimit(settings.max_concurrent_calls)
+        self._limit = ConcurrencyLimit(settings.max_concurrent_calls)
         names = [service.name for service in services]
         self._streams = OpenStreams()
         self._health = HealthService(names, self._streams)
-        self._carried = StreamedCalls(settings.max_message_bytes)
+        self._streamed_calls = StreamedCalls(settings.max_message_bytes)
         self._server.add_generic_rpc_handlers(
             [
                 grpc.method_handlers_generic_handler(
                     service.name,
                     self._with_stream(
-                        service, _wrapped(service.name, self._guarded(service.methods), watchers)
+                        service, _wrapped(service.name, self._guarded(service.methods), wrappers)
                     ),
                 )
                 for service in services
@@ -289,14 +288,14 @@ class RpcServer:
         ReflectionService((*names, "grpc.health.v1.Health"), self._streams).add_to(self._server)
 
     def _guarded(self, methods: MethodHandlers) -> dict[str, grpc.RpcMethodHandler[Any, Any]]:
-        """Let nobody call them who is not known, nor more at a time than can be answered.
+        """Add the check of the client and the limit of concurrent calls.
 
-        Health and reflection are for everybody who gets a connection.
+        Health and reflection have neither: every connected client can use them.
         """
-        return intercepted(intercepted(methods, self._crowd.limiting), self._door())
+        return intercepted(intercepted(methods, self._limit.limit), self._client_check())
 
-    def _door(self) -> Interceptor:
-        """Who gets in: everybody, or those whose certificates are known."""
+    def _client_check(self) -> Interceptor:
+        """The check that a client passes before each call; without client certificates everybody does."""
         if self.tls is None or self.tls.clients is None:
             return _allow_everybody
         return require_known_client(self.tls.clients)
@@ -304,36 +303,36 @@ class RpcServer:
     def _with_stream(
         self, service: RpcService, methods: dict[str, grpc.RpcMethodHandler[Any, Any]]
     ) -> dict[str, grpc.RpcMethodHandler[Any, Any]]:
-        """Add the stream of a service, each of whose calls is one of the unary method that it carries."""
+        """Add the stream of a service, which carries calls of one of its unary methods."""
         stream = service.stream
         if stream is None:
             return methods
         unary: Any = methods[_method_name(stream.path)].unary_unary
         return methods | {
-            _method_name(stream.stream_path): self._carried.stream_handler(
-                stream, unary, self._door(), service.held
+            _method_name(stream.stream_path): self._streamed_calls.stream_handler(
+                stream, unary, self._client_check(), service.held
             )
         }
 
     async def start(self) -> str:
-        """Listen, and return the address with the port that was picked.
+        """Listen, and return the address with the actual port.
 
         Raises:
-            ConfigurationError: the address cannot be listened on.
+            ConfigurationError: the server cannot listen on the address.
         """
         host, port = self._settings.host, self._settings.port
-        shown = f"[{host}]" if ":" in host else host
+        bracketed = f"[{host}]" if ":" in host else host
         try:
             _check_address(host, port)
-            taken = self._listen(f"{shown}:{port}")
+            actual_port = self._listen(f"{bracketed}:{port}")
         except (OSError, RuntimeError) as error:
             reason = getattr(error, "strerror", None) or "gRPC refuses to"
-            raise ConfigurationError(f"cannot listen on {shown}:{port}: {reason}") from None
+            raise ConfigurationError(f"cannot listen on {bracketed}:{port}: {reason}") from None
         await self._health.begin()
         await self._server.start()
         if self.tls is not None:
-            self._watching = asyncio.ensure_future(keep_certificates_fresh(self.tls.kept))
-        return f"{shown}:{taken}"
+            self._watching = asyncio.ensure_future(keep_certificates_fresh(self.tls.files))
+        return f"{bracketed}:{actual_port}"
 
     def _listen(self, address: str) -> int:
         if self.tls is None:
@@ -341,33 +340,33 @@ class RpcServer:
         return self._server.add_secure_port(address, self.tls.credentials())
 
     async def drain(self) -> None:
-        """Stop so that nothing in flight is lost: turn clients away, then finish what they have sent."""
+        """Stop without losing calls in flight: turn clients away, then finish what they have sent."""
         await self._health.end()
-        self._carried.leave()
+        self._streamed_calls.leave()
         await asyncio.sleep(self._settings.drain_seconds)
         stopping = asyncio.ensure_future(self._server.stop(self._settings.grace_seconds))
         await asyncio.sleep(0)  # no stream begins from here on
         self._streams.end()
-        self._carried.end()
+        self._streamed_calls.end()
         await stopping
-        await self._watch_no_more()
+        await self._stop_watching_files()
 
     async def stop(self) -> None:
-        """Stop at once; what is in flight is broken off."""
+        """Stop at once and cancel the calls in flight."""
         await self._server.stop(None)
-        await self._watch_no_more()
+        await self._stop_watching_files()
 
-    async def _watch_no_more(self) -> None:
+    async def _stop_watching_files(self) -> None:
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.wait([self._watching])
 
 
 def _wrapped(
-    name: str, methods: dict[str, grpc.RpcMethodHandler[Any, Any]], watchers: Sequence[MethodWrapper]
+    name: str, methods: dict[str, grpc.RpcMethodHandler[Any, Any]], wrappers: Sequence[MethodWrapper]
 ) -> dict[str, grpc.RpcMethodHandler[Any, Any]]:
-    for watcher in watchers:
-        methods = watcher.round(name, methods)
+    for wrapper in wrappers:
+        methods = wrapper.wrap(name, methods)
     return methods
 
 
@@ -380,9 +379,9 @@ def _allow_everybody(handler: BytesHandler) -> BytesHandler:
 
 
 def _check_address(host: str, port: int) -> None:
-    """Raise an OSError where an address cannot be listened on. gRPC would not say why, and log about it."""
+    """Raise an OSError if the address cannot be used. gRPC would not say why, and would log about it."""
     if host == "::":
-        return  # where there is no IPv6, gRPC takes this for every IPv4 address
+        return  # without IPv6, gRPC reads this as every IPv4 address
     family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     with socket.socket(family, kind) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -396,12 +395,12 @@ def _server_options(settings: ServerSettings) -> list[tuple[str, int]]:
         ("grpc.max_send_message_length", settings.max_message_bytes),
         ("grpc.max_connection_age_ms", round(settings.max_connection_age_seconds * 1000)),
         ("grpc.max_connection_age_grace_ms", round(settings.grace_seconds * 1000)),
-        # Two servers on one port, each with half of the calls, is never what was wanted.
+        # Two servers on one port, each with half of the calls, are always a mistake.
         ("grpc.so_reuseport", 0),
-        # Front doors ping every 4 seconds to find frozen replicas; gRPC's default of 300 would send them away.
+        # Front doors ping every 4 seconds to find frozen replicas; gRPC's default minimum of 300 would disconnect them.
         ("grpc.http2.min_ping_interval_without_data_ms", 2_000),
         ("grpc.keepalive_permit_without_calls", 1),
-        # The same the other way round: a client that is gone without a word is noticed within 40 seconds.
+        # In the other direction, a client that vanished is noticed within 40 seconds.
         ("grpc.keepalive_time_ms", 30_000),
         ("grpc.keepalive_timeout_ms", 10_000),
         ("grpc.http2.max_pings_without_data", 0),

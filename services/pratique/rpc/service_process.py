@@ -36,19 +36,19 @@ async def run_server(
 ) -> None:
     """Serve until SIGTERM or SIGINT, then drain. A second signal ends the process at once.
 
-    Says ``pratique: <name> ready on <host>:<port>`` on standard output once calls are taken.
+    Prints ``pratique: <name> ready on <host>:<port>`` to standard output once it accepts calls.
 
     Raises:
-        ConfigurationError: an address cannot be listened on, or the TLS files cannot be used.
+        ConfigurationError: the server cannot listen on an address or use the TLS files.
     """
     asyncio.get_running_loop().set_exception_handler(log_loop_error)
     with contextlib.ExitStack() as stack:
-        watchers: list[MethodWrapper] = [] if metrics is None else [metrics.calls]
+        wrappers: list[MethodWrapper] = [] if metrics is None else [metrics.calls]
         tracing = open_tracing(name)
         if tracing is not None:
             stack.callback(tracing.close)
-            watchers.append(_call_traces(tracing))
-        server = RpcServer(services, settings, watchers)
+            wrappers.append(_call_traces(tracing))
+        server = RpcServer(services, settings, wrappers)
         if metrics is not None:
             stack.enter_context(metrics.served(settings, server))
         await _serve_until_signal(name, server)
@@ -63,7 +63,7 @@ def _call_traces(tracing: Tracing) -> MethodWrapper:
 async def _serve_until_signal(name: str, server: RpcServer) -> None:
     with _stop_signals() as stop:
         address = await server.start()
-        # What is there now stays; collections that walk it would be felt in the slowest answers.
+        # Everything loaded so far stays. Collections that walk it would slow down the slowest answers.
         gc.collect()
         gc.freeze()
         _print_line(f"pratique: {name} ready on {address}")
@@ -73,7 +73,7 @@ async def _serve_until_signal(name: str, server: RpcServer) -> None:
 
 
 def run_process(name: str, service: Coroutine[None, None, None]) -> None:
-    """Run a service as this process: with logs under its name, on uvloop, and with threads that do not hold it up."""
+    """Run a service as this process, with its logs, on uvloop, and with a switch interval that keeps the loop quick."""
     configure_logging(name)
     set_switch_interval()
     uvloop.run(service)
@@ -86,9 +86,9 @@ def _print_line(line: str) -> None:
 
 @contextlib.contextmanager
 def _stop_signals() -> Iterator[asyncio.Event]:
-    """Turn the first signal into an event, and leave the second to the operating system.
+    """Set an event on the first signal, and leave the second to the operating system.
 
-    The handlers are Python's, not the event loop's: they run also while a controller keeps the loop busy.
+    The handlers are Python's, not the event loop's, so that they also run while a controller blocks the loop.
     """
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()

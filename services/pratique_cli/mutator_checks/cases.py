@@ -55,7 +55,7 @@ class MutatorCase:
                 cluster=self.cluster,
             )
         # Trying an object must not charge a quota.
-        return dataclasses.replace(request, dry_run=self.dry_run, charging=QuotaMode.CHECK)
+        return dataclasses.replace(request, dry_run=self.dry_run, quota_mode=QuotaMode.CHECK)
 
 
 def given_case(document: SourceDocument, store: ObjectStore, *, dry_run: bool) -> MutatorCase | None:

@@ -203,7 +203,7 @@ def _read_review(document: SourceDocument, cluster: Cluster, phases: frozenset[P
     written = data if alone else data.get("review")
     if not isinstance(written, dict):
         raise InputError("neither a line of a recording nor an AdmissionReview")
-    review = dataclasses.replace(decode_review(encode(written), cluster).review, charging=QuotaMode.CHECK)
+    review = dataclasses.replace(decode_review(encode(written), cluster).review, quota_mode=QuotaMode.CHECK)
     return RecordedReview(
         document=document,
         review=review,

@@ -171,7 +171,7 @@ def charges(_: Review) -> Answer:
     return deny("exceeded quota")
 
 
-CHARGING = dataclasses.replace(charges, charges=True)
+CHARGING = dataclasses.replace(charges, commits_quota=True)
 
 
 def test_quota_is_not_charged_when_another_controller_denies() -> None:

@@ -222,7 +222,7 @@ def test_renewing_certificates_and_authorities_on_both_sides_fails_no_call(
     async def rotate(server: RpcServer, tls: ServicesTls, asked: HostingService) -> None:
         """As it has to be done: trust first, then certificates, and then no more trust for the old."""
         assert server.tls is not None
-        serving, clients = server.tls.kept
+        serving, clients = server.tls.files
         shown, trusted = tls.reloaded_credentials
         both = {"ca.crt": bundle_of(authority, new)}
         other_side.swap(both)

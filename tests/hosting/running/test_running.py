@@ -29,7 +29,7 @@ from pratique.admission.reviews import Call, Deadline, Review
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import RefusalError, ReviewError
 from pratique.apimachinery.patches import apply_patch
-from pratique.hosting.running import handler_runners, unknown_controller_outcome
+from pratique.hosting.running import handler_runners
 from support.services import controllers
 from support.services.controllers import SECRET, hosted
 from support.services.reviews import review_of
@@ -233,12 +233,6 @@ def test_only_the_halves_of_the_phase_are_run() -> None:
     only_mutating = hosted("m", controllers.allowing, mutating_only=True)
     assert list(handler_runners([only_mutating], Phase.MUTATE)) == ["m"]
     assert list(handler_runners([only_mutating], Phase.VALIDATE)) == []
-
-
-def test_what_is_not_hosted_is_a_failure_of_its_own_kind() -> None:
-    decision = unknown_controller_outcome(Call("Nobody")).decision
-    assert isinstance(decision, Failed)
-    assert decision.kind is FailureKind.UNKNOWN_CONTROLLER
 
 
 LABELLING = {"op": "add", "path": "/metadata/labels", "value": {"a": "b"}}

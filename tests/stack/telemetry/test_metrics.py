@@ -18,7 +18,7 @@ import pytest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from pratique.admission.controllers import BOTH, Phase
+from pratique.admission.controllers import BOTH
 from pratique.admission.reviews import Call, Deadline
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.cluster.store import ANY_NAMESPACE, ReloadableCluster
@@ -35,7 +35,7 @@ from pratique.telemetry.registry import create_registry, render_metrics
 from pratique_frontdoor.engines.engine import open_local
 from pratique_frontdoor.http.codecs import decode_review
 from pratique_frontdoor.http.metrics import Metrics
-from pratique_mutator.service import services
+from pratique_mutator import service
 from support.front_doors.reviews import review_document
 from support.observed_stacks import observed_stack
 from support.services import controllers
@@ -278,10 +278,12 @@ async def counted_service(
     """A mutator that counts."""
     host = MutatorHost(hosted, ANY_NAMESPACE)
     held = RecentInputs(DIGESTS, host)
-    metrics = ServiceMetrics(
-        Phase.MUTATE, HostedChain(hosted, ReloadableCluster(ANY_NAMESPACE), held), host.runners
+    chain = HostedChain(hosted, ReloadableCluster(ANY_NAMESPACE), held)
+    metrics = service.MUTATOR.metrics_of(ServerSettings(metrics_port=0), chain)
+    assert metrics is not None
+    server = RpcServer(
+        service.MUTATOR.services(held, metrics), ServerSettings(drain_seconds=0, **settings), [metrics.calls]
     )
-    server = RpcServer(services(held, metrics), ServerSettings(drain_seconds=0, **settings), [metrics.calls])
     address = await server.start()
     try:
         async with grpc.aio.insecure_channel(address) as channel:
@@ -413,5 +415,5 @@ def test_an_address_in_use_is_reported_with_its_flags(server: MetricsServer) -> 
 def test_services_serve_no_metrics_by_default() -> None:
     assert ServerSettings().metrics_port is None
     host = MutatorHost((), ANY_NAMESPACE)
-    hosting = HostedChain((), ReloadableCluster(ANY_NAMESPACE), RecentInputs(DIGESTS, host))
-    assert ServiceMetrics.of(ServerSettings(), Phase.MUTATE, hosting, host.runners) is None
+    chain = HostedChain((), ReloadableCluster(ANY_NAMESPACE), RecentInputs(DIGESTS, host))
+    assert service.MUTATOR.metrics_of(ServerSettings(), chain) is None

@@ -70,7 +70,7 @@ def assemble(parts: ChainParts) -> Chain:
         charging=tuple(
             HostedValidators((_member(controller, parts),), parts.validator)
             for controller in _in_phase(parts, Phase.VALIDATE)
-            if controller.charges
+            if controller.commits_quota
         ),
         first_denial_only=parts.first_denial_only,
         provisions=provisions_namespaces(parts.controllers),
@@ -95,7 +95,7 @@ def _mutating(parts: ChainParts) -> Iterator[MutatingStage]:
 
 
 def _validating(parts: ChainParts) -> Iterator[ValidatingStage]:
-    not_charging = [controller for controller in _in_phase(parts, Phase.VALIDATE) if not controller.charges]
+    not_charging = [controller for controller in _in_phase(parts, Phase.VALIDATE) if not controller.commits_quota]
     for runner, group in itertools.groupby(not_charging, _run_by):
         controllers = list(group)
         members = _members(controllers, parts) if runner is _RunBy.SERVICE else ()

@@ -303,10 +303,10 @@ class _ServiceCall:
         if outcome.audit_annotations:
             record.annotate(_prefixed_annotations(outcome))
         refusals: list[Status] = []
-        if outcome.parts:
-            record.steps += [self._policy_step(outcome, part) for part in outcome.parts]
-            refusals = [status for part in outcome.parts for status in part.denials]
-        if not outcome.parts or (denial is not None and not _has_refusal(outcome.parts)):
+        if outcome.policy_outcomes:
+            record.steps += [self._policy_step(outcome, part) for part in outcome.policy_outcomes]
+            refusals = [status for part in outcome.policy_outcomes for status in part.denials]
+        if not outcome.policy_outcomes or (denial is not None and not _has_refusal(outcome.policy_outcomes)):
             record.steps.append(self._controller_step(outcome, decision, ended, denial))
         if denial is not None and not refusals:
             refusals = [denial]
@@ -358,12 +358,12 @@ class _ServiceCall:
             name=part.name,
             configuration=part.configuration,
             round=self.round,
-            outcome=part.ending,
+            outcome=part.status,
             reason=part.reason,
             code=part.denials[0].code if part.denials else 0,
             patch=part.operations,
             duration_seconds=part.duration_seconds,
-            endpoint="" if part.ending is OutcomeStatus.SKIPPED else outcome.endpoint or self.endpoint,
+            endpoint="" if part.status is OutcomeStatus.SKIPPED else outcome.endpoint or self.endpoint,
             unmet=part.unmet,
         )
 
@@ -381,7 +381,7 @@ class _ServiceCall:
 
 def _has_refusal(parts: Iterable[PolicyOutcome]) -> bool:
     """Return whether a policy outcome says why the request is denied."""
-    return any(part.ending in (OutcomeStatus.DENIED, OutcomeStatus.FAILED) for part in parts)
+    return any(part.status in (OutcomeStatus.DENIED, OutcomeStatus.FAILED) for part in parts)
 
 
 def _prefixed_annotations(outcome: Outcome) -> dict[str, str]:
@@ -431,7 +431,7 @@ async def run_mutators(
     if not calls:
         return ()
     if again is not None:
-        calls = [dataclasses.replace(call, again=again) for call in calls]
+        calls = [dataclasses.replace(call, only=again) for call in calls]
     outcomes = await hop.ask(transport, context.review, calls, context.deadline)
     for outcome in outcomes:
         hop.record_outcome(outcome, _apply_decision(outcome, context), context.record)
@@ -504,7 +504,7 @@ class PolicyMutators:
             return True
         outcomes = await run_mutators((self.member,), self.transport, context, again)
         if outcomes:
-            _record_invocations(reinvocation, outcomes[0].parts)
+            _record_invocations(reinvocation, outcomes[0].policy_outcomes)
         reinvocation.end(context.review.object_document)
         return not context.record.denials
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from pratique_cli.service_options import SERVER_HELPS, settings_flags
-from pratique_mutator.service import MutatorSettings, run
+from pratique_mutator.service import MUTATOR, MutatorSettings
 
 EPILOG = """\b
 Examples:
@@ -18,4 +18,4 @@ Examples:
 @settings_flags(MutatorSettings, SERVER_HELPS, {})
 def command(settings: MutatorSettings) -> None:
     """Run mutating admission controllers, over gRPC (proto/pratique/admission/v1)."""
-    run(settings)
+    MUTATOR.run(settings)

@@ -8,7 +8,7 @@ import click
 
 from pratique.controllers.quota.ledger import default_ledger_file, has_ledger_url, with_ledger_url
 from pratique_cli.service_options import SERVER_HELPS, settings_flags
-from pratique_validator.service import ValidatorSettings, run
+from pratique_validator.service import VALIDATOR, ValidatorSettings
 
 EPILOG = """\b
 Examples:
@@ -21,7 +21,7 @@ Examples:
 @settings_flags(ValidatorSettings, SERVER_HELPS, {})
 def command(settings: ValidatorSettings) -> None:
     """Run validating admission controllers, over gRPC (proto/pratique/admission/v1)."""
-    run(_with_ledger(settings))
+    VALIDATOR.run(_with_ledger(settings))
 
 
 def _with_ledger(settings: ValidatorSettings) -> ValidatorSettings:
