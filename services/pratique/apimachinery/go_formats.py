@@ -1,4 +1,4 @@
-"""Values as Go's ``fmt`` and ``encoding/base64`` print and read them."""
+"""Values as Go's ``fmt`` prints them, and base64 as ``encoding/base64`` decodes it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pratique.apimachinery.json_values import JSON, float_text, member
 from pratique.apimachinery.statuses import go_quoted
 
 _SMALLEST_EXPONENT, _LARGEST_EXPONENT = -4, 6
-"""Beyond these ``%v`` prints an exponent."""
+"""Outside this range ``%v`` prints an exponent."""
 
 _TYPES = {
     type(None): "<nil>",
@@ -72,9 +72,9 @@ def _general(value: float) -> str:
 
 
 def go_type(document: JSON) -> str:
-    """Name the Go type that an API server would have made of an object: ``*core.Service``, ``<nil>`` for none.
+    """Name the Go type that an API server decodes an object into: ``*core.Service``, or ``<nil>`` for no object.
 
-    The package is that of the API group below ``k8s.io/kubernetes/pkg/apis``.
+    The package is that of the API group under ``k8s.io/kubernetes/pkg/apis``.
     """
     kind = member(document, "kind")
     if not isinstance(kind, str):
@@ -88,10 +88,10 @@ _PADDING = re.compile(r"={0,2}")
 
 
 def decode_base64(text: str) -> bytes:
-    """Decode a text.
+    """Decode base64.
 
     Raises:
-        ValueError: it is not base64; the message is Go's, and names the first byte that cannot be there.
+        ValueError: it is not base64; the message is Go's, and names the first illegal byte.
     """
     kept = [(index, character) for index, character in enumerate(text) if character not in "\r\n"]
     digits = "".join(character for _, character in kept)
@@ -103,7 +103,7 @@ def decode_base64(text: str) -> bytes:
 
 
 def _first_bad(digits: str) -> int | None:
-    """Find the first character that cannot be there; ``len(digits)`` where padding is missing."""
+    """The index of the first illegal character; ``len(digits)`` if padding is missing, None if all are legal."""
     end = _end(_DIGITS, digits, 0)
     over = end % 4
     padded = _end(_PADDING, digits, end)

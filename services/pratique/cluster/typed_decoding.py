@@ -54,13 +54,13 @@ _ACCEPTED_JSON_TYPES: Mapping[Scalar, tuple[type, ...]] = {
     Scalar.QUANTITY: (str, int, float),
     Scalar.INT_OR_STRING: (str, int),
 }
-"""What JSON may hold for a type; a boolean, which Python takes for an integer, only where it is named."""
+"""The JSON types allowed for a scalar; a boolean, which is an int in Python, only where it is listed."""
 
 
 def type_fault(review: Review) -> str:
-    """Say why an API server could not have read the object of a review, or the old one; empty where it could.
+    """Why an API server could not have decoded the object of a review, or the old one; empty if it could.
 
-    The text names the field and says nothing of its content. Of kinds that are not Kubernetes' own nothing is known.
+    The message names the field and reveals none of its content. Custom kinds are not checked.
     """
     for kind in _possible_kinds(review):
         schema = built_in_schema(kind)
@@ -77,7 +77,7 @@ def type_fault(review: Review) -> str:
 
 
 def _possible_kinds(review: Review) -> Iterator[GroupVersionKind]:
-    """The kind that the review names, and those that its resource may hold, whatever it names."""
+    """The kind that the review names, and the kinds that its resource may hold."""
     yield review.kind
     for subresource in (review.subresource, ""):
         for resource in built_in_resources().equivalents(review.resource, subresource):
@@ -87,7 +87,7 @@ def _possible_kinds(review: Review) -> Iterator[GroupVersionKind]:
 
 
 def _faults(kind: Type, value: JSON, path: tuple[Step, ...]) -> Iterator[tuple[tuple[Step, ...], str, JSON]]:
-    """Find what is of another type: where it is, what belongs there, and what is there; null belongs anywhere."""
+    """Yield path, expected type and value of everything of the wrong type; null is allowed anywhere."""
     if value is None:
         return
     match kind:
@@ -114,11 +114,11 @@ def _is_scalar(kind: Scalar, value: JSON) -> bool:
 
 
 class TypedDecodingError(PratiqueError):
-    """A changed object is not of its type any more. Says why as Go's decoder does, and quotes times alone."""
+    """A patched object no longer fits its Go type. The message is that of Go's decoder, and quotes nothing but times."""
 
 
 _MISSING = object()
-"""What stands where nothing stood before."""
+"""Stands for a missing previous value."""
 _INT64_FIELDS = frozenset(
     {
         "activeDeadlineSeconds", "capacity", "count", "deletionGracePeriodSeconds", "expirationSeconds", "fsGroup",
@@ -128,15 +128,15 @@ _INT64_FIELDS = frozenset(
         "supplementalGroups", "terminationGracePeriodSeconds", "tolerationSeconds", "uid",
     }
 )  # fmt: skip
-"""Fields that some type has with the format ``int64`` in ``api/openapi-spec/v3`` of release 1.36.3; all others are
-``int32``. The schemas that are kept here do not tell the two apart."""
+"""Fields with the format ``int64`` in ``api/openapi-spec/v3`` of release 1.36.3; all others are ``int32``. The schemas
+in ``built_in.json`` do not record the format."""
 _INT32_FIELDS = frozenset(
     {
         ("CertificateSigningRequestSpec", "expirationSeconds"), ("Event", "count"), ("EventSeries", "count"),
         ("PoolStatus", "resourceSliceCount"), ("VolumeNodeResources", "count"),
     }
 )  # fmt: skip
-"""Fields of the same names that are ``int32`` in these types."""
+"""Exceptions: types in which a field of such a name is ``int32``."""
 _GO_SCALARS = {
     Scalar.STRING: "string",
     Scalar.BYTES: "[]uint8",
@@ -159,16 +159,16 @@ _TIME_STEPS = (
 
 
 def decode_changed(kind: GroupVersionKind, before: JSON, changed: Document) -> Document:
-    """Read a changed object as one of its kind; gives it without fields that the kind does not have.
+    """Decode a patched object as one of its kind, and return it without unknown fields.
 
     Args:
-        kind: The kind that the review names. What the object calls itself goes first; one that is not built in is a
-            custom resource's.
-        before: The object before the change, which is taken to be of its kind.
-        changed: The object as it was changed; it is left as it is.
+        kind: The kind that the review names. The object's own kind takes precedence; one that is not built in
+            belongs to a custom resource.
+        before: The object before the patch, which is assumed to conform to its kind.
+        changed: The object after the patch, which is not modified.
 
     Raises:
-        TypedDecodingError: something that was changed is of another type.
+        TypedDecodingError: a changed value has the wrong type.
     """
     data, own = changed.data, None
     if isinstance(before, dict):
@@ -184,13 +184,13 @@ def decode_changed(kind: GroupVersionKind, before: JSON, changed: Document) -> D
 
 
 class _OwnSchema(NamedTuple):
-    """What an object calls itself."""
+    """The schema of an object's own kind; None if that is not built in."""
 
     schema: Structure | None
 
 
 def _own_schema(api_version: JSON, kind: JSON) -> _OwnSchema | None:
-    """The schema of what an object calls itself; None where it calls itself nothing."""
+    """The schema of an object's own kind; None if the object names no kind."""
     if not isinstance(api_version, str) or not isinstance(kind, str) or not api_version or not kind:
         return None
     return _schema_of(api_version, kind)
@@ -203,7 +203,7 @@ def _schema_of(api_version: str, kind: str) -> _OwnSchema:
 
 
 def _decode_metadata(before: JSON, data: JSON) -> None:
-    """See that a custom resource's metadata are some: it is read by itself, so that its path begins there."""
+    """Check a custom resource's metadata, which is decoded by itself, so paths in errors start there."""
     if not isinstance(data, dict) or data.get("metadata") is None:
         return
     was = before.get("metadata") if isinstance(before, dict) else None
@@ -213,7 +213,7 @@ def _decode_metadata(before: JSON, data: JSON) -> None:
 
 
 class _FieldLocation(NamedTuple):
-    """Where Go's decoder is: it knows fields, and neither items nor members of maps."""
+    """A location as Go's decoder reports it: fields, without list indexes and map keys."""
 
     type_name: str = ""
     path: tuple[str, ...] = ()
@@ -233,18 +233,18 @@ class _FieldLocation(NamedTuple):
 
 
 class _TypedDecoder:
-    """One pass over an object and its type, side by side."""
+    """Walks a patched object, its previous state and its type side by side."""
 
     def __init__(self) -> None:
         self._first = ""
 
     def finish(self) -> None:
-        """Tell the first mismatch: Go's decoder goes on after one, and stops at once where a text makes no value."""
+        """Raise the first mismatch: Go's decoder continues after one, but stops at once at a string it cannot parse."""
         if self._first:
             raise TypedDecodingError(self._first)
 
     def decode(self, kind: Type, value: JSON, before: JSON, place: _FieldLocation) -> JSON:
-        """Check a value that may have been changed, and leave out of it what its type does not have."""
+        """Check a value that may have changed, and return it without unknown fields."""
         if value is before or value is None:
             return value
         match kind:
@@ -263,13 +263,13 @@ class _TypedDecoder:
         kept: JSONObject | None = None
         changed = [name for name, child in value.items() if child is not was.get(name, _MISSING)]
         if was and len(changed) > 1:
-            changed.sort()  # an object on the way to a change is written anew there, by name, before it is decoded
+            changed.sort()  # Go writes the objects above a change again, with sorted names, before decoding them
         for name in changed:
             child, former = value[name], was.get(name, _MISSING)
             field = kind.fields.get(name)
             if field is not None:
                 if field is Scalar.STRING and type(child) is str:
-                    continue  # most of what anybody changes
+                    continue  # the most frequent change
                 decoded = self.decode(field, child, former, _FieldLocation(kind.name, (*place.path, name)))
                 if decoded is not child:
                     kept = value.copy() if kept is None else kept
@@ -290,7 +290,7 @@ class _TypedDecoder:
         return value if all(map(operator.is_, decoded.values(), value.values())) else decoded
 
     def _list(self, kind: ListType, value: list[JSON], before: JSON, place: _FieldLocation) -> JSON:
-        # Items move when others are put before them: one that was there anywhere is not looked at again.
+        # Inserting moves the other items: an item that was anywhere in the old list is not checked again.
         was = before if isinstance(before, list) else []
         known = {id(item) for item in was}
         decoded = [
@@ -302,7 +302,7 @@ class _TypedDecoder:
         return value if all(map(operator.is_, decoded, value)) else decoded
 
     def _whole(self, kind: Type, value: JSON, place: _FieldLocation) -> None:
-        """Check a value that is read in one piece."""
+        """Check a value without parts."""
         match kind:
             case Structure(open=True) | Scalar.ANY:
                 return
@@ -324,7 +324,7 @@ class _TypedDecoder:
 
     def _bytes(self, value: JSON) -> None:
         if isinstance(value, list):
-            return  # of numbers, which nobody writes
+            return  # Go also accepts a list of numbers, which nobody writes
         try:
             decode_base64(value)
         except ValueError as error:
@@ -352,7 +352,7 @@ class _TypedDecoder:
 
 
 def _go_type(kind: Type, place: _FieldLocation) -> str:
-    """What Go's ``reflect`` calls a type: ``map[string]string``, ``[]v1.Container``."""
+    """A type as Go's ``reflect`` prints it: ``map[string]string``, ``[]v1.Container``."""
     match kind:
         case ListType():
             return f"[]{_go_type(kind.items, place)}"
@@ -369,7 +369,7 @@ def _go_type(kind: Type, place: _FieldLocation) -> str:
 
 
 def _check_quantity(value: JSON) -> None:
-    """Read an amount, which may be a number; whatever else it is, Go's decoder hands its text to the same parser."""
+    """Check a quantity, which may be a number; Go passes the text of anything else to the same parser."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     try:
         Quantity.parse(value if isinstance(value, str) else str(value) if is_number else "none")
@@ -378,7 +378,7 @@ def _check_quantity(value: JSON) -> None:
 
 
 def _check_time(text: JSON, place: _FieldLocation) -> None:
-    """Read a time as Go's ``time.Parse`` does, step by step: what does not fit is told with all that follows it."""
+    """Check a time as Go's ``time.Parse`` does, step by step: the error quotes the rest from the mismatch on."""
     if not isinstance(text, str):
         raise TypedDecodingError(place.mismatch(go_kind(text), "string"))
     rest = text

@@ -19,31 +19,31 @@ POD = "Pod"
 CLAIM = "PersistentVolumeClaim"
 
 _MILLION = 10**6
-"""A ratio is shown with six decimals, as Go's ``%f`` shows it."""
+"""A ratio prints with six decimals, as Go's ``%f``."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LimitRangeBounds:
-    """What an item demands of everything of its type."""
+    """The limits of one item of a LimitRange."""
 
     type: str
     """``Container``, ``Pod`` or ``PersistentVolumeClaim``."""
     minimum: ResourceList
     maximum: ResourceList
     ratio: ResourceList
-    """How many times the request the limit may be at most."""
+    """The maximum ratio of limit to request."""
 
 
 def container_defaults(limit_range: JSONObject, *, filled: bool) -> ResourceRequirements:
-    """What containers get that do not say it themselves. Of several items, the last that names a resource counts.
+    """The default requests and limits of containers. The last item that names a resource wins.
 
     Args:
         limit_range: The LimitRange.
-        filled: Fill each item first as an API server does when it stores one: a missing ``default`` is the
-            ``max``, a missing ``defaultRequest`` is the ``default``, else the ``min``.
+        filled: Fill in every item's defaults first, as an API server does when it stores one: a missing ``default`` is
+            the ``max``, a missing ``defaultRequest`` is the ``default``, else the ``min``.
 
     Raises:
-        RefusalError: an amount is no quantity.
+        RefusalError: an amount is not a quantity.
     """
     requests: dict[str, Quantity] = {}
     limits: dict[str, Quantity] = {}
@@ -58,10 +58,10 @@ def container_defaults(limit_range: JSONObject, *, filled: bool) -> ResourceRequ
 
 
 def bounds_of(limit_range: JSONObject, *types: str) -> Iterator[LimitRangeBounds]:
-    """The bounds of a LimitRange for things of those types, in the order of its items.
+    """The limits of a LimitRange for some types, in the order of its items.
 
     Raises:
-        RefusalError: an amount is no quantity.
+        RefusalError: an amount is not a quantity.
     """
     for item, path in _items(limit_range, *types):
         yield LimitRangeBounds(
@@ -73,7 +73,7 @@ def bounds_of(limit_range: JSONObject, *types: str) -> Iterator[LimitRangeBounds
 
 
 def limit_violations(bounds: LimitRangeBounds, demand: ResourceRequirements) -> Iterator[str]:
-    """Say what is wrong with a demand, resource by resource: too little, too much, limits too far off."""
+    """The violations of the limits, resource by resource: minimum, maximum, then the ratio of limit to request."""
     for name, bound in sorted(bounds.minimum.items()):
         yield from _minimum_violations(_usage("minimum", name, bounds.type, bound), name, bound, demand)
     for name, bound in sorted(bounds.maximum.items()):
@@ -82,7 +82,7 @@ def limit_violations(bounds: LimitRangeBounds, demand: ResourceRequirements) -> 
             yield from _claim_violations(usage, name, bound, demand)
         else:
             yield from _maximum_violations(usage, name, bound, demand)
-    # Nothing is made of the limits of a claim.
+    # A claim's limits are ignored.
     for name, bound in sorted(bounds.ratio.items()) if bounds.type != CLAIM else ():
         text = f"{name} max limit to request ratio per {bounds.type} is {bound}"
         yield from _ratio_violations(text, name, bound, demand)
@@ -131,7 +131,7 @@ def _ratio_violations(text: str, name: str, bound: Quantity, demand: ResourceReq
     elif limit is None or not limit.sign:
         yield f"{text}, but no limit is specified or limit is 0"
     else:
-        # All three are whole numbers of thousandths.
+        # In thousandths all three are integers.
         asked, most, allowed = (abs(each.ceiling(-3)) for each in (request, limit, bound))
         if most * 1000 > asked * allowed:
             yield f"{text}, but provided ratio is {_six_decimals(most, asked)}"

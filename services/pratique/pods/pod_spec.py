@@ -11,36 +11,36 @@ from pratique.admission.reviews import Review
 from pratique.apimachinery.json_values import JSON, JSONObject, member
 
 CONTAINER_FIELDS = ("initContainers", "containers", "ephemeralContainers")
-"""The fields of a Pod's spec that hold containers, in the order in which Kubernetes visits them.
+"""The fields of a Pod's spec that hold containers, in Kubernetes' order.
 
 Source: ``pkg/apis/core/pods/helpers.go`` ``VisitContainersWithPath``.
 """
 
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
-"""The annotation of mirror Pods, which a kubelet makes to show the static Pods that it already runs."""
+"""The annotation of mirror Pods, which a kubelet creates to represent the static Pods that it runs."""
 
 NOT_A_POD = "Resource was marked with kind Pod but was unable to be converted"
-"""What most controllers answer, with code 400, where something else than a Pod is stored under pods."""
+"""The message, with code 400, of most controllers for an object under ``pods`` that is not a Pod."""
 
 
 def is_pod(document: JSON) -> bool:
-    """Tell whether a document is a Pod; one that does not say its kind counts as one."""
+    """Tell whether an object is a Pod; an object without a kind counts as one."""
     return isinstance(document, dict) and document.get("kind", "Pod") == "Pod"
 
 
 def is_pod_review(review: Review) -> bool:
-    """Tell whether a review is of Pods themselves, not of a subresource of theirs."""
+    """Tell whether a review is of a Pod itself, not of a subresource."""
     return review.concerns("", "pods")
 
 
 def iter_containers(pod: JSONObject) -> Iterator[tuple[str, int, JSONObject]]:
-    """All containers, each with the field of ``spec`` and the index that lead to it."""
+    """All containers, each with its field of ``spec`` and its index."""
     for field in CONTAINER_FIELDS:
         yield from _iter_items(pod, field)
 
 
 def iter_volumes(pod: JSONObject) -> Iterator[tuple[str, int, JSONObject]]:
-    """All volumes, each with the field of ``spec`` and the index that lead to it."""
+    """All volumes, each with its field of ``spec`` and its index."""
     yield from _iter_items(pod, "volumes")
 
 
@@ -86,13 +86,13 @@ _REFERRING_SOURCES = {
 
 
 def is_mirror(pod: JSON) -> bool:
-    """Tell whether a Pod shows one that a node runs of its own accord."""
+    """Tell whether a Pod is a mirror Pod."""
     annotations = member(pod, "metadata", "annotations")
     return isinstance(annotations, dict) and MIRROR_ANNOTATION in annotations
 
 
 def service_account_name(pod: JSON) -> str:
-    """The name of a Pod's ServiceAccount, under its old name where it has not got the new one; empty if none."""
+    """The ServiceAccount of a Pod, from ``serviceAccountName`` or its deprecated alias; empty if there is none."""
     spec = member(pod, "spec")
     return str(member(spec, "serviceAccountName") or member(spec, "serviceAccount") or "")
 
@@ -119,12 +119,12 @@ def config_map_names(pod: JSONObject) -> Iterator[str]:
 
 
 def projections(volume: JSONObject) -> Iterator[JSONObject]:
-    """The sources of a projected volume; none of any other."""
+    """The sources of a projected volume; none for other volumes."""
     return (source for source in _list_at(volume, "projected", "sources") if isinstance(source, dict))
 
 
 def first_reference(pod: JSONObject) -> str:
-    """The resource of an object that a Pod refers to, as messages name it; empty where there is none."""
+    """The resource of the first object that a Pod refers to, as messages name it; empty if there is none."""
     if service_account_name(pod):
         return "serviceaccounts"
     if any(secret_names(pod)):

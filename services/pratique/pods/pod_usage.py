@@ -1,7 +1,7 @@
-"""Pod footprints: what a Pod takes up, with what it has been given already and what running a Pod costs at all.
+"""The resource usage of a Pod as quotas count it: requests and limits, allocated resources, and overhead.
 
-Source: ``k8s.io/component-helpers/resource/helpers.go`` ``PodRequests`` and ``PodLimits``, with what the status of a
-Pod says counted, as an API server has it that lets Pods be resized.
+Source: ``k8s.io/component-helpers/resource/helpers.go`` ``PodRequests`` and ``PodLimits`` with ``UseStatusResources``, as
+in an API server with in-place Pod resize.
 """
 
 from __future__ import annotations
@@ -26,14 +26,13 @@ _STATUSES = ("containerStatuses", "initContainerStatuses")
 
 
 def pod_usage(pod: JSONObject) -> ResourceRequirements:
-    """Work out what a Pod takes up.
+    """Compute the usage of a Pod.
 
-    Of every resource that is the most of what the Pod asks for, what a node has allocated to it, and what is in force
-    for it there; what cannot be done on its node (a resize that is infeasible) does not count. What the Pod says of
-    itself as a whole comes before what its containers say, and its overhead is added.
+    It is the maximum, per resource, of the requested, the allocated and the actual resources; requests of an infeasible
+    resize do not count. Pod-level resources override those of containers, and overhead is added.
 
     Raises:
-        RefusalError: an amount is no quantity; 400.
+        RefusalError: an amount is not a quantity; 400.
     """
     given = _ContainerStatuses(pod)
     own = pod_level_requirements(pod)
@@ -50,10 +49,10 @@ def pod_usage(pod: JSONObject) -> ResourceRequirements:
 
 
 def pod_level_requirements(pod: JSONObject) -> ResourceRequirements:
-    """What a Pod asks for as a whole, of the resources that it can ask for so.
+    """The supported pod-level requests and limits of a Pod.
 
     Raises:
-        RefusalError: an amount is no quantity; 400.
+        RefusalError: an amount is not a quantity; 400.
     """
     written = read_requirements(member(pod, "spec", "resources"), _POD_RESOURCES)
     return ResourceRequirements(_pod_level_resources(written.requests), _pod_level_resources(written.limits))
@@ -68,7 +67,7 @@ def _pod_level_resources(amounts: ResourceList) -> ResourceList:
 
 
 class _ContainerStatuses:
-    """A Pod's containers, and what its status says of each."""
+    """A Pod's containers with their statuses."""
 
     def __init__(self, pod: JSONObject) -> None:
         self._containers = container_requirements(pod, "containers")
@@ -81,7 +80,7 @@ class _ContainerStatuses:
         asked: Callable[[ContainerRequirements], ResourceList],
         *given: Callable[[ContainerRequirements], ResourceList | None],
     ) -> list[ResourceList]:
-        """What the Pod needs by what its containers ask for, and by each of what they have been given."""
+        """The Pod's totals by requested resources and by each kind of given resources."""
         views = [self._view(asked, one) for one in given]
         return views if self._infeasible else [self._view(asked, asked), *views]
 
@@ -112,7 +111,7 @@ class _ContainerStatuses:
         return self._read(container, "resources", "limits")
 
     def _read(self, container: ContainerRequirements, *place: str) -> ResourceList | None:
-        """A list of resources in the container's status; None where there is none."""
+        """A resource list in the container's status; None if there is none."""
         field, index, status = self._statuses.get(container.name, ("", 0, None))
         found = member(status, *place)
         return (
@@ -129,7 +128,7 @@ def _limited(container: ContainerRequirements) -> ResourceList:
 
 
 def _statuses(pod: JSONObject) -> Mapping[str, tuple[str, int, JSON]]:
-    """The statuses of containers by name, each with its place; of two of a name the first counts."""
+    """The container statuses by name, each with its field and index; the first of two with one name wins."""
     found: dict[str, tuple[str, int, JSON]] = {}
     for field in _STATUSES:
         statuses = member(pod, "status", field)
