@@ -68,10 +68,10 @@ def _seconds(nanoseconds: int) -> float:
 
 
 class TokenBuckets:
-    """A bucket for each key. Those used least recently are forgotten, and full when they are wanted again.
+    """One bucket per key. The least recently used are dropped, and start full when they are needed again.
 
-    Whoever chooses the keys cannot fill the memory: of a key its digest is kept, however long it is, so that what
-    is held depends on ``size`` alone. No more than :data:`BYTES_OF_A_BUCKET` each is taken.
+    Keys cannot exhaust memory: only their digests are stored, so memory depends on ``size`` alone, with at most
+    :data:`MAX_BUCKET_BYTES` per bucket.
     """
 
     def __init__(self, rate: Rate, size: int) -> None:

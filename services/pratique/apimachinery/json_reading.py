@@ -87,11 +87,12 @@ class InvalidMemberError(InputError):
 
 
 def check_members(raw: bytes) -> None:
-    """Look at every member and number. Nothing is kept of them, and other threads run in between.
+    """Check every member and number. Nothing is kept of them, and other threads run in between.
 
     Raises:
-        MemberFaultError: what is wrong, and the byte at which the object or array begins that holds it.
-        msgspec.DecodeError: it is no JSON.
+        InvalidMemberError: a member is a duplicate or has a NUL in its name, or a number does not fit a float64. The text
+            names the byte at which the object or array that holds it begins.
+        msgspec.DecodeError: the text is not JSON.
     """
     _syntax_decoder.decode(raw)
     text = str(raw, "utf-8")
@@ -169,12 +170,14 @@ class UncertainError(Exception):
 
 
 def decode_if_certain(raw: bytes) -> JSON:
-    """Parse a text whose members may all be.
+    """Parse a text if a quick look shows that all its members are allowed.
+
+    A duplicate member is lost in parsing, and so is its colon: the text encoded again has fewer colons.
 
     Raises:
-        DoubtError: that is not sure.
-        msgspec.DecodeError: it is no JSON; as a ``ValidationError`` where it holds a number that is no float64.
-        RecursionError: it has more levels than Python has.
+        UncertainError: the quick look is not enough.
+        msgspec.DecodeError: it is not JSON; a ``ValidationError`` if it holds a number beyond float64.
+        RecursionError: it is deeper than Python's stack.
     """
     if b"\\" in raw and any(escape in raw for escape in _UNCERTAIN_ESCAPES):
         raise UncertainError
@@ -259,7 +262,7 @@ def _too_deep_error() -> JsonLimitError:
 
 
 def has_too_many_values(raw: bytes) -> bool:
-    """True where a text holds more than :data:`MOST_NODES` values; of a text that is no JSON it says nothing."""
+    """Tell whether a text holds more than :data:`MAX_VALUES` values; meaningless for a text that is not JSON."""
     if len(raw) <= MAX_VALUES or raw.count(b"{") + raw.count(b"[") + raw.count(b",") <= MAX_VALUES:
         return False
     return count_values(structural_characters(raw)) > MAX_VALUES

@@ -121,6 +121,7 @@ class Selector:
         self._matchers = matchers
         self.is_empty = not matchers
         """True if it matches everything."""
+
     def matches(self, labels: Labels) -> bool:
         """Tell whether an object with these labels matches."""
         for matches in self._matchers:  # noqa: SIM110 - a thousand webhooks may ask this about one review

@@ -10,7 +10,7 @@ import re
 import struct
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 from yaml._yaml import CParser
 from yaml.error import MarkedYAMLError, YAMLError
@@ -29,12 +29,8 @@ from yaml.reader import ReaderError
 from pratique.apimachinery.field_errors import FieldPath, Step
 from pratique.apimachinery.json_values import INT64, JSON, JSONObject, decode, float_text
 
-if TYPE_CHECKING:
-    from typing import TypeAlias
-
-
-_Any: TypeAlias = "Any"
-"""An event of the kind that its ``type()`` has just been found to be, which says nothing to a type checker."""
+_Any: TypeAlias = Any
+"""An event whose ``type()`` was just compared, which type checkers do not follow."""
 
 MERGE_KEY = "<<"
 
@@ -236,14 +232,14 @@ class YamlValue:
 
 
 def read_values(raw: bytes, *, unique_keys: bool = False) -> Iterator[YamlValue]:
-    """Read the documents of a YAML text one by one; those that hold nothing are left out.
+    """Yield the documents of a YAML text one by one, without empty ones.
 
     Args:
         raw: The text, in UTF-8.
-        unique_keys: Refuse a mapping that has a key twice. Otherwise the last one counts.
+        unique_keys: Refuse a mapping with a duplicate key. Otherwise the last one wins.
 
     Raises:
-        YamlFault: the text is not YAML, or is YAML that has no place in JSON.
+        YamlReadError: the text is not YAML, or holds YAML that JSON cannot represent.
     """
     next_event = CParser(raw).get_event
     try:

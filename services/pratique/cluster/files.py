@@ -44,7 +44,9 @@ def _read(path: Path | str, problems: list[str]) -> Iterator[SourceDocument]:
         return
     begun, found = len(problems), False
     for file in files:
-        read = read_documents if file == str(path) else read_file  # read_documents also accepts standard input
+        read = (
+            read_documents if file == str(path) else read_file
+        )  # read_documents also accepts standard input
         try:
             for document in read(file):
                 found = True

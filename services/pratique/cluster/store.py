@@ -108,7 +108,7 @@ class Cluster(Protocol):
 
 @runtime_checkable
 class WritableCluster(Cluster, Protocol):
-    """A cluster that the few controllers that make objects can write to; they do so by :func:`create`."""
+    """A cluster that controllers can create objects in, which few do, by :func:`create_object`."""
 
     async def create(self, document: JSONObject) -> bool:
         """Store a new object; False, without changing anything, if one of its name exists.

@@ -30,12 +30,10 @@ def index_element(index: int) -> str:
 
 
 def item_element(kind: ListType, item: JSON) -> str:
-    """Write what an item of a list that is merged is known by: ``[name="a"]``, or ``[="a"]`` in a set.
-
-    Items of the same element are the same item.
+    """The path element that identifies an item of a merged list: ``[name="a"]``, or ``[="a"]`` in a set.
 
     Raises:
-        UnidentifiedError: it is known by nothing.
+        UnidentifiedItemError: the item has no identity.
     """
     if kind.merge is MergeStrategy.SET or not kind.keys:
         return f"[={_scalar(item)}]"
@@ -170,10 +168,10 @@ def _atomic_fields(kind: MapType | Structure, value: JSONObject, path: str) -> I
 
 
 def merge(kind: Type, left: JSON, right: JSON) -> JSON:
-    """Merge two values that are both there. Neither is changed; the result may share parts with both.
+    """Merge two present values. Neither is changed; the result may share parts with both.
 
     Raises:
-        UnidentifiedError: an item of a list on the left is known by nothing.
+        UnidentifiedItemError: an item of a list on the left has no identity.
     """
     if isinstance(left, dict) and isinstance(right, dict) and (left or right):
         return _merged_fields(kind, left, right)

@@ -111,7 +111,7 @@ class _RequestTarget:
         return cluster.get(at.group, at.resource, self.name, self.namespace)
 
 
-def review_of_manifest(  # noqa: PLR0913 - each is one thing that a request says beside its manifest
+def review_of_manifest(  # noqa: PLR0913 - a request has this many attributes besides the manifest
     manifest: JSON,
     resources: ApiResources,
     *,
@@ -125,11 +125,11 @@ def review_of_manifest(  # noqa: PLR0913 - each is one thing that a request says
     cluster: Cluster = ANY_NAMESPACE,
     index: int = 0,
 ) -> Review:
-    """Shape the review of a manifest, as kubectl and the API server would make it of it.
+    """Make the review of a manifest, as kubectl and the API server would.
 
-    Namespaced objects that name no namespace go to ``namespace`` (as in ``kubectl --namespace``), or to
-    ``default``; what a cluster-scoped object says of a namespace is dropped. The status is not the writer's to
-    choose, see :mod:`pratique.manifests.requests`.
+    A namespaced object without a namespace goes to ``namespace`` (as in ``kubectl --namespace``), or to ``default``;
+    the namespace of a cluster-scoped object is dropped. :func:`prepare_for_create` and :func:`prepare_for_update`
+    decide on the status.
 
     For UPDATE and DELETE, ``old`` is the stored object; None means the one in ``before``, else the one in the
     cluster, else, for DELETE, the manifest.

@@ -1,4 +1,4 @@
-"""LimitRanges: what their items default, and what they forbid.
+"""LimitRanges: their defaults for containers, and their limits.
 
 Source: ``plugin/pkg/admission/limitranger/admission.go``, and ``pkg/apis/core/v1/defaults.go``
 ``SetDefaults_LimitRangeItem``.

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 _Job: TypeAlias = "tuple[asyncio.Future[object], Callable[[Review], object], Review]"
 
 SWITCH_INTERVAL_SECONDS = 0.0005
-"""How long a thread that looks at a large review keeps the event loop waiting each time it is its turn. Handler a
-millisecond: with Python's 5 the reviews beside it took 5 ms longer for each turn of the loop that they need, and they
-need several. It is less than what the longest single call takes, so that a shorter one would gain little."""
+"""How long a thread that works on a large review may keep the event loop waiting. With Python's default of 5 ms, other
+reviews took 5 ms longer for every turn of the loop, and they need several. A shorter interval would gain little,
+because single calls into C take longer than this."""
 
 
 def set_switch_interval() -> None:
@@ -28,7 +28,7 @@ def set_switch_interval() -> None:
 
 
 MAX_THREADS = 32
-"""The maximum number of threads per controller, as in Python's default executor. Further calls wait until their deadline."""
+"""The maximum number of threads per controller, as in Python's default executor. Further calls wait."""
 
 _IDLE_SECONDS = 10.0
 """How long an idle thread waits for work before it ends."""
@@ -52,9 +52,9 @@ class ControllerThreads:
         self._changed = threading.Condition()
 
     def submit(self, handler: Callable[[Review], object], review: Review) -> asyncio.Future[object]:
-        """Run ``handler`` in a thread. The future holds its answer, or as a value the error that it raised.
+        """Run ``handler`` in a thread. The future's result is the answer, or the error it raised, as a value.
 
-        Cancelling the future gives up waiting; a call that has begun runs on to its end.
+        Cancelling the future gives up waiting; a call that has begun runs to its end.
         """
         future: asyncio.Future[object] = asyncio.get_running_loop().create_future()
         with self._changed:
@@ -123,7 +123,7 @@ def _set_result(future: asyncio.Future[object], answer: object) -> None:
 
 
 def call_and_catch(handler: Callable[[Review], object], review: Review) -> object:
-    """Call ``handler`` and return its answer, or as a value the error that it raised."""
+    """Call ``handler`` and return its answer, or the error it raised."""
     try:
         return handler(review)
     except KeyboardInterrupt:

@@ -68,10 +68,10 @@ def _state(path: Path) -> Iterator[tuple[object, ...]]:
 
 
 async def wait_until_settled(paths: Sequence[Path]) -> Fingerprint:
-    """Wait until files have not changed for :data:`REST_SECONDS`, by their times and by two looks; give their state.
+    """Wait until files have been unchanged for :data:`SETTLED_SECONDS`, by their times and two looks; return their state.
 
     Raises:
-        UnrestError: they changed again and again for :data:`UNREST_SECONDS`.
+        UnsettledFilesError: they kept changing for :data:`UNSETTLED_SECONDS`.
     """
     clock = asyncio.get_running_loop().time
     begun = clock()
@@ -95,10 +95,10 @@ async def stay_unchanged(paths: Sequence[Path], seen: Fingerprint, seconds: floa
 
 
 def block_until_settled(paths: Sequence[Path]) -> Fingerprint:
-    """Sleep until files have not changed for :data:`REST_SECONDS`, by their times and the clock; give their state.
+    """Block until files have been unchanged for :data:`SETTLED_SECONDS`, by their times and the clock; return their state.
 
     Raises:
-        UnrestError: they changed again and again for :data:`UNREST_SECONDS`.
+        UnsettledFilesError: they kept changing for :data:`UNSETTLED_SECONDS`.
     """
     begun = time.monotonic()
     while left := _seconds_until_settled(seen := fingerprint(paths)):
@@ -122,14 +122,14 @@ def _changed_at(part: tuple[object, ...]) -> float:
 async def watch(
     paths: Sequence[Path], *, seen: Fingerprint | None = None, poll_seconds: float = POLL_SECONDS
 ) -> AsyncGenerator[None]:
-    """Yield every time that any of the files or folders has changed. :func:`rest` waits until that has ended.
+    """Yield whenever any of the files or folders has changed; :func:`wait_until_settled` waits for the end of the change.
 
-    Paths that do not exist are waited for. Close the iterator, or cancel its task, to stop.
+    A path need not exist yet. Close the iterator, or cancel its task, to stop.
 
     Args:
         paths: The files and folders.
-        seen: The state that is known already; None takes the present one.
-        poll_seconds: How often to look where no event comes.
+        seen: The last known state; None means the current one.
+        poll_seconds: How often to poll for changes without events.
     """
     seen = fingerprint(paths) if seen is None else seen
     while True:

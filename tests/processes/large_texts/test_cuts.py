@@ -19,7 +19,7 @@ CUT = MemberSelection("request", ("object", "oldObject"))
 @given(
     st.fixed_dictionaries({"object": values(), "oldObject": values(), "options": values(), "uid": values()})
 )
-def test_what_is_taken_out_is_where_it_is_said_to_be(request: dict[str, object]) -> None:
+def test_a_stripped_member_is_found_at_its_span(request: dict[str, object]) -> None:
     text = json.dumps({"kind": "AdmissionReview", "request": request}, indent=1).encode()
     remainder = strip_members(text, CUT)
     assert remainder is not None
@@ -32,18 +32,18 @@ def test_what_is_taken_out_is_where_it_is_said_to_be(request: dict[str, object])
 
 
 @pytest.mark.parametrize("text", [b"{}", b'{"request":null}', b'{"request":[1]}', b"[]", b"1"])
-def test_where_there_is_no_such_member_nothing_is_taken_out(text: bytes) -> None:
+def test_a_missing_parent_strips_nothing(text: bytes) -> None:
     assert strip_members(text, CUT) is None
 
 
-def test_a_value_that_is_not_there_is_not_made_up() -> None:
+def test_a_missing_member_gets_no_span() -> None:
     remainder = strip_members(b'{"request":{"object":{"a":1}}}', CUT)
     assert remainder is not None
     assert (remainder.text, remainder.spans) == (b'{"request":{"object":null}}', {"object": (21, 28)})
 
 
 @given(st.binary(max_size=40), st.lists(st.integers(0, 40)), st.integers(0, 40), st.integers(0, 40))
-def test_a_text_in_pieces_has_the_same_bytes_in_the_same_places(
+def test_pieces_slice_like_the_whole_text(
     text: bytes, breaks: list[int], begin: int, end: int
 ) -> None:
     places = [0, *sorted(min(each, len(text)) for each in breaks), len(text)]
