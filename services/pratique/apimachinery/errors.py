@@ -71,7 +71,7 @@ class BadAnswerError(CallError):
 
 
 class MismatchError(CallError):
-    """A service uses another configuration, cluster or chain than its caller: it is not asked, or its answer is dropped.
+    """A service uses another configuration, cluster or chain than its caller, so its answer does not count.
 
     The text names the replicas and the difference. It is an outage, never a decision.
     """

@@ -42,7 +42,7 @@ def structural_characters(raw: bytes) -> bytes:
 
 
 def _chunks(text: bytes) -> Iterator[bytes]:
-    """A text in chunks: other threads run in between, and memory stays small (a list of all parts takes ten times it)."""
+    """A text in chunks: other threads run in between, and no list of all parts takes ten times its memory."""
     for start in range(0, len(text), _PORTION_BYTES):
         yield text[start : start + _PORTION_BYTES]
 
@@ -66,7 +66,7 @@ def exceeds_depth(marks: bytes, most: int) -> bool:
     """Tell whether more than ``most`` brackets are open at once."""
     brackets = marks.translate(None, _COMMAS)
     for taken in range(_MAX_PASSES):
-        # Removing the innermost pairs takes away one level. What is left has at most as many levels as opening brackets.
+        # Removing the innermost pairs takes away one level. The rest has at most as many levels as opening brackets.
         if taken + brackets.count(b"{") + brackets.count(b"[") <= most:
             return False
         brackets = brackets.replace(b"[]", b"") if taken % 2 else brackets.replace(b"{}", b"")
@@ -90,8 +90,8 @@ def check_members(raw: bytes) -> None:
     """Check every member and number. Nothing is kept of them, and other threads run in between.
 
     Raises:
-        InvalidMemberError: a member is a duplicate or has a NUL in its name, or a number does not fit a float64. The text
-            names the byte at which the object or array that holds it begins.
+        InvalidMemberError: a member is a duplicate or has a NUL in its name, or a number does not fit a float64. The
+            text names the byte at which the object or array that holds it begins.
         msgspec.DecodeError: the text is not JSON.
     """
     _syntax_decoder.decode(raw)
@@ -194,8 +194,8 @@ MAX_LEVELS = 200
 two levels per field: 60. Python's own limit, which is a crash, is below 1,000."""
 
 MAX_VALUES = 600_000
-"""The maximum number of values in a text. Pods have one value per 20 bytes, so a legal review of 7 MiB holds 370,000; the
-worst text of that size holds 2.4 million and takes a second and 200 MiB to build."""
+"""The maximum number of values in a text. Pods have one value per 20 bytes, so a legal review of 7 MiB holds 370,000;
+the worst text of that size holds 2.4 million and takes a second and 200 MiB to build."""
 
 TOO_MANY_VALUES = f"more than {MAX_VALUES} values"
 """The message for a text that holds more."""
@@ -232,8 +232,8 @@ def read_document(raw: bytes) -> Document:
 def parse_checked(raw: bytes) -> JSON | msgspec.UnsetType:
     """Refuse JSON that no API server writes or that is too expensive to read; otherwise return its data.
 
-    Returns UNSET if parsing is not cheap. A Pod of 2 KB takes about 15 microseconds. Call it in a thread for texts longer
-    than :data:`LARGE_BYTES`.
+    Returns UNSET if parsing is not cheap. A Pod of 2 KB takes about 15 microseconds. Call it in a thread for texts
+    longer than :data:`LARGE_BYTES`.
 
     Raises:
         JsonLimitError: the text is too deep, holds too many values, a duplicate member, a number beyond float64, or a

@@ -239,7 +239,7 @@ def pointer(path: Iterable[str | int]) -> str:
 
 
 _MAX_VISITED = 100
-"""How many values to visit in search of measured ones, which takes 40 microseconds for 100. A value that doubles by being
+"""How many values to visit in search of measured ones, 40 microseconds for 100. A value that doubles by being
 copied into itself has two new values each time; the rest of its megabytes is in one that was measured."""
 _MAX_NESTED = 100
 """The maximum nesting of measured values. A deeper value is encoded in any case, which fails if it is too deep."""

@@ -252,7 +252,7 @@ _REQUESTS = "requests."
 
 
 def is_native_resource(name: str) -> bool:
-    """Tell whether a resource is native to Kubernetes, with no domain or one under ``kubernetes.io``: ``IsNativeResource``."""
+    """Tell whether a resource has no domain, or one under ``kubernetes.io``: ``IsNativeResource``."""
     return "/" not in name or "kubernetes.io/" in name
 
 

@@ -3,7 +3,7 @@
 Built-in resources come from ``resources.json``, others from CustomResourceDefinitions. Source of the latter:
 ``k8s.io/apiextensions-apiserver``: ``pkg/apis/apiextensions/{v1,v1beta1}`` (types and defaults),
 ``pkg/apis/apiextensions/validation/validation.go`` (required fields) and
-``pkg/apiserver/customresource_handler.go`` (what is registered). Schemas and conversion of a definition are not read here.
+``pkg/apiserver/customresource_handler.go`` (what is registered). Schemas and conversion are not read here.
 """
 
 from __future__ import annotations

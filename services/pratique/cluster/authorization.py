@@ -1,6 +1,7 @@
 """The RBAC authorizer: who may do what, by the Roles and bindings of a cluster.
 
-Sources: ``k8s.io/apiserver/pkg/authorization/authorizer/interfaces.go`` and ``plugin/pkg/auth/authorizer/rbac/rbac.go``.
+Sources: ``k8s.io/apiserver/pkg/authorization/authorizer/interfaces.go`` and
+``plugin/pkg/auth/authorizer/rbac/rbac.go``.
 """
 
 from __future__ import annotations
@@ -174,7 +175,7 @@ class _RbacQuery:
             yield from self.compiled.role_bindings(self.cluster, namespace).of(user)
 
     def rules_of(self, role: RoleRef, namespace: str) -> Sequence[CompiledPolicyRule] | str:
-        """The rules of a role that a binding in ``namespace`` refers to, or the error message if there is no such role."""
+        """The rules of a role that a binding in ``namespace`` refers to, or the error if there is no such role."""
         if role.kind == "ClusterRole":
             rules = self.compiled.cluster_roles(self.cluster).rules(role.name)
         elif role.kind == "Role":

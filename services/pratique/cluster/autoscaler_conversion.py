@@ -1,4 +1,7 @@
-"""Converters for HorizontalPodAutoscalers, metrics included: ``pkg/apis/autoscaling/{v1,v2beta1,v2beta2,v2}/conversion.go``."""
+"""Converters for HorizontalPodAutoscalers, metrics included.
+
+Source: ``pkg/apis/autoscaling/{v1,v2beta1,v2beta2,v2}/conversion.go``.
+"""
 
 from __future__ import annotations
 

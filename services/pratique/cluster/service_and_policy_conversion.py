@@ -1,5 +1,7 @@
-"""Converters for Ingresses, EndpointSlices, Events, RBAC bindings, PriorityLevelConfigurations and
-CustomResourceDefinitions.
+"""Converters for Ingresses, EndpointSlices, Events, and the kinds that set policies.
+
+These are RBAC bindings, PriorityLevelConfigurations and CustomResourceDefinitions. Source: ``conversion.go`` in
+``pkg/apis/*/*``, and ``k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/*/conversion.go``.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Objects held against the Go types of their kinds: an object as received, and one that was patched.
 
 An API server refuses an object of the wrong types when it reads it, before any admission controller sees it:
-``k8s.io/apiserver/pkg/endpoints/handlers/create.go`` (``transformDecodeError``). After every patch it decodes the object
-again: ``k8s.io/apiserver/pkg/admission/plugin/webhook/mutating/dispatcher.go`` (``jsonSerializer.Decode``) and
-``sigs.k8s.io/json``. A value of the wrong type is then refused in the words of Go's decoder, and a field that the type does
-not have is dropped. Only what the patch touched is checked. A custom resource has no Go type; its metadata is read as
-``ObjectMeta`` before it is stored (``k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta/coerce.go``), and here
-at once.
+``k8s.io/apiserver/pkg/endpoints/handlers/create.go`` (``transformDecodeError``). After every patch it decodes the
+object again: ``k8s.io/apiserver/pkg/admission/plugin/webhook/mutating/dispatcher.go`` (``jsonSerializer.Decode``) and
+``sigs.k8s.io/json``. A value of the wrong type is then refused in the words of Go's decoder, and an unknown field is
+dropped. Only what the patch touched is checked. A custom resource has no Go type, but its metadata is decoded as
+``ObjectMeta``: before it is stored in an API server
+(``k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta/coerce.go``), and after the patch here.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _is_scalar(kind: Scalar, value: JSON) -> bool:
 
 
 class TypedDecodingError(PratiqueError):
-    """A patched object no longer fits its Go type. The message is that of Go's decoder, and quotes nothing but times."""
+    """A patched object no longer fits its Go type. The message is that of Go's decoder, and quotes only times."""
 
 
 _MISSING = object()

@@ -3,8 +3,8 @@
 Source: ``k8s.io/apiserver/pkg/endpoints/handlers/{create,update,delete}.go`` and ``…/handlers/rest.go`` (connections)
 for what admission is given, ``pkg/registry/rest/meta.go`` for the metadata that is wiped and filled in before that, and
 ``PrepareForCreate`` and ``PrepareForUpdate`` in ``pkg/registry/*/*/strategy.go`` and
-``k8s.io/apiextensions-apiserver/pkg/registry/customresource/strategy.go`` for the status. Requests to subresources are in
-:mod:`pratique.admission.subresources`.
+``k8s.io/apiextensions-apiserver/pkg/registry/customresource/strategy.go`` for the status. Requests to subresources are
+in :mod:`pratique.admission.subresources`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The resource usage of a Pod as quotas count it: requests and limits, allocated resources, and overhead.
 
-Source: ``k8s.io/component-helpers/resource/helpers.go`` ``PodRequests`` and ``PodLimits`` with ``UseStatusResources``, as
-in an API server with in-place Pod resize.
+Source: ``k8s.io/component-helpers/resource/helpers.go`` ``PodRequests`` and ``PodLimits`` with ``UseStatusResources``,
+as in an API server with in-place Pod resize.
 """
 
 from __future__ import annotations

@@ -93,15 +93,15 @@ def pod_requirements(
     containers: Iterable[ContainerRequirements],
     init_containers: Iterable[ContainerRequirements],
 ) -> ResourceRequirements:
-    """Work out what a Pod needs as a whole, with what it says itself of that taking precedence.
+    """The total requests and limits of a Pod; pod-level resources take precedence.
 
     Args:
         pod: The Pod.
-        containers: The demands of its containers.
-        starters: The demands of its init containers.
+        containers: The requests and limits of its containers.
+        init_containers: The requests and limits of its init containers.
 
     Raises:
-        RefusalError: an amount of the Pod's own is no quantity; 400.
+        RefusalError: a pod-level amount is not a quantity; 400.
     """
     containers, init_containers = tuple(containers), tuple(init_containers)
     own = read_requirements(member(pod, "spec", "resources"), FieldPath(("spec", "resources")))

@@ -29,7 +29,7 @@ _MOUNTING_FIELDS = ("initContainers", "containers")
 
 
 def mount_bound_token(edits: Edits, generate: Callable[[str], str]) -> None:
-    """Mount a bound token, which the kubelet requests, into every container; ``generate`` completes the volume's name."""
+    """Mount a token that the kubelet requests into every container; ``generate`` completes the volume's name."""
     present = [str(volume.get("name", "")) for _, _, volume in pod_spec.iter_volumes(edits.document)]
     name = next((each for each in present if each.startswith(_VOLUME_PREFIX)), "")
     if _mount(edits, name or (name := generate(_VOLUME_PREFIX))) and name not in present:

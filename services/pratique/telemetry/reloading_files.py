@@ -1,4 +1,4 @@
-"""Values loaded from files, which are watched and loaded again when they change. A bad change leaves the last good value.
+"""Values loaded from files, which are loaded again when the files change. A bad change leaves the last good value.
 
 Files change in many ways: written in place, renamed over, or swapped with their whole folder by a symbolic link, as
 Kubernetes does with ``..data`` in mounted ConfigMaps. So the folders around them are watched, an event is only a hint,
@@ -68,7 +68,9 @@ def _state(path: Path) -> Iterator[tuple[object, ...]]:
 
 
 async def wait_until_settled(paths: Sequence[Path]) -> Fingerprint:
-    """Wait until files have been unchanged for :data:`SETTLED_SECONDS`, by their times and two looks; return their state.
+    """Wait until files have been unchanged for :data:`SETTLED_SECONDS`, and return their state.
+
+    Both their modification times and two looks at them must say so.
 
     Raises:
         UnsettledFilesError: they kept changing for :data:`UNSETTLED_SECONDS`.
@@ -95,7 +97,7 @@ async def stay_unchanged(paths: Sequence[Path], seen: Fingerprint, seconds: floa
 
 
 def block_until_settled(paths: Sequence[Path]) -> Fingerprint:
-    """Block until files have been unchanged for :data:`SETTLED_SECONDS`, by their times and the clock; return their state.
+    """Block until files have been unchanged for :data:`SETTLED_SECONDS`, and return their state.
 
     Raises:
         UnsettledFilesError: they kept changing for :data:`UNSETTLED_SECONDS`.
@@ -122,7 +124,7 @@ def _changed_at(part: tuple[object, ...]) -> float:
 async def watch(
     paths: Sequence[Path], *, seen: Fingerprint | None = None, poll_seconds: float = POLL_SECONDS
 ) -> AsyncGenerator[None]:
-    """Yield whenever any of the files or folders has changed; :func:`wait_until_settled` waits for the end of the change.
+    """Yield whenever any of the files or folders has changed; :func:`wait_until_settled` waits for the end of it.
 
     A path need not exist yet. Close the iterator, or cancel its task, to stop.
 
@@ -176,7 +178,7 @@ async def _next_change(changes: AsyncIterator[object], poll_seconds: float) -> N
 
 
 def _folders(paths: Sequence[Path]) -> list[Path]:
-    """The folders to watch: those that hold the paths or their link targets, the paths that are folders, and subfolders."""
+    """The folders to watch: around the paths and their link targets, and inside folders and subfolders."""
     inner = [entry for path in paths if path.is_dir() for entry, is_folder in _entries(path) if is_folder]
     places = [place for path in (*paths, *inner) for place in (path.absolute(), path.resolve())]
     folders = {folder for place in places for folder in (place, place.parent) if folder.is_dir()}

@@ -1,4 +1,4 @@
-"""Spans by OpenTelemetry's SDK. Only :mod:`pratique.telemetry.tracing` imports this module, and only when tracing is on."""
+"""Spans by OpenTelemetry's SDK. Only :mod:`pratique.telemetry.tracing` imports this module, if tracing is on."""
 
 from __future__ import annotations
 
