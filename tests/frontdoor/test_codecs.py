@@ -117,7 +117,7 @@ def test_a_large_one_is_refused_in_the_same_words(given: tuple[bytes, str], read
     with pytest.raises(ReviewError) as as_small:
         decode_review(given[0], ANY_NAMESPACE)
     with pytest.raises(ReviewError) as as_large:
-        decode_large_review([given[0]], ANY_NAMESPACE, reader.cut_out)
+        decode_large_review([given[0]], ANY_NAMESPACE, reader.strip_members)
     assert str(as_large.value) == str(as_small.value)
 
 

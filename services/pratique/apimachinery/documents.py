@@ -13,7 +13,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.field_errors import FieldPath
@@ -30,9 +30,6 @@ from pratique.apimachinery.source_documents import (
     find_duplicate,
     position_of_offset,
 )
-
-if TYPE_CHECKING:
-    from typing import BinaryIO
 
 
 FOLDER_SUFFIXES = frozenset({".yaml", ".yml", ".json"})

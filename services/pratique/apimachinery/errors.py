@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 from pratique.apimachinery.statuses import Status
 
 if TYPE_CHECKING:
+    # At runtime this would be a circle: source documents raise these errors.
     from pratique.apimachinery.source_documents import Position
 
 

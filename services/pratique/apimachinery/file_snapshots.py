@@ -8,15 +8,12 @@ import dataclasses
 import io
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import BinaryIO, TypeAlias
 
 from pratique.apimachinery.errors import ConfigurationError, InputError
 from pratique.apimachinery.field_errors import Step
 from pratique.apimachinery.json_values import JSON, json_type
 from pratique.apimachinery.source_documents import SourceDocument
-
-if TYPE_CHECKING:
-    from typing import BinaryIO
 
 
 def unwrap_lists(documents: Iterable[SourceDocument]) -> Iterator[SourceDocument]:

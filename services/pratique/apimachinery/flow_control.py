@@ -7,16 +7,13 @@ import dataclasses
 import hashlib
 import random
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import TYPE_CHECKING, TypeVar
+from typing import Protocol, TypeVar
 
 import cachetools
 import tenacity
 
 from pratique.apimachinery.errors import BadAnswerError, ResetError
 from pratique.apimachinery.statuses import Status, has_reason
-
-if TYPE_CHECKING:
-    from pratique.admission.reviews import Deadline
 
 _SECOND = 1_000_000_000
 """Nanoseconds."""
@@ -133,10 +130,18 @@ class Backoff:
         return base * (1 + self.jitter * random.random())  # noqa: S311  # spreads load, guards nothing
 
 
+class RemainingTime(Protocol):
+    """A deadline, as far as retries need it."""
+
+    @property
+    def remaining_seconds(self) -> float:
+        """The time left, in seconds."""
+
+
 async def retry_with_backoff(
     ask: Callable[[], Awaitable[_Answer]],
     backoff: Backoff,
-    deadline: Deadline,
+    deadline: RemainingTime,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> _Answer:
     """Call until it succeeds, fails for good, or no further attempt fits the deadline: ``WithExponentialBackoff``.

@@ -8,14 +8,11 @@ from __future__ import annotations
 import dataclasses
 import enum
 import re
-from typing import TYPE_CHECKING
+from typing import Self
 
 from pratique.apimachinery import names
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.json_values import JSON
-
-if TYPE_CHECKING:
-    from typing import Self
 
 _SPLIT = re.compile(r"([+-]?)([0-9]*+)(?:\.([0-9]*+))?([eEinumkKMGTP]*+[-+]?[0-9]*+)", re.ASCII)
 _FORMAT_WRONG = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"

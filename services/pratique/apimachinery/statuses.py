@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from pratique.apimachinery.requests import RequestAttributes
+
 if TYPE_CHECKING:
-    from pratique.admission.reviews import Review
+    # At runtime this would be a circle: field errors are causes of a Status.
     from pratique.apimachinery.field_errors import FieldError
 
 
@@ -108,21 +110,21 @@ def forbidden(group: str, resource: str, name: str, text: str) -> Status:
     return failure(403, "Forbidden", message, StatusDetails(name=name, group=group, kind=resource))
 
 
-def admission_forbidden(review: Review, text: str) -> Status:
+def admission_forbidden(request: RequestAttributes, text: str) -> Status:
     """``admission.NewForbidden``: 403 with the request's resource and the object's name.
 
     Source: ``k8s.io/apiserver/pkg/admission/errors.go`` ``extractResourceName``: the request's name, else the
     object's name, else its generateName, else ``Unknown``.
     """
-    resource = review.resource
-    return forbidden(resource.group, resource.resource, display_name(review), text)
+    resource = request.resource
+    return forbidden(resource.group, resource.resource, display_name(request), text)
 
 
-def display_name(review: Review) -> str:
+def display_name(request: RequestAttributes) -> str:
     """The name of the reviewed object in error messages."""
-    if review.name:
-        return review.name
-    metadata = review.object.get("metadata") if isinstance(review.object, dict) else None
+    if request.name:
+        return request.name
+    metadata = request.object.get("metadata") if isinstance(request.object, dict) else None
     if not isinstance(metadata, dict):
         return "Unknown"
     return str(metadata.get("name") or metadata.get("generateName") or "Unknown")

@@ -14,14 +14,12 @@ import msgspec
 
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.json_values import JSONObject
-from pratique.apimachinery.selectors import (
-    LabelSelector,
-    compile_selector,
-)
+from pratique.apimachinery.requests import UserInfo
+from pratique.apimachinery.selectors import LabelSelector, compile_selector
 from pratique.apimachinery.statuses import go_quoted
 
 if TYPE_CHECKING:
-    from pratique.apimachinery.requests import UserInfo
+    # At runtime this would be a circle: the authorizer evaluates these rules.
     from pratique.cluster.authorization import AuthorizationAttributes
 
 RBAC_GROUP = "rbac.authorization.k8s.io"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from pratique.apimachinery import names, statuses
 from pratique.apimachinery.errors import InputError, RefusalError
@@ -11,6 +11,7 @@ from pratique.apimachinery.field_errors import ROOT, invalid
 from pratique.apimachinery.json_values import JSON, JSONObject, member
 from pratique.apimachinery.kinds import kind_of
 from pratique.apimachinery.names import DEFAULT_NAMESPACE, name_of, namespace_of, with_namespace
+from pratique.apimachinery.requests import RequestAttributes
 from pratique.apimachinery.statuses import go_quoted, qualified_resource
 from pratique.cluster import rbac
 from pratique.cluster.api_resources import (
@@ -19,9 +20,6 @@ from pratique.cluster.api_resources import (
     storage_group,
     types_of_definition,
 )
-
-if TYPE_CHECKING:
-    from pratique.admission.reviews import Review
 
 NAME_LABEL = "kubernetes.io/metadata.name"
 """The label that every Namespace carries with its own name."""
@@ -44,13 +42,13 @@ def with_namespace_defaults(namespace: JSONObject) -> JSONObject:
     return changed
 
 
-def is_in_namespace(review: Review) -> bool:
+def is_in_namespace(request: RequestAttributes) -> bool:
     """Tell whether the reviewed object is in a namespace; a Namespace itself is not.
 
     An API server sets the namespace of a request for a Namespace to its own name.
     """
-    is_namespace = (review.kind.group, review.kind.kind) == ("", "Namespace")
-    return bool(review.namespace) and not is_namespace
+    is_namespace = (request.kind.group, request.kind.kind) == ("", "Namespace")
+    return bool(request.namespace) and not is_namespace
 
 
 def check_namespace_name(name: str) -> None:

@@ -15,7 +15,7 @@ import functools
 import operator
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from pratique.apimachinery.diff import identical
 from pratique.apimachinery.errors import PratiqueError
@@ -25,6 +25,7 @@ from pratique.apimachinery.json_reading import go_kind
 from pratique.apimachinery.json_values import JSON, Document, JSONObject, json_type
 from pratique.apimachinery.kinds import GroupVersionKind
 from pratique.apimachinery.quantities import Quantity, QuantityError
+from pratique.apimachinery.requests import RequestAttributes
 from pratique.apimachinery.statuses import go_quoted
 from pratique.cluster.api_resources import built_in_resources
 from pratique.cluster.schemas import (
@@ -36,9 +37,6 @@ from pratique.cluster.schemas import (
     built_in_schema,
     built_in_type,
 )
-
-if TYPE_CHECKING:
-    from pratique.admission.reviews import Review
 
 
 _STRING = (str,)
@@ -57,16 +55,16 @@ _ACCEPTED_JSON_TYPES: Mapping[Scalar, tuple[type, ...]] = {
 """The JSON types allowed for a scalar; a boolean, which is an int in Python, only where it is listed."""
 
 
-def type_fault(review: Review) -> str:
+def type_fault(request: RequestAttributes) -> str:
     """Why an API server could not have decoded the object of a review, or the old one; empty if it could.
 
     The message names the field and reveals none of its content. Custom kinds are not checked.
     """
-    for kind in _possible_kinds(review):
+    for kind in _possible_kinds(request):
         schema = built_in_schema(kind)
         if schema is None:
             continue
-        for document in (review.object, review.old_object):
+        for document in (request.object, request.old_object):
             for path, wanted, found in _faults(schema, document, ()):
                 where = f"{FieldPath(path)}: " if path else ""
                 return (
@@ -76,13 +74,13 @@ def type_fault(review: Review) -> str:
     return ""
 
 
-def _possible_kinds(review: Review) -> Iterator[GroupVersionKind]:
+def _possible_kinds(request: RequestAttributes) -> Iterator[GroupVersionKind]:
     """The kind that the review names, and the kinds that its resource may hold."""
-    yield review.kind
-    for subresource in (review.subresource, ""):
-        for resource in built_in_resources().equivalents(review.resource, subresource):
+    yield request.kind
+    for subresource in (request.subresource, ""):
+        for resource in built_in_resources().equivalents(request.resource, subresource):
             known = built_in_resources().for_resource(resource, subresource)
-            if known is not None and known.kind != review.kind:
+            if known is not None and known.kind != request.kind:
                 yield known.kind
 
 

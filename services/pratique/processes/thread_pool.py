@@ -8,13 +8,12 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
-if TYPE_CHECKING:
-    from pratique.admission.reviews import Review
+T = TypeVar("T")
 
-
-_Job: TypeAlias = "tuple[asyncio.Future[object], Callable[[Review], object], Review]"
+_Job: TypeAlias = tuple[asyncio.Future[object], Callable[[Any], object], Any]
+"""The future of a call, the handler to call, and the review to call it with."""
 
 SWITCH_INTERVAL_SECONDS = 0.0005
 """How long a thread that works on a large review may keep the event loop waiting. With Python's default of 5 ms, other
@@ -51,7 +50,7 @@ class ControllerThreads:
         self._idle = 0
         self._changed = threading.Condition()
 
-    def submit(self, handler: Callable[[Review], object], review: Review) -> asyncio.Future[object]:
+    def submit(self, handler: Callable[[T], object], review: T) -> asyncio.Future[object]:
         """Run ``handler`` in a thread. The future's result is the answer, or the error it raised, as a value.
 
         Cancelling the future gives up waiting; a call that has begun runs to its end.
@@ -106,7 +105,7 @@ class ControllerThreads:
             return None
 
 
-def _run(future: asyncio.Future[object], handler: Callable[[Review], object], review: Review) -> None:
+def _run(future: asyncio.Future[object], handler: Callable[[T], object], review: T) -> None:
     if future.cancelled():
         return
     try:
@@ -122,7 +121,7 @@ def _set_result(future: asyncio.Future[object], answer: object) -> None:
         future.set_result(answer)
 
 
-def call_and_catch(handler: Callable[[Review], object], review: Review) -> object:
+def call_and_catch(handler: Callable[[T], object], review: T) -> object:
     """Call ``handler`` and return its answer, or the error it raised."""
     try:
         return handler(review)

@@ -11,13 +11,11 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
     from prometheus_client.registry import Collector
-
-    from pratique.https.tls import ReloadedCertificate
 
 
 V = TypeVar("V")
@@ -175,18 +173,34 @@ class ReloadCollector:
             "When what is used now was read, in seconds since 1970.",
             labels=["source"],
         )
-        for one in self.sources:
-            counts.add_metric([one.source, "success"], one.successes)
-            counts.add_metric([one.source, "failure"], one.failures)
-            last.add_metric([one.source], one.last_success)
+        for reloads in self.sources:
+            counts.add_metric([reloads.source, "success"], reloads.successes)
+            counts.add_metric([reloads.source, "failure"], reloads.failures)
+            last.add_metric([reloads.source], reloads.last_success)
         yield from (counts, last)
+
+
+class WatchedCertificate(Protocol):
+    """A certificate that is loaded from files, as far as its metrics need it."""
+
+    @property
+    def name(self) -> str:
+        """Its name, such as ``server certificate``."""
+
+    @property
+    def ends_at(self) -> float | None:
+        """When it expires, in seconds since 1970; None if it does not."""
+
+    @property
+    def failure(self) -> str:
+        """Why its current files are unusable; empty if they are in use."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class CertificateCollector:
     """The collector of certificate expiry, which inspects the certificates on every scrape."""
 
-    kept: Sequence[ReloadedCertificate[Any]]
+    certificates: Sequence[WatchedCertificate]
 
     def collect(self) -> Iterator[Metric]:
         """Yield both, for a registry."""
@@ -202,9 +216,9 @@ class CertificateCollector:
             "1 where what is in the files now cannot be used, and what was there before still is.",
             labels=["certificate"],
         )
-        for one in self.kept:
-            label = [one.name.replace(" ", "-")]
-            if one.ends_at is not None:
-                ends.add_metric(label, one.ends_at)
-            failed.add_metric(label, int(bool(one.failure)))
+        for certificate in self.certificates:
+            label = [certificate.name.replace(" ", "-")]
+            if certificate.ends_at is not None:
+                ends.add_metric(label, certificate.ends_at)
+            failed.add_metric(label, int(bool(certificate.failure)))
         yield from (ends, failed)

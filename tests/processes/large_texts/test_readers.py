@@ -1,4 +1,4 @@
-"""Large texts are read by another process, which comes and goes without anybody noticing."""
+"""Reading large texts in a process of their own."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from support.hostile_json import HARMLESS, HOSTILE
 from support.waiting import within
 
 ROOM = b" " * SEPARATE_PROCESS_BYTES
-"""Behind a text it makes a large one of it, and moves nothing."""
+"""Appended to a text it makes it large, and shifts nothing."""
 LARGE = b'{"a":1}' + ROOM
 
 
 def processes() -> set[int]:
-    """The reader processes of this process, which other tests may have left to be collected."""
+    """The reader processes of this process, after collecting those that other tests left behind."""
     gc.collect()
     children = Path(f"/proc/{os.getpid()}/task").glob("*/children")
     pids = {int(pid) for file in children for pid in file.read_text().split()}
@@ -37,7 +37,7 @@ def processes() -> set[int]:
 
 
 def started(reader: LargeTextReader) -> int:
-    """Have a text read, and tell which process did it."""
+    """Have a text read, and return the pid of the process that read it."""
     before = processes()
     reader.read_document(LARGE)
     (pid,) = processes() - before
@@ -85,11 +85,11 @@ def test_a_text_that_only_looks_hostile_is_read(reader: LargeTextReader, raw: by
 
 
 def test_a_text_in_pieces_is_stripped(reader: LargeTextReader) -> None:
-    remainder = reader.cut_out(
+    stripped = reader.strip_members(
         [b'{"request":{"obj', b'ect":{"a":1}}}'], MemberSelection("request", ("object",))
     )
-    assert remainder is not None
-    assert remainder.spans == {"object": (21, 28)}
+    assert stripped is not None
+    assert stripped.spans == {"object": (21, 28)}
 
 
 def test_a_killed_process_is_replaced() -> None:
@@ -109,7 +109,7 @@ def test_an_interrupted_answer_is_not_taken_for_the_next_text(monkeypatch: pytes
         raise MemoryError
 
     reader = LargeTextReader()
-    monkeypatch.setattr(large_texts, "receive", broken_off)
+    monkeypatch.setattr(large_texts, "request_text", broken_off)
     with pytest.raises(MemoryError):
         reader.read_document(LARGE)
     monkeypatch.undo()
