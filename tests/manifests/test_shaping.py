@@ -10,6 +10,7 @@ from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
 from pratique.apimachinery.requests import Operation, UserInfo
 from pratique.cluster.api_resources import built_in_resources
 from pratique.cluster.store import ANY_NAMESPACE, ObjectStore
+from pratique.manifests.pod_templates import derived_uid
 from pratique.manifests.requests import KUBECTL_USER, review_of_manifest
 
 
@@ -137,6 +138,13 @@ def test_the_user_can_be_given() -> None:
 
 def test_the_same_manifest_always_makes_the_same_review() -> None:
     assert review_of(DEPLOYMENT) == review_of(DEPLOYMENT)
+
+
+def test_uids_are_the_same_in_every_release() -> None:
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "bürde"}}
+    uids = [review_of_manifest(pod, built_in_resources(), index=index).uid for index in (0, 3)]
+    assert uids == ["57356505-5d43-52c8-96f1-fddd6794e5e6", "6c031b2f-e41b-5b93-a7df-d00b7c8c5d45"]
+    assert derived_uid("a", "ü") == "587c23b5-a062-552e-82b3-f17f5c0ac08b"
 
 
 def test_different_requests_have_different_uids() -> None:

@@ -31,7 +31,6 @@ from pratique.apimachinery.source_documents import (
     position_of_offset,
 )
 
-
 FOLDER_SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 """The extensions read from a folder; other files are read only when named themselves."""
 

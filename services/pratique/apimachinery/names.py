@@ -5,7 +5,6 @@ Validation follows ``k8s.io/apimachinery/pkg/util/validation/validation.go``; ev
 
 from __future__ import annotations
 
-import hashlib
 import re
 import secrets
 from typing import cast
@@ -213,13 +212,3 @@ def generate_name(base: str) -> str:
     return base[: _MAX_NAME_LENGTH - _RANDOM_LENGTH] + "".join(
         secrets.choice(_ALPHABET) for _ in range(_RANDOM_LENGTH)
     )
-
-
-def named_uid(root: str, name: bytes) -> str:
-    """Make the UUID of version 5 (RFC 9562, section 5.5) that ``uuid.uuid5`` makes, in a quarter of its time.
-
-    ``root`` is the UUID of the name space.
-    """
-    digest = hashlib.sha1(bytes.fromhex(root.replace("-", "")) + name, usedforsecurity=False).hexdigest()
-    variant = "89ab"[int(digest[16], 16) & 3]
-    return f"{digest[:8]}-{digest[8:12]}-5{digest[13:16]}-{variant}{digest[17:20]}-{digest[20:32]}"

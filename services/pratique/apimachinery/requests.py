@@ -1,6 +1,7 @@
 """What a request to an API server says besides its object: the operation, the user, the kind and the resource.
 
-Sources: ``k8s.io/api/authentication/v1`` ``UserInfo``, ``k8s.io/apiserver/pkg/admission`` ``Operation`` and ``Attributes``.
+Sources: ``k8s.io/api/authentication/v1`` ``UserInfo``, and ``k8s.io/apiserver/pkg/admission`` ``Operation`` and
+``Attributes``.
 """
 
 from __future__ import annotations

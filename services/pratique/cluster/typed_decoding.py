@@ -38,7 +38,6 @@ from pratique.cluster.schemas import (
     built_in_type,
 )
 
-
 _STRING = (str,)
 _ACCEPTED_JSON_TYPES: Mapping[Scalar, tuple[type, ...]] = {
     Scalar.STRING: _STRING,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import uuid
 
 from pratique.admission.reviews import Review
 from pratique.admission.subresources import check_operation, subresource_object
@@ -21,7 +22,6 @@ from pratique.apimachinery.names import (
     DEFAULT_NAMESPACE,
     generate_name_of,
     name_of,
-    named_uid,
     namespace_of,
     with_namespace,
 )
@@ -89,7 +89,7 @@ _SYSTEM_FIELDS = frozenset(
 _NAMELESS_GROUPS = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
 
 # The name space of the review uids made here; any fixed UUID would do.
-_UID_NAMESPACE = "6f1d7c52-6f0b-4a53-9d0e-8a2a4b7f6a11"
+_UID_NAMESPACE = uuid.UUID("6f1d7c52-6f0b-4a53-9d0e-8a2a4b7f6a11")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -281,4 +281,4 @@ def _options(operation: Operation, *, dry_run: bool) -> Document:
 
 
 def _uid(manifest: JSONObject, operation: Operation, subresource: str, index: int) -> str:
-    return named_uid(_UID_NAMESPACE, encode([index, operation, subresource, manifest]))
+    return str(uuid.uuid5(_UID_NAMESPACE, encode([index, operation, subresource, manifest]).decode()))
