@@ -46,9 +46,7 @@ def blanked(value: JSON) -> JSON:
 @pytest.mark.parametrize("siblings", [1, 40])
 @pytest.mark.parametrize("pair", ["[]", "{}", "[{}]", "{[]}"])
 @pytest.mark.parametrize("depth", [1, 2, 7, 8, 9, 20])
-def test_depth_is_counted_whatever_the_breadth(
-    depth: int, pair: str, siblings: int
-) -> None:
+def test_depth_is_counted_whatever_the_breadth(depth: int, pair: str, siblings: int) -> None:
     half = len(pair) // 2
     nested = pair[:half] * depth + pair[half:] * depth
     marks = ("[" + ",".join([nested] * siblings) + "]").encode()

@@ -142,8 +142,6 @@ def test_a_selector_matches_what_all_its_requirements_match(
 
 
 @given(LABELS, LABELS)
-def test_match_labels_equal_in_with_one_value(
-    wanted: dict[str, str], labels: dict[str, str]
-) -> None:
+def test_match_labels_equal_in_with_one_value(wanted: dict[str, str], labels: dict[str, str]) -> None:
     as_expressions = tuple(LabelSelectorRequirement(key, "In", (value,)) for key, value in wanted.items())
     assert selects(LabelSelector(wanted), labels) is selects(LabelSelector({}, as_expressions), labels)

@@ -187,9 +187,7 @@ NAMES = st.lists(st.sampled_from("abcdef"), unique=True)
 
 
 @given(NAMES, NAMES)
-def test_merged_sets_hold_every_item_once_in_the_applied_order(
-    left: list[str], right: list[str]
-) -> None:
+def test_merged_sets_hold_every_item_once_in_the_applied_order(left: list[str], right: list[str]) -> None:
     merged = merge(SET, left, right)
     assert sorted(merged) == sorted({*left, *right})
     assert [one for one in merged if one in right] == right

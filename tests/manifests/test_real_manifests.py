@@ -51,9 +51,7 @@ def test_every_kind_of_the_online_boutique_is_known() -> None:
         ),
     ],
 )
-def test_a_document_goes_to_its_collection_and_namespace(
-    file: str, expected: list[tuple[str, str]]
-) -> None:
+def test_a_document_goes_to_its_collection_and_namespace(file: str, expected: list[tuple[str, str]]) -> None:
     assert [(review.resource.resource, review.namespace) for review in reviews_of(file)] == expected
 
 

@@ -40,9 +40,7 @@ def test_a_manifest_is_reviewed_as_a_create() -> None:
 
 
 @pytest.mark.parametrize(("asked_in", "expected"), [(None, "default"), ("shop", "shop")])
-def test_a_namespaced_object_without_namespace_is_given_one(
-    asked_in: str | None, expected: str
-) -> None:
+def test_a_namespaced_object_without_namespace_is_given_one(asked_in: str | None, expected: str) -> None:
     review = review_of(manifest("v1", "Pod", name="p"), namespace=asked_in)
     assert review.namespace == expected
     assert review.object["metadata"] == {"name": "p", "namespace": expected}

@@ -65,7 +65,9 @@ def test_amounts_finer_than_a_thousandth_are_rounded_up() -> None:
 def test_an_item_that_is_no_container_requests_nothing(containers: JSON, count: int) -> None:
     found = container_requirements({"spec": {"containers": containers}}, "containers")
     assert len(found) == count
-    assert all(not each.demand.requests and not each.demand.limits and not each.name for each in found)
+    assert all(
+        not each.requirements.requests and not each.requirements.limits and not each.name for each in found
+    )
 
 
 @pytest.mark.parametrize(

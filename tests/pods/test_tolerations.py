@@ -113,7 +113,7 @@ def test_conflicts_are_symmetric(first: list[Toleration], second: list[Toleratio
 
 @given(lists(), lists())
 def test_a_listed_toleration_is_covered(own: list[Toleration], allowed: list[Toleration]) -> None:
-    distinct = list({one.slot: one for one in own}.values())
+    distinct = list({one.key_and_effect: one for one in own}.values())
     if tolerations.all_listed(distinct, allowed):
         assert tolerations.all_covered(distinct, allowed)
 

@@ -68,7 +68,7 @@ def test_an_exception_is_logged_by_type_and_place_never_by_text(written: io.Stri
     except ValueError:
         OWN.exception("it broke")
     line = only_line(written)
-    assert line["error"].startswith("ValueError < test_an_exception_is_told")
+    assert line["error"].startswith("ValueError < test_an_exception_is_logged_by_type")
     assert "secret" not in written.getvalue()
     assert "exc_info" not in line
 
@@ -96,9 +96,7 @@ def test_python_warnings_are_logged(written: io.StringIO) -> None:
     assert only_line(written)["logger"] == "py.warnings"
 
 
-def test_a_failed_write_prints_no_arguments(
-    written: io.StringIO, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_failed_write_prints_no_arguments(written: io.StringIO, capsys: pytest.CaptureFixture[str]) -> None:
     OWN.info("%d", "secret")
     assert not written.getvalue()
     assert capsys.readouterr().err == ""

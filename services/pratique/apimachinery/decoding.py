@@ -51,10 +51,10 @@ def decode_strictly(data: JSON, kind: type[T]) -> T:
     Raises:
         StrictDecodingError: a member is unknown or has the wrong type; the error holds every such mistake.
     """
-    walk = _StrictDecoder()
-    cleaned = walk.clean(data, _type_info(kind), ROOT)
-    if walk.problems:
-        raise StrictDecodingError(walk.problems)
+    decoder = _StrictDecoder()
+    cleaned = decoder.clean(data, _type_info(kind), ROOT)
+    if decoder.problems:
+        raise StrictDecodingError(decoder.problems)
     try:
         return msgspec.convert(cleaned, kind)
     except msgspec.ValidationError as error:
@@ -77,9 +77,9 @@ class _StrictDecoder:
         info = _without_none(info)
         if value is None:
             return _ZERO_VALUES.get(type(info))
-        wanted, types = _EXPECTED.get(type(info), ("", (object,)))
-        if not isinstance(value, types) or (wanted == "integer" and isinstance(value, bool)):
-            self._mismatch(value, path, wanted)
+        expected, types = _EXPECTED.get(type(info), ("", (object,)))
+        if not isinstance(value, types) or (expected == "integer" and isinstance(value, bool)):
+            self._mismatch(value, path, expected)
             return value
         return self._clean_inside(value, info, path)
 
@@ -103,11 +103,11 @@ class _StrictDecoder:
         fields = {field.encode_name: field.type for field in info.fields}
         cleaned = {}
         for name, item in value.items():
-            place = path / name
+            field_path = path / name
             if name not in fields:
-                self.problems.append(DecodingProblem(place, f'unknown field "{place}"'))
+                self.problems.append(DecodingProblem(field_path, f'unknown field "{field_path}"'))
             elif item is not None:
-                cleaned[name] = self.clean(item, fields[name], place)
+                cleaned[name] = self.clean(item, fields[name], field_path)
         return cleaned
 
     def _check_range(self, value: int, info: inspect.IntType, path: FieldPath) -> None:
@@ -123,10 +123,10 @@ class _StrictDecoder:
             self.problems.append(DecodingProblem(path, str(invalid(path, OMITTED, str(error)))))
             return b""
 
-    def _mismatch(self, value: JSON, path: FieldPath, wanted: str) -> None:
+    def _mismatch(self, value: JSON, path: FieldPath, expected: str) -> None:
         found = _type_name(value)
         body = f"{path} in body" if path.steps else "body"
-        error = type_invalid(path, found, f'{body} must be of type {wanted}: "{found}"')
+        error = type_invalid(path, found, f'{body} must be of type {expected}: "{found}"')
         self.problems.append(DecodingProblem(path, str(error) if path.steps else error.body))
 
 

@@ -29,6 +29,7 @@ from pratique.apimachinery.source_documents import (
     display_path,
     find_duplicate,
     position_of_offset,
+    skip_spaces,
 )
 
 FOLDER_SUFFIXES = frozenset({".yaml", ".yml", ".json"})
@@ -68,7 +69,6 @@ JSON_LINES = ".jsonl"
 
 _JSON_ONLY = (".json", JSON_LINES)
 _JSON_START = re.compile(rb"[ \t\r\n]*[{\[]")
-_SPACES = re.compile(r"[ \t\r\n]*")
 _BYTE = re.compile(r" \(byte (\d+)\)")
 _SCANNER = json.JSONDecoder()
 _UNSCANNED = (
@@ -85,7 +85,7 @@ _FOREIGN_MARKS = {
 }
 
 
-def _read_source_text(text: SourceText, *, unique_keys: bool = False) -> Iterator[SourceDocument]:
+def read_source_text(text: SourceText, *, unique_keys: bool = False) -> Iterator[SourceDocument]:
     """Read the documents of a text; there may be none.
 
     Args:
@@ -157,13 +157,13 @@ def _split_values(text: SourceText) -> list[_Value]:
     """Split a text into its stream of JSON values, or report its first syntax error."""
     decoded = _decode_utf8(text)
     values: list[_Value] = []
-    end, offset, line = 0, _skip_spaces(decoded, 0), 1
+    end, offset, line = 0, skip_spaces(decoded, 0), 1
     while offset < len(decoded):
         line += decoded.count("\n", end, offset)
         end = _scan_value(text, len(values), decoded, offset)
         values.append(_Value(offset, line, _decode_value(text, len(values), decoded, offset, end)))
         line += decoded.count("\n", offset, end)
-        offset = _skip_spaces(decoded, end)
+        offset = skip_spaces(decoded, end)
     return values
 
 
@@ -238,11 +238,6 @@ def _decode_utf8(text: SourceText) -> str:
         raise text.fault(0, place, f"not UTF-8: byte 0x{text.raw[error.start]:02x}") from None
 
 
-def _skip_spaces(decoded: str, offset: int) -> int:
-    found = _SPACES.match(decoded, offset)
-    return found.end() if found else offset
-
-
 SUITE_GROUP = "test.pratique"
 """The API group of test suites, which no API server knows."""
 
@@ -289,7 +284,7 @@ def read_text(raw: bytes, file: str, *, unique_keys: bool = False) -> Iterator[S
     Raises:
         InputError: the text is neither JSON nor YAML, or a document is not an object.
     """
-    return _read_source_text(SourceText(raw, file), unique_keys=unique_keys)
+    return read_source_text(SourceText(raw, file), unique_keys=unique_keys)
 
 
 def read_file(file: str, *, unique_keys: bool = False) -> Iterator[SourceDocument]:
@@ -356,7 +351,7 @@ def _read_stream(stream: BinaryIO, file: str, *, unique_keys: bool) -> Iterator[
         document = read_line(text, unique_keys=unique_keys)
         if document is None:
             rest = dataclasses.replace(text, raw=line + stream.read())
-            yield from _read_source_text(rest, unique_keys=unique_keys)
+            yield from read_source_text(rest, unique_keys=unique_keys)
             return
         yield document
         index += 1

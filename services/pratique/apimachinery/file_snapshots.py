@@ -87,7 +87,7 @@ class FileSnapshot:
             self.is_empty_on_purpose = True
         # The caller that reads the document reports a malformed list.
         with contextlib.suppress(InputError):
-            self.objects |= {_identity_of(each.data) for each in unwrap_lists([document])}
+            self.objects |= {_identity_of(item.data) for item in unwrap_lists([document])}
 
 
 def _identity_of(data: JSON) -> ObjectIdentity:

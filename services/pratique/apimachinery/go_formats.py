@@ -1,4 +1,4 @@
-"""Values as Go's ``fmt`` prints them, and base64 as ``encoding/base64`` decodes it."""
+"""Values as Go's ``fmt`` prints them, and texts as ``encoding/base64`` and ``strconv`` parse them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import base64
 import decimal
 import re
 
-from pratique.apimachinery.json_values import JSON, float_text, member
+from pratique.apimachinery.json_values import INT64, JSON, float_text, member
 from pratique.apimachinery.statuses import go_quoted
 
 _SMALLEST_EXPONENT, _LARGEST_EXPONENT = -4, 6
@@ -126,3 +126,21 @@ def _unpadded(end: int, digits: str) -> int | None:
 def _end(pattern: re.Pattern[str], text: str, start: int) -> int:
     found = pattern.match(text, start)
     return found.end() if found else start
+
+
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_MAX_DIGITS = 4000
+"""Python refuses to parse integers of more than 4,300 digits; Go refuses more than 19, unless they are zeros."""
+
+
+def parse_int64(text: str, function: str = "ParseInt") -> int:
+    """Parse an integer as ``strconv.ParseInt`` or ``strconv.Atoi`` does.
+
+    Raises:
+        ValueError: the text is not an int64; the message is Go's, and names ``function``.
+    """
+    if not _INTEGER.fullmatch(text):
+        raise ValueError(f"strconv.{function}: parsing {go_quoted(text)}: invalid syntax")
+    if len(text) > _MAX_DIGITS or int(text) not in INT64:
+        raise ValueError(f"strconv.{function}: parsing {go_quoted(text)}: value out of range")
+    return int(text)

@@ -204,6 +204,18 @@ def member(value: JSON, *path: str | int) -> JSON:
     return value
 
 
+def mapping_at(value: JSON, *path: str) -> JSONObject:
+    """The mapping at a path; empty if there is none."""
+    found = member(value, *path)
+    return found if isinstance(found, dict) else {}
+
+
+def list_at(value: JSON, *path: str) -> list[JSON]:
+    """The list at a path; empty if there is none."""
+    found = member(value, *path)
+    return found if isinstance(found, list) else []
+
+
 def json_type(value: JSON) -> str:
     """The type of a JSON value in words for people: ``a list``."""
     if value is None:
@@ -275,21 +287,21 @@ class TextSizes:
         for _ in range(_MAX_VISITED):
             if not left:
                 return size, nested
-            one = left.pop()
-            known = self._known.get(id(one))
+            part = left.pop()
+            known = self._known.get(id(part))
             if known is not None:
                 size += known[1]
                 nested = max(nested, known[2] + 1)
-            elif not isinstance(one, dict | list):
-                size += _text_size(one)
-            elif len(one) > _MAX_VISITED:
+            elif not isinstance(part, dict | list):
+                size += _text_size(part)
+            elif len(part) > _MAX_VISITED:
                 return None
             else:
                 # Brackets, commas, and member names with their colons.
-                size += 2 + max(0, len(one) - 1)
-                if isinstance(one, dict):
-                    size += sum(_text_size(name) + 1 for name in one)
-                left.extend(one.values() if isinstance(one, dict) else one)
+                size += 2 + max(0, len(part) - 1)
+                if isinstance(part, dict):
+                    size += sum(_text_size(name) + 1 for name in part)
+                left.extend(part.values() if isinstance(part, dict) else part)
         return None
 
 

@@ -200,7 +200,7 @@ def _metadata_text(metadata: JSONObject, member: str) -> str:
     return value
 
 
-_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+RANDOM_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 """``k8s.io/apimachinery/pkg/util/rand``: no vowels, so no rude words, and no characters that look alike."""
 _RANDOM_LENGTH = 5
 _MAX_NAME_LENGTH = 63
@@ -210,5 +210,5 @@ _MAX_NAME_LENGTH = 63
 def generate_name(base: str) -> str:
     """Generate a name with the prefix ``base`` and at most 63 characters: ``SimpleNameGenerator``."""
     return base[: _MAX_NAME_LENGTH - _RANDOM_LENGTH] + "".join(
-        secrets.choice(_ALPHABET) for _ in range(_RANDOM_LENGTH)
+        secrets.choice(RANDOM_ALPHABET) for _ in range(_RANDOM_LENGTH)
     )

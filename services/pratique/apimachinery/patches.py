@@ -30,7 +30,6 @@ operation fails.
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
@@ -39,6 +38,7 @@ import msgspec
 
 from pratique.apimachinery.diff import identical
 from pratique.apimachinery.errors import PratiqueError
+from pratique.apimachinery.go_formats import parse_int64
 from pratique.apimachinery.json_reading import TOO_MANY_VALUES, has_too_many_values, syntax_error, type_error
 from pratique.apimachinery.json_values import (
     JSON,
@@ -50,7 +50,6 @@ from pratique.apimachinery.json_values import (
     escape,
     unescape,
 )
-from pratique.apimachinery.statuses import go_quoted
 
 COPY_LIMIT = 3 * 1024 * 1024
 """How many bytes the ``copy`` operations of a patch may add: the API server's ``JSONPatchMaxCopyBytes``."""
@@ -397,15 +396,9 @@ def _charge_copy(draft: _Draft, value: JSON) -> None:
         )
 
 
-_INTEGER = re.compile(r"[+-]?[0-9]+")
-_LARGEST_INT = 2**63 - 1
-_LONGEST_INT = 4000
-"""Python refuses to parse integers of more than 4,300 digits; Go refuses more than 19, unless they are zeros."""
-
-
 def _item_index(items: list[JSON], key: str) -> int:
     """The index of an existing item; negative indexes count from the end."""
-    index = _parse_int(key)
+    index = _parse_index(key)
     if not -len(items) <= index < len(items):
         raise _UnfitError(f"Unable to access invalid index: {index}: invalid index referenced")
     return index % len(items)
@@ -416,7 +409,7 @@ def _insertion_index(items: list[JSON], key: str) -> int:
     if key == "-":
         return len(items)
     try:
-        index = _parse_int(key)
+        index = _parse_index(key)
     except _UnfitError as error:
         raise _UnfitError(f"value was not a proper array index: '{key}': {error}") from None
     places = len(items) + 1
@@ -425,11 +418,8 @@ def _insertion_index(items: list[JSON], key: str) -> int:
     return index % places
 
 
-def _parse_int(key: str) -> int:
-    """Parse an integer as Go's ``strconv.Atoi`` does."""
-    if not _INTEGER.fullmatch(key):
-        raise _UnfitError(f"strconv.Atoi: parsing {go_quoted(key)}: invalid syntax")
-    number = int(key) if len(key) <= _LONGEST_INT else _LARGEST_INT + 1
-    if not -_LARGEST_INT - 1 <= number <= _LARGEST_INT:
-        raise _UnfitError(f"strconv.Atoi: parsing {go_quoted(key)}: value out of range")
-    return number
+def _parse_index(key: str) -> int:
+    try:
+        return parse_int64(key, "Atoi")
+    except ValueError as error:
+        raise _UnfitError(str(error)) from None

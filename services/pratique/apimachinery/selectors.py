@@ -107,8 +107,8 @@ def _is_possible(requirements: list[LabelSelectorRequirement]) -> bool:
         return False
     if IN not in by_operator:
         return True
-    allowed = set.intersection(*(set(one.values) for one in by_operator[IN]))
-    return bool(allowed.difference(*(one.values for one in by_operator.get(NOT_IN, []))))
+    allowed = set.intersection(*(set(requirement.values) for requirement in by_operator[IN]))
+    return bool(allowed.difference(*(requirement.values for requirement in by_operator.get(NOT_IN, []))))
 
 
 class Selector:

@@ -57,7 +57,7 @@ def find_in_json(text: str, offset: int, path: Sequence[Step]) -> int:
 
     Returns the offset of the member's name or of the item; if the path ends early, that of the last step found.
     """
-    offset = found = _skip_spaces(text, offset)
+    offset = found = skip_spaces(text, offset)
     for step in path:
         places = _child_places(text, offset, is_array=not isinstance(step, str))
         if step not in places:
@@ -75,7 +75,7 @@ def _child_places(text: str, offset: int, *, is_array: bool) -> dict[Step, tuple
 
 def find_duplicate(text: str, offset: int) -> tuple[tuple[Step, ...], int] | None:
     """Find the first duplicate member within the JSON value at ``offset``: its path and offset."""
-    offset = _skip_spaces(text, offset)
+    offset = skip_spaces(text, offset)
     seen: set[Step] = set()
     for key, place, value in (*_members(text, offset), *_items(text, offset)):
         if key in seen:
@@ -90,10 +90,10 @@ def _members(text: str, offset: int) -> Iterator[tuple[Step, int, int]]:
     """Yield name, offset of the name and offset of the value for every member; nothing if it is not an object."""
     if text[offset] != "{":
         return
-    offset = _skip_spaces(text, offset + 1)
+    offset = skip_spaces(text, offset + 1)
     while text[offset] == '"':
         name, end = _DECODER.raw_decode(text, offset)
-        value = _skip_spaces(text, _skip_spaces(text, end) + 1)
+        value = skip_spaces(text, skip_spaces(text, end) + 1)
         yield name, offset, value
         offset = _after_value(text, value)
 
@@ -102,7 +102,7 @@ def _items(text: str, offset: int) -> Iterator[tuple[Step, int, int]]:
     """Yield index, offset and again offset for every item; nothing if it is not an array."""
     if text[offset] != "[":
         return
-    offset = _skip_spaces(text, offset + 1)
+    offset = skip_spaces(text, offset + 1)
     index = 0
     while text[offset] != "]":
         yield index, offset, offset
@@ -113,11 +113,12 @@ def _items(text: str, offset: int) -> Iterator[tuple[Step, int, int]]:
 def _after_value(text: str, offset: int) -> int:
     """The offset after a value and the comma that follows it."""
     _, end = _DECODER.raw_decode(text, offset)
-    offset = _skip_spaces(text, end)
-    return _skip_spaces(text, offset + 1) if text[offset] == "," else offset
+    offset = skip_spaces(text, end)
+    return skip_spaces(text, offset + 1) if text[offset] == "," else offset
 
 
-def _skip_spaces(text: str, offset: int) -> int:
+def skip_spaces(text: str, offset: int) -> int:
+    """The offset after JSON's white space."""
     found = _SPACES.match(text, offset)
     return found.end() if found else offset
 

@@ -209,7 +209,6 @@ _NO_KEY = "a key must be text, a number or a boolean"
 _MERGE: Any = object()
 _MAYBE_NON_STRING = NON_STRING_STARTS | {"", MERGE_KEY[0]}
 """The first characters of plain scalars that may be something other than a string."""
-_key = key_text
 
 
 class YamlReadError(ValueError):
@@ -310,7 +309,7 @@ class _Builder:
                     self._count += 1
                     key = event.value
                     if event.implicit[0] and key[:1] in _MAYBE_NON_STRING:
-                        key = _MERGE if key == MERGE_KEY else _key(resolve(key))
+                        key = _MERGE if key == MERGE_KEY else key_text(resolve(key))
                 else:
                     key = self._key(event)
                 if key is not _MERGE:
@@ -394,7 +393,7 @@ class _Builder:
         if isinstance(event, ScalarEvent) and _is_merge(event):
             self._scalar(event)
             return _MERGE
-        return _key(self._value(event))
+        return key_text(self._value(event))
 
     def _refuse_twice(self, key: str, merged: set[str]) -> None:
         """Refuse a duplicate key, unless it was merged: a merged key may be overridden once."""

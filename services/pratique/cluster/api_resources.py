@@ -146,14 +146,14 @@ def nearest_kind(kind: GroupVersionKind, known: Iterable[ResourceType]) -> Group
 
     A kind of the same name in another group or version is nearest. Case does not matter, and plurals count.
     """
-    creatable = [each for each in known if each.served and not each.subresource]
-    names = {each.kind.kind.lower(): each.kind.kind for each in creatable}
-    names |= {each.resource.resource: each.kind.kind for each in creatable}
+    creatable = [known_type for known_type in known if known_type.served and not known_type.subresource]
+    names = {known_type.kind.kind.lower(): known_type.kind.kind for known_type in creatable}
+    names |= {known_type.resource.resource: known_type.kind.kind for known_type in creatable}
     close = difflib.get_close_matches(kind.kind.lower(), names, n=1, cutoff=_SIMILARITY_CUTOFF)
     if not close:
         return None
-    named = [each for each in creatable if each.kind.kind == names[close[0]]]
-    return min(named, key=lambda each: _distance(each, kind)).kind
+    named = [known_type for known_type in creatable if known_type.kind.kind == names[close[0]]]
+    return min(named, key=lambda known_type: _distance(known_type, kind)).kind
 
 
 def unknown_kind(kind: GroupVersionKind, known: Iterable[ResourceType]) -> str:
@@ -168,7 +168,7 @@ def _hint(kind: GroupVersionKind, known: tuple[ResourceType, ...]) -> str:
     if parents:
         return f"it is the kind of a subresource ({', '.join(parents)}), not of an object of its own"
     nearest = nearest_kind(kind, known)
-    of_group = {each.kind.kind for each in known if each.kind.group == kind.group}
+    of_group = {known_type.kind.kind for known_type in known if known_type.kind.group == kind.group}
     if nearest is not None and (of_group or nearest.kind == kind.kind):
         return f'did you mean kind "{nearest.kind}" in version "{nearest.api_version}"?'
     if of_group:
@@ -210,8 +210,8 @@ class ApiResources:
         self._by_kind: dict[GroupVersionKind, ResourceType] = {}
         self._by_resource: dict[tuple[GroupVersionResource, str], ResourceType] = {}
         self._equivalents: dict[tuple[str, str, str], tuple[GroupVersionResource, ...]] = {}
-        for each in types:
-            self._register(each)
+        for type_ in types:
+            self._register(type_)
 
     def _register(self, new: ResourceType) -> None:
         at = (new.resource, new.subresource)
@@ -250,9 +250,9 @@ class ApiResources:
     def versions(self, group: str, resource: str) -> tuple[str, ...]:
         """All versions of a collection in its own group, the preferred one first, including removed ones."""
         return tuple(
-            each.resource.version
-            for each in self._by_resource.values()
-            if (each.resource.group, each.resource.resource, each.subresource) == (group, resource, "")
+            type_.resource.version
+            for type_ in self._by_resource.values()
+            if (type_.resource.group, type_.resource.resource, type_.subresource) == (group, resource, "")
         )
 
     def equivalents(
@@ -272,15 +272,15 @@ class ApiResources:
         Raises:
             ConfigurationError: a definition is malformed; the message names the field.
         """
-        added = [each for definition in definitions for each in types_of_definition(definition)]
+        added = [type_ for definition in definitions for type_ in types_of_definition(definition)]
         return ApiResources([*self, *added]) if added else self
 
     def of_subresource_kind(self, kind: GroupVersionKind, subresource: str) -> tuple[ResourceType, ...]:
         """The subresources of a name that accept a kind: ``pods/eviction`` for an Eviction."""
         return tuple(
-            each
-            for each in self._by_resource.values()
-            if each.subresource == subresource and each.kind == kind
+            type_
+            for type_ in self._by_resource.values()
+            if type_.subresource == subresource and type_.kind == kind
         )
 
 
@@ -312,7 +312,7 @@ def built_in_resources() -> ApiResources:
     """The resources of Kubernetes itself, loaded on first use."""
     raw = Path(__file__).with_name("resources.json").read_bytes()
     rows = msgspec.json.decode(raw, type=_ResourcesFile).resources
-    return ApiResources(each for row in rows for each in _types_of_row(row))
+    return ApiResources(type_ for row in rows for type_ in _types_of_row(row))
 
 
 def _types_of_row(row: _Row) -> Iterator[ResourceType]:
@@ -357,13 +357,13 @@ def rest_mappings(
     """
     group, version = _parse_group_version(api_version)
     found = {
-        each.resource.resource: each
-        for each in resources
-        if each.served
-        and not each.subresource
-        and (each.kind.group, each.kind.version) == (group, version or each.kind.version)
-        and kind in {each.kind.kind, each.kind.kind.lower()}
-        and is_served_beside(resources, each, asked)
+        type_.resource.resource: type_
+        for type_ in resources
+        if type_.served
+        and not type_.subresource
+        and (type_.kind.group, type_.kind.version) == (group, version or type_.kind.version)
+        and kind in {type_.kind.kind, type_.kind.kind.lower()}
+        and is_served_beside(resources, type_, asked)
     }
     if not found:
         where = f"{group}/{version}" if group else version

@@ -302,10 +302,10 @@ def _v1_to_shared(autoscaler: JSONObject) -> JSONObject:
         metrics=metrics or [_DEFAULT_METRIC], behavior=_read_behavior_annotation(autoscaler)
     )
     current = status.get("currentCPUUtilizationPercentage")
-    told = [_cpu_metric(current, "current")] if current is not None else None
+    current_metrics = [_cpu_metric(current, "current")] if current is not None else None
     kept = _read_annotation(autoscaler, _CURRENT_METRICS, nested_status)
     new_status = without(status, "currentCPUUtilizationPercentage", "currentMetrics", "conditions") | present(
-        currentMetrics=told if kept is None else kept,
+        currentMetrics=current_metrics if kept is None else kept,
         conditions=_read_annotation(autoscaler, _CONDITIONS, dict),
     )
     converted = {**_unannotated(autoscaler), "spec": new_spec}
@@ -316,22 +316,26 @@ def _v1_from_shared(autoscaler: JSONObject) -> JSONObject:
     spec, status = _spec(autoscaler), _status(autoscaler)
     metrics = mappings(spec.get("metrics"), "metrics")
     utilizations = [cpu_utilization(metric, "target") for metric in metrics]
-    told = mappings(status.get("currentMetrics"), "currentMetrics")
+    current_metrics = mappings(status.get("currentMetrics"), "currentMetrics")
     others = [
         flat_spec(metric)
         for metric, utilization in zip(metrics, utilizations, strict=True)
         if utilization is None
     ]
     new_spec = without(spec, "metrics", "behavior") | present(
-        targetCPUUtilizationPercentage=next((one for one in utilizations if one is not None), None)
+        targetCPUUtilizationPercentage=next(
+            (utilization for utilization in utilizations if utilization is not None), None
+        )
     )
     new_status = without(status, "currentMetrics", "conditions") | present(
-        currentCPUUtilizationPercentage=_last_value([cpu_utilization(metric, "current") for metric in told])
+        currentCPUUtilizationPercentage=_last_value(
+            [cpu_utilization(metric, "current") for metric in current_metrics]
+        )
     )
     conditions = mappings(status.get("conditions"), "conditions")
     texts = {
         _METRICS: others,
-        _CURRENT_METRICS: [flat_status(metric) for metric in told],
+        _CURRENT_METRICS: [flat_status(metric) for metric in current_metrics],
         _BEHAVIOR: _go_behavior(spec.get("behavior")),
         _CONDITIONS: [_go_condition(condition) for condition in conditions],
     }
@@ -356,8 +360,8 @@ def _v2beta1_from_shared(autoscaler: JSONObject) -> JSONObject:
 
 
 def _with_metrics(autoscaler: JSONObject, spec: ObjectChange, status: ObjectChange) -> JSONObject:
-    converted = changed(autoscaler, "spec", lambda one: changed_items(one, "metrics", spec))
-    return changed(converted, "status", lambda one: changed_items(one, "currentMetrics", status))
+    converted = changed(autoscaler, "spec", lambda part: changed_items(part, "metrics", spec))
+    return changed(converted, "status", lambda part: changed_items(part, "currentMetrics", status))
 
 
 def _v2beta2_to_shared(autoscaler: JSONObject) -> JSONObject:
@@ -376,15 +380,15 @@ def _v2beta2_from_shared(autoscaler: JSONObject) -> JSONObject:
         key: mapping(behavior.get(rules), rules).get("tolerance") for rules, key in _TOLERANCES.items()
     }
     for rules in _TOLERANCES:
-        behavior = changed(behavior, rules, lambda one: without(one, "tolerance"))
+        behavior = changed(behavior, rules, lambda scaling_rules: without(scaling_rules, "tolerance"))
     converted = changed(autoscaler, "spec", lambda spec: changed(spec, "behavior", lambda _: behavior))
     added = {key: str(value) for key, value in tolerances.items() if value is not None}
     return annotated(converted, added, _ROUND_TRIP)
 
 
 def _cpu_metric(utilization: JSON, of: str) -> JSONObject:
-    told = {"averageUtilization": utilization}
-    value = {"type": "Utilization", **told} if of == "target" else told
+    metric_value = {"averageUtilization": utilization}
+    value = {"type": "Utilization", **metric_value} if of == "target" else metric_value
     return {"type": "Resource", "resource": {"name": "cpu", of: value}}
 
 

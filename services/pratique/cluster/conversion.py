@@ -82,9 +82,6 @@ def convert(
 def _convert_built_in(data: JSONObject, before: GroupVersionKind, after: GroupVersionKind) -> JSONObject:
     if before.kind != after.kind:
         raise ConversionError(f"unable to convert {before} to {after}: they are different kinds")
-    # Most requests need no conversion: the families are there for those that do.
-    from pratique.cluster.conversion import converters_of  # noqa: PLC0415
-
     families = [converters_of(kind.kind, kind.api_version) for kind in (before, after)]
     for family in families:
         if family is not None:

@@ -7,13 +7,8 @@ from typing import NamedTuple, TypeAlias, TypeVar, cast
 
 from pratique.apimachinery.errors import ConversionError
 from pratique.apimachinery.json_values import JSON, JSONObject, json_type
-from pratique.apimachinery.statuses import go_quoted
 
 T = TypeVar("T")
-
-_INT64 = range(-(2**63), 2**63)
-_LONGEST_INT = 4000
-"""Digits that Python is willing to read."""
 
 
 def mapping(value: JSON, name: str) -> JSONObject:
@@ -84,16 +79,6 @@ def annotated(document: JSONObject, added: Mapping[str, str], removed: Iterable[
         return document
     kept = {**metadata, "annotations": after} if after else without(metadata, "annotations")
     return {**document, "metadata": kept}
-
-
-def parse_int64(digits: str) -> int:
-    """Parse an integer as Go's ``strconv.ParseInt`` does."""
-    unsigned = digits[1:] if digits[:1] in {"+", "-"} else digits
-    if not (unsigned.isascii() and unsigned.isdigit()):
-        raise ConversionError(f"strconv.ParseInt: parsing {go_quoted(digits)}: invalid syntax")
-    if len(digits) > _LONGEST_INT or int(digits) not in _INT64:
-        raise ConversionError(f"strconv.ParseInt: parsing {go_quoted(digits)}: value out of range")
-    return int(digits)
 
 
 def integer(value: JSON, name: str) -> int:

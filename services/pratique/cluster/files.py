@@ -10,6 +10,7 @@ from pratique.apimachinery.errors import ConfigurationError, InputError
 from pratique.apimachinery.file_snapshots import unwrap_lists
 from pratique.apimachinery.kinds import kind_of
 from pratique.apimachinery.source_documents import SourceDocument
+from pratique.cluster.api_resources import CRD_GROUP
 from pratique.cluster.store import ObjectKey, ObjectStore
 
 
@@ -85,7 +86,7 @@ def _is_definition(document: SourceDocument) -> bool:
         kind = kind_of(document.data)
     except InputError:
         return False
-    return (kind.group, kind.kind) == ("apiextensions.k8s.io", "CustomResourceDefinition")
+    return (kind.group, kind.kind) == (CRD_GROUP, "CustomResourceDefinition")
 
 
 def _document_place(first: SourceDocument, second: SourceDocument) -> str:

@@ -196,8 +196,8 @@ def aggregated_rules(name: str, roles: Mapping[str, JSONObject]) -> tuple[Policy
     """
     rules: dict[PolicyRule, None] = {}
     reached = [name]
-    for each in reached:
-        role = read_role(roles[each])
+    for role_name in reached:
+        role = read_role(roles[role_name])
         rules |= dict.fromkeys(role.rules or ())
         if role.aggregation_rule is not None:
             reached += [other for other in _selected(role.aggregation_rule, roles) if other not in reached]
@@ -206,7 +206,7 @@ def aggregated_rules(name: str, roles: Mapping[str, JSONObject]) -> tuple[Policy
 
 def _selected(rule: AggregationRule, roles: Mapping[str, JSONObject]) -> Iterator[str]:
     try:
-        selectors = [compile_selector(each) for each in rule.cluster_role_selectors or ()]
+        selectors = [compile_selector(selector) for selector in rule.cluster_role_selectors or ()]
     except InputError:
         return  # the controller skips such a role, which keeps its own rules
     for name, role in roles.items():

@@ -176,9 +176,9 @@ _OBJECT_FIELDS: Mapping[str, Type] = {"apiVersion": Scalar.STRING, "kind": Scala
 def custom_resource_schema(definition: JSONObject, version: str) -> Structure | None:
     """The schema of a version of a custom resource; None if the definition has no such version."""
     versions = member(definition, "spec", "versions")
-    for each in versions if isinstance(versions, list) else ():
-        if member(each, "name") == version:
-            schema = member(each, "schema", "openAPIV3Schema")
+    for candidate in versions if isinstance(versions, list) else ():
+        if member(candidate, "name") == version:
+            schema = member(candidate, "schema", "openAPIV3Schema")
             return _object_schema(
                 schema if isinstance(schema, dict) else _ANY_OBJECT,
                 str(member(definition, "spec", "names", "kind")),
@@ -245,9 +245,13 @@ def _openapi_structure(schema: JSONObject, name: str) -> Structure:
     required = schema.get("required")
     return Structure(
         name,
-        lambda: {field: _openapi_type(each) for field, each in properties.items()},
+        lambda: {field: _openapi_type(property_) for field, property_ in properties.items()},
         frozenset(required) if isinstance(required, list) else frozenset(),
-        {field: each["default"] for field, each in properties.items() if member(each, "default") is not None},
+        {
+            field: property_["default"]
+            for field, property_ in properties.items()
+            if member(property_, "default") is not None
+        },
         _is_atomic(schema),
         open=bool(schema.get("x-kubernetes-preserve-unknown-fields")),
     )

@@ -281,13 +281,13 @@ def _common(versions: list[JSONObject]) -> dict[str, JSON]:
 
 def _columns_to_shared(version: JSONObject) -> JSONObject:
     return changed_items(
-        version, "additionalPrinterColumns", lambda one: renamed(one, {"jsonPath": "JSONPath"})
+        version, "additionalPrinterColumns", lambda column: renamed(column, {"jsonPath": "JSONPath"})
     )
 
 
 def _columns_from_shared(version: JSONObject) -> JSONObject:
     return changed_items(
-        version, "additionalPrinterColumns", lambda one: renamed(one, {"JSONPath": "jsonPath"})
+        version, "additionalPrinterColumns", lambda column: renamed(column, {"JSONPath": "jsonPath"})
     )
 
 

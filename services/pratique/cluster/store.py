@@ -15,6 +15,8 @@ from pratique.apimachinery.requests import RequestAttributes
 from pratique.apimachinery.statuses import go_quoted, qualified_resource
 from pratique.cluster import rbac
 from pratique.cluster.api_resources import (
+    CRD_GROUP,
+    CRD_RESOURCE,
     ApiResources,
     built_in_resources,
     storage_group,
@@ -243,8 +245,8 @@ class ObjectStore:
         self._removed: set[ObjectKey] = set()
         self._objects: dict[tuple[str, str], dict[str, dict[str, JSONObject]]] = {}
         self._lists: dict[tuple[str, str, str | None], tuple[JSONObject, ...]] = {}
-        for each in objects:
-            self.put(each)
+        for document in objects:
+            self.put(document)
 
     @property
     def assumes_namespaces(self) -> bool:
@@ -265,7 +267,7 @@ class ObjectStore:
     def resources(self) -> ApiResources:
         """The kinds that this cluster knows, including those of its CustomResourceDefinitions."""
         if self._resources is None:
-            self._resources = self._built_in.with_crds(self.list(*_DEFINITIONS))
+            self._resources = self._built_in.with_crds(self.list(CRD_GROUP, CRD_RESOURCE))
         return self._resources
 
     @property
@@ -276,8 +278,8 @@ class ObjectStore:
         """All objects with their keys, in key order."""
         for (group, resource), by_namespace in sorted(self._objects.items()):
             for namespace, objects in sorted(by_namespace.items()):
-                for name, each in sorted(objects.items()):
-                    yield ObjectKey(group, resource, namespace, name), each
+                for name, document in sorted(objects.items()):
+                    yield ObjectKey(group, resource, namespace, name), document
 
     def get(self, group: str, resource: str, name: str, namespace: str = "") -> JSONObject | None:
         """One object; None if it does not exist. ``namespace`` is empty for cluster-scoped resources."""
@@ -305,12 +307,14 @@ class ObjectStore:
     def _sorted(self, group: str, resource: str, namespace: str | None) -> tuple[JSONObject, ...]:
         by_namespace = self._objects.get((group, resource), {})
         if namespace is None:
-            return tuple(each for _, objects in sorted(by_namespace.items()) for each in _by_name(objects))
+            return tuple(
+                document for _, objects in sorted(by_namespace.items()) for document in _by_name(objects)
+            )
         objects = by_namespace.get(namespace, {})
-        for each in self._assumed.list(group, resource, namespace) if self._assumed else ():
-            name = each["metadata"]["name"]
+        for document in self._assumed.list(group, resource, namespace) if self._assumed else ():
+            name = document["metadata"]["name"]
             if name not in objects and ObjectKey(group, resource, namespace, name) not in self._removed:
-                objects = {**objects, name: each}
+                objects = {**objects, name: document}
         return tuple(_by_name(objects))
 
     def key_of(self, document: JSON) -> ObjectKey:
@@ -340,7 +344,7 @@ class ObjectStore:
                 CustomResourceDefinition, role or binding.
         """
         key = self.key_of(document) if at is None else _storage_key(at)
-        if key[:2] == _DEFINITIONS:
+        if key[:2] == (CRD_GROUP, CRD_RESOURCE):
             tuple(types_of_definition(document))
         if key.group == rbac.RBAC_GROUP:
             rbac.check_rbac_object(key.resource, document)
@@ -385,11 +389,10 @@ class ObjectStore:
         """Drop the caches that depend on a changed object."""
         self._lists.pop((*key[:2], key.namespace), None)
         self._lists.pop((*key[:2], None), None)
-        if key[:2] == _DEFINITIONS:
+        if key[:2] == (CRD_GROUP, CRD_RESOURCE):
             self._resources = None
 
 
-_DEFINITIONS = ("apiextensions.k8s.io", "customresourcedefinitions")
 _NAMESPACES = ("", "namespaces")
 
 

@@ -177,7 +177,10 @@ def merge(kind: Type, left: JSON, right: JSON) -> JSON:
         return _merged_fields(kind, left, right)
     if isinstance(kind, ListType) and kind.merge is not MergeStrategy.ATOMIC:
         if isinstance(left, list) and isinstance(right, list) and (left or right):
-            return [_merged(kind.items, one, other) for one, other in _pairs(kind, left, right)]
+            return [
+                _merged(kind.items, left_item, right_item)
+                for left_item, right_item in _pairs(kind, left, right)
+            ]
         if right is None and left:
             return left
     return left if right is None and isinstance(left, dict) and left and not _is_atomic(kind) else right

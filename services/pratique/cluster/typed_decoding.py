@@ -143,11 +143,6 @@ _GO_SCALARS = {
     Scalar.QUANTITY: "resource.Quantity",
     Scalar.INT_OR_STRING: "intstr.IntOrString",
 }
-_PLAIN_JSON_TYPES: Mapping[Scalar, tuple[type, ...]] = {
-    Scalar.STRING: (str,),
-    Scalar.BOOLEAN: (bool,),
-    Scalar.NUMBER: (int, float),
-}
 _TIME_LAYOUT = "2006-01-02T15:04:05Z07:00"
 _TIME_STEPS = (
     ("2006", r"\d{4}"), ("-", "-"), ("01", r"\d{2}"), ("-", "-"), ("02", r"\d{2}"), ("T", "T"), ("15", r"\d{2}"),
@@ -171,12 +166,12 @@ def decode_changed(kind: GroupVersionKind, before: JSON, changed: Document) -> D
     if isinstance(before, dict):
         own = _own_schema(before.get("apiVersion"), before.get("kind"))
     schema = built_in_schema(kind) if own is None else own.schema
-    walk = _TypedDecoder()
+    decoder = _TypedDecoder()
     if schema is None:
         _decode_metadata(before, data)
         return changed
-    decoded = walk.decode(schema, data, before, _FieldLocation())
-    walk.finish()
+    decoded = decoder.decode(schema, data, before, _FieldLocation())
+    decoder.finish()
     return changed if decoded is data else Document.from_data(decoded)
 
 
@@ -203,10 +198,10 @@ def _decode_metadata(before: JSON, data: JSON) -> None:
     """Check a custom resource's metadata, which is decoded by itself, so paths in errors start there."""
     if not isinstance(data, dict) or data.get("metadata") is None:
         return
-    was = before.get("metadata") if isinstance(before, dict) else None
-    walk = _TypedDecoder()
-    walk.decode(built_in_type("meta.v1.ObjectMeta"), data["metadata"], was, _FieldLocation())
-    walk.finish()
+    former_value = before.get("metadata") if isinstance(before, dict) else None
+    decoder = _TypedDecoder()
+    decoder.decode(built_in_type("meta.v1.ObjectMeta"), data["metadata"], former_value, _FieldLocation())
+    decoder.finish()
 
 
 class _FieldLocation(NamedTuple):
@@ -240,34 +235,34 @@ class _TypedDecoder:
         if self._first:
             raise TypedDecodingError(self._first)
 
-    def decode(self, kind: Type, value: JSON, before: JSON, place: _FieldLocation) -> JSON:
+    def decode(self, kind: Type, value: JSON, before: JSON, location: _FieldLocation) -> JSON:
         """Check a value that may have changed, and return it without unknown fields."""
         if value is before or value is None:
             return value
         match kind:
             case Structure() if isinstance(value, dict) and not kind.open:
-                return self._structure(kind, value, before, place)
+                return self._structure(kind, value, before, location)
             case MapType() if isinstance(value, dict):
-                return self._map(kind, value, before, place)
+                return self._map(kind, value, before, location)
             case ListType() if isinstance(value, list):
-                return self._list(kind, value, before, place)
+                return self._list(kind, value, before, location)
         if not identical(value, before):
-            self._whole(kind, value, place)
+            self._check_value(kind, value, location)
         return value
 
-    def _structure(self, kind: Structure, value: JSONObject, before: JSON, place: _FieldLocation) -> JSON:
-        was = before if isinstance(before, dict) else {}
+    def _structure(self, kind: Structure, value: JSONObject, before: JSON, location: _FieldLocation) -> JSON:
+        former_value = before if isinstance(before, dict) else {}
         kept: JSONObject | None = None
-        changed = [name for name, child in value.items() if child is not was.get(name, _MISSING)]
-        if was and len(changed) > 1:
+        changed = [name for name, child in value.items() if child is not former_value.get(name, _MISSING)]
+        if former_value and len(changed) > 1:
             changed.sort()  # Go writes the objects above a change again, with sorted names, before decoding them
         for name in changed:
-            child, former = value[name], was.get(name, _MISSING)
+            child, former = value[name], former_value.get(name, _MISSING)
             field = kind.fields.get(name)
             if field is not None:
                 if field is Scalar.STRING and type(child) is str:
                     continue  # the most frequent change
-                decoded = self.decode(field, child, former, _FieldLocation(kind.name, (*place.path, name)))
+                decoded = self.decode(field, child, former, _FieldLocation(kind.name, (*location.path, name)))
                 if decoded is not child:
                     kept = value.copy() if kept is None else kept
                     kept[name] = decoded
@@ -276,61 +271,62 @@ class _TypedDecoder:
                 del kept[name]
         return value if kept is None else kept
 
-    def _map(self, kind: MapType, value: JSONObject, before: JSON, place: _FieldLocation) -> JSON:
-        was = before if isinstance(before, dict) else {}
+    def _map(self, kind: MapType, value: JSONObject, before: JSON, location: _FieldLocation) -> JSON:
+        former_value = before if isinstance(before, dict) else {}
         if kind.values is Scalar.STRING and set(map(type, value.values())) == {str}:
             return value
         decoded = {
-            name: self.decode(kind.values, child, was.get(name, _MISSING), place)
+            name: self.decode(kind.values, child, former_value.get(name, _MISSING), location)
             for name, child in value.items()
         }
         return value if all(map(operator.is_, decoded.values(), value.values())) else decoded
 
-    def _list(self, kind: ListType, value: list[JSON], before: JSON, place: _FieldLocation) -> JSON:
+    def _list(self, kind: ListType, value: list[JSON], before: JSON, location: _FieldLocation) -> JSON:
         # Inserting moves the other items: an item that was anywhere in the old list is not checked again.
-        was = before if isinstance(before, list) else []
-        known = {id(item) for item in was}
+        former_value = before if isinstance(before, list) else []
+        known = {id(item) for item in former_value}
         decoded = [
             item
             if id(item) in known
-            else self.decode(kind.items, item, was[n] if n < len(was) else _MISSING, place)
+            else self.decode(
+                kind.items, item, former_value[n] if n < len(former_value) else _MISSING, location
+            )
             for n, item in enumerate(value)
         ]
         return value if all(map(operator.is_, decoded, value)) else decoded
 
-    def _whole(self, kind: Type, value: JSON, place: _FieldLocation) -> None:
+    def _check_value(self, kind: Type, value: JSON, location: _FieldLocation) -> None:
         """Check a value without parts."""
         match kind:
             case Structure(open=True) | Scalar.ANY:
                 return
             case Scalar.INTEGER | Scalar.INT_OR_STRING:
-                self._integer(kind, value, place)
+                self._check_integer(kind, value, location)
             case Scalar.QUANTITY:
                 _check_quantity(value)
             case Scalar.DATE_TIME:
-                _check_time(value, place)
+                _check_time(value, location)
             case Scalar.BYTES if isinstance(value, str | list):
-                self._bytes(value)
+                self._check_bytes(value)
             case _:
-                self._plain(kind, value, place)
+                self._check_scalar(kind, value, location)
 
-    def _plain(self, kind: Type, value: JSON, place: _FieldLocation) -> None:
-        accepted = _PLAIN_JSON_TYPES.get(kind, ()) if isinstance(kind, Scalar) else ()
-        if not isinstance(value, accepted) or (isinstance(value, bool) and kind is not Scalar.BOOLEAN):
-            self._mismatch(go_kind(value), _go_type(kind, place), place)
+    def _check_scalar(self, kind: Type, value: JSON, location: _FieldLocation) -> None:
+        if not isinstance(kind, Scalar) or not _is_scalar(kind, value):
+            self._mismatch(go_kind(value), _go_type(kind, location), location)
 
-    def _bytes(self, value: JSON) -> None:
+    def _check_bytes(self, value: JSON) -> None:
         if isinstance(value, list):
             return  # Go also accepts a list of numbers, which nobody writes
         try:
             decode_base64(value)
         except ValueError as error:
-            self._note(str(error))
+            self._record(str(error))
 
-    def _integer(self, kind: Scalar, value: JSON, place: _FieldLocation) -> None:
+    def _check_integer(self, kind: Scalar, value: JSON, location: _FieldLocation) -> None:
         if kind is Scalar.INT_OR_STRING and isinstance(value, str):
             return
-        wanted = "int32" if kind is Scalar.INT_OR_STRING else place.integer
+        wanted = "int32" if kind is Scalar.INT_OR_STRING else location.integer
         found = go_kind(value)
         if found == "number":
             bits = 31 if wanted == "int32" else 63
@@ -338,29 +334,29 @@ class _TypedDecoder:
                 return
             found = f"number {value}"
         if kind is Scalar.INT_OR_STRING:
-            raise TypedDecodingError(place.mismatch(found, wanted))
-        self._mismatch(found, wanted, place)
+            raise TypedDecodingError(location.mismatch(found, wanted))
+        self._mismatch(found, wanted, location)
 
-    def _mismatch(self, found: str, go_type: str, place: _FieldLocation) -> None:
-        self._note(place.mismatch(found, go_type))
+    def _mismatch(self, found: str, go_type: str, location: _FieldLocation) -> None:
+        self._record(location.mismatch(found, go_type))
 
-    def _note(self, text: str) -> None:
+    def _record(self, text: str) -> None:
         self._first = self._first or text
 
 
-def _go_type(kind: Type, place: _FieldLocation) -> str:
+def _go_type(kind: Type, location: _FieldLocation) -> str:
     """A type as Go's ``reflect`` prints it: ``map[string]string``, ``[]v1.Container``."""
     match kind:
         case ListType():
-            return f"[]{_go_type(kind.items, place)}"
+            return f"[]{_go_type(kind.items, location)}"
         case MapType(values=Scalar.QUANTITY):
             return "v1.ResourceList"
         case MapType():
-            return f"map[string]{_go_type(kind.values, place)}"
+            return f"map[string]{_go_type(kind.values, location)}"
         case Structure():
             return ".".join(kind.name.rsplit(".", 2)[-2:])
         case Scalar.INTEGER:
-            return place.integer
+            return location.integer
         case _:
             return _GO_SCALARS.get(kind, "interface {}")
 
@@ -374,16 +370,18 @@ def _check_quantity(value: JSON) -> None:
         raise TypedDecodingError(str(error)) from None
 
 
-def _check_time(text: JSON, place: _FieldLocation) -> None:
+def _check_time(text: JSON, location: _FieldLocation) -> None:
     """Check a time as Go's ``time.Parse`` does, step by step: the error quotes the rest from the mismatch on."""
     if not isinstance(text, str):
-        raise TypedDecodingError(place.mismatch(go_kind(text), "string"))
+        raise TypedDecodingError(location.mismatch(go_kind(text), "string"))
     rest = text
     for step, pattern in _TIME_STEPS:
         found = re.match(pattern, rest, re.ASCII)
         if found is None:
-            said = f"cannot parse {go_quoted(rest)} as {go_quoted(step)}"
-            raise TypedDecodingError(f"parsing time {go_quoted(text)} as {go_quoted(_TIME_LAYOUT)}: {said}")
+            problem = f"cannot parse {go_quoted(rest)} as {go_quoted(step)}"
+            raise TypedDecodingError(
+                f"parsing time {go_quoted(text)} as {go_quoted(_TIME_LAYOUT)}: {problem}"
+            )
         rest = rest[found.end() :]
     if rest:
         raise TypedDecodingError(f"parsing time {go_quoted(text)}: extra text: {go_quoted(rest)}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from pratique.apimachinery.errors import ConversionError
+from pratique.apimachinery.go_formats import parse_int64
 from pratique.apimachinery.json_values import JSONObject
 from pratique.cluster.conversion_fields import (
     SHARED,
@@ -18,7 +19,6 @@ from pratique.cluster.conversion_fields import (
     integer,
     mapping,
     mappings,
-    parse_int64,
     present,
     text,
     unconverted,
@@ -36,7 +36,7 @@ def _deployment_to_shared(deployment: JSONObject) -> JSONObject:
         return plain
     try:
         number = parse_int64(revision)
-    except ConversionError as error:
+    except ValueError as error:
         raise ConversionError(
             f"failed to parse annotation[{_ROLLBACK}]={revision} as int64: {error}"
         ) from None
@@ -61,7 +61,10 @@ def _daemon_set_to_shared(daemon_set: JSONObject) -> JSONObject:
     generation = annotation(daemon_set, _GENERATION)
     if generation is None:
         return plain
-    number = parse_int64(generation)
+    try:
+        number = parse_int64(generation)
+    except ValueError as error:
+        raise ConversionError(str(error)) from None
     unannotated = annotated(plain, {}, [_GENERATION])
     if not number:
         return unannotated
@@ -167,7 +170,8 @@ def _v1_selector_to_shared(selector: JSONObject) -> JSONObject:
 def _without_empty_parts(selector: JSONObject) -> JSONObject:
     """The selector without its empty parts."""
     expressions = [
-        _plain_expression(one) for one in mappings(selector.get("matchExpressions"), "matchExpressions")
+        _plain_expression(expression)
+        for expression in mappings(selector.get("matchExpressions"), "matchExpressions")
     ]
     labels = mapping(selector.get("matchLabels"), "matchLabels")
     return ({"matchLabels": labels} if labels else {}) | (
@@ -239,7 +243,9 @@ def _in_spec(change: ObjectChange) -> ObjectChange:
 
 
 def _in_slice(change: ObjectChange) -> ObjectChange:
-    return lambda one: changed(one, "spec", lambda spec: changed_items(spec, "devices", change))
+    return lambda resource_slice: changed(
+        resource_slice, "spec", lambda spec: changed_items(spec, "devices", change)
+    )
 
 
 _RESOURCE_GROUP = "resource.k8s.io"

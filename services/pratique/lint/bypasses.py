@@ -11,7 +11,7 @@ from typing import NamedTuple
 from pratique.admission.controllers import Controller
 from pratique.admission.rules import Rule
 from pratique.apimachinery.errors import ConfigurationError
-from pratique.apimachinery.json_values import JSONObject, member
+from pratique.apimachinery.json_values import JSONObject, list_at, mapping_at, member
 from pratique.apimachinery.urls import parse_url
 from pratique.cluster.store import Cluster
 from pratique.configuration.admissionregistration import (
@@ -24,7 +24,6 @@ from pratique.configuration.settings import ChainSettings
 from pratique.hosting.catalogue import load_catalogue
 from pratique.lint.outage_simulation import known_workloads
 from pratique.lint.rules import ConfiguredWebhook, LintContext, LintRule, Severity, Violation
-from pratique.manifests.pod_templates import list_at, mapping_at
 
 _CONTAINER_CHANGES = ("pods/ephemeralcontainers", "pods/resize")
 """By the first, a running Pod gets another container; by the second, its containers other resources. Neither is an

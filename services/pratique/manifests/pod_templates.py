@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import msgspec
 
 from pratique.admission.reviews import Review
-from pratique.apimachinery import names
 from pratique.apimachinery.field_errors import Step
-from pratique.apimachinery.json_values import JSON, JSONObject, member
+from pratique.apimachinery.json_values import JSON, JSONObject, list_at, mapping_at, member
+from pratique.apimachinery.names import RANDOM_ALPHABET, check_dns1123_subdomain
 from pratique.apimachinery.requests import Operation, UserInfo
 from pratique.cluster.api_resources import storage_group
 from pratique.cluster.store import Cluster
@@ -56,8 +56,6 @@ def field_in_workload(
             return (*template, *whole)
 
 
-_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-"""The alphabet of ``rand.SafeEncodeString``."""
 _FNV_BASIS = 0x811C9DC5
 _FNV_PRIME = 0x01000193
 """The parameters of 32-bit FNV-1a: http://www.isthe.com/chongo/tech/comp/fnv."""
@@ -94,7 +92,7 @@ class Workload:
     def prefix(self) -> str:
         """The prefix of its Pods' names: ``getPodsPrefix``."""
         # ``maskTrailingDash`` replaces the dash and the character before it by a letter for validation.
-        return self.name if names.check_dns1123_subdomain(f"{self.name[:-1]}a") else f"{self.name}-"
+        return self.name if check_dns1123_subdomain(f"{self.name[:-1]}a") else f"{self.name}-"
 
     @property
     def reference(self) -> JSONObject:
@@ -129,18 +127,6 @@ def pod_from_template(workload: Workload, labels: JSONObject | None = None) -> J
     }
 
 
-def mapping_at(value: JSON, *path: str) -> JSONObject:
-    """The mapping at a path; empty if there is none."""
-    found = member(value, *path)
-    return found if isinstance(found, dict) else {}
-
-
-def list_at(value: JSON, *path: str) -> list[JSON]:
-    """The list at a path; empty if there is none."""
-    found = member(value, *path)
-    return found if isinstance(found, list) else []
-
-
 def template_hash(template: JSON) -> str:
     """A stand-in for the hash of a template: as long, from the same alphabet, and equal for equal templates.
 
@@ -151,7 +137,7 @@ def template_hash(template: JSON) -> str:
 
 def safe_encoded(text: str) -> str:
     """Encode a text in an alphabet without vowels: ``rand.SafeEncodeString``."""
-    return "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in text.encode())
+    return "".join(RANDOM_ALPHABET[byte % len(RANDOM_ALPHABET)] for byte in text.encode())
 
 
 def derived_uid(*parts: str) -> str:
@@ -292,9 +278,9 @@ def _tolerations(spec: JSONObject) -> list[JSON]:
     added = (*_DAEMON_TAINTS, _HOST_NETWORK_TAINT) if spec.get("hostNetwork") is True else _DAEMON_TAINTS
     for taint, effect in added:
         wanted = Toleration(key=f"node.kubernetes.io/{taint}", operator=EXISTS, effect=effect)
-        same = [match_toleration(wanted, read_toleration(each)) for each in tolerations]
+        same = [match_toleration(wanted, read_toleration(toleration)) for toleration in tolerations]
         kept = zip(same, tolerations, strict=True)
-        tolerations = [wanted.document if replaced else each for replaced, each in kept]
+        tolerations = [wanted.document if replaced else toleration for replaced, toleration in kept]
         tolerations += [] if any(same) else [wanted.document]
     return tolerations
 
@@ -368,7 +354,7 @@ def _set_first_index(pod: JSONObject, job: Workload) -> None:
     spec["hostname"] = f"{job.name}-0"
     for field in ("initContainers", "containers"):
         if containers := list_at(spec, field):
-            spec[field] = [_with_index_variable(each) for each in containers]
+            spec[field] = [_with_index_variable(container) for container in containers]
 
 
 def _with_index_variable(container: JSON) -> JSON:

@@ -221,7 +221,7 @@ def _type(manifest: JSON, subresource: str, resources: ApiResources) -> Resource
     if len(found) == 1:
         return found[0]
     if found:
-        names = ", ".join(f"{each.resource.resource}/{subresource}" for each in found)
+        names = ", ".join(f"{type_.resource.resource}/{subresource}" for type_ in found)
         raise InputError(
             f'kind "{kind.kind}" is that of {names}: give the object that it is of, or an AdmissionReview'
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pratique.admission.reviews import Review
-from pratique.apimachinery.json_values import JSON, JSONObject, member
+from pratique.apimachinery.json_values import JSON, JSONObject, list_at, member
 
 CONTAINER_FIELDS = ("initContainers", "containers", "ephemeralContainers")
 """The fields of a Pod's spec that hold containers, in Kubernetes' order.
@@ -99,7 +99,7 @@ def service_account_name(pod: JSON) -> str:
 
 def secret_names(pod: JSONObject) -> Iterator[str]:
     """The Secrets that a Pod refers to."""
-    for reference in _list_at(pod, "spec", "imagePullSecrets"):
+    for reference in list_at(pod, "spec", "imagePullSecrets"):
         yield from _iter_name(reference, "name")
     yield from _container_references(pod, "secretRef", "secretKeyRef")
     for _, _, volume in iter_volumes(pod):
@@ -120,7 +120,7 @@ def config_map_names(pod: JSONObject) -> Iterator[str]:
 
 def projections(volume: JSONObject) -> Iterator[JSONObject]:
     """The sources of a projected volume; none for other volumes."""
-    return (source for source in _list_at(volume, "projected", "sources") if isinstance(source, dict))
+    return (source for source in list_at(volume, "projected", "sources") if isinstance(source, dict))
 
 
 def first_reference(pod: JSONObject) -> str:
@@ -131,7 +131,7 @@ def first_reference(pod: JSONObject) -> str:
         return "secrets"
     if any(config_map_names(pod)):
         return "configmaps"
-    if _list_at(pod, "spec", "resourceClaims"):
+    if list_at(pod, "spec", "resourceClaims"):
         return "resourceclaims"
     return next((found for _, _, volume in iter_volumes(pod) if (found := _volume_reference(volume))), "")
 
@@ -149,9 +149,9 @@ def _volume_reference(volume: JSONObject) -> str:
 
 def _container_references(pod: JSONObject, all_of: str, one_of: str) -> Iterator[str]:
     for _, _, container in iter_containers(pod):
-        for source in _list_at(container, "envFrom"):
+        for source in list_at(container, "envFrom"):
             yield from _iter_name(source, all_of, "name")
-        for variable in _list_at(container, "env"):
+        for variable in list_at(container, "env"):
             yield from _iter_name(variable, "valueFrom", one_of, "name")
 
 
@@ -159,8 +159,3 @@ def _iter_name(value: JSON, *steps: str) -> Iterator[str]:
     name = member(value, *steps)
     if isinstance(name, str) and name:
         yield name
-
-
-def _list_at(value: JSON, *steps: str) -> list[JSON]:
-    items = member(value, *steps)
-    return items if isinstance(items, list) else []

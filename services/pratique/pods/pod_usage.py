@@ -17,6 +17,7 @@ from pratique.pods.resource_requirements import (
     ResourceRequirements,
     aggregate_containers,
     container_requirements,
+    raise_to,
     read_requirements,
     read_resource_list,
 )
@@ -34,13 +35,13 @@ def pod_usage(pod: JSONObject) -> ResourceRequirements:
     Raises:
         RefusalError: an amount is not a quantity; 400.
     """
-    given = _ContainerStatuses(pod)
+    containers = _ContainerStatuses(pod)
     own = pod_level_requirements(pod)
     overhead = read_resource_list(member(pod, "spec", "overhead"), FieldPath(("spec", "overhead")))
-    requests = _maximum(given.views(_requested, given.allocated, given.requests_in_force)) | dict(
-        own.requests
-    )
-    limits = _maximum(given.views(_limited, given.limits_in_force)) | dict(own.limits)
+    requests = _maximum(
+        containers.totals(_requested, containers.allocated, containers.actual_requests)
+    ) | dict(own.requests)
+    limits = _maximum(containers.totals(_limited, containers.actual_limits)) | dict(own.limits)
     for name, amount in overhead.items():
         requests[name] = requests[name] + amount if name in requests else amount
         if name in limits and limits[name].sign:
@@ -71,43 +72,43 @@ class _ContainerStatuses:
 
     def __init__(self, pod: JSONObject) -> None:
         self._containers = container_requirements(pod, "containers")
-        self._starters = container_requirements(pod, "initContainers")
+        self._init_containers = container_requirements(pod, "initContainers")
         self._statuses = _statuses(pod)
         self._infeasible = _is_resize_infeasible(pod)
 
-    def views(
+    def totals(
         self,
-        asked: Callable[[ContainerRequirements], ResourceList],
-        *given: Callable[[ContainerRequirements], ResourceList | None],
+        requested: Callable[[ContainerRequirements], ResourceList],
+        *sources: Callable[[ContainerRequirements], ResourceList | None],
     ) -> list[ResourceList]:
-        """The Pod's totals by requested resources and by each kind of given resources."""
-        views = [self._view(asked, one) for one in given]
-        return views if self._infeasible else [self._view(asked, asked), *views]
+        """The Pod's totals by its requested resources, and by each of ``sources``."""
+        totals = [self._total(requested, source) for source in sources]
+        return totals if self._infeasible else [self._total(requested, requested), *totals]
 
-    def _view(
+    def _total(
         self,
-        asked: Callable[[ContainerRequirements], ResourceList],
-        given: Callable[[ContainerRequirements], ResourceList | None],
+        requested: Callable[[ContainerRequirements], ResourceList],
+        source: Callable[[ContainerRequirements], ResourceList | None],
     ) -> ResourceList:
         def amounts(container: ContainerRequirements) -> ResourceList:
-            found = given(container)
+            found = source(container)
             if found is not None:
                 return found
-            return {} if self._infeasible else asked(container)
+            return {} if self._infeasible else requested(container)
 
         return aggregate_containers(
-            [amounts(one) for one in self._containers],
-            [(amounts(one), one.restarts) for one in self._starters],
+            [amounts(container) for container in self._containers],
+            [(amounts(container), container.restartable) for container in self._init_containers],
         )
 
     def allocated(self, container: ContainerRequirements) -> ResourceList | None:
         return self._read(container, "allocatedResources")
 
-    def requests_in_force(self, container: ContainerRequirements) -> ResourceList | None:
-        in_force = self._read(container, "resources", "requests")
-        return self.allocated(container) if in_force is None else in_force
+    def actual_requests(self, container: ContainerRequirements) -> ResourceList | None:
+        actual = self._read(container, "resources", "requests")
+        return self.allocated(container) if actual is None else actual
 
-    def limits_in_force(self, container: ContainerRequirements) -> ResourceList | None:
+    def actual_limits(self, container: ContainerRequirements) -> ResourceList | None:
         return self._read(container, "resources", "limits")
 
     def _read(self, container: ContainerRequirements, *place: str) -> ResourceList | None:
@@ -120,11 +121,11 @@ class _ContainerStatuses:
 
 
 def _requested(container: ContainerRequirements) -> ResourceList:
-    return container.demand.requests
+    return container.requirements.requests
 
 
 def _limited(container: ContainerRequirements) -> ResourceList:
-    return container.demand.limits
+    return container.requirements.limits
 
 
 def _statuses(pod: JSONObject) -> Mapping[str, tuple[str, int, JSON]]:
@@ -148,9 +149,7 @@ def _is_resize_infeasible(pod: JSONObject) -> bool:
 
 
 def _maximum(lists: list[ResourceList]) -> dict[str, Quantity]:
-    most: dict[str, Quantity] = {}
+    maximum: dict[str, Quantity] = {}
     for amounts in lists:
-        for name, amount in amounts.items():
-            if name not in most or amount.compare(most[name]) > 0:
-                most[name] = amount
-    return most
+        raise_to(maximum, amounts)
+    return maximum

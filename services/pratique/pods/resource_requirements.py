@@ -39,8 +39,8 @@ class ContainerRequirements:
 
     name: str
     """The container's name; empty if it has none."""
-    demand: ResourceRequirements
-    restarts: bool
+    requirements: ResourceRequirements
+    restartable: bool
     """True for a sidecar, an init container with ``restartPolicy: Always`` that keeps running."""
 
 
@@ -107,13 +107,13 @@ def pod_requirements(
     own = read_requirements(member(pod, "spec", "resources"), FieldPath(("spec", "resources")))
     return ResourceRequirements(
         _total(
-            [each.demand.requests for each in containers],
-            [(each.demand.requests, each.restarts) for each in init_containers],
+            [container.requirements.requests for container in containers],
+            [(container.requirements.requests, container.restartable) for container in init_containers],
             own.requests,
         ),
         _total(
-            [each.demand.limits for each in containers],
-            [(each.demand.limits, each.restarts) for each in init_containers],
+            [container.requirements.limits for container in containers],
+            [(container.requirements.limits, container.restartable) for container in init_containers],
             own.limits,
         ),
     )
@@ -137,12 +137,12 @@ def aggregate_containers(
         if stays:
             _add(total, amounts)
             _add(staying, amounts)
-            _raise_to(starting, staying)
+            raise_to(starting, staying)
         else:
             needed = dict(amounts)
             _add(needed, staying)
-            _raise_to(starting, needed)
-    _raise_to(total, starting)
+            raise_to(starting, needed)
+    raise_to(total, starting)
     return total
 
 
@@ -161,7 +161,8 @@ def _add(total: dict[str, Quantity], amounts: ResourceList) -> None:
         total[name] = total[name] + amount if name in total else amount
 
 
-def _raise_to(total: dict[str, Quantity], amounts: ResourceList) -> None:
+def raise_to(total: dict[str, Quantity], amounts: ResourceList) -> None:
+    """Raise a total to the larger of the two amounts of every resource."""
     for name, amount in amounts.items():
         if name not in total or amount.compare(total[name]) > 0:
             total[name] = amount

@@ -31,7 +31,7 @@ _MOUNTING_FIELDS = ("initContainers", "containers")
 def mount_bound_token(edits: Edits, generate: Callable[[str], str]) -> None:
     """Mount a token that the kubelet requests into every container; ``generate`` completes the volume's name."""
     present = [str(volume.get("name", "")) for _, _, volume in pod_spec.iter_volumes(edits.document)]
-    name = next((each for each in present if each.startswith(_VOLUME_PREFIX)), "")
+    name = next((volume_name for volume_name in present if volume_name.startswith(_VOLUME_PREFIX)), "")
     if _mount(edits, name or (name := generate(_VOLUME_PREFIX))) and name not in present:
         edits.append(("spec", "volumes"), {"name": name, "projected": _bound_token()})
 
@@ -39,11 +39,13 @@ def mount_bound_token(edits: Edits, generate: Callable[[str], str]) -> None:
 def mount_secret(edits: Edits, secret: str, generate: Callable[[str], str]) -> None:
     """Mount a token Secret into every container."""
     volumes = [volume for _, _, volume in pod_spec.iter_volumes(edits.document)]
-    ours = (each for each in volumes if member(each, "secret", "secretName") == secret)
-    volume = next(ours, None)
+    token_volumes = (
+        candidate for candidate in volumes if member(candidate, "secret", "secretName") == secret
+    )
+    volume = next(token_volumes, None)
     # A volume name cannot contain dots.
     name = secret.replace(".", "-") if volume is None else str(volume.get("name", ""))
-    if volume is None and any(each.get("name") == name for each in volumes):
+    if volume is None and any(candidate.get("name") == name for candidate in volumes):
         name = generate(f"{name}-")
     if _mount(edits, name) and volume is None:
         edits.append(("spec", "volumes"), {"name": name, "secret": {"secretName": secret}})
@@ -88,7 +90,7 @@ def _mount(edits: Edits, volume: str) -> bool:
 
 def _has_mount(container: JSONObject) -> bool:
     mounts = container.get("volumeMounts")
-    return isinstance(mounts, list) and any(member(each, "mountPath") == MOUNT_PATH for each in mounts)
+    return isinstance(mounts, list) and any(member(mount, "mountPath") == MOUNT_PATH for mount in mounts)
 
 
 def _bound_token() -> JSONObject:

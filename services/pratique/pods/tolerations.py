@@ -42,7 +42,7 @@ class Toleration(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
         return document
 
     @property
-    def slot(self) -> tuple[str, str]:
+    def key_and_effect(self) -> tuple[str, str]:
         """Key and effect, which identified a toleration up to 1.16."""
         return self.key, self.effect
 
@@ -112,9 +112,11 @@ def merge_tolerations(tolerations: Sequence[Toleration]) -> list[int]:
     again may change the result; only malformed tolerations are affected.
     """
     kept: list[int] = []
-    for index, one in enumerate(tolerations):
-        covered = any(is_superset(tolerations[other], one) for other in kept)
-        if not covered and not any(_is_strict_superset(other, one) for other in tolerations[index + 1 :]):
+    for index, toleration in enumerate(tolerations):
+        covered = any(is_superset(tolerations[other], toleration) for other in kept)
+        if not covered and not any(
+            _is_strict_superset(other, toleration) for other in tolerations[index + 1 :]
+        ):
             kept.append(index)
     return kept
 
@@ -128,48 +130,62 @@ def all_covered(tolerations: Iterable[Toleration], allowed: Sequence[Toleration]
 
     An empty ``allowed`` allows all.
     """
-    return not allowed or all(any(is_superset(each, one) for each in allowed) for one in tolerations)
+    return not allowed or all(
+        any(is_superset(candidate, toleration) for candidate in allowed) for toleration in tolerations
+    )
 
 
 def is_conflict(first: Iterable[Toleration], second: Iterable[Toleration]) -> bool:
     """Tell whether two lists differ for a key and effect: ``IsConflict``, up to 1.16."""
-    others = {one.slot: one for one in second}
-    return any(others.get(one.slot, one) != one for one in {one.slot: one for one in first}.values())
+    others = _by_key_and_effect(second)
+    return any(
+        others.get(key, toleration) != toleration for key, toleration in _by_key_and_effect(first).items()
+    )
 
 
 def all_listed(tolerations: Iterable[Toleration], allowed: Iterable[Toleration]) -> bool:
     """Tell whether every toleration is among the allowed ones, as up to 1.16; an empty ``allowed`` allows all."""
-    listed = {one.slot: one for one in allowed}
-    return not listed or all(
-        listed.get(slot) == one for slot, one in {t.slot: t for t in tolerations}.items()
-    )
+    listed = _by_key_and_effect(allowed)
+    wanted = _by_key_and_effect(tolerations)
+    return not listed or all(listed.get(key) == toleration for key, toleration in wanted.items())
+
+
+def _by_key_and_effect(tolerations: Iterable[Toleration]) -> dict[tuple[str, str], Toleration]:
+    return {toleration.key_and_effect: toleration for toleration in tolerations}
 
 
 def validate_tolerations(tolerations: Iterable[Toleration], path: FieldPath) -> list[FieldError]:
     """Validate the tolerations at ``path``: ``ValidateTolerations``."""
-    return [error for index, one in enumerate(tolerations) for error in _toleration_errors(one, path / index)]
+    return [
+        error
+        for index, toleration in enumerate(tolerations)
+        for error in _toleration_errors(toleration, path / index)
+    ]
 
 
-def _toleration_errors(one: Toleration, path: FieldPath) -> Iterator[FieldError]:
-    if one.key:
-        yield from (invalid(path / "key", one.key, each) for each in names.check_qualified_name(one.key))
-    elif one.operator != EXISTS:
+def _toleration_errors(toleration: Toleration, path: FieldPath) -> Iterator[FieldError]:
+    if toleration.key:
+        yield from (
+            invalid(path / "key", toleration.key, message)
+            for message in names.check_qualified_name(toleration.key)
+        )
+    elif toleration.operator != EXISTS:
         text = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
-        yield invalid(path / "operator", one.operator, text)
-    if one.toleration_seconds is not None and one.effect != NO_EXECUTE:
+        yield invalid(path / "operator", toleration.operator, text)
+    if toleration.toleration_seconds is not None and toleration.effect != NO_EXECUTE:
         text = "effect must be 'NoExecute' when `tolerationSeconds` is set"
-        yield invalid(path / "effect", one.effect, text)
-    yield from _operator_errors(one, path / "operator")
-    if one.effect and one.effect not in EFFECTS:
-        yield not_supported(path / "effect", one.effect, EFFECTS)
+        yield invalid(path / "effect", toleration.effect, text)
+    yield from _operator_errors(toleration, path / "operator")
+    if toleration.effect and toleration.effect not in EFFECTS:
+        yield not_supported(path / "effect", toleration.effect, EFFECTS)
 
 
-def _operator_errors(one: Toleration, path: FieldPath) -> Iterator[FieldError]:
-    if one.operator in {EQUAL, ""}:
-        messages = names.check_label_value(one.value)
+def _operator_errors(toleration: Toleration, path: FieldPath) -> Iterator[FieldError]:
+    if toleration.operator in {EQUAL, ""}:
+        messages = names.check_label_value(toleration.value)
         if messages:
-            yield invalid(path, one.value, ";".join(messages))
-    elif one.operator != EXISTS:
-        yield not_supported(path, one.operator, OPERATORS)
-    elif one.value:
-        yield invalid(path, one.document, "value must be empty when `operator` is 'Exists'")
+            yield invalid(path, toleration.value, ";".join(messages))
+    elif toleration.operator != EXISTS:
+        yield not_supported(path, toleration.operator, OPERATORS)
+    elif toleration.value:
+        yield invalid(path, toleration.document, "value must be empty when `operator` is 'Exists'")

@@ -194,7 +194,7 @@ class ListedVolumes:
         faults = list(_entry_errors(entries))
         if faults:
             raise ConfigurationError(join(faults))
-        self._labels = {Disk(each.source, each.id): each.labels for each in entries}
+        self._labels = {Disk(entry.source, entry.id): entry.labels for entry in entries}
 
     async def labels(self, volume: JSONObject) -> Mapping[str, str]:
         """The labels of the volume's disk, else those of any disk of its kind."""
@@ -215,7 +215,7 @@ def load_labeler(name: str) -> VolumeLabeler:
     named = tuple(offered.select(name=name))
     if len(named) != 1:
         raise ConfigurationError(
-            _unknown_labeler_text(name, sorted({each.name for each in offered}), len(named))
+            _unknown_labeler_text(name, sorted({entry_point.name for entry_point in offered}), len(named))
         )
     try:
         labeler = named[0].load()

@@ -33,12 +33,12 @@ def describe_error(error: BaseException) -> str:
 
     For example ``KeyError < look_up (acme/policy.py:7) < judge (acme/policy.py:3)``.
     """
-    told: list[str] = []
+    described: list[str] = []
     current: BaseException | None = error
-    while current is not None and len(told) < _MAX_PLACES:
-        told.append(_error_with_places(current))
+    while current is not None and len(described) < _MAX_PLACES:
+        described.append(_error_with_places(current))
         current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
-    return "; because of ".join(told)
+    return "; because of ".join(described)
 
 
 def _error_with_places(error: BaseException) -> str:

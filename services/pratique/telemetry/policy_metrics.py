@@ -71,8 +71,8 @@ class MatchConditionMetrics:
 
     def collect(self) -> Iterator[Metric]:
         """Yield all three, for a registry."""
-        for one in (self._errors, self._exclusions, self._seconds):
-            yield from one.collect()
+        for collector in (self._errors, self._exclusions, self._seconds):
+            yield from collector.collect()
 
 
 _POLICY_BUCKETS = (0.0000005, 0.001, 0.01, 0.1, 1.0)
@@ -124,10 +124,10 @@ class PolicyCheckMetrics:
 
     def observe(self, checks: Iterable[PolicyCheck]) -> None:
         """Count checks, possibly from a thread: slow policies are evaluated in one."""
-        for one in checks:
+        for check in checks:
             with self._lock:
-                self._counts.add(*one.labels)
-                self._durations.observe(one.seconds, *one.labels)
+                self._counts.add(*check.labels)
+                self._durations.observe(check.seconds, *check.labels)
 
     def collect(self) -> Iterator[Metric]:
         """Yield both metrics, for a registry."""

@@ -309,16 +309,16 @@ class Reloaded(Generic[T]):
     async def _take_up(self, value: T) -> None:
         self.value = value
         for listener in self._listeners:
-            told = listener(value)
-            if inspect.isawaitable(told):
-                await told
+            pending = listener(value)
+            if inspect.isawaitable(pending):
+                await pending
 
     async def _take_part(self, before: T, error: PartlyUsableError) -> None:
         try:
             if error.usable != before:
                 await self._take_up(cast("T", error.usable))
-        except Exception as told:  # noqa: BLE001 - as above
-            self._keep(before, describe_error(told))
+        except Exception as listener_error:  # noqa: BLE001 - as above
+            self._keep(before, describe_error(listener_error))
         else:
             self._fail(str(error), f"{self.name}: only what can be read of the files counts")
 
@@ -344,13 +344,17 @@ async def keep_reloading(values: Sequence[Reloaded[Any]], *, poll_seconds: float
 
     Changes since the first load count too.
     """
-    await asyncio.gather(*(_reload_on_change(one, poll_seconds) for one in values if one.paths))
+    await asyncio.gather(
+        *(_reload_on_change(reloaded, poll_seconds) for reloaded in values if reloaded.paths)
+    )
 
 
-async def _reload_on_change(one: Reloaded[Any], poll_seconds: float) -> None:
+async def _reload_on_change(reloaded: Reloaded[Any], poll_seconds: float) -> None:
     """Follow one value in its own task, so no value waits for another's files to settle."""
-    async with contextlib.aclosing(watch(one.paths, seen=one.seen, poll_seconds=poll_seconds)) as changes:
+    async with contextlib.aclosing(
+        watch(reloaded.paths, seen=reloaded.seen, poll_seconds=poll_seconds)
+    ) as changes:
         async for _ in changes:
             # A previous refresh may have loaded this change already.
-            if await asyncio.to_thread(fingerprint, one.paths) != one.seen:
-                await one.refresh()
+            if await asyncio.to_thread(fingerprint, reloaded.paths) != reloaded.seen:
+                await reloaded.refresh()

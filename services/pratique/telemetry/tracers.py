@@ -45,10 +45,10 @@ class Tracing:
     def open(cls, service: str, exporter: str, protocol: str) -> Tracing:
         """Export spans by ``exporter``: ``otlp`` over ``protocol``, or ``console``, which is standard error."""
         _replace_sdk_logs()
-        ours = {"service.name": f"pratique-{service}", "service.version": version("pratique")}
+        service_resource = {"service.name": f"pratique-{service}", "service.version": version("pratique")}
         # The SDK itself reads sampler, limits and batch sizes from the environment.
         provider = TracerProvider(
-            resource=Resource(ours).merge(OTELResourceDetector().detect()), shutdown_on_exit=False
+            resource=Resource(service_resource).merge(OTELResourceDetector().detect()), shutdown_on_exit=False
         )
         provider.add_span_processor(BatchSpanProcessor(_exporter(exporter, protocol)))
         return cls(provider)

@@ -66,9 +66,7 @@ VALUES = st.recursive(
         (1, ("spec", "image"), 13, 3),
     ],
 )
-def test_a_yaml_field_is_located(
-    document: int, path: tuple[Step, ...], line: int, column: int
-) -> None:
+def test_a_yaml_field_is_located(document: int, path: tuple[Step, ...], line: int, column: int) -> None:
     documents = list(read_text(YAML, "pod.yaml"))
     assert documents[document].position(path) == Position(line, column)
 
@@ -88,9 +86,7 @@ def test_a_yaml_field_is_located(
         (1, ("kind",), 5, 2),
     ],
 )
-def test_a_json_field_is_located(
-    document: int, path: tuple[Step, ...], line: int, column: int
-) -> None:
+def test_a_json_field_is_located(document: int, path: tuple[Step, ...], line: int, column: int) -> None:
     documents = list(read_text(JSON_TEXT, "pod.json"))
     assert documents[document].position(path) == Position(line, column)
 

@@ -103,9 +103,7 @@ def test_numbers_keep_their_type() -> None:
         ("a: 1".encode("utf-32"), "-", "standard input: is UTF-32; save it as UTF-8"),
     ],
 )
-def test_a_syntax_error_names_file_document_and_position(
-    raw: bytes, file: str, message: str
-) -> None:
+def test_a_syntax_error_names_file_document_and_position(raw: bytes, file: str, message: str) -> None:
     with pytest.raises(InputError) as refused:
         list(read_text(raw, file))
     assert str(refused.value).startswith(message)

@@ -61,9 +61,7 @@ A, B, C, X = {"name": "a"}, {"name": "b"}, {"name": "c"}, {"name": "x"}
         ([[1], [2]], [[1], [2, 3]], [add("/1/1", 3)]),
     ],
 )  # fmt: skip
-def test_a_diff_is_minimal(
-    before: JSON, after: JSON, expected: list[JSONObject]
-) -> None:
+def test_a_diff_is_minimal(before: JSON, after: JSON, expected: list[JSONObject]) -> None:
     assert diff(before, after) == expected
 
 

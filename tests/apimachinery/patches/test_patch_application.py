@@ -167,9 +167,7 @@ def test_a_patch_equals_its_operations_applied_one_by_one(document: JSON, patch:
 
 
 @given(documents(), OPERATIONS)
-def test_operations_that_rfc_6902_applies_are_applied(
-    document: JSON, written: JSONObject
-) -> None:
+def test_operations_that_rfc_6902_applies_are_applied(document: JSON, written: JSONObject) -> None:
     # A "test" of equal numbers of different types, and whatever concerns the whole document, differs.
     assume(written["op"] != "test" and written["path"] and written["from"])
     try:

@@ -25,7 +25,9 @@ def test_a_size_equals_the_text_that_go_writes(value: JSON) -> None:
 
 
 @given(st.lists(values(5) | st.text("<&\u2028xü"), min_size=1, max_size=5), st.data())
-def test_a_value_that_holds_measured_values_has_the_right_size(parts: list[JSON], data: st.DataObject) -> None:
+def test_a_value_that_holds_measured_values_has_the_right_size(
+    parts: list[JSON], data: st.DataObject
+) -> None:
     sizes, made = TextSizes(), list(parts)
     for _ in range(8):
         holding = data.draw(st.lists(st.sampled_from(range(len(made))), max_size=3))

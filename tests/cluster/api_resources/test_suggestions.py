@@ -25,9 +25,7 @@ from pratique.cluster.api_resources import built_in_resources, nearest_kind, unk
         (("events", "v1", "Event"), ("", "v1", "Event")),
     ],
 )
-def test_the_nearest_kind_is_suggested(
-    written: tuple[str, str, str], meant: tuple[str, str, str]
-) -> None:
+def test_the_nearest_kind_is_suggested(written: tuple[str, str, str], meant: tuple[str, str, str]) -> None:
     assert nearest_kind(GroupVersionKind(*written), built_in_resources()) == GroupVersionKind(*meant)
 
 

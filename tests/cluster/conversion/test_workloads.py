@@ -65,6 +65,12 @@ def test_a_non_numeric_rollback_annotation_is_refused_in_the_api_servers_words(
     assert str(raised.value) == f"failed to parse annotation[{ROLLBACK}]={written} as int64: {problem}"
 
 
+def test_a_non_numeric_template_generation_is_refused() -> None:
+    before = workload("DaemonSet", "apps/v1", annotations={GENERATION: "four"})
+    with pytest.raises(ConversionError, match=r'strconv\.ParseInt: parsing "four": invalid syntax'):
+        converted(before, "extensions/v1beta1")
+
+
 @pytest.mark.parametrize("new", ["apps/v1beta2", "apps/v1"])
 def test_a_template_generation_moves_between_field_and_annotation(new: str) -> None:
     before = workload("DaemonSet", "extensions/v1beta1", templateGeneration=4)

@@ -44,7 +44,9 @@ def test_every_namespace_has_its_default_service_account(cluster: Cluster) -> No
         ("storage.k8s.io", "storageclasses", "default", ""),
     ],
 )
-def test_an_assuming_store_holds_nothing_but_namespaces_and_service_accounts(cluster: Cluster, group: str, resource: str, name: str, namespace: str) -> None:
+def test_an_assuming_store_holds_nothing_but_namespaces_and_service_accounts(
+    cluster: Cluster, group: str, resource: str, name: str, namespace: str
+) -> None:
     assert cluster.get(group, resource, name, namespace) is None
 
 

@@ -13,7 +13,9 @@ IN_CRON_JOB = ("spec", "jobTemplate", "spec", "template")
 @pytest.mark.parametrize(
     "path", [("spec", "containers", 0, "image"), ("metadata", "labels", "a"), ("spec", "volumes", 1)]
 )
-def test_a_template_field_is_located_in_the_template(path: tuple[Step, ...], template: tuple[str, ...]) -> None:
+def test_a_template_field_is_located_in_the_template(
+    path: tuple[Step, ...], template: tuple[str, ...]
+) -> None:
     assert field_in_workload(path, template) == (*template, *path)
 
 
