@@ -22,7 +22,7 @@ import pathlib
 import sys
 from typing import Any
 
-TARGET = pathlib.Path(__file__).parents[1] / "services" / "pratique" / "schemas" / "built_in.json"
+TARGET = pathlib.Path(__file__).parents[1] / "services" / "pratique" / "cluster" / "built_in.json"
 
 _REFERENCE = "#/components/schemas/"
 _SCALARS = {

@@ -12,7 +12,7 @@ from pratique.apimachinery.go_formats import decode_base64
 
 
 @given(st.binary(), st.integers(1, 9))
-def test_bytes_are_read_back_whatever_the_lines(raw: bytes, width: int) -> None:
+def test_base64_decodes_across_line_breaks(raw: bytes, width: int) -> None:
     text = base64.b64encode(raw).decode()
     broken = "\r\n".join(text[start : start + width] for start in range(0, len(text), width))
     assert decode_base64(text) == decode_base64(broken) == raw
@@ -35,6 +35,6 @@ def test_bytes_are_read_back_whatever_the_lines(raw: bytes, width: int) -> None:
         ("\naaaa\n-aaa", 6),
     ],
 )
-def test_the_first_byte_that_cannot_be_is_named(text: str, place: int) -> None:
+def test_the_first_illegal_byte_is_named(text: str, place: int) -> None:
     with pytest.raises(ValueError, match=f"^illegal base64 data at input byte {place}$"):
         decode_base64(text)

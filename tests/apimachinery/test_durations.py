@@ -64,7 +64,7 @@ def test_a_duration_is_read_to_the_nanosecond(text: str, nanoseconds: int) -> No
         ("9223372036854775807s1x", 'time: invalid duration "9223372036854775807s1x"'),
     ],
 )
-def test_what_is_no_duration_is_refused_in_the_words_of_go(text: str, message: str) -> None:
+def test_an_invalid_duration_is_refused_in_the_words_of_go(text: str, message: str) -> None:
     with pytest.raises(InputError) as refused:
         parse(text)
     assert str(refused.value) == message
@@ -89,17 +89,17 @@ def test_a_duration_prints_as_go_prints_it(nanoseconds: int, text: str) -> None:
 
 
 @given(INT64)
-def test_what_is_printed_is_read_back(nanoseconds: int) -> None:
+def test_a_printed_duration_parses_back(nanoseconds: int) -> None:
     assert parse(str(GoDuration(nanoseconds))) == GoDuration(nanoseconds)
 
 
 @given(st.text(max_size=12))
-def test_no_text_breaks_the_reader(text: str) -> None:
+def test_arbitrary_text_never_crashes_the_parser(text: str) -> None:
     with contextlib.suppress(InputError):
         assert isinstance(parse(text), GoDuration)
 
 
-def test_seconds_are_a_number_for_timers() -> None:
+def test_a_duration_converts_to_seconds() -> None:
     assert parse("1m30.25s").seconds == 90.25
     assert GoDuration.of_seconds(90.25) == parse("1m30.25s")
     assert GoDuration.of_seconds(0.1) == parse("100ms")

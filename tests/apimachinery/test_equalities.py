@@ -25,15 +25,15 @@ from support.strategies.json_values import documents
         ({"a": [1, 2]}, {"a": [2, 1]}, False),
     ],
 )
-def test_empty_is_as_good_as_absent(first: JSON, second: JSON, *, expected: bool) -> None:
+def test_empty_values_equal_absent_ones(first: JSON, second: JSON, *, expected: bool) -> None:
     assert semantically_equal(first, second) is expected
     assert semantically_equal(second, first) is expected
 
 
 @given(documents(), documents())
-def test_there_are_differing_places_where_two_are_not_equal(first: JSON, second: JSON) -> None:
+def test_unequal_values_have_differing_pointers(first: JSON, second: JSON) -> None:
     assert bool(differing_pointers(first, second)) is not semantically_equal(first, second)
 
 
-def test_places_are_named_and_not_what_stands_there() -> None:
+def test_differing_pointers_hold_no_content() -> None:
     assert differing_pointers({"a": {"b": "secret"}}, {"a": {"b": "other"}, "c": 1}) == ["/c", "/a/b"]

@@ -21,7 +21,7 @@ NAME = ROOT / "webhooks" / 0 / "name"
         ((ROOT / "values" / 0).key("tier"), "values[0][tier]"),
     ],
 )
-def test_a_path_prints_as_a_person_would_write_it(path: FieldPath, text: str) -> None:
+def test_a_field_path_prints_with_dots_and_brackets(path: FieldPath, text: str) -> None:
     assert str(path) == text
 
 
@@ -61,7 +61,7 @@ def test_an_error_prints_word_for_word(error: FieldError, text: str) -> None:
     assert str(error) == text
 
 
-def test_several_errors_print_in_brackets_and_none_twice() -> None:
+def test_several_errors_print_in_brackets_without_duplicates() -> None:
     one, other = field_errors.required(NAME), field_errors.forbidden(NAME, "no")
     assert field_errors.join([one, one]) == str(one)
     assert field_errors.join([one, other, one]) == f"[{one}, {other}]"

@@ -11,11 +11,11 @@ ENDS = set("bcdfghjklmnpqrstvwxz2456789")
 
 
 @given(st.text("abc-", max_size=80))
-def test_a_name_begins_as_asked_and_fits_into_a_label(base: str) -> None:
+def test_a_generated_name_has_its_prefix_and_fits_a_label(base: str) -> None:
     name = generate_name(base)
     assert name[:-5] == base[:58]
     assert set(name[-5:]) <= ENDS
 
 
-def test_names_differ() -> None:
+def test_generated_names_differ() -> None:
     assert len({generate_name("a-") for _ in range(50)}) > 1

@@ -20,5 +20,5 @@ from pratique.apimachinery.json_values import JSON
         ([], "<nil>"),
     ],
 )
-def test_an_object_is_called_by_group_and_kind(document: JSON, expected: str) -> None:
+def test_a_go_type_is_named_by_group_and_kind(document: JSON, expected: str) -> None:
     assert go_type(document) == expected

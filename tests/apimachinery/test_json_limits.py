@@ -40,19 +40,19 @@ def complaint(raw: bytes) -> str:
 
 
 @pytest.mark.parametrize(("raw", "problem"), HOSTILE.values(), ids=HOSTILE)
-def test_a_hostile_text_is_refused_with_what_and_where(raw: bytes, problem: str) -> None:
+def test_a_hostile_text_is_refused_with_reason_and_position(raw: bytes, problem: str) -> None:
     assert complaint(raw) == problem
 
 
 @pytest.mark.parametrize(("raw", "problem"), HOSTILE.values(), ids=HOSTILE)
-def test_it_is_refused_in_the_same_words_in_a_large_text(raw: bytes, problem: str) -> None:
+def test_a_large_hostile_text_is_refused_in_the_same_words(raw: bytes, problem: str) -> None:
     what, comma, byte = problem.partition(" byte ")
     expected = f"{what}{comma}{int(byte) + len(FAR)}" if comma else what
     assert complaint(large(raw)) == expected
 
 
 @pytest.mark.parametrize("raw", HARMLESS.values(), ids=HARMLESS)
-def test_what_only_looks_hostile_is_read(raw: bytes) -> None:
+def test_a_text_that_only_looks_hostile_is_read(raw: bytes) -> None:
     assert read_document(raw).data == json.loads(raw)
     if raw != HARMLESS["200 levels"]:
         assert read_document(large(raw)).data["in"] == json.loads(raw)
@@ -62,7 +62,7 @@ def test_what_only_looks_hostile_is_read(raw: bytes) -> None:
     ("levels", "passes"), [(1, True), (60, True), (199, True), (200, True), (201, False)]
 )
 @pytest.mark.parametrize("pair", ["[]", "{}"])
-def test_two_hundred_levels_are_the_most(levels: int, passes: bool, pair: str) -> None:  # noqa: FBT001 - a table's column
+def test_two_hundred_levels_are_allowed_and_one_more_is_not(levels: int, passes: bool, pair: str) -> None:  # noqa: FBT001 - a table's column
     opening = {"[": "[", "{": '{"a":'}[pair[0]]
     raw = opening * (levels - 1) + pair + pair[1] * (levels - 1)
     assert (complaint(raw.encode()) == "") is passes
@@ -70,13 +70,13 @@ def test_two_hundred_levels_are_the_most(levels: int, passes: bool, pair: str) -
 
 @pytest.mark.parametrize("levels", [1_000, 100_000, 3_000_000])
 @pytest.mark.parametrize("closed", [True, False])
-def test_depth_without_end_is_no_crash(levels: int, closed: bool) -> None:  # noqa: FBT001 - a table's column
+def test_endless_depth_does_not_crash(levels: int, closed: bool) -> None:  # noqa: FBT001 - a table's column
     assert complaint(b'{"a":' * levels + b"1" + b"}" * levels * closed).startswith(
         ("is nested", "holds more")
     )
 
 
-def test_nothing_is_no_object() -> None:
+def test_an_empty_text_is_the_null_document() -> None:
     assert read_document(b"").is_null
     assert read_document(b"null").is_null
 
@@ -90,7 +90,7 @@ TEXTUAL = st.recursive(
 
 
 @given(TEXTUAL, st.booleans(), st.sampled_from([None, 1]))
-def test_whatever_another_writer_makes_of_a_value_is_read_as_that_value(
+def test_any_json_encoding_of_a_value_is_read_as_that_value(
     value: JSON,
     ascii_only: bool,  # noqa: FBT001 - what hypothesis chooses
     indent: int | None,
@@ -103,7 +103,7 @@ def test_whatever_another_writer_makes_of_a_value_is_read_as_that_value(
 
 
 @given(TEXTUAL, TEXTS, st.sampled_from(["", "x", "X"]))
-def test_no_second_member_of_a_name_goes_unseen(value: JSON, name: str, disguise: str) -> None:
+def test_a_duplicate_member_is_always_found(value: JSON, name: str, disguise: str) -> None:
     twin = escaped(name, disguise) if disguise else json.dumps(name)
     raw = f'[{{{json.dumps(name)}:{json.dumps(value)},"-:-":2,{twin}:1}}]'.encode()
     assert complaint(raw).startswith("holds a member")
@@ -130,7 +130,7 @@ SPELLINGS: dict[str, Callable[[str], str]] = {
 @pytest.mark.parametrize("name", NAMED)
 @pytest.mark.parametrize("first", SPELLINGS)
 @pytest.mark.parametrize("second", SPELLINGS)
-def test_a_name_is_the_same_in_every_spelling(first: str, second: str, name: str) -> None:
+def test_a_member_name_is_the_same_in_every_escaping(first: str, second: str, name: str) -> None:
     pair = SPELLINGS[first](name), SPELLINGS[second](name)
     for colons in ("", *(f'"-":{escaped(":" * many, case)},' for many in (1, 2, 3) for case in "xX")):
         raw = f"{{{colons}{pair[0]}:1,{pair[1]}:2}}".encode()
@@ -173,7 +173,7 @@ MEMBERS = st.lists(st.tuples(st.sampled_from(PIECES[:8]), st.sampled_from([*PIEC
     st.lists(st.sampled_from(PIECES), min_size=1, max_size=12).map("".join)
     | MEMBERS.map(lambda members: "{" + ",".join(map(":".join, members)) + "}")
 )
-def test_a_glance_says_what_a_closer_look_does(text: str) -> None:
+def test_the_fast_path_agrees_with_the_full_check(text: str) -> None:
     assert complaint(text.encode()) == looked_at_closely(text.encode())
 
 

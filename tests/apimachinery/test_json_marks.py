@@ -27,7 +27,7 @@ MARKED = [
 
 @pytest.mark.parametrize("portion_bytes", [1, 2, 3, 5, 64 * 1024])
 @pytest.mark.parametrize("raw", MARKED)
-def test_marks_in_strings_are_no_structure(
+def test_structural_characters_in_strings_do_not_count(
     raw: bytes, portion_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pratique.apimachinery.json_reading._PORTION_BYTES", portion_bytes)
@@ -46,9 +46,7 @@ def blanked(value: JSON) -> JSON:
 @pytest.mark.parametrize("siblings", [1, 40])
 @pytest.mark.parametrize("pair", ["[]", "{}", "[{}]", "{[]}"])
 @pytest.mark.parametrize("depth", [1, 2, 7, 8, 9, 20])
-def test_levels_are_counted_however_many_values_stand_side_by_side(
-    depth: int, pair: str, siblings: int
-) -> None:
+def test_depth_is_counted_whatever_the_breadth(depth: int, pair: str, siblings: int) -> None:
     half = len(pair) // 2
     nested = pair[:half] * depth + pair[half:] * depth
     marks = ("[" + ",".join([nested] * siblings) + "]").encode()
@@ -59,7 +57,7 @@ def test_levels_are_counted_however_many_values_stand_side_by_side(
 
 @pytest.mark.parametrize("more", [0, 1])
 @pytest.mark.parametrize(("item", "marks"), [(b"0", 1), (b'",[{"', 1), (b"[]", 2), (b"{}", 2)])
-def test_so_many_values_are_the_most(item: bytes, marks: int, more: int) -> None:
+def test_the_value_limit_is_exact(item: bytes, marks: int, more: int) -> None:
     raw = b"[" + b",".join([item] * (MAX_VALUES // marks + more)) + b"]"
     assert has_too_many_values(raw) is bool(more)
     if more:
@@ -69,6 +67,6 @@ def test_so_many_values_are_the_most(item: bytes, marks: int, more: int) -> None
         assert not read_document(raw).is_null
 
 
-def test_few_values_are_not_too_many_however_long_the_text() -> None:
+def test_a_long_text_of_few_values_is_allowed() -> None:
     assert not has_too_many_values(b"[" + b" " * MAX_VALUES + b"]")
     assert not has_too_many_values(b'["' + b"," * MAX_VALUES + b'"]')

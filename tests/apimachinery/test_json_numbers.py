@@ -58,14 +58,14 @@ def test_a_number_is_read_and_written_as_go_does(text: str, value: float, writte
 
 
 @pytest.mark.parametrize("text", ["1E400", "-1e400", "9" * 310, "-" + "9" * 400])
-def test_a_number_that_is_no_float64_is_refused(text: str) -> None:
+def test_a_number_beyond_float64_is_refused(text: str) -> None:
     for raw in (text, f'{{"a":[{text}]}}'):
         with pytest.raises(msgspec.DecodeError, match="Number out of range"):
             decode(raw)
 
 
 @given(FLOATS)
-def test_a_float_is_read_back_whatever_it_is(value: float) -> None:
+def test_every_float_round_trips(value: float) -> None:
     text = float_text(value)
     assert struct.pack("d", float(text)) == struct.pack("d", value)
     assert float(json.loads(text)) == value
@@ -90,7 +90,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-def test_what_is_written_once_is_written_again_in_the_same_way(value: JSON) -> None:
+def test_encoding_is_stable(value: JSON) -> None:
     written = encode(value)
     assert encode(decode(written)) == written
     assert all(as_go_writes(number) for number in numbers_in(written))
@@ -108,7 +108,7 @@ def as_go_writes(number: str) -> bool:
 
 
 @given(FLOATS | INT64 | st.integers(0, 2**64 - 1))
-def test_yaml_gives_the_numbers_that_its_json_would(value: JSON) -> None:
+def test_yaml_numbers_equal_those_of_its_json(value: JSON) -> None:
     text = repr(value)
     (document,) = read_values(f"a: {text}\nb: [{text}]\n".encode())
     expected = decode(float_text(value) if isinstance(value, float) else text)

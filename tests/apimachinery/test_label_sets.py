@@ -24,7 +24,7 @@ SETS = st.dictionaries(
         ("a=1,a=2", {"a": "2"}),
     ],
 )
-def test_labels_are_read_with_spaces_around_them(text: str, expected: dict[str, str]) -> None:
+def test_spaces_around_labels_are_ignored(text: str, expected: dict[str, str]) -> None:
     assert parse_label_set(text) == expected
 
 
@@ -39,24 +39,24 @@ def test_labels_are_read_with_spaces_around_them(text: str, expected: dict[str, 
         ("a=b c", '[a]: Invalid value: "b c": a valid label must be an empty string or consist of'),
     ],
 )
-def test_what_is_no_label_is_refused_in_kubernetes_words(text: str, message: str) -> None:
+def test_an_invalid_label_is_refused_in_kubernetes_words(text: str, message: str) -> None:
     with pytest.raises(InputError) as refusal:
         parse_label_set(text)
     assert str(refusal.value).startswith(message)
 
 
 @given(SETS)
-def test_what_is_written_is_read_again(labels: dict[str, str]) -> None:
+def test_a_written_label_set_parses_back(labels: dict[str, str]) -> None:
     assert parse_label_set(", ".join(f"{key} = {value}" for key, value in labels.items())) == labels
 
 
 @given(SETS, SETS)
-def test_two_sets_conflict_where_merging_them_would_lose_a_value(
+def test_label_sets_conflict_where_a_key_has_two_values(
     first: dict[str, str], second: dict[str, str]
 ) -> None:
     assert conflict(first, second) is ((first | second) != (second | first))
 
 
 @given(SETS, SETS)
-def test_a_subset_is_what_holds_nothing_else(labels: dict[str, str], allowed: dict[str, str]) -> None:
+def test_a_subset_holds_only_allowed_labels(labels: dict[str, str], allowed: dict[str, str]) -> None:
     assert is_subset(labels, allowed) is (not allowed or labels.items() <= allowed.items())

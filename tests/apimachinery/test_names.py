@@ -57,7 +57,7 @@ VALUE = (
         (names.check_label_value, "A_b.c-1"),
     ],
 )
-def test_a_right_name_is_let_pass(check: Check, value: str) -> None:
+def test_a_valid_name_passes(check: Check, value: str) -> None:
     assert check(value) == []
 
 
@@ -85,11 +85,11 @@ def test_a_right_name_is_let_pass(check: Check, value: str) -> None:
         (names.check_label_value, "\u00e9" * 32, ["must be no more than 63 bytes", VALUE]),
     ],
 )
-def test_a_wrong_name_is_refused_word_for_word(check: Check, value: str, messages: list[str]) -> None:
+def test_an_invalid_name_is_refused_word_for_word(check: Check, value: str, messages: list[str]) -> None:
     assert check(value) == messages
 
 
-def test_a_qualified_name_has_one_slash_at_most() -> None:
+def test_a_qualified_name_has_at_most_one_slash() -> None:
     (message,) = names.check_qualified_name("a/b/c")
     assert message.startswith("a valid label key must consist of alphanumeric characters")
     assert message.endswith("with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')")
@@ -98,13 +98,13 @@ def test_a_qualified_name_has_one_slash_at_most() -> None:
 @pytest.mark.parametrize(
     ("port", "right"), [(0, False), (1, True), (65535, True), (65536, False), (-1, False)]
 )
-def test_a_port_is_a_tcp_port(port: int, *, right: bool) -> None:
+def test_a_port_is_between_1_and_65535(port: int, *, right: bool) -> None:
     expected = [] if right else ["must be between 1 and 65535, inclusive"]
     assert names.check_port_number(port) == expected
 
 
 @given(st.from_regex(r"[a-z0-9]([-a-z0-9]{0,20}[a-z0-9])?", fullmatch=True))
-def test_every_label_is_a_subdomain_and_every_dotted_chain_of_them_too(label: str) -> None:
+def test_dotted_labels_form_a_subdomain(label: str) -> None:
     assert names.check_dns1123_label(label) == []
     assert names.check_dns1123_subdomain(label) == []
     assert names.check_dns1123_subdomain(f"{label}.{label}") == []

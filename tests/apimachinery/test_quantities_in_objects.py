@@ -42,7 +42,7 @@ def value(quantity: Quantity) -> Fraction:
         (".5", "500m"), ("5.", "5"), ("0.1Mi", "104857600m"), ("2000Mi", "2000Mi"), ("1E", "1E"), ("1Ei", "1Ei"),
     ],
 )  # fmt: skip
-def test_it_is_written_in_canonical_form(text: str, canonical: str) -> None:
+def test_a_quantity_prints_in_canonical_form(text: str, canonical: str) -> None:
     assert str(Quantity.parse(text)) == canonical
 
 
@@ -59,7 +59,7 @@ def test_it_is_written_in_canonical_form(text: str, canonical: str) -> None:
         ("1e", "unable to parse quantity's suffix"),
     ],
 )
-def test_what_is_no_quantity_is_refused_in_kubernetes_words(text: str, fault: str) -> None:
+def test_an_invalid_quantity_is_refused_in_kubernetes_words(text: str, fault: str) -> None:
     with pytest.raises(QuantityError) as refusal:
         Quantity.parse(text)
     assert str(refusal.value).startswith(fault)
@@ -69,17 +69,17 @@ def test_what_is_no_quantity_is_refused_in_kubernetes_words(text: str, fault: st
     ("held", "canonical"),
     [("1Gi", "1Gi"), (" 2 ", "2"), (2, "2"), (0.5, "500m"), (1e22, "10e21"), (None, "0")],
 )
-def test_objects_hold_texts_numbers_or_null(held: JSON, canonical: str) -> None:
+def test_json_quantities_are_strings_numbers_or_null(held: JSON, canonical: str) -> None:
     assert str(Quantity.from_json(held)) == canonical
 
 
 @pytest.mark.parametrize("held", [True, [], {}, "", "x", float("inf")])
-def test_objects_hold_nothing_else(held: JSON) -> None:
+def test_other_json_values_are_no_quantities(held: JSON) -> None:
     with pytest.raises(QuantityError):
         Quantity.from_json(held)
 
 
-def test_a_number_of_too_many_digits_is_none() -> None:
+def test_a_number_with_too_many_digits_is_refused() -> None:
     with pytest.raises(QuantityError, match="unable to parse numeric part of quantity"):
         Quantity.from_json(10**5000)
 
@@ -94,19 +94,19 @@ def test_a_number_of_too_many_digits_is_none() -> None:
         ("1.2Gi", 0, "1288490189"),
     ],
 )
-def test_it_rounds_up_to_whole_units(text: str, scale: int, rounded: str) -> None:
+def test_a_quantity_rounds_up_to_whole_units(text: str, scale: int, rounded: str) -> None:
     assert str(Quantity.parse(text).rounded_up(scale)) == rounded
 
 
 @given(TEXTS, st.sampled_from([-3, 0, 3]))
-def test_rounding_up_takes_less_than_a_unit_more(text: str, scale: int) -> None:
+def test_rounding_up_adds_less_than_a_unit(text: str, scale: int) -> None:
     unit = Fraction(10) ** scale
     rounded = value(Quantity.parse(text).rounded_up(scale))
     assert 0 <= abs(rounded) - abs(amount(text)) < unit
     assert rounded % unit == 0
 
 
-def test_a_sum_is_written_as_its_first_part_is() -> None:
+def test_a_sum_keeps_the_format_of_its_first_term() -> None:
     assert str(Quantity.parse("512Mi") + Quantity.parse("512M")) == "1024288Ki"
     assert (Quantity.parse("1") + Quantity.parse("1Gi")).format is QuantityFormat.DECIMAL_SI
     assert (Quantity.parse("0") + Quantity.parse("1Gi")).format is QuantityFormat.BINARY_SI

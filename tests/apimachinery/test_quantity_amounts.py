@@ -44,7 +44,7 @@ def test_a_quantity_is_read_exactly_to_the_billionth(case: tuple[str, Fraction])
 
 
 @given(written())
-def test_the_canonical_form_is_the_same_amount_and_its_own_canonical_form(case: tuple[str, Fraction]) -> None:
+def test_the_canonical_form_is_equal_and_stable(case: tuple[str, Fraction]) -> None:
     quantity = Quantity.parse(case[0])
     canonical = str(quantity)
     assert amount_of(Quantity.parse(canonical)) == amount_of(quantity)
@@ -53,7 +53,7 @@ def test_the_canonical_form_is_the_same_amount_and_its_own_canonical_form(case: 
 
 
 @given(written(), written())
-def test_order_is_that_of_the_amounts(one: tuple[str, Fraction], other: tuple[str, Fraction]) -> None:
+def test_quantities_order_by_amount(one: tuple[str, Fraction], other: tuple[str, Fraction]) -> None:
     left, right = Quantity.parse(one[0]), Quantity.parse(other[0])
     assert left.compare(right) == (one[1] > other[1]) - (one[1] < other[1])
     assert (left == right) == (one[1] == other[1])
@@ -71,7 +71,7 @@ def test_sums_and_differences_are_exact(one: tuple[str, Fraction], other: tuple[
     ("text", "integer"),
     [("50", 50), ("50k", 50_000), ("1Ki", 1024), ("0.5", None), ("1.0", None), ("9" * 30, None), ("-3", -3)],
 )
-def test_integers_are_what_kubernetes_gives_as_such(text: str, integer: int | None) -> None:
+def test_integers_are_those_that_kubernetes_returns(text: str, integer: int | None) -> None:
     assert Quantity.parse(text).as_integer() == integer
 
 
@@ -82,12 +82,12 @@ def test_rounding_is_away_from_zero(text: str, scale: int, units: int) -> None:
     assert Quantity.parse(text).ceiling(scale) == units
 
 
-def test_doubles_are_near_and_those_beyond_any_are_infinite() -> None:
+def test_floats_are_close_and_overflow_to_infinity() -> None:
     assert Quantity.parse("50.703k").as_float() == pytest.approx(50_703.0)
     assert Quantity.parse("-1e400").as_float() == float("-inf")
 
 
 @pytest.mark.parametrize("text", ["9" * 2_000, "1e99999999999", "1" * 1_000_000 + "x"])
-def test_amounts_that_would_fill_the_memory_are_refused(text: str) -> None:
+def test_quantities_that_would_exhaust_memory_are_refused(text: str) -> None:
     with pytest.raises(QuantityError):
         Quantity.parse(text)

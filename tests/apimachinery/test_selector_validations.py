@@ -48,11 +48,11 @@ def test_a_mistake_is_named_with_its_field(selector: LabelSelector, message: str
     assert str(error).startswith(message)
 
 
-def test_no_selector_and_the_empty_one_are_right() -> None:
+def test_no_selector_and_the_empty_one_are_valid() -> None:
     assert validate_selector(None, PATH) == []
     assert validate_selector(LabelSelector(), PATH) == []
 
 
-def test_values_that_were_let_pass_before_can_be_tolerated() -> None:
+def test_invalid_values_can_be_tolerated_on_update() -> None:
     selector = LabelSelector(match_expressions=(LabelSelectorRequirement("a", "In", ("x y",)),))
     assert validate_selector(selector, PATH, allow_invalid_values=True) == []

@@ -46,7 +46,7 @@ def selects(selector: LabelSelector, labels: dict[str, str]) -> bool:
         (LabelSelectorRequirement("a", "DoesNotExist"), {"a": ""}, False),
     ],
 )
-def test_each_operator_means_what_it_says(
+def test_every_operator_matches_as_documented(
     requirement: LabelSelectorRequirement, labels: dict[str, str], *, chosen: bool
 ) -> None:
     assert selects(LabelSelector(match_expressions=(requirement,)), labels) is chosen
@@ -72,14 +72,14 @@ def test_all_of_a_selector_must_hold() -> None:
         ({"metadata": {"labels": {"a": "1"}}}, False),
     ],
 )
-def test_only_what_has_metadata_can_be_chosen(candidate: JSON, *, chosen: bool) -> None:
+def test_only_objects_with_metadata_can_match(candidate: JSON, *, chosen: bool) -> None:
     selector = compile_selector(
         LabelSelector(match_expressions=(LabelSelectorRequirement("a", "NotIn", ("1",)),))
     )
     assert selector.matches_object(candidate) is chosen
 
 
-def test_a_selector_is_empty_where_it_asks_for_nothing() -> None:
+def test_a_selector_without_requirements_is_empty() -> None:
     labels = LabelSelector(match_labels={"a": "b"})
     expressions = LabelSelector(match_expressions=(LabelSelectorRequirement("a", "Exists"),))
     assert LabelSelector().is_empty
@@ -87,7 +87,7 @@ def test_a_selector_is_empty_where_it_asks_for_nothing() -> None:
     assert not expressions.is_empty
 
 
-def test_the_empty_selector_chooses_even_what_is_not_there() -> None:
+def test_the_empty_selector_matches_even_a_missing_object() -> None:
     selector = compile_selector(EVERYTHING)
     assert selector.is_empty
     assert EVERYTHING.is_empty
@@ -115,7 +115,7 @@ def test_the_empty_selector_chooses_even_what_is_not_there() -> None:
         (LabelSelector({"-": "b b"}), '[key: Invalid value: "-": name part must consist of'),
     ],
 )
-def test_a_wrong_selector_is_refused_in_the_words_of_apimachinery(
+def test_an_invalid_selector_is_refused_in_the_words_of_apimachinery(
     selector: LabelSelector, message: str
 ) -> None:
     with pytest.raises(InputError) as refused:
@@ -124,7 +124,7 @@ def test_a_wrong_selector_is_refused_in_the_words_of_apimachinery(
 
 
 @given(REQUIREMENTS, LABELS)
-def test_an_operator_and_its_opposite_share_all_labels_between_them(
+def test_an_operator_and_its_opposite_partition_all_labels(
     requirement: LabelSelectorRequirement, labels: dict[str, str]
 ) -> None:
     opposite = LabelSelectorRequirement(requirement.key, OPPOSITES[requirement.operator], requirement.values)
@@ -133,7 +133,7 @@ def test_an_operator_and_its_opposite_share_all_labels_between_them(
 
 
 @given(st.lists(REQUIREMENTS, max_size=4), LABELS, LABELS)
-def test_a_selector_chooses_what_all_its_parts_choose(
+def test_a_selector_matches_what_all_its_requirements_match(
     requirements: list[LabelSelectorRequirement], wanted: dict[str, str], labels: dict[str, str]
 ) -> None:
     whole = selects(LabelSelector(wanted, tuple(requirements)), labels)
@@ -142,8 +142,6 @@ def test_a_selector_chooses_what_all_its_parts_choose(
 
 
 @given(LABELS, LABELS)
-def test_equal_labels_and_in_with_one_value_are_the_same(
-    wanted: dict[str, str], labels: dict[str, str]
-) -> None:
+def test_match_labels_equal_in_with_one_value(wanted: dict[str, str], labels: dict[str, str]) -> None:
     as_expressions = tuple(LabelSelectorRequirement(key, "In", (value,)) for key, value in wanted.items())
     assert selects(LabelSelector(wanted), labels) is selects(LabelSelector({}, as_expressions), labels)

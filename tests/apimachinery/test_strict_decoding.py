@@ -53,7 +53,7 @@ def test_data_of_the_right_types_is_decoded(data: JSON, thing: Thing) -> None:
         ({"labels": {"a": None}}, Thing(labels={"a": ""})),
     ],
 )
-def test_null_means_that_nothing_is_said(data: JSON, thing: Thing) -> None:
+def test_null_counts_as_absent(data: JSON, thing: Thing) -> None:
     assert decode_strictly(data, Thing) == thing
 
 
@@ -88,14 +88,14 @@ def test_null_means_that_nothing_is_said(data: JSON, thing: Thing) -> None:
         ([], 'Invalid value: "array": body must be of type object: "array"'),
     ],
 )
-def test_a_mistake_is_told_with_its_field(data: JSON, text: str) -> None:
+def test_a_mistake_names_its_field(data: JSON, text: str) -> None:
     with pytest.raises(StrictDecodingError) as refused:
         decode_strictly(data, Thing)
     (problem,) = refused.value.problems
     assert str(problem).startswith(text)
 
 
-def test_every_mistake_is_told() -> None:
+def test_every_mistake_is_reported() -> None:
     with pytest.raises(StrictDecodingError) as refused:
         decode_strictly({"b": 1, "ports": [{"x": 1, "names": 1}], "a": 1}, Thing)
     assert [problem.path for problem in refused.value.problems] == [
@@ -106,7 +106,7 @@ def test_every_mistake_is_told() -> None:
     ]
 
 
-def test_the_error_reads_as_the_api_server_writes_it() -> None:
+def test_the_error_is_worded_as_in_the_api_server() -> None:
     with pytest.raises(StrictDecodingError) as refused:
         decode_strictly({"b": 1, "a": 1}, Thing)
     assert str(refused.value) == 'strict decoding error: unknown field "b", unknown field "a"'

@@ -24,20 +24,20 @@ class Permitting:
         return AuthorizationDecision(allowed=True)
 
 
-def test_where_nothing_is_known_nobody_is_granted_anything() -> None:
+def test_a_cluster_without_rbac_objects_grants_nothing() -> None:
     review = pod_review({})
     found = review.authorizer.authorize(AuthorizationAttributes(user=review.user, **ASKED))
     assert found == AuthorizationDecision(allowed=False)
 
 
-def test_the_roles_of_a_reviews_cluster_decide() -> None:
+def test_a_review_is_authorized_by_the_roles_of_its_cluster() -> None:
     review = dataclasses.replace(pod_review({}), cluster=ROLES)
     assert review.authorizer.authorize(AuthorizationAttributes(user=ANN, **ASKED)).allowed
     elsewhere = dataclasses.replace(review, cluster=ObjectStore())
     assert not elsewhere.authorizer.authorize(AuthorizationAttributes(user=ANN, **ASKED)).allowed
 
 
-def test_another_authorizer_stays_with_its_review() -> None:
+def test_a_review_keeps_an_authorizer_of_its_own() -> None:
     review = dataclasses.replace(pod_review({}), authorizer=Permitting())
     moved = dataclasses.replace(review, cluster=ROLES)
     assert moved.authorizer is review.authorizer

@@ -75,7 +75,7 @@ def test_fields_of_built_in_kinds_have_types(path: tuple[str, ...], kind: Type) 
     assert at(schema_of(POD, ANY_NAMESPACE), *path) == kind
 
 
-def test_keyed_lists_say_their_keys_and_what_stands_for_one_that_is_not_there() -> None:
+def test_map_lists_have_keys_and_key_defaults() -> None:
     ports = at(schema_of(POD, ANY_NAMESPACE), "spec", "containers", "[]", "ports")
     assert isinstance(ports, ListType)
     assert (ports.merge, ports.keys) == (MergeStrategy.MAP, ("containerPort", "protocol"))
@@ -83,7 +83,7 @@ def test_keyed_lists_say_their_keys_and_what_stands_for_one_that_is_not_there() 
     assert ports.items.defaults == {"containerPort": 0, "protocol": "TCP"}
 
 
-def test_a_field_may_be_merged_otherwise_than_its_type_says() -> None:
+def test_a_field_may_override_how_its_type_is_merged() -> None:
     volume = schema_of(GroupVersionKind("", "v1", "PersistentVolume"), ANY_NAMESPACE)
     claim = at(volume, "spec", "claimRef")
     assert isinstance(claim, Structure)
@@ -91,7 +91,7 @@ def test_a_field_may_be_merged_otherwise_than_its_type_says() -> None:
     assert built_in_type("api.core.v1.ObjectReference").atomic
 
 
-def test_types_may_hold_themselves() -> None:
+def test_types_may_be_recursive() -> None:
     crd = schema_of(GroupVersionKind("apiextensions.k8s.io", "v1", "CustomResourceDefinition"), ANY_NAMESPACE)
     schema = at(crd, "spec", "versions", "[]", "schema", "openAPIV3Schema")
     assert at(schema, "not") is schema
@@ -102,7 +102,7 @@ def test_every_current_kind_has_a_schema() -> None:
     assert [kind for kind in current if schema_of(kind, ANY_NAMESPACE) is None] == []
 
 
-def test_unknown_kinds_have_none() -> None:
+def test_unknown_kinds_have_no_schema() -> None:
     assert schema_of(WIDGET, ANY_NAMESPACE) is None
     other = GroupVersionKind("example.com", "v2", "Widget")
     assert schema_of(other, ObjectStore([definition({"type": "object"})])) is None
@@ -140,7 +140,7 @@ def test_fields_of_custom_kinds_have_types(written: JSON, kind: Type) -> None:
     assert widget(field=written).fields["field"] == kind
 
 
-def test_every_custom_object_has_metadata_of_its_own() -> None:
+def test_every_custom_object_has_object_metadata() -> None:
     assert at(widget(), "metadata", "labels") == MapType(Scalar.STRING)
 
 
@@ -161,7 +161,7 @@ def test_defaults_and_openness_are_kept() -> None:
     assert (found.required, found.defaults, found.open) == (frozenset({"a"}), {"b": "x"}, True)
 
 
-def test_a_definition_without_a_schema_says_nothing_of_its_objects() -> None:
+def test_a_definition_without_a_schema_allows_anything() -> None:
     found = schema_of(WIDGET, ObjectStore([definition(None)]))
     assert found is not None
     assert found.open

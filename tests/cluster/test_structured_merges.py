@@ -48,17 +48,17 @@ def containers(*items: JSON) -> JSONObject:
         ("abcd", "dxa", "bcdxa"),
     ],
 )
-def test_sets_keep_what_is_there_and_the_order_of_what_is_applied(left: str, right: str, merged: str) -> None:
+def test_merged_sets_keep_existing_items_in_the_applied_order(left: str, right: str, merged: str) -> None:
     assert merge(SET, list(left), list(right)) == list(merged)
 
 
-def test_items_of_the_same_keys_are_merged() -> None:
+def test_items_with_the_same_keys_are_merged() -> None:
     left = [{"name": "a", "n": 1}, {"name": "b", "n": 2}]
     right = [{"name": "b", "m": 3}, {"name": "c"}]
     assert merge(KEYED, left, right) == [{"name": "a", "n": 1}, {"name": "b", "n": 2, "m": 3}, {"name": "c"}]
 
 
-def test_an_item_that_is_there_twice_gives_way_to_what_is_applied() -> None:
+def test_a_duplicate_item_is_replaced_by_the_applied_one() -> None:
     left = [{"name": "a", "n": 1}, {"name": "b"}, {"name": "a", "n": 2}]
     assert merge(KEYED, left, [{"name": "a", "m": 3}]) == [{"name": "a", "m": 3}, {"name": "b"}]
 
@@ -85,7 +85,7 @@ def test_values_are_merged_by_their_type(
     assert merge(kind, left, right) == merged
 
 
-def test_a_part_of_an_object_is_applied_where_it_belongs() -> None:
+def test_an_apply_configuration_is_merged_into_the_object() -> None:
     stored = containers({"name": "x", "image": "a", "env": [{"name": "A", "value": "1"}]})
     part = containers({"name": "x", "env": [{"name": "B", "value": "2"}]}, {"name": "y"})
     assert applied(stored, part) == containers(
@@ -94,14 +94,14 @@ def test_a_part_of_an_object_is_applied_where_it_belongs() -> None:
     )
 
 
-def test_keys_that_have_defaults_may_be_left_out() -> None:
+def test_keys_with_defaults_may_be_omitted() -> None:
     stored = containers({"name": "x", "ports": [{"containerPort": 80, "name": "http"}]})
     part = containers({"name": "x", "ports": [{"containerPort": 80, "protocol": "TCP", "hostPort": 8080}]})
     ports = [{"containerPort": 80, "name": "http", "protocol": "TCP", "hostPort": 8080}]
     assert applied(stored, part) == containers({"name": "x", "ports": ports})
 
 
-def test_what_is_stored_may_have_fields_and_items_that_could_not_be_applied() -> None:
+def test_a_stored_object_may_have_fields_that_could_not_be_applied() -> None:
     twice = [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]
     stored = containers({"name": "x", "env": twice, "unknown": 1})
     assert applied(stored, deployment(replicas=3))["spec"] == {**stored["spec"], "replicas": 3}
@@ -139,7 +139,7 @@ def test_what_is_stored_may_have_fields_and_items_that_could_not_be_applied() ->
         ),
     ],
 )
-def test_what_does_not_fit_the_schema_is_refused(spec: JSONObject, told: str) -> None:
+def test_a_configuration_that_violates_the_schema_is_refused(spec: JSONObject, told: str) -> None:
     with pytest.raises(ApplyError) as refused:
         applied(deployment(), {"spec": spec})
     assert str(refused.value) == f"failed to convert patch object to typed object: {told}"
@@ -159,7 +159,7 @@ def test_what_does_not_fit_the_schema_is_refused(spec: JSONObject, told: str) ->
         (["a"], ".items: element 0: associative list with keys may not have non-map elements"),
     ],
 )
-def test_items_that_are_known_by_nothing_are_refused(items: JSON, told: str) -> None:
+def test_items_without_keys_are_refused(items: JSON, told: str) -> None:
     with pytest.raises(ApplyError) as refused:
         structured_apply(Structure("", lambda: {"items": KEYED}), {}, {"items": items})
     assert str(refused.value) == f"failed to convert patch object to typed object: {told}"
@@ -176,7 +176,7 @@ def test_items_that_are_known_by_nothing_are_refused(items: JSON, told: str) -> 
         ({"template": {"spec": {"nodeSelector": {}}}}, ".spec.template.spec.nodeSelector"),
     ],
 )
-def test_what_is_never_merged_cannot_be_set(spec: JSONObject, paths: str) -> None:
+def test_atomic_fields_cannot_be_applied(spec: JSONObject, paths: str) -> None:
     with pytest.raises(ApplyError) as refused:
         applied(deployment(), {"spec": spec})
     told = f"invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {paths}"
@@ -187,9 +187,7 @@ NAMES = st.lists(st.sampled_from("abcdef"), unique=True)
 
 
 @given(NAMES, NAMES)
-def test_merged_sets_hold_all_items_once_in_the_order_of_what_is_applied(
-    left: list[str], right: list[str]
-) -> None:
+def test_merged_sets_hold_every_item_once_in_the_applied_order(left: list[str], right: list[str]) -> None:
     merged = merge(SET, left, right)
     assert sorted(merged) == sorted({*left, *right})
     assert [one for one in merged if one in right] == right
@@ -197,6 +195,6 @@ def test_merged_sets_hold_all_items_once_in_the_order_of_what_is_applied(
 
 
 @given(NAMES, NAMES)
-def test_applying_twice_is_applying_once(left: list[str], right: list[str]) -> None:
+def test_applying_is_idempotent(left: list[str], right: list[str]) -> None:
     once = merge(SET, left, right)
     assert merge(SET, once, right) == once

@@ -89,7 +89,7 @@ MISMATCHES = [
 
 
 @pytest.mark.parametrize(("path", "value", "text"), MISMATCHES)
-def test_a_value_of_another_type_is_refused_in_gos_words(path: str, value: JSON, text: str) -> None:
+def test_a_value_of_the_wrong_type_is_refused_in_gos_words(path: str, value: JSON, text: str) -> None:
     assert refusal(path, value) == f"json: cannot unmarshal {text}"
 
 
@@ -110,7 +110,7 @@ def test_a_value_of_another_type_is_refused_in_gos_words(path: str, value: JSON,
         ),
     ],
 )
-def test_a_text_that_makes_no_value_is_refused(path: str, value: JSON, text: str) -> None:
+def test_a_string_that_does_not_parse_is_refused(path: str, value: JSON, text: str) -> None:
     assert refusal(path, value) == text
 
 
@@ -126,7 +126,7 @@ def test_a_text_that_makes_no_value_is_refused(path: str, value: JSON, text: str
         ("/spec/volumes/-", {"name": "v", "emptyDir": {}}),
     ],
 )
-def test_what_is_of_its_type_stays_as_it_is(path: str, value: JSON) -> None:
+def test_a_well_typed_object_is_unchanged(path: str, value: JSON) -> None:
     assert added(path, value) == apply_patch(BEFORE, [{"op": "add", "path": path, "value": value}])
 
 
@@ -134,11 +134,11 @@ def test_what_is_of_its_type_stays_as_it_is(path: str, value: JSON) -> None:
     ("path", "value"),
     [("/spec/nonsense", 1), ("/metadata/Labels", {"x": "y"}), (f"{CONTAINER}/img", "x"), ("/more", {})],
 )
-def test_a_field_that_the_type_does_not_have_is_dropped(path: str, value: JSON) -> None:
+def test_an_unknown_field_is_dropped(path: str, value: JSON) -> None:
     assert added(path, value) == BEFORE
 
 
-def test_only_the_field_that_the_type_does_not_have_is_dropped() -> None:
+def test_only_the_unknown_field_is_dropped() -> None:
     volume = {"name": "v", "emptyDir": {"medium": "Memory", "size": 1}, "x": 1}
     assert added("/spec/volumes/-", volume)["spec"]["volumes"] == [
         {"name": "v", "emptyDir": {"medium": "Memory"}}
@@ -146,13 +146,13 @@ def test_only_the_field_that_the_type_does_not_have_is_dropped() -> None:
     assert volume["x"] == 1
 
 
-def test_what_was_there_before_is_let_be() -> None:
+def test_values_from_before_the_patch_are_not_checked() -> None:
     before = {**BEFORE, "extra": 1, "metadata": {"name": 1, "labels": "none", "more": {"a": 1}}}
     changed = {**before, "metadata": {**before["metadata"], "more": {"a": 1}, "uid": "u"}}
     assert decode_changed(POD, before, Document.from_data(changed)).data == changed
 
 
-def test_the_metadata_of_a_custom_resource_are_read_by_themselves() -> None:
+def test_the_metadata_of_a_custom_resource_is_decoded_alone() -> None:
     assert refusal("/metadata/labels/x", 1, WIDGET) == (
         "json: cannot unmarshal number into Go struct field ObjectMeta.labels of type string"
     )
@@ -160,6 +160,6 @@ def test_the_metadata_of_a_custom_resource_are_read_by_themselves() -> None:
 
 
 @given(pods(), pods())
-def test_a_pod_made_of_another_is_one(before: JSONObject, after: JSONObject) -> None:
+def test_a_changed_pod_decodes_as_a_pod(before: JSONObject, after: JSONObject) -> None:
     document = Document.from_data(after)
     assert decode_changed(POD, before, document) is document

@@ -119,7 +119,7 @@ def test_a_large_invalid_review_has_the_same_error_message(
     with pytest.raises(ReviewError) as as_small:
         decode_review(given[0], ANY_NAMESPACE)
     with pytest.raises(ReviewError) as as_large:
-        decode_large_review([given[0]], ANY_NAMESPACE, reader.cut_out)
+        decode_large_review([given[0]], ANY_NAMESPACE, reader.strip_members)
     assert str(as_large.value) == str(as_small.value)
 
 

@@ -25,12 +25,12 @@ def attempt(data: bytes) -> bool:
     """Read them in both ways, which have to come to the same."""
     pieces = [data[begin : begin + PIECE_BYTES] for begin in range(0, len(data), PIECE_BYTES)]
     whole = _read(lambda: decode_review(data, ANY_NAMESPACE))
-    assert _read(lambda: decode_large_review(pieces, ANY_NAMESPACE, _cut_out)) == whole
+    assert _read(lambda: decode_large_review(pieces, ANY_NAMESPACE, _strip_members)) == whole
     return not isinstance(whole, str)
 
 
-def _cut_out(pieces: Sequence[bytes], cut: MemberSelection) -> StrippedText | None:
-    return check_text(b"".join(pieces), cut).check().remainder
+def _strip_members(pieces: Sequence[bytes], selection: MemberSelection) -> StrippedText | None:
+    return check_text(b"".join(pieces), selection).check().stripped
 
 
 def _read(decode: Callable[[], ReceivedReview]) -> ReceivedReview | str:

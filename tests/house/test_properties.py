@@ -16,13 +16,13 @@ PROPERTIES = [
     "frontdoor/chain/test_chain_properties.py::test_the_composed_patch_turns_the_received_object_into_the_final_one",
     "rpc/test_review_messages.py::test_a_review_arrives_as_it_was_sent",
     "rpc/test_outcome_messages.py::test_an_outcome_arrives_as_it_was_sent",
-    "apimachinery/patches/test_differences.py::test_a_difference_leads_to_the_other_document",
-    "apimachinery/patches/test_patch_application.py::test_where_the_standard_applies_an_operation_so_does_the_api_server",
-    "apimachinery/test_durations.py::test_what_is_printed_is_read_back",
-    "apimachinery/test_quantity_amounts.py::test_the_canonical_form_is_the_same_amount_and_its_own_canonical_form",
-    "apimachinery/test_selectors.py::test_a_selector_chooses_what_all_its_parts_choose",
+    "apimachinery/patches/test_differences.py::test_a_diff_yields_the_other_document",
+    "apimachinery/patches/test_patch_application.py::test_operations_that_rfc_6902_applies_are_applied",
+    "apimachinery/test_durations.py::test_a_printed_duration_parses_back",
+    "apimachinery/test_quantity_amounts.py::test_the_canonical_form_is_equal_and_stable",
+    "apimachinery/test_selectors.py::test_a_selector_matches_what_all_its_requirements_match",
     "admission/rules/test_rule_matching.py::test_compiled_rules_match_as_plain_ones",
-    "apimachinery/test_json_limits.py::test_whatever_another_writer_makes_of_a_value_is_read_as_that_value",
+    "apimachinery/test_json_limits.py::test_any_json_encoding_of_a_value_is_read_as_that_value",
 ]
 EXAMPLES = re.compile(r"(\d+) passing(?: examples)?,")
 

@@ -23,7 +23,7 @@ from pratique.admission.reviews import impersonated_user
         ("system:serviceaccount:Shop:robot", (), ("system:authenticated",)),
     ],
 )  # fmt: skip
-def test_groups_are_added_as_by_an_api_server(
+def test_impersonation_adds_groups_as_the_api_server_does(
     name: str, groups: tuple[str, ...], expected: tuple[str, ...]
 ) -> None:
     user = impersonated_user(name, groups)

@@ -22,7 +22,7 @@ def reviews_of(name: str) -> list[Review]:
     return [review_of_manifest(each.data, built_in_resources(), index=i) for i, each in enumerate(documents)]
 
 
-def test_the_online_boutique_is_of_known_kinds() -> None:
+def test_every_kind_of_the_online_boutique_is_known() -> None:
     reviews = reviews_of("online-boutique.yaml")
     counts = Counter(review.resource.resource for review in reviews)
     assert counts == {"deployments": 12, "services": 12, "serviceaccounts": 11}
@@ -51,9 +51,7 @@ def test_the_online_boutique_is_of_known_kinds() -> None:
         ),
     ],
 )
-def test_each_document_goes_to_its_collection_and_namespace(
-    file: str, expected: list[tuple[str, str]]
-) -> None:
+def test_a_document_goes_to_its_collection_and_namespace(file: str, expected: list[tuple[str, str]]) -> None:
     assert [(review.resource.resource, review.namespace) for review in reviews_of(file)] == expected
 
 

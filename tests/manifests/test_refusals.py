@@ -56,11 +56,11 @@ def refusal(document: JSON, **asked: JSON) -> str:
         (pod(name="p", namespace={}), "metadata.namespace: must be a string, not a mapping"),
     ],
 )  # fmt: skip
-def test_a_wrong_manifest_is_refused_with_what_would_be_right(document: JSON, text: str) -> None:
+def test_a_wrong_manifest_is_refused_with_a_hint(document: JSON, text: str) -> None:
     assert text in refusal(document)
 
 
-def test_two_namespaces_are_one_too_many() -> None:
+def test_a_namespace_that_contradicts_the_flag_is_refused() -> None:
     assert refusal(pod(name="p", namespace="a"), namespace="b") == (
         'the namespace from the provided object "a" does not match the namespace "b". '
         "You must pass '--namespace=a' to perform this operation."
@@ -68,12 +68,12 @@ def test_two_namespaces_are_one_too_many() -> None:
 
 
 @pytest.mark.parametrize("operation", [Operation.UPDATE, Operation.DELETE])
-def test_only_a_create_may_leave_the_name_to_be_generated(operation: Operation) -> None:
+def test_only_a_create_may_use_generate_name(operation: Operation) -> None:
     text = refusal(pod(generateName="p-"), operation=operation)
     assert text == f"metadata.name: Required value: {operation} needs the name of the object"
 
 
-def test_an_update_of_what_is_not_there_is_refused() -> None:
+def test_an_update_of_a_missing_object_is_refused() -> None:
     text = refusal(pod(name="p"), operation=Operation.UPDATE)
     assert text == (
         'pods "p" not found: an UPDATE needs the object as it is stored, in --old or --cluster, or admitted before'
@@ -88,12 +88,12 @@ def test_an_update_of_what_is_not_there_is_refused() -> None:
         ("v1", "ConfigMap", "configmaps has none that connects"),
     ],
 )
-def test_a_connection_is_to_a_subresource(api_version: str, kind: str, text: str) -> None:
+def test_a_connect_needs_a_subresource(api_version: str, kind: str, text: str) -> None:
     document = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "x"}}
     assert text in refusal(document, operation=Operation.CONNECT)
 
 
-def test_there_is_no_dry_run_of_a_connection() -> None:
+def test_a_connect_cannot_be_a_dry_run() -> None:
     text = refusal(pod(name="p"), operation=Operation.CONNECT, subresource="exec", dry_run=True)
     assert text.startswith("dryRun is not supported")
 
@@ -113,7 +113,7 @@ def test_there_is_no_dry_run_of_a_connection() -> None:
         ),
     ],
 )
-def test_what_a_subresource_does_not_take_is_refused(
+def test_an_operation_that_a_subresource_lacks_is_refused(
     subresource: str, operation: Operation, text: str
 ) -> None:
     assert text in refusal(pod(name="p"), subresource=subresource, operation=operation)

@@ -21,7 +21,7 @@ def manifest(api_version: str, kind: str, **more: JSON) -> JSONObject:
     ("api_version", "kind"),
     [("v1", "Pod"), ("apps/v1", "Deployment"), ("extensions/v1beta1", "Ingress"), ("batch/v1", "Job")],
 )
-def test_a_create_chooses_no_status(api_version: str, kind: str) -> None:
+def test_a_create_drops_the_status(api_version: str, kind: str) -> None:
     review = review_of_manifest(manifest(api_version, kind, spec={}, status=SUCCEEDED), built_in_resources())
     assert "status" not in review.object
     assert review.object["spec"] == {}
@@ -31,12 +31,12 @@ def test_a_create_chooses_no_status(api_version: str, kind: str) -> None:
     ("api_version", "kind"),
     [("v1", "Node"), ("networking.k8s.io/v1", "ServiceCIDR"), ("v1", "ConfigMap"), ("v1", "PodTemplate")],
 )
-def test_a_status_stays_where_it_is_the_writers_or_is_none(api_version: str, kind: str) -> None:
+def test_a_create_keeps_the_status_of_kinds_without_a_status_subresource(api_version: str, kind: str) -> None:
     review = review_of_manifest(manifest(api_version, kind, status=SUCCEEDED), built_in_resources())
     assert review.object["status"] == SUCCEEDED
 
 
-def test_a_new_namespace_is_active_whatever_it_says() -> None:
+def test_a_new_namespace_is_always_active() -> None:
     review = review_of_manifest(
         manifest("v1", "Namespace", status={"phase": "Terminating"}), built_in_resources()
     )
@@ -44,7 +44,7 @@ def test_a_new_namespace_is_active_whatever_it_says() -> None:
 
 
 @pytest.mark.parametrize(("old", "expected"), [({"phase": "Running"}, {"phase": "Running"}), (None, None)])
-def test_an_update_leaves_the_status_as_it_is(old: JSON, expected: JSON) -> None:
+def test_an_update_keeps_the_stored_status(old: JSON, expected: JSON) -> None:
     stored = manifest("v1", "Pod", **({"status": old} if old else {}))
     review = review_of_manifest(
         manifest("v1", "Pod", status=SUCCEEDED), built_in_resources(), operation=Operation.UPDATE, old=stored
@@ -52,7 +52,7 @@ def test_an_update_leaves_the_status_as_it_is(old: JSON, expected: JSON) -> None
     assert review.object.get("status") == expected
 
 
-def test_an_update_of_the_status_is_what_it_says() -> None:
+def test_an_update_of_the_status_subresource_sets_the_status() -> None:
     review = review_of_manifest(
         manifest("v1", "Pod", status=SUCCEEDED),
         built_in_resources(),
@@ -64,7 +64,7 @@ def test_an_update_of_the_status_is_what_it_says() -> None:
 
 
 @pytest.mark.parametrize(("subresources", "kept"), [({"status": {}}, False), ({}, True)])
-def test_a_custom_resource_has_a_status_of_its_own_where_its_definition_says_so(
+def test_a_custom_resource_has_a_status_subresource_if_defined(
     subresources: JSONObject, *, kept: bool
 ) -> None:
     version = {"name": "v1", "served": True, "storage": True, "subresources": subresources}

@@ -34,7 +34,7 @@ def sent(document: JSONObject, subresource: str, operation: Operation, **asked: 
         ("Node", "proxy", "NodeProxyOptions"),
     ],
 )
-def test_options_of_a_connection_are_made_of_nothing(kind: str, subresource: str, options: str) -> None:
+def test_connect_options_are_empty(kind: str, subresource: str, options: str) -> None:
     review = sent(manifest("v1", kind), subresource, Operation.CONNECT)
     assert review.object == {"kind": options, "apiVersion": "v1"}
     assert (review.old_object, review.options) == (None, None)
@@ -56,7 +56,7 @@ def test_an_eviction_names_its_pod() -> None:
     }
 
 
-def test_a_token_is_asked_for_an_hour() -> None:
+def test_a_token_request_defaults_to_an_hour() -> None:
     review = sent(manifest("v1", "ServiceAccount"), "token", Operation.CREATE)
     assert review.kind.kind == "TokenRequest"
     assert review.object["spec"] == {"audiences": None, "expirationSeconds": 3600, "boundObjectRef": None}
@@ -72,12 +72,12 @@ def test_a_scale_has_the_replicas_of_its_object() -> None:
     assert review.object["metadata"] == {"name": "a", "namespace": "default"}
 
 
-def test_without_a_number_there_is_one_replica() -> None:
+def test_replicas_default_to_one() -> None:
     document = manifest("apps/v1", "StatefulSet")
     assert sent(document, "scale", Operation.UPDATE, old=document).object["spec"] == {"replicas": 1}
 
 
-def test_where_a_custom_resource_keeps_its_replicas_nobody_knows() -> None:
+def test_the_replicas_of_a_custom_resource_are_unknown() -> None:
     version = {
         "name": "v1",
         "served": True,
@@ -102,19 +102,19 @@ def test_where_a_custom_resource_keeps_its_replicas_nobody_knows() -> None:
 
 
 @pytest.mark.parametrize("subresource", ["ephemeralcontainers", "resize", "status"])
-def test_what_takes_the_object_itself_is_an_update_of_it(subresource: str) -> None:
+def test_a_subresource_of_the_objects_kind_updates_it(subresource: str) -> None:
     stored = {**manifest("v1", "Pod"), "spec": {"nodeName": "n"}}
     review = sent(manifest("v1", "Pod"), subresource, Operation.UPDATE, old=stored)
     assert (review.kind.kind, review.old_object) == ("Pod", stored)
 
 
-def test_a_stored_object_of_another_version_is_the_old_object_all_the_same() -> None:
+def test_a_stored_object_of_another_version_is_the_old_object() -> None:
     stored = manifest("extensions/v1beta1", "Deployment")
     review = sent(manifest("apps/v1", "Deployment"), "status", Operation.UPDATE, old=stored)
     assert review.old_object == stored
 
 
-def test_every_subresource_that_is_not_only_read_can_be_asked_for_by_some_manifest() -> None:
+def test_every_writable_subresource_can_be_requested_by_a_manifest() -> None:
     for each in built_in_resources():
         operation = operation_on(each) if each.subresource else None
         if operation is None or each.kind.kind == "DeploymentRollback":  # 1.15 was the last to have it

@@ -31,28 +31,28 @@ def request_for(*attributes: tuple[x509.ObjectIdentifier, str]) -> bytes:
 
 
 @given(TEXTS, st.lists(TEXTS, max_size=3))
-def test_the_subject_is_read_as_it_was_written(name: str, groups: list[str]) -> None:
+def test_a_request_yields_its_common_name_and_organizations(name: str, groups: list[str]) -> None:
     organizations = [(NameOID.ORGANIZATION_NAME, group) for group in groups]
     pem = request_for(*organizations, (NameOID.COMMON_NAME, name), (NameOID.LOCALITY_NAME, "elsewhere"))
     assert read_subject(pem) == CertificateSubject(name, tuple(groups))
 
 
-def test_a_long_subject_is_read_too() -> None:
+def test_a_subject_with_a_long_form_length_is_read() -> None:
     groups = [(NameOID.ORGANIZATION_NAME, "g" * 60)] * 1200
     assert len(read_subject(request_for(*groups)).organizations) == 1200
 
 
-def test_the_last_of_two_common_names_counts() -> None:
+def test_the_last_of_two_common_names_wins() -> None:
     pem = request_for((NameOID.COMMON_NAME, "one"), (NameOID.COMMON_NAME, "other"))
     assert read_subject(pem).common_name == "other"
 
 
-def test_a_request_for_nobody_is_for_nobody() -> None:
+def test_a_request_with_an_empty_subject_names_nobody() -> None:
     assert read_subject(request_for()) == CertificateSubject()
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "utf-16-be", "latin-1"])
-def test_texts_of_other_types_are_read(encoding: str) -> None:
+def test_every_asn1_string_type_is_decoded(encoding: str) -> None:
     tag = {"ascii": b"\x13", "utf-16-be": b"\x1e", "latin-1": b"\x14"}[encoding]
     text = "node".encode(encoding)
     pem = der_request(b"\x06\x03\x55\x04\x03" + tag + bytes([len(text)]) + text)
@@ -76,13 +76,13 @@ def pem_of(der: bytes, kind: str = "CERTIFICATE REQUEST") -> bytes:
 @pytest.mark.parametrize(
     "pem", [b"", b"hello", pem_of(b"", "CERTIFICATE"), b"-----BEGIN CERTIFICATE REQUEST-----\n"]
 )
-def test_another_kind_of_pem_is_refused_in_kubernetes_words(pem: bytes) -> None:
+def test_another_pem_type_is_refused_in_kubernetes_words(pem: bytes) -> None:
     with pytest.raises(InputError, match=r"^PEM block type must be CERTIFICATE REQUEST$"):
         read_subject(pem)
 
 
 @given(st.binary(max_size=60))
-def test_what_is_malformed_is_refused(der: bytes) -> None:
+def test_a_malformed_request_is_refused(der: bytes) -> None:
     try:
         assert isinstance(read_subject(pem_of(der)), CertificateSubject)
     except InputError as error:
@@ -95,7 +95,7 @@ def der() -> bytes:
 
 
 @given(st.data())
-def test_a_request_that_was_cut_short_is_refused(data: st.DataObject) -> None:
+def test_a_truncated_request_is_refused(data: st.DataObject) -> None:
     whole = der()
     cut = whole[: data.draw(st.integers(1, len(whole) - 1))]
     with pytest.raises(InputError, match=r"^malformed certificate request$"):

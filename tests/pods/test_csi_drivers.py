@@ -61,7 +61,7 @@ CLUSTER = ObjectStore(
         ({"portworxVolume": {}}, "pxd.portworx.com"),
     ],
 )
-def test_a_volume_leads_to_its_driver(source: JSONObject, driver: str) -> None:
+def test_a_volume_resolves_to_its_csi_driver(source: JSONObject, driver: str) -> None:
     assert driver_of_volume(POD, {"name": "scratch", **source}, CLUSTER) == driver
 
 
@@ -72,16 +72,16 @@ def test_a_volume_leads_to_its_driver(source: JSONObject, driver: str) -> None:
         ({"persistentVolumeClaim": {"claimName": "lost"}}, 'persistentvolume "gone" not found'),
     ],
 )
-def test_what_is_missing_on_the_way_is_not_found(source: JSONObject, text: str) -> None:
+def test_a_missing_claim_or_volume_is_not_found(source: JSONObject, text: str) -> None:
     with pytest.raises(RefusalError, match=f"^{text}$"):
         driver_of_volume(POD, {"name": "v", **source}, CLUSTER)
 
 
 @pytest.mark.parametrize(("audience", "wanted"), [("vault", True), ("", True), ("other", False)])
-def test_a_driver_says_what_tokens_it_wants(audience: str, *, wanted: bool) -> None:
+def test_a_driver_requests_tokens_for_its_audiences(audience: str, *, wanted: bool) -> None:
     assert wants_audience("d.example.com", audience, CLUSTER) is wanted
 
 
-def test_a_driver_that_is_missing_is_not_found() -> None:
+def test_a_missing_driver_is_not_found() -> None:
     with pytest.raises(RefusalError, match=r'^csidriver.storage.k8s.io "d" not found$'):
         wants_audience("d", "", CLUSTER)

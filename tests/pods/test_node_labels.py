@@ -29,7 +29,7 @@ LABELS = st.dictionaries(
         "failure-domain.beta.kubernetes.io/region",
     ],
 )
-def test_a_node_may_describe_itself(label: str) -> None:
+def test_a_node_may_set_kubelet_labels(label: str) -> None:
     assert may_set_label(label)
 
 
@@ -45,18 +45,18 @@ def test_a_node_may_describe_itself(label: str) -> None:
         "topology.kubernetes.io/rack",
     ],
 )
-def test_a_node_may_not_choose_its_pods(label: str) -> None:
+def test_a_node_may_not_set_reserved_labels(label: str) -> None:
     assert not may_set_label(label)
 
 
 @given(LABELS, LABELS)
-def test_every_way_of_changing_a_label_counts(new: dict[str, str], old: dict[str, str]) -> None:
+def test_adding_changing_and_removing_a_label_all_count(new: dict[str, str], old: dict[str, str]) -> None:
     found = forbidden_label_changes({"metadata": {"labels": new}}, {"metadata": {"labels": old}})
     changed = {key for key, _ in new.items() ^ old.items()}
     assert found == sorted(key for key in changed if not may_set_label(key))
 
 
-def test_a_new_node_changes_all_that_it_has() -> None:
+def test_a_new_node_sets_all_its_labels() -> None:
     assert forbidden_label_changes({"metadata": {"labels": {"x.k8s.io/b": "", "x.k8s.io/a": ""}}}) == [
         "x.k8s.io/a",
         "x.k8s.io/b",

@@ -50,13 +50,13 @@ CONFIG_MAPS = [
 
 
 @pytest.mark.parametrize("pod", SECRETS)
-def test_secrets_are_found_wherever_they_are(pod: JSONObject) -> None:
+def test_every_secret_reference_is_found(pod: JSONObject) -> None:
     assert list(pod_spec.secret_names(pod)) == ["x"]
     assert pod_spec.first_reference(pod) == "secrets"
 
 
 @pytest.mark.parametrize("pod", CONFIG_MAPS)
-def test_config_maps_are_found_wherever_they_are(pod: JSONObject) -> None:
+def test_every_config_map_reference_is_found(pod: JSONObject) -> None:
     assert list(pod_spec.config_map_names(pod)) == ["x"]
     assert pod_spec.first_reference(pod) == "configmaps"
 
@@ -90,11 +90,11 @@ def test_the_first_reference_of_any_kind_is_named(pod: JSONObject, resource: str
     ("annotations", "expected"),
     [({"kubernetes.io/config.mirror": ""}, True), ({}, False), (None, False), ("x", False)],
 )
-def test_a_mirror_says_so_whatever_else_it_says(annotations: JSON, *, expected: bool) -> None:
+def test_a_mirror_pod_is_recognized_by_its_annotation(annotations: JSON, *, expected: bool) -> None:
     assert pod_spec.is_mirror({"metadata": {"annotations": annotations}}) is expected
 
 
 @given(objects())
-def test_nothing_malformed_breaks_it(spec: JSONObject) -> None:
+def test_malformed_pods_do_not_crash(spec: JSONObject) -> None:
     for pod in ({"spec": spec}, {"spec": {"volumes": [spec], "containers": [spec]}}):
         assert isinstance(pod_spec.first_reference(pod), str)

@@ -27,20 +27,20 @@ def resized(asked: str, *statuses: JSONObject, reason: str = "Deferred") -> JSON
     }
 
 
-def test_a_pod_takes_up_what_its_containers_ask_for() -> None:
+def test_a_pod_uses_what_its_containers_request() -> None:
     found = pod_usage(pod(container(cpu="1", limits={"cpu": "2"}), container("d", cpu="500m")))
     assert texts(found.requests) == {"cpu": "1500m"}
     assert texts(found.limits) == {"cpu": "2"}
 
 
-def test_overhead_is_added_to_requests_and_to_limits_that_there_are() -> None:
+def test_overhead_is_added_to_requests_and_existing_limits() -> None:
     overhead = {"cpu": "250m", "memory": "64Mi", "example.com/gpu": "1"}
     found = pod_usage(pod(container(cpu="1", limits={"cpu": "2", "memory": "0"}), overhead=overhead))
     assert texts(found.requests) == {"cpu": "1250m", "memory": "64Mi", "example.com/gpu": "1"}
     assert texts(found.limits) == {"cpu": "2250m", "memory": "0"}
 
 
-def test_what_a_pod_says_as_a_whole_comes_first_huge_pages_too() -> None:
+def test_pod_level_resources_come_first_including_huge_pages() -> None:
     own = {"cpu": "5", "hugepages-2Mi": "4Mi", "example.com/gpu": "7"}
     found = pod_usage(pod(container(cpu="1", memory="1Gi"), resources={"requests": own, "limits": own}))
     assert texts(found.requests) == {"cpu": "5", "memory": "1Gi", "hugepages-2Mi": "4Mi"}
@@ -59,13 +59,13 @@ def test_what_a_pod_says_as_a_whole_comes_first_huge_pages_too() -> None:
         ("4", status("other", allocated={"cpu": "9"}), "Deferred", "4"),
     ],
 )
-def test_what_a_container_has_been_given_counts_where_it_is_more(
+def test_allocated_resources_count_where_larger(
     asked: str, given: JSONObject, reason: str, requests: str
 ) -> None:
     assert texts(pod_usage(resized(asked, given, reason=reason)).requests) == {"cpu": requests}
 
 
-def test_limits_in_force_count_where_they_are_more() -> None:
+def test_actual_limits_count_where_larger() -> None:
     given = status(in_force={"limits": {"cpu": "3"}})
     assert texts(pod_usage(resized("1", given)).limits) == {"cpu": "3"}
     assert texts(pod_usage(resized("4", given)).limits) == {"cpu": "4"}
@@ -79,7 +79,7 @@ def test_init_containers_have_statuses_of_their_own() -> None:
     assert texts(pod_usage({**written, "status": given}).requests) == {"cpu": "4"}
 
 
-def test_an_amount_that_is_none_is_named() -> None:
+def test_an_invalid_quantity_is_named() -> None:
     with pytest.raises(RefusalError) as caught:
         pod_usage(resized("1", status(allocated={"cpu": "much"})))
     assert caught.value.status.code == 400

@@ -23,7 +23,7 @@ def pod(resources: JSON = None, /, field: str = "containers", **others: JSON) ->
         {"requests": {"cpu": True}, "limits": "x"},
     ],
 )
-def test_a_pod_that_asks_for_no_cpu_and_no_memory_is(resources: JSON) -> None:
+def test_a_pod_without_cpu_and_memory_is_best_effort(resources: JSON) -> None:
     assert is_best_effort(pod(resources))
 
 
@@ -31,7 +31,7 @@ def test_a_pod_that_asks_for_no_cpu_and_no_memory_is(resources: JSON) -> None:
     "resources", [{"requests": {"cpu": "1m"}}, {"limits": {"memory": "1"}}, {"requests": {"memory": 5}}]
 )
 @pytest.mark.parametrize("field", ["containers", "initContainers"])
-def test_a_pod_that_asks_for_some_is_not(resources: JSON, field: str) -> None:
+def test_a_pod_with_cpu_or_memory_is_not_best_effort(resources: JSON, field: str) -> None:
     assert not is_best_effort(pod(resources, field))
 
 
@@ -39,16 +39,16 @@ def test_ephemeral_containers_never_count() -> None:
     assert is_best_effort(pod({"requests": {"cpu": "1"}}, "ephemeralContainers"))
 
 
-def test_what_the_pod_asks_for_as_a_whole_counts_before_its_containers() -> None:
+def test_pod_level_resources_count_before_those_of_containers() -> None:
     assert is_best_effort(pod({"requests": {"cpu": "1"}}, resources={"requests": {}}))
     assert not is_best_effort(pod(resources={"limits": {"cpu": "1"}}))
 
 
-def test_what_the_status_says_counts_first() -> None:
+def test_the_qos_class_of_the_status_counts_first() -> None:
     assert is_best_effort({**pod({"requests": {"cpu": "1"}}), "status": {"qosClass": "BestEffort"}})
     assert not is_best_effort({**pod(), "status": {"qosClass": "Burstable"}})
 
 
 @pytest.mark.parametrize("document", [None, {}, {"spec": None}, {"spec": {"containers": "x"}}])
-def test_what_is_malformed_asks_for_nothing(document: JSON) -> None:
+def test_malformed_resources_request_nothing(document: JSON) -> None:
     assert is_best_effort(document)

@@ -40,13 +40,13 @@ def cpu_of(pod: JSONObject) -> str:
         ([asking("5")], [], "5"),
     ],
 )
-def test_a_pod_needs_the_larger_of_what_runs_and_what_starts(
+def test_a_pod_requests_the_larger_of_containers_and_init_containers(
     init_containers: list[JSONObject], containers: list[JSONObject], whole: str
 ) -> None:
     assert cpu_of({"spec": {"initContainers": init_containers, "containers": containers}}) == whole
 
 
-def test_what_the_pod_says_of_processors_and_memory_itself_takes_precedence() -> None:
+def test_pod_level_cpu_and_memory_take_precedence() -> None:
     own = {"cpu": "5", "memory": "1Gi", "hugepages-2Mi": "2Mi"}
     resources = {"requests": own, "limits": own}
     pod = {"spec": {"containers": [asking("1")], "resources": resources}}
@@ -62,10 +62,12 @@ def test_amounts_finer_than_a_thousandth_are_rounded_up() -> None:
 @pytest.mark.parametrize(
     ("containers", "count"), [(None, 0), ("x", 0), ([None, "x", {}], 1), ([{"resources": None}], 1)]
 )
-def test_what_is_no_container_asks_for_nothing(containers: JSON, count: int) -> None:
+def test_an_item_that_is_no_container_requests_nothing(containers: JSON, count: int) -> None:
     found = container_requirements({"spec": {"containers": containers}}, "containers")
     assert len(found) == count
-    assert all(not each.demand.requests and not each.demand.limits and not each.name for each in found)
+    assert all(
+        not each.requirements.requests and not each.requirements.limits and not each.name for each in found
+    )
 
 
 @pytest.mark.parametrize(
@@ -75,7 +77,7 @@ def test_what_is_no_container_asks_for_nothing(containers: JSON, count: int) -> 
         (["cpu"], "spec.containers[0].resources.limits: must be a mapping, not a list"),
     ],
 )
-def test_what_is_no_amount_is_a_bad_request(limits: JSON, text: str) -> None:
+def test_an_invalid_quantity_is_a_bad_request(limits: JSON, text: str) -> None:
     with pytest.raises(RefusalError) as refusal:
         container_requirements({"spec": {"containers": [{"resources": {"limits": limits}}]}}, "containers")
     assert (refusal.value.status.code, refusal.value.status.message) == (400, text)

@@ -49,7 +49,7 @@ IMPLIED = Toleration("foo", "", "bar")
         (Toleration("", "Equal", "bar"), FOO_BAR, False),
     ],
 )
-def test_one_covers_another_as_in_kubernetes(
+def test_supersets_are_decided_as_in_kubernetes(
     general: Toleration, special: Toleration, *, expected: bool
 ) -> None:
     assert is_superset(general, special) is expected
@@ -71,12 +71,12 @@ def merged(*all_of_them: Toleration) -> list[Toleration]:
         ([IMPLIED, FOO_BAR], [IMPLIED]),
     ],
 )
-def test_what_is_covered_is_left_out(given_ones: list[Toleration], expected: list[Toleration]) -> None:
+def test_covered_tolerations_are_left_out(given_ones: list[Toleration], expected: list[Toleration]) -> None:
     assert merged(*given_ones) == expected
 
 
 @given(any_tolerations())
-def test_each_covers_itself(one: Toleration) -> None:
+def test_a_toleration_is_a_superset_of_itself(one: Toleration) -> None:
     assert is_superset(one, one)
 
 
@@ -86,52 +86,52 @@ def test_merging_loses_nothing_that_was_tolerated(some: list[Toleration]) -> Non
 
 
 @given(lists())
-def test_nothing_is_left_to_merge_afterwards(some: list[Toleration]) -> None:
+def test_merging_is_idempotent(some: list[Toleration]) -> None:
     once = merged(*some)
     assert merged(*once) == once
 
 
 @given(lists(), lists())
-def test_what_is_added_twice_is_there_once(own: list[Toleration], added: list[Toleration]) -> None:
+def test_duplicates_are_merged_away(own: list[Toleration], added: list[Toleration]) -> None:
     once = merged(*own, *added)
     assert merged(*once, *added) == once
 
 
 @given(lists())
-def test_a_list_allows_itself_and_what_is_merged_from_it(some: list[Toleration]) -> None:
+def test_a_list_allows_itself_and_its_merged_form(some: list[Toleration]) -> None:
     assert tolerations.all_covered(some, some)
     assert tolerations.all_covered(some, merged(*some))
     assert tolerations.all_covered(some, [])
 
 
 @given(lists(), lists())
-def test_a_conflict_is_one_from_both_sides(first: list[Toleration], second: list[Toleration]) -> None:
+def test_conflicts_are_symmetric(first: list[Toleration], second: list[Toleration]) -> None:
     assert tolerations.is_conflict(first, second) is tolerations.is_conflict(second, first)
     assert not tolerations.is_conflict(first, [])
     assert not tolerations.is_conflict(first, first)
 
 
 @given(lists(), lists())
-def test_what_is_listed_to_the_letter_is_covered(own: list[Toleration], allowed: list[Toleration]) -> None:
-    distinct = list({one.slot: one for one in own}.values())
+def test_a_listed_toleration_is_covered(own: list[Toleration], allowed: list[Toleration]) -> None:
+    distinct = list({one.key_and_effect: one for one in own}.values())
     if tolerations.all_listed(distinct, allowed):
         assert tolerations.all_covered(distinct, allowed)
 
 
 @given(any_tolerations())
-def test_reading_what_was_written_changes_nothing(one: Toleration) -> None:
+def test_a_toleration_round_trips(one: Toleration) -> None:
     assert tolerations.read_toleration(one.document) == one
     assert "" not in one.document.values()
 
 
 @given(values())
-def test_anything_can_be_read(value: JSON) -> None:
+def test_any_json_reads_as_a_toleration(value: JSON) -> None:
     assert isinstance(tolerations.read_toleration(value), Toleration)
     assert isinstance(tolerations.pod_tolerations({"spec": {"tolerations": value}}), list)
 
 
 @given(any_tolerations(), st.none() | st.integers(0, 5))
-def test_sameness_does_not_look_at_seconds(one: Toleration, seconds: int | None) -> None:
+def test_matching_ignores_toleration_seconds(one: Toleration, seconds: int | None) -> None:
     other = Toleration(one.key, one.operator, one.value, one.effect, seconds)
     assert tolerations.match_toleration(one, other)
 
@@ -178,12 +178,12 @@ def test_sameness_does_not_look_at_seconds(one: Toleration, seconds: int | None)
         ),
     ],
 )
-def test_wrong_forms_are_refused_in_kubernetes_words(one: Toleration, text: str | None) -> None:
+def test_invalid_tolerations_are_refused_in_kubernetes_words(one: Toleration, text: str | None) -> None:
     faults = tolerations.validate_tolerations([one], ROOT / "p")
     assert (join(faults) if faults else None) == text
 
 
-def test_a_value_of_the_wrong_form_is_refused() -> None:
+def test_an_invalid_toleration_value_is_refused() -> None:
     (fault,) = tolerations.validate_tolerations([Toleration("foo", "Equal", "a b")], ROOT / "p")
     assert str(fault).startswith(
         'p[0].operator: Invalid value: "a b": a valid label must be an empty string or'

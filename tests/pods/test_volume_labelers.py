@@ -37,7 +37,7 @@ def listed(*entries: tuple[str, str, dict[str, str]]) -> ListedVolumes:
 
 
 @pytest.mark.parametrize("source", DISK_SOURCES)
-def test_the_disk_of_a_volume_is_found(source: str) -> None:
+def test_a_volume_yields_its_disk(source: str) -> None:
     assert disk_of(volume(source, "vol-1")) == (source, "vol-1")
 
 
@@ -52,11 +52,11 @@ def test_the_disk_of_a_volume_is_found(source: str) -> None:
         (None, None),
     ],
 )
-def test_there_may_be_no_disk_or_several(document: JSON, disk: tuple[str, str] | None) -> None:
+def test_a_volume_may_have_no_disk_or_several(document: JSON, disk: tuple[str, str] | None) -> None:
     assert disk_of(document) == disk
 
 
-def test_a_listed_disk_has_its_labels_and_any_other_those_of_the_asterisk() -> None:
+def test_a_listed_disk_has_its_labels_and_others_those_of_the_asterisk() -> None:
     labeler = listed((EBS, "*", {ZONE: "a"}), (EBS, "vol-1", {ZONE: "b"}), ("azureDisk", "vol-2", {}))
     assert asyncio.run(labeler.labels(volume(EBS, "vol-1"))) == {ZONE: "b"}
     assert asyncio.run(labeler.labels(volume(EBS, "vol-2"))) == {ZONE: "a"}
@@ -64,7 +64,7 @@ def test_a_listed_disk_has_its_labels_and_any_other_those_of_the_asterisk() -> N
 
 
 @pytest.mark.parametrize("document", [volume(EBS, "vol-2"), volume("cinder", "vol-1"), {"spec": {}}])
-def test_a_disk_that_is_not_listed_does_not_exist(document: JSONObject) -> None:
+def test_an_unlisted_disk_does_not_exist(document: JSONObject) -> None:
     with pytest.raises(VolumeLabelError, match="it is not in the list of volumes"):
         asyncio.run(listed((EBS, "vol-1", {})).labels(document))
 
@@ -95,7 +95,7 @@ def test_a_disk_that_is_not_listed_does_not_exist(document: JSONObject) -> None:
         ([(EBS, "a", {"a b": "c"})], 'volumes[0].labels: Invalid value: "a b": name part must consist of'),
     ],
 )
-def test_a_list_that_makes_no_sense_is_refused(
+def test_an_invalid_list_of_volumes_is_refused(
     entries: list[tuple[str, str, dict[str, str]]], text: str
 ) -> None:
     with pytest.raises(ConfigurationError) as fault:
@@ -114,7 +114,7 @@ def test_a_list_that_makes_no_sense_is_refused(
         ("a_b", ["a_b"]),
     ],
 )
-def test_zones_are_a_sorted_set(value: str, zones: list[str] | None) -> None:
+def test_zones_are_sorted_and_unique(value: str, zones: list[str] | None) -> None:
     assert split_zones(value) == zones
 
 
@@ -162,7 +162,7 @@ def test_a_package_offers_a_labeler(install: Install) -> None:
         ("class", 'labeler "class": '),
     ],
 )
-def test_what_is_no_labeler_is_refused(install: Install, name: str, text: str) -> None:
+def test_an_entry_point_that_is_no_labeler_is_refused(install: Install, name: str, text: str) -> None:
     install(
         "acme", "acme-cloud = {}:CLOUD", "nothing = {}:NOTHING", "class = {}:Labeler", "missing = {}:NONE"
     )
@@ -171,13 +171,13 @@ def test_what_is_no_labeler_is_refused(install: Install, name: str, text: str) -
     assert str(fault.value).startswith(text)
 
 
-def test_two_labelers_of_one_name_are_refused(install: Install) -> None:
+def test_two_labelers_with_one_name_are_refused(install: Install) -> None:
     install("acme", "cloud = {}:CLOUD")
     install("other", "cloud = {}:CLOUD")
     with pytest.raises(ConfigurationError, match='labeler "cloud": several packages offer one of this name'):
         load_labeler("cloud")
 
 
-def test_without_packages_none_is_known() -> None:
+def test_without_packages_no_labeler_is_known() -> None:
     with pytest.raises(ConfigurationError, match='labeler "cloud" is unknown; known: none'):
         load_labeler("cloud")

@@ -39,9 +39,9 @@ def said(program: str) -> float:
     return float(ran.stdout)
 
 
-def test_the_services_do() -> None:
+def test_services_set_a_short_switch_interval() -> None:
     assert said(SERVICE) == SWITCH_INTERVAL_SECONDS
 
 
-def test_the_front_door_does() -> None:
+def test_the_front_door_sets_a_short_switch_interval() -> None:
     assert said(FRONT_DOOR) == SWITCH_INTERVAL_SECONDS

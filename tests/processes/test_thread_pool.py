@@ -12,7 +12,7 @@ from support.services import controllers
 from support.services.reviews import review_of
 
 
-def test_a_thread_serves_one_review_after_another() -> None:
+def test_an_idle_thread_is_reused() -> None:
     names = set()
 
     def noting(_review: Review) -> Answer:
@@ -29,7 +29,7 @@ def test_a_thread_serves_one_review_after_another() -> None:
     assert names == {"pratique-c"}
 
 
-def test_calls_run_side_by_side() -> None:
+def test_calls_run_concurrently() -> None:
     together = threading.Barrier(4, timeout=10)
 
     def meeting(_review: Review) -> Answer:
@@ -43,7 +43,7 @@ def test_calls_run_side_by_side() -> None:
     assert asyncio.run(run()) == [allow()] * 4
 
 
-def test_more_calls_than_threads_wait_in_line() -> None:
+def test_calls_beyond_the_thread_limit_wait() -> None:
     async def run() -> list[object]:
         lane = ControllerThreads("c", most_threads=2)
         return await asyncio.gather(*(lane.submit(controllers.allowing, review_of()) for _ in range(50)))
@@ -51,7 +51,7 @@ def test_more_calls_than_threads_wait_in_line() -> None:
     assert asyncio.run(run()) == [allow()] * 50
 
 
-def test_calls_that_nobody_waits_for_are_not_run() -> None:
+def test_cancelled_calls_are_not_run() -> None:
     release = threading.Event()
     ran: list[Review] = []
 

@@ -35,7 +35,7 @@ def only_line(written: io.StringIO) -> JSON:
     return json.loads(line)
 
 
-def test_a_line_says_when_how_bad_who_and_what(written: io.StringIO) -> None:
+def test_a_line_has_time_level_service_logger_and_message(written: io.StringIO) -> None:
     OWN.info("draining", extra={"count": 3, "path": "/validate"})
     line = only_line(written)
     assert line.pop("time").endswith("+00:00")
@@ -49,46 +49,46 @@ def test_a_line_says_when_how_bad_who_and_what(written: io.StringIO) -> None:
     }
 
 
-def test_fields_that_are_not_declared_are_dropped(written: io.StringIO) -> None:
+def test_undeclared_fields_are_dropped(written: io.StringIO) -> None:
     OWN.info("reviewed", extra={"review": "secret", "object": {"a": "secret"}})
     assert "secret" not in written.getvalue()
     assert "review" not in only_line(written)
 
 
-def test_objects_are_named_by_their_type_alone(written: io.StringIO) -> None:
+def test_objects_are_logged_by_type_only(written: io.StringIO) -> None:
     OWN.info("reviewed", extra={"uid": {"a": "secret"}, "path": b"secret", "reason": ValueError("secret")})
     line = only_line(written)
     assert (line["uid"], line["path"], line["reason"]) == ("<dict>", "<bytes>", "<ValueError>")
     assert "secret" not in written.getvalue()
 
 
-def test_an_exception_is_told_by_type_and_place_and_never_by_its_text(written: io.StringIO) -> None:
+def test_an_exception_is_logged_by_type_and_place_never_by_text(written: io.StringIO) -> None:
     try:
         int("secret")
     except ValueError:
         OWN.exception("it broke")
     line = only_line(written)
-    assert line["error"].startswith("ValueError < test_an_exception_is_told")
+    assert line["error"].startswith("ValueError < test_an_exception_is_logged_by_type")
     assert "secret" not in written.getvalue()
     assert "exc_info" not in line
 
 
-def test_a_stack_is_not_printed(written: io.StringIO) -> None:
+def test_stack_info_is_not_logged(written: io.StringIO) -> None:
     OWN.warning("here", stack_info=True)
-    assert "test_a_stack_is_not_printed" not in written.getvalue()
+    assert "test_stack_info_is_not_logged" not in written.getvalue()
 
 
-def test_of_libraries_only_the_first_line_counts(written: io.StringIO) -> None:
+def test_only_the_first_line_of_a_library_message_is_logged(written: io.StringIO) -> None:
     logging.getLogger("asyncio").error("Task exception was never retrieved\nfuture: <Task secret>")
     assert only_line(written)["message"] == "Task exception was never retrieved"
 
 
-def test_libraries_are_heard_from_warnings_on(written: io.StringIO) -> None:
+def test_libraries_log_from_warning_upwards(written: io.StringIO) -> None:
     logging.getLogger("uvicorn.error").info("Started server process")
     assert not written.getvalue()
 
 
-def test_warnings_of_python_are_lines_too(written: io.StringIO) -> None:
+def test_python_warnings_are_logged(written: io.StringIO) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         logging.captureWarnings(capture=True)
@@ -96,9 +96,7 @@ def test_warnings_of_python_are_lines_too(written: io.StringIO) -> None:
     assert only_line(written)["logger"] == "py.warnings"
 
 
-def test_a_line_that_cannot_be_written_is_lost_without_its_arguments(
-    written: io.StringIO, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_failed_write_prints_no_arguments(written: io.StringIO, capsys: pytest.CaptureFixture[str]) -> None:
     OWN.info("%d", "secret")
     assert not written.getvalue()
     assert capsys.readouterr().err == ""
@@ -120,13 +118,13 @@ def test_a_line_that_cannot_be_written_is_lost_without_its_arguments(
         ("\n" * 1_000_000, r"\n" * 127 + "\\…"),
     ],
 )
-def test_texts_are_neutralised_and_cut(written: io.StringIO, text: str, shown: str) -> None:
+def test_texts_are_escaped_and_truncated(written: io.StringIO, text: str, shown: str) -> None:
     OWN.info("reviewed", extra={"uid": text})
     assert only_line(written)["uid"] == shown
 
 
 @given(text=st.text(st.characters(codec=None), max_size=400), field=st.sampled_from(sorted(FIELDS)))
-def test_whatever_is_logged_is_one_line_of_json_with_short_harmless_texts(text: str, field: str) -> None:
+def test_any_record_is_one_line_of_json_with_short_printable_texts(text: str, field: str) -> None:
     stream = io.StringIO()
     logger = logging.getLogger("hypothesis.logs")
     handler = logging.StreamHandler(stream)
@@ -150,7 +148,7 @@ def _formatter() -> logging.Formatter | None:
     return formatter
 
 
-def test_what_nobody_awaited_is_logged_without_what_it_was_given(written: io.StringIO) -> None:
+def test_an_unhandled_loop_error_is_logged_without_arguments(written: io.StringIO) -> None:
     async def run() -> None:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(log_loop_error)
@@ -164,5 +162,5 @@ def test_what_nobody_awaited_is_logged_without_what_it_was_given(written: io.Str
     assert "secret" not in written.getvalue()
 
 
-def test_every_declared_field_says_what_it_is() -> None:
+def test_every_declared_field_has_a_description() -> None:
     assert all(FIELDS.values())

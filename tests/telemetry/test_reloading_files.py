@@ -71,7 +71,7 @@ def test_the_first_value_must_be_good(file: Path) -> None:
         reloaded(file)
 
 
-def test_a_new_value_is_taken_up_and_told(file: Path) -> None:
+def test_a_new_value_replaces_the_old_one_and_listeners_get_it(file: Path) -> None:
     one = reloaded(file)
     told: list[int] = []
 
@@ -86,7 +86,7 @@ def test_a_new_value_is_taken_up_and_told(file: Path) -> None:
     assert (one.value, told, one.reloads.successes) == (2, [2, -2], 2)
 
 
-def test_a_value_that_is_the_same_is_no_news(file: Path) -> None:
+def test_an_equal_value_is_not_announced(file: Path) -> None:
     one = reloaded(file)
     told: list[int] = []
     one.tell(told.append)
@@ -95,7 +95,7 @@ def test_a_value_that_is_the_same_is_no_news(file: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["broken", "no number", None])
-def test_what_cannot_be_used_leaves_what_was_there(
+def test_a_bad_file_leaves_the_last_good_value(
     file: Path, content: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     one = reloaded(file)
@@ -110,7 +110,7 @@ def test_what_cannot_be_used_leaves_what_was_there(
     assert (caplog.messages, one.reloads.failures) == ([KEPT], 2)  # told once, however often it is read
 
 
-def test_what_can_be_used_again_is_said(file: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_recovery_is_logged(file: Path, caplog: pytest.LogCaptureFixture) -> None:
     one = reloaded(file)
     with caplog.at_level(logging.INFO):
         for content in ("broken", "1"):
@@ -120,7 +120,7 @@ def test_what_can_be_used_again_is_said(file: Path, caplog: pytest.LogCaptureFix
 
 
 @pytest.mark.parametrize("error", [ConfigurationError("no use"), RuntimeError("secret")])
-def test_a_listener_that_fails_leaves_what_was_there(file: Path, error: Exception) -> None:
+def test_a_failing_listener_leaves_the_last_good_value(file: Path, error: Exception) -> None:
     one = reloaded(file)
 
     def refuse(_: int) -> None:
@@ -134,7 +134,7 @@ def test_a_listener_that_fails_leaves_what_was_there(file: Path, error: Exceptio
     assert "secret" not in one.failure
 
 
-def test_the_watch_goes_on_whatever_a_change_was(file: Path) -> None:
+def test_the_watch_survives_any_error(file: Path) -> None:
     one = reloaded(file)
 
     async def run() -> None:
@@ -148,7 +148,7 @@ def test_the_watch_goes_on_whatever_a_change_was(file: Path) -> None:
     asyncio.run(run())
 
 
-def test_a_change_before_the_watch_begins_is_taken_up_too(file: Path) -> None:
+def test_a_change_before_the_watch_begins_is_loaded(file: Path) -> None:
     one = reloaded(file)
     file.write_text("2")
 
@@ -159,7 +159,7 @@ def test_a_change_before_the_watch_begins_is_taken_up_too(file: Path) -> None:
     asyncio.run(run())
 
 
-def test_one_watch_is_enough_for_many(file: Path) -> None:
+def test_one_watch_serves_many_values(file: Path) -> None:
     beside = file.with_name("beside")
     beside.write_text("10")
     both = (reloaded(file), reloaded(beside))
@@ -175,7 +175,7 @@ def test_one_watch_is_enough_for_many(file: Path) -> None:
     asyncio.run(run())
 
 
-def test_a_file_that_is_written_piece_by_piece_ends_up_whole(file: Path) -> None:
+def test_a_file_written_in_pieces_is_loaded_whole(file: Path) -> None:
     one = reloaded(file)
     told: list[int] = []
     one.tell(told.append)

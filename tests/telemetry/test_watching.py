@@ -62,7 +62,7 @@ def mounted(folder: Path) -> Path:
     ("make", "change"),
     [(plain, write_in_place), (plain, rename_over), (plain, remove), (mounted, swap_link)],
 )
-def test_a_change_is_noticed_however_it_is_made(
+def test_every_way_of_changing_a_file_is_noticed(
     tmp_path: Path, make: Callable[[Path], Path], change: Callable[[Path], None], watched: str
 ) -> None:
     file = make(tmp_path)
@@ -109,7 +109,7 @@ def test_changes_in_subfolders_are_noticed(tmp_path: Path, change: Callable[[Pat
     run(scenario)
 
 
-def test_a_file_that_comes_later_is_noticed(tmp_path: Path) -> None:
+def test_a_file_created_later_is_noticed(tmp_path: Path) -> None:
     async def scenario() -> None:
         changes = watch([tmp_path / "a.yaml"])
         noticed = asyncio.ensure_future(anext(changes))
@@ -121,7 +121,7 @@ def test_a_file_that_comes_later_is_noticed(tmp_path: Path) -> None:
     run(scenario)
 
 
-def test_what_changes_beside_a_file_is_not_its_change(tmp_path: Path) -> None:
+def test_changes_to_neighbouring_files_are_ignored(tmp_path: Path) -> None:
     file = plain(tmp_path)
 
     async def scenario() -> None:
@@ -151,7 +151,7 @@ def test_a_change_before_the_watch_began_is_noticed(tmp_path: Path) -> None:
     run(scenario)
 
 
-def test_a_change_that_no_event_tells_of_is_noticed_by_looking(tmp_path: Path) -> None:
+def test_a_change_without_an_event_is_noticed_by_polling(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     inner = folder / "inner"
     inner.mkdir(parents=True)
@@ -171,7 +171,7 @@ def test_a_change_that_no_event_tells_of_is_noticed_by_looking(tmp_path: Path) -
     run(scenario)
 
 
-def test_a_folder_that_is_not_there_is_waited_for(tmp_path: Path) -> None:
+def test_a_missing_folder_is_waited_for(tmp_path: Path) -> None:
     file = tmp_path / "deep" / "deeper" / "a.yaml"
 
     async def scenario() -> None:
@@ -186,7 +186,7 @@ def test_a_folder_that_is_not_there_is_waited_for(tmp_path: Path) -> None:
     run(scenario)
 
 
-def test_a_watch_that_is_cancelled_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_cancelled_watch_leaves_nothing_running(tmp_path: Path) -> None:
     async def scenario() -> None:
         before = asyncio.all_tasks()
         task = asyncio.ensure_future(anext(watch([tmp_path])))
@@ -199,7 +199,7 @@ def test_a_watch_that_is_cancelled_leaves_nothing_behind(tmp_path: Path) -> None
     run(scenario)
 
 
-def test_the_fingerprint_of_what_is_not_there_differs_from_any_other(tmp_path: Path) -> None:
+def test_a_missing_file_has_a_fingerprint_of_its_own(tmp_path: Path) -> None:
     before = fingerprint([tmp_path / "a.yaml"])
     (tmp_path / "a.yaml").touch()
     assert fingerprint([tmp_path / "a.yaml"]) != before

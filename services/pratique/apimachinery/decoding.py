@@ -1,4 +1,8 @@
-"""From JSON data to typed values, strictly, with every mistake found and worded as the API server words it."""
+"""Decoding JSON into typed values: strictly, with every mistake reported, and the responses of webhooks as Go does.
+
+Strict decoding words its mistakes as the API server does (``k8s.io/apimachinery/pkg/runtime/serializer/json``);
+responses are decoded as ``encoding/json`` and ``sigs.k8s.io/yaml`` would.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +27,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DecodingProblem:
-    """One mistake: where, and what is said of it. The text names the field too."""
+    """One mistake: the field it is in, and a message that names the field."""
 
     path: FieldPath
     text: str
@@ -33,24 +37,24 @@ class DecodingProblem:
 
 
 class StrictDecodingError(ValueError):
-    """Data is not of the type expected. Prints as the API server prints it."""
+    """Data does not have the expected type. Prints as the API server prints it."""
 
     def __init__(self, problems: Sequence[DecodingProblem]) -> None:
-        """Hold all that is wrong, in the order of the data."""
+        """Hold all mistakes, in the order of the data."""
         super().__init__(f"strict decoding error: {', '.join(str(problem) for problem in problems)}")
         self.problems = tuple(problems)
 
 
 def decode_strictly(data: JSON, kind: type[T]) -> T:
-    """Make a typed value of JSON data.
+    """Convert JSON data to a typed value.
 
     Raises:
-        StrictDecodingError: a member is unknown or of another type; it holds every such mistake.
+        StrictDecodingError: a member is unknown or has the wrong type; the error holds every such mistake.
     """
-    walk = _StrictDecoder()
-    cleaned = walk.clean(data, _type_info(kind), ROOT)
-    if walk.problems:
-        raise StrictDecodingError(walk.problems)
+    decoder = _StrictDecoder()
+    cleaned = decoder.clean(data, _type_info(kind), ROOT)
+    if decoder.problems:
+        raise StrictDecodingError(decoder.problems)
     try:
         return msgspec.convert(cleaned, kind)
     except msgspec.ValidationError as error:
@@ -63,19 +67,19 @@ def _type_info(kind: type) -> inspect.Type:
 
 
 class _StrictDecoder:
-    """One pass over data and its type side by side, which collects what is wrong."""
+    """Walks data and its type side by side, and collects the mistakes."""
 
     def __init__(self) -> None:
         self.problems: list[DecodingProblem] = []
 
     def clean(self, value: JSON, info: inspect.Type, path: FieldPath) -> JSON:
-        """Check a value, and leave out of it what is null."""
+        """Check a value, and return it without its null members."""
         info = _without_none(info)
         if value is None:
             return _ZERO_VALUES.get(type(info))
-        wanted, types = _EXPECTED.get(type(info), ("", (object,)))
-        if not isinstance(value, types) or (wanted == "integer" and isinstance(value, bool)):
-            self._mismatch(value, path, wanted)
+        expected, types = _EXPECTED.get(type(info), ("", (object,)))
+        if not isinstance(value, types) or (expected == "integer" and isinstance(value, bool)):
+            self._mismatch(value, path, expected)
             return value
         return self._clean_inside(value, info, path)
 
@@ -99,11 +103,11 @@ class _StrictDecoder:
         fields = {field.encode_name: field.type for field in info.fields}
         cleaned = {}
         for name, item in value.items():
-            place = path / name
+            field_path = path / name
             if name not in fields:
-                self.problems.append(DecodingProblem(place, f'unknown field "{place}"'))
+                self.problems.append(DecodingProblem(field_path, f'unknown field "{field_path}"'))
             elif item is not None:
-                cleaned[name] = self.clean(item, fields[name], place)
+                cleaned[name] = self.clean(item, fields[name], field_path)
         return cleaned
 
     def _check_range(self, value: int, info: inspect.IntType, path: FieldPath) -> None:
@@ -119,10 +123,10 @@ class _StrictDecoder:
             self.problems.append(DecodingProblem(path, str(invalid(path, OMITTED, str(error)))))
             return b""
 
-    def _mismatch(self, value: JSON, path: FieldPath, wanted: str) -> None:
+    def _mismatch(self, value: JSON, path: FieldPath, expected: str) -> None:
         found = _type_name(value)
         body = f"{path} in body" if path.steps else "body"
-        error = type_invalid(path, found, f'{body} must be of type {wanted}: "{found}"')
+        error = type_invalid(path, found, f'{body} must be of type {expected}: "{found}"')
         self.problems.append(DecodingProblem(path, str(error) if path.steps else error.body))
 
 
@@ -156,7 +160,7 @@ def _type_name(value: JSON) -> str:
 
 
 def _without_none(info: inspect.Type) -> inspect.Type:
-    """What a type is where it is not None."""
+    """The type without None: what an optional value is when it is present."""
     if not isinstance(info, inspect.UnionType):
         return info
     others = [other for other in info.types if not isinstance(other, inspect.NoneType)]
@@ -164,18 +168,18 @@ def _without_none(info: inspect.Type) -> inspect.Type:
 
 
 _YAML_LIMIT = 16 * 1024
-"""Bytes up to which an answer that is not JSON is tried as YAML: enough for an error page, and soon done."""
+"""Bytes up to which a response that is not JSON is parsed as YAML: enough for an error page, and quick to parse."""
 
 _KIND_TYPE = (
     'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 )
 _TOO_DEEP = "invalid character '{' exceeded max depth"
-"""Go's limit is 10,000 levels; ours are fewer, and no answer needs ten."""
+"""Go allows 10,000 levels; Python allows fewer, and no real response needs ten."""
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 _GO_KINDS = {"str": "string", "int": "number", "float": "number"}
-"""What Go calls the kinds of JSON values that msgspec calls otherwise."""
+"""Go's names for the JSON types, where msgspec has other names."""
 
 _MSGSPEC_MISMATCH = re.compile(r"got `(?P<got>\w+)`(?: - at `\$\.?(?P<path>[^`]*)`)?")
 _ITEM_INDEX = re.compile(r"\[[^\]]*\]")
@@ -187,12 +191,12 @@ _ResponseType = TypeVar("_ResponseType", bound=msgspec.Struct)
 
 
 class ResponseDecoder(Generic[_ResponseType]):
-    """Reads answers of one kind."""
+    """Decodes responses of one kind."""
 
     def __init__(self, document: type[_ResponseType], kind: str, go_types: GoTypes) -> None:
-        """Read answers as ``document``, every member of which may be absent.
+        """Decode responses as ``document``, a struct whose members are all optional.
 
-        ``kind`` is what Kubernetes calls it; ``go_types`` serve to word what is of another type.
+        ``kind`` is the Kubernetes kind; ``go_types`` supply the words for a member of the wrong type.
         """
         self._document = document
         self._kind = kind
@@ -200,10 +204,10 @@ class ResponseDecoder(Generic[_ResponseType]):
         self._decoder = msgspec.json.Decoder(document)
 
     def decode(self, body: bytes) -> _ResponseType:
-        """Read an answer.
+        """Decode a response.
 
         Raises:
-            BadAnswerError: it is not JSON, or a member is of another type. The text is the decoder's.
+            BadAnswerError: it is not JSON, or a member has the wrong type. The text is that of Go's decoder.
         """
         if not body.lstrip().startswith(b"{"):
             return self._convert(_decode_yaml_object(body))
@@ -235,12 +239,12 @@ class ResponseDecoder(Generic[_ResponseType]):
 
 
 def go_type_mismatch(kind: str, field: str, go_type: str) -> BadAnswerError:
-    """The error of a member that is of another type."""
+    """The error for a member of the wrong type: ``UnmarshalTypeError``."""
     return BadAnswerError(f"json: cannot unmarshal {kind} into Go struct field {field} of type {go_type}")
 
 
 def _decode_with_replacement(body: bytes) -> JSON:
-    """Read JSON that Go reads and msgspec does not: its strings are no valid Unicode."""
+    """Decode JSON that Go accepts and msgspec does not: its strings are not valid Unicode."""
     if has_too_many_values(body):
         raise BadAnswerError(f"response body holds {TOO_MANY_VALUES}")
     fault = syntax_error(body)
@@ -254,7 +258,7 @@ def _decode_with_replacement(body: bytes) -> JSON:
 
 
 def _decode_yaml_object(body: bytes) -> JSON:
-    """Read an answer that does not begin as a JSON object does; it must hold one, or nothing."""
+    """Decode a response that does not start as a JSON object, as YAML; it must be an object, or empty."""
     data = _first_yaml_document(body) if len(body) <= _YAML_LIMIT else ""
     if data is None:
         return {}
@@ -264,7 +268,7 @@ def _decode_yaml_object(body: bytes) -> JSON:
 
 
 def _first_yaml_document(body: bytes) -> JSON:
-    # Here, because only an answer that is not JSON needs it.
+    # Imported here because only a response that is not JSON needs it.
     from pratique.apimachinery.yaml_values import YamlReadError, read_values  # noqa: PLC0415
 
     try:

@@ -1,4 +1,4 @@
-"""The JSON Patch that leads from one document to another, and equality as Kubernetes means it."""
+"""The JSON Patch between two documents, and equality as Kubernetes defines it."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ import msgspec
 from pratique.apimachinery.json_values import JSON, JSONObject, escape
 
 _DifferingValues: TypeAlias = "tuple[str, JSON, JSON]"
-"""A pointer, and the two values found there that differ."""
+"""A pointer, and the two differing values at it."""
 
 _DifferingRun: TypeAlias = "tuple[int, int, int, int]"
-"""Items ``old[a:b]`` that stand where ``new[c:d]`` belong."""
+"""Items ``old[a:b]`` that ``new[c:d]`` replace, as ``(a, b, c, d)``."""
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 
 _MATCHING_LIMIT = 500 * 500
-"""Above this product of their lengths, items of two arrays are paired by position: matching them takes time
-in proportion to the product, and 500 items in each take some tens of milliseconds."""
+"""Above this product of their lengths, items of two arrays are paired by position: matching takes time proportional to
+the product, some tens of milliseconds for 500 items each."""
 
 
 def diff(before: JSON, after: JSON) -> list[JSONObject]:
-    """Find the JSON Patch that makes ``after`` of ``before``.
+    """Compute the JSON Patch that turns ``before`` into ``after``.
 
-    It holds only ``add``, ``remove`` and ``replace``, always in the same order, and never touches what is
-    equal: an item inserted into an array is one ``add``, and so is one at its end. ``true`` is not ``1``, and
-    ``1`` is not ``1.0``. Objects in an array are recognised by ``name`` where all have different names. The
-    operations share their values with ``after``.
+    It consists of ``add``, ``remove`` and ``replace`` operations in a deterministic order, and leaves equal values
+    alone: an item inserted into an array, or appended to it, is one ``add``. ``true`` differs from ``1``, and ``1``
+    from ``1.0``. Objects in an array are matched by ``name`` where all names are different. The operations share
+    their values with ``after``.
     """
     operations: list[JSONObject] = []
     pending: list[_DifferingValues] = [] if identical(before, after) else [("", before, after)]
@@ -47,21 +47,21 @@ def diff(before: JSON, after: JSON) -> list[JSONObject]:
 
 
 def identical(first: JSON, second: JSON) -> bool:
-    """Tell whether two JSON values are the same, numbers by value and type; members may be in any order."""
+    """Tell whether two JSON values are equal, numbers by value and type, members in any order."""
     if first is second:
         return True
     if type(first) is not type(second) or first != second:
         return False
     if not isinstance(first, dict | list):
         return True
-    # Equal in Python, where True == 1 == 1.0: their texts differ then.
+    # Python says True == 1 == 1.0; the encoded texts tell them apart.
     return _encoder.encode(first) == _encoder.encode(second)
 
 
 def pair_items(old: Sequence[JSON], new: Sequence[JSON]) -> Iterator[tuple[int, int]]:
-    """Pair the items of two arrays that are the same ones: indexes in both, each rising.
+    """Pair the corresponding items of two arrays, as rising indexes into both.
 
-    Equal ones are, ones of the same name, and changed ones in the same place, unless both have names.
+    Items correspond if they are equal, have the same name, or changed in place and do not both have names.
     """
     old_at, shift = 0, len(new) - len(old)
     for a, b, c, d in _differing_runs(list(old), list(new)):
@@ -93,14 +93,14 @@ def _diff_objects(
 def _diff_arrays(
     pointer: str, old: list[JSON], new: list[JSON], operations: list[JSONObject]
 ) -> list[_DifferingValues]:
-    """Write what is inserted and removed; return the items that stay and change, at their final places."""
+    """Append the insertions and removals; return the items that stay but change, at their final indexes."""
     deeper: list[_DifferingValues] = []
     old_at = 0
     for a, b, c, d in _differing_runs(old, new):
         deeper += _differing_items(pointer, old, new, range(old_at, a), c - a)
         paired = min(b - a, d - c)
         deeper += _differing_items(pointer, old, new, range(a, a + paired), c - a)
-        # At this moment the array is new[:c + paired] + old[a + paired:].
+        # At this point the patched array is new[:c + paired] + old[a + paired:].
         operations += [
             {"op": "remove", "path": f"{pointer}/{index}"}
             for index in range(c + b - a - 1, c + paired - 1, -1)
@@ -116,14 +116,14 @@ def _diff_arrays(
 def _differing_items(
     pointer: str, old: list[JSON], new: list[JSON], places: range, shift: int
 ) -> Iterator[_DifferingValues]:
-    """The items at ``places`` that differ from those ``shift`` further in the other array."""
+    """The items at ``places`` that differ from those ``shift`` further on in the other array."""
     for place in places:
         if not identical(old[place], new[place + shift]):
             yield f"{pointer}/{place + shift}", old[place], new[place + shift]
 
 
 def _differing_runs(old: list[JSON], new: list[JSON]) -> list[_DifferingRun]:
-    """Where two arrays have different items, between those that both have."""
+    """The runs in which two arrays differ, between the items they have in common."""
     shorter = min(len(old), len(new))
     start = 0
     while start < shorter and identical(old[start], new[start]):
@@ -145,7 +145,7 @@ def _differing_runs(old: list[JSON], new: list[JSON]) -> list[_DifferingRun]:
 
 
 def _item_keys(old: list[JSON], new: list[JSON]) -> tuple[list[Hashable], list[Hashable]]:
-    """By what items of two arrays are recognised: by name where they have different ones, else by content."""
+    """The keys that match items of two arrays: names where all are different, else encoded contents."""
     by_name = _item_names(old), _item_names(new)
     if by_name[0] and by_name[1]:
         return by_name
@@ -163,15 +163,15 @@ def _item_name(item: JSON) -> JSON:
 
 
 def semantically_equal(first: JSON, second: JSON) -> bool:
-    """Tell whether two values say the same: ``equality.Semantic.DeepEqual``.
+    """Tell whether two values are equal under ``equality.Semantic.DeepEqual``.
 
-    Null, the empty text and empty objects and arrays count as absent members of what holds them.
+    Null, the empty string, and empty objects and arrays count as absent members.
     """
     return identical(_without_empty(first), _without_empty(second))
 
 
 def differing_pointers(first: JSON, second: JSON) -> list[str]:
-    """Where two values say different things, as JSON Pointers; their contents are not among them."""
+    """The JSON Pointers at which two values are semantically unequal; they reveal no contents."""
     return [operation["path"] for operation in diff(_without_empty(first), _without_empty(second))]
 
 

@@ -13,7 +13,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.field_errors import FieldPath
@@ -29,21 +29,20 @@ from pratique.apimachinery.source_documents import (
     display_path,
     find_duplicate,
     position_of_offset,
+    skip_spaces,
 )
 
-if TYPE_CHECKING:
-    from typing import BinaryIO
-
-
 FOLDER_SUFFIXES = frozenset({".yaml", ".yml", ".json"})
-"""The files of a folder that are read; others are read only where they are named."""
+"""The extensions read from a folder; other files are read only when named themselves."""
 
 
 def walk(folder: Path) -> Iterator[tuple[Path, bool]]:
-    """Yield a folder, its files that are read, and all subfolders with theirs; True marks a folder.
+    """Yield a folder, its manifest files, and all subfolders with theirs; True marks a folder.
 
-    Entries come in the order of their names, files and subfolders mixed, as Go's ``filepath.Walk`` gives them to
-    ``kubectl apply -R``. Links to folders are followed. Each folder is read once, so that links in a circle end.
+    Entries come in name order, files and subfolders mixed, as Go's ``filepath.Walk`` gives them to
+    ``kubectl apply -R``. Hidden subfolders are skipped: ``.git`` holds no manifests, and in a mounted ConfigMap
+    ``..data`` holds the same files again. Links to folders are followed; each folder is read once, so circular
+    links end.
 
     Raises:
         OSError: a folder cannot be read.
@@ -66,11 +65,10 @@ def _walk(folder: Path, walked: set[Path]) -> Iterator[tuple[Path, bool]]:
 
 
 JSON_LINES = ".jsonl"
-"""Files whose names end so hold JSON values, one a line."""
+"""The extension of files that hold one JSON value a line."""
 
 _JSON_ONLY = (".json", JSON_LINES)
 _JSON_START = re.compile(rb"[ \t\r\n]*[{\[]")
-_SPACES = re.compile(r"[ \t\r\n]*")
 _BYTE = re.compile(r" \(byte (\d+)\)")
 _SCANNER = json.JSONDecoder()
 _UNSCANNED = (
@@ -87,15 +85,15 @@ _FOREIGN_MARKS = {
 }
 
 
-def _read_source_text(text: SourceText, *, unique_keys: bool = False) -> Iterator[SourceDocument]:
-    """Read the documents of a text, which may hold none.
+def read_source_text(text: SourceText, *, unique_keys: bool = False) -> Iterator[SourceDocument]:
+    """Read the documents of a text; there may be none.
 
     Args:
         text: The text.
-        unique_keys: Refuse an object that has a member twice. Otherwise the last one counts.
+        unique_keys: Refuse an object with a duplicate member. Otherwise the last one wins.
 
     Raises:
-        InputError: the text is neither JSON nor YAML, or a document is no object.
+        InputError: the text is neither JSON nor YAML, or a document is not an object.
     """
     _check_encoding(text)
     if text.raw.startswith(codecs.BOM_UTF8):
@@ -106,10 +104,10 @@ def _read_source_text(text: SourceText, *, unique_keys: bool = False) -> Iterato
 
 
 def read_line(text: SourceText, *, unique_keys: bool = False) -> SourceDocument | None:
-    """Read a line that is one JSON value; None where it is not.
+    """Read a line that is one JSON value; None if it is not.
 
     Raises:
-        InputError: the value is no object.
+        InputError: the value is not an object.
     """
     if not _JSON_START.match(text.raw):
         return None
@@ -127,7 +125,7 @@ def _check_encoding(text: SourceText) -> None:
 
 
 class _Value(NamedTuple):
-    """A JSON value in a text: where it begins, in characters and in lines, and what it is."""
+    """A JSON value in a text: the character offset and line at which it begins, and its data."""
 
     offset: int
     line: int
@@ -156,35 +154,35 @@ def _read_values(text: SourceText) -> list[_Value]:
 
 
 def _split_values(text: SourceText) -> list[_Value]:
-    """Read a stream of JSON values, or say what is wrong with a text that is none."""
+    """Split a text into its stream of JSON values, or report its first syntax error."""
     decoded = _decode_utf8(text)
     values: list[_Value] = []
-    end, offset, line = 0, _skip_spaces(decoded, 0), 1
+    end, offset, line = 0, skip_spaces(decoded, 0), 1
     while offset < len(decoded):
         line += decoded.count("\n", end, offset)
         end = _scan_value(text, len(values), decoded, offset)
         values.append(_Value(offset, line, _decode_value(text, len(values), decoded, offset, end)))
         line += decoded.count("\n", offset, end)
-        offset = _skip_spaces(decoded, end)
+        offset = skip_spaces(decoded, end)
     return values
 
 
 def _scan_value(text: SourceText, index: int, decoded: str, offset: int) -> int:
-    """Find where a JSON value ends."""
+    """Find the end of a JSON value."""
     try:
         return _SCANNER.raw_decode(decoded, offset)[1]
     except json.JSONDecodeError as error:
         problem = f"not JSON: {error.msg[0].lower()}{error.msg[1:]}"
         raise text.fault(index, Position(error.lineno, error.colno), problem) from None
     except ValueError:
-        # Python reads no integer of more than 4,300 digits.
+        # Python refuses integers of more than 4,300 digits.
         raise text.fault(index, position_of_offset(decoded, offset), _OUT_OF_RANGE) from None
     except RecursionError:
         raise text.fault(index, None, "nested too deeply to be read") from None
 
 
 def _decode_value(text: SourceText, index: int, decoded: str, offset: int, end: int) -> JSON:
-    """Decode what Python's scanner takes for JSON: it lets more pass, such as NaN."""
+    """Decode a value that Python's scanner accepted, which is laxer than JSON: it allows NaN."""
     value = decoded[offset:end].encode()
     try:
         return decode(value)
@@ -240,23 +238,18 @@ def _decode_utf8(text: SourceText) -> str:
         raise text.fault(0, place, f"not UTF-8: byte 0x{text.raw[error.start]:02x}") from None
 
 
-def _skip_spaces(decoded: str, offset: int) -> int:
-    found = _SPACES.match(decoded, offset)
-    return found.end() if found else offset
-
-
 SUITE_GROUP = "test.pratique"
-"""The API group of suites, which no API server knows."""
+"""The API group of test suites, which no API server knows."""
 
 
 def is_suite(data: JSON) -> bool:
-    """True for a document of that group, whatever its version and kind."""
+    """Tell whether a document belongs to a test suite, whatever its version and kind."""
     version = member(data, "apiVersion")
     return isinstance(version, str) and version.startswith(f"{SUITE_GROUP}/")
 
 
 NO_DOCUMENTS = "holds no documents; expected an object with apiVersion and kind"
-"""What is wrong with a path without any."""
+"""The error for a path without documents."""
 
 
 def read_documents(
@@ -264,18 +257,18 @@ def read_documents(
 ) -> Iterator[SourceDocument]:
     """Read the documents of a file, of the files of a folder and its subfolders, or of standard input.
 
-    Of folders, only ``.yaml``, ``.yml`` and ``.json`` files are read, in the order of
+    In folders, only ``.yaml``, ``.yml`` and ``.json`` files are read, in the order of
     :func:`pratique.apimachinery.documents.walk`.
-    A ``.jsonl`` file, and standard input as long as each line is a JSON value, is read line by line, however long
-    it is.
+    A ``.jsonl`` file, and standard input as long as every line is a JSON value, are read line by line, whatever
+    their length.
 
     Args:
         path: A file, a folder, or ``-``.
-        unique_keys: Refuse an object that has a member twice. Otherwise the last one counts.
+        unique_keys: Refuse an object with a duplicate member. Otherwise the last one wins.
         stdin: Read instead of this process's standard input.
 
     Raises:
-        InputError: something cannot be read, or there is no document at all.
+        InputError: something cannot be read, or there are no documents.
     """
     found = False
     for document in _read_path(str(path), unique_keys=unique_keys, stdin=stdin):
@@ -286,19 +279,19 @@ def read_documents(
 
 
 def read_text(raw: bytes, file: str, *, unique_keys: bool = False) -> Iterator[SourceDocument]:
-    """Read the documents of a text, which may hold none.
+    """Read the documents of a text; there may be none.
 
     Raises:
-        InputError: the text is neither JSON nor YAML, or a document is no object.
+        InputError: the text is neither JSON nor YAML, or a document is not an object.
     """
-    return _read_source_text(SourceText(raw, file), unique_keys=unique_keys)
+    return read_source_text(SourceText(raw, file), unique_keys=unique_keys)
 
 
 def read_file(file: str, *, unique_keys: bool = False) -> Iterator[SourceDocument]:
-    """Read the documents of one file, which may hold none.
+    """Read the documents of one file; there may be none.
 
     Raises:
-        InputError: it cannot be read, is neither JSON nor YAML, or a document is no object.
+        InputError: it cannot be read, is neither JSON nor YAML, or a document is not an object.
     """
     try:
         with Path(file).open("rb") as stream:
@@ -316,10 +309,10 @@ def _read_open(stream: BinaryIO, file: str, *, unique_keys: bool) -> Iterator[So
 
 
 def list_files(path: Path | str) -> list[str]:
-    """List what there is to read: the files of a folder and its subfolders, or what was named itself.
+    """List the files to read: those of a folder and its subfolders, or the path itself.
 
     Raises:
-        InputError: it is a folder without a single such file, or one that cannot be read.
+        InputError: the folder cannot be read, or holds no such file.
     """
     folder = Path(path)
     if str(path) == STDIN or not folder.is_dir():
@@ -335,7 +328,7 @@ def list_files(path: Path | str) -> list[str]:
 
 
 def _other_files_hint(folder: Path) -> str:
-    """Name a file that a folder holds instead, so that a wrong ending is noticed."""
+    """Name a file with another extension, which explains why nothing was read."""
     names = sorted(entry.name for entry in folder.iterdir() if not entry.is_dir())
     return f"; files with other endings, such as {names[0]}, are not read" if names else ""
 
@@ -349,7 +342,7 @@ def _read_path(path: str, *, unique_keys: bool, stdin: BinaryIO | None) -> Itera
 
 
 def _read_stream(stream: BinaryIO, file: str, *, unique_keys: bool) -> Iterator[SourceDocument]:
-    """Read line by line while each is a JSON value; from the first other line on, all the rest at once."""
+    """Read line by line while every line is a JSON value; read the rest at once from the first other line."""
     index = 0
     for number, line in enumerate(stream, start=1):
         if line.isspace():
@@ -358,7 +351,7 @@ def _read_stream(stream: BinaryIO, file: str, *, unique_keys: bool) -> Iterator[
         document = read_line(text, unique_keys=unique_keys)
         if document is None:
             rest = dataclasses.replace(text, raw=line + stream.read())
-            yield from _read_source_text(rest, unique_keys=unique_keys)
+            yield from read_source_text(rest, unique_keys=unique_keys)
             return
         yield document
         index += 1

@@ -1,7 +1,7 @@
-"""Durations as Go writes them: ``10s``, ``1m30s``, ``300ms``.
+"""Durations in Go's notation: ``10s``, ``1m30s``, ``300ms``.
 
-Reading and printing are those of ``time.ParseDuration`` and ``time.Duration.String``, rounding included: the
-API server puts these texts in URLs, configuration files and error messages.
+Parsing and printing follow ``time.ParseDuration`` and ``time.Duration.String``, rounding included: the API server
+uses this notation in URLs, configuration files and error messages.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ _PART = re.compile(r"([0-9]*)(\.[0-9]*)?([^0-9.]*)")
 
 @dataclasses.dataclass(frozen=True, slots=True, order=True)
 class GoDuration:
-    """A span of time, exact to the nanosecond. Prints as Go prints it."""
+    """A duration, exact to the nanosecond. Prints as Go prints it."""
 
     nanoseconds: int
 
     @classmethod
     def of_seconds(cls, seconds: float) -> GoDuration:
-        """The span of so many seconds, rounded to the nearest nanosecond."""
+        """The duration of a number of seconds, rounded to the nearest nanosecond."""
         return cls(round(seconds * _SECOND))
 
     @property
     def seconds(self) -> float:
-        """The span in seconds."""
+        """The duration in seconds."""
         return self.nanoseconds / _SECOND
 
     def __str__(self) -> str:
@@ -48,16 +48,16 @@ class GoDuration:
 
 
 def parse(text: str) -> GoDuration:
-    """Read a Go duration: a signed sequence of decimal numbers, each with a unit (ns, us, ms, s, m, h).
+    """Parse a Go duration: an optional sign and decimal numbers, each with a unit (ns, us, ms, s, m, h).
 
     Raises:
-        InputError: the text is no duration; it says why in the words of Go.
+        InputError: the text is not a duration; the message is Go's.
     """
     unsigned = text[1:] if text[:1] in {"-", "+"} else text
     if unsigned == "0":
         return GoDuration(0)
     parts = _PART.findall(unsigned)
-    # An empty match ends every search; it stands alone where there is nothing to read.
+    # findall ends with an empty match, which is the only match of an empty text.
     total = 0
     for whole, fraction, unit in parts[:-1] or parts:
         total += _part_nanoseconds(whole, fraction, unit, text)
@@ -89,7 +89,7 @@ def _whole(digits: str, text: str) -> int:
 
 
 def _fraction_nanoseconds(digits: str, unit: int) -> int:
-    """Compute in floating point, and ignore digits beyond an int64, because Go does."""
+    """Compute in floating point, and ignore digits beyond an int64, as Go does."""
     value, scale = 0, 1.0
     for digit in digits:
         longer = value * 10 + int(digit)
@@ -104,7 +104,7 @@ def _invalid(text: str) -> InputError:
 
 
 def _quoted(text: str) -> str:
-    """Quote as Go's ``time`` package does: other than ASCII by bytes, which differs from ``%q``."""
+    """Quote as Go's ``time`` package does, which escapes non-ASCII by bytes, unlike ``%q``."""
     return '"' + "".join(_quoted_character(character) for character in text) + '"'
 
 

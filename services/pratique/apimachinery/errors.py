@@ -1,23 +1,23 @@
-"""The errors that Pratique raises, in two families with two destinations.
+"""The errors that Pratique raises.
 
 ::
 
     PratiqueError
-    ├── CallError                 calling a controller or a webhook failed: its failure policy decides
+    ├── CallError                 calling a controller or webhook failed; its failurePolicy decides
     │   ├── CallTimeoutError      no answer in time
     │   ├── UnreachableError      no connection, or a broken one
-    │   │   └── ResetError        the other side reset it
-    │   ├── BadAnswerError        an answer came, and it cannot be used
-    │   └── MismatchError         the service decides by another configuration, cluster or chain
-    ├── ConversionError           an object cannot be had in the version that a webhook wants: the request is refused
-    ├── RefusalError              the reviewed object did something wrong: the user is told by a Status
-    └── InputError                what a person wrote is wrong: a file, a flag, a request's body
+    │   │   └── ResetError        the peer reset the connection
+    │   ├── BadAnswerError        the response is unusable
+    │   └── MismatchError         the service uses another configuration, cluster or chain than its caller
+    ├── ConversionError           an object cannot be converted to the version a webhook wants; the request is denied
+    ├── RefusalError              the reviewed object is refused; the user gets a Status
+    └── InputError                something a person wrote is wrong: a file, a flag, a request body
         ├── ConfigurationError    a configuration; names file, document and field
-        │   └── PartlyUsableError  brings what has to be used of it all the same, because what was before is worse
+        │   └── PartlyUsableError  carries the part to use at once, because the previous value is worse
         └── ReviewError           an AdmissionReview
 
-A controller does not raise to refuse: it returns :func:`pratique.deny`. ``RefusalError`` is for code below a
-controller that cannot go on, such as a look-up.
+A controller does not raise to deny a request: it returns :func:`pratique.deny`. ``RefusalError`` is for code below
+a controller that cannot continue, such as a look-up.
 """
 
 from __future__ import annotations
@@ -27,21 +27,22 @@ from typing import TYPE_CHECKING
 from pratique.apimachinery.statuses import Status
 
 if TYPE_CHECKING:
+    # At runtime this would be a circle: source documents raise these errors.
     from pratique.apimachinery.source_documents import Position
 
 
 class PratiqueError(Exception):
-    """Base of every error that Pratique raises on purpose."""
+    """Base class of the errors that Pratique raises on purpose."""
 
 
 class CallError(PratiqueError):
-    """Calling a controller or a webhook failed. The text is the reason as Kubernetes words it.
+    """Calling a controller or webhook failed. The text is the reason in Kubernetes' words.
 
-    ``code`` is the HTTP code as which the API server's metrics count the failure: 503 unless more is known.
+    ``code`` is the HTTP code under which the API server's metrics count the failure: 503 unless more is known.
     """
 
     def __init__(self, text: str, code: int = 503) -> None:
-        """Fail with a reason."""
+        """Hold the reason and the HTTP code."""
         super().__init__(text)
         self.code = code
 
@@ -51,53 +52,53 @@ class CallTimeoutError(CallError):
 
 
 class UnreachableError(CallError):
-    """The service could not be reached, or the connection broke."""
+    """The service could not be reached, or the connection broke off."""
 
 
 class ResetError(UnreachableError):
-    """The other side reset the connection, which may go better another time."""
+    """The peer reset the connection; a retry may succeed."""
 
 
 class BadAnswerError(CallError):
-    """The service answered, and the answer cannot be used.
+    """The service answered, but the response is unusable.
 
-    ``status`` is what Kubernetes' client makes of an answer of failure; None where the answer was none.
+    ``status`` is the Status that Kubernetes' client derives from a failure response; None for any other response.
     """
 
     def __init__(self, text: str, code: int = 503, status: Status | None = None) -> None:
-        """Fail with a reason."""
+        """Hold the reason, the HTTP code and the Status."""
         super().__init__(text, code)
         self.status = status
 
 
 class MismatchError(CallError):
-    """A service decides by something else than its caller: it was not asked, or its answer does not count.
+    """A service uses another configuration, cluster or chain than its caller, so its answer does not count.
 
-    The text names the replicas, and what differs. It is an outage, never a decision.
+    The text names the replicas and the difference. It is an outage, never a decision.
     """
 
 
 class ConversionError(PratiqueError):
-    """An object cannot be had in another version of its API. The text holds nothing of the object."""
+    """An object cannot be converted to another API version. The text reveals nothing of the object."""
 
 
 class RefusalError(PratiqueError):
-    """The reviewed object cannot be let through; ``status`` tells the user why."""
+    """The reviewed object is refused; ``status`` tells the user why."""
 
     def __init__(self, status: Status) -> None:
-        """Refuse with ``status``."""
+        """Hold the Status that the user gets."""
         super().__init__(status.message)
         self.status = status
 
 
 class InputError(PratiqueError):
-    """Something that a person wrote is wrong. The text says what, where, and what would be right.
+    """Something a person wrote is wrong. The text says what, where, and what would be right.
 
-    ``file`` and ``place`` say once more where, for programs, as far as it is known; ``-`` is standard input.
+    ``file`` and ``place`` repeat the location for programs, as far as it is known; ``-`` is standard input.
     """
 
     def __init__(self, text: str, *, file: str = "", place: Position | None = None) -> None:
-        """Say what is wrong."""
+        """Hold the message and the location."""
         super().__init__(text)
         self.file = file
         self.place = place
@@ -108,16 +109,16 @@ class ConfigurationError(InputError):
 
 
 class PartlyUsableError(ConfigurationError):
-    """What files hold cannot be used as it is, and may not leave what they held before in use, either.
+    """Files are wrong, but their previous content must not stay in use either.
 
-    A secret that is not in its file any more lets nobody in, whatever else is wrong with the file.
+    A credential removed from its file must stop working, whatever else is wrong with the file.
     """
 
     def __init__(self, text: str, usable: object) -> None:
-        """Say what is wrong, and what to use of it; at start nothing is used."""
+        """Hold the message, and the value to use from now on; at start nothing is used."""
         super().__init__(text)
         self.usable = usable
 
 
 class ReviewError(InputError):
-    """A document is not an AdmissionReview that can be answered."""
+    """A document is not an answerable AdmissionReview."""

@@ -1,7 +1,7 @@
-"""Field errors: what is wrong with one field of an object, worded as the API server words it.
+"""Field errors: validation errors of single fields, worded as the API server words them.
 
-Source: ``k8s.io/apimachinery/pkg/util/validation/field/{errors,path}.go``. Lists of strings print in Go's
-syntax, ``[]string{"a"}``, as Kubernetes printed them up to 1.33; other compound values print as JSON.
+Source: ``k8s.io/apimachinery/pkg/util/validation/field/{errors,path}.go``. Lists of strings print in Go syntax,
+``[]string{"a"}``, as in Kubernetes up to 1.33; other compound values print as JSON.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from pratique.apimachinery.json_values import JSON, encode
 from pratique.apimachinery.statuses import StatusCause, aggregate, go_quoted
 
 Step: TypeAlias = str | int
-"""A step into an object: the name of a member, or the index of an item."""
+"""A step into an object: the name of a member or the index of an item."""
 
 
 class FieldErrorKind(enum.Enum):
-    """What is wrong: the reason of a Status cause, and how the message begins."""
+    """The kind of an error: the reason of its Status cause, and the start of its message."""
 
     NOT_FOUND = ("FieldValueNotFound", "Not found")
     REQUIRED = ("FieldValueRequired", "Required value")
@@ -43,10 +43,10 @@ _WITHOUT_VALUE = frozenset({FieldErrorKind.REQUIRED, FieldErrorKind.FORBIDDEN, F
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FieldPath:
-    """Where a field is: ``ROOT / "webhooks" / 0 / "name"`` prints as ``webhooks[0].name``."""
+    """The path to a field: ``ROOT / "webhooks" / 0 / "name"`` prints as ``webhooks[0].name``."""
 
     steps: tuple[Step, ...] = ()
-    """The names of members and indexes of items that lead there."""
+    """The member names and item indexes that lead to the field."""
     subscript: str | None = None
     """The key of a map entry, which prints in brackets: ``values[0][tier]``."""
 
@@ -55,7 +55,7 @@ class FieldPath:
         return FieldPath((*self.steps, step))
 
     def key(self, key: str) -> FieldPath:
-        """The entry of a map."""
+        """The path to the entry of a map."""
         return FieldPath(self.steps, key)
 
     def __str__(self) -> str:
@@ -64,23 +64,23 @@ class FieldPath:
 
 
 ROOT = FieldPath()
-"""The object itself."""
+"""The path to the object itself."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class GoLiteral:
-    """A value that prints as the text given, for values whose Go type shows in the message."""
+    """A value that prints as the given text, for values whose Go type shows in the message."""
 
     text: str
 
 
 OMITTED = GoLiteral("")
-"""Stands for a value that must not be shown."""
+"""Stands for a value that must not appear in the message."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FieldError:
-    """One thing that is wrong with one field. Prints as the API server prints it."""
+    """One error of one field. Prints as the API server prints it."""
 
     kind: FieldErrorKind
     path: FieldPath
@@ -89,7 +89,7 @@ class FieldError:
 
     @property
     def body(self) -> str:
-        """The message without the field's path."""
+        """The message without the field path."""
         text = self.kind.text
         if self.kind not in _WITHOUT_VALUE and self.bad_value is not OMITTED:
             text += f": {_go_value(self.bad_value)}"
@@ -105,56 +105,56 @@ class FieldError:
 
 
 def required(path: FieldPath, detail: str = "") -> FieldError:
-    """Say that a field must be there, or must not be empty."""
+    """A field is missing or empty: ``field.Required``."""
     return FieldError(FieldErrorKind.REQUIRED, path, detail=detail)
 
 
 def invalid(path: FieldPath, bad_value: JSON | GoLiteral, detail: str) -> FieldError:
-    """Say that a value is malformed or out of range."""
+    """A value is malformed or out of range: ``field.Invalid``."""
     return FieldError(FieldErrorKind.INVALID, path, bad_value, detail)
 
 
 def type_invalid(path: FieldPath, bad_value: JSON | GoLiteral, detail: str) -> FieldError:
-    """Say that a value is of another type than its field."""
+    """A value has the wrong type: ``field.TypeInvalid``."""
     return FieldError(FieldErrorKind.TYPE_INVALID, path, bad_value, detail)
 
 
 def not_supported(path: FieldPath, bad_value: JSON | GoLiteral, supported: Iterable[str]) -> FieldError:
-    """Say that a value is none of the ``supported`` ones, which are listed in the order given."""
+    """A value is not among the ``supported`` ones, which are listed in the given order: ``field.NotSupported``."""
     values = ", ".join(go_quoted(value) for value in supported)
     detail = f"supported values: {values}" if values else ""
     return FieldError(FieldErrorKind.NOT_SUPPORTED, path, bad_value, detail)
 
 
 def duplicate(path: FieldPath, bad_value: JSON | GoLiteral) -> FieldError:
-    """Say that a value stands there twice."""
+    """A value is a duplicate: ``field.Duplicate``."""
     return FieldError(FieldErrorKind.DUPLICATE, path, bad_value)
 
 
 def forbidden(path: FieldPath, detail: str) -> FieldError:
-    """Say that a value, though well-formed, may not be given here."""
+    """A well-formed value is not allowed here: ``field.Forbidden``."""
     return FieldError(FieldErrorKind.FORBIDDEN, path, detail=detail)
 
 
 def not_found(path: FieldPath, bad_value: JSON | GoLiteral) -> FieldError:
-    """Say that what a field refers to does not exist."""
+    """A field refers to something that does not exist: ``field.NotFound``."""
     return FieldError(FieldErrorKind.NOT_FOUND, path, bad_value)
 
 
 def too_long(path: FieldPath, maximum_bytes: int) -> FieldError:
-    """Say that a text has more bytes than it may."""
+    """A string has too many bytes: ``field.TooLong``."""
     unit = "byte" if maximum_bytes == 1 else "bytes"
     return FieldError(FieldErrorKind.TOO_LONG, path, detail=f"may not be more than {maximum_bytes} {unit}")
 
 
 def too_many(path: FieldPath, actual: int, maximum: int) -> FieldError:
-    """Say that a list has more items than it may."""
+    """A list has too many items: ``field.TooMany``."""
     unit = "item" if maximum == 1 else "items"
     return FieldError(FieldErrorKind.TOO_MANY, path, actual, f"must have at most {maximum} {unit}")
 
 
 def join(errors: Iterable[FieldError]) -> str:
-    """Print several errors in one line as Kubernetes does: one bare, more as ``[a, b]``, none twice."""
+    """Print errors on one line as Kubernetes does: a single one bare, several as ``[a, b]``, without duplicates."""
     return aggregate(str(error) for error in errors)
 
 
@@ -169,7 +169,7 @@ def _go_value(value: JSON | GoLiteral) -> str:
 
 
 def go_strings(type_name: str, values: Sequence[str]) -> str:
-    """Print a list of strings in Go's syntax: ``[]string{"a", "b"}``, ``[]string(nil)`` where it is empty."""
+    """Print a list of strings in Go syntax: ``[]string{"a", "b"}``, or ``[]string(nil)`` if empty."""
     if not values:
         return f"[]{type_name}(nil)"
     return f"[]{type_name}{{{', '.join(go_quoted(value) for value in values)}}}"

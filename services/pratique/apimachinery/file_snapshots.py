@@ -8,21 +8,18 @@ import dataclasses
 import io
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import BinaryIO, TypeAlias
 
 from pratique.apimachinery.errors import ConfigurationError, InputError
 from pratique.apimachinery.field_errors import Step
 from pratique.apimachinery.json_values import JSON, json_type
 from pratique.apimachinery.source_documents import SourceDocument
 
-if TYPE_CHECKING:
-    from typing import BinaryIO
-
 
 def unwrap_lists(documents: Iterable[SourceDocument]) -> Iterator[SourceDocument]:
     """Replace every list (``kind: List``, ``PodList`` and so on) by its items.
 
-    An item without ``kind`` and ``apiVersion`` takes them from its list, as in
+    An item without ``kind`` and ``apiVersion`` inherits them from its list, as in
     ``k8s.io/apimachinery/pkg/apis/meta/v1/unstructured/helpers.go``.
 
     Raises:
@@ -36,7 +33,7 @@ def unwrap_lists(documents: Iterable[SourceDocument]) -> Iterator[SourceDocument
 
 
 def is_list(data: JSON) -> bool:
-    """True for ``kind: List``, and for every other kind that ends so and has ``items``."""
+    """Tell whether an object is a list: ``kind: List``, or any kind that ends in ``List`` and has ``items``."""
     kind = data.get("kind")
     return kind == "List" or (isinstance(kind, str) and kind.endswith("List") and "items" in data)
 
@@ -58,39 +55,39 @@ def _items(document: SourceDocument) -> Iterator[SourceDocument]:
 
 
 ObjectIdentity: TypeAlias = tuple[str, str, str]
-"""Kind, namespace and name: by these an object is still there, whatever has changed in it."""
+"""Kind, namespace and name: an object with the same three is the same object."""
 
 _MAX_NAMED = 3
-"""How many objects a text names; it says how many more there are."""
+"""How many objects a message names; it counts the rest."""
 
 
 @dataclasses.dataclass(slots=True)
 class FileSnapshot:
-    """What one file held."""
+    """What one file held when it was read."""
 
     content: bytes
     objects: set[ObjectIdentity] = dataclasses.field(default_factory=set)
     is_empty_on_purpose: bool = False
-    """It holds a list with ``items: []``: somebody wrote down that there is nothing."""
+    """It holds a list with ``items: []``, which states that there are no objects."""
 
     @property
     def is_silently_empty(self) -> bool:
-        """It holds no object, and does not say so."""
+        """It holds no objects, and does not state so."""
         return not self.objects and not self.is_empty_on_purpose
 
     def may_be_cut_off(self, before: FileSnapshot) -> bool:
-        """True where this is the beginning of what it was before, or does not end its last line as that did."""
+        """Tell whether it is a prefix of its previous content, or has lost the newline at its end."""
         if len(self.content) < len(before.content) and before.content.startswith(self.content):
             return True
         return before.content.endswith(b"\n") and not self.content.endswith(b"\n")
 
     def note(self, document: SourceDocument) -> None:
-        """Add the objects of a document."""
+        """Record the objects of a document."""
         if is_list(document.data) and document.data.get("items") == []:
             self.is_empty_on_purpose = True
-        # Whoever reads the document says what is wrong with such a list.
+        # The caller that reads the document reports a malformed list.
         with contextlib.suppress(InputError):
-            self.objects |= {_identity_of(each.data) for each in unwrap_lists([document])}
+            self.objects |= {_identity_of(item.data) for item in unwrap_lists([document])}
 
 
 def _identity_of(data: JSON) -> ObjectIdentity:
@@ -101,18 +98,18 @@ def _identity_of(data: JSON) -> ObjectIdentity:
 
 @dataclasses.dataclass(slots=True)
 class FilesSnapshot:
-    """What all files held."""
+    """What all files held when they were read."""
 
     files: dict[str, FileSnapshot] = dataclasses.field(default_factory=dict)
 
     @property
     def objects(self) -> set[ObjectIdentity]:
-        """All objects of all files."""
+        """The objects of all files."""
         return set().union(*(file.objects for file in self.files.values()))
 
     @property
     def empty_files(self) -> list[str]:
-        """The files that hold no object, and do not say so."""
+        """The files that hold no objects, and do not state so."""
         return [name for name, file in self.files.items() if file.is_silently_empty]
 
     @property
@@ -121,12 +118,12 @@ class FilesSnapshot:
         return {str(Path(name).parent) for name in self.files}
 
     def check_after(self, before: FilesSnapshot) -> None:
-        """Refuse to follow ``before`` where a file or folder that held objects has become empty.
+        """Refuse this snapshot if a file or folder that held objects in ``before`` has become empty.
 
-        A folder is empty while what it holds is mounted anew.
+        A folder is empty for a moment while its volume is mounted again.
 
         Raises:
-            ConfigurationError: one has. The text has a line for each, and says how to ask for it.
+            ConfigurationError: one has become empty. The message has a line for each, and says how to do so on purpose.
         """
         problems = [
             f"{name}: holds no objects any more, and held {len(held.objects)} before; to remove them, delete the file "
@@ -143,7 +140,7 @@ class FilesSnapshot:
             raise ConfigurationError("\n".join(problems))
 
     def doubt_after(self, before: FilesSnapshot) -> str:
-        """Say why this may be what a half-written file holds; empty where nothing speaks for it."""
+        """Say why a file may be half written; empty if nothing suggests it."""
         lost = sorted(before.objects - self.objects)
         if lost:
             named = ", ".join(f"{kind} {name}" for kind, _, name in lost[:_MAX_NAMED])
@@ -160,7 +157,7 @@ _current: contextvars.ContextVar[FilesSnapshot | None] = contextvars.ContextVar(
 
 @contextlib.contextmanager
 def record_files() -> Iterator[FilesSnapshot]:
-    """Note what is read in this context until the block ends."""
+    """Record the files that are read in this context until the block ends."""
     reading = FilesSnapshot()
     token = _current.set(reading)
     try:
@@ -172,7 +169,7 @@ def record_files() -> Iterator[FilesSnapshot]:
 def read_recorded(
     file: str, stream: BinaryIO, read: Callable[[BinaryIO], Iterator[SourceDocument]]
 ) -> Iterator[SourceDocument]:
-    """Read the documents of a file, and note them where somebody wants that."""
+    """Read the documents of a file, and record them inside :func:`record_files`."""
     reading = _current.get()
     if reading is None:
         yield from read(stream)

@@ -1,4 +1,4 @@
-"""Token buckets and backoffs, as client-go's ``flowcontrol`` has them."""
+"""Rate limits and retries, as in client-go's ``util/flowcontrol`` and apiserver's ``util/webhook``."""
 
 from __future__ import annotations
 
@@ -7,16 +7,13 @@ import dataclasses
 import hashlib
 import random
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import TYPE_CHECKING, TypeVar
+from typing import Protocol, TypeVar
 
 import cachetools
 import tenacity
 
 from pratique.apimachinery.errors import BadAnswerError, ResetError
 from pratique.apimachinery.statuses import Status, has_reason
-
-if TYPE_CHECKING:
-    from pratique.admission.reviews import Deadline
 
 _SECOND = 1_000_000_000
 """Nanoseconds."""
@@ -27,34 +24,34 @@ _DIGEST_BYTES = 16
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rate:
-    """How often something may happen."""
+    """A rate limit."""
 
     per_second: int
-    """Tokens that flow into a bucket in a second."""
+    """Tokens added to a bucket per second."""
     burst: int
-    """Tokens that a bucket holds; it is full at first."""
+    """The capacity of a bucket, which starts full."""
 
 
 class TokenBucket:
-    """Tokens that are there to be taken, as many as flow in."""
+    """A token bucket."""
 
     __slots__ = ("_at", "_tokens")
 
     def __init__(self, tokens: int) -> None:
-        """Hold ``tokens`` from the first use on."""
+        """Start with ``tokens``; the clock starts with the first use."""
         self._tokens: float = tokens
         self._at: int | None = None
 
     def take(self, rate: Rate, now: int) -> bool:
-        """Take one token if there is one, and tell whether there was.
+        """Take one token; False if there is none.
 
         Args:
-            rate: How fast the bucket is filled, and how much it holds.
-            now: The time on a clock that never goes back, in nanoseconds.
+            rate: The refill rate and the capacity.
+            now: A monotonic time in nanoseconds.
         """
         passed = 0 if self._at is None else now - self._at
         left = min(self._tokens + _seconds(passed) * rate.per_second, rate.burst) - 1
-        # What is there within the nanosecond counts as there.
+        # A token that is due within the nanosecond counts as available.
         if left < 0 and int(-left / rate.per_second * _SECOND) > 0:
             return False
         self._tokens, self._at = left, now
@@ -62,16 +59,16 @@ class TokenBucket:
 
 
 def _seconds(nanoseconds: int) -> float:
-    """Go's ``Duration.Seconds``: whole seconds and the rest, each as a float."""
+    """Go's ``Duration.Seconds``: whole seconds plus the rest, each converted to a float."""
     seconds, rest = divmod(nanoseconds, _SECOND)
     return seconds + rest / _SECOND
 
 
 class TokenBuckets:
-    """A bucket for each key. Those used least recently are forgotten, and full when they are wanted again.
+    """One bucket per key. The least recently used are dropped, and start full when they are needed again.
 
-    Whoever chooses the keys cannot fill the memory: of a key its digest is kept, however long it is, so that what
-    is held depends on ``size`` alone. No more than :data:`BYTES_OF_A_BUCKET` each is taken.
+    Keys cannot exhaust memory: only their digests are stored, so memory depends on ``size`` alone, with at most
+    :data:`MAX_BUCKET_BYTES` per bucket.
     """
 
     def __init__(self, rate: Rate, size: int) -> None:
@@ -80,11 +77,11 @@ class TokenBuckets:
         self._buckets: MutableMapping[bytes, TokenBucket] = cachetools.LRUCache(size)
 
     def __len__(self) -> int:
-        """How many buckets are held."""
+        """The number of buckets held."""
         return len(self._buckets)
 
     def take(self, key: str, now: int) -> bool:
-        """Take one token of a key's bucket if there is one, and tell whether there was."""
+        """Take one token from the bucket of a key; False if there is none."""
         digest = _digest(key)
         bucket = self._buckets.get(digest)
         if bucket is None:
@@ -93,60 +90,68 @@ class TokenBuckets:
 
 
 def _digest(key: str) -> bytes:
-    # JSON may bring halves of surrogate pairs, which have no UTF-8 of their own.
+    # JSON may contain lone surrogates, which have no UTF-8 encoding.
     return hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).digest()
 
 
 MAX_BUCKET_BYTES = 512
-"""The most memory that a bucket takes, with its key and its place in the cache.
+"""The most memory that a bucket takes, with its key and its share of the cache.
 
 On a 64-bit CPython, as allocated: key 64, bucket 48, its float 32 and its integer 32, together 176. The cache has two
-dictionaries. Right after one has grown, its table has up to six places for each key, of an index of 4 bytes, and
-two thirds of them hold an entry of 24: 120 each, 240 for both. The order of use adds a node of 32 to each key, and a
-reference of 8 to each place: 80. That makes 496.
+dictionaries. Right after one has grown, its table has up to six slots per key, each with an index of 4 bytes, and
+two thirds of them with an entry of 24: 120 per dictionary, 240 for both. The LRU order adds a node of 32 per key and a
+reference of 8 per slot: 80. That makes 496.
 """
 
 
 _Answer = TypeVar("_Answer")
 
 _RETRYABLE = ((500, "InternalError"), (504, "Timeout"), (429, "TooManyRequests"))
-"""What is asked again, by the code where the reason is none that Kubernetes knows. 501, 502 and all above 504 come as
-an ``InternalError``; 503 is not among them."""
+"""The Status codes and reasons that are retried; the code counts only if the reason is not one of Kubernetes'. 501, 502
+and codes above 504 arrive as an ``InternalError``; 503 is not retried."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Backoff:
-    """How long to wait, and how often: ``DefaultRetryBackoffWithInitialDelay``."""
+    """A retry schedule: ``DefaultRetryBackoffWithInitialDelay``."""
 
     seconds: float
-    """The first wait."""
+    """The first delay, in seconds."""
     factor: float = 1.5
-    """By how much each wait is longer than the one before."""
+    """The factor between successive delays."""
     jitter: float = 0.2
-    """Up to which part of itself each wait is made longer, by chance."""
+    """The largest random extension of a delay, as a fraction of it."""
     steps: int = 5
-    """How often is asked at most."""
+    """The maximum number of attempts."""
 
     def wait(self, attempt: int) -> float:
-        """How many seconds to wait after an attempt, the first of which is number 1."""
+        """The delay in seconds after an attempt; attempts count from 1."""
         base = self.seconds * self.factor ** (attempt - 1)
         return base * (1 + self.jitter * random.random())  # noqa: S311  # spreads load, guards nothing
+
+
+class RemainingTime(Protocol):
+    """A deadline, as far as retries need it."""
+
+    @property
+    def remaining_seconds(self) -> float:
+        """The time left, in seconds."""
 
 
 async def retry_with_backoff(
     ask: Callable[[], Awaitable[_Answer]],
     backoff: Backoff,
-    deadline: Deadline,
+    deadline: RemainingTime,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> _Answer:
-    """Ask until an answer comes, or an error that another attempt will not mend, or none can come in time.
+    """Call until it succeeds, fails for good, or no further attempt fits the deadline: ``WithExponentialBackoff``.
 
     Raises:
-        CallError: the last attempt's.
+        CallError: that of the last attempt.
     """
 
     async def attempt() -> _Answer:
-        # What tenacity is to await it has to see to be a coroutine function.
+        # tenacity awaits only what it recognizes as a coroutine function.
         return await ask()
 
     retrying = tenacity.AsyncRetrying(
@@ -162,7 +167,7 @@ async def retry_with_backoff(
 
 
 def should_retry(error: BaseException) -> bool:
-    """Tell whether another attempt may go better."""
+    """Tell whether another attempt may succeed: ``DefaultShouldRetry``."""
     if isinstance(error, ResetError):
         return True
     status = error.status if isinstance(error, BadAnswerError) else None

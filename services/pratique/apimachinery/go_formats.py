@@ -1,4 +1,4 @@
-"""Values as Go's ``fmt`` and ``encoding/base64`` print and read them."""
+"""Values as Go's ``fmt`` prints them, and texts as ``encoding/base64`` and ``strconv`` parse them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import base64
 import decimal
 import re
 
-from pratique.apimachinery.json_values import JSON, float_text, member
+from pratique.apimachinery.json_values import INT64, JSON, float_text, member
 from pratique.apimachinery.statuses import go_quoted
 
 _SMALLEST_EXPONENT, _LARGEST_EXPONENT = -4, 6
-"""Beyond these ``%v`` prints an exponent."""
+"""Outside this range ``%v`` prints an exponent."""
 
 _TYPES = {
     type(None): "<nil>",
@@ -72,9 +72,9 @@ def _general(value: float) -> str:
 
 
 def go_type(document: JSON) -> str:
-    """Name the Go type that an API server would have made of an object: ``*core.Service``, ``<nil>`` for none.
+    """Name the Go type that an API server decodes an object into: ``*core.Service``, or ``<nil>`` for no object.
 
-    The package is that of the API group below ``k8s.io/kubernetes/pkg/apis``.
+    The package is that of the API group under ``k8s.io/kubernetes/pkg/apis``.
     """
     kind = member(document, "kind")
     if not isinstance(kind, str):
@@ -88,10 +88,10 @@ _PADDING = re.compile(r"={0,2}")
 
 
 def decode_base64(text: str) -> bytes:
-    """Decode a text.
+    """Decode base64.
 
     Raises:
-        ValueError: it is not base64; the message is Go's, and names the first byte that cannot be there.
+        ValueError: it is not base64; the message is Go's, and names the first illegal byte.
     """
     kept = [(index, character) for index, character in enumerate(text) if character not in "\r\n"]
     digits = "".join(character for _, character in kept)
@@ -103,7 +103,7 @@ def decode_base64(text: str) -> bytes:
 
 
 def _first_bad(digits: str) -> int | None:
-    """Find the first character that cannot be there; ``len(digits)`` where padding is missing."""
+    """The index of the first illegal character; ``len(digits)`` if padding is missing, None if all are legal."""
     end = _end(_DIGITS, digits, 0)
     over = end % 4
     padded = _end(_PADDING, digits, end)
@@ -126,3 +126,21 @@ def _unpadded(end: int, digits: str) -> int | None:
 def _end(pattern: re.Pattern[str], text: str, start: int) -> int:
     found = pattern.match(text, start)
     return found.end() if found else start
+
+
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_MAX_DIGITS = 4000
+"""Python refuses to parse integers of more than 4,300 digits; Go refuses more than 19, unless they are zeros."""
+
+
+def parse_int64(text: str, function: str = "ParseInt") -> int:
+    """Parse an integer as ``strconv.ParseInt`` or ``strconv.Atoi`` does.
+
+    Raises:
+        ValueError: the text is not an int64; the message is Go's, and names ``function``.
+    """
+    if not _INTEGER.fullmatch(text):
+        raise ValueError(f"strconv.{function}: parsing {go_quoted(text)}: invalid syntax")
+    if len(text) > _MAX_DIGITS or int(text) not in INT64:
+        raise ValueError(f"strconv.{function}: parsing {go_quoted(text)}: value out of range")
+    return int(text)

@@ -28,27 +28,27 @@ _COMMAS = b","
 _PORTION_BYTES = 64 * 1024
 _DEPTH_CHANGES = bytes.maketrans(b"{[}]", b"\x01\x01\xff\xff")
 _MAX_PASSES = 8
-"""What is less nested than that is soon nothing. Each pass looks at all that is left."""
+"""Shallower texts vanish within this many passes, each of which scans all that is left."""
 
 
 def structural_characters(raw: bytes) -> bytes:
-    """The brackets and commas of a text that stand in no string."""
+    """The brackets and commas of a text that are not inside strings (RFC 8259 calls them structural)."""
     if b"\\" in raw:
-        # In pairs from the left, so that what is left escapes what follows it.
+        # Removed in pairs from the left, so that a backslash that is left escapes what follows it.
         raw = raw.replace(b"\\\\", b"").replace(b'\\"', b"")
-    # Two quotes side by side are a string without marks, or the end of one string and the beginning of the next.
+    # Two adjacent quotes are a string without such characters, or the end of one string and the start of the next.
     marks = b"".join(portion.translate(None, _NOT_STRUCTURAL) for portion in _chunks(raw)).replace(b'""', b"")
     return _outside_strings(marks) if b'"' in marks else marks
 
 
 def _chunks(text: bytes) -> Iterator[bytes]:
-    """A text in pieces, between which others run; a list of what is in all of it would take ten times its memory."""
+    """A text in chunks: other threads run in between, and no list of all parts takes ten times its memory."""
     for start in range(0, len(text), _PORTION_BYTES):
         yield text[start : start + _PORTION_BYTES]
 
 
 def _outside_strings(marks: bytes) -> bytes:
-    """What stands between strings."""
+    """What lies outside strings."""
     outside, inside = [], 0
     for portion in _chunks(marks):
         pieces = portion.split(b'"')
@@ -58,15 +58,15 @@ def _outside_strings(marks: bytes) -> bytes:
 
 
 def count_values(marks: bytes) -> int:
-    """How many values marks stand for, or one or two less."""
+    """The number of values that structural characters stand for, or one or two fewer."""
     return marks.count(b"{") + marks.count(b"[") + marks.count(b",")
 
 
 def exceeds_depth(marks: bytes, most: int) -> bool:
-    """True where brackets are open at a time that are more than ``most``."""
+    """Tell whether more than ``most`` brackets are open at once."""
     brackets = marks.translate(None, _COMMAS)
     for taken in range(_MAX_PASSES):
-        # Without its innermost pairs a text has a level less. What is still open then is on as many levels at most.
+        # Removing the innermost pairs takes away one level. The rest has at most as many levels as opening brackets.
         if taken + brackets.count(b"{") + brackets.count(b"[") <= most:
             return False
         brackets = brackets.replace(b"[]", b"") if taken % 2 else brackets.replace(b"{}", b"")
@@ -79,19 +79,20 @@ def _depth(marks: bytes) -> int:
 
 
 _LONGEST_FLOAT64 = 308
-"""Digits that a float64 always has room for."""
+"""Digits of an integer that every float64 can hold."""
 
 
 class InvalidMemberError(InputError):
-    """A member or item cannot be."""
+    """A member or item is not allowed."""
 
 
 def check_members(raw: bytes) -> None:
-    """Look at every member and number. Nothing is kept of them, and other threads run in between.
+    """Check every member and number. Nothing is kept of them, and other threads run in between.
 
     Raises:
-        MemberFaultError: what is wrong, and the byte at which the object or array begins that holds it.
-        msgspec.DecodeError: it is no JSON.
+        InvalidMemberError: a member is a duplicate or has a NUL in its name, or a number does not fit a float64. The
+            text names the byte at which the object or array that holds it begins.
+        msgspec.DecodeError: the text is not JSON.
     """
     _syntax_decoder.decode(raw)
     text = str(raw, "utf-8")
@@ -103,7 +104,7 @@ def check_members(raw: bytes) -> None:
 
 
 def _check_member_names(pairs: list[tuple[str, JSON]]) -> None:
-    """Look at an object's members. Nothing is kept of it, so that a large text takes no memory."""
+    """Check an object's member names. Returning None keeps nothing of it, so a large text takes no memory."""
     names = {name for name, _ in pairs}
     if len(names) != len(pairs):
         raise InvalidMemberError("holds a member twice")
@@ -112,7 +113,7 @@ def _check_member_names(pairs: list[tuple[str, JSON]]) -> None:
 
 
 def _check_integer(text: str) -> int:
-    """One that is no int64 is read as a float64."""
+    """An integer that is not an int64 is read as a float64, so it must fit one."""
     return 0 if len(text) <= _LONGEST_FLOAT64 else _check_float(text)
 
 
@@ -134,11 +135,11 @@ _CHECKING_HOOKS: dict[str, Any] = {
 }
 _checking_decoder = json.JSONDecoder(**_CHECKING_HOOKS)
 _syntax_decoder = msgspec.json.Decoder(msgspec.Raw)
-"""Finds what is no JSON, and builds nothing."""
+"""Checks the syntax, and builds nothing."""
 
 
 def _fault_position(text: str) -> int:
-    """Where the object or array begins that holds the fault; the standard library's slow scanner can tell."""
+    """The offset of the object or array that holds the fault; only the standard library's slow scanner can tell."""
     found: list[int] = []
 
     def noting(parse: Any) -> Any:
@@ -161,62 +162,64 @@ def _fault_position(text: str) -> int:
 
 _encoder = msgspec.json.Encoder()
 _UNCERTAIN_ESCAPES = (b"\\u0000", b"\\u003a", b"\\u003A")
-"""Escapes for which a glance is not enough: of NUL, and of a colon, which is written as a colon."""
+"""Escapes that need the full check: NUL, and a colon, which is encoded as a plain colon."""
 
 
 class UncertainError(Exception):
-    """It takes a closer look to tell."""
+    """Only the full check can tell whether a text is allowed."""
 
 
 def decode_if_certain(raw: bytes) -> JSON:
-    """Parse a text whose members may all be.
+    """Parse a text if a quick look shows that all its members are allowed.
+
+    A duplicate member is lost in parsing, and so is its colon: the text encoded again has fewer colons.
 
     Raises:
-        DoubtError: that is not sure.
-        msgspec.DecodeError: it is no JSON; as a ``ValidationError`` where it holds a number that is no float64.
-        RecursionError: it has more levels than Python has.
+        UncertainError: the quick look is not enough.
+        msgspec.DecodeError: it is not JSON; a ``ValidationError`` if it holds a number beyond float64.
+        RecursionError: it is deeper than Python's stack.
     """
     if b"\\" in raw and any(escape in raw for escape in _UNCERTAIN_ESCAPES):
         raise UncertainError
     data = decode(raw)
     written = _encoder.encode(data)
-    # Most are written as they were; in others, colons in strings stay.
+    # Most texts encode to the same bytes; in the others, colons inside strings are kept.
     if written != raw and written.count(b":") != raw.count(b":"):
         raise UncertainError
     return data
 
 
 MAX_LEVELS = 200
-"""How deep objects and arrays may nest. A schema of a CustomResourceDefinition takes two levels a field and is the
-deepest that is met: 60. Python's own limit, which is a crash, is at less than 1,000."""
+"""The maximum depth of objects and arrays. The deepest real texts are schemas of CustomResourceDefinitions, which take
+two levels per field: 60. Python's own limit, which is a crash, is below 1,000."""
 
 MAX_VALUES = 600_000
-"""How many values a text may hold. Pods have one in 20 bytes, so that a legal review of 7 MiB holds 370,000; the worst
-of the same length holds 2.4 million and takes a second and 200 MiB to build."""
+"""The maximum number of values in a text. Pods have one value per 20 bytes, so a legal review of 7 MiB holds 370,000;
+the worst text of that size holds 2.4 million and takes a second and 200 MiB to build."""
 
 TOO_MANY_VALUES = f"more than {MAX_VALUES} values"
-"""What is said of a text that holds more."""
+"""The message for a text that holds more."""
 
 LARGE_BYTES = 256 * 1024
-"""From here on a text is not for an event loop: it may take longer than 5 ms."""
+"""Texts longer than this may take more than 5 ms, too long for an event loop."""
 
 WHOLE_VALUES = 60_000
-"""Up to here a large text is parsed as a whole, too: other threads wait for some 40 ns for each value, and 1 ms for
-2 MiB. What holds more is only looked at, and others run in between, which takes five times as long."""
+"""A large text with at most this many values is parsed in one step: other threads wait 40 ns per value, and 1 ms per
+2 MiB. A text with more is only checked, while other threads run in between, which takes five times as long."""
 
 _FEW_BYTES = 16 * 1024
-"""Up to here it is worth while to count brackets, for they may be so few that nothing else is to be looked at."""
+"""In texts up to this length brackets are counted first: if there are few, nothing else needs checking."""
 
 
 class JsonLimitError(InputError):
-    """A text holds what it may not. Says what and where, and repeats nothing of the text."""
+    """A text exceeds a limit. The message says which one and where, and quotes nothing of the text."""
 
 
 def read_document(raw: bytes) -> Document:
-    """Make a document of JSON text that :func:`parse_checked` lets pass; parsed already, where that was cheap.
+    """Make a document of JSON text within the limits, already parsed if that was cheap.
 
     Raises:
-        JsonLimitError: as :func:`parse_checked`, like the others.
+        JsonLimitError: as :func:`parse_checked`, and so are the other errors.
     """
     if not raw:
         return NULL
@@ -227,23 +230,23 @@ def read_document(raw: bytes) -> Document:
 
 
 def parse_checked(raw: bytes) -> JSON | msgspec.UnsetType:
-    """Refuse JSON that no API server writes, or that takes too much to be read; give what it is parsed to otherwise.
+    """Refuse JSON that no API server writes or that is too expensive to read; otherwise return its data.
 
-    UNSET is given where parsing it is not cheap. It costs about 15 microseconds for 2 KB of a Pod. From
-    :data:`LARGE_BYTES` on call it in a thread.
+    Returns UNSET if parsing is not cheap. A Pod of 2 KB takes about 15 microseconds. Call it in a thread for texts
+    longer than :data:`LARGE_BYTES`.
 
     Raises:
-        JsonLimitError: the text is too deep, holds too many values, a member twice, a number that is no float64, or a
-            member whose name has a NUL. What it says follows the name of the text.
-        msgspec.DecodeError: it is no JSON.
-        UnicodeDecodeError: it is no UTF-8.
+        JsonLimitError: the text is too deep, holds too many values, a duplicate member, a number beyond float64, or a
+            member name with a NUL. The message is a predicate: it follows the name of the text.
+        msgspec.DecodeError: it is not JSON.
+        UnicodeDecodeError: it is not UTF-8.
     """
     str(raw, "utf-8")
     if _check_structure(raw) <= WHOLE_VALUES:
         try:
             return decode_if_certain(raw)
         except (UncertainError, msgspec.ValidationError):
-            pass  # a number that is no float64, like all that is in doubt, is to be told where
+            pass  # the full check below reports the position, also of a number beyond float64
         except RecursionError:
             raise _too_deep_error() from None
     _check_members(raw)
@@ -259,16 +262,16 @@ def _too_deep_error() -> JsonLimitError:
 
 
 def has_too_many_values(raw: bytes) -> bool:
-    """True where a text holds more than :data:`MOST_NODES` values; of a text that is no JSON it says nothing."""
+    """Tell whether a text holds more than :data:`MAX_VALUES` values; meaningless for a text that is not JSON."""
     if len(raw) <= MAX_VALUES or raw.count(b"{") + raw.count(b"[") + raw.count(b",") <= MAX_VALUES:
         return False
     return count_values(structural_characters(raw)) > MAX_VALUES
 
 
 def _check_structure(raw: bytes) -> int:
-    """Refuse too many values and too many levels; gives the number of values, 0 where the text is not large.
+    """Refuse too many values and too many levels; return the number of values, or 0 if the text is not large.
 
-    Brackets in strings count at first, for most texts have few of both.
+    The quick test counts brackets inside strings too, because most texts have few of either.
     """
     if len(raw) <= _FEW_BYTES and raw.count(b"{") + raw.count(b"[") <= MAX_LEVELS:
         return 0
@@ -298,11 +301,11 @@ _AFTER = {"{": "after object key:value pair", "[": "after array element"}
 
 
 def syntax_error(raw: bytes) -> str:
-    """Say where a text stops being JSON; empty where it is JSON.
+    """The error of Go's scanner for a text that is not JSON; empty if it is JSON.
 
-    At most one character of the text is quoted.
+    It quotes at most one character of the text.
     """
-    # Latin-1 makes one character of each byte, which is how Go's scanner sees them.
+    # Latin-1 maps every byte to one character, which is how Go's scanner sees them.
     text = raw.decode("latin-1")
     try:
         _scan(text)
@@ -314,12 +317,12 @@ def syntax_error(raw: bytes) -> str:
 
 
 def type_error(value: JSON, go_type: str) -> str:
-    """Say that a JSON value is not of the Go type that was expected: ``UnmarshalTypeError``."""
+    """The error for a JSON value that does not fit a Go type: ``UnmarshalTypeError``."""
     return f"json: cannot unmarshal {go_kind(value)} into Go value of type {go_type}"
 
 
 def go_kind(value: JSON) -> str:
-    """What Go calls the kind of a JSON value."""
+    """Go's name for the type of a JSON value."""
     match value:
         case bool():
             return "bool"
@@ -362,7 +365,7 @@ def _scan(text: str) -> None:
 
 
 def _begin_value(text: str, position: int, opened: list[str]) -> tuple[int, bool]:
-    """Skip a scalar, or open an object or array; True where what follows is no value."""
+    """Skip a scalar, or open an object or array; True if no value follows directly."""
     first = text[position : position + 1]
     if first not in _CLOSING:
         return _skip_spaces(text, _skip_scalar(text, position)), True

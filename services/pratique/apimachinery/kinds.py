@@ -1,6 +1,6 @@
-"""Kinds and collections: how Kubernetes names the type of an object, and where it is stored.
+"""GroupVersionKind and GroupVersionResource: the type of an object, and the collection it is stored in.
 
-The parsing is that of ``k8s.io/apimachinery/pkg/runtime/schema/group_version.go``.
+Parsing follows ``k8s.io/apimachinery/pkg/runtime/schema/group_version.go``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pratique.apimachinery.json_values import JSON, JSONObject, json_type
 
 
 class GroupVersionKind(msgspec.Struct, frozen=True):
-    """The type of an object. An empty group is the core group."""
+    """The type of an object. The empty group is the core group."""
 
     group: str = ""
     version: str = ""
@@ -20,7 +20,7 @@ class GroupVersionKind(msgspec.Struct, frozen=True):
 
     @property
     def api_version(self) -> str:
-        """Group and version as objects write them: ``apps/v1``, and ``v1`` for the core group."""
+        """Group and version as in ``apiVersion``: ``apps/v1``, or ``v1`` for the core group."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def __str__(self) -> str:
@@ -29,7 +29,7 @@ class GroupVersionKind(msgspec.Struct, frozen=True):
 
 
 class GroupVersionResource(msgspec.Struct, frozen=True):
-    """The collection that an object is stored in. An empty group is the core group."""
+    """The collection that an object is stored in. The empty group is the core group."""
 
     group: str = ""
     version: str = ""
@@ -41,27 +41,27 @@ class GroupVersionResource(msgspec.Struct, frozen=True):
 
 
 class ResourceType(msgspec.Struct, frozen=True, kw_only=True):
-    """One collection, or one subresource of it, as an API server registers it."""
+    """A collection or one of its subresources, as an API server registers it."""
 
     resource: GroupVersionResource
     """The collection."""
     kind: GroupVersionKind
-    """What it takes: for ``pods/eviction`` this is ``policy/v1`` Eviction."""
+    """The kind it accepts: ``policy/v1`` Eviction for ``pods/eviction``."""
     namespaced: bool
-    """False where its objects are of no namespace."""
+    """False if it is cluster-scoped."""
     subresource: str = ""
-    """For example ``status``; empty for the collection itself."""
+    """The subresource, such as ``status``; empty for the collection itself."""
     removed_in: str | None = None
-    """The Kubernetes release that no longer has it, such as ``1.22``; None where the current one does."""
+    """The Kubernetes release that removed it, such as ``1.22``; None if the current release has it."""
     served: bool = True
-    """False for a version of a custom resource that is there for conversion alone."""
+    """False for a version of a custom resource that exists only for conversion."""
 
 
 def kind_of(document: JSON) -> GroupVersionKind:
     """Read the type of an object from its ``apiVersion`` and ``kind``.
 
     Raises:
-        InputError: it is no object, or one of the two is missing or malformed.
+        InputError: it is not an object, or one of the two is missing or malformed.
     """
     if not isinstance(document, dict):
         raise InputError(f"a Kubernetes object is a mapping, not {json_type(document)}")
@@ -79,10 +79,10 @@ def _text(document: JSONObject, member: str, example: str) -> str:
 
 
 def parse_api_version(text: str) -> tuple[str, str]:
-    """Split ``apps/v1`` into group and version; ``v1`` is of the core group.
+    """Split ``apps/v1`` into group and version; ``v1`` belongs to the core group.
 
     Raises:
-        InputError: it has more than one slash, or nothing on a side of it.
+        InputError: it has more than one slash, or an empty group or version.
     """
     group, slash, version = text.rpartition("/")
     if "/" in group or not version or (slash and not group):

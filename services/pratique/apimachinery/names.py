@@ -1,8 +1,10 @@
-"""Names, namespaces and UIDs of Kubernetes objects: their forms, and what is wrong with one that has another form."""
+"""Names, namespaces and UIDs of Kubernetes objects: validation, reading from metadata, and generation.
+
+Validation follows ``k8s.io/apimachinery/pkg/util/validation/validation.go``; every check returns its error messages.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import re
 import secrets
 from typing import cast
@@ -42,7 +44,7 @@ _MAXIMUM_SUBDOMAIN = 253  # RFC 1035: 255 bytes with the length bytes of the fir
 
 
 def check_dns1123_label(value: str) -> list[str]:
-    """Check the form of a namespace's or a container's name: ``IsDNS1123Label``."""
+    """Validate the name of a namespace or container: ``IsDNS1123Label``."""
     messages = _check_length(value, _MAXIMUM_LABEL)
     if not _matches(_LABEL, value):
         dotted = _matches(_SUBDOMAIN, value)
@@ -52,7 +54,7 @@ def check_dns1123_label(value: str) -> list[str]:
 
 
 def check_dns1123_subdomain(value: str) -> list[str]:
-    """Check the form that most objects' names have: ``IsDNS1123Subdomain``."""
+    """Validate the name of most objects: ``IsDNS1123Subdomain``."""
     messages = _check_length(value, _MAXIMUM_SUBDOMAIN)
     if not _matches(_SUBDOMAIN, value):
         messages.append(_regex_message(_SUBDOMAIN_MESSAGE, _SUBDOMAIN, "example.com"))
@@ -60,7 +62,7 @@ def check_dns1123_subdomain(value: str) -> list[str]:
 
 
 def check_dns1035_label(value: str) -> list[str]:
-    """Check the form of a Service's name, and of an API version: ``IsDNS1035Label``."""
+    """Validate the name of a Service or an API version: ``IsDNS1035Label``."""
     messages = _check_length(value, _MAXIMUM_LABEL)
     if not _matches(_DNS1035_LABEL, value):
         messages.append(_regex_message(_DNS1035_LABEL_MESSAGE, _DNS1035_LABEL, "my-name", "abc-123"))
@@ -68,7 +70,7 @@ def check_dns1035_label(value: str) -> list[str]:
 
 
 def check_qualified_name(value: str) -> list[str]:
-    """Check the form of a label's or an annotation's key, ``[subdomain/]name``: ``IsQualifiedName``."""
+    """Validate the key of a label or annotation, ``[subdomain/]name``: ``IsQualifiedName``."""
     name_message = _regex_message(_LABEL_KEY_MESSAGE, _LABEL_KEY, "MyName", "my.name", "123-abc")
     prefix, slash, name = value.rpartition("/")
     if "/" in prefix:
@@ -85,7 +87,7 @@ def check_qualified_name(value: str) -> list[str]:
 
 
 def check_label_value(value: str) -> list[str]:
-    """Check the form of a label's value: ``IsValidLabelValue``."""
+    """Validate the value of a label: ``IsValidLabelValue``."""
     messages = []
     if _length(value) > _MAXIMUM_LABEL:
         messages.append(f"must be no more than {_MAXIMUM_LABEL} bytes")
@@ -95,12 +97,12 @@ def check_label_value(value: str) -> list[str]:
 
 
 def check_port_number(value: int) -> list[str]:
-    """Check that a TCP port can be one: ``IsValidPortNum``."""
+    """Validate a TCP port: ``IsValidPortNum``."""
     return [] if 1 <= value <= 65535 else ["must be between 1 and 65535, inclusive"]
 
 
 def check_path_segment(value: str) -> list[str]:
-    """Check that a name can stand in a path: ``IsValidPathSegmentName`` of ``pkg/api/validation/path/name.go``."""
+    """Validate a name as a path segment: ``IsValidPathSegmentName`` of ``pkg/api/validation/path/name.go``."""
     if value in {".", ".."}:
         return [f"may not be '{value}'"]
     return [f"may not contain '{character}'" for character in "/%" if character in value]
@@ -135,38 +137,38 @@ def _regex_message(message: str, pattern: str, *examples: str) -> str:
 
 
 DEFAULT_NAMESPACE = "default"
-"""Where a namespaced object goes that names no namespace."""
+"""The namespace of namespaced objects that name none."""
 
 
 def name_of(document: JSONObject) -> str:
-    """The object's name; empty where it has none.
+    """The object's name; empty if it has none.
 
     Raises:
-        InputError: there is no metadata, or the name is no string.
+        InputError: there is no metadata, or the name is not a string.
     """
     return _metadata_text(_metadata(document), "name")
 
 
 def generate_name_of(document: JSONObject) -> str:
-    """The beginning of the name that is to be generated; empty where there is none.
+    """The object's ``generateName``, the prefix of a name to be generated; empty if it has none.
 
     Raises:
-        InputError: there is no metadata, or the value is no string.
+        InputError: there is no metadata, or the value is not a string.
     """
     return _metadata_text(_metadata(document), "generateName")
 
 
 def namespace_of(document: JSONObject) -> str:
-    """The namespace that the object names; empty where it names none.
+    """The namespace in the object's metadata; empty if there is none.
 
     Raises:
-        InputError: there is no metadata, or the namespace is no string.
+        InputError: there is no metadata, or the namespace is not a string.
     """
     return _metadata_text(_metadata(document), "namespace")
 
 
 def with_namespace(document: JSONObject, namespace: str, name: str = "") -> JSONObject:
-    """The object as it is stored: in ``namespace``, or none where that is empty; called ``name`` if given."""
+    """The object with its metadata naming ``namespace`` (none if that is empty), and ``name`` if given."""
     written: JSON = document.get("metadata")
     metadata: JSONObject = written if isinstance(written, dict) else {}
     if namespace and metadata.get("namespace") == namespace and (not name or metadata.get("name") == name):
@@ -198,25 +200,15 @@ def _metadata_text(metadata: JSONObject, member: str) -> str:
     return value
 
 
-_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-"""Without vowels, which leave nothing to be ashamed of, and without what looks like one."""
+RANDOM_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+"""``k8s.io/apimachinery/pkg/util/rand``: no vowels, so no rude words, and no characters that look alike."""
 _RANDOM_LENGTH = 5
 _MAX_NAME_LENGTH = 63
-"""Characters of a DNS label."""
+"""The length of a DNS label."""
 
 
 def generate_name(base: str) -> str:
-    """Make a name that begins with ``base``, of 63 characters at most."""
+    """Generate a name with the prefix ``base`` and at most 63 characters: ``SimpleNameGenerator``."""
     return base[: _MAX_NAME_LENGTH - _RANDOM_LENGTH] + "".join(
-        secrets.choice(_ALPHABET) for _ in range(_RANDOM_LENGTH)
+        secrets.choice(RANDOM_ALPHABET) for _ in range(_RANDOM_LENGTH)
     )
-
-
-def named_uid(root: str, name: bytes) -> str:
-    """Make the UUID of version 5 (RFC 9562, section 5.5) that ``uuid.uuid5`` makes, in a quarter of its time.
-
-    ``root`` is the UUID of the name space.
-    """
-    digest = hashlib.sha1(bytes.fromhex(root.replace("-", "")) + name, usedforsecurity=False).hexdigest()
-    variant = "89ab"[int(digest[16], 16) & 3]
-    return f"{digest[:8]}-{digest[8:12]}-5{digest[13:16]}-{variant}{digest[17:20]}-{digest[20:32]}"

@@ -1,36 +1,44 @@
-"""Patches: JSON Patch as the API server applies it, where the library ``jsonpatch`` does the ordinary work.
+"""JSON Patch as the API server applies it.
 
-The API server uses ``gopkg.in/evanphx/json-patch.v4``, which departs from RFC 6902: ``replace`` creates a
-missing member, indices may be negative, a missing value is null, a path loses what stands before its first
-slash, and some more. Each operation is therefore put into the standard's words first, or refused in the words
-of that library (``patch.go``), and then carried out by ``jsonpatch`` on the one object or array that it changes.
-Values are not given to it: ``jsonpatch`` copies whatever it is given, member by member, which takes it longer than all
-the rest, and 18 ``copy`` operations make megabytes of 21 bytes.
+The API server uses ``gopkg.in/evanphx/json-patch.v4`` (``patch.go``), which departs from RFC 6902:
 
-Not kept: ``test`` compares numbers by type and value, not by spelling (``1`` is not ``1.0``, but ``1e2`` is
-``100.0``). Where that library crashes (a ``test`` or ``replace`` of the whole document without a value), the
+- ``add``, ``replace`` and ``test`` without a value mean null.
+- ``replace`` adds a missing member, and accepts only an object or array for the whole document.
+- ``add`` and ``remove`` cannot change the whole document, and ``move`` and ``copy`` cannot copy it.
+- Indexes may be negative, and may have a sign or leading zeros.
+- A path loses everything before its first slash, and a ``~`` that escapes nothing stays.
+- ``move`` may put a value into itself, because the source is removed first.
+- ``copy`` is limited by :data:`COPY_LIMIT`.
+
+So each operation is resolved here: the paths, the copies, and the errors, in that library's words. The one change that
+is left, of a member or item of a single object or array, is where RFC 6902 and that library agree, and the library
+``jsonpatch`` makes it. Values pass through it uncopied: it would copy them member by member, which takes longer than
+all the rest, and its own ``copy`` lets 18 operations turn 21 bytes into megabytes.
+
+Two deviations remain: ``test`` compares numbers by type and value, not by spelling (``1`` is not ``1.0``, but ``1e2``
+is ``100.0``), and where the Go library crashes (a ``test`` or ``replace`` of the whole document without a value), the
 operation fails.
 
 ::
 
     PratiqueError
-    ├── PatchDecodeError    the text is no JSON Patch
-    └── PatchError          it is one, and does not fit the document
-        └── PatchTestError  because of a ``test`` in it
+    ├── PatchDecodeError    the text is not a JSON Patch
+    └── PatchError          the patch does not fit the document
+        └── PatchTestError  a ``test`` operation failed
 """
 
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import jsonpatch
 import msgspec
 
-from pratique.apimachinery.diff import diff, identical
+from pratique.apimachinery.diff import identical
 from pratique.apimachinery.errors import PratiqueError
+from pratique.apimachinery.go_formats import parse_int64
 from pratique.apimachinery.json_reading import TOO_MANY_VALUES, has_too_many_values, syntax_error, type_error
 from pratique.apimachinery.json_values import (
     JSON,
@@ -40,51 +48,37 @@ from pratique.apimachinery.json_values import (
     decode,
     encode,
     escape,
-    pointer,
     unescape,
 )
-from pratique.apimachinery.statuses import go_quoted
-
-__all__ = [
-    "COPY_LIMIT",
-    "PatchDecodeError",
-    "PatchError",
-    "PatchTestError",
-    "apply_patch",
-    "decode_patch",
-    "diff",
-    "patch_document",
-    "pointer",
-]
 
 COPY_LIMIT = 3 * 1024 * 1024
-"""Bytes that the ``copy`` operations of one patch may add: the API server's ``JSONPatchMaxCopyBytes``."""
+"""How many bytes the ``copy`` operations of a patch may add: the API server's ``JSONPatchMaxCopyBytes``."""
 
 
 _TOO_DEEP = "exceeded max depth"
-"""Go's words. It stops at 10,000 levels, Python at less than 1,000."""
+"""Go's error message. Go stops at 10,000 levels, Python below 1,000."""
 
 
 class PatchDecodeError(PratiqueError):
-    """A text is no JSON Patch. Says why as Go's ``encoding/json`` does."""
+    """A text is not a JSON Patch. The message is that of Go's ``encoding/json``."""
 
 
 class PatchError(PratiqueError):
-    """A JSON Patch does not fit the document. Says why as the API server's library does."""
+    """A JSON Patch does not fit the document. The message is that of the API server's library."""
 
 
 class PatchTestError(PatchError):
-    """A ``test`` operation finds another value than it says."""
+    """A ``test`` operation found another value."""
 
 
 def decode_patch(raw: bytes) -> list[JSONObject]:
-    """Read a JSON Patch; ``null`` is the empty one.
+    """Decode a JSON Patch; ``null`` is the empty patch.
 
-    As in the API server, only the outer form is looked at: an unknown ``op`` is noticed when it is applied.
+    As in the API server, decoding checks only the outer form: an unknown ``op`` fails when it is applied.
 
     Raises:
-        PatchDecodeError: the text is not JSON, or no array of objects; or, which the API server would let pass, it
-            holds more values than any review.
+        PatchDecodeError: the text is not JSON or not an array of objects, or, unlike in the API server, it holds more
+            values than any review may.
     """
     if has_too_many_values(raw):
         raise PatchDecodeError(f"the patch holds {TOO_MANY_VALUES}")
@@ -105,10 +99,10 @@ def decode_patch(raw: bytes) -> list[JSONObject]:
 
 
 def apply_patch(document: JSON, operations: Iterable[JSONObject]) -> JSON:
-    """Apply operations one after another; the first that fails ends it.
+    """Apply operations in order, until one fails.
 
-    Neither the document nor the operations are changed: the result is a new document that shares with the old
-    one what the patch leaves alone, and with the operations what they bring.
+    Neither the document nor the operations are changed. The result shares unchanged parts with the document, and
+    values with the operations.
 
     Raises:
         PatchError: an operation does not fit.
@@ -127,109 +121,102 @@ def apply_patch(document: JSON, operations: Iterable[JSONObject]) -> JSON:
 
 
 def patch_document(document: Document, operations: Iterable[JSONObject]) -> Document:
-    """Make the document that operations make of another one, and see that it can be written.
+    """Apply operations to a document, and check that the result can be encoded.
 
-    Operations that are harmless alone can nest without end together, which would be noticed much later.
+    Operations can nest values too deeply together though none of them does alone.
 
     Raises:
-        PatchError: an operation does not fit, or the whole has more levels than can be written.
+        PatchError: an operation does not fit, or the result is too deep to be encoded.
     """
     patched = Document.from_data(apply_patch(document.data, operations))
     try:
-        patched.raw  # noqa: B018 - written once, and kept for whoever is sent it
+        patched.raw  # noqa: B018 - encoded once, and remembered for sending
     except RecursionError:
         raise PatchError(_TOO_DEEP) from None
     return patched
 
 
 class _UnfitError(Exception):
-    """A key, path or value cannot be used; the operation at hand says of what."""
+    """A key or index does not fit its container; the operation adds the path to the message."""
 
 
 class _PatchTarget(NamedTuple):
-    """A member or item, which may not exist yet, in a container that belongs to the draft alone."""
+    """A member or item, which may not exist yet, in a container that the draft owns."""
 
     container: JSON
     key: str
 
     def get(self) -> JSON:
-        """Read the value; None where a member is missing."""
+        """The value; None if a member is missing."""
         if isinstance(self.container, dict):
             return self.container.get(self.key)
         return self.container[_item_index(self.container, self.key)]
 
-    def put(self, value: JSON) -> None:
+    def add(self, value: JSON) -> None:
         """Set a member, or insert an item."""
-        step = self._new_step()
-        self._run("add", step)
-        self._fill(step, value)
-
-    def share(self, value: JSON) -> None:
-        """The same with a value that is the document's already, and is not copied."""
-        if isinstance(self.container, list):
-            self.container.insert(_insertion_index(self.container, self.key), value)
-        else:
-            self.container[self.key] = value
+        is_item = isinstance(self.container, list)
+        token = str(_insertion_index(self.container, self.key)) if is_item else escape(self.key)
+        _change(jsonpatch.AddOperation, "add", token, self.container, value)
 
     def replace(self, value: JSON) -> None:
         """Set a member, or an item that must exist."""
-        is_item = isinstance(self.container, list)
-        step = self._step() if is_item else escape(self.key)
-        self._run("replace" if is_item else "add", step)
-        self._fill(step, value)
+        if isinstance(self.container, list):
+            token = str(_item_index(self.container, self.key))
+            _change(jsonpatch.ReplaceOperation, "replace", token, self.container, value)
+        else:
+            self.add(value)
 
     def remove(self) -> None:
-        """Take away a member or item that must exist."""
-        self._run("remove", self._step())
-
-    def _step(self) -> str:
-        """What the standard calls a member or item that must exist."""
+        """Remove a member or item that must exist."""
         if isinstance(self.container, list):
-            return str(_item_index(self.container, self.key))
-        if self.key not in self.container:
-            raise _UnfitError(f"Unable to remove nonexistent key: {self.key}: missing value")
-        return escape(self.key)
-
-    def _new_step(self) -> str:
-        """What it calls a member, or where an item is to be inserted."""
-        if isinstance(self.container, list):
-            return str(_insertion_index(self.container, self.key))
-        return escape(self.key)
-
-    def _run(self, kind: str, step: str) -> None:
-        operation = {"op": kind, "path": f"/{step}", "value": None}
-        jsonpatch.JsonPatch.operations[kind](operation).apply(self.container)
-
-    def _fill(self, step: str, value: JSON) -> None:
-        """Put the value where ``jsonpatch`` has made room for it: of one that it is given, it would make a copy.
-
-        Raises:
-            RecursionError: it is too deep to be written.
-        """
-        if isinstance(value, dict | list):
-            # What else is wrong with it is told by whoever writes it.
-            with contextlib.suppress(TypeError, ValueError):
-                encode(value)
-        if isinstance(self.container, list):
-            self.container[int(step)] = value
+            token = str(_item_index(self.container, self.key))
+        elif self.key in self.container:
+            token = escape(self.key)
         else:
-            self.container[self.key] = value
+            raise _UnfitError(f"Unable to remove nonexistent key: {self.key}: missing value")
+        _change(jsonpatch.RemoveOperation, "remove", token, self.container)
+
+
+class _Uncopied:
+    """A value that ``jsonpatch`` takes as it is, because its deep copy is the value itself."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: JSON) -> None:
+        self._value = value
+
+    def __deepcopy__(self, _memo: JSONObject) -> JSON:
+        return self._value
+
+
+def _change(
+    operation_type: type[jsonpatch.PatchOperation], op: str, token: str, container: JSON, value: JSON = None
+) -> None:
+    """Have ``jsonpatch`` change one member or item of a container, given by a token of RFC 6901."""
+    operation_type({"op": op, "path": f"/{token}", "value": _Uncopied(value)}).apply(container)
+
+
+def _check_depth(value: JSON) -> None:
+    """Raise RecursionError if a value is too deep to be encoded. Encoding the result reports other faults."""
+    if isinstance(value, dict | list):
+        with contextlib.suppress(TypeError, ValueError):
+            encode(value)
 
 
 class _Draft:
-    """A document while it is being patched: what is changed is copied first, and only once."""
+    """A document while it is patched: containers are copied before their first change, and only then."""
 
     def __init__(self, document: JSON) -> None:
         self.document = document.copy() if isinstance(document, dict | list) else document
         self.copied_bytes = 0
         self.sizes = TextSizes()
-        # Identities of containers that belong to the draft alone. A freed one's identity can only pass to a
-        # container that the draft makes, because those of the original document are alive all the time.
+        # The identities of containers that only the draft references. The identity of a freed container can only pass
+        # to another container of the draft, because those of the original document stay alive.
         self._own: set[int] = set()
         self._is_shared = False
 
     def find(self, path: str) -> _PatchTarget | None:
-        """Walk to the container of what a path names; None where there is none."""
+        """Walk to the target of a path; None if its container does not exist."""
         _, *steps = path.split("/")
         if not steps:
             return None
@@ -242,9 +229,9 @@ class _Draft:
         return _PatchTarget(container, unescape(steps[-1])) if isinstance(container, dict | list) else None
 
     def disown(self, value: JSON) -> None:
-        """Let a value be in two places: wherever it is changed from here on, it is copied first, as is what it holds.
+        """Allow a value to be in two places: from now on it, and everything it holds, is copied before a change.
 
-        So nothing else is copied because of it, and of what may be megabytes only what is changed.
+        So copying a value costs nothing, and only the parts of it that are changed later are duplicated.
         """
         self._own.discard(id(value))
         self._is_shared = True
@@ -254,14 +241,14 @@ class _Draft:
         if isinstance(child, dict | list) and id(child) not in self._own:
             child = container[key] = child.copy()
             if self._is_shared:
-                # What it holds is now in two containers: in this one, and in the one that it was copied from.
+                # The values it holds are now in two containers: in this copy, and in its original.
                 self._own.difference_update(map(id, child.values() if isinstance(child, dict) else child))
             self._own.add(id(child))
         return child
 
 
 def _step_key(container: JSON, step: str) -> str | int | None:
-    """The key of an existing child on the way to a place; None where there is none."""
+    """The key of an existing child on a path; None if there is none."""
     if isinstance(container, dict):
         return step if step in container else None
     if not isinstance(container, list):
@@ -277,8 +264,10 @@ def _add(draft: _Draft, operation: JSONObject) -> None:
     place = draft.find(path)
     if place is None:
         raise PatchError(f'add operation does not apply: doc is missing path: "{path}": missing value')
+    value = operation.get("value")
+    _check_depth(value)
     try:
-        place.put(operation.get("value"))
+        place.add(value)
     except _UnfitError as error:
         raise PatchError(f"error in add for path: '{path}': {error}") from None
 
@@ -301,11 +290,13 @@ def _replace(draft: _Draft, operation: JSONObject) -> None:
         if not isinstance(value, dict | list):
             # Go prints %!w(<nil>) where it wraps an error that is none.
             raise PatchError("replace operation value must be object or array: %!w(<nil>)")
-        draft.document = jsonpatch.ReplaceOperation(operation | {"path": ""}).apply(None)
+        _check_depth(value)
+        draft.document = value.copy()
         return
     place = draft.find(path)
     if place is None:
         raise PatchError(f"replace operation does not apply: doc is missing path: {path}: missing value")
+    _check_depth(value)
     try:
         place.replace(value)
     except _UnfitError:
@@ -331,7 +322,7 @@ def _move(draft: _Draft, operation: JSONObject) -> None:
             f"move operation does not apply: doc is missing destination path: {path}: missing value"
         )
     try:
-        target.share(value)
+        target.add(value)
     except _UnfitError as error:
         raise PatchError(f"error in move for path: '{path}': {error}") from None
 
@@ -354,7 +345,7 @@ def _copy(draft: _Draft, operation: JSONObject) -> None:
         )
     _charge_copy(draft, value)
     try:
-        target.share(value)
+        target.add(value)
     except _UnfitError as error:
         raise PatchError(f"error while adding value during copy: {error}") from None
 
@@ -383,7 +374,7 @@ _OPERATIONS: dict[str, Callable[[_Draft, JSONObject], None]] = {
 
 
 def _pointer_of(operation: JSONObject, name: str, kind: str, fault: str = "") -> str:
-    """Read ``path`` or ``from``; some operations report every fault of it alike."""
+    """Read ``path`` or ``from``; some operations have one error for all its faults."""
     value = operation.get(name)
     if isinstance(value, str):
         return value
@@ -394,7 +385,7 @@ def _pointer_of(operation: JSONObject, name: str, kind: str, fault: str = "") ->
 
 
 def _charge_copy(draft: _Draft, value: JSON) -> None:
-    """Keep account of what copies add."""
+    """Charge the size of a copy against the limit."""
     if value is None:
         return
     draft.copied_bytes += draft.sizes.of(value)
@@ -405,26 +396,20 @@ def _charge_copy(draft: _Draft, value: JSON) -> None:
         )
 
 
-_INTEGER = re.compile(r"[+-]?[0-9]+")
-_LARGEST_INT = 2**63 - 1
-_LONGEST_INT = 4000
-"""Digits that Python is willing to read; Go refuses from 20 on, unless they are zeros."""
-
-
 def _item_index(items: list[JSON], key: str) -> int:
-    """The index of an existing item; negative ones count from the end."""
-    index = _parse_int(key)
+    """The index of an existing item; negative indexes count from the end."""
+    index = _parse_index(key)
     if not -len(items) <= index < len(items):
         raise _UnfitError(f"Unable to access invalid index: {index}: invalid index referenced")
     return index % len(items)
 
 
 def _insertion_index(items: list[JSON], key: str) -> int:
-    """The index that a new item will have; ``-`` and ``-1`` are behind the last."""
+    """The index of a new item; ``-`` and ``-1`` append it."""
     if key == "-":
         return len(items)
     try:
-        index = _parse_int(key)
+        index = _parse_index(key)
     except _UnfitError as error:
         raise _UnfitError(f"value was not a proper array index: '{key}': {error}") from None
     places = len(items) + 1
@@ -433,11 +418,8 @@ def _insertion_index(items: list[JSON], key: str) -> int:
     return index % places
 
 
-def _parse_int(key: str) -> int:
-    """Read an integer as Go's ``strconv.Atoi``."""
-    if not _INTEGER.fullmatch(key):
-        raise _UnfitError(f"strconv.Atoi: parsing {go_quoted(key)}: invalid syntax")
-    number = int(key) if len(key) <= _LONGEST_INT else _LARGEST_INT + 1
-    if not -_LARGEST_INT - 1 <= number <= _LARGEST_INT:
-        raise _UnfitError(f"strconv.Atoi: parsing {go_quoted(key)}: value out of range")
-    return number
+def _parse_index(key: str) -> int:
+    try:
+        return parse_int64(key, "Atoi")
+    except ValueError as error:
+        raise _UnfitError(str(error)) from None

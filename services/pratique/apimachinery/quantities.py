@@ -1,18 +1,18 @@
-"""Quantities: amounts of a resource, such as ``500m`` or ``1.5Gi``, exact and in canonical form."""
+"""Quantities: amounts of a resource, such as ``500m`` or ``1.5Gi``, exact and in canonical form.
+
+Source: ``k8s.io/apimachinery/pkg/api/resource/quantity.go``.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import enum
 import re
-from typing import TYPE_CHECKING
+from typing import Self
 
 from pratique.apimachinery import names
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.json_values import JSON
-
-if TYPE_CHECKING:
-    from typing import Self
 
 _SPLIT = re.compile(r"([+-]?)([0-9]*+)(?:\.([0-9]*+))?([eEinumkKMGTP]*+[-+]?[0-9]*+)", re.ASCII)
 _FORMAT_WRONG = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
@@ -28,17 +28,17 @@ _BINARY_NAMES = ("", *_BINARY_SUFFIXES)
 
 _MAXIMUM_INT64 = 2**63 - 1
 _FINEST = -9
-"""Nothing is finer than a billionth: finer amounts are rounded away from zero."""
+"""The finest scale is a billionth: finer amounts are rounded away from zero."""
 _INT64_DECIMAL_DIGITS = 18
-"""Decimal digits that an int64 always holds: ``maxInt64Factors``."""
+"""Decimal digits that always fit an int64: ``maxInt64Factors``."""
 _MAXIMUM_DIGITS = 1000
-"""Longer numbers are refused: they are beyond any amount, and take time quadratic in their length."""
+"""Longer numbers are refused: no real amount needs them, and parsing takes quadratic time."""
 _MAXIMUM_EXPONENT = 1000
-"""Larger exponents are refused: their integers would fill the memory. Kubernetes' own go to the edge of int32."""
+"""Larger exponents are refused: their integers would fill the memory. Kubernetes allows all of int32."""
 
 
 class QuantityFormat(enum.Enum):
-    """How a quantity is written."""
+    """The notation of a quantity."""
 
     DECIMAL_SI = "DecimalSI"
     BINARY_SI = "BinarySI"
@@ -46,22 +46,22 @@ class QuantityFormat(enum.Enum):
 
 
 class QuantityError(InputError):
-    """A text is no quantity."""
+    """A text is not a quantity. The message is Kubernetes'."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Quantity:
-    """The amount ``number * 10**scale``; equal where the amounts are, however they are written."""
+    """The amount ``number * 10**scale``. Quantities are equal if their amounts are, whatever their notation."""
 
     number: int
     scale: int = 0
     format: QuantityFormat = QuantityFormat.DECIMAL_SI
     is_big: bool = False
-    """Held as a decimal of any size, not as an int64: such quantities never count as integers."""
+    """Kubernetes holds it as a decimal of any size instead of an int64; then it never counts as an integer."""
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a quantity. Raises QuantityError in Kubernetes' words."""
+        """Parse a quantity: ``ParseQuantity``. Raises QuantityError."""
         match = _SPLIT.fullmatch(text)
         if match is None or not text:
             raise QuantityError(_FORMAT_WRONG)
@@ -72,9 +72,9 @@ class Quantity:
 
     @classmethod
     def from_json(cls, value: JSON) -> Self:
-        """Read a quantity as objects hold it: a text, a number, or null for zero.
+        """Read a quantity from JSON, a string, a number, or null for zero: ``Quantity.UnmarshalJSON``.
 
-        Raises QuantityError in Kubernetes' words: ``Quantity.UnmarshalJSON``.
+        Raises QuantityError.
         """
         if value is None:
             return cls(0)
@@ -82,7 +82,7 @@ class Quantity:
             raise QuantityError(_FORMAT_WRONG)
         try:
             return cls.parse(str(value).strip())
-        except ValueError:  # an integer of so many digits that Python does not write it
+        except ValueError:  # Python refuses to print an integer of more than 4,300 digits
             raise QuantityError(_NUMBER_WRONG) from None
 
     @classmethod
@@ -109,24 +109,24 @@ class Quantity:
         return (self.number > 0) - (self.number < 0)
 
     def compare(self, other: Quantity) -> int:
-        """Order two quantities: -1, 0 or 1."""
+        """Compare two amounts: -1, 0 or 1."""
         mine, others, _ = self._aligned(other)
         return (mine > others) - (mine < others)
 
     def __eq__(self, other: object) -> bool:
-        """Equal where the amounts are."""
+        """Compare the amounts."""
         return isinstance(other, Quantity) and self.compare(other) == 0
 
     def __hash__(self) -> int:
-        """Of the amount."""
+        """Hash the amount."""
         return hash(self._reduced())
 
     def __add__(self, other: Quantity) -> Quantity:
-        """Add exactly; zero takes over the other's format."""
+        """Add exactly; zero adopts the other's format."""
         return self._combined(other, 1)
 
     def __sub__(self, other: Quantity) -> Quantity:
-        """Subtract exactly; zero takes over the other's format."""
+        """Subtract exactly; zero adopts the other's format."""
         return self._combined(other, -1)
 
     def _combined(self, other: Quantity, sign: int) -> Quantity:
@@ -155,9 +155,9 @@ class Quantity:
         return (number, scale) if number else (0, 0)
 
     def as_integer(self) -> int | None:
-        """The amount as an int64, where Kubernetes would give it as one: ``AsInt64``.
+        """The amount as an int64 if Kubernetes returns it as one: ``AsInt64``.
 
-        ``1.0`` is none, because Kubernetes does not reduce it.
+        None for ``1.0``, because Kubernetes does not reduce fractions.
         """
         if self.is_big or self.scale < 0:
             return None
@@ -165,7 +165,7 @@ class Quantity:
         return amount if -_MAXIMUM_INT64 - 1 <= amount <= _MAXIMUM_INT64 else None
 
     def as_float(self) -> float:
-        """The nearest double, roughly: ``AsApproximateFloat64``."""
+        """The amount as an approximate float: ``AsApproximateFloat64``."""
         try:
             return float(self.number) * 10.0**self.scale
         except OverflowError:
@@ -178,13 +178,13 @@ class Quantity:
         return int(-(-abs(self.number) // 10 ** (scale - self.scale))) * self.sign
 
     def rounded_up(self, scale: int) -> Quantity:
-        """The amount in whole units of ``10**scale``, rounded away from zero where it is finer: ``RoundUp``."""
+        """The quantity in whole units of ``10**scale``, rounded away from zero if it is finer: ``RoundUp``."""
         if self.scale >= scale:
             return self
         return Quantity(self.ceiling(scale), scale, self.format, self.is_big)
 
     def __str__(self) -> str:
-        """The canonical form: no fraction, and the largest suffix that loses nothing."""
+        """The canonical form: no fraction, and the largest exact suffix."""
         if self.number == 0:
             return "0"
         if (
@@ -216,7 +216,7 @@ def _interpret(suffix: str) -> tuple[int, int, QuantityFormat]:
 
 
 def _fits_int64(base: int, exponent: int, whole: str, fraction: str) -> bool:
-    """Tell whether Kubernetes holds the amount as an int64: ``ParseQuantity``'s ``precision``."""
+    """Tell whether Kubernetes holds the amount as an int64: ``precision`` in ``ParseQuantity``."""
     if base == 2:
         return not fraction and 15 - len(whole) - int(exponent * 3 / 10) - 1 >= 0
     return len(whole) + len(fraction) <= _INT64_DECIMAL_DIGITS and exponent - len(fraction) >= _FINEST
@@ -229,7 +229,7 @@ def _rounded(digits: int, scale: int) -> tuple[int, int]:
 
 
 def _bounded(number: int, scale: int) -> tuple[int, int, QuantityFormat]:
-    """Cap a binary amount at the largest int64; one below 1 is written in decimals."""
+    """Cap a binary amount at the largest int64; an amount below 1 switches to decimal notation."""
     unit = 10**-scale
     if number > _MAXIMUM_INT64 * unit:
         return _MAXIMUM_INT64, 0, QuantityFormat.BINARY_SI
@@ -249,14 +249,14 @@ _REQUESTS = "requests."
 
 
 def is_native_resource(name: str) -> bool:
-    """Tell whether a resource is Kubernetes' own: it has no domain, or one of ``kubernetes.io``."""
+    """Tell whether a resource has no domain, or one under ``kubernetes.io``: ``IsNativeResource``."""
     return "/" not in name or "kubernetes.io/" in name
 
 
 def is_extended_resource(name: str) -> bool:
-    """Tell whether a resource is one that a cluster was extended by: ``example.com/gpu``.
+    """Tell whether a resource is an extended one, such as ``example.com/gpu``: ``IsExtendedResourceName``.
 
-    It must be possible to limit its requests by a quota, which writes ``requests.`` before the name.
+    A quota writes ``requests.`` before its name, which must still be a qualified name.
     """
     if is_native_resource(name) or name.startswith(_REQUESTS):
         return False

@@ -1,4 +1,7 @@
-"""Label selectors and label sets: reading, matching, and what the API server says of a wrong one."""
+"""Label selectors and label sets: parsing, matching and validation, in the API server's words.
+
+Sources: ``k8s.io/apimachinery/pkg/labels/{labels,selector}.go`` and ``pkg/apis/meta/v1/validation/validation.go``.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,11 @@ from pratique.apimachinery.statuses import go_quoted
 
 
 def parse_label_set(text: str) -> dict[str, str]:
-    """Read labels: ``ConvertSelectorToLabelsMap``. The last of several values of a key counts.
+    """Parse labels: ``ConvertSelectorToLabelsMap``. The last of several values of a key wins.
 
     Raises:
-        InputError: it is not a list of ``key=value``, or a key or value has the wrong form. The text is Kubernetes'
-            own, which names no field.
+        InputError: it is not a list of ``key=value``, or a key or value is invalid. The message is Kubernetes', which
+            names no field.
     """
     return dict(_parse_label(pair) for pair in text.split(",")) if text else {}
 
@@ -29,7 +32,7 @@ def _parse_label(pair: str) -> tuple[str, str]:
     if len(parts) != 2:
         raise InputError(f"invalid selector: [{' '.join(parts)}]")
     key, value = parts[0].strip(), parts[1].strip()
-    # Kubernetes prints the path to a field that it does not know.
+    # Kubernetes prints a nil field path here.
     _check_form("<nil>", key, names.check_qualified_name(key))
     _check_form(f"[{key}]", value, names.check_label_value(value))
     return key, value
@@ -41,18 +44,18 @@ def _check_form(where: str, value: str, messages: list[str]) -> None:
 
 
 def conflict(first: Mapping[str, str], second: Mapping[str, str]) -> bool:
-    """Tell whether two sets give the same key different values."""
+    """Tell whether two label sets have different values for a key: ``labels.Conflicts``."""
     return any(second.get(key, value) != value for key, value in first.items())
 
 
 def is_subset(labels: Mapping[str, str], allowed: Mapping[str, str]) -> bool:
-    """Tell whether all labels are among those allowed; without any, all are."""
+    """Tell whether all labels are among the allowed ones; an empty ``allowed`` allows all."""
     return not allowed or all(allowed.get(key) == value for key, value in labels.items())
 
 
 Labels: TypeAlias = Mapping[str, str]
 Matcher: TypeAlias = Callable[[Labels], bool]
-"""Tells whether an object with these labels is meant."""
+"""Tells whether an object with these labels matches."""
 
 IN = "In"
 NOT_IN = "NotIn"
@@ -61,7 +64,7 @@ DOES_NOT_EXIST = "DoesNotExist"
 
 
 class LabelSelectorRequirement(msgspec.Struct, frozen=True):
-    """What one label must be: one of ``matchExpressions``."""
+    """One of ``matchExpressions``: a requirement on one label."""
 
     key: str = ""
     operator: str = ""
@@ -69,23 +72,23 @@ class LabelSelectorRequirement(msgspec.Struct, frozen=True):
 
 
 class LabelSelector(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A label selector as it is written: all of it must hold."""
+    """A label selector as written: all its requirements must hold."""
 
     match_labels: dict[str, str] = {}
     match_expressions: tuple[LabelSelectorRequirement, ...] = ()
 
     @property
     def is_empty(self) -> bool:
-        """True where it matches everything."""
+        """True if it matches everything."""
         return not self.match_labels and not self.match_expressions
 
 
 EVERYTHING = LabelSelector()
-"""The empty selector."""
+"""The empty selector, which matches everything."""
 
 
 def first_contradiction(*selectors: LabelSelector) -> str:
-    """The first label of which selectors together ask what cannot be; empty where some labels satisfy them all."""
+    """The first label key on which selectors contradict each other; empty if some labels satisfy them all."""
     wanted: dict[str, list[LabelSelectorRequirement]] = {}
     for selector in selectors:
         exact = [LabelSelectorRequirement(key, IN, (value,)) for key, value in selector.match_labels.items()]
@@ -95,7 +98,7 @@ def first_contradiction(*selectors: LabelSelector) -> str:
 
 
 def _is_possible(requirements: list[LabelSelectorRequirement]) -> bool:
-    """Whether one label can be as several requirements want it."""
+    """Tell whether some value of one label, or its absence, satisfies all requirements on it."""
     by_operator: dict[str, list[LabelSelectorRequirement]] = {}
     for requirement in requirements:
         by_operator.setdefault(requirement.operator, []).append(requirement)
@@ -104,12 +107,12 @@ def _is_possible(requirements: list[LabelSelectorRequirement]) -> bool:
         return False
     if IN not in by_operator:
         return True
-    allowed = set.intersection(*(set(one.values) for one in by_operator[IN]))
-    return bool(allowed.difference(*(one.values for one in by_operator.get(NOT_IN, []))))
+    allowed = set.intersection(*(set(requirement.values) for requirement in by_operator[IN]))
+    return bool(allowed.difference(*(requirement.values for requirement in by_operator.get(NOT_IN, []))))
 
 
 class Selector:
-    """A label selector made ready to be asked many times."""
+    """A compiled label selector."""
 
     __slots__ = ("_matchers", "is_empty")
 
@@ -117,20 +120,20 @@ class Selector:
         """Use :func:`compile_selector`."""
         self._matchers = matchers
         self.is_empty = not matchers
-        """True where it matches everything."""
+        """True if it matches everything."""
 
     def matches(self, labels: Labels) -> bool:
-        """True where an object with these labels is meant."""
-        for matches in self._matchers:  # noqa: SIM110 - a thousand webhooks can ask this of one review
+        """Tell whether an object with these labels matches."""
+        for matches in self._matchers:  # noqa: SIM110 - a thousand webhooks may ask this about one review
             if not matches(labels):
                 return False
         return True
 
     def matches_object(self, *objects: JSON) -> bool:
-        """True where any of the objects, such as the new and the old one of a review, is meant.
+        """Tell whether any of the objects matches, such as the new and the old object of a review.
 
-        None never is, nor is what has no metadata, such as the options of CONNECT; an object whose metadata
-        has no labels has the empty set of them. The empty selector matches even where there is no object.
+        None never matches, nor does an object without metadata, such as the options of a CONNECT. An object whose
+        metadata has no labels has an empty label set. The empty selector matches even without an object.
         Source: ``k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/object/matcher.go``.
         """
         found = map(labels_of, objects)
@@ -138,7 +141,7 @@ class Selector:
 
 
 def labels_of(candidate: JSON) -> Labels | None:
-    """The labels of an object; None for what has no metadata, and so cannot have any."""
+    """The labels of an object; None for an object without metadata, which cannot have any."""
     metadata = candidate.get("metadata") if isinstance(candidate, dict) else None
     if not isinstance(metadata, dict):
         return None
@@ -147,10 +150,10 @@ def labels_of(candidate: JSON) -> Labels | None:
 
 
 def compile_selector(selector: LabelSelector) -> Selector:
-    """Make a selector ready for use.
+    """Compile a selector: ``LabelSelectorAsSelector``.
 
     Raises:
-        InputError: a key, operator or value is wrong; the text is what the API server answers then.
+        InputError: a key, operator or value is invalid; the message is the API server's.
     """
     wanted = [LabelSelectorRequirement(key, IN, (value,)) for key, value in selector.match_labels.items()]
     return Selector(tuple(_compile(requirement) for requirement in (*wanted, *selector.match_expressions)))
@@ -167,7 +170,7 @@ def _compile(requirement: LabelSelectorRequirement) -> Matcher:
 
 
 def _requirement_errors(requirement: LabelSelectorRequirement) -> list[FieldError]:
-    """What ``labels.NewRequirement`` says, which differs from what validation says of the same mistakes."""
+    """The errors of ``labels.NewRequirement``, which differ from those of validation."""
     errors = []
     if messages := names.check_qualified_name(requirement.key):
         errors.append(invalid(ROOT / "key", requirement.key, "; ".join(messages)))
@@ -219,13 +222,13 @@ _MATCHERS: Mapping[str, Callable[[str, tuple[str, ...]], Matcher]] = {
 def validate_selector(
     selector: LabelSelector | None, path: FieldPath, *, allow_invalid_values: bool = False
 ) -> list[FieldError]:
-    """Check a selector; one that is absent is right.
+    """Validate a selector; None is valid: ``ValidateLabelSelector``.
 
     Args:
         selector: The selector as written.
-        path: Where it stands.
-        allow_invalid_values: Tolerate values in ``matchExpressions`` that no label can have, as the API
-            server does when an object that has them already is updated.
+        path: The path to it.
+        allow_invalid_values: Tolerate values in ``matchExpressions`` that no label can have, as the API server does
+            when it updates an object that already has them.
     """
     if selector is None:
         return []
@@ -239,7 +242,7 @@ def validate_selector(
 
 
 def validate_labels(labels: Mapping[str, str], path: FieldPath) -> list[FieldError]:
-    """Check labels, in the order of their keys."""
+    """Validate labels, in the order of their keys: ``ValidateLabels``."""
     errors = []
     for key, value in sorted(labels.items()):
         errors += validate_label_name(key, path)
@@ -248,7 +251,7 @@ def validate_labels(labels: Mapping[str, str], path: FieldPath) -> list[FieldErr
 
 
 def validate_label_name(name: str, path: FieldPath) -> list[FieldError]:
-    """Check a label's key."""
+    """Validate the key of a label: ``ValidateLabelName``."""
     return [invalid(path, name, message) for message in names.check_qualified_name(name)]
 
 

@@ -17,14 +17,14 @@ _SPACES = re.compile(r"[ \t\r\n]*")
 _BREAK = re.compile(r"\n")
 _DECODER = json.JSONDecoder()
 _CACHED_TEXTS = 8
-"""Texts whose lines are remembered: who asks for one place in a text asks for more."""
+"""How many texts' line breaks are cached: callers that ask for one position in a text ask for more."""
 _CACHED_VALUES = 32
-"""Objects and arrays whose members are remembered: those on the way to a few places, lists of objects among them."""
+"""How many objects' and arrays' members are cached: enough for the paths to a few fields, lists of objects included."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, order=True)
 class Position:
-    """A line and a column, both from 1; columns count characters."""
+    """A line and a column, both counted from 1; columns count characters."""
 
     line: int
     column: int
@@ -42,23 +42,22 @@ def position_of_offset(text: str, offset: int) -> Position:
 
 @functools.lru_cache(maxsize=_CACHED_TEXTS)
 def _line_breaks(text: str) -> list[int]:
-    """Where lines end, looked for once for all places in a text."""
+    """The offsets of the line breaks of a text."""
     return [found.start() for found in _BREAK.finditer(text)]
 
 
 @functools.lru_cache(maxsize=_CACHED_TEXTS)
 def decode_text(raw: bytes) -> str:
-    """A text in UTF-8 as characters, decoded once for all places in it."""
+    """Decode UTF-8; cached, because a text is decoded for every position looked up in it."""
     return raw.decode()
 
 
 def find_in_json(text: str, offset: int, path: Sequence[Step]) -> int:
     """Find a field of the JSON value at ``offset``.
 
-    The answer is the offset of the member's name or of the item; where the path ends early, that of what was
-    found last.
+    Returns the offset of the member's name or of the item; if the path ends early, that of the last step found.
     """
-    offset = found = _skip_spaces(text, offset)
+    offset = found = skip_spaces(text, offset)
     for step in path:
         places = _child_places(text, offset, is_array=not isinstance(step, str))
         if step not in places:
@@ -69,14 +68,14 @@ def find_in_json(text: str, offset: int, path: Sequence[Step]) -> int:
 
 @functools.lru_cache(maxsize=_CACHED_VALUES)
 def _child_places(text: str, offset: int, *, is_array: bool) -> dict[Step, tuple[int, int]]:
-    """Place and value's offset of everything in an array or object; of a member that is there twice, the last."""
+    """Offsets of name (or item) and value for everything in an array or object; the last of duplicate members."""
     steps = _items(text, offset) if is_array else _members(text, offset)
     return {key: (place, value) for key, place, value in steps}
 
 
 def find_duplicate(text: str, offset: int) -> tuple[tuple[Step, ...], int] | None:
-    """Find the first member of the JSON value at ``offset`` whose name stands there twice, and its offset."""
-    offset = _skip_spaces(text, offset)
+    """Find the first duplicate member within the JSON value at ``offset``: its path and offset."""
+    offset = skip_spaces(text, offset)
     seen: set[Step] = set()
     for key, place, value in (*_members(text, offset), *_items(text, offset)):
         if key in seen:
@@ -88,22 +87,22 @@ def find_duplicate(text: str, offset: int) -> tuple[tuple[Step, ...], int] | Non
 
 
 def _members(text: str, offset: int) -> Iterator[tuple[Step, int, int]]:
-    """Yield name, place and value's offset of each member of an object; nothing where it is none."""
+    """Yield name, offset of the name and offset of the value for every member; nothing if it is not an object."""
     if text[offset] != "{":
         return
-    offset = _skip_spaces(text, offset + 1)
+    offset = skip_spaces(text, offset + 1)
     while text[offset] == '"':
         name, end = _DECODER.raw_decode(text, offset)
-        value = _skip_spaces(text, _skip_spaces(text, end) + 1)
+        value = skip_spaces(text, skip_spaces(text, end) + 1)
         yield name, offset, value
         offset = _after_value(text, value)
 
 
 def _items(text: str, offset: int) -> Iterator[tuple[Step, int, int]]:
-    """Yield index, place and value's offset of each item of an array; nothing where it is none."""
+    """Yield index, offset and again offset for every item; nothing if it is not an array."""
     if text[offset] != "[":
         return
-    offset = _skip_spaces(text, offset + 1)
+    offset = skip_spaces(text, offset + 1)
     index = 0
     while text[offset] != "]":
         yield index, offset, offset
@@ -112,41 +111,42 @@ def _items(text: str, offset: int) -> Iterator[tuple[Step, int, int]]:
 
 
 def _after_value(text: str, offset: int) -> int:
-    """Skip a value and the comma after it."""
+    """The offset after a value and the comma that follows it."""
     _, end = _DECODER.raw_decode(text, offset)
-    offset = _skip_spaces(text, end)
-    return _skip_spaces(text, offset + 1) if text[offset] == "," else offset
+    offset = skip_spaces(text, end)
+    return skip_spaces(text, offset + 1) if text[offset] == "," else offset
 
 
-def _skip_spaces(text: str, offset: int) -> int:
+def skip_spaces(text: str, offset: int) -> int:
+    """The offset after JSON's white space."""
     found = _SPACES.match(text, offset)
     return found.end() if found else offset
 
 
 STDIN = "-"
-"""Names standard input."""
+"""The file name that stands for standard input."""
 
 
 def display_path(file: str) -> str:
-    """The name of a file as messages show it."""
+    """The name of a file in messages."""
     return "standard input" if file == STDIN else file
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SourceText:
-    """A text of one or more documents, or the rest of one that is read line by line."""
+    """A text of one or more documents, or the rest of a file that is read line by line."""
 
     raw: bytes = dataclasses.field(repr=False)
-    """The text, in UTF-8 as far as it is known."""
+    """The text, presumably UTF-8."""
     file: str
-    """Where it comes from."""
+    """The file it comes from."""
     first_line: int = 1
-    """The line of the file on which it begins."""
+    """The line of the file at which it begins."""
     first_index: int = 0
-    """How many documents of the file came before it."""
+    """How many documents of the file precede it."""
 
     def fault(self, index: int, place: Position | None, problem: str) -> InputError:
-        """Make the error of one of its documents; ``place`` counts lines from the beginning of the text."""
+        """Make the error of one of its documents; ``place`` is relative to the beginning of the text."""
         where = f"{display_path(self.file)}: document {self.first_index + index + 1}"
         in_file = None if place is None else self.in_file(place)
         if in_file is not None:
@@ -154,13 +154,13 @@ class SourceText:
         return InputError(f"{where}: {problem}", file=self.file, place=in_file)
 
     def in_file(self, place: Position) -> Position:
-        """Turn a place in this text into the place in its file."""
+        """Turn a position in this text into the position in its file."""
         return Position(place.line + self.first_line - 1, place.column)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class JsonOrigin:
-    """A JSON value within a text, found by its offset in characters."""
+    """A JSON value within a text, identified by its offset in characters."""
 
     text: SourceText
     offset: int
@@ -173,7 +173,7 @@ class JsonOrigin:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class YamlOrigin:
-    """A YAML document within a text, found by the line on which it begins."""
+    """A YAML document within a text, identified by its first line."""
 
     text: SourceText
     line: int
@@ -187,40 +187,39 @@ class YamlOrigin:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class SourceDocument:
-    """One object that somebody wrote, and where it stands. Two are equal only where they are the same one."""
+    """One object that somebody wrote, and its location. Compared by identity."""
 
     data: JSONObject = dataclasses.field(repr=False)
-    """The object. Not to be changed in place."""
+    """The object. Do not change it in place."""
     file: str
-    """The path of its file, as it was given; ``-`` is standard input."""
+    """The path of its file as it was given; ``-`` is standard input."""
     index: int
-    """Which document of the file it is in, from 0; documents that hold nothing do not count."""
+    """The index of its document in the file, from 0; empty documents do not count."""
     _line: int | None
-    """Where it begins; None where that is only looked for once somebody wants to know."""
+    """The line at which it begins; None if it is to be looked up on demand."""
     origin: JsonOrigin | YamlOrigin = dataclasses.field(repr=False)
-    """The document that it is, or is part of, in its text."""
+    """The document in its text that it is, or is part of."""
     path: tuple[Step, ...] = ()
-    """Where it stands in that document, such as ``("items", 3)``; empty where it is the whole of it."""
+    """Its path in that document, such as ``("items", 3)``; empty if it is the whole document."""
 
     @property
     def line(self) -> int:
-        """The line on which it begins, from 1."""
+        """The line at which it begins, from 1."""
         return self.origin.find(self.path).line if self._line is None else self._line
 
     def position(self, path: Sequence[Step] = ()) -> Position:
-        """Find a field, such as ``("spec", "containers", 0, "image")``: its name's place, or the item's.
+        """The position of a field's name or of an item, such as ``("spec", "containers", 0, "image")``.
 
-        Where there is no such field, the answer is the place of the last step that there is. The text is read
-        again to find it.
+        If there is no such field, the position of the last step that exists. The text is parsed again to find it.
         """
         return self.origin.find((*self.path, *path))
 
     def part(self, data: JSONObject, path: tuple[Step, ...]) -> SourceDocument:
-        """An object within this one, as a document of its own."""
+        """An object within this one as a document of its own."""
         return dataclasses.replace(self, data=data, path=(*self.path, *path), _line=None)
 
     def fault(self, path: Sequence[Step], problem: str) -> InputError:
-        """Make the error that a field of this document is wrong."""
+        """Make the error for a field of this document."""
         place = self.position(path)
         where = f"{display_path(self.file)}: document {self.index + 1}, {place}"
         return InputError(f"{where}: {problem}", file=self.file, place=place)

@@ -1,6 +1,6 @@
-"""Kubernetes Status objects: how a refusal is told to the user.
+"""Kubernetes Status objects, which tell a user why a request was refused.
 
-The constructors are those of ``k8s.io/apimachinery/pkg/api/errors`` and word their messages as it does.
+Constructors and messages follow ``k8s.io/apimachinery/pkg/api/errors``.
 """
 
 from __future__ import annotations
@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from pratique.apimachinery.requests import RequestAttributes
+
 if TYPE_CHECKING:
-    from pratique.admission.reviews import Review
+    # At runtime this would be a circle: field errors are causes of a Status.
     from pratique.apimachinery.field_errors import FieldError
 
 
 class StatusCause(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One reason among several."""
+    """One of several causes."""
 
     reason: str = ""
     message: str = ""
@@ -24,7 +26,7 @@ class StatusCause(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class StatusDetails(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
-    """What a refusal is about. ``retry_after_seconds`` is in seconds, 0 where not given."""
+    """The object that a refusal is about. ``retry_after_seconds`` is 0 if not given."""
 
     name: str = ""
     group: str = ""
@@ -35,7 +37,7 @@ class StatusDetails(msgspec.Struct, frozen=True, omit_defaults=True, rename="cam
 
 
 class Status(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Why a request is refused. ``code`` is the HTTP code; ``reason`` may be empty, as Kubernetes' may."""
+    """Why a request was refused. ``code`` is the HTTP code; ``reason`` may be empty, as in Kubernetes."""
 
     metadata: dict[str, str] = {}
     status: str = ""
@@ -55,17 +57,17 @@ _STATUS_REASONS = frozenset(
 
 
 def has_reason(status: Status, code: int, reason: str) -> bool:
-    """Tell whether a Status has a reason, or the reason's code and no reason that is known: ``errors.IsForbidden``."""
+    """Tell whether a Status has a reason, or its code and no known reason: ``errors.IsForbidden`` and the like."""
     return status.reason == reason or (status.reason not in _STATUS_REASONS and status.code == code)
 
 
 def failure(code: int, reason: str, message: str, details: StatusDetails | None = None) -> Status:
-    """Make the Status of a refusal."""
+    """A Status of failure."""
     return Status(status="Failure", message=message, reason=reason, details=details, code=code)
 
 
 def qualified_resource(group: str, resource: str) -> str:
-    """Write a group and resource as Kubernetes does: ``pods``, ``deployments.apps``."""
+    """A group and resource as ``GroupResource.String`` writes them: ``pods``, ``deployments.apps``."""
     return f"{resource}.{group}" if group else resource
 
 
@@ -91,7 +93,7 @@ def _escape_unprintable(character: str) -> str:
 
 
 def aggregate(texts: Iterable[str]) -> str:
-    """Join error texts as ``utilerrors.NewAggregate`` prints them: one bare, several as ``[a, b]``, none twice."""
+    """Join error messages as ``utilerrors.NewAggregate`` does: one bare, several as ``[a, b]``, without duplicates."""
     unique = list(dict.fromkeys(texts))
     return unique[0] if len(unique) == 1 else f"[{', '.join(unique)}]"
 
@@ -108,21 +110,21 @@ def forbidden(group: str, resource: str, name: str, text: str) -> Status:
     return failure(403, "Forbidden", message, StatusDetails(name=name, group=group, kind=resource))
 
 
-def admission_forbidden(review: Review, text: str) -> Status:
-    """``admission.NewForbidden``: the review's resource, and the name that the object has or will have.
+def admission_forbidden(request: RequestAttributes, text: str) -> Status:
+    """``admission.NewForbidden``: 403 with the request's resource and the object's name.
 
     Source: ``k8s.io/apiserver/pkg/admission/errors.go`` ``extractResourceName``: the request's name, else the
     object's name, else its generateName, else ``Unknown``.
     """
-    resource = review.resource
-    return forbidden(resource.group, resource.resource, display_name(review), text)
+    resource = request.resource
+    return forbidden(resource.group, resource.resource, display_name(request), text)
 
 
-def display_name(review: Review) -> str:
-    """The name that error messages give to the reviewed object."""
-    if review.name:
-        return review.name
-    metadata = review.object.get("metadata") if isinstance(review.object, dict) else None
+def display_name(request: RequestAttributes) -> str:
+    """The name of the reviewed object in error messages."""
+    if request.name:
+        return request.name
+    metadata = request.object.get("metadata") if isinstance(request.object, dict) else None
     if not isinstance(metadata, dict):
         return "Unknown"
     return str(metadata.get("name") or metadata.get("generateName") or "Unknown")
@@ -140,7 +142,7 @@ def bad_request(text: str) -> Status:
 
 
 def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> Status:
-    """``NewInvalid``: 422, ``<Kind> "<name>" is invalid: <errors>``, with a cause for each of them."""
+    """``NewInvalid``: 422, ``<Kind> "<name>" is invalid: <errors>``, with one cause per error."""
     text = aggregate(str(error) for error in errors)
     causes = tuple(error.cause for error in errors)
     details = StatusDetails(name=name, group=group, kind=kind, causes=causes)
@@ -149,13 +151,13 @@ def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> S
 
 
 def internal_error(text: str) -> Status:
-    """``NewInternalError``: 500, with the bare text as cause."""
+    """``NewInternalError``: 500, with the bare text as its cause."""
     details = StatusDetails(causes=(StatusCause(message=text),))
     return failure(500, "InternalError", f"Internal error occurred: {text}", details)
 
 
 def plain_error(text: str) -> Status:
-    """A Go error that is no Status: 500 without reason, the message as it is."""
+    """A Go error that is not a Status: 500 without a reason, the message unchanged."""
     return failure(500, "", text)
 
 
@@ -170,6 +172,6 @@ def service_unavailable(text: str) -> Status:
 
 
 def to_document(status: Status) -> dict[str, object]:
-    """The Status as the JSON object that an API server writes, with ``kind`` and ``apiVersion``."""
+    """The Status as the JSON object that an API server sends, with ``kind`` and ``apiVersion``."""
     fields: dict[str, object] = msgspec.to_builtins(status)
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}} | fields

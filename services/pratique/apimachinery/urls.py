@@ -1,6 +1,6 @@
-"""URLs as Go's ``net/url`` takes them apart, which decides what ``clientConfig.url`` may be.
+"""URLs as Go's ``net/url`` parses them, which decides whether a ``clientConfig.url`` is valid.
 
-Python's own ``urllib.parse`` lets pass what Go refuses. Source: Go's ``net/url/url.go``.
+Python's own ``urllib.parse`` accepts URLs that Go refuses. Source: Go's ``net/url/url.go``.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ _PORT = re.compile(r"(?::[0-9]*)?")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Url:
-    """The parts of a URL; empty where there is none."""
+    """The parts of a URL; a missing part is empty."""
 
     scheme: str = ""
     """In lower case."""
     user: str | None = None
-    """What stands before ``@``, without the password; None where there is no ``@``."""
+    """The user info before ``@``, with the password masked; None without ``@``."""
     host: str = ""
-    """The host, with its port and with the brackets around an IPv6 address."""
+    """The host, including its port and the brackets of an IPv6 address."""
     path: str = ""
     query: str = ""
     fragment: str = ""
 
 
 def parse_url(text: str) -> Url:
-    """Take a URL apart.
+    """Parse a URL.
 
     Raises:
-        ValueError: it is none; the message is that of Go's ``url.Parse``.
+        ValueError: it is invalid; the message is that of Go's ``url.Parse``.
     """
     before, _, fragment = text.partition("#")
     try:

@@ -1,4 +1,4 @@
-"""Where a field stands in a YAML document."""
+"""The positions of fields in YAML documents."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from pratique.apimachinery.field_errors import Step
 from pratique.apimachinery.source_documents import Position
 
 _CACHED_DOCUMENTS = 8
-"""Documents that are kept composed, and texts whose lines are kept: who asks for one field's place asks for others' of
-the same few documents."""
+"""How many composed documents, and texts' line offsets, are cached: callers ask for several fields of the same few
+documents."""
 _BREAK = re.compile(rb"\r\n|[\r\n]|\xc2\x85|\xe2\x80[\xa8\xa9]")
-"""What ends a line in YAML 1.1, in UTF-8."""
+"""The line breaks of YAML 1.1, in UTF-8."""
 _MARKERS = (b"---", b"...")
-"""What begins or ends a document where it stands at the beginning of a line."""
+"""The markers at the beginning of a line that begin or end a document."""
 _PLAIN = "plain"
 _QUOTED = "quoted"
 
 
 def find_in_yaml(raw: bytes, line: int, path: Sequence[Step]) -> Position:
-    """Find a field of the document that begins on ``line`` of a text that has been read without an error.
+    """Find a field of the document that begins on ``line`` of a valid text.
 
-    The answer is the place of the key or of the item; where the path ends early, that of what was found last.
+    Returns the position of the key or of the item; if the path ends early, that of the last step found.
     """
     root = _document(raw, line)
     if root is None or root.start_mark is None:
@@ -46,21 +46,21 @@ def find_in_yaml(raw: bytes, line: int, path: Sequence[Step]) -> Position:
 
 
 class _Composer(CParser):
-    """Composes nodes whose tags tell only whether a scalar stands there without quotes."""
+    """Composes nodes whose tags say only whether a scalar is plain (unquoted)."""
 
-    def resolve(self, _kind: type[Node], _value: str | None, implicit: tuple[bool, bool] | bool) -> str:  # noqa: FBT001 - the parser calls it so
+    def resolve(self, _kind: type[Node], _value: str | None, implicit: tuple[bool, bool] | bool) -> str:  # noqa: FBT001 - as the parser calls it
         return _PLAIN if isinstance(implicit, tuple) and implicit[0] else _QUOTED
 
     def descend_resolver(self, _parent: Node | None, _index: Node | int | None) -> None:
-        """Not needed: no tag depends on where a node is."""
+        """Do nothing: no tag depends on the path of a node."""
 
     def ascend_resolver(self) -> None:
-        """Not needed either."""
+        """Do nothing either."""
 
 
 @functools.lru_cache(maxsize=_CACHED_DOCUMENTS)
 def _document(raw: bytes, line: int) -> Node | None:
-    """Compose one document. Nothing before or after it is read, so that all those of a text cost what it is long."""
+    """Compose one document. Only its own bytes are parsed, so all documents of a text take linear time together."""
     layout = _layout(raw)
     if line > len(layout.lines):
         return None
@@ -68,14 +68,14 @@ def _document(raw: bytes, line: int) -> Node | None:
 
 
 class _Layout(NamedTuple):
-    """Where the lines of a text begin, and which of them may begin or end a document, as offsets in bytes."""
+    """Byte offsets of the lines of a text, and of the lines that may begin or end a document."""
 
     lines: list[int]
     markers: list[int]
     end: int
 
     def document_at(self, line: int) -> tuple[int, int]:
-        """From a line, counted from 1, to the next marker after it."""
+        """The byte range from a line, counted from 1, to the next marker after it."""
         start = self.lines[line - 1]
         following = bisect.bisect_right(self.markers, start)
         return start, self.markers[following] if following < len(self.markers) else self.end
@@ -95,13 +95,13 @@ def _first_on_line(raw: bytes, line: int) -> Node | None:
             if node and node.start_mark and node.start_mark.line + 1 == line:
                 return node
     except YAMLError:
-        # Composing refuses an anchor that is set twice, which reading does not: no position, then.
+        # Composing refuses a redefined anchor, which is legal: such a document has no positions.
         return None
     return None
 
 
 def _child(node: Node, step: Step) -> tuple[Node, Node] | None:
-    """Find what one step leads to: the node that marks its place, and the node of its value."""
+    """Follow one step: the node whose position counts, and the node of the value."""
     if isinstance(node, SequenceNode) and isinstance(step, int):
         return (node.value[step], node.value[step]) if step < len(node.value) else None
     if not isinstance(node, MappingNode):

@@ -1,4 +1,4 @@
-"""YAML documents as JSON values, the way ``sigs.k8s.io/yaml`` makes them."""
+"""YAML documents as JSON values, converted as ``sigs.k8s.io/yaml`` converts them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import re
 import struct
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 from yaml._yaml import CParser
 from yaml.error import MarkedYAMLError, YAMLError
@@ -29,12 +29,8 @@ from yaml.reader import ReaderError
 from pratique.apimachinery.field_errors import FieldPath, Step
 from pratique.apimachinery.json_values import INT64, JSON, JSONObject, decode, float_text
 
-if TYPE_CHECKING:
-    from typing import TypeAlias
-
-
-_Any: TypeAlias = "Any"
-"""An event of the kind that its ``type()`` has just been found to be, which says nothing to a type checker."""
+_Any: TypeAlias = Any
+"""An event whose ``type()`` was just compared, which type checkers do not follow."""
 
 MERGE_KEY = "<<"
 
@@ -52,7 +48,7 @@ _CONSTANTS: Mapping[str, JSON] = {
 _CONSTANT_STARTS = frozenset("yYnNtTfFoO~")
 _NUMBER_STARTS = frozenset("+-0123456789.")
 NON_STRING_STARTS = _CONSTANT_STARTS | _NUMBER_STARTS
-"""The first characters of all that is no text where it stands without quotes; nothing at all is none, either."""
+"""The first characters of plain scalars that may not be strings; the empty plain scalar is null."""
 
 _INTEGER = re.compile(
     r"(?P<sign>[-+]?)"
@@ -60,15 +56,15 @@ _INTEGER = re.compile(
     r"|0(?P<old_octal>[0-7]*)|(?P<decimal>[1-9][0-9]*))"
 )
 _BASES = {"hex": 16, "octal": 8, "binary": 2, "old_octal": 8, "decimal": 10}
-_SIGNED_BINARY = re.compile(r"0b([-+][01]+)")  # a quirk of the library: the sign may stand behind the prefix
+_SIGNED_BINARY = re.compile(r"0b([-+][01]+)")  # go-yaml accepts the sign after the prefix
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _POINT_FLOAT = re.compile(r"\.[0-9]+(?:_[0-9]+)*(?:[eE][-+]?[0-9]+(?:_[0-9]+)*)?")
 
 
 def resolve(text: str) -> JSON:
-    """Read a scalar that stands there without quotes and without a tag.
+    """Resolve a plain scalar (without quotes or tag).
 
-    The answer may be an infinite number or none at all (NaN), which JSON cannot hold.
+    The result may be an infinity or NaN, which JSON cannot represent.
     """
     first = text[:1]
     if first in _NUMBER_STARTS:
@@ -79,10 +75,10 @@ def resolve(text: str) -> JSON:
 
 
 def resolve_tagged(tag: str, text: str) -> JSON:
-    """Read a scalar with a tag.
+    """Resolve a tagged scalar.
 
     Raises:
-        ValueError: the tag is none of YAML's own scalar tags, or the text is not what the tag says.
+        ValueError: the tag is not one of YAML's scalar tags, or the text does not match it.
     """
     name = tag.removeprefix(_TAG_PREFIX)
     if name == "binary":
@@ -101,17 +97,17 @@ def resolve_tagged(tag: str, text: str) -> JSON:
 
 
 def check_collection_tag(tag: str | None, own: str) -> None:
-    """Refuse a mapping or sequence whose tag is not its ``own``, ``map`` or ``seq``.
+    """Refuse a tag on a mapping or sequence other than its ``own``, ``map`` or ``seq``.
 
     Raises:
-        ValueError: it is another.
+        ValueError: the tag is another.
     """
     if tag not in {None, "!", f"{_TAG_PREFIX}{own}"}:
         raise ValueError(f"the tag {_short_tag(tag or '')} is not supported; leave it out")
 
 
 def key_text(value: JSON) -> str:
-    """Turn a key into the text that JSON needs there.
+    """Convert a key to a string, as JSON needs it.
 
     Raises:
         ValueError: the key is null, a list or an object.
@@ -142,12 +138,12 @@ def _resolve_number(text: str) -> JSON:
 
 
 def _parse_integer(plain: str) -> int | None:
-    """Read an int64 or, without a sign, a uint64; None where it is neither."""
+    """Parse an int64 or, without a sign, a uint64; None if it is neither."""
     found = _INTEGER.fullmatch(plain)
     if found is None or found.lastgroup is None:
         return None
     digits = found[found.lastgroup]
-    if len(digits) > 64:  # no base has more digits in 64 bits, leading zeros aside
+    if len(digits) > 64:  # 64 bits have at most 64 digits in any base, leading zeros aside
         digits = digits.lstrip("0")
     if len(digits) > 64:
         return None
@@ -172,7 +168,7 @@ def _decode_binary(text: str) -> str:
 
 
 def _float_text(value: float) -> str:
-    """Print as Go's ``FormatFloat(value, 'g', -1, 32)``: the shortest text with that value in 32 bits."""
+    """Print as Go's ``FormatFloat(value, 'g', -1, 32)``: the shortest text that parses to the same 32-bit float."""
     if math.isnan(value):
         return ".nan"
     single = _single_precision(value)
@@ -206,21 +202,20 @@ _TAG_TYPES: Mapping[str, tuple[type, ...]] = {
 
 
 MAXIMUM_DEPTH = 500
-"""How deep values may be nested: half of Python's recursion limit of 1,000, so that who walks them can."""
+"""The maximum depth of values: half of Python's recursion limit of 1,000, which leaves room for recursive code."""
 
 _NUMBERS = frozenset({int, float})
 _NO_KEY = "a key must be text, a number or a boolean"
 _MERGE: Any = object()
 _MAYBE_NON_STRING = NON_STRING_STARTS | {"", MERGE_KEY[0]}
-"""How a plain scalar begins that may be something else than the text that it is."""
-_key = key_text
+"""The first characters of plain scalars that may be something other than a string."""
 
 
 class YamlReadError(ValueError):
-    """A YAML text cannot be read. ``line`` and ``column`` count from 1; 0 where there is no telling."""
+    """A YAML text cannot be read. ``line`` and ``column`` count from 1; 0 means unknown."""
 
     def __init__(self, problem: str, line: int = 0, column: int = 0) -> None:
-        """Say what is wrong, and where."""
+        """Hold the message and the position."""
         super().__init__(problem)
         self.problem = problem
         self.line = line
@@ -229,21 +224,21 @@ class YamlReadError(ValueError):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class YamlValue:
-    """One document: its value, and the line, from 1, on which it begins."""
+    """One document: its value, and the line at which it begins, from 1."""
 
     value: JSON
     line: int
 
 
 def read_values(raw: bytes, *, unique_keys: bool = False) -> Iterator[YamlValue]:
-    """Read the documents of a YAML text one by one; those that hold nothing are left out.
+    """Yield the documents of a YAML text one by one, without empty ones.
 
     Args:
         raw: The text, in UTF-8.
-        unique_keys: Refuse a mapping that has a key twice. Otherwise the last one counts.
+        unique_keys: Refuse a mapping with a duplicate key. Otherwise the last one wins.
 
     Raises:
-        YamlFault: the text is not YAML, or is YAML that has no place in JSON.
+        YamlReadError: the text is not YAML, or holds YAML that JSON cannot represent.
     """
     next_event = CParser(raw).get_event
     try:
@@ -259,8 +254,8 @@ def read_values(raw: bytes, *, unique_keys: bool = False) -> Iterator[YamlValue]
 class _Builder:
     """Builds the value of one document from its events.
 
-    Every mapping and sequence takes one frame of Python's stack. What happens for each event is written out where it
-    happens: reading is most of what a review of many files costs, and calls are most of what reading costs.
+    Every mapping and sequence takes one frame of Python's stack. The handling of events is inlined: reading dominates
+    a review of many files, and function calls dominate reading.
     """
 
     def __init__(self, next_event: Callable[[], _Any], *, unique_keys: bool) -> None:
@@ -268,12 +263,12 @@ class _Builder:
         self._unique_keys = unique_keys
         self._path: list[Step] = []
         self._open: list[str | None] = []
-        """The anchor of each mapping and sequence that is being read."""
+        """The anchors of the mappings and sequences being read, None for those without."""
         self._anchors: dict[str, tuple[JSON, int]] = {}
         self._count = 0
         self._alias_count = 0
         self._ended: Event | None = None
-        """The end of the mapping or sequence that was read last."""
+        """The end event of the mapping or sequence read last."""
 
     def build(self) -> YamlValue:
         event = self._next_event()
@@ -288,7 +283,7 @@ class _Builder:
         return YamlValue(value, line)
 
     def _value(self, event: _Any) -> JSON:
-        """Read what begins with an event."""
+        """Read the value that begins with an event."""
         if isinstance(event, MappingStartEvent):
             return self._mapping(event)
         if isinstance(event, SequenceStartEvent):
@@ -302,7 +297,7 @@ class _Builder:
             self._anchors[event.anchor] = (value, 1)
         return value
 
-    def _mapping(self, start: MappingStartEvent) -> JSONObject:  # noqa: C901, PLR0912 - see the class
+    def _mapping(self, start: MappingStartEvent) -> JSONObject:  # noqa: C901, PLR0912 - inlined, see the class
         event: _Any = start
         count_before = self._enter(start, "map")
         container: JSONObject = {}
@@ -314,11 +309,11 @@ class _Builder:
                     self._count += 1
                     key = event.value
                     if event.implicit[0] and key[:1] in _MAYBE_NON_STRING:
-                        key = _MERGE if key == MERGE_KEY else _key(resolve(key))
+                        key = _MERGE if key == MERGE_KEY else key_text(resolve(key))
                 else:
                     key = self._key(event)
                 if key is not _MERGE:
-                    # The same few names again and again: each is kept once, however many documents there are.
+                    # The same few names recur in all documents: interning stores each of them once.
                     key = sys.intern(key)
                     if unique_keys and key in container:
                         self._refuse_twice(key, merged)
@@ -371,7 +366,7 @@ class _Builder:
         return container
 
     def _enter(self, start: MappingStartEvent | SequenceStartEvent, tag: str) -> int:
-        """Begin a mapping or sequence; gives how many values came before it."""
+        """Begin a mapping or sequence; return how many values came before it."""
         if start.tag is not None:
             check_collection_tag(start.tag, tag)
         if len(self._open) >= MAXIMUM_DEPTH:
@@ -391,23 +386,23 @@ class _Builder:
             self._anchors[start.anchor] = (container, self._count - count_before)
 
     def _key(self, event: Event) -> JSON:
-        """Read a key that is more than a text."""
+        """Read a key that has a tag, an anchor or an alias, or is not a scalar."""
         if isinstance(event, MappingStartEvent | SequenceStartEvent):
             self._enter(event, "map" if isinstance(event, MappingStartEvent) else "seq")
-            raise ValueError(_NO_KEY)  # noqa: TRY004 - of the text, like all that is raised here
+            raise ValueError(_NO_KEY)  # noqa: TRY004 - an error of the text, as everywhere here
         if isinstance(event, ScalarEvent) and _is_merge(event):
             self._scalar(event)
             return _MERGE
-        return _key(self._value(event))
+        return key_text(self._value(event))
 
     def _refuse_twice(self, key: str, merged: set[str]) -> None:
-        """Refuse a key that is there, unless it was merged: then what stands there itself counts, once."""
+        """Refuse a duplicate key, unless it was merged: a merged key may be overridden once."""
         if key not in merged:
             raise ValueError(f'strict decoding error: duplicate field "{FieldPath(tuple(self._path)) / key}"')
         merged.discard(key)
 
     def _expand(self, anchor: str) -> JSON:
-        """Copy what an alias stands for, unless the document grows out of proportion by it."""
+        """Copy the value of an alias, unless aliases make up too much of the document: go-yaml's limit."""
         if anchor in self._open and anchor not in self._anchors:
             raise ValueError(f"anchor '{anchor}' value contains itself")
         if anchor not in self._anchors:
@@ -430,7 +425,7 @@ def _line_and_column(event: Event) -> tuple[int, int]:
 
 
 def _allowed_alias_share(count: int) -> float:
-    """How much of a document may come from aliases: 99 % of a small one, 10 % of one of 4,000,000 values."""
+    """The share of a document that may come from aliases: 99 % of a small one, 10 % of 4,000,000 values."""
     low, high = 400_000, 4_000_000
     share = (min(max(count, low), high) - low) / (high - low)
     return 0.99 - 0.89 * share
@@ -443,9 +438,9 @@ def _scalar(event: ScalarEvent) -> JSON:
 
 
 def _json_number(value: JSON) -> JSON:
-    """Give the number that is read once Go has written this one as JSON; refuse what JSON has no number for.
+    """The number after Go has written it as JSON and read it back; refuse infinities and NaN.
 
-    A whole number becomes an integer where it is an int64, and an integer that is none becomes a float.
+    A whole float becomes an integer if it fits an int64, and an integer beyond int64 becomes a float.
     """
     if type(value) is int:
         return value if value in INT64 else float(value)

@@ -1,1 +1,1 @@
-"""The objects that controllers look up: the store, what fills it, and what an API server knows of their kinds."""
+"""The cluster's objects as controllers look them up: the store, what fills it, and the kinds an API server knows."""

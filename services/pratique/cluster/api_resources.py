@@ -3,7 +3,7 @@
 Built-in resources come from ``resources.json``, others from CustomResourceDefinitions. Source of the latter:
 ``k8s.io/apiextensions-apiserver``: ``pkg/apis/apiextensions/{v1,v1beta1}`` (types and defaults),
 ``pkg/apis/apiextensions/validation/validation.go`` (required fields) and
-``pkg/apiserver/customresource_handler.go`` (what is registered). Schemas and conversion of a definition are not read here.
+``pkg/apiserver/customresource_handler.go`` (what is registered). Schemas and conversion are not read here.
 """
 
 from __future__ import annotations
@@ -66,12 +66,12 @@ class _Definition(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def types_of_definition(definition: JSONObject) -> Iterator[ResourceType]:
-    """The collections and subresources that one CustomResourceDefinition defines, in its own order.
+    """The collections and subresources that a CustomResourceDefinition defines, in its order.
 
-    Versions that are not served are among them: an API server registers those too, as equivalents.
+    They include unserved versions, which an API server registers as equivalents.
 
     Raises:
-        ConfigurationError: the definition is malformed; the text names the field as the API server does.
+        ConfigurationError: the definition is malformed; the message names the field as the API server does.
     """
     try:
         read = msgspec.convert(definition, _Definition)
@@ -102,7 +102,7 @@ def _types_of_version(spec: _DefinitionSpec, version: _DefinitionVersion) -> Ite
 
 
 def _with_v1beta1_defaults(spec: _DefinitionSpec) -> _DefinitionSpec:
-    """What v1beta1 leaves out: scope Namespaced, and ``version`` for a list of one served version."""
+    """Fill in v1beta1's defaults: scope Namespaced, and ``version`` as the single served version."""
     versions = spec.versions
     if not versions and spec.version:
         versions = (_DefinitionVersion(spec.version, served=True),)
@@ -131,34 +131,33 @@ def _required_fields(spec: _DefinitionSpec) -> Iterator[tuple[FieldPath, object]
 
 
 def _field_error_text(text: str) -> str:
-    """Turn msgspec's ``Expected `str`, got `int` - at `$.spec.group``` into ``spec.group: expected …``."""
+    """Reword msgspec's ``Expected `str`, got `int` - at `$.spec.group``` as ``spec.group: expected …``."""
     problem, _, path = text.partition(" - at ")
     field = path.strip("`").removeprefix("$").removeprefix(".") or "the definition"
     return f"{field}: {problem[0].lower()}{problem[1:]}"
 
 
-# What difflib calls similar enough: "Deploymnt" is, "ServiceMonitor" is not a misspelt "Service".
+# difflib's ratio: "Deploymnt" is similar enough to "Deployment", "ServiceMonitor" is not to "Service".
 _SIMILARITY_CUTOFF = 0.75
 
 
 def nearest_kind(kind: GroupVersionKind, known: Iterable[ResourceType]) -> GroupVersionKind | None:
-    """The known kind that was probably meant; None where nothing is close.
+    """The known kind that was probably meant; None if none is close.
 
-    A kind of that very name in another group or version is nearest; upper and lower case, and the plural, are
-    forgiven.
+    A kind of the same name in another group or version is nearest. Case does not matter, and plurals count.
     """
-    creatable = [each for each in known if each.served and not each.subresource]
-    names = {each.kind.kind.lower(): each.kind.kind for each in creatable}
-    names |= {each.resource.resource: each.kind.kind for each in creatable}
+    creatable = [known_type for known_type in known if known_type.served and not known_type.subresource]
+    names = {known_type.kind.kind.lower(): known_type.kind.kind for known_type in creatable}
+    names |= {known_type.resource.resource: known_type.kind.kind for known_type in creatable}
     close = difflib.get_close_matches(kind.kind.lower(), names, n=1, cutoff=_SIMILARITY_CUTOFF)
     if not close:
         return None
-    named = [each for each in creatable if each.kind.kind == names[close[0]]]
-    return min(named, key=lambda each: _distance(each, kind)).kind
+    named = [known_type for known_type in creatable if known_type.kind.kind == names[close[0]]]
+    return min(named, key=lambda known_type: _distance(known_type, kind)).kind
 
 
 def unknown_kind(kind: GroupVersionKind, known: Iterable[ResourceType]) -> str:
-    """Say that a kind is not known, in kubectl's words, and what would be right."""
+    """The error for an unknown kind, in kubectl's words, with a hint."""
     known = tuple(known)
     hint = _hint(kind, known)
     return f'no matches for kind "{kind.kind}" in version "{kind.api_version}": {hint}'
@@ -169,7 +168,7 @@ def _hint(kind: GroupVersionKind, known: tuple[ResourceType, ...]) -> str:
     if parents:
         return f"it is the kind of a subresource ({', '.join(parents)}), not of an object of its own"
     nearest = nearest_kind(kind, known)
-    of_group = {each.kind.kind for each in known if each.kind.group == kind.group}
+    of_group = {known_type.kind.kind for known_type in known if known_type.kind.group == kind.group}
     if nearest is not None and (of_group or nearest.kind == kind.kind):
         return f'did you mean kind "{nearest.kind}" in version "{nearest.api_version}"?'
     if of_group:
@@ -178,12 +177,12 @@ def _hint(kind: GroupVersionKind, known: tuple[ResourceType, ...]) -> str:
 
 
 def _distance(candidate: ResourceType, wanted: GroupVersionKind) -> tuple[bool, bool, bool]:
-    """How far a kind of the right name is from the one that was written; what still exists is nearer."""
+    """A sort key for kinds of the right name: current ones first, then the same group, then the same version."""
     kind = candidate.kind
     return candidate.removed_in is not None, kind.group != wanted.group, kind.version != wanted.version
 
 
-# Collections that share their storage with one of another group, and the group whose name they go by:
+# Collections that share their storage with one in another group, and the group they are stored under:
 # pkg/kubeapiserver/default_storage_factory_builder.go AddCohabitatingResources.
 _COHABITATING_GROUPS = {
     ("extensions", "daemonsets"): "apps",
@@ -202,17 +201,17 @@ def storage_group(group: str, resource: str) -> str:
 
 
 class ApiResources:
-    """What an API server knows: kinds, their collections, and which collections are the same. Immutable."""
+    """The kinds of an API server, their collections, and which collections are equivalent. Immutable."""
 
     __slots__ = ("_by_kind", "_by_resource", "_equivalents")
 
     def __init__(self, types: Iterable[ResourceType]) -> None:
-        """Know ``types``, in their order of registration; of two for one collection the first counts."""
+        """Register ``types`` in order; the first of two for one collection wins."""
         self._by_kind: dict[GroupVersionKind, ResourceType] = {}
         self._by_resource: dict[tuple[GroupVersionResource, str], ResourceType] = {}
         self._equivalents: dict[tuple[str, str, str], tuple[GroupVersionResource, ...]] = {}
-        for each in types:
-            self._register(each)
+        for type_ in types:
+            self._register(type_)
 
     def _register(self, new: ResourceType) -> None:
         at = (new.resource, new.subresource)
@@ -225,22 +224,22 @@ class ApiResources:
         self._equivalents[same] = (*self._equivalents.get(same, ()), new.resource)
 
     def __iter__(self) -> Iterator[ResourceType]:
-        """All that is known, in the order of registration."""
+        """All collections and subresources, in the order of registration."""
         return iter(self._by_resource.values())
 
     def for_kind(self, kind: GroupVersionKind) -> ResourceType | None:
-        """The collection that objects of a kind are created in; None where the kind is not known."""
+        """The collection of a kind; None if the kind is unknown."""
         return self._by_kind.get(kind)
 
     def for_resource(self, resource: GroupVersionResource, subresource: str = "") -> ResourceType | None:
-        """What is known of a collection or one of its subresources; None where there is none such."""
+        """The type of a collection or subresource; None if it is unknown."""
         return self._by_resource.get((resource, subresource))
 
     def for_object(self, document: JSON) -> ResourceType:
-        """The collection that an object belongs in.
+        """The collection of an object.
 
         Raises:
-            InputError: it does not say its type, or the type is not known; the text suggests the nearest.
+            InputError: the object has no kind, or an unknown one; the message suggests the nearest.
         """
         kind = kind_of(document)
         found = self.for_kind(kind)
@@ -249,39 +248,39 @@ class ApiResources:
         return found
 
     def versions(self, group: str, resource: str) -> tuple[str, ...]:
-        """All versions of a collection in its own group, the preferred one first, removed ones among them."""
+        """All versions of a collection in its own group, the preferred one first, including removed ones."""
         return tuple(
-            each.resource.version
-            for each in self._by_resource.values()
-            if (each.resource.group, each.resource.resource, each.subresource) == (group, resource, "")
+            type_.resource.version
+            for type_ in self._by_resource.values()
+            if (type_.resource.group, type_.resource.resource, type_.subresource) == (group, resource, "")
         )
 
     def equivalents(
         self, resource: GroupVersionResource, subresource: str = ""
     ) -> tuple[GroupVersionResource, ...]:
-        """All collections that are the same as one, itself among them, in the order of registration.
+        """The collections equivalent to one, including itself, in the order of registration.
 
-        These are all versions of it and those of its namesakes in groups that share its storage
-        (``k8s.io/apimachinery/pkg/runtime/mapper.go``), those that Kubernetes has removed among them:
-        :mod:`pratique.cluster.served_versions` tells which of them one API server serves.
+        These are all its versions, and those of its namesakes in groups that share its storage
+        (``k8s.io/apimachinery/pkg/runtime/mapper.go``), including removed versions;
+        :mod:`pratique.cluster.served_versions` tells which of them an API server serves together.
         """
         return self._equivalents.get(_storage_key(resource, subresource), ())
 
     def with_crds(self, definitions: Iterable[JSONObject]) -> ApiResources:
-        """This catalogue and the collections that CustomResourceDefinitions (v1 or v1beta1) add to it.
+        """A new catalogue with the collections of CustomResourceDefinitions (v1 or v1beta1) added.
 
         Raises:
-            ConfigurationError: a definition is malformed; the text names its field.
+            ConfigurationError: a definition is malformed; the message names the field.
         """
-        added = [each for definition in definitions for each in types_of_definition(definition)]
+        added = [type_ for definition in definitions for type_ in types_of_definition(definition)]
         return ApiResources([*self, *added]) if added else self
 
     def of_subresource_kind(self, kind: GroupVersionKind, subresource: str) -> tuple[ResourceType, ...]:
-        """The subresources of that name that take that kind: ``pods/eviction`` for an Eviction."""
+        """The subresources of a name that accept a kind: ``pods/eviction`` for an Eviction."""
         return tuple(
-            each
-            for each in self._by_resource.values()
-            if each.subresource == subresource and each.kind == kind
+            type_
+            for type_ in self._by_resource.values()
+            if type_.subresource == subresource and type_.kind == kind
         )
 
 
@@ -291,7 +290,7 @@ def _storage_key(resource: GroupVersionResource, subresource: str) -> tuple[str,
 
 
 class _Row(msgspec.Struct, array_like=True, frozen=True):
-    """A line of ``resources.json``."""
+    """A row of ``resources.json``."""
 
     group: str
     version: str
@@ -310,10 +309,10 @@ class _ResourcesFile(msgspec.Struct, frozen=True):
 
 @functools.cache
 def built_in_resources() -> ApiResources:
-    """The resources of Kubernetes itself, read on first use."""
+    """The resources of Kubernetes itself, loaded on first use."""
     raw = Path(__file__).with_name("resources.json").read_bytes()
     rows = msgspec.json.decode(raw, type=_ResourcesFile).resources
-    return ApiResources(each for row in rows for each in _types_of_row(row))
+    return ApiResources(type_ for row in rows for type_ in _types_of_row(row))
 
 
 def _types_of_row(row: _Row) -> Iterator[ResourceType]:
@@ -339,32 +338,32 @@ VIRTUAL_RESOURCES = frozenset(
         ("authorization.k8s.io", "subjectaccessreviews"),
     }
 )
-"""Groups and resources that neither webhooks nor policies are asked about, lest a broken one lock everybody out."""
+"""Groups and resources that are exempt from webhooks and policies, because a broken one would lock everybody out."""
 
 
 def rest_mappings(
     api_version: str, kind: str, resources: ApiResources, asked: GroupVersionResource
 ) -> Sequence[ResourceType]:
-    """The collections of a kind in an API server, at least one, each in one of its versions.
+    """The collections of a kind that an API server serves, one version of each: ``RESTMappings``.
 
     Args:
-        api_version: As it is written. Without a version, all versions of the group are meant.
-        kind: As it is written. Written all small it is understood, too.
-        resources: All that is known.
-        asked: What the API server was asked for, which tells what else it serves.
+        api_version: As written. Without a version, it means all versions of the group.
+        kind: As written, or in lower case.
+        resources: The known resources.
+        asked: The resource of the current request, which implies the API server's release.
 
     Raises:
-        InputError: it does not serve the kind. The text is what its REST mapper says.
+        InputError: the API server does not serve the kind. The message is its REST mapper's.
     """
     group, version = _parse_group_version(api_version)
     found = {
-        each.resource.resource: each
-        for each in resources
-        if each.served
-        and not each.subresource
-        and (each.kind.group, each.kind.version) == (group, version or each.kind.version)
-        and kind in {each.kind.kind, each.kind.kind.lower()}
-        and is_served_beside(resources, each, asked)
+        type_.resource.resource: type_
+        for type_ in resources
+        if type_.served
+        and not type_.subresource
+        and (type_.kind.group, type_.kind.version) == (group, version or type_.kind.version)
+        and kind in {type_.kind.kind, type_.kind.kind.lower()}
+        and is_served_beside(resources, type_, asked)
     }
     if not found:
         where = f"{group}/{version}" if group else version
@@ -373,7 +372,7 @@ def rest_mappings(
 
 
 def _parse_group_version(api_version: str) -> tuple[str, str]:
-    """Split it as Go's ``schema.ParseGroupVersion`` does, which lets either part be empty."""
+    """Split as ``schema.ParseGroupVersion`` does, which allows an empty group or version."""
     if api_version.count("/") > 1:
         raise InputError(f"unexpected GroupVersion string: {api_version}")
     group, _, version = api_version.rpartition("/")

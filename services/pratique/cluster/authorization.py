@@ -1,4 +1,8 @@
-"""Authorizers: who may do what, by the Roles and bindings of a cluster."""
+"""The RBAC authorizer: who may do what, by the Roles and bindings of a cluster.
+
+Sources: ``k8s.io/apiserver/pkg/authorization/authorizer/interfaces.go`` and
+``plugin/pkg/auth/authorizer/rbac/rbac.go``.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,7 @@ from pratique.cluster.store import Cluster, ReloadableCluster
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class AuthorizationAttributes:
-    """What is asked. ``path`` is for requests that are for no resource, all else for those that are."""
+    """The request to authorize. ``path`` is for non-resource requests, the rest for resource requests."""
 
     user: UserInfo
     verb: str
@@ -41,37 +45,37 @@ class AuthorizationAttributes:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AuthorizationDecision:
-    """What an authorizer says."""
+    """The decision of an authorizer."""
 
     cel_type: ClassVar[str] = "kubernetes.authorization.Decision"
-    """What expressions call it, to whom it is a value like others."""
+    """Its type in CEL."""
     allowed: bool
     reason: str = ""
     error: str = ""
-    """Why it could not be decided; empty where it could."""
+    """Why the authorizer could not decide; empty if it could."""
 
 
 class Authorizer(Protocol):
-    """Decides who may do what, as the RBAC of a cluster does.
+    """Decides whether a request is allowed.
 
-    Decisions are synchronous because they are made from memory, as look-ups in a cluster are.
+    It is synchronous because decisions are made from memory, as look-ups in a cluster are.
     """
 
     def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationDecision:
-        """Decide. Where nothing speaks for it, it is not allowed."""
+        """Decide on a request; without a rule that allows it, it is not allowed."""
 
 
 _T = TypeVar("_T")
 
 
 class RbacCache:
-    """What has been compiled of one cluster, each part when it is first asked for.
+    """The compiled Roles and bindings of one cluster, each compiled on first use.
 
-    A cluster gives out the same list of objects until one of them changes: so it is seen that something has.
+    A cluster returns the same list of objects until one of them changes, so a new list means a change.
     """
 
     def __init__(self) -> None:
-        """Begin with nothing."""
+        """Start empty."""
         self._bindings: _NamespacedCache[Bindings] = _NamespacedCache()
         self._cluster_roles: _NamespacedCache[Roles] = _NamespacedCache()
         self._roles: _NamespacedCache[Roles] = _NamespacedCache()
@@ -96,7 +100,7 @@ class RbacCache:
 
 
 class _NamespacedCache(Generic[_T]):
-    """What was made of the objects of each namespace, and of which objects."""
+    """Compiled objects by namespace, with the list of objects they were compiled from."""
 
     def __init__(self) -> None:
         self._made: dict[str, tuple[Sequence[JSONObject], _T]] = {}
@@ -104,39 +108,39 @@ class _NamespacedCache(Generic[_T]):
     def part(
         self, namespace: str, documents: Sequence[JSONObject], make: Callable[[Sequence[JSONObject]], _T]
     ) -> _T:
-        """What was made of these objects, made now if need be."""
+        """The compiled form of a list of objects, from the cache if the list is the same."""
         found = self._made.get(namespace)
         if found is not None and found[0] is documents:
             return found[1]
         made = make(documents)
-        # Namespaces that requests make up are not remembered: there is no end of them.
+        # Requests may name any namespace: caching only those with objects bounds the memory.
         if documents:
             self._made[namespace] = (documents, made)
         return made
 
 
 _RBAC_CACHES: weakref.WeakKeyDictionary[Cluster, RbacCache] = weakref.WeakKeyDictionary()
-"""One for each cluster, for as long as there is that cluster."""
+"""One cache per cluster, freed with it."""
 
 
 def rbac_cache_of(cluster: Cluster) -> RbacCache:
-    """What has been compiled of a cluster, which is not one that can be reloaded."""
+    """The cache of a cluster, which must not be a reloadable one."""
     found = _RBAC_CACHES.get(cluster)
     return _RBAC_CACHES.setdefault(cluster, RbacCache()) if found is None else found
 
 
 SUPERUSERS = "system:masters"
-"""The group that every API server lets do everything, whatever any role says."""
+"""The group that may do everything in every API server, whatever the roles."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RbacAuthorizer:
-    """Decides by the Roles and bindings that a cluster has at the time."""
+    """Decides by the current Roles and bindings of a cluster."""
 
     cluster: Cluster
 
     def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationDecision:
-        """Decide. Of several rules that allow it, those of ClusterRoleBindings come first, then the order of names."""
+        """Decide on a request. ClusterRoleBindings are consulted before RoleBindings, both in name order."""
         if SUPERUSERS in attributes.user.groups:
             return AuthorizationDecision(allowed=True)
         question = _RbacQuery.of(self.cluster, attributes)
@@ -152,7 +156,7 @@ class RbacAuthorizer:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _RbacQuery:
-    """One question, asked of one state of a cluster."""
+    """One request against one state of a cluster."""
 
     cluster: Cluster
     compiled: RbacCache
@@ -164,18 +168,18 @@ class _RbacQuery:
         return cls(current, rbac_cache_of(current), attributes)
 
     def grants(self) -> Iterator[Grant]:
-        """The bindings that apply to the user, those of the whole cluster first."""
+        """The bindings that apply to the user, ClusterRoleBindings first."""
         user, namespace = self.attributes.user, self.attributes.namespace
         yield from self.compiled.cluster_role_bindings(self.cluster).of(user)
         if namespace:
             yield from self.compiled.role_bindings(self.cluster, namespace).of(user)
 
     def rules_of(self, role: RoleRef, namespace: str) -> Sequence[CompiledPolicyRule] | str:
-        """The rules of a role, as a binding in ``namespace`` names it; where there are none, what is said of that."""
+        """The rules of a role that a binding in ``namespace`` refers to, or the error if there is no such role."""
         if role.kind == "ClusterRole":
             rules = self.compiled.cluster_roles(self.cluster).rules(role.name)
         elif role.kind == "Role":
-            # A ClusterRoleBinding is in no namespace, and finds no Role.
+            # A ClusterRoleBinding has no namespace, so it cannot refer to a Role.
             rules = self.compiled.roles(self.cluster, namespace).rules(role.name) if namespace else None
         else:
             return f"unsupported role reference kind: {go_quoted(role.kind)}"

@@ -1,4 +1,7 @@
-"""HorizontalPodAutoscalers in all their versions, metrics included."""
+"""Converters for HorizontalPodAutoscalers, metrics included.
+
+Source: ``pkg/apis/autoscaling/{v1,v2beta1,v2beta2,v2}/conversion.go``.
+"""
 
 from __future__ import annotations
 
@@ -28,27 +31,27 @@ _SOURCES = ("object", "pods", "resource", "containerResource", "external")
 
 
 def nested_spec(metric: JSONObject) -> JSONObject:
-    """A metric to scale by, as v2 writes it."""
+    """A metric spec in v2's nested form."""
     return _each_source(metric, _NESTED_SPECS)
 
 
 def flat_spec(metric: JSONObject) -> JSONObject:
-    """A metric to scale by, as v1 and v2beta1 write it."""
+    """A metric spec in the flat form of v1's annotation and v2beta1."""
     return _each_source(metric, _FLAT_SPECS)
 
 
 def nested_status(metric: JSONObject) -> JSONObject:
-    """A metric as it was last read, as v2 writes it."""
+    """A metric status in v2's nested form."""
     return _each_source(metric, _NESTED_STATUSES)
 
 
 def flat_status(metric: JSONObject) -> JSONObject:
-    """A metric as it was last read, as v1 and v2beta1 write it."""
+    """A metric status in the flat form of v1's annotation and v2beta1."""
     return _each_source(metric, _FLAT_STATUSES)
 
 
 def cpu_utilization(metric: JSONObject, of: str) -> JSON:
-    """The part of the CPU that a v2 metric asks for (``target``) or tells (``current``); None for other metrics."""
+    """The CPU utilization that a v2 metric specifies (``target``) or reports (``current``); None for other metrics."""
     if metric.get("type") != "Resource":
         return None
     resource = mapping(metric.get("resource"), "resource")
@@ -74,7 +77,7 @@ def _nested_object_spec(source: JSONObject) -> JSONObject:
     value, average = source.get("targetValue", "0"), source.get("averageValue")
     target = present(
         type=_type_of_target(is_main=average is None, main="Value"),
-        # v1 cannot leave the value out, and writes 0 for none.
+        # v1 cannot omit the value, and writes 0 instead.
         value=None if average is not None and _is_zero(value) else value,
         averageValue=average,
     )
@@ -219,7 +222,7 @@ def _flat_external_status(source: JSONObject) -> JSONObject:
 
 
 def _or_zero(quantity: JSON) -> JSON:
-    """What Go writes for a quantity that it cannot leave out."""
+    """Go writes "0" for a missing quantity that it cannot omit."""
     return "0" if quantity is None else quantity
 
 
@@ -275,7 +278,7 @@ _DEFAULT_METRIC = {
     "type": "Resource",
     "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
 }
-"""What v1 means by no metric at all."""
+"""The default for a v1 autoscaler without metrics."""
 
 
 def _spec(autoscaler: JSONObject) -> JSONObject:
@@ -299,10 +302,10 @@ def _v1_to_shared(autoscaler: JSONObject) -> JSONObject:
         metrics=metrics or [_DEFAULT_METRIC], behavior=_read_behavior_annotation(autoscaler)
     )
     current = status.get("currentCPUUtilizationPercentage")
-    told = [_cpu_metric(current, "current")] if current is not None else None
+    current_metrics = [_cpu_metric(current, "current")] if current is not None else None
     kept = _read_annotation(autoscaler, _CURRENT_METRICS, nested_status)
     new_status = without(status, "currentCPUUtilizationPercentage", "currentMetrics", "conditions") | present(
-        currentMetrics=told if kept is None else kept,
+        currentMetrics=current_metrics if kept is None else kept,
         conditions=_read_annotation(autoscaler, _CONDITIONS, dict),
     )
     converted = {**_unannotated(autoscaler), "spec": new_spec}
@@ -313,22 +316,26 @@ def _v1_from_shared(autoscaler: JSONObject) -> JSONObject:
     spec, status = _spec(autoscaler), _status(autoscaler)
     metrics = mappings(spec.get("metrics"), "metrics")
     utilizations = [cpu_utilization(metric, "target") for metric in metrics]
-    told = mappings(status.get("currentMetrics"), "currentMetrics")
+    current_metrics = mappings(status.get("currentMetrics"), "currentMetrics")
     others = [
         flat_spec(metric)
         for metric, utilization in zip(metrics, utilizations, strict=True)
         if utilization is None
     ]
     new_spec = without(spec, "metrics", "behavior") | present(
-        targetCPUUtilizationPercentage=next((one for one in utilizations if one is not None), None)
+        targetCPUUtilizationPercentage=next(
+            (utilization for utilization in utilizations if utilization is not None), None
+        )
     )
     new_status = without(status, "currentMetrics", "conditions") | present(
-        currentCPUUtilizationPercentage=_last_value([cpu_utilization(metric, "current") for metric in told])
+        currentCPUUtilizationPercentage=_last_value(
+            [cpu_utilization(metric, "current") for metric in current_metrics]
+        )
     )
     conditions = mappings(status.get("conditions"), "conditions")
     texts = {
         _METRICS: others,
-        _CURRENT_METRICS: [flat_status(metric) for metric in told],
+        _CURRENT_METRICS: [flat_status(metric) for metric in current_metrics],
         _BEHAVIOR: _go_behavior(spec.get("behavior")),
         _CONDITIONS: [_go_condition(condition) for condition in conditions],
     }
@@ -353,8 +360,8 @@ def _v2beta1_from_shared(autoscaler: JSONObject) -> JSONObject:
 
 
 def _with_metrics(autoscaler: JSONObject, spec: ObjectChange, status: ObjectChange) -> JSONObject:
-    converted = changed(autoscaler, "spec", lambda one: changed_items(one, "metrics", spec))
-    return changed(converted, "status", lambda one: changed_items(one, "currentMetrics", status))
+    converted = changed(autoscaler, "spec", lambda part: changed_items(part, "metrics", spec))
+    return changed(converted, "status", lambda part: changed_items(part, "currentMetrics", status))
 
 
 def _v2beta2_to_shared(autoscaler: JSONObject) -> JSONObject:
@@ -373,15 +380,15 @@ def _v2beta2_from_shared(autoscaler: JSONObject) -> JSONObject:
         key: mapping(behavior.get(rules), rules).get("tolerance") for rules, key in _TOLERANCES.items()
     }
     for rules in _TOLERANCES:
-        behavior = changed(behavior, rules, lambda one: without(one, "tolerance"))
+        behavior = changed(behavior, rules, lambda scaling_rules: without(scaling_rules, "tolerance"))
     converted = changed(autoscaler, "spec", lambda spec: changed(spec, "behavior", lambda _: behavior))
     added = {key: str(value) for key, value in tolerances.items() if value is not None}
     return annotated(converted, added, _ROUND_TRIP)
 
 
 def _cpu_metric(utilization: JSON, of: str) -> JSONObject:
-    told = {"averageUtilization": utilization}
-    value = {"type": "Utilization", **told} if of == "target" else told
+    metric_value = {"averageUtilization": utilization}
+    value = {"type": "Utilization", **metric_value} if of == "target" else metric_value
     return {"type": "Resource", "resource": {"name": "cpu", of: value}}
 
 
@@ -390,7 +397,7 @@ def _last_value(values: list[JSON]) -> JSON:
 
 
 def _read_annotation(autoscaler: JSONObject, key: str, change: ObjectChange) -> list[JSONObject] | None:
-    """What an annotation keeps; None where it keeps nothing that can be read, as in the API server."""
+    """The items of an annotation; None if it is missing or unreadable, as in the API server."""
     try:
         kept = decode(annotation(autoscaler, key) or "null")
         return None if kept is None else [change(item) for item in mappings(kept, key)]
@@ -409,7 +416,7 @@ _RULE_FIELDS = {
     "Tolerance": "tolerance",
 }
 _POLICY_FIELDS = {"Type": "type", "Value": "value", "PeriodSeconds": "periodSeconds"}
-"""The annotation holds Go's own names, because it is the internal type that is written there."""
+"""The annotation holds Go's field names, because the API server writes its internal type there."""
 
 
 def _go_behavior(behavior: JSON) -> JSONObject | None:
@@ -454,13 +461,13 @@ def _read_rules(rules: JSON) -> JSONObject:
 
 
 def _read_go_fields(value: JSON, names: dict[str, str]) -> JSONObject:
-    """Members that are there, by the names of v2. Go reads names in small and capital letters alike."""
+    """The present members under v2's names. Go matches names case-insensitively."""
     read = {name.lower(): item for name, item in mapping(value, "behavior").items()}
     return {name: read[go.lower()] for go, name in names.items() if read.get(go.lower()) is not None}
 
 
 def _go_condition(condition: JSONObject) -> JSONObject:
-    """A condition with its members in the order of Go's type, and the time that Go writes for none."""
+    """A condition with its members in the order of Go's type, and null for a missing time."""
     return present(
         type=condition.get("type", ""),
         status=condition.get("status", ""),

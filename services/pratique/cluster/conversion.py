@@ -1,4 +1,4 @@
-"""Converting one object to another version of its API."""
+"""Converting objects to other versions of their API."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _CONVERTERS: Mapping[str, KindConverters] = {
 
 
 def converters_of(kind: str, api_version: str) -> KindConverters | None:
-    """The versions of a kind of Kubernetes, if they differ; None where only their names do.
+    """The converters of a built-in kind by version; None if its versions differ only in name.
 
-    What is called alike in another group is another kind.
+    A kind of the same name in another group is another kind.
     """
     family = _CONVERTERS.get(kind)
     if family is None or _group(api_version) not in {_group(known) for known in family}:
@@ -51,16 +51,16 @@ def _group(api_version: str) -> str:
 def convert(
     document: Document, resource: GroupVersionResource, kind: GroupVersionKind, cluster: Cluster
 ) -> Document:
-    """Give an object as another kind that is stored in the same collection.
+    """Convert an object to another version of its kind.
 
     Args:
-        document: The object; the null document stays what it is.
-        resource: A collection that it belongs in, in any version.
-        kind: What it is to be.
-        cluster: Holds the CustomResourceDefinition that says how custom resources are converted.
+        document: The object; the null document is returned as it is.
+        resource: The collection it belongs in, in any version.
+        kind: The target kind and version.
+        cluster: Holds the CustomResourceDefinition, which says how a custom resource is converted.
 
     Raises:
-        ConversionError: that cannot be done; the text says why, and holds nothing of the object.
+        ConversionError: it cannot be converted; the message says why, and reveals nothing of the object.
     """
     if document.is_null:
         return document
@@ -82,9 +82,6 @@ def convert(
 def _convert_built_in(data: JSONObject, before: GroupVersionKind, after: GroupVersionKind) -> JSONObject:
     if before.kind != after.kind:
         raise ConversionError(f"unable to convert {before} to {after}: they are different kinds")
-    # Most requests need no conversion: the families are there for those that do.
-    from pratique.cluster.conversion import converters_of  # noqa: PLC0415
-
     families = [converters_of(kind.kind, kind.api_version) for kind in (before, after)]
     for family in families:
         if family is not None:
@@ -102,7 +99,7 @@ def _by_way_of_shared(
 
 
 def _check_strategy(before: GroupVersionKind, resource: GroupVersionResource, cluster: Cluster) -> None:
-    """Refuse custom resources that are converted by a webhook of their own: conversion webhooks are not called."""
+    """Refuse a custom resource with a conversion webhook: conversion webhooks are not called."""
     definition = cluster.get(CRD_GROUP, CRD_RESOURCE, f"{resource.resource}.{resource.group}")
     strategy = member(definition, "spec", "conversion", "strategy") or "None"
     if strategy != "None":

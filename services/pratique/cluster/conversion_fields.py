@@ -7,27 +7,22 @@ from typing import NamedTuple, TypeAlias, TypeVar, cast
 
 from pratique.apimachinery.errors import ConversionError
 from pratique.apimachinery.json_values import JSON, JSONObject, json_type
-from pratique.apimachinery.statuses import go_quoted
 
 T = TypeVar("T")
 
-_INT64 = range(-(2**63), 2**63)
-_LONGEST_INT = 4000
-"""Digits that Python is willing to read."""
-
 
 def mapping(value: JSON, name: str) -> JSONObject:
-    """Read an object; an absent one is empty. ``name`` is the member's, for the error's text."""
+    """Read an object; a missing one is empty. ``name`` is the member's name for the error message."""
     return _checked_type(value, dict, {}, f"{name}: must be a mapping")
 
 
 def mappings(value: JSON, name: str) -> list[JSONObject]:
-    """Read an array of objects; an absent one is empty."""
+    """Read an array of objects; a missing one is empty."""
     return [mapping(item, name) for item in _checked_type(value, list, [], f"{name}: must be a list")]
 
 
 def text(value: JSON, name: str) -> str:
-    """Read a string; an absent one is empty."""
+    """Read a string; a missing one is empty."""
     return _checked_type(value, str, "", f"{name}: must be a string")
 
 
@@ -40,43 +35,43 @@ def _checked_type(value: JSON, wanted: type[T], absent: T, problem: str) -> T:
 
 
 def changed(parent: JSONObject, name: str, change: ObjectChange) -> JSONObject:
-    """The object with one member changed, which is an object too; as it is where it lacks the member."""
+    """A copy with one member, itself an object, changed; the object itself if it lacks the member."""
     if parent.get(name) is None:
         return parent
     return {**parent, name: change(mapping(parent[name], name))}
 
 
 def changed_items(parent: JSONObject, name: str, change: ObjectChange) -> JSONObject:
-    """The object with each item of an array changed; as it is where it lacks the array."""
+    """A copy with every item of an array changed; the object itself if it lacks the array."""
     if parent.get(name) is None:
         return parent
     return {**parent, name: [change(item) for item in mappings(parent[name], name)]}
 
 
 def renamed(source: JSONObject, names: Mapping[str, str]) -> JSONObject:
-    """The object with members called otherwise; what has the name already gives way."""
+    """A copy with members renamed; a member that already has a new name is dropped."""
     taken = {new for old, new in names.items() if old in source}
     return {names.get(name, name): value for name, value in source.items() if name not in taken}
 
 
 def without(source: JSONObject, *names: str) -> JSONObject:
-    """The object without some members."""
+    """A copy without some members."""
     return {name: value for name, value in source.items() if name not in names}
 
 
 def present(**members: JSON) -> JSONObject:
-    """An object of those members that are not None."""
+    """An object of the members that are not None."""
     return {name: value for name, value in members.items() if value is not None}
 
 
 def annotation(document: JSONObject, key: str) -> str | None:
-    """Read an annotation; None where there is none."""
+    """Read an annotation; None if it is missing."""
     value = mapping(mapping(document.get("metadata"), "metadata").get("annotations"), "annotations").get(key)
     return None if value is None else text(value, "annotations")
 
 
 def annotated(document: JSONObject, added: Mapping[str, str], removed: Iterable[str] = ()) -> JSONObject:
-    """The object with annotations added and removed. No annotations are not written."""
+    """A copy with annotations added and removed; an empty set of annotations is left out."""
     metadata = mapping(document.get("metadata"), "metadata")
     before = mapping(metadata.get("annotations"), "annotations")
     after = {**without(before, *removed), **added}
@@ -86,18 +81,8 @@ def annotated(document: JSONObject, added: Mapping[str, str], removed: Iterable[
     return {**document, "metadata": kept}
 
 
-def parse_int64(digits: str) -> int:
-    """Read an integer as Go's ``strconv.ParseInt``."""
-    unsigned = digits[1:] if digits[:1] in {"+", "-"} else digits
-    if not (unsigned.isascii() and unsigned.isdigit()):
-        raise ConversionError(f"strconv.ParseInt: parsing {go_quoted(digits)}: invalid syntax")
-    if len(digits) > _LONGEST_INT or int(digits) not in _INT64:
-        raise ConversionError(f"strconv.ParseInt: parsing {go_quoted(digits)}: value out of range")
-    return int(digits)
-
-
 def integer(value: JSON, name: str) -> int:
-    """Read an integer; an absent one is 0."""
+    """Read an integer; a missing one is 0."""
     if value is None:
         return 0
     if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
@@ -106,26 +91,26 @@ def integer(value: JSON, name: str) -> int:
 
 
 ObjectChange: TypeAlias = Callable[[JSONObject], JSONObject]
-"""Makes another object of one, and leaves that one as it is. Raises ConversionError where it cannot."""
+"""Makes a changed copy of an object. Raises ConversionError if it cannot."""
 
 
 class VersionConverter(NamedTuple):
-    """One version of a kind."""
+    """Converts one version of a kind from and to the shared form."""
 
     to_shared: ObjectChange
-    """From this version to the form that all versions share."""
+    """From this version to the form that all versions share, as Kubernetes' internal version."""
     from_shared: ObjectChange
-    """And back."""
+    """From the shared form to this version."""
 
 
 KindConverters: TypeAlias = Mapping[str, VersionConverter]
-"""All versions of a kind, by ``apiVersion``."""
+"""The converters of a kind, by ``apiVersion``."""
 
 
 def unconverted(document: JSONObject) -> JSONObject:
-    """Change nothing."""
+    """Return the object itself."""
     return document
 
 
 SHARED = VersionConverter(unconverted, unconverted)
-"""The version that is the shared form."""
+"""The converter of a version that is the shared form itself."""

@@ -1,4 +1,4 @@
-"""Clusters from files: what ``--cluster`` names, read into memory."""
+"""Loading a cluster from the files that ``--cluster`` names."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from pratique.apimachinery.errors import ConfigurationError, InputError
 from pratique.apimachinery.file_snapshots import unwrap_lists
 from pratique.apimachinery.kinds import kind_of
 from pratique.apimachinery.source_documents import SourceDocument
+from pratique.cluster.api_resources import CRD_GROUP
 from pratique.cluster.store import ObjectKey, ObjectStore
 
 
 def load_cluster(paths: Sequence[Path | str] | None, further: Sequence[SourceDocument] = ()) -> ObjectStore:
-    """Read the objects of files and folders; what is not there does not exist.
+    """Load the objects of files and folders; nothing else exists in the cluster.
 
-    ``further`` are objects that have been read already, and stand beside those.
+    ``further`` are objects that were read already, added to those of the files.
 
-    None means that nobody says what there is: every namespace exists, with a ``default`` ServiceAccount, and
-    nothing else does.
+    If ``paths`` is None, every namespace exists with its ``default`` ServiceAccount, and nothing else does.
 
     Raises:
-        ConfigurationError: something cannot be read, is of no known kind, has no name, or is there twice. The
-            text has a line for each, which names file and document.
+        ConfigurationError: an object cannot be read, is of an unknown kind, has no name, or is a duplicate. The message
+            has a line for each, with file and document.
     """
     if paths is None:
         return ObjectStore(assume_namespaces=True)
@@ -45,7 +45,9 @@ def _read(path: Path | str, problems: list[str]) -> Iterator[SourceDocument]:
         return
     begun, found = len(problems), False
     for file in files:
-        read = read_documents if file == str(path) else read_file  # standard input is named so
+        read = (
+            read_documents if file == str(path) else read_file
+        )  # read_documents also accepts standard input
         try:
             for document in read(file):
                 found = True
@@ -53,16 +55,16 @@ def _read(path: Path | str, problems: list[str]) -> Iterator[SourceDocument]:
                     yield from unwrap_lists([document])
         except InputError as error:
             problems.append(str(error))
-    # One file of a folder may be empty; a path without anything is a mistake.
+    # A single file of a folder may be empty, but a path without any object is a mistake.
     if not found and len(problems) == begun:
         problems.append(f"{path}: {NO_DOCUMENTS}")
 
 
 def _put_all(documents: Iterable[SourceDocument], store: ObjectStore) -> list[str]:
-    """Put all objects into the store; what is wrong, in the order of the documents."""
+    """Put all objects into the store; return the problems in document order."""
     first: dict[ObjectKey, SourceDocument] = {}
     problems: dict[int, str] = {}
-    # Definitions go first, so that a custom resource may stand before the definition of its kind.
+    # Definitions go first, so a custom resource may precede the definition of its kind.
     for place, document in sorted(enumerate(documents), key=lambda item: not _is_definition(item[1])):
         try:
             _put(document, store, first)
@@ -84,7 +86,7 @@ def _is_definition(document: SourceDocument) -> bool:
         kind = kind_of(document.data)
     except InputError:
         return False
-    return (kind.group, kind.kind) == ("apiextensions.k8s.io", "CustomResourceDefinition")
+    return (kind.group, kind.kind) == (CRD_GROUP, "CustomResourceDefinition")
 
 
 def _document_place(first: SourceDocument, second: SourceDocument) -> str:

@@ -1,4 +1,7 @@
-"""RBAC: Roles and bindings as they are written, and what their rules allow."""
+"""RBAC: Roles and bindings as written, compiled, and evaluated.
+
+Sources: ``k8s.io/kubernetes/pkg/apis/rbac/v1/evaluation_helpers.go`` and ``pkg/registry/rbac/validation/rule.go``.
+"""
 
 from __future__ import annotations
 
@@ -11,26 +14,24 @@ import msgspec
 
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.json_values import JSONObject
-from pratique.apimachinery.selectors import (
-    LabelSelector,
-    compile_selector,
-)
+from pratique.apimachinery.requests import UserInfo
+from pratique.apimachinery.selectors import LabelSelector, compile_selector
 from pratique.apimachinery.statuses import go_quoted
 
 if TYPE_CHECKING:
-    from pratique.apimachinery.requests import UserInfo
+    # At runtime this would be a circle: the authorizer evaluates these rules.
     from pratique.cluster.authorization import AuthorizationAttributes
 
 RBAC_GROUP = "rbac.authorization.k8s.io"
 AUTHENTICATED = "system:authenticated"
-"""The group of all who have said who they are."""
+"""The group of all authenticated users."""
 
 Texts: TypeAlias = tuple[str, ...] | None
 _T = TypeVar("_T")
 
 
 class PolicyRule(msgspec.Struct, frozen=True, rename="camel"):
-    """What one rule of a role allows."""
+    """One rule of a role, as written."""
 
     verbs: Texts = None
     api_groups: Texts = None
@@ -40,7 +41,7 @@ class PolicyRule(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class AggregationRule(msgspec.Struct, frozen=True, rename="camel"):
-    """Which other ClusterRoles give a ClusterRole their rules: those that any of the selectors means."""
+    """Selects the ClusterRoles whose rules a ClusterRole aggregates: those that any selector matches."""
 
     cluster_role_selectors: tuple[LabelSelector, ...] | None = None
 
@@ -60,7 +61,7 @@ class RoleRef(msgspec.Struct, frozen=True):
 
 
 class RbacSubject(msgspec.Struct, frozen=True):
-    """To whom a binding grants it: a ``User``, a ``Group`` or a ``ServiceAccount``."""
+    """A subject of a binding: a ``User``, a ``Group`` or a ``ServiceAccount``."""
 
     kind: str = ""
     name: str = ""
@@ -68,7 +69,7 @@ class RbacSubject(msgspec.Struct, frozen=True):
 
 
 class BindingMetadata(msgspec.Struct, frozen=True):
-    """What a binding is called, and where it is."""
+    """The name and namespace of a binding."""
 
     name: str = ""
     namespace: str | None = None
@@ -84,14 +85,14 @@ class RoleBinding(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def read_role(document: JSONObject) -> Role:
-    """Read a Role or a ClusterRole. Raises InputError where it is malformed."""
+    """Decode a Role or ClusterRole. Raises InputError if it is malformed."""
     return _read(document, Role)
 
 
 def read_binding(document: JSONObject) -> RoleBinding:
-    """Read a RoleBinding or a ClusterRoleBinding.
+    """Decode a RoleBinding or ClusterRoleBinding.
 
-    In ``v1alpha1`` the user ``*`` is everybody who is authenticated; in other versions it is a name like others.
+    In ``v1alpha1`` the user ``*`` means all authenticated users; in other versions it is an ordinary name.
     Source: ``pkg/apis/rbac/v1alpha1/conversion.go``.
 
     Raises:
@@ -109,7 +110,7 @@ def _from_v1alpha1(subject: RbacSubject) -> RbacSubject:
 
 
 def check_rbac_object(resource: str, document: JSONObject) -> None:
-    """See that an object of the RBAC group can be read. Raises InputError that names the field where it cannot."""
+    """Check that an object of the RBAC group can be decoded. Raises InputError with the field if not."""
     if resource in {"roles", "clusterroles"}:
         read_role(document)
     elif resource in {"rolebindings", "clusterrolebindings"}:
@@ -130,20 +131,20 @@ _ALL = "*"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledPolicyRule:
-    """A rule made ready to be asked many times."""
+    """A compiled PolicyRule."""
 
     verbs: frozenset[str]
     groups: frozenset[str]
     resources: frozenset[str]
-    """``pods``, ``pods/log``, ``*/log`` for that subresource of everything, ``*`` for all with all subresources."""
+    """``pods``, ``pods/log``, ``*/log`` for a subresource of all resources, or ``*`` for everything."""
     names: frozenset[str]
-    """Of these objects only; empty means of all."""
+    """The object names it is limited to; empty means all."""
     urls: frozenset[str]
     url_prefixes: tuple[str, ...]
-    """What URLs begin with that the rule writes with a star at their end."""
+    """The prefixes of URLs that the rule writes with a trailing ``*``."""
 
     def allows(self, asked: AuthorizationAttributes) -> bool:
-        """Tell whether the rule allows it. Field and label selectors are not looked at: a rule has none."""
+        """Tell whether the rule allows a request. Field and label selectors do not matter: rules have none."""
         if not _allows_value(self.verbs, asked.verb):
             return False
         if asked.path:
@@ -167,7 +168,7 @@ def _allows_value(values: frozenset[str], value: str) -> bool:
 
 
 def compile_rule(rule: PolicyRule) -> CompiledPolicyRule:
-    """Make a rule ready for use."""
+    """Compile a rule."""
     urls = rule.non_resource_urls or ()
     return CompiledPolicyRule(
         verbs=frozenset(rule.verbs or ()),
@@ -180,23 +181,23 @@ def compile_rule(rule: PolicyRule) -> CompiledPolicyRule:
 
 
 def compile_rules(rules: Iterable[PolicyRule]) -> tuple[CompiledPolicyRule, ...]:
-    """Make rules ready for use."""
+    """Compile rules."""
     return tuple(map(compile_rule, rules))
 
 
 def aggregated_rules(name: str, roles: Mapping[str, JSONObject]) -> tuple[PolicyRule, ...]:
-    """All rules of a ClusterRole: those written in it, and those of the roles that it selects, none twice.
+    """The rules of a ClusterRole and of the roles it aggregates, transitively and without duplicates.
 
-    What a selected role has itself from others is among them, as it is in a cluster after a while.
+    In a cluster, the clusterrole-aggregation controller arrives at the same rules after a while.
 
     Args:
-        name: Its name, one of ``roles``.
+        name: The ClusterRole's name, one of ``roles``.
         roles: All ClusterRoles, by name.
     """
     rules: dict[PolicyRule, None] = {}
     reached = [name]
-    for each in reached:
-        role = read_role(roles[each])
+    for role_name in reached:
+        role = read_role(roles[role_name])
         rules |= dict.fromkeys(role.rules or ())
         if role.aggregation_rule is not None:
             reached += [other for other in _selected(role.aggregation_rule, roles) if other not in reached]
@@ -205,16 +206,16 @@ def aggregated_rules(name: str, roles: Mapping[str, JSONObject]) -> tuple[Policy
 
 def _selected(rule: AggregationRule, roles: Mapping[str, JSONObject]) -> Iterator[str]:
     try:
-        selectors = [compile_selector(each) for each in rule.cluster_role_selectors or ()]
+        selectors = [compile_selector(selector) for selector in rule.cluster_role_selectors or ()]
     except InputError:
-        return  # the controller gives up on such a role, and what is written in it stays
+        return  # the controller skips such a role, which keeps its own rules
     for name, role in roles.items():
         if any(selector.matches_object(role) for selector in selectors):
             yield name
 
 
 class Roles:
-    """Roles of one namespace, or all ClusterRoles, each compiled when it is first asked for."""
+    """The Roles of a namespace, or all ClusterRoles, each compiled on first use."""
 
     __slots__ = ("_compiled", "_documents", "_rules_of")
 
@@ -229,7 +230,7 @@ class Roles:
         self._compiled: dict[str, tuple[CompiledPolicyRule, ...]] = {}
 
     def rules(self, name: str) -> tuple[CompiledPolicyRule, ...] | None:
-        """The rules of a role; None where there is no such role."""
+        """The rules of a role; None if there is no such role."""
         found = self._compiled.get(name)
         if found is None and name in self._documents:
             found = self._compiled[name] = compile_rules(self._rules_of(name, self._documents))
@@ -242,30 +243,30 @@ def namespaced_roles(documents: Sequence[JSONObject]) -> Roles:
 
 
 def cluster_roles(documents: Sequence[JSONObject]) -> Roles:
-    """All ClusterRoles of a cluster, with the rules that they have from one another."""
+    """The ClusterRoles of a cluster, with aggregated rules."""
     return Roles(documents, aggregated_rules)
 
 
 SERVICE_ACCOUNT_PREFIX = "system:serviceaccount"
-"""What the user name of a ServiceAccount begins with; its namespace and name follow, each after a colon."""
+"""The prefix of a ServiceAccount's user name; namespace and name follow, each after a colon."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Grant:
-    """A binding that applies to somebody, by the first of its subjects that means him."""
+    """A binding that applies to a user, through its first matching subject."""
 
     binding: RoleBinding
     subject: RbacSubject
     namespace: str
-    """Where the binding is; empty for a ClusterRoleBinding."""
+    """The namespace of the binding; empty for a ClusterRoleBinding."""
 
     @property
     def role(self) -> RoleRef:
-        """What is granted."""
+        """The role it grants."""
         return self.binding.role_ref
 
     def __str__(self) -> str:
-        """As API servers give it as a reason. A namespace stands behind the name there, not in front of it."""
+        """Print as in an API server's reason, which writes the namespace after the name."""
         kind, place = ("RoleBinding", f"/{self.namespace}") if self.namespace else ("ClusterRoleBinding", "")
         role, subject = self.role, self.subject
         whom = subject.name
@@ -278,26 +279,26 @@ class Grant:
 
 
 class _SubjectIndex(NamedTuple):
-    """Where somebody is named: the binding's place among all, and the subject's in it."""
+    """The index of a binding, and of a subject in it."""
 
     binding: int
     subject: int
 
 
 class Bindings:
-    """All RoleBindings of one namespace, or all ClusterRoleBindings, by those whom they name.
+    """The RoleBindings of a namespace, or all ClusterRoleBindings, indexed by subject.
 
-    How long it takes to find somebody's depends on how many those are, not on how many there are.
+    A look-up takes time in proportion to the bindings of the user, not to all bindings.
     """
 
     __slots__ = ("_bindings", "_groups", "_namespace", "_users")
 
     def __init__(self, documents: Sequence[JSONObject], namespace: str = "") -> None:
-        """Hold bindings.
+        """Index bindings.
 
         Args:
-            documents: The bindings, in the order in which they are to be looked at.
-            namespace: Where they are; empty for ClusterRoleBindings.
+            documents: The bindings, in the order in which they apply.
+            namespace: Their namespace; empty for ClusterRoleBindings.
 
         Raises:
             InputError: one of them is malformed.
@@ -322,7 +323,7 @@ class Bindings:
                 self._users.setdefault(name, []).append(place)
 
     def of(self, user: UserInfo) -> Iterator[Grant]:
-        """The bindings that apply to somebody, in their order."""
+        """The bindings that apply to a user, in order."""
         as_groups = (self._groups.get(group, ()) for group in user.groups)
         places = sorted(itertools.chain(self._users.get(user.username, ()), *as_groups))
         for binding, (first, *_) in itertools.groupby(places, key=lambda place: place.binding):

@@ -1,4 +1,4 @@
-"""Schemas: which fields objects of a kind have, of which types, and how two of them are merged."""
+"""Schemas of kinds: the fields of their objects, the types of the fields, and how values of a type are merged."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from pratique.cluster.store import Cluster
 
 
 class Scalar(enum.StrEnum):
-    """The types that are one value, and ``any``, of which nothing is known."""
+    """The scalar types, and ``any`` for an unknown type."""
 
     STRING = "string"
     BYTES = "bytes"
-    """A text that is base64."""
+    """A base64 string."""
     DATE_TIME = "date-time"
     DATE = "date"
     DURATION = "duration"
@@ -35,14 +35,14 @@ class Scalar(enum.StrEnum):
 
 
 class MergeStrategy(enum.StrEnum):
-    """How two lists become one."""
+    """How two lists are merged: ``x-kubernetes-list-type``."""
 
     ATOMIC = "atomic"
-    """The new one takes the place of the old one."""
+    """The new list replaces the old one."""
     SET = "set"
-    """Items that are there already are not added again."""
+    """Items are unique."""
     MAP = "map"
-    """Items of the same keys are merged."""
+    """Items with the same keys are merged."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -52,33 +52,33 @@ class ListType:
     items: Type
     merge: MergeStrategy = MergeStrategy.ATOMIC
     keys: tuple[str, ...] = ()
-    """The fields by which items of a ``map`` list are told apart, in the schema's order."""
+    """The fields that identify items of a ``map`` list, in the schema's order."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MapType:
-    """An object whose fields nobody names beforehand."""
+    """An object with arbitrary member names."""
 
     values: Type
     atomic: bool = False
-    """A new one takes the place of an old one as a whole."""
+    """A new value replaces the old one as a whole."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Structure:
-    """An object with fields of its own. Types may hold themselves, so fields are worked out when asked for."""
+    """An object with named fields. Types may be recursive, so fields are resolved on demand."""
 
     name: str
-    """What messages call it; empty where it has no name."""
+    """The type's name in messages; empty if it has none."""
     resolve: Callable[[], Mapping[str, Type]]
-    """Gives the fields."""
+    """Returns the fields."""
     required: frozenset[str] = frozenset()
     defaults: Mapping[str, JSON] = dataclasses.field(default_factory=dict)
-    """What stands for a field that is not there."""
+    """The default values of missing fields."""
     atomic: bool = False
-    """A new one takes the place of an old one as a whole."""
+    """A new value replaces the old one as a whole."""
     open: bool = False
-    """There may be fields that are not named here."""
+    """Other fields are allowed too."""
 
     @functools.cached_property
     def fields(self) -> Mapping[str, Type]:
@@ -121,22 +121,22 @@ def _schema_file() -> _SchemaFile:
 
 
 def load() -> None:
-    """Read the schemas now, and not with the first review that needs one."""
+    """Load the schemas now instead of with the first review that needs one."""
     _schema_file()
 
 
 def built_in_schema(kind: GroupVersionKind) -> Structure | None:
-    """The schema of a built-in kind; None where Kubernetes has no such kind."""
+    """The schema of a built-in kind; None if Kubernetes has no such kind."""
     name = _schema_file().kinds.get(f"{kind.group}/{kind.version}/{kind.kind}")
     return None if name is None else built_in_type(name)
 
 
 @functools.cache
 def built_in_type(name: str) -> Structure:
-    """A type of Kubernetes by its name, such as ``meta.v1.ObjectMeta``.
+    """A built-in type by its name, such as ``meta.v1.ObjectMeta``.
 
     Raises:
-        KeyError: there is none of that name.
+        KeyError: there is no such type.
     """
     written = _schema_file().structures[name]
 
@@ -174,11 +174,11 @@ _OBJECT_FIELDS: Mapping[str, Type] = {"apiVersion": Scalar.STRING, "kind": Scala
 
 
 def custom_resource_schema(definition: JSONObject, version: str) -> Structure | None:
-    """The schema of one version of a custom resource; None where the definition has no such version."""
+    """The schema of a version of a custom resource; None if the definition has no such version."""
     versions = member(definition, "spec", "versions")
-    for each in versions if isinstance(versions, list) else ():
-        if member(each, "name") == version:
-            schema = member(each, "schema", "openAPIV3Schema")
+    for candidate in versions if isinstance(versions, list) else ():
+        if member(candidate, "name") == version:
+            schema = member(candidate, "schema", "openAPIV3Schema")
             return _object_schema(
                 schema if isinstance(schema, dict) else _ANY_OBJECT,
                 str(member(definition, "spec", "names", "kind")),
@@ -190,7 +190,7 @@ _ANY_OBJECT: JSONObject = {"type": "object", "x-kubernetes-preserve-unknown-fiel
 
 
 def _object_schema(schema: JSONObject, name: str) -> Structure:
-    """Read the schema of a whole object: what every object has is there, whatever the schema says of it."""
+    """Read the schema of a whole object: ``apiVersion``, ``kind`` and ``metadata`` are always fixed."""
     inner = _openapi_structure(schema, name)
     known: Mapping[str, Type] = {**_OBJECT_FIELDS, "metadata": built_in_type("meta.v1.ObjectMeta")}
     return Structure(
@@ -245,9 +245,13 @@ def _openapi_structure(schema: JSONObject, name: str) -> Structure:
     required = schema.get("required")
     return Structure(
         name,
-        lambda: {field: _openapi_type(each) for field, each in properties.items()},
+        lambda: {field: _openapi_type(property_) for field, property_ in properties.items()},
         frozenset(required) if isinstance(required, list) else frozenset(),
-        {field: each["default"] for field, each in properties.items() if member(each, "default") is not None},
+        {
+            field: property_["default"]
+            for field, property_ in properties.items()
+            if member(property_, "default") is not None
+        },
         _is_atomic(schema),
         open=bool(schema.get("x-kubernetes-preserve-unknown-fields")),
     )
@@ -258,7 +262,7 @@ def _is_atomic(schema: JSONObject) -> bool:
 
 
 def schema_of(kind: GroupVersionKind, cluster: Cluster) -> Structure | None:
-    """The schema of a kind that the cluster knows; None where it knows none."""
+    """The schema of a kind in a cluster; None if there is none."""
     return built_in_schema(kind) or _find_custom_resource_schema(kind, cluster)
 
 

@@ -1,8 +1,8 @@
-"""Eras: which versions of a collection one API server serves side by side.
+"""Which versions of a collection an API server serves side by side.
 
-Nobody says of which release the API server is that a review comes from. The version of the request does: one that
-Kubernetes still has comes from the current release, one that it has removed from the last release that had it. Among
-those of a release, versions that it serves only when told to (``--runtime-config``) count as served.
+A review does not name the release of its API server, but the version of the request implies it: a version that
+Kubernetes still has comes from the current release, a removed one from the last release that had it. Versions that a
+release serves only on request (``--runtime-config``) count as served.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _INTRODUCED: Mapping[tuple[str, str], Mapping[str, str]] = {
     ("storage.k8s.io", "csistoragecapacities"): {"v1": "1.24"},
     ("storagemigration.k8s.io", "storageversionmigrations"): {"v1beta1": "1.35"},
 }
-"""The release that brought a version, where it came when or after an older one had gone. Source:
+"""The release that introduced a version, listed only if an older version was removed by then. Source:
 ``APILifecycleIntroduced`` in ``k8s.io/api/*/*/zz_generated.prerelease-lifecycle.go``, and the changelogs.
 """
 
@@ -47,9 +47,9 @@ _INTRODUCED: Mapping[tuple[str, str], Mapping[str, str]] = {
 def served_beside(
     resources: ApiResources, resource: GroupVersionResource, subresource: str = ""
 ) -> tuple[GroupVersionResource, ...]:
-    """The other names under which an API server that serves a collection serves it, in the order of registration.
+    """The other versions and groups under which an API server serves a collection, in the order of registration.
 
-    A version that is not known is taken for one of the current release.
+    An unknown version counts as one of the current release.
     """
     asked = resources.for_resource(resource, subresource)
     gone = asked.removed_in if asked is not None else None
@@ -61,13 +61,13 @@ def served_beside(
 
 
 def is_served_beside(resources: ApiResources, other: ResourceType, asked: GroupVersionResource) -> bool:
-    """Tell whether an API server that is asked for one collection serves another one, too."""
+    """Tell whether an API server that serves one collection also serves another."""
     known = resources.for_resource(asked)
     return _is_served(other, known.removed_in if known is not None else None)
 
 
 def _is_served(other: ResourceType | None, gone: str | None) -> bool:
-    """Tell whether the last release before ``gone`` served it; None is the release to come."""
+    """Tell whether the last release before ``gone`` served a collection; None stands for the next release."""
     if other is None:
         return False
     if gone is None:

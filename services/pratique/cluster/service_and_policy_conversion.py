@@ -1,5 +1,7 @@
-"""Converters for Ingresses, EndpointSlices, Events, RBAC bindings, PriorityLevelConfigurations and
-CustomResourceDefinitions.
+"""Converters for Ingresses, EndpointSlices, Events, and the kinds that set policies.
+
+These are RBAC bindings, PriorityLevelConfigurations and CustomResourceDefinitions. Source: ``conversion.go`` in
+``pkg/apis/*/*``, and ``k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/*/conversion.go``.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from pratique.cluster.conversion_fields import (
 )
 
 _ANY_PATH_TYPE = {"pathType": "ImplementationSpecific"}
-"""What v1beta1 means by no type of path (``…/v1beta1/defaults.go``), and v1 has no other word for."""
+"""v1beta1's default path type (``…/v1beta1/defaults.go``), which v1 has to spell out."""
 
 
 def _ingress_to_shared(ingress: JSONObject) -> JSONObject:
@@ -107,7 +109,7 @@ def _endpoint_to_shared(endpoint: JSONObject) -> JSONObject:
     plain = without(endpoint, "topology", "deprecatedTopology", "zone")
     topology = mapping(endpoint.get("topology"), "topology")
     zone = topology.get(_ZONE)
-    # One that is not the node's own name is kept: it tells something that nodeName does not.
+    # A hostname other than the node's name is kept: it says something that nodeName does not.
     told_twice = topology.get(_HOSTNAME) is not None and topology[_HOSTNAME] == endpoint.get("nodeName")
     rest = without(topology, _ZONE, *([_HOSTNAME] if told_twice else []))
     return plain | present(deprecatedTopology=rest or None, zone=zone)
@@ -239,7 +241,7 @@ _SHARED_FIELDS = {
     "additionalPrinterColumns": "additionalPrinterColumns",
     "selectableFields": "selectableFields",
 }
-"""What a version says, and as what v1beta1 says it of all versions."""
+"""Fields of a version in v1, and the names under which v1beta1 sets them for all versions."""
 
 
 def _definition_to_shared(definition: JSONObject) -> JSONObject:
@@ -264,7 +266,7 @@ def _definition_spec_to_shared(spec: JSONObject) -> JSONObject:
 
 
 def _common(versions: list[JSONObject]) -> dict[str, JSON]:
-    """The fields that all versions have the same value of; no value is one, too."""
+    """The fields that have the same value, or are missing, in all versions."""
     if not versions:
         return {}
     first = versions[0]
@@ -273,19 +275,19 @@ def _common(versions: list[JSONObject]) -> dict[str, JSON]:
         for name in _SHARED_FIELDS
         if all(version.get(name) == first.get(name) for version in versions)
     }
-    # Selectable fields are of the schema, and stay beside it.
+    # Selectable fields belong to the schema, and stay with it.
     return common if "schema" in common else {n: v for n, v in common.items() if n != "selectableFields"}
 
 
 def _columns_to_shared(version: JSONObject) -> JSONObject:
     return changed_items(
-        version, "additionalPrinterColumns", lambda one: renamed(one, {"jsonPath": "JSONPath"})
+        version, "additionalPrinterColumns", lambda column: renamed(column, {"jsonPath": "JSONPath"})
     )
 
 
 def _columns_from_shared(version: JSONObject) -> JSONObject:
     return changed_items(
-        version, "additionalPrinterColumns", lambda one: renamed(one, {"JSONPath": "jsonPath"})
+        version, "additionalPrinterColumns", lambda column: renamed(column, {"JSONPath": "jsonPath"})
     )
 
 
@@ -310,7 +312,7 @@ def _definition_spec_from_shared(spec: JSONObject) -> JSONObject:
     converted = {
         **without(spec, "version", "versions", "preserveUnknownFields", *_SHARED_FIELDS.values()),
         **({"versions": written} if written else {}),
-        # v1beta1 keeps what no schema knows, unless it says otherwise: its defaults.go.
+        # v1beta1 preserves unknown fields unless told otherwise: its defaults.go.
         **({} if spec.get("preserveUnknownFields") is False else {"preserveUnknownFields": True}),
     }
     return changed(converted, "conversion", _conversion_from_shared)

@@ -1,9 +1,9 @@
-"""The objects of a cluster, as controllers look them up."""
+"""The objects of a cluster as controllers look them up, and the in-memory store that holds them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from pratique.apimachinery import names, statuses
 from pratique.apimachinery.errors import InputError, RefusalError
@@ -11,24 +11,24 @@ from pratique.apimachinery.field_errors import ROOT, invalid
 from pratique.apimachinery.json_values import JSON, JSONObject, member
 from pratique.apimachinery.kinds import kind_of
 from pratique.apimachinery.names import DEFAULT_NAMESPACE, name_of, namespace_of, with_namespace
+from pratique.apimachinery.requests import RequestAttributes
 from pratique.apimachinery.statuses import go_quoted, qualified_resource
 from pratique.cluster import rbac
 from pratique.cluster.api_resources import (
+    CRD_GROUP,
+    CRD_RESOURCE,
     ApiResources,
     built_in_resources,
     storage_group,
     types_of_definition,
 )
 
-if TYPE_CHECKING:
-    from pratique.admission.reviews import Review
-
 NAME_LABEL = "kubernetes.io/metadata.name"
-"""The label by which every Namespace can be selected by its name."""
+"""The label that every Namespace carries with its own name."""
 
 
 def with_namespace_defaults(namespace: JSONObject) -> JSONObject:
-    """A Namespace as the API server reads it: labelled with its name, and Active unless it says otherwise.
+    """A Namespace with the API server's defaults: labelled with its name, and Active unless it has a phase.
 
     Source: ``pkg/apis/core/v1/defaults.go`` ``SetDefaults_Namespace`` and ``SetDefaults_NamespaceStatus``.
     """
@@ -44,22 +44,22 @@ def with_namespace_defaults(namespace: JSONObject) -> JSONObject:
     return changed
 
 
-def is_in_namespace(review: Review) -> bool:
-    """Tell whether what is reviewed is in a namespace; a Namespace itself is in none.
+def is_in_namespace(request: RequestAttributes) -> bool:
+    """Tell whether the reviewed object is in a namespace; a Namespace itself is not.
 
-    An API server gives requests about a Namespace its own name as their namespace.
+    An API server sets the namespace of a request for a Namespace to its own name.
     """
-    is_namespace = (review.kind.group, review.kind.kind) == ("", "Namespace")
-    return bool(review.namespace) and not is_namespace
+    is_namespace = (request.kind.group, request.kind.kind) == ("", "Namespace")
+    return bool(request.namespace) and not is_namespace
 
 
 def check_namespace_name(name: str) -> None:
-    """See that a Namespace can have this name.
+    """Check the name of a Namespace.
 
     Source: ``pkg/apis/core/validation/validation.go`` ``ValidateNamespaceName``.
 
     Raises:
-        RefusalError: it cannot; 422.
+        RefusalError: it is invalid; 422.
     """
     path = ROOT / "metadata" / "name"
     errors = [invalid(path, name, message) for message in names.check_dns1123_label(name)]
@@ -68,7 +68,7 @@ def check_namespace_name(name: str) -> None:
 
 
 def assumed_namespace(name: str) -> JSONObject:
-    """The Namespace that stands for one nobody described: unlabelled and Active."""
+    """An assumed Namespace: unlabelled and Active."""
     return {
         "apiVersion": "v1",
         "kind": "Namespace",
@@ -78,7 +78,7 @@ def assumed_namespace(name: str) -> JSONObject:
 
 
 def assumed_service_account(namespace: str) -> JSONObject:
-    """The ``default`` ServiceAccount that stands in every Namespace nobody described."""
+    """The ``default`` ServiceAccount of an assumed Namespace."""
     return {
         "apiVersion": "v1",
         "kind": "ServiceAccount",
@@ -87,47 +87,46 @@ def assumed_service_account(namespace: str) -> JSONObject:
 
 
 class Cluster(Protocol):
-    """The API server's state, as far as controllers look it up. Answers are not to be changed in place.
+    """The state of the API server as controllers look it up. Do not change returned objects in place.
 
-    Look-ups are synchronous because they are served from memory: from files today, from a watch on a live API
-    server later.
+    Look-ups are synchronous because they are served from memory.
     """
 
     def get(self, group: str, resource: str, name: str, namespace: str = "") -> JSONObject | None:
-        """One object; None where it does not exist. ``namespace`` is empty for cluster-scoped resources."""
+        """One object; None if it does not exist. ``namespace`` is empty for cluster-scoped resources."""
 
     def list(self, group: str, resource: str, namespace: str | None = None) -> Sequence[JSONObject]:
-        """All objects of a resource, sorted by namespace and name; of one namespace where one is given.
+        """The objects of a resource, in one namespace if given, sorted by namespace and name.
 
-        Once any of them has changed, this is another sequence: what was made of one may be kept with it.
+        The same sequence is returned until one of the objects changes, so callers may cache what they derive from it.
         """
 
     @property
     def resources(self) -> ApiResources:
-        """All kinds that this cluster knows; another object once they have changed."""
+        """The kinds that this cluster knows; a new object after any change."""
 
 
 @runtime_checkable
 class WritableCluster(Cluster, Protocol):
-    """A cluster that the few controllers that make objects can write to; they do so by :func:`create`."""
+    """A cluster that controllers can create objects in, which few do, by :func:`create_object`."""
 
     async def create(self, document: JSONObject) -> bool:
-        """Store a new object; False where there is one of its name already, which stays as it is.
+        """Store a new object; False, without changing anything, if one of its name exists.
 
         Raises:
             RefusalError: it may not be created.
-            CallError: storage could not be asked; the text says why.
+            CallError: the storage is unreachable; the message says why.
         """
 
 
 async def create_object(cluster: Cluster, document: JSONObject) -> bool:
-    """Store a new object in a cluster; False where there is one of its name already, which stays as it is.
+    """Store a new object in a cluster; False, without changing anything, if one of its name exists.
 
-    Never to be called for a review that is a dry run.
+    Do not call it for a dry run.
 
     Raises:
-        RefusalError: it may not be created, or the cluster cannot be written to.
-        CallError: storage could not be asked; the text says why.
+        RefusalError: it may not be created, or the cluster is read-only.
+        CallError: the storage is unreachable; the message says why.
     """
     current = cluster.current if isinstance(cluster, ReloadableCluster) else cluster
     if not isinstance(current, WritableCluster):
@@ -137,7 +136,7 @@ async def create_object(cluster: Cluster, document: JSONObject) -> bool:
 
 
 class _AnyNamespace:
-    """Every namespace that is asked for exists, with its ``default`` ServiceAccount; nothing else does."""
+    """A cluster in which every namespace exists, with its ``default`` ServiceAccount, and nothing else."""
 
     @property
     def resources(self) -> ApiResources:
@@ -158,36 +157,36 @@ class _AnyNamespace:
 
 
 ANY_NAMESPACE: Cluster = _AnyNamespace()
-"""What is there when nobody says what is there.
+"""The cluster used when no objects are given: every namespace exists.
 
-A list across all namespaces is empty: those that exist without having been described cannot be counted.
+A list across all namespaces is empty, because assumed namespaces cannot be enumerated.
 """
 
 
 class ReloadableCluster:
     """A cluster whose whole content can be replaced between two reviews.
 
-    Whoever needs the same state for several look-ups takes :attr:`current` once and asks that.
+    For several look-ups in the same state, take :attr:`current` once and use that.
     """
 
     __slots__ = ("_current",)
 
     def __init__(self, current: Cluster) -> None:
-        """Begin with ``current``."""
+        """Start with ``current``."""
         self._current = current
 
     @property
     def current(self) -> Cluster:
-        """The content as it is now."""
+        """The current content."""
         return self._current
 
     @property
     def resources(self) -> ApiResources:
-        """All kinds that the current content knows."""
+        """The kinds that the current content knows."""
         return self._current.resources
 
     def swap(self, replacement: Cluster) -> None:
-        """Replace the content: look-ups from now on see all of ``replacement``, and nothing of what was."""
+        """Replace the content atomically: further look-ups see only ``replacement``."""
         self._current = replacement
 
     def get(self, group: str, resource: str, name: str, namespace: str = "") -> JSONObject | None:
@@ -195,12 +194,12 @@ class ReloadableCluster:
         return self._current.get(group, resource, name, namespace)
 
     def list(self, group: str, resource: str, namespace: str | None = None) -> Sequence[JSONObject]:
-        """All objects of a resource in the current content."""
+        """The objects of a resource in the current content."""
         return self._current.list(group, resource, namespace)
 
 
 class ObjectKey(NamedTuple):
-    """Where an object is stored, whatever its version."""
+    """The key under which an object is stored, whatever its version."""
 
     group: str
     resource: str
@@ -208,7 +207,7 @@ class ObjectKey(NamedTuple):
     name: str
 
     def __str__(self) -> str:
-        """As Kubernetes names it: ``deployments.apps "shop/cart"``."""
+        """Print as Kubernetes does: ``deployments.apps "shop/cart"``."""
         path = f"{self.namespace}/{self.name}" if self.namespace else self.name
         return f"{qualified_resource(self.group, self.resource)} {go_quoted(path)}"
 
@@ -228,14 +227,14 @@ class ObjectStore:
         resources: ApiResources | None = None,
         assume_namespaces: bool = False,
     ) -> None:
-        """Hold ``objects``.
+        """Store ``objects``.
 
         Args:
             objects: Kubernetes objects.
-            resources: The kinds that are known beside those that CustomResourceDefinitions define; None means
-                those of Kubernetes.
-            assume_namespaces: Every namespace that is asked for exists, unlabelled, with its ``default``
-                ServiceAccount, until it is put or removed.
+            resources: The kinds that are known besides those of CustomResourceDefinitions; None means those of
+                Kubernetes.
+            assume_namespaces: Assume that every namespace exists, unlabelled, with its ``default`` ServiceAccount,
+                until it is put or removed.
 
         Raises:
             InputError: one of the objects cannot be stored, see :meth:`put`.
@@ -246,16 +245,16 @@ class ObjectStore:
         self._removed: set[ObjectKey] = set()
         self._objects: dict[tuple[str, str], dict[str, dict[str, JSONObject]]] = {}
         self._lists: dict[tuple[str, str, str | None], tuple[JSONObject, ...]] = {}
-        for each in objects:
-            self.put(each)
+        for document in objects:
+            self.put(document)
 
     @property
     def assumes_namespaces(self) -> bool:
-        """Whether every namespace that is asked for exists."""
+        """Whether every namespace is assumed to exist."""
         return self._assumed is not None
 
     def copy(self) -> ObjectStore:
-        """Another store that holds the same; what is put into one of them is not in the other."""
+        """An independent copy of the store."""
         other = ObjectStore(resources=self._base, assume_namespaces=self._assumed is not None)
         other._resources, other._removed = self._resources, set(self._removed)
         other._objects = {
@@ -266,9 +265,9 @@ class ObjectStore:
 
     @property
     def resources(self) -> ApiResources:
-        """All kinds that this cluster knows, those of its CustomResourceDefinitions among them."""
+        """The kinds that this cluster knows, including those of its CustomResourceDefinitions."""
         if self._resources is None:
-            self._resources = self._built_in.with_crds(self.list(*_DEFINITIONS))
+            self._resources = self._built_in.with_crds(self.list(CRD_GROUP, CRD_RESOURCE))
         return self._resources
 
     @property
@@ -276,14 +275,14 @@ class ObjectStore:
         return built_in_resources() if self._base is None else self._base
 
     def items(self) -> Iterator[tuple[ObjectKey, JSONObject]]:
-        """All objects with their keys, in the order of these."""
+        """All objects with their keys, in key order."""
         for (group, resource), by_namespace in sorted(self._objects.items()):
             for namespace, objects in sorted(by_namespace.items()):
-                for name, each in sorted(objects.items()):
-                    yield ObjectKey(group, resource, namespace, name), each
+                for name, document in sorted(objects.items()):
+                    yield ObjectKey(group, resource, namespace, name), document
 
     def get(self, group: str, resource: str, name: str, namespace: str = "") -> JSONObject | None:
-        """One object; None where it does not exist. ``namespace`` is empty for cluster-scoped resources."""
+        """One object; None if it does not exist. ``namespace`` is empty for cluster-scoped resources."""
         at = (storage_group(group, resource), resource)
         found = self._objects.get(at, {}).get(namespace, {}).get(name)
         if (
@@ -295,12 +294,12 @@ class ObjectStore:
         return found
 
     def list(self, group: str, resource: str, namespace: str | None = None) -> Sequence[JSONObject]:
-        """All objects of a resource, sorted by namespace and name; of one namespace where one is given."""
+        """The objects of a resource, in one namespace if given, sorted by namespace and name."""
         at = (storage_group(group, resource), resource)
         found = self._lists.get((*at, namespace))
         if found is None:
             found = self._sorted(*at, namespace)
-            # Namespaces that requests make up are not remembered: there is no end of them.
+            # Requests may name any namespace: caching only those with objects bounds the memory.
             if namespace is None or namespace in self._objects.get(at, {}):
                 self._lists[*at, namespace] = found
         return found
@@ -308,19 +307,21 @@ class ObjectStore:
     def _sorted(self, group: str, resource: str, namespace: str | None) -> tuple[JSONObject, ...]:
         by_namespace = self._objects.get((group, resource), {})
         if namespace is None:
-            return tuple(each for _, objects in sorted(by_namespace.items()) for each in _by_name(objects))
+            return tuple(
+                document for _, objects in sorted(by_namespace.items()) for document in _by_name(objects)
+            )
         objects = by_namespace.get(namespace, {})
-        for each in self._assumed.list(group, resource, namespace) if self._assumed else ():
-            name = each["metadata"]["name"]
+        for document in self._assumed.list(group, resource, namespace) if self._assumed else ():
+            name = document["metadata"]["name"]
             if name not in objects and ObjectKey(group, resource, namespace, name) not in self._removed:
-                objects = {**objects, name: each}
+                objects = {**objects, name: document}
         return tuple(_by_name(objects))
 
     def key_of(self, document: JSON) -> ObjectKey:
-        """Where an object belongs. One of a namespaced kind that names no namespace goes to ``default``.
+        """The key of an object. A namespaced object without a namespace goes to ``default``.
 
         Raises:
-            InputError: its kind is not known (the text suggests the nearest), or it has no name.
+            InputError: its kind is unknown (the message suggests the nearest), or it has no name.
         """
         kind = kind_of(document)
         found = self._built_in.for_kind(kind) or self.resources.for_object(document)
@@ -332,18 +333,18 @@ class ObjectStore:
         return ObjectKey(storage_group(found.resource.group, resource), resource, namespace, name)
 
     def put(self, document: JSONObject, at: ObjectKey | None = None) -> ObjectKey:
-        """Store an object in place of the one that is there; Namespaces with the API server's defaults.
+        """Store an object, replacing one with the same key; a Namespace gets the API server's defaults.
 
         Args:
-            document: The object. It is not changed, and is not to be changed afterwards.
-            at: Where it belongs, whatever it says of itself; None where its kind and metadata say so.
+            document: The object. It is not changed, and must not be changed afterwards.
+            at: The key to store it under; None derives it from kind and metadata.
 
         Raises:
-            InputError: its kind is not known or it has no name, and ``at`` is not given; or it is a malformed
+            InputError: its kind is unknown or it has no name, and ``at`` is not given; or it is a malformed
                 CustomResourceDefinition, role or binding.
         """
         key = self.key_of(document) if at is None else _storage_key(at)
-        if key[:2] == _DEFINITIONS:
+        if key[:2] == (CRD_GROUP, CRD_RESOURCE):
             tuple(types_of_definition(document))
         if key.group == rbac.RBAC_GROUP:
             rbac.check_rbac_object(key.resource, document)
@@ -356,13 +357,13 @@ class ObjectStore:
         return key
 
     async def create(self, document: JSONObject) -> bool:
-        """Store a new object; False where there is one of its name already, which stays as it is.
+        """Store a new object; False, without changing anything, if one of its name exists.
 
-        A new Namespace comes with its ``default`` ServiceAccount, which in a cluster a controller makes.
+        A new Namespace gets its ``default`` ServiceAccount, which a controller creates in a real cluster.
 
         Raises:
             InputError: as in :meth:`put`.
-            RefusalError: it is a Namespace, and its name cannot be one's.
+            RefusalError: it is a Namespace with an invalid name.
         """
         key = self.key_of(document)
         if key[:2] == _NAMESPACES:
@@ -375,7 +376,7 @@ class ObjectStore:
         return True
 
     def remove(self, group: str, resource: str, name: str, namespace: str = "") -> bool:
-        """Remove an object, an assumed one too; False where there is none."""
+        """Remove an object, even an assumed one; False if there is none."""
         existed = self.get(group, resource, name, namespace) is not None
         key = _storage_key(ObjectKey(group, resource, namespace, name))
         self._objects.get(key[:2], {}).get(namespace, {}).pop(name, None)
@@ -385,14 +386,13 @@ class ObjectStore:
         return existed
 
     def _forget(self, key: ObjectKey) -> None:
-        """Drop what was worked out from the objects that have changed."""
+        """Drop the caches that depend on a changed object."""
         self._lists.pop((*key[:2], key.namespace), None)
         self._lists.pop((*key[:2], None), None)
-        if key[:2] == _DEFINITIONS:
+        if key[:2] == (CRD_GROUP, CRD_RESOURCE):
             self._resources = None
 
 
-_DEFINITIONS = ("apiextensions.k8s.io", "customresourcedefinitions")
 _NAMESPACES = ("", "namespaces")
 
 

@@ -1,4 +1,7 @@
-"""Structured merge: an object and a part of one that is applied to it become one object, by the kind's schema."""
+"""Structured merge: an apply configuration merged into an object by the schema of its kind.
+
+Source: ``sigs.k8s.io/structured-merge-diff/v6/typed``.
+"""
 
 from __future__ import annotations
 
@@ -13,26 +16,24 @@ from pratique.cluster.schemas import ListType, MapType, MergeStrategy, Scalar, S
 
 
 class UnidentifiedItemError(Exception):
-    """An item of a list that is merged says too little, or too much, to be told from others."""
+    """An item of a merged list cannot be identified."""
 
 
 def field_element(name: str) -> str:
-    """Write a field: ``.spec``."""
+    """The path element of a field: ``.spec``."""
     return f".{name}"
 
 
 def index_element(index: int) -> str:
-    """Write an item of a list that is not merged: ``[0]``."""
+    """The path element of an item in an atomic list: ``[0]``."""
     return f"[{index}]"
 
 
 def item_element(kind: ListType, item: JSON) -> str:
-    """Write what an item of a list that is merged is known by: ``[name="a"]``, or ``[="a"]`` in a set.
-
-    Items of the same element are the same item.
+    """The path element that identifies an item of a merged list: ``[name="a"]``, or ``[="a"]`` in a set.
 
     Raises:
-        UnidentifiedError: it is known by nothing.
+        UnidentifiedItemError: the item has no identity.
     """
     if kind.merge is MergeStrategy.SET or not kind.keys:
         return f"[={_scalar(item)}]"
@@ -78,7 +79,7 @@ _NUMBERS = frozenset({Scalar.INTEGER, Scalar.NUMBER})
 
 
 def type_errors(kind: Type, value: JSON, path: str = "") -> Iterator[str]:
-    """Say all that keeps a value from being of a type, each with the path to it; null is of every type."""
+    """The errors of a value against a type, each with its path; null conforms to every type."""
     if value is None or kind is Scalar.ANY:
         return
     match kind:
@@ -144,9 +145,9 @@ def _scalar_error(kind: Scalar, value: JSON) -> str:
 
 
 def atomic_paths(kind: Type | None, value: JSON, path: str = "") -> Iterator[str]:
-    """Find what a value sets as a whole that is never merged: the paths to it.
+    """The paths at which a value sets an atomic list, map or structure.
 
-    As in the API server, what is under the fields of a map is not looked at.
+    As in the API server, the values of a map are not searched.
     """
     if isinstance(value, dict) and isinstance(kind, MapType | Structure):
         yield from _atomic_fields(kind, value, path)
@@ -167,16 +168,19 @@ def _atomic_fields(kind: MapType | Structure, value: JSONObject, path: str) -> I
 
 
 def merge(kind: Type, left: JSON, right: JSON) -> JSON:
-    """Merge two values that are both there. Neither is changed; the result may share parts with both.
+    """Merge two present values. Neither is changed; the result may share parts with both.
 
     Raises:
-        UnidentifiedError: an item of a list on the left is known by nothing.
+        UnidentifiedItemError: an item of a list on the left has no identity.
     """
     if isinstance(left, dict) and isinstance(right, dict) and (left or right):
         return _merged_fields(kind, left, right)
     if isinstance(kind, ListType) and kind.merge is not MergeStrategy.ATOMIC:
         if isinstance(left, list) and isinstance(right, list) and (left or right):
-            return [_merged(kind.items, one, other) for one, other in _pairs(kind, left, right)]
+            return [
+                _merged(kind.items, left_item, right_item)
+                for left_item, right_item in _pairs(kind, left, right)
+            ]
         if right is None and left:
             return left
     return left if right is None and isinstance(left, dict) and left and not _is_atomic(kind) else right
@@ -217,8 +221,8 @@ def _merged(kind: Type, left: JSON, right: JSON) -> JSON:
 def _pairs(kind: ListType, left: Sequence[JSON], right: Sequence[JSON]) -> Iterator[tuple[JSON, JSON]]:
     """Pair the items of two lists, in the order of the result: ``visitListItems``.
 
-    Items of the right list keep their order, and those that only the left list has stay where they stood among its
-    others. Of items that the left list has twice neither is merged: what the right one says takes their place.
+    Items of the right list keep their order, and items that only the left list has keep their place among its others.
+    A duplicate item of the left list is not merged: the item of the right list replaces it.
     """
     rights, lefts = _elements(kind, right), _elements(kind, left)
     known, given = _unique(lefts, left), _unique(rights, right)
@@ -245,7 +249,7 @@ def _pairs(kind: ListType, left: Sequence[JSON], right: Sequence[JSON]) -> Itera
 
 
 def _is_behind(element: str, wanted: str | None, shared: deque[str]) -> bool:
-    """Tell whether an item that both lists have comes later in the right one than the next that both have."""
+    """Tell whether an item of both lists comes later in the right list than the next shared item."""
     return wanted is not None and bool(shared) and shared[0] != element
 
 
@@ -254,7 +258,7 @@ def _elements(kind: ListType, items: Sequence[JSON]) -> list[str]:
 
 
 def _unique(elements: Sequence[str], items: Sequence[JSON]) -> Mapping[str, JSON]:
-    """Items by their element; of one that is there twice, null."""
+    """Items by path element; None for a duplicate."""
     found: dict[str, JSON] = {}
     for element, item in zip(elements, items, strict=True):
         found[element] = None if element in found else item
@@ -262,14 +266,14 @@ def _unique(elements: Sequence[str], items: Sequence[JSON]) -> Mapping[str, JSON
 
 
 class ApplyError(PratiqueError):
-    """A part of an object cannot be applied. The text is the API server's."""
+    """An apply configuration cannot be applied. The message is the API server's."""
 
 
 def structured_apply(kind: Structure, stored: JSONObject, part: JSONObject) -> JSONObject:
-    """Apply ``part`` to an object. Neither is changed.
+    """Apply ``part``, an apply configuration, to an object. Neither is changed.
 
     Raises:
-        ApplyError: the part is not of the kind, or sets something as a whole that is never merged.
+        ApplyError: ``part`` does not conform to the schema, or sets an atomic field.
     """
     typed = {"apiVersion": stored.get("apiVersion"), "kind": stored.get("kind")}
     part = part | {name: value for name, value in typed.items() if value is not None}

@@ -1,12 +1,12 @@
 """Objects held against the Go types of their kinds: an object as received, and one that was patched.
 
 An API server refuses an object of the wrong types when it reads it, before any admission controller sees it:
-``k8s.io/apiserver/pkg/endpoints/handlers/create.go`` (``transformDecodeError``). After every patch it decodes the object
-again: ``k8s.io/apiserver/pkg/admission/plugin/webhook/mutating/dispatcher.go`` (``jsonSerializer.Decode``) and
-``sigs.k8s.io/json``. A value of the wrong type is then refused in the words of Go's decoder, and a field that the type does
-not have is dropped. Only what the patch touched is checked. A custom resource has no Go type; its metadata is read as
-``ObjectMeta`` before it is stored (``k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta/coerce.go``), and here
-at once.
+``k8s.io/apiserver/pkg/endpoints/handlers/create.go`` (``transformDecodeError``). After every patch it decodes the
+object again: ``k8s.io/apiserver/pkg/admission/plugin/webhook/mutating/dispatcher.go`` (``jsonSerializer.Decode``) and
+``sigs.k8s.io/json``. A value of the wrong type is then refused in the words of Go's decoder, and an unknown field is
+dropped. Only what the patch touched is checked. A custom resource has no Go type, but its metadata is decoded as
+``ObjectMeta``: before it is stored in an API server
+(``k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta/coerce.go``), and after the patch here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import functools
 import operator
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from pratique.apimachinery.diff import identical
 from pratique.apimachinery.errors import PratiqueError
@@ -25,6 +25,7 @@ from pratique.apimachinery.json_reading import go_kind
 from pratique.apimachinery.json_values import JSON, Document, JSONObject, json_type
 from pratique.apimachinery.kinds import GroupVersionKind
 from pratique.apimachinery.quantities import Quantity, QuantityError
+from pratique.apimachinery.requests import RequestAttributes
 from pratique.apimachinery.statuses import go_quoted
 from pratique.cluster.api_resources import built_in_resources
 from pratique.cluster.schemas import (
@@ -36,10 +37,6 @@ from pratique.cluster.schemas import (
     built_in_schema,
     built_in_type,
 )
-
-if TYPE_CHECKING:
-    from pratique.admission.reviews import Review
-
 
 _STRING = (str,)
 _ACCEPTED_JSON_TYPES: Mapping[Scalar, tuple[type, ...]] = {
@@ -54,19 +51,19 @@ _ACCEPTED_JSON_TYPES: Mapping[Scalar, tuple[type, ...]] = {
     Scalar.QUANTITY: (str, int, float),
     Scalar.INT_OR_STRING: (str, int),
 }
-"""What JSON may hold for a type; a boolean, which Python takes for an integer, only where it is named."""
+"""The JSON types allowed for a scalar; a boolean, which is an int in Python, only where it is listed."""
 
 
-def type_fault(review: Review) -> str:
-    """Say why an API server could not have read the object of a review, or the old one; empty where it could.
+def type_fault(request: RequestAttributes) -> str:
+    """Why an API server could not have decoded the object of a review, or the old one; empty if it could.
 
-    The text names the field and says nothing of its content. Of kinds that are not Kubernetes' own nothing is known.
+    The message names the field and reveals none of its content. Custom kinds are not checked.
     """
-    for kind in _possible_kinds(review):
+    for kind in _possible_kinds(request):
         schema = built_in_schema(kind)
         if schema is None:
             continue
-        for document in (review.object, review.old_object):
+        for document in (request.object, request.old_object):
             for path, wanted, found in _faults(schema, document, ()):
                 where = f"{FieldPath(path)}: " if path else ""
                 return (
@@ -76,18 +73,18 @@ def type_fault(review: Review) -> str:
     return ""
 
 
-def _possible_kinds(review: Review) -> Iterator[GroupVersionKind]:
-    """The kind that the review names, and those that its resource may hold, whatever it names."""
-    yield review.kind
-    for subresource in (review.subresource, ""):
-        for resource in built_in_resources().equivalents(review.resource, subresource):
+def _possible_kinds(request: RequestAttributes) -> Iterator[GroupVersionKind]:
+    """The kind that the review names, and the kinds that its resource may hold."""
+    yield request.kind
+    for subresource in (request.subresource, ""):
+        for resource in built_in_resources().equivalents(request.resource, subresource):
             known = built_in_resources().for_resource(resource, subresource)
-            if known is not None and known.kind != review.kind:
+            if known is not None and known.kind != request.kind:
                 yield known.kind
 
 
 def _faults(kind: Type, value: JSON, path: tuple[Step, ...]) -> Iterator[tuple[tuple[Step, ...], str, JSON]]:
-    """Find what is of another type: where it is, what belongs there, and what is there; null belongs anywhere."""
+    """Yield path, expected type and value of everything of the wrong type; null is allowed anywhere."""
     if value is None:
         return
     match kind:
@@ -114,11 +111,11 @@ def _is_scalar(kind: Scalar, value: JSON) -> bool:
 
 
 class TypedDecodingError(PratiqueError):
-    """A changed object is not of its type any more. Says why as Go's decoder does, and quotes times alone."""
+    """A patched object no longer fits its Go type. The message is that of Go's decoder, and quotes only times."""
 
 
 _MISSING = object()
-"""What stands where nothing stood before."""
+"""Stands for a missing previous value."""
 _INT64_FIELDS = frozenset(
     {
         "activeDeadlineSeconds", "capacity", "count", "deletionGracePeriodSeconds", "expirationSeconds", "fsGroup",
@@ -128,15 +125,15 @@ _INT64_FIELDS = frozenset(
         "supplementalGroups", "terminationGracePeriodSeconds", "tolerationSeconds", "uid",
     }
 )  # fmt: skip
-"""Fields that some type has with the format ``int64`` in ``api/openapi-spec/v3`` of release 1.36.3; all others are
-``int32``. The schemas that are kept here do not tell the two apart."""
+"""Fields with the format ``int64`` in ``api/openapi-spec/v3`` of release 1.36.3; all others are ``int32``. The schemas
+in ``built_in.json`` do not record the format."""
 _INT32_FIELDS = frozenset(
     {
         ("CertificateSigningRequestSpec", "expirationSeconds"), ("Event", "count"), ("EventSeries", "count"),
         ("PoolStatus", "resourceSliceCount"), ("VolumeNodeResources", "count"),
     }
 )  # fmt: skip
-"""Fields of the same names that are ``int32`` in these types."""
+"""Exceptions: types in which a field of such a name is ``int32``."""
 _GO_SCALARS = {
     Scalar.STRING: "string",
     Scalar.BYTES: "[]uint8",
@@ -146,11 +143,6 @@ _GO_SCALARS = {
     Scalar.QUANTITY: "resource.Quantity",
     Scalar.INT_OR_STRING: "intstr.IntOrString",
 }
-_PLAIN_JSON_TYPES: Mapping[Scalar, tuple[type, ...]] = {
-    Scalar.STRING: (str,),
-    Scalar.BOOLEAN: (bool,),
-    Scalar.NUMBER: (int, float),
-}
 _TIME_LAYOUT = "2006-01-02T15:04:05Z07:00"
 _TIME_STEPS = (
     ("2006", r"\d{4}"), ("-", "-"), ("01", r"\d{2}"), ("-", "-"), ("02", r"\d{2}"), ("T", "T"), ("15", r"\d{2}"),
@@ -159,38 +151,38 @@ _TIME_STEPS = (
 
 
 def decode_changed(kind: GroupVersionKind, before: JSON, changed: Document) -> Document:
-    """Read a changed object as one of its kind; gives it without fields that the kind does not have.
+    """Decode a patched object as one of its kind, and return it without unknown fields.
 
     Args:
-        kind: The kind that the review names. What the object calls itself goes first; one that is not built in is a
-            custom resource's.
-        before: The object before the change, which is taken to be of its kind.
-        changed: The object as it was changed; it is left as it is.
+        kind: The kind that the review names. The object's own kind takes precedence; one that is not built in
+            belongs to a custom resource.
+        before: The object before the patch, which is assumed to conform to its kind.
+        changed: The object after the patch, which is not modified.
 
     Raises:
-        TypedDecodingError: something that was changed is of another type.
+        TypedDecodingError: a changed value has the wrong type.
     """
     data, own = changed.data, None
     if isinstance(before, dict):
         own = _own_schema(before.get("apiVersion"), before.get("kind"))
     schema = built_in_schema(kind) if own is None else own.schema
-    walk = _TypedDecoder()
+    decoder = _TypedDecoder()
     if schema is None:
         _decode_metadata(before, data)
         return changed
-    decoded = walk.decode(schema, data, before, _FieldLocation())
-    walk.finish()
+    decoded = decoder.decode(schema, data, before, _FieldLocation())
+    decoder.finish()
     return changed if decoded is data else Document.from_data(decoded)
 
 
 class _OwnSchema(NamedTuple):
-    """What an object calls itself."""
+    """The schema of an object's own kind; None if that is not built in."""
 
     schema: Structure | None
 
 
 def _own_schema(api_version: JSON, kind: JSON) -> _OwnSchema | None:
-    """The schema of what an object calls itself; None where it calls itself nothing."""
+    """The schema of an object's own kind; None if the object names no kind."""
     if not isinstance(api_version, str) or not isinstance(kind, str) or not api_version or not kind:
         return None
     return _schema_of(api_version, kind)
@@ -203,17 +195,17 @@ def _schema_of(api_version: str, kind: str) -> _OwnSchema:
 
 
 def _decode_metadata(before: JSON, data: JSON) -> None:
-    """See that a custom resource's metadata are some: it is read by itself, so that its path begins there."""
+    """Check a custom resource's metadata, which is decoded by itself, so paths in errors start there."""
     if not isinstance(data, dict) or data.get("metadata") is None:
         return
-    was = before.get("metadata") if isinstance(before, dict) else None
-    walk = _TypedDecoder()
-    walk.decode(built_in_type("meta.v1.ObjectMeta"), data["metadata"], was, _FieldLocation())
-    walk.finish()
+    former_value = before.get("metadata") if isinstance(before, dict) else None
+    decoder = _TypedDecoder()
+    decoder.decode(built_in_type("meta.v1.ObjectMeta"), data["metadata"], former_value, _FieldLocation())
+    decoder.finish()
 
 
 class _FieldLocation(NamedTuple):
-    """Where Go's decoder is: it knows fields, and neither items nor members of maps."""
+    """A location as Go's decoder reports it: fields, without list indexes and map keys."""
 
     type_name: str = ""
     path: tuple[str, ...] = ()
@@ -233,44 +225,44 @@ class _FieldLocation(NamedTuple):
 
 
 class _TypedDecoder:
-    """One pass over an object and its type, side by side."""
+    """Walks a patched object, its previous state and its type side by side."""
 
     def __init__(self) -> None:
         self._first = ""
 
     def finish(self) -> None:
-        """Tell the first mismatch: Go's decoder goes on after one, and stops at once where a text makes no value."""
+        """Raise the first mismatch: Go's decoder continues after one, but stops at once at a string it cannot parse."""
         if self._first:
             raise TypedDecodingError(self._first)
 
-    def decode(self, kind: Type, value: JSON, before: JSON, place: _FieldLocation) -> JSON:
-        """Check a value that may have been changed, and leave out of it what its type does not have."""
+    def decode(self, kind: Type, value: JSON, before: JSON, location: _FieldLocation) -> JSON:
+        """Check a value that may have changed, and return it without unknown fields."""
         if value is before or value is None:
             return value
         match kind:
             case Structure() if isinstance(value, dict) and not kind.open:
-                return self._structure(kind, value, before, place)
+                return self._structure(kind, value, before, location)
             case MapType() if isinstance(value, dict):
-                return self._map(kind, value, before, place)
+                return self._map(kind, value, before, location)
             case ListType() if isinstance(value, list):
-                return self._list(kind, value, before, place)
+                return self._list(kind, value, before, location)
         if not identical(value, before):
-            self._whole(kind, value, place)
+            self._check_value(kind, value, location)
         return value
 
-    def _structure(self, kind: Structure, value: JSONObject, before: JSON, place: _FieldLocation) -> JSON:
-        was = before if isinstance(before, dict) else {}
+    def _structure(self, kind: Structure, value: JSONObject, before: JSON, location: _FieldLocation) -> JSON:
+        former_value = before if isinstance(before, dict) else {}
         kept: JSONObject | None = None
-        changed = [name for name, child in value.items() if child is not was.get(name, _MISSING)]
-        if was and len(changed) > 1:
-            changed.sort()  # an object on the way to a change is written anew there, by name, before it is decoded
+        changed = [name for name, child in value.items() if child is not former_value.get(name, _MISSING)]
+        if former_value and len(changed) > 1:
+            changed.sort()  # Go writes the objects above a change again, with sorted names, before decoding them
         for name in changed:
-            child, former = value[name], was.get(name, _MISSING)
+            child, former = value[name], former_value.get(name, _MISSING)
             field = kind.fields.get(name)
             if field is not None:
                 if field is Scalar.STRING and type(child) is str:
-                    continue  # most of what anybody changes
-                decoded = self.decode(field, child, former, _FieldLocation(kind.name, (*place.path, name)))
+                    continue  # the most frequent change
+                decoded = self.decode(field, child, former, _FieldLocation(kind.name, (*location.path, name)))
                 if decoded is not child:
                     kept = value.copy() if kept is None else kept
                     kept[name] = decoded
@@ -279,61 +271,62 @@ class _TypedDecoder:
                 del kept[name]
         return value if kept is None else kept
 
-    def _map(self, kind: MapType, value: JSONObject, before: JSON, place: _FieldLocation) -> JSON:
-        was = before if isinstance(before, dict) else {}
+    def _map(self, kind: MapType, value: JSONObject, before: JSON, location: _FieldLocation) -> JSON:
+        former_value = before if isinstance(before, dict) else {}
         if kind.values is Scalar.STRING and set(map(type, value.values())) == {str}:
             return value
         decoded = {
-            name: self.decode(kind.values, child, was.get(name, _MISSING), place)
+            name: self.decode(kind.values, child, former_value.get(name, _MISSING), location)
             for name, child in value.items()
         }
         return value if all(map(operator.is_, decoded.values(), value.values())) else decoded
 
-    def _list(self, kind: ListType, value: list[JSON], before: JSON, place: _FieldLocation) -> JSON:
-        # Items move when others are put before them: one that was there anywhere is not looked at again.
-        was = before if isinstance(before, list) else []
-        known = {id(item) for item in was}
+    def _list(self, kind: ListType, value: list[JSON], before: JSON, location: _FieldLocation) -> JSON:
+        # Inserting moves the other items: an item that was anywhere in the old list is not checked again.
+        former_value = before if isinstance(before, list) else []
+        known = {id(item) for item in former_value}
         decoded = [
             item
             if id(item) in known
-            else self.decode(kind.items, item, was[n] if n < len(was) else _MISSING, place)
+            else self.decode(
+                kind.items, item, former_value[n] if n < len(former_value) else _MISSING, location
+            )
             for n, item in enumerate(value)
         ]
         return value if all(map(operator.is_, decoded, value)) else decoded
 
-    def _whole(self, kind: Type, value: JSON, place: _FieldLocation) -> None:
-        """Check a value that is read in one piece."""
+    def _check_value(self, kind: Type, value: JSON, location: _FieldLocation) -> None:
+        """Check a value without parts."""
         match kind:
             case Structure(open=True) | Scalar.ANY:
                 return
             case Scalar.INTEGER | Scalar.INT_OR_STRING:
-                self._integer(kind, value, place)
+                self._check_integer(kind, value, location)
             case Scalar.QUANTITY:
                 _check_quantity(value)
             case Scalar.DATE_TIME:
-                _check_time(value, place)
+                _check_time(value, location)
             case Scalar.BYTES if isinstance(value, str | list):
-                self._bytes(value)
+                self._check_bytes(value)
             case _:
-                self._plain(kind, value, place)
+                self._check_scalar(kind, value, location)
 
-    def _plain(self, kind: Type, value: JSON, place: _FieldLocation) -> None:
-        accepted = _PLAIN_JSON_TYPES.get(kind, ()) if isinstance(kind, Scalar) else ()
-        if not isinstance(value, accepted) or (isinstance(value, bool) and kind is not Scalar.BOOLEAN):
-            self._mismatch(go_kind(value), _go_type(kind, place), place)
+    def _check_scalar(self, kind: Type, value: JSON, location: _FieldLocation) -> None:
+        if not isinstance(kind, Scalar) or not _is_scalar(kind, value):
+            self._mismatch(go_kind(value), _go_type(kind, location), location)
 
-    def _bytes(self, value: JSON) -> None:
+    def _check_bytes(self, value: JSON) -> None:
         if isinstance(value, list):
-            return  # of numbers, which nobody writes
+            return  # Go also accepts a list of numbers, which nobody writes
         try:
             decode_base64(value)
         except ValueError as error:
-            self._note(str(error))
+            self._record(str(error))
 
-    def _integer(self, kind: Scalar, value: JSON, place: _FieldLocation) -> None:
+    def _check_integer(self, kind: Scalar, value: JSON, location: _FieldLocation) -> None:
         if kind is Scalar.INT_OR_STRING and isinstance(value, str):
             return
-        wanted = "int32" if kind is Scalar.INT_OR_STRING else place.integer
+        wanted = "int32" if kind is Scalar.INT_OR_STRING else location.integer
         found = go_kind(value)
         if found == "number":
             bits = 31 if wanted == "int32" else 63
@@ -341,35 +334,35 @@ class _TypedDecoder:
                 return
             found = f"number {value}"
         if kind is Scalar.INT_OR_STRING:
-            raise TypedDecodingError(place.mismatch(found, wanted))
-        self._mismatch(found, wanted, place)
+            raise TypedDecodingError(location.mismatch(found, wanted))
+        self._mismatch(found, wanted, location)
 
-    def _mismatch(self, found: str, go_type: str, place: _FieldLocation) -> None:
-        self._note(place.mismatch(found, go_type))
+    def _mismatch(self, found: str, go_type: str, location: _FieldLocation) -> None:
+        self._record(location.mismatch(found, go_type))
 
-    def _note(self, text: str) -> None:
+    def _record(self, text: str) -> None:
         self._first = self._first or text
 
 
-def _go_type(kind: Type, place: _FieldLocation) -> str:
-    """What Go's ``reflect`` calls a type: ``map[string]string``, ``[]v1.Container``."""
+def _go_type(kind: Type, location: _FieldLocation) -> str:
+    """A type as Go's ``reflect`` prints it: ``map[string]string``, ``[]v1.Container``."""
     match kind:
         case ListType():
-            return f"[]{_go_type(kind.items, place)}"
+            return f"[]{_go_type(kind.items, location)}"
         case MapType(values=Scalar.QUANTITY):
             return "v1.ResourceList"
         case MapType():
-            return f"map[string]{_go_type(kind.values, place)}"
+            return f"map[string]{_go_type(kind.values, location)}"
         case Structure():
             return ".".join(kind.name.rsplit(".", 2)[-2:])
         case Scalar.INTEGER:
-            return place.integer
+            return location.integer
         case _:
             return _GO_SCALARS.get(kind, "interface {}")
 
 
 def _check_quantity(value: JSON) -> None:
-    """Read an amount, which may be a number; whatever else it is, Go's decoder hands its text to the same parser."""
+    """Check a quantity, which may be a number; Go passes the text of anything else to the same parser."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     try:
         Quantity.parse(value if isinstance(value, str) else str(value) if is_number else "none")
@@ -377,16 +370,18 @@ def _check_quantity(value: JSON) -> None:
         raise TypedDecodingError(str(error)) from None
 
 
-def _check_time(text: JSON, place: _FieldLocation) -> None:
-    """Read a time as Go's ``time.Parse`` does, step by step: what does not fit is told with all that follows it."""
+def _check_time(text: JSON, location: _FieldLocation) -> None:
+    """Check a time as Go's ``time.Parse`` does, step by step: the error quotes the rest from the mismatch on."""
     if not isinstance(text, str):
-        raise TypedDecodingError(place.mismatch(go_kind(text), "string"))
+        raise TypedDecodingError(location.mismatch(go_kind(text), "string"))
     rest = text
     for step, pattern in _TIME_STEPS:
         found = re.match(pattern, rest, re.ASCII)
         if found is None:
-            said = f"cannot parse {go_quoted(rest)} as {go_quoted(step)}"
-            raise TypedDecodingError(f"parsing time {go_quoted(text)} as {go_quoted(_TIME_LAYOUT)}: {said}")
+            problem = f"cannot parse {go_quoted(rest)} as {go_quoted(step)}"
+            raise TypedDecodingError(
+                f"parsing time {go_quoted(text)} as {go_quoted(_TIME_LAYOUT)}: {problem}"
+            )
         rest = rest[found.end() :]
     if rest:
         raise TypedDecodingError(f"parsing time {go_quoted(text)}: extra text: {go_quoted(rest)}")

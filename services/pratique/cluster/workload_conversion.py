@@ -1,10 +1,11 @@
-"""Workloads, PodDisruptionBudgets, ResourceClaims and RuntimeClasses in all their versions."""
+"""Converters for workloads, Scales, PodDisruptionBudgets, ResourceClaims and RuntimeClasses."""
 
 from __future__ import annotations
 
 import re
 
 from pratique.apimachinery.errors import ConversionError
+from pratique.apimachinery.go_formats import parse_int64
 from pratique.apimachinery.json_values import JSONObject
 from pratique.cluster.conversion_fields import (
     SHARED,
@@ -18,7 +19,6 @@ from pratique.cluster.conversion_fields import (
     integer,
     mapping,
     mappings,
-    parse_int64,
     present,
     text,
     unconverted,
@@ -36,7 +36,7 @@ def _deployment_to_shared(deployment: JSONObject) -> JSONObject:
         return plain
     try:
         number = parse_int64(revision)
-    except ConversionError as error:
+    except ValueError as error:
         raise ConversionError(
             f"failed to parse annotation[{_ROLLBACK}]={revision} as int64: {error}"
         ) from None
@@ -61,7 +61,10 @@ def _daemon_set_to_shared(daemon_set: JSONObject) -> JSONObject:
     generation = annotation(daemon_set, _GENERATION)
     if generation is None:
         return plain
-    number = parse_int64(generation)
+    try:
+        number = parse_int64(generation)
+    except ValueError as error:
+        raise ConversionError(str(error)) from None
     unannotated = annotated(plain, {}, [_GENERATION])
     if not number:
         return unannotated
@@ -106,7 +109,7 @@ _LABEL = re.compile(r"\s*([A-Za-z0-9][-A-Za-z0-9_./]*)\s*==?\s*([-A-Za-z0-9_.]*)
 
 
 def _labels(selector: str) -> dict[str, str]:
-    """The labels that a selector names, where it says nothing else; else none."""
+    """The labels that a selector requires; empty if it requires anything else."""
     matches = [_LABEL.fullmatch(part) for part in selector.split(",")]
     labels = {match[1]: match[2] for match in matches if match}
     return labels if len(labels) == len(matches) else {}
@@ -137,9 +140,9 @@ SCALES: KindConverters = {
 
 _BUDGET_LABEL = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match"
 _WITH_LABEL: JSONObject = {"matchExpressions": [{"key": _BUDGET_LABEL, "operator": "Exists"}]}
-"""No Pod."""
+"""A selector that matches no Pod."""
 _WITHOUT_LABEL: JSONObject = {"matchExpressions": [{"key": _BUDGET_LABEL, "operator": "DoesNotExist"}]}
-"""Every Pod."""
+"""A selector that matches every Pod."""
 
 
 def _on_selector(change: ObjectChange) -> ObjectChange:
@@ -165,9 +168,10 @@ def _v1_selector_to_shared(selector: JSONObject) -> JSONObject:
 
 
 def _without_empty_parts(selector: JSONObject) -> JSONObject:
-    """The selector without what is empty in it."""
+    """The selector without its empty parts."""
     expressions = [
-        _plain_expression(one) for one in mappings(selector.get("matchExpressions"), "matchExpressions")
+        _plain_expression(expression)
+        for expression in mappings(selector.get("matchExpressions"), "matchExpressions")
     ]
     labels = mapping(selector.get("matchLabels"), "matchLabels")
     return ({"matchLabels": labels} if labels else {}) | (
@@ -180,7 +184,7 @@ def _plain_expression(expression: JSONObject) -> JSONObject:
 
 
 def _without_budget_label(selector: JSONObject) -> JSONObject:
-    """The selector without the label, which is not for users to write."""
+    """The selector without the label, which is internal."""
     before = mappings(selector.get("matchExpressions"), "matchExpressions")
     after = [expression for expression in before if expression.get("key") != _BUDGET_LABEL]
     if len(after) == len(before):
@@ -209,7 +213,7 @@ def _request_to_shared(request: JSONObject) -> JSONObject:
 
 
 def _counts(value: object) -> bool:
-    """A field without a pointer in Go cannot tell empty from absent."""
+    """Tell whether a value is set: a Go field that is not a pointer cannot distinguish empty from absent."""
     return value not in ("", 0) or value is False
 
 
@@ -239,7 +243,9 @@ def _in_spec(change: ObjectChange) -> ObjectChange:
 
 
 def _in_slice(change: ObjectChange) -> ObjectChange:
-    return lambda one: changed(one, "spec", lambda spec: changed_items(spec, "devices", change))
+    return lambda resource_slice: changed(
+        resource_slice, "spec", lambda spec: changed_items(spec, "devices", change)
+    )
 
 
 _RESOURCE_GROUP = "resource.k8s.io"

@@ -134,7 +134,7 @@ def _pod_violations(pod: JSONObject) -> Callable[[LimitRangeBounds], Iterator[st
             yield from limit_ranges.limit_violations(bounds, whole)
             return
         for each in (*containers, *init_containers):
-            yield from limit_ranges.limit_violations(bounds, each.demand)
+            yield from limit_ranges.limit_violations(bounds, each.requirements)
 
     return find
 

@@ -81,8 +81,8 @@ class _TolerationRestriction:
         own = tolerations.pod_tolerations(edits.document)
         if tolerations.is_conflict(added, own):
             raise RefusalError(statuses.plain_error("namespace tolerations and pod tolerations conflict"))
-        taken = {one.slot for one in own}
-        for one in {one.slot: one for one in added if one.slot not in taken}.values():
+        taken = {one.key_and_effect for one in own}
+        for one in {one.key_and_effect: one for one in added if one.key_and_effect not in taken}.values():
             edits.append(tolerations.PATH, one.document)
         if promised:
             _replace_tolerations(edits, MEMORY_PRESSURE)
@@ -138,7 +138,7 @@ def _replace_tolerations(edits: Edits, wanted: Toleration) -> None:
     if wanted in own:
         return
     for index in reversed(range(len(own))):
-        if own[index].slot == wanted.slot:
+        if own[index].key_and_effect == wanted.key_and_effect:
             edits.remove((*tolerations.PATH, index))
     edits.append(tolerations.PATH, wanted.document)
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from pratique.admission.controllers import Controller
 from pratique.admission.rules import Rule
 from pratique.apimachinery.errors import ConfigurationError
-from pratique.apimachinery.json_values import JSONObject, member
+from pratique.apimachinery.json_values import JSONObject, list_at, mapping_at, member
 from pratique.apimachinery.urls import parse_url
 from pratique.cluster.store import Cluster
 from pratique.configuration.admissionregistration import (
@@ -27,7 +27,6 @@ from pratique.configuration.settings import ChainSettings
 from pratique.hosting.catalogue import load_catalogue
 from pratique.lint.outage_simulation import known_workloads
 from pratique.lint.rules import ConfiguredWebhook, LintContext, LintRule, Severity, Violation
-from pratique.manifests.pod_templates import list_at, mapping_at
 
 _CONTAINER_CHANGES = ("pods/ephemeralcontainers", "pods/resize")
 """The first adds a container to a running Pod; the second changes the resources of its containers. Neither is an UPDATE

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from pratique.admission.reviews import QuotaMode, Review
-from pratique.apimachinery.json_values import JSON, JSONObject, member
+from pratique.apimachinery.json_values import JSON, JSONObject, list_at, mapping_at, member
 from pratique.apimachinery.requests import Operation, UserInfo
 from pratique.apimachinery.statuses import qualified_resource
 from pratique.apimachinery.urls import parse_url
@@ -21,7 +21,7 @@ from pratique.cluster.store import (
     with_namespace_defaults,
 )
 from pratique.configuration.admissionregistration import ClientConfig, WebhookConfigurationKind
-from pratique.manifests.pod_templates import list_at, mapping_at, pod_of_workload
+from pratique.manifests.pod_templates import pod_of_workload
 from pratique.manifests.requests import KUBECTL_USER, review_of_manifest
 
 

@@ -1,17 +1,21 @@
-"""The Pods that workloads would make, made as their controllers make them."""
+"""The Pods that workloads create, built as their controllers build them.
+
+Sources: ``pkg/controller/controller_utils.go`` ``GetPodFromTemplate``, and ``pkg/controller/{deployment,replicaset,
+statefulset,daemon,job,cronjob}``.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from pratique.admission.reviews import Review
-from pratique.apimachinery import names
 from pratique.apimachinery.field_errors import Step
-from pratique.apimachinery.json_values import JSON, JSONObject, member
-from pratique.apimachinery.names import named_uid
+from pratique.apimachinery.json_values import JSON, JSONObject, list_at, mapping_at, member
+from pratique.apimachinery.names import RANDOM_ALPHABET, check_dns1123_subdomain
 from pratique.apimachinery.requests import Operation, UserInfo
 from pratique.cluster.api_resources import storage_group
 from pratique.cluster.store import Cluster
@@ -30,18 +34,18 @@ _WORKLOAD_FIELDS = {
     "namespace": ("metadata", "namespace"),
     "ownerReferences": ("metadata", "name"),
 }
-"""Metadata that no template gives, and where it comes from."""
+"""Pod metadata that is generated, and the workload's field it derives from."""
 
 
 def field_in_workload(
     path: Sequence[Step], template: Sequence[Step], volumes: Sequence[Sequence[Step]] | None = None
 ) -> tuple[Step, ...]:
-    """Tell where a field of a Pod is written in its workload.
+    """The path in a workload of a field of its Pod.
 
     Args:
-        path: The field's in the Pod, such as ``("spec", "containers", 0, "image")``.
-        template: The template's in the workload, such as ``("spec", "template")``.
-        volumes: For each volume of the Pod, where that comes from; None where it is the one of the template.
+        path: The path in the Pod, such as ``("spec", "containers", 0, "image")``.
+        template: The path of the template in the workload, such as ``("spec", "template")``.
+        volumes: The path in the workload of every volume; None if all volumes are the template's.
     """
     match tuple(path):
         case ("metadata", str(name), *_) if name in _WORKLOAD_FIELDS:
@@ -52,49 +56,47 @@ def field_in_workload(
             return (*template, *whole)
 
 
-_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-"""What ``rand.SafeEncodeString`` writes with."""
 _FNV_BASIS = 0x811C9DC5
 _FNV_PRIME = 0x01000193
-"""FNV-1a of 32 bits, as http://www.isthe.com/chongo/tech/comp/fnv has them."""
+"""The parameters of 32-bit FNV-1a: http://www.isthe.com/chongo/tech/comp/fnv."""
 
-# The root of all uids made here; any fixed UUID would do.
-_UID_NAMESPACE = "0b7d5d0e-3c55-4c5c-8f0e-5f6a1f0e7a52"
+# The name space of the uids made here; any fixed UUID would do.
+_UID_NAMESPACE = uuid.UUID("0b7d5d0e-3c55-4c5c-8f0e-5f6a1f0e7a52")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """What makes Pods, and owns them."""
+    """A workload that creates and owns Pods."""
 
     api_version: str
-    """As its controller writes it into owner references, whatever the version that was asked for."""
+    """The ``apiVersion`` that its controller writes into owner references, whatever the request's version."""
     kind: str
-    """As its controller writes it into owner references."""
+    """The kind that its controller writes into owner references."""
     name: str
     uid: str
     namespace: str
     document: JSONObject = dataclasses.field(repr=False)
-    """The object. Not to be changed in place."""
+    """The object. Do not change it in place."""
 
     @property
     def spec(self) -> JSONObject:
-        """What is wanted of it; empty where nothing is."""
+        """Its spec; empty if it has none."""
         return mapping_at(self.document, "spec")
 
     @property
     def template(self) -> JSONObject:
-        """What its Pods are to be like."""
+        """Its Pod template; empty if it has none."""
         return mapping_at(self.document, "spec", "template")
 
     @property
     def prefix(self) -> str:
-        """How the names of its Pods begin: ``getPodsPrefix``."""
-        # The dash and what is before it are looked at as if they were a letter, as ``maskTrailingDash`` does.
-        return self.name if names.check_dns1123_subdomain(f"{self.name[:-1]}a") else f"{self.name}-"
+        """The prefix of its Pods' names: ``getPodsPrefix``."""
+        # ``maskTrailingDash`` replaces the dash and the character before it by a letter for validation.
+        return self.name if check_dns1123_subdomain(f"{self.name[:-1]}a") else f"{self.name}-"
 
     @property
     def reference(self) -> JSONObject:
-        """The owner reference of what it makes: ``NewControllerRef``."""
+        """The owner reference of its Pods: ``NewControllerRef``."""
         return {
             "apiVersion": self.api_version,
             "kind": self.kind,
@@ -106,9 +108,9 @@ class Workload:
 
 
 def pod_from_template(workload: Workload, labels: JSONObject | None = None) -> JSONObject:
-    """Make a Pod of a workload's template, with ``labels`` beside those of the template: ``GetPodFromTemplate``.
+    """Make a Pod from a workload's template, with additional ``labels``: ``GetPodFromTemplate``.
 
-    Nothing in it belongs to the template: the metadata and the ``spec`` may be added to, not what is within them.
+    The copy is shallow: add to ``metadata`` and ``spec``, but do not change what they hold.
     """
     written = mapping_at(workload.template, "metadata")
     metadata: JSONObject = {"generateName": workload.prefix, "namespace": workload.namespace}
@@ -125,39 +127,27 @@ def pod_from_template(workload: Workload, labels: JSONObject | None = None) -> J
     }
 
 
-def mapping_at(value: JSON, *path: str) -> JSONObject:
-    """The mapping that stands there; empty where there is none."""
-    found = member(value, *path)
-    return found if isinstance(found, dict) else {}
-
-
-def list_at(value: JSON, *path: str) -> list[JSON]:
-    """The list that stands there; empty where there is none."""
-    found = member(value, *path)
-    return found if isinstance(found, list) else []
-
-
 def template_hash(template: JSON) -> str:
-    """Stand in for the hash of a template: as long, of the same letters, the same for equal templates.
+    """A stand-in for the hash of a template: as long, from the same alphabet, and equal for equal templates.
 
-    Kubernetes hashes how Go prints its structs, which changes from version to version.
+    Kubernetes hashes Go's printed structs, which differ from release to release.
     """
     return safe_encoded(str(_fnv1a_32(msgspec.json.encode(template, order="sorted"))))
 
 
 def safe_encoded(text: str) -> str:
-    """Write a text in letters that leave nothing to be ashamed of: ``rand.SafeEncodeString``."""
-    return "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in text.encode())
+    """Encode a text in an alphabet without vowels: ``rand.SafeEncodeString``."""
+    return "".join(RANDOM_ALPHABET[byte % len(RANDOM_ALPHABET)] for byte in text.encode())
 
 
 def derived_uid(*parts: str) -> str:
-    """Stand in for the uid that an API server would draw, the same every time."""
-    return named_uid(_UID_NAMESPACE, "\n".join(parts).encode())
+    """A deterministic stand-in for the uid that an API server would generate."""
+    return str(uuid.uuid5(_UID_NAMESPACE, "\n".join(parts)))
 
 
 def _fnv1a_32(data: bytes) -> int:
     value = _FNV_BASIS
-    # Two bytes at a time take half as long: what stands above 32 bits may wait to be cut off.
+    # Two bytes at a time take half as long, because only the last product needs truncating to 32 bits.
     for first, second in zip(data[::2], data[1::2], strict=False):
         value = ((value ^ first) * _FNV_PRIME ^ second) * _FNV_PRIME & 0xFFFFFFFF
     if len(data) % 2:
@@ -167,16 +157,16 @@ def _fnv1a_32(data: bytes) -> int:
 
 _HASH_LABEL = "pod-template-hash"
 _MAX_SUBDOMAIN_LENGTH = 253
-"""Characters of a DNS subdomain."""
+"""The maximum length of a DNS subdomain."""
 
 
 def replicated_pod(workload: Workload) -> JSONObject:
-    """Make a Pod of a ReplicaSet or a ReplicationController."""
+    """A Pod of a ReplicaSet or ReplicationController."""
     return pod_from_template(workload)
 
 
 def deployed_pod(workload: Workload) -> JSONObject:
-    """Make a Pod of the ReplicaSet that a Deployment would make."""
+    """A Pod of the ReplicaSet that a Deployment creates."""
     return pod_from_template(_replica_set(workload))
 
 
@@ -201,11 +191,11 @@ def _replica_set(deployment: Workload) -> Workload:
 
 
 _MAX_REVISION_PREFIX = 223
-"""Characters of the name that a revision's name begins with."""
+"""The maximum length of the StatefulSet's name in the name of a ControllerRevision."""
 
 
 def stateful_pod(workload: Workload) -> JSONObject:
-    """Make the first Pod of a StatefulSet."""
+    """The first Pod of a StatefulSet."""
     ordinal = _first_ordinal(workload)
     name = f"{workload.name}-{ordinal}"
     revision = f"{workload.name[:_MAX_REVISION_PREFIX]}-{template_hash(workload.template)}"
@@ -225,12 +215,12 @@ def stateful_pod(workload: Workload) -> JSONObject:
 
 
 def volume_origins(workload: Workload) -> list[tuple[Step, ...]]:
-    """Tell for each volume of its Pods which field of the StatefulSet it comes from."""
+    """The path in a StatefulSet of every volume of its Pods."""
     return [origin for _, origin in _volumes(workload, "")]
 
 
 def _volumes(workload: Workload, pod_name: str) -> Iterator[tuple[JSON, tuple[Step, ...]]]:
-    """Volumes of the claims first, then those of the template whose names no claim has."""
+    """The volumes of claim templates, then the template's volumes of other names, each with its path."""
     claims = {
         name: index
         for index, claim in enumerate(list_at(workload.spec, "volumeClaimTemplates"))
@@ -264,7 +254,7 @@ _HOST_NETWORK_TAINT = ("network-unavailable", NO_SCHEDULE)
 
 
 def daemon_pod(workload: Workload, node: str) -> JSONObject:
-    """Make the Pod of a DaemonSet for a node."""
+    """The Pod of a DaemonSet for a node."""
     revision = {
         "pod-template-generation": _generation(workload),
         "controller-revision-hash": template_hash(workload.template),
@@ -277,26 +267,26 @@ def daemon_pod(workload: Workload, node: str) -> JSONObject:
 
 
 def _generation(workload: Workload) -> str:
-    """What the API server counts from 1, in the annotation that the versions before apps/v1 had as a field."""
+    """The template generation, from 1: an annotation that versions before apps/v1 had as a field."""
     old = member(workload.spec, "templateGeneration")
     return str(member(workload.document, "metadata", "annotations", _GENERATION) or old or 1)
 
 
 def _tolerations(spec: JSONObject) -> list[JSON]:
-    """Those of the template and what every daemon tolerates: ``AddOrUpdateDaemonPodTolerations``."""
+    """The template's tolerations and those of every daemon: ``AddOrUpdateDaemonPodTolerations``."""
     tolerations = list(list_at(spec, "tolerations"))
     added = (*_DAEMON_TAINTS, _HOST_NETWORK_TAINT) if spec.get("hostNetwork") is True else _DAEMON_TAINTS
     for taint, effect in added:
         wanted = Toleration(key=f"node.kubernetes.io/{taint}", operator=EXISTS, effect=effect)
-        same = [match_toleration(wanted, read_toleration(each)) for each in tolerations]
+        same = [match_toleration(wanted, read_toleration(toleration)) for toleration in tolerations]
         kept = zip(same, tolerations, strict=True)
-        tolerations = [wanted.document if replaced else each for replaced, each in kept]
+        tolerations = [wanted.document if replaced else toleration for replaced, toleration in kept]
         tolerations += [] if any(same) else [wanted.document]
     return tolerations
 
 
 def _affinity(affinity: JSONObject, node: str) -> JSONObject:
-    """That of the template, for one node alone: ``ReplaceDaemonSetPodNodeNameNodeAffinity``."""
+    """The template's affinity, restricted to one node: ``ReplaceDaemonSetPodNodeNameNodeAffinity``."""
     field = {"key": "metadata.name", "operator": "In", "values": [node]}
     to_node = mapping_at(affinity, "nodeAffinity")
     required = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -309,14 +299,14 @@ _INDEX = "batch.kubernetes.io/job-completion-index"
 _INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"
 _INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
 _MAX_JOB_PREFIX = 58
-"""Characters of a DNS label, less the five that are drawn."""
+"""The length of a DNS label without the five random characters."""
 
 SCHEDULED_MINUTE = 28_928_160
-"""When a CronJob is taken to be due: 2025-01-01T00:00:00Z, in minutes, which the names of its Jobs end with."""
+"""The assumed schedule time of a CronJob, 2025-01-01T00:00:00Z in minutes, the suffix of its Jobs' names."""
 
 
 def cron_job_pod(workload: Workload) -> JSONObject:
-    """Make the first Pod of the Job that a CronJob would make."""
+    """The first Pod of the Job that a CronJob creates."""
     name = f"{workload.name}-{SCHEDULED_MINUTE}"
     job = Workload(
         api_version="batch/v1",
@@ -330,7 +320,7 @@ def cron_job_pod(workload: Workload) -> JSONObject:
 
 
 def job_pod(workload: Workload) -> JSONObject:
-    """Make the first Pod of a Job."""
+    """The first Pod of a Job."""
     pod = pod_from_template(workload, _selected_labels(workload))
     finalizers = list_at(pod, "metadata", "finalizers")
     if _FINALIZER not in finalizers:
@@ -341,7 +331,7 @@ def job_pod(workload: Workload) -> JSONObject:
 
 
 def _selected_labels(job: Workload) -> JSONObject:
-    """The labels that a Job is given to know its Pods by, unless it says how it does."""
+    """The labels that the Job controller selects its Pods by, unless the Job has a manual selector."""
     if member(job.spec, "manualSelector") is True:
         return {}
     given = {
@@ -354,7 +344,7 @@ def _selected_labels(job: Workload) -> JSONObject:
 
 
 def _set_first_index(pod: JSONObject, job: Workload) -> None:
-    """Make it the Pod of the first index."""
+    """Turn a Pod into that of the first completion index."""
     metadata, spec = pod["metadata"], pod["spec"]
     metadata["labels"] = {**mapping_at(metadata, "labels"), _INDEX: "0"}
     metadata["annotations"] = {**mapping_at(metadata, "annotations"), _INDEX: "0"}
@@ -364,7 +354,7 @@ def _set_first_index(pod: JSONObject, job: Workload) -> None:
     spec["hostname"] = f"{job.name}-0"
     for field in ("initContainers", "containers"):
         if containers := list_at(spec, field):
-            spec[field] = [_with_index_variable(each) for each in containers]
+            spec[field] = [_with_index_variable(container) for container in containers]
 
 
 def _with_index_variable(container: JSON) -> JSON:
@@ -376,26 +366,26 @@ def _with_index_variable(container: JSON) -> JSON:
 
 
 _ANY_NODE = "node"
-"""The node of a DaemonSet's Pod where the cluster has none."""
+"""The node name in a DaemonSet's Pod if the cluster has no nodes."""
 _GENERATED_LENGTH = 5
-"""Characters that an API server adds to a ``generateName``."""
+"""How many random characters an API server appends to a ``generateName``."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadPod:
-    """A Pod that a workload would make."""
+    """A Pod that a workload would create."""
 
     document: JSONObject = dataclasses.field(repr=False)
-    """The Pod. Not to be changed in place."""
+    """The Pod. Do not change it in place."""
     user: UserInfo
-    """Who asks for it: the service account of the controller."""
+    """The requesting user: the service account of the controller."""
     template: tuple[Step, ...]
-    """Where the workload has the template."""
+    """The path of the template in the workload."""
     volumes: tuple[tuple[Step, ...], ...] | None = None
-    """For each volume, where the workload has it; None where the template has them all."""
+    """The path in the workload of every volume; None if all volumes are the template's."""
 
     def field_in_workload(self, path: tuple[Step, ...]) -> tuple[Step, ...]:
-        """Tell where a field of the Pod is written in the workload: ``("spec", "template", *path)`` and the like."""
+        """The path in the workload of a field of the Pod, such as ``("spec", "template", *path)``."""
         return field_in_workload(path, self.template, self.volumes)
 
 
@@ -405,7 +395,7 @@ class _WorkloadKind:
     kind: str
     account: str
     make: Callable[[Workload], JSONObject] | None
-    """Makes a Pod; None where that takes a look at the nodes."""
+    """Makes a Pod; None for DaemonSets, which need the cluster's nodes."""
     template: tuple[str, ...] = ("spec", "template")
 
     @property
@@ -437,14 +427,14 @@ _WORKLOAD_KINDS: Mapping[tuple[str, str], _WorkloadKind] = {
 
 
 def pod_of_workload(review: Review, document: JSON) -> WorkloadPod | None:
-    """Make one of the Pods that a reviewed workload would make; its others are like it.
+    """Make the first Pod of a reviewed workload; its other Pods are alike.
 
     Args:
         review: The CREATE or UPDATE of the workload.
         document: The workload as the chain left it.
 
     Returns:
-        None where the review is of something else, or where there is no template that a Pod can be made of.
+        None if the review is of anything else, or the template is missing or malformed.
     """
     resource = review.resource
     group = storage_group(resource.group, resource.resource)
@@ -472,7 +462,7 @@ def _workload(review: Review, kind: _WorkloadKind, document: JSONObject) -> Work
 
 
 def _workload_name(review: Review, document: JSONObject) -> str:
-    """Its name; where that is still to be drawn, one that is the same every time."""
+    """The workload's name; a deterministic one if the API server is yet to generate it."""
     name = review.name or member(document, "metadata", "name")
     if isinstance(name, str) and name:
         return name

@@ -3,14 +3,15 @@
 Source: ``k8s.io/apiserver/pkg/endpoints/handlers/{create,update,delete}.go`` and ``…/handlers/rest.go`` (connections)
 for what admission is given, ``pkg/registry/rest/meta.go`` for the metadata that is wiped and filled in before that, and
 ``PrepareForCreate`` and ``PrepareForUpdate`` in ``pkg/registry/*/*/strategy.go`` and
-``k8s.io/apiextensions-apiserver/pkg/registry/customresource/strategy.go`` for the status. Requests to subresources are in
-:mod:`pratique.admission.subresources`.
+``k8s.io/apiextensions-apiserver/pkg/registry/customresource/strategy.go`` for the status. Requests to subresources are
+in :mod:`pratique.admission.subresources`.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import uuid
 
 from pratique.admission.reviews import Review
 from pratique.admission.subresources import check_operation, subresource_object
@@ -21,7 +22,6 @@ from pratique.apimachinery.names import (
     DEFAULT_NAMESPACE,
     generate_name_of,
     name_of,
-    named_uid,
     namespace_of,
     with_namespace,
 )
@@ -30,13 +30,13 @@ from pratique.apimachinery.statuses import qualified_resource
 from pratique.cluster.api_resources import ApiResources, unknown_kind
 from pratique.cluster.store import ANY_NAMESPACE, Cluster, with_namespace_defaults
 
-# Who registers a node says how it is: nodeStrategy. The strategy of ServiceCIDRs never looks at the status.
+# A kubelet sets its Node's status on creation: nodeStrategy. The strategy of ServiceCIDRs ignores the status.
 _STATUS_KEPT_ON_CREATE = frozenset({("", "nodes"), ("networking.k8s.io", "servicecidrs")})
 _STATUS_KEPT_ON_UPDATE = frozenset({("networking.k8s.io", "servicecidrs")})
 
 
 def prepare_for_create(written: JSONObject, type_: ResourceType, resources: ApiResources) -> JSONObject:
-    """The object that a CREATE stores of what was written: without status, where that is not the writer's."""
+    """The object that a CREATE stores: without its status, if that belongs to a subresource."""
     if _group_resource(type_) in _STATUS_KEPT_ON_CREATE or not _has_status(type_, resources):
         return written
     return _with_status_of(written, {})
@@ -45,7 +45,7 @@ def prepare_for_create(written: JSONObject, type_: ResourceType, resources: ApiR
 def prepare_for_update(
     written: JSONObject, stored: JSONObject, type_: ResourceType, resources: ApiResources
 ) -> JSONObject:
-    """The object that an UPDATE stores of what was written: with the status that is stored already."""
+    """The object that an UPDATE stores: with the stored status, if that belongs to a subresource."""
     if _group_resource(type_) in _STATUS_KEPT_ON_UPDATE or not _has_status(type_, resources):
         return written
     return _with_status_of(written, stored)
@@ -69,7 +69,7 @@ def _group_resource(type_: ResourceType) -> tuple[str, str]:
 KUBECTL_USER = UserInfo(
     username="kubernetes-admin", groups=("kubeadm:cluster-admins", "system:authenticated")
 )
-"""Who asks where nobody else is named: the administrator that kubeadm writes into ``admin.conf``."""
+"""The default user: the administrator that kubeadm writes into ``admin.conf``."""
 
 _OPTIONS = {
     Operation.CREATE: "CreateOptions",
@@ -77,24 +77,24 @@ _OPTIONS = {
     Operation.DELETE: "DeleteOptions",
 }
 
-# What has nothing to do with an object as it is stored before.
+# Operations without an old object.
 _WITHOUT_OLD_OBJECT = frozenset({Operation.CREATE, Operation.CONNECT})
 
-# What a CREATE may not choose: rest.WipeObjectMetaSystemFields.
+# The fields that a CREATE may not set: rest.WipeObjectMetaSystemFields.
 _SYSTEM_FIELDS = frozenset(
     {"creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "selfLink", "uid"}
 )
 
-# What is asked, answered and never stored needs no name: TokenReview, SubjectAccessReview and the like.
+# Virtual resources, which are never stored, need no name: TokenReview, SubjectAccessReview and the like.
 _NAMELESS_GROUPS = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
 
-# The root of all review uids made here; any fixed UUID would do.
-_UID_NAMESPACE = "6f1d7c52-6f0b-4a53-9d0e-8a2a4b7f6a11"
+# The name space of the review uids made here; any fixed UUID would do.
+_UID_NAMESPACE = uuid.UUID("6f1d7c52-6f0b-4a53-9d0e-8a2a4b7f6a11")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _RequestTarget:
-    """What a manifest is sent to."""
+    """The collection, name and namespace that a manifest is sent to."""
 
     type: ResourceType
     name: str
@@ -102,16 +102,16 @@ class _RequestTarget:
 
     @property
     def is_namespace(self) -> bool:
-        """True for Namespaces, whose requests are in the namespace itself."""
+        """True for a Namespace, whose requests name itself as their namespace."""
         return (self.type.resource.group, self.type.resource.resource) == ("", "namespaces")
 
     def stored_in(self, cluster: Cluster) -> JSONObject | None:
-        """What the cluster has there."""
+        """The object stored there; None if there is none."""
         at = self.type.resource
         return cluster.get(at.group, at.resource, self.name, self.namespace)
 
 
-def review_of_manifest(  # noqa: PLR0913 - each is one thing that a request says beside its manifest
+def review_of_manifest(  # noqa: PLR0913 - a request has this many attributes besides the manifest
     manifest: JSON,
     resources: ApiResources,
     *,
@@ -125,24 +125,24 @@ def review_of_manifest(  # noqa: PLR0913 - each is one thing that a request says
     cluster: Cluster = ANY_NAMESPACE,
     index: int = 0,
 ) -> Review:
-    """Shape the review of a manifest, as kubectl and the API server would make it of it.
+    """Make the review of a manifest, as kubectl and the API server would.
 
-    Namespaced objects that name no namespace go to ``namespace`` (as in ``kubectl --namespace``), or to
-    ``default``; what a cluster-scoped object says of a namespace is dropped. The status is not the writer's to
-    choose, see :mod:`pratique.manifests.requests`.
+    A namespaced object without a namespace goes to ``namespace`` (as in ``kubectl --namespace``), or to ``default``;
+    the namespace of a cluster-scoped object is dropped. :func:`prepare_for_create` and :func:`prepare_for_update`
+    decide on the status.
 
-    For UPDATE and DELETE, ``old`` is the object as it is stored; None means the one ``before`` the request, the
-    cluster's where that has none, and for DELETE the manifest where the cluster has none either.
+    For UPDATE and DELETE, ``old`` is the stored object; None means the one in ``before``, else the one in the
+    cluster, else, for DELETE, the manifest.
 
-    To a ``subresource`` goes a manifest of what it takes (an Eviction), or one of the object that it belongs to
-    (a Pod), see :mod:`pratique.admission.subresources`; a CONNECT is always to one.
+    A ``subresource`` accepts a manifest of its own kind (an Eviction) or of the parent object (a Pod), see
+    :mod:`pratique.admission.subresources`; a CONNECT always needs one.
 
-    The same manifest makes the same review every time, ``uid`` included; ``index``, its place in the input, tells
-    equal ones apart.
+    The same manifest always makes the same review, ``uid`` included; ``index``, its index in the input,
+    distinguishes equal manifests.
 
     Raises:
-        InputError: the manifest is no object of a known kind with a name, or the operation needs something
-            that is not there; the text says what would be right.
+        InputError: the manifest is not a named object of a known kind, or the operation needs something that does not
+            exist; the message says what would be right.
     """
     options = _options(operation, dry_run=dry_run)
     type_ = _type(manifest, subresource, resources)
@@ -186,7 +186,7 @@ def _documents(
     operation: Operation,
     resources: ApiResources,
 ) -> tuple[Document, Document]:
-    """The object and the old object as admission sees them."""
+    """The object and the old object of the review."""
     if operation is Operation.DELETE:
         return NULL, Document.from_data(stored or _decoded_object(manifest, target))
     if operation is Operation.UPDATE:
@@ -221,7 +221,7 @@ def _type(manifest: JSON, subresource: str, resources: ApiResources) -> Resource
     if len(found) == 1:
         return found[0]
     if found:
-        names = ", ".join(f"{each.resource.resource}/{subresource}" for each in found)
+        names = ", ".join(f"{type_.resource.resource}/{subresource}" for type_ in found)
         raise InputError(
             f'kind "{kind.kind}" is that of {names}: give the object that it is of, or an AdmissionReview'
         )
@@ -258,7 +258,7 @@ def _namespace(manifest: JSONObject, asked_in: str | None) -> str:
 
 
 def _decoded_object(manifest: JSONObject, target: _RequestTarget) -> JSONObject:
-    """The object as the API server decodes it."""
+    """The object as the API server decodes it: in its namespace, with defaults."""
     read = with_namespace(manifest, target.namespace)
     return with_namespace_defaults(read) if target.is_namespace else read
 
@@ -281,4 +281,4 @@ def _options(operation: Operation, *, dry_run: bool) -> Document:
 
 
 def _uid(manifest: JSONObject, operation: Operation, subresource: str, index: int) -> str:
-    return named_uid(_UID_NAMESPACE, encode([index, operation, subresource, manifest]))
+    return str(uuid.uuid5(_UID_NAMESPACE, encode([index, operation, subresource, manifest]).decode()))

@@ -1,4 +1,4 @@
-"""LimitRanges: what their items default, and what they forbid.
+"""LimitRanges: their defaults for containers, and their limits.
 
 Source: ``plugin/pkg/admission/limitranger/admission.go``, and ``pkg/apis/core/v1/defaults.go``
 ``SetDefaults_LimitRangeItem``.
@@ -19,31 +19,31 @@ POD = "Pod"
 CLAIM = "PersistentVolumeClaim"
 
 _MILLION = 10**6
-"""A ratio is shown with six decimals, as Go's ``%f`` shows it."""
+"""A ratio prints with six decimals, as Go's ``%f``."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LimitRangeBounds:
-    """What an item demands of everything of its type."""
+    """The limits of one item of a LimitRange."""
 
     type: str
     """``Container``, ``Pod`` or ``PersistentVolumeClaim``."""
     minimum: ResourceList
     maximum: ResourceList
     ratio: ResourceList
-    """How many times the request the limit may be at most."""
+    """The maximum ratio of limit to request."""
 
 
 def container_defaults(limit_range: JSONObject, *, filled: bool) -> ResourceRequirements:
-    """What containers get that do not say it themselves. Of several items, the last that names a resource counts.
+    """The default requests and limits of containers. The last item that names a resource wins.
 
     Args:
         limit_range: The LimitRange.
-        filled: Fill each item first as an API server does when it stores one: a missing ``default`` is the
-            ``max``, a missing ``defaultRequest`` is the ``default``, else the ``min``.
+        filled: Fill in every item's defaults first, as an API server does when it stores one: a missing ``default`` is
+            the ``max``, a missing ``defaultRequest`` is the ``default``, else the ``min``.
 
     Raises:
-        RefusalError: an amount is no quantity.
+        RefusalError: an amount is not a quantity.
     """
     requests: dict[str, Quantity] = {}
     limits: dict[str, Quantity] = {}
@@ -58,10 +58,10 @@ def container_defaults(limit_range: JSONObject, *, filled: bool) -> ResourceRequ
 
 
 def bounds_of(limit_range: JSONObject, *types: str) -> Iterator[LimitRangeBounds]:
-    """The bounds of a LimitRange for things of those types, in the order of its items.
+    """The limits of a LimitRange for some types, in the order of its items.
 
     Raises:
-        RefusalError: an amount is no quantity.
+        RefusalError: an amount is not a quantity.
     """
     for item, path in _items(limit_range, *types):
         yield LimitRangeBounds(
@@ -72,20 +72,20 @@ def bounds_of(limit_range: JSONObject, *types: str) -> Iterator[LimitRangeBounds
         )
 
 
-def limit_violations(bounds: LimitRangeBounds, demand: ResourceRequirements) -> Iterator[str]:
-    """Say what is wrong with a demand, resource by resource: too little, too much, limits too far off."""
+def limit_violations(bounds: LimitRangeBounds, resources: ResourceRequirements) -> Iterator[str]:
+    """The violations of the limits, resource by resource: minimum, maximum, then the ratio of limit to request."""
     for name, bound in sorted(bounds.minimum.items()):
-        yield from _minimum_violations(_usage("minimum", name, bounds.type, bound), name, bound, demand)
+        yield from _minimum_violations(_usage("minimum", name, bounds.type, bound), name, bound, resources)
     for name, bound in sorted(bounds.maximum.items()):
         usage = _usage("maximum", name, bounds.type, bound)
         if bounds.type == CLAIM:
-            yield from _claim_violations(usage, name, bound, demand)
+            yield from _claim_violations(usage, name, bound, resources)
         else:
-            yield from _maximum_violations(usage, name, bound, demand)
-    # Nothing is made of the limits of a claim.
+            yield from _maximum_violations(usage, name, bound, resources)
+    # A claim's limits are ignored.
     for name, bound in sorted(bounds.ratio.items()) if bounds.type != CLAIM else ():
         text = f"{name} max limit to request ratio per {bounds.type} is {bound}"
-        yield from _ratio_violations(text, name, bound, demand)
+        yield from _ratio_violations(text, name, bound, resources)
 
 
 def _usage(which: str, name: str, what: str, bound: Quantity) -> str:
@@ -93,9 +93,9 @@ def _usage(which: str, name: str, what: str, bound: Quantity) -> str:
 
 
 def _minimum_violations(
-    usage: str, name: str, bound: Quantity, demand: ResourceRequirements
+    usage: str, name: str, bound: Quantity, resources: ResourceRequirements
 ) -> Iterator[str]:
-    request, limit = demand.requests.get(name), demand.limits.get(name)
+    request, limit = resources.requests.get(name), resources.limits.get(name)
     if request is None:
         yield f"{usage}.  No request is specified"
     elif request.compare(bound) < 0:
@@ -105,9 +105,9 @@ def _minimum_violations(
 
 
 def _maximum_violations(
-    usage: str, name: str, bound: Quantity, demand: ResourceRequirements
+    usage: str, name: str, bound: Quantity, resources: ResourceRequirements
 ) -> Iterator[str]:
-    request, limit = demand.requests.get(name), demand.limits.get(name)
+    request, limit = resources.requests.get(name), resources.limits.get(name)
     if limit is None:
         yield f"{usage}.  No limit is specified"
     elif limit.compare(bound) > 0:
@@ -116,23 +116,27 @@ def _maximum_violations(
         yield f"{usage}, but request is {request}"
 
 
-def _claim_violations(usage: str, name: str, bound: Quantity, demand: ResourceRequirements) -> Iterator[str]:
-    request = demand.requests.get(name)
+def _claim_violations(
+    usage: str, name: str, bound: Quantity, resources: ResourceRequirements
+) -> Iterator[str]:
+    request = resources.requests.get(name)
     if request is None:
         yield f"{usage}.  No request is specified"
     elif request.compare(bound) > 0:
         yield f"{usage}, but request is {request}"
 
 
-def _ratio_violations(text: str, name: str, bound: Quantity, demand: ResourceRequirements) -> Iterator[str]:
-    request, limit = demand.requests.get(name), demand.limits.get(name)
+def _ratio_violations(
+    text: str, name: str, bound: Quantity, resources: ResourceRequirements
+) -> Iterator[str]:
+    request, limit = resources.requests.get(name), resources.limits.get(name)
     if request is None or not request.sign:
         yield f"{text}, but no request is specified or request is 0"
     elif limit is None or not limit.sign:
         yield f"{text}, but no limit is specified or limit is 0"
     else:
-        # All three are whole numbers of thousandths.
-        asked, most, allowed = (abs(each.ceiling(-3)) for each in (request, limit, bound))
+        # In thousandths all three are integers.
+        asked, most, allowed = (abs(amount.ceiling(-3)) for amount in (request, limit, bound))
         if most * 1000 > asked * allowed:
             yield f"{text}, but provided ratio is {_six_decimals(most, asked)}"
 

@@ -1,4 +1,7 @@
-"""Nodes: which node a user is, which labels it may give itself, and the certificates that it asks for."""
+"""Nodes: the node a user belongs to, the labels it may set, and the subject of its certificate requests.
+
+Sources: ``plugin/pkg/admission/noderestriction/admission.go`` and ``pkg/kubelet/apis/well_known_labels.go``.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +19,17 @@ NODES_GROUP = "system:nodes"
 
 
 def node_name(user: UserInfo) -> str | None:
-    """The name of the node that a user is, empty where the user's name holds none; None for everybody else."""
+    """The name of the node that a user is, possibly empty; None for a user who is not a node."""
     if NODES_GROUP not in user.groups or not user.username.startswith(NODE_USER_PREFIX):
         return None
     return user.username.removeprefix(NODE_USER_PREFIX)
 
 
 _RESERVED_DOMAINS = ("node-restriction.kubernetes.io",)
-"""No node may set labels of these domains and those below."""
+"""Nodes may not set labels in these domains and their subdomains."""
 
 _KUBERNETES_DOMAINS = ("kubernetes.io", "k8s.io")
-"""Of these domains and those below a node may set only the labels that it has to."""
+"""In these domains and their subdomains nodes may only set the kubelet's labels."""
 
 _KUBELET_DOMAINS = ("kubelet.kubernetes.io", "node.kubernetes.io")
 _KUBELET_LABELS = frozenset(
@@ -47,7 +50,7 @@ _KUBELET_LABELS = frozenset(
 
 
 def may_set_label(label: str) -> bool:
-    """Tell whether a node may add, change or remove a label of its own."""
+    """Tell whether a node may add, change or remove a label of its Node object."""
     domain, slash, _ = label.partition("/")
     domain = domain if slash else ""
     if _is_within(domain, _RESERVED_DOMAINS):
@@ -60,7 +63,7 @@ def may_set_label(label: str) -> bool:
 
 
 def forbidden_label_changes(node: JSON, old: JSON = None) -> list[str]:
-    """The labels that differ between two states of a node and that it may not set, sorted."""
+    """The labels that differ between two states of a Node and that the node may not set, sorted."""
     new_labels, old_labels = _labels(node), _labels(old)
     changed = {key for key in new_labels.keys() | old_labels.keys() if _differ(new_labels, old_labels, key)}
     return sorted(key for key in changed if not may_set_label(key))
@@ -86,28 +89,28 @@ _SEQUENCE, _SET, _OBJECT_IDENTIFIER = 0x30, 0x31, 0x06
 _COMMON_NAME = b"\x55\x04\x03"  # 2.5.4.3
 _ORGANIZATION = b"\x55\x04\x0a"  # 2.5.4.10
 _ENCODINGS = {0x0C: "utf-8", 0x12: "ascii", 0x13: "ascii", 0x14: "latin-1", 0x16: "ascii", 0x1E: "utf-16-be"}
-"""Of the types of text that a name may have: UTF8, Numeric, Printable, T61, IA5 and BMP."""
+"""The encodings of ASN.1 string types in names: UTF8, Numeric, Printable, T61, IA5 and BMP."""
 
 _LONG_FORM = 0x80
 _LENGTH_BYTES = 4
-"""Longer lengths are of more than 4 GiB."""
+"""More length bytes would mean more than 4 GiB."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CertificateSubject:
-    """Whom a certificate is for."""
+    """The subject of a certificate request."""
 
     common_name: str = ""
-    """The user; the last one counts where there are several."""
+    """The user name; the last of several."""
     organizations: tuple[str, ...] = ()
     """The user's groups."""
 
 
 def read_subject(pem: bytes) -> CertificateSubject:
-    """Read whom a certificate request in PEM is for.
+    """Read the subject of a PEM-encoded certificate request.
 
     Raises:
-        InputError: it is none. The text says why, and quotes nothing of it.
+        InputError: it is not a certificate request. The message quotes nothing of it.
     """
     block = _PEM.search(pem)
     if block is None or block[1] != _PEM_TYPE:
@@ -123,7 +126,7 @@ def read_subject(pem: bytes) -> CertificateSubject:
 
 
 def _subject_attributes(der: bytes) -> Iterator[tuple[bytes, str]]:
-    """The attributes of the subject: their identifiers and texts."""
+    """The attributes of the subject: object identifiers and values."""
     ((tag, request),) = _der_values(der)
     _expect_tag(tag, _SEQUENCE)
     (tag, information), *_ = _der_values(request)
@@ -140,7 +143,7 @@ def _subject_attributes(der: bytes) -> Iterator[tuple[bytes, str]]:
 
 
 def _der_values(der: bytes) -> Iterator[tuple[int, bytes]]:
-    """The values that stand one after another: their tags and contents."""
+    """A sequence of DER values: their tags and contents."""
     position = 0
     while position < len(der):
         tag, (start, end) = der[position], _der_content(der, position + 1)
@@ -151,7 +154,7 @@ def _der_values(der: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _der_content(der: bytes, position: int) -> tuple[int, int]:
-    """Where a value begins and ends whose length stands at ``position``."""
+    """The start and end of the value whose length is at ``position``."""
     length, start = der[position], position + 1
     if length >= _LONG_FORM:
         count = length - _LONG_FORM

@@ -8,39 +8,39 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pratique.admission.reviews import Review
-from pratique.apimachinery.json_values import JSON, JSONObject, member
+from pratique.apimachinery.json_values import JSON, JSONObject, list_at, member
 
 CONTAINER_FIELDS = ("initContainers", "containers", "ephemeralContainers")
-"""The fields of a Pod's spec that hold containers, in the order in which Kubernetes visits them.
+"""The fields of a Pod's spec that hold containers, in Kubernetes' order.
 
 Source: ``pkg/apis/core/pods/helpers.go`` ``VisitContainersWithPath``.
 """
 
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
-"""The annotation of mirror Pods, which a kubelet makes to show the static Pods that it already runs."""
+"""The annotation of mirror Pods, which a kubelet creates to represent the static Pods that it runs."""
 
 NOT_A_POD = "Resource was marked with kind Pod but was unable to be converted"
-"""What most controllers answer, with code 400, where something else than a Pod is stored under pods."""
+"""The message, with code 400, of most controllers for an object under ``pods`` that is not a Pod."""
 
 
 def is_pod(document: JSON) -> bool:
-    """Tell whether a document is a Pod; one that does not say its kind counts as one."""
+    """Tell whether an object is a Pod; an object without a kind counts as one."""
     return isinstance(document, dict) and document.get("kind", "Pod") == "Pod"
 
 
 def is_pod_review(review: Review) -> bool:
-    """Tell whether a review is of Pods themselves, not of a subresource of theirs."""
+    """Tell whether a review is of a Pod itself, not of a subresource."""
     return review.concerns("", "pods")
 
 
 def iter_containers(pod: JSONObject) -> Iterator[tuple[str, int, JSONObject]]:
-    """All containers, each with the field of ``spec`` and the index that lead to it."""
+    """All containers, each with its field of ``spec`` and its index."""
     for field in CONTAINER_FIELDS:
         yield from _iter_items(pod, field)
 
 
 def iter_volumes(pod: JSONObject) -> Iterator[tuple[str, int, JSONObject]]:
-    """All volumes, each with the field of ``spec`` and the index that lead to it."""
+    """All volumes, each with its field of ``spec`` and its index."""
     yield from _iter_items(pod, "volumes")
 
 
@@ -86,20 +86,20 @@ _REFERRING_SOURCES = {
 
 
 def is_mirror(pod: JSON) -> bool:
-    """Tell whether a Pod shows one that a node runs of its own accord."""
+    """Tell whether a Pod is a mirror Pod."""
     annotations = member(pod, "metadata", "annotations")
     return isinstance(annotations, dict) and MIRROR_ANNOTATION in annotations
 
 
 def service_account_name(pod: JSON) -> str:
-    """The name of a Pod's ServiceAccount, under its old name where it has not got the new one; empty if none."""
+    """The ServiceAccount of a Pod, from ``serviceAccountName`` or its deprecated alias; empty if there is none."""
     spec = member(pod, "spec")
     return str(member(spec, "serviceAccountName") or member(spec, "serviceAccount") or "")
 
 
 def secret_names(pod: JSONObject) -> Iterator[str]:
     """The Secrets that a Pod refers to."""
-    for reference in _list_at(pod, "spec", "imagePullSecrets"):
+    for reference in list_at(pod, "spec", "imagePullSecrets"):
         yield from _iter_name(reference, "name")
     yield from _container_references(pod, "secretRef", "secretKeyRef")
     for _, _, volume in iter_volumes(pod):
@@ -119,19 +119,19 @@ def config_map_names(pod: JSONObject) -> Iterator[str]:
 
 
 def projections(volume: JSONObject) -> Iterator[JSONObject]:
-    """The sources of a projected volume; none of any other."""
-    return (source for source in _list_at(volume, "projected", "sources") if isinstance(source, dict))
+    """The sources of a projected volume; none for other volumes."""
+    return (source for source in list_at(volume, "projected", "sources") if isinstance(source, dict))
 
 
 def first_reference(pod: JSONObject) -> str:
-    """The resource of an object that a Pod refers to, as messages name it; empty where there is none."""
+    """The resource of the first object that a Pod refers to, as messages name it; empty if there is none."""
     if service_account_name(pod):
         return "serviceaccounts"
     if any(secret_names(pod)):
         return "secrets"
     if any(config_map_names(pod)):
         return "configmaps"
-    if _list_at(pod, "spec", "resourceClaims"):
+    if list_at(pod, "spec", "resourceClaims"):
         return "resourceclaims"
     return next((found for _, _, volume in iter_volumes(pod) if (found := _volume_reference(volume))), "")
 
@@ -149,9 +149,9 @@ def _volume_reference(volume: JSONObject) -> str:
 
 def _container_references(pod: JSONObject, all_of: str, one_of: str) -> Iterator[str]:
     for _, _, container in iter_containers(pod):
-        for source in _list_at(container, "envFrom"):
+        for source in list_at(container, "envFrom"):
             yield from _iter_name(source, all_of, "name")
-        for variable in _list_at(container, "env"):
+        for variable in list_at(container, "env"):
             yield from _iter_name(variable, "valueFrom", one_of, "name")
 
 
@@ -159,8 +159,3 @@ def _iter_name(value: JSON, *steps: str) -> Iterator[str]:
     name = member(value, *steps)
     if isinstance(name, str) and name:
         yield name
-
-
-def _list_at(value: JSON, *steps: str) -> list[JSON]:
-    items = member(value, *steps)
-    return items if isinstance(items, list) else []

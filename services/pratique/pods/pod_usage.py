@@ -1,7 +1,7 @@
-"""Pod footprints: what a Pod takes up, with what it has been given already and what running a Pod costs at all.
+"""The resource usage of a Pod as quotas count it: requests and limits, allocated resources, and overhead.
 
-Source: ``k8s.io/component-helpers/resource/helpers.go`` ``PodRequests`` and ``PodLimits``, with what the status of a
-Pod says counted, as an API server has it that lets Pods be resized.
+Source: ``k8s.io/component-helpers/resource/helpers.go`` ``PodRequests`` and ``PodLimits`` with ``UseStatusResources``,
+as in an API server with in-place Pod resize.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pratique.pods.resource_requirements import (
     ResourceRequirements,
     aggregate_containers,
     container_requirements,
+    raise_to,
     read_requirements,
     read_resource_list,
 )
@@ -26,22 +27,21 @@ _STATUSES = ("containerStatuses", "initContainerStatuses")
 
 
 def pod_usage(pod: JSONObject) -> ResourceRequirements:
-    """Work out what a Pod takes up.
+    """Compute the usage of a Pod.
 
-    Of every resource that is the most of what the Pod asks for, what a node has allocated to it, and what is in force
-    for it there; what cannot be done on its node (a resize that is infeasible) does not count. What the Pod says of
-    itself as a whole comes before what its containers say, and its overhead is added.
+    It is the maximum, per resource, of the requested, the allocated and the actual resources; requests of an infeasible
+    resize do not count. Pod-level resources override those of containers, and overhead is added.
 
     Raises:
-        RefusalError: an amount is no quantity; 400.
+        RefusalError: an amount is not a quantity; 400.
     """
-    given = _ContainerStatuses(pod)
+    containers = _ContainerStatuses(pod)
     own = pod_level_requirements(pod)
     overhead = read_resource_list(member(pod, "spec", "overhead"), FieldPath(("spec", "overhead")))
-    requests = _maximum(given.views(_requested, given.allocated, given.requests_in_force)) | dict(
-        own.requests
-    )
-    limits = _maximum(given.views(_limited, given.limits_in_force)) | dict(own.limits)
+    requests = _maximum(
+        containers.totals(_requested, containers.allocated, containers.actual_requests)
+    ) | dict(own.requests)
+    limits = _maximum(containers.totals(_limited, containers.actual_limits)) | dict(own.limits)
     for name, amount in overhead.items():
         requests[name] = requests[name] + amount if name in requests else amount
         if name in limits and limits[name].sign:
@@ -50,10 +50,10 @@ def pod_usage(pod: JSONObject) -> ResourceRequirements:
 
 
 def pod_level_requirements(pod: JSONObject) -> ResourceRequirements:
-    """What a Pod asks for as a whole, of the resources that it can ask for so.
+    """The supported pod-level requests and limits of a Pod.
 
     Raises:
-        RefusalError: an amount is no quantity; 400.
+        RefusalError: an amount is not a quantity; 400.
     """
     written = read_requirements(member(pod, "spec", "resources"), _POD_RESOURCES)
     return ResourceRequirements(_pod_level_resources(written.requests), _pod_level_resources(written.limits))
@@ -68,51 +68,51 @@ def _pod_level_resources(amounts: ResourceList) -> ResourceList:
 
 
 class _ContainerStatuses:
-    """A Pod's containers, and what its status says of each."""
+    """A Pod's containers with their statuses."""
 
     def __init__(self, pod: JSONObject) -> None:
         self._containers = container_requirements(pod, "containers")
-        self._starters = container_requirements(pod, "initContainers")
+        self._init_containers = container_requirements(pod, "initContainers")
         self._statuses = _statuses(pod)
         self._infeasible = _is_resize_infeasible(pod)
 
-    def views(
+    def totals(
         self,
-        asked: Callable[[ContainerRequirements], ResourceList],
-        *given: Callable[[ContainerRequirements], ResourceList | None],
+        requested: Callable[[ContainerRequirements], ResourceList],
+        *sources: Callable[[ContainerRequirements], ResourceList | None],
     ) -> list[ResourceList]:
-        """What the Pod needs by what its containers ask for, and by each of what they have been given."""
-        views = [self._view(asked, one) for one in given]
-        return views if self._infeasible else [self._view(asked, asked), *views]
+        """The Pod's totals by its requested resources, and by each of ``sources``."""
+        totals = [self._total(requested, source) for source in sources]
+        return totals if self._infeasible else [self._total(requested, requested), *totals]
 
-    def _view(
+    def _total(
         self,
-        asked: Callable[[ContainerRequirements], ResourceList],
-        given: Callable[[ContainerRequirements], ResourceList | None],
+        requested: Callable[[ContainerRequirements], ResourceList],
+        source: Callable[[ContainerRequirements], ResourceList | None],
     ) -> ResourceList:
         def amounts(container: ContainerRequirements) -> ResourceList:
-            found = given(container)
+            found = source(container)
             if found is not None:
                 return found
-            return {} if self._infeasible else asked(container)
+            return {} if self._infeasible else requested(container)
 
         return aggregate_containers(
-            [amounts(one) for one in self._containers],
-            [(amounts(one), one.restarts) for one in self._starters],
+            [amounts(container) for container in self._containers],
+            [(amounts(container), container.restartable) for container in self._init_containers],
         )
 
     def allocated(self, container: ContainerRequirements) -> ResourceList | None:
         return self._read(container, "allocatedResources")
 
-    def requests_in_force(self, container: ContainerRequirements) -> ResourceList | None:
-        in_force = self._read(container, "resources", "requests")
-        return self.allocated(container) if in_force is None else in_force
+    def actual_requests(self, container: ContainerRequirements) -> ResourceList | None:
+        actual = self._read(container, "resources", "requests")
+        return self.allocated(container) if actual is None else actual
 
-    def limits_in_force(self, container: ContainerRequirements) -> ResourceList | None:
+    def actual_limits(self, container: ContainerRequirements) -> ResourceList | None:
         return self._read(container, "resources", "limits")
 
     def _read(self, container: ContainerRequirements, *place: str) -> ResourceList | None:
-        """A list of resources in the container's status; None where there is none."""
+        """A resource list in the container's status; None if there is none."""
         field, index, status = self._statuses.get(container.name, ("", 0, None))
         found = member(status, *place)
         return (
@@ -121,15 +121,15 @@ class _ContainerStatuses:
 
 
 def _requested(container: ContainerRequirements) -> ResourceList:
-    return container.demand.requests
+    return container.requirements.requests
 
 
 def _limited(container: ContainerRequirements) -> ResourceList:
-    return container.demand.limits
+    return container.requirements.limits
 
 
 def _statuses(pod: JSONObject) -> Mapping[str, tuple[str, int, JSON]]:
-    """The statuses of containers by name, each with its place; of two of a name the first counts."""
+    """The container statuses by name, each with its field and index; the first of two with one name wins."""
     found: dict[str, tuple[str, int, JSON]] = {}
     for field in _STATUSES:
         statuses = member(pod, "status", field)
@@ -149,9 +149,7 @@ def _is_resize_infeasible(pod: JSONObject) -> bool:
 
 
 def _maximum(lists: list[ResourceList]) -> dict[str, Quantity]:
-    most: dict[str, Quantity] = {}
+    maximum: dict[str, Quantity] = {}
     for amounts in lists:
-        for name, amount in amounts.items():
-            if name not in most or amount.compare(most[name]) > 0:
-                most[name] = amount
-    return most
+        raise_to(maximum, amounts)
+    return maximum

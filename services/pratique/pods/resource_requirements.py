@@ -1,4 +1,7 @@
-"""Requests and limits of containers, Pods and claims, and how well a Pod is served by them."""
+"""Requests and limits of containers, Pods and claims, and the BestEffort QoS class.
+
+Sources: ``k8s.io/component-helpers/resource/helpers.go`` and ``pkg/apis/core/helper/qos/qos.go``.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +16,18 @@ from pratique.apimachinery.json_values import JSON, JSONObject, json_type, membe
 from pratique.apimachinery.quantities import Quantity, QuantityError
 
 ResourceList: TypeAlias = "Mapping[str, Quantity]"
-"""Amounts by the name of the resource: ``cpu``, ``memory``, ``example.com/gpu``."""
+"""Quantities by resource name: ``cpu``, ``memory``, ``example.com/gpu``."""
 
 _FINEST = -3
-"""Thousandths: an API server rounds what is finer up as it reads a list of resources."""
+"""Thousandths: an API server rounds finer amounts up when it decodes a resource list."""
 
 _POD_LEVEL_RESOURCES = ("cpu", "memory")
-"""The resources of which a Pod as a whole may say how much it needs, whatever its containers say."""
+"""The resources that pod-level requests and limits may set."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ResourceRequirements:
-    """What is asked for: how much is set aside, and how much may be used at most."""
+    """Requests and limits: the reserved and the maximum amounts."""
 
     requests: ResourceList
     limits: ResourceList
@@ -32,20 +35,20 @@ class ResourceRequirements:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ContainerRequirements:
-    """The demand of one container."""
+    """The requests and limits of one container."""
 
     name: str
-    """The container's name; empty where it has none."""
-    demand: ResourceRequirements
-    restarts: bool
-    """True for an init container that goes on running beside the others (``restartPolicy: Always``)."""
+    """The container's name; empty if it has none."""
+    requirements: ResourceRequirements
+    restartable: bool
+    """True for a sidecar, an init container with ``restartPolicy: Always`` that keeps running."""
 
 
 def read_resource_list(value: JSON, path: FieldPath) -> ResourceList:
-    """Read a list of resources; one that is missing is empty.
+    """Read a resource list; a missing one is empty.
 
     Raises:
-        RefusalError: it is no object of quantities; 400, with the field and what would be right.
+        RefusalError: it is not an object of quantities; 400, with the field.
     """
     if value is None:
         return {}
@@ -58,7 +61,7 @@ def read_requirements(resources: JSON, path: FieldPath) -> ResourceRequirements:
     """Read the ``resources`` of a container, Pod or claim.
 
     Raises:
-        RefusalError: an amount is no quantity; 400.
+        RefusalError: an amount is not a quantity; 400.
     """
     return ResourceRequirements(
         read_resource_list(member(resources, "requests"), path / "requests"),
@@ -67,10 +70,10 @@ def read_requirements(resources: JSON, path: FieldPath) -> ResourceRequirements:
 
 
 def container_requirements(pod: JSONObject, field: str) -> tuple[ContainerRequirements, ...]:
-    """Read the demands of a Pod's ``containers`` or ``initContainers``.
+    """Read the requests and limits of a Pod's ``containers`` or ``initContainers``.
 
     Raises:
-        RefusalError: an amount is no quantity; 400.
+        RefusalError: an amount is not a quantity; 400.
     """
     items = member(pod, "spec", field)
     path = FieldPath(("spec", field))
@@ -90,27 +93,27 @@ def pod_requirements(
     containers: Iterable[ContainerRequirements],
     init_containers: Iterable[ContainerRequirements],
 ) -> ResourceRequirements:
-    """Work out what a Pod needs as a whole, with what it says itself of that taking precedence.
+    """The total requests and limits of a Pod; pod-level resources take precedence.
 
     Args:
         pod: The Pod.
-        containers: The demands of its containers.
-        starters: The demands of its init containers.
+        containers: The requests and limits of its containers.
+        init_containers: The requests and limits of its init containers.
 
     Raises:
-        RefusalError: an amount of the Pod's own is no quantity; 400.
+        RefusalError: a pod-level amount is not a quantity; 400.
     """
     containers, init_containers = tuple(containers), tuple(init_containers)
     own = read_requirements(member(pod, "spec", "resources"), FieldPath(("spec", "resources")))
     return ResourceRequirements(
         _total(
-            [each.demand.requests for each in containers],
-            [(each.demand.requests, each.restarts) for each in init_containers],
+            [container.requirements.requests for container in containers],
+            [(container.requirements.requests, container.restartable) for container in init_containers],
             own.requests,
         ),
         _total(
-            [each.demand.limits for each in containers],
-            [(each.demand.limits, each.restarts) for each in init_containers],
+            [container.requirements.limits for container in containers],
+            [(container.requirements.limits, container.restartable) for container in init_containers],
             own.limits,
         ),
     )
@@ -119,11 +122,11 @@ def pod_requirements(
 def aggregate_containers(
     containers: Iterable[ResourceList], init_containers: Iterable[tuple[ResourceList, bool]]
 ) -> dict[str, Quantity]:
-    """The larger of what runs in the end and what any init container needs while it runs.
+    """Aggregate the containers of a Pod: the maximum of the running containers and of every init phase.
 
     Args:
         containers: The amounts of the containers.
-        starters: The amounts of the init containers, in their order, and which of them go on running.
+        init_containers: The amounts of the init containers in order, each with True for a sidecar.
     """
     total: dict[str, Quantity] = {}
     for amounts in containers:
@@ -134,12 +137,12 @@ def aggregate_containers(
         if stays:
             _add(total, amounts)
             _add(staying, amounts)
-            _raise_to(starting, staying)
+            raise_to(starting, staying)
         else:
             needed = dict(amounts)
             _add(needed, staying)
-            _raise_to(starting, needed)
-    _raise_to(total, starting)
+            raise_to(starting, needed)
+    raise_to(total, starting)
     return total
 
 
@@ -158,7 +161,8 @@ def _add(total: dict[str, Quantity], amounts: ResourceList) -> None:
         total[name] = total[name] + amount if name in total else amount
 
 
-def _raise_to(total: dict[str, Quantity], amounts: ResourceList) -> None:
+def raise_to(total: dict[str, Quantity], amounts: ResourceList) -> None:
+    """Raise a total to the larger of the two amounts of every resource."""
     for name, amount in amounts.items():
         if name not in total or amount.compare(total[name]) > 0:
             total[name] = amount
@@ -174,14 +178,13 @@ def _read_quantity(amount: JSON, path: FieldPath) -> Quantity:
 BEST_EFFORT = "BestEffort"
 
 _QOS_RESOURCES = ("cpu", "memory")
-"""Those that the class depends on."""
+"""The resources that determine the QoS class."""
 
 
 def is_best_effort(pod: JSON) -> bool:
-    """Tell whether a Pod is promised nothing: none of its containers asks for cpu or memory, or limits them.
+    """Tell whether a Pod is BestEffort: no container has requests or limits of cpu or memory.
 
-    What its status says counts first, and what the Pod asks for as a whole before what its containers do.
-    Ephemeral containers never count.
+    The status takes precedence, then pod-level resources, then containers. Ephemeral containers never count.
     """
     known = member(pod, "status", "qosClass")
     if isinstance(known, str) and known:
@@ -208,7 +211,7 @@ def _requirements(pod: JSON) -> Iterator[JSON]:
 
 
 def _is_positive(amount: JSON) -> bool:
-    # A number is a quantity too; nothing else can be one.
+    # Only strings and numbers can be quantities.
     if type(amount) not in {str, int, float}:
         return False
     try:

@@ -1,7 +1,7 @@
-"""ServiceAccount tokens: how a Pod's containers come by them.
+"""Mounting ServiceAccount tokens into a Pod's containers.
 
-Source: ``plugin/pkg/admission/serviceaccount/admission.go`` ``mountServiceAccountToken``, and that of 1.20 for
-tokens that are Secrets.
+Source: ``plugin/pkg/admission/serviceaccount/admission.go`` ``mountServiceAccountToken``; release 1.20 for tokens in
+Secrets.
 """
 
 from __future__ import annotations
@@ -14,45 +14,47 @@ from pratique.cluster.store import Cluster
 from pratique.pods import pod_spec
 
 MOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
-"""Where containers look for their token."""
+"""The path at which client libraries look for the token."""
 
 _VOLUME_PREFIX = "kube-api-access-"
 _EXPIRATION_SECONDS = 3607
-"""An hour, and 7 seconds by which a token made here is told from one that somebody asked for."""
+"""An hour and 7 seconds, which distinguish an injected token from a requested one."""
 _DEFAULT_MODE = 420
 """``0644``."""
 
-_SECRET_TYPE = "kubernetes.io/service-account-token"  # noqa: S105 - the type of a Secret is none
+_SECRET_TYPE = "kubernetes.io/service-account-token"  # noqa: S105 - the type of a Secret, not a secret
 _ANNOTATION_PREFIX = "kubernetes.io/service-account."
 
 _MOUNTING_FIELDS = ("initContainers", "containers")
 
 
 def mount_bound_token(edits: Edits, generate: Callable[[str], str]) -> None:
-    """Have every container mount a token that the kubelet asks for; ``generate`` ends the volume's name."""
+    """Mount a token that the kubelet requests into every container; ``generate`` completes the volume's name."""
     present = [str(volume.get("name", "")) for _, _, volume in pod_spec.iter_volumes(edits.document)]
-    name = next((each for each in present if each.startswith(_VOLUME_PREFIX)), "")
+    name = next((volume_name for volume_name in present if volume_name.startswith(_VOLUME_PREFIX)), "")
     if _mount(edits, name or (name := generate(_VOLUME_PREFIX))) and name not in present:
         edits.append(("spec", "volumes"), {"name": name, "projected": _bound_token()})
 
 
 def mount_secret(edits: Edits, secret: str, generate: Callable[[str], str]) -> None:
-    """Have every container mount a Secret that holds a token."""
+    """Mount a token Secret into every container."""
     volumes = [volume for _, _, volume in pod_spec.iter_volumes(edits.document)]
-    ours = (each for each in volumes if member(each, "secret", "secretName") == secret)
-    volume = next(ours, None)
-    # The name of a mount cannot have dots.
+    token_volumes = (
+        candidate for candidate in volumes if member(candidate, "secret", "secretName") == secret
+    )
+    volume = next(token_volumes, None)
+    # A volume name cannot contain dots.
     name = secret.replace(".", "-") if volume is None else str(volume.get("name", ""))
-    if volume is None and any(each.get("name") == name for each in volumes):
+    if volume is None and any(candidate.get("name") == name for candidate in volumes):
         name = generate(f"{name}-")
     if _mount(edits, name) and volume is None:
         edits.append(("spec", "volumes"), {"name": name, "secret": {"secretName": secret}})
 
 
 def token_secret(account: JSONObject, cluster: Cluster) -> str:
-    """The first Secret that an account refers to and that holds its token; empty where there is none.
+    """The first token Secret among those that an account refers to; empty if there is none.
 
-    An account that was described without a uid matches whatever uid the Secret says.
+    An account without a uid, from a manifest, matches a Secret with any uid.
     """
     namespace = str(member(account, "metadata", "namespace") or "")
     references = account.get("secrets")
@@ -76,7 +78,7 @@ def _is_token_secret_of(secret: JSONObject, account: JSONObject) -> bool:
 
 
 def _mount(edits: Edits, volume: str) -> bool:
-    """Add a mount to each container that has none at that place; False where all have one."""
+    """Add a mount to every container without one at that path; False if all have one."""
     added = False
     mount = {"name": volume, "readOnly": True, "mountPath": MOUNT_PATH}
     for field, index, container in list(pod_spec.iter_containers(edits.document)):
@@ -88,7 +90,7 @@ def _mount(edits: Edits, volume: str) -> bool:
 
 def _has_mount(container: JSONObject) -> bool:
     mounts = container.get("volumeMounts")
-    return isinstance(mounts, list) and any(member(each, "mountPath") == MOUNT_PATH for each in mounts)
+    return isinstance(mounts, list) and any(member(mount, "mountPath") == MOUNT_PATH for mount in mounts)
 
 
 def _bound_token() -> JSONObject:

@@ -1,7 +1,7 @@
-"""Tolerations: which of them are the same, which covers which, and how two lists of them become one.
+"""Tolerations: comparing, merging and validating them.
 
-Source: ``pkg/util/tolerations/tolerations.go``, ``pkg/apis/core/helper/helpers.go`` and, for their form,
-``pkg/apis/core/validation/validation.go`` ``ValidateTolerations``.
+Sources: ``pkg/util/tolerations/tolerations.go``, ``pkg/apis/core/helper/helpers.go``, and ``ValidateTolerations`` of
+``pkg/apis/core/validation/validation.go``.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ OPERATORS = (EQUAL, EXISTS)
 EFFECTS = (NO_SCHEDULE, "PreferNoSchedule", NO_EXECUTE)
 
 PATH = ("spec", "tolerations")
-"""Where a Pod's tolerations are."""
+"""The path of a Pod's tolerations."""
 
 
 class Toleration(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """One toleration; what is absent is empty. ``toleration_seconds`` None means for ever."""
+    """One toleration; missing members are empty. ``toleration_seconds`` None means forever."""
 
     key: str = ""
     operator: str = ""
@@ -37,18 +37,18 @@ class Toleration(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
 
     @property
     def document(self) -> JSONObject:
-        """As JSON, without what is empty."""
+        """The toleration as JSON, without empty members."""
         document: JSONObject = msgspec.to_builtins(self)
         return document
 
     @property
-    def slot(self) -> tuple[str, str]:
-        """Of which a list held one toleration up to 1.16: key and effect."""
+    def key_and_effect(self) -> tuple[str, str]:
+        """Key and effect, which identified a toleration up to 1.16."""
         return self.key, self.effect
 
 
 def read_toleration(value: JSON) -> Toleration:
-    """Read a toleration; members of another type than theirs count as absent."""
+    """Read a toleration; members of the wrong type count as missing."""
     seconds = member(value, "tolerationSeconds")
     return Toleration(
         key=_text(value, "key"),
@@ -65,13 +65,13 @@ def _text(value: JSON, name: str) -> str:
 
 
 def pod_tolerations(pod: JSON) -> list[Toleration]:
-    """Read the tolerations of a Pod, one for each item that stands there."""
+    """Read the tolerations of a Pod, one per item."""
     items = member(pod, *PATH)
     return [read_toleration(item) for item in items] if isinstance(items, list) else []
 
 
 def match_toleration(first: Toleration, second: Toleration) -> bool:
-    """Tell whether two tolerations are of the same taints, for however long: ``MatchToleration``."""
+    """Tell whether two tolerations match, ignoring their seconds: ``MatchToleration``."""
     return (first.key, first.effect, first.operator, first.value) == (
         second.key,
         second.effect,
@@ -81,9 +81,9 @@ def match_toleration(first: Toleration, second: Toleration) -> bool:
 
 
 def is_superset(general: Toleration, special: Toleration) -> bool:
-    """Tell whether one toleration tolerates all that another does: ``isSuperset``.
+    """Tell whether one toleration tolerates everything that another does: ``isSuperset``.
 
-    ``Equal`` covers only what says ``Equal`` too; another that leaves the operator out is covered by itself alone.
+    ``Equal`` is a superset only of an explicit ``Equal``; a toleration without an operator has only itself as superset.
     """
     if general == special:
         return True
@@ -98,7 +98,7 @@ def is_superset(general: Toleration, special: Toleration) -> bool:
 
 
 def _expires_before(general: Toleration, special: Toleration) -> bool:
-    """Tell whether the general one, being of ``NoExecute``, is over while the special one still holds."""
+    """Tell whether ``general``, with ``NoExecute``, expires before ``special`` does."""
     limit = general.toleration_seconds
     if general.effect != NO_EXECUTE or limit is None:
         return False
@@ -106,15 +106,17 @@ def _expires_before(general: Toleration, special: Toleration) -> bool:
 
 
 def merge_tolerations(tolerations: Sequence[Toleration]) -> list[int]:
-    """Leave out what others cover: ``MergeTolerations``. Returns the indexes of those that stay, in order.
+    """Drop tolerations that others are supersets of: ``MergeTolerations``. Returns the indexes of the rest, in order.
 
-    Of two that cover each other the first stays. Kubernetes keeps the last unless they are equal, so that merging
-    again may have another result; none but malformed ones do that.
+    Of two that are supersets of each other the first stays. Kubernetes keeps the last unless they are equal, so merging
+    again may change the result; only malformed tolerations are affected.
     """
     kept: list[int] = []
-    for index, one in enumerate(tolerations):
-        covered = any(is_superset(tolerations[other], one) for other in kept)
-        if not covered and not any(_is_strict_superset(other, one) for other in tolerations[index + 1 :]):
+    for index, toleration in enumerate(tolerations):
+        covered = any(is_superset(tolerations[other], toleration) for other in kept)
+        if not covered and not any(
+            _is_strict_superset(other, toleration) for other in tolerations[index + 1 :]
+        ):
             kept.append(index)
     return kept
 
@@ -124,52 +126,66 @@ def _is_strict_superset(general: Toleration, special: Toleration) -> bool:
 
 
 def all_covered(tolerations: Iterable[Toleration], allowed: Sequence[Toleration]) -> bool:
-    """Tell whether each toleration is covered by one that is allowed; without any, all are.
+    """Tell whether every toleration has a superset among the allowed ones: ``VerifyAgainstWhitelist``.
 
-    ``VerifyAgainstWhitelist``.
+    An empty ``allowed`` allows all.
     """
-    return not allowed or all(any(is_superset(each, one) for each in allowed) for one in tolerations)
-
-
-def is_conflict(first: Iterable[Toleration], second: Iterable[Toleration]) -> bool:
-    """Tell whether two lists say different things of the same key and effect: ``IsConflict``, up to 1.16."""
-    others = {one.slot: one for one in second}
-    return any(others.get(one.slot, one) != one for one in {one.slot: one for one in first}.values())
-
-
-def all_listed(tolerations: Iterable[Toleration], allowed: Iterable[Toleration]) -> bool:
-    """Tell whether each toleration is among those allowed; without any, all are. How 1.16 and before verified."""
-    listed = {one.slot: one for one in allowed}
-    return not listed or all(
-        listed.get(slot) == one for slot, one in {t.slot: t for t in tolerations}.items()
+    return not allowed or all(
+        any(is_superset(candidate, toleration) for candidate in allowed) for toleration in tolerations
     )
 
 
+def is_conflict(first: Iterable[Toleration], second: Iterable[Toleration]) -> bool:
+    """Tell whether two lists differ for a key and effect: ``IsConflict``, up to 1.16."""
+    others = _by_key_and_effect(second)
+    return any(
+        others.get(key, toleration) != toleration for key, toleration in _by_key_and_effect(first).items()
+    )
+
+
+def all_listed(tolerations: Iterable[Toleration], allowed: Iterable[Toleration]) -> bool:
+    """Tell whether every toleration is among the allowed ones, as up to 1.16; an empty ``allowed`` allows all."""
+    listed = _by_key_and_effect(allowed)
+    wanted = _by_key_and_effect(tolerations)
+    return not listed or all(listed.get(key) == toleration for key, toleration in wanted.items())
+
+
+def _by_key_and_effect(tolerations: Iterable[Toleration]) -> dict[tuple[str, str], Toleration]:
+    return {toleration.key_and_effect: toleration for toleration in tolerations}
+
+
 def validate_tolerations(tolerations: Iterable[Toleration], path: FieldPath) -> list[FieldError]:
-    """Find what is wrong with tolerations that stand at ``path``: ``ValidateTolerations``."""
-    return [error for index, one in enumerate(tolerations) for error in _toleration_errors(one, path / index)]
+    """Validate the tolerations at ``path``: ``ValidateTolerations``."""
+    return [
+        error
+        for index, toleration in enumerate(tolerations)
+        for error in _toleration_errors(toleration, path / index)
+    ]
 
 
-def _toleration_errors(one: Toleration, path: FieldPath) -> Iterator[FieldError]:
-    if one.key:
-        yield from (invalid(path / "key", one.key, each) for each in names.check_qualified_name(one.key))
-    elif one.operator != EXISTS:
+def _toleration_errors(toleration: Toleration, path: FieldPath) -> Iterator[FieldError]:
+    if toleration.key:
+        yield from (
+            invalid(path / "key", toleration.key, message)
+            for message in names.check_qualified_name(toleration.key)
+        )
+    elif toleration.operator != EXISTS:
         text = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
-        yield invalid(path / "operator", one.operator, text)
-    if one.toleration_seconds is not None and one.effect != NO_EXECUTE:
+        yield invalid(path / "operator", toleration.operator, text)
+    if toleration.toleration_seconds is not None and toleration.effect != NO_EXECUTE:
         text = "effect must be 'NoExecute' when `tolerationSeconds` is set"
-        yield invalid(path / "effect", one.effect, text)
-    yield from _operator_errors(one, path / "operator")
-    if one.effect and one.effect not in EFFECTS:
-        yield not_supported(path / "effect", one.effect, EFFECTS)
+        yield invalid(path / "effect", toleration.effect, text)
+    yield from _operator_errors(toleration, path / "operator")
+    if toleration.effect and toleration.effect not in EFFECTS:
+        yield not_supported(path / "effect", toleration.effect, EFFECTS)
 
 
-def _operator_errors(one: Toleration, path: FieldPath) -> Iterator[FieldError]:
-    if one.operator in {EQUAL, ""}:
-        messages = names.check_label_value(one.value)
+def _operator_errors(toleration: Toleration, path: FieldPath) -> Iterator[FieldError]:
+    if toleration.operator in {EQUAL, ""}:
+        messages = names.check_label_value(toleration.value)
         if messages:
-            yield invalid(path, one.value, ";".join(messages))
-    elif one.operator != EXISTS:
-        yield not_supported(path, one.operator, OPERATORS)
-    elif one.value:
-        yield invalid(path, one.document, "value must be empty when `operator` is 'Exists'")
+            yield invalid(path, toleration.value, ";".join(messages))
+    elif toleration.operator != EXISTS:
+        yield not_supported(path, toleration.operator, OPERATORS)
+    elif toleration.value:
+        yield invalid(path, toleration.document, "value must be empty when `operator` is 'Exists'")

@@ -1,4 +1,4 @@
-"""PersistentVolumeClaims, CSI drivers and the zones of disks."""
+"""PersistentVolumeClaims, the CSI drivers of volumes, and the labels of cloud disks."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from pratique.apimachinery.statuses import go_quoted
 from pratique.cluster.store import Cluster
 
 CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
-"""Named a claim's class before there was ``spec.storageClassName``, and still takes precedence over it."""
+"""The predecessor of ``spec.storageClassName``, which still takes precedence."""
 
 
 def is_persistent_volume_claim(document: JSON) -> bool:
-    """Tell whether a document is a claim; one that does not say its kind counts as one."""
+    """Tell whether an object is a PersistentVolumeClaim; an object without a kind counts as one."""
     return isinstance(document, dict) and document.get("kind", "PersistentVolumeClaim") == (
         "PersistentVolumeClaim"
     )
 
 
 def storage_class_of(claim: JSON) -> str | None:
-    """The StorageClass that a claim asks for; None where it says nothing of that, empty where it wants none."""
+    """The StorageClass of a claim; None if it names none, empty if it wants none."""
     annotations = member(claim, "metadata", "annotations")
     if isinstance(annotations, dict) and CLASS_ANNOTATION in annotations:
         return str(annotations[CLASS_ANNOTATION] or "")
@@ -58,10 +58,10 @@ _MIGRATED_DRIVERS = {
 
 
 def driver_of_volume(pod: JSONObject, volume: JSONObject, cluster: Cluster) -> str:
-    """The driver that serves a volume of a Pod; empty where none does.
+    """The CSI driver of a volume of a Pod; empty if it has none.
 
     Raises:
-        RefusalError: a claim, or the volume that it is bound to, does not exist; 404.
+        RefusalError: the claim, or the volume that it is bound to, does not exist; 404.
     """
     namespace = str(member(pod, "metadata", "namespace") or "")
     if member(volume, "ephemeral", "volumeClaimTemplate") is not None:
@@ -74,7 +74,7 @@ def driver_of_volume(pod: JSONObject, volume: JSONObject, cluster: Cluster) -> s
 
 
 def wants_audience(driver: str, audience: str, cluster: Cluster) -> bool:
-    """Tell whether a driver wants tokens for an audience.
+    """Tell whether a CSI driver requests tokens for an audience.
 
     Raises:
         RefusalError: there is no such driver; 404.
@@ -109,48 +109,48 @@ def _csi_driver(source: JSON) -> str:
 
 
 ENTRY_POINT_GROUP = "pratique.pods.volumes"
-"""Where packages name their labelers: each entry point is a VolumeLabeler."""
+"""The entry point group in which packages register a VolumeLabeler."""
 
 ZONE_KEYS = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
-"""The labels that may hold several zones."""
+"""The labels whose value may list several zones."""
 
 _ZONE_DELIMITER = "__"
 
 
 class VolumeLabelError(PratiqueError):
-    """The labels of a volume could not be found out. The user reads the text, so it is free of secrets."""
+    """The labels of a volume are unavailable. The user sees the message, so it must not contain secrets."""
 
 
 @runtime_checkable
 class VolumeLabeler(Protocol):
-    """Knows the labels of volumes."""
+    """Looks up the labels of volumes."""
 
     async def labels(self, volume: JSONObject) -> Mapping[str, str]:
-        """The labels of a PersistentVolume, none where it has none. It is not to be changed in place.
+        """The labels of a PersistentVolume, possibly none. Do not change the volume in place.
 
         Raises:
-            VolumeLabelError: there is no such disk, or nobody can be asked.
+            VolumeLabelError: there is no such disk, or the look-up failed.
         """
 
 
 class Disk(NamedTuple):
-    """The disk that a volume is on."""
+    """The disk of a volume."""
 
     source: str
     """The member of ``spec`` that describes it: ``awsElasticBlockStore``."""
     id: str
-    """Its name there; empty where it has none."""
+    """Its identifier there; empty if it has none."""
 
 
 class DiskSource(NamedTuple):
-    """One kind of disk that labelers know about."""
+    """A kind of disk that labelers support."""
 
     id_field: str
-    """The member that names the disk."""
+    """The member that identifies the disk."""
     title: str
-    """What messages call such disks."""
+    """The name of such disks in messages."""
     provider: str
-    """What messages say could not be reached."""
+    """The name of the provider in messages."""
 
 
 DISK_SOURCES = {
@@ -160,11 +160,11 @@ DISK_SOURCES = {
     "cinder": DiskSource("volumeID", "Cinder volume", "OpenStack cloud provider for Cinder disk"),
     "vsphereVolume": DiskSource("volumePath", "vSphere Volume", "vSphere cloud provider"),
 }
-"""Kinds of disks, in the order in which they are looked for in a volume."""
+"""The kinds of disks, in the order in which a volume is searched for them."""
 
 
 def disk_of(volume: JSON) -> Disk | None:
-    """The disk of a volume; None where it is of a kind that no labeler knows."""
+    """The disk of a volume; None if it has no supported disk."""
     for source, (id_field, *_) in DISK_SOURCES.items():
         found = member(volume, "spec", source)
         if found is not None:
@@ -173,31 +173,31 @@ def disk_of(volume: JSON) -> Disk | None:
 
 
 class VolumeLabels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The labels of one disk, or of all of a kind."""
+    """The labels of one disk, or of all disks of a kind."""
 
     source: str
     """``awsElasticBlockStore``, ``gcePersistentDisk``, ``azureDisk``, ``cinder`` or ``vsphereVolume``."""
     id: str
-    """What names the disk there (``volumeID``, ``pdName``, ``diskName``, ``volumePath``); ``*`` is any."""
+    """The disk's identifier (``volumeID``, ``pdName``, ``diskName``, ``volumePath``); ``*`` means any disk."""
     labels: dict[str, str]
 
 
 class ListedVolumes:
-    """A labeler that has all disks in a list. One that is not listed does not exist."""
+    """A labeler with a fixed list of disks. A disk that is not listed does not exist."""
 
     def __init__(self, entries: Sequence[VolumeLabels]) -> None:
-        """Know the disks of ``entries``.
+        """Hold the disks of ``entries``.
 
         Raises:
-            ConfigurationError: an entry can never apply, or has labels that no object can have.
+            ConfigurationError: an entry can never apply, or has invalid labels.
         """
         faults = list(_entry_errors(entries))
         if faults:
             raise ConfigurationError(join(faults))
-        self._labels = {Disk(each.source, each.id): each.labels for each in entries}
+        self._labels = {Disk(entry.source, entry.id): entry.labels for entry in entries}
 
     async def labels(self, volume: JSONObject) -> Mapping[str, str]:
-        """The labels listed for the volume's disk, else those for any disk of its kind."""
+        """The labels of the volume's disk, else those of any disk of its kind."""
         disk = disk_of(volume)
         for listed in (disk, Disk(disk.source, "*")) if disk else ():
             if listed in self._labels:
@@ -206,20 +206,20 @@ class ListedVolumes:
 
 
 def load_labeler(name: str) -> VolumeLabeler:
-    """Find the labeler that a package offers under a name.
+    """Load the labeler that a package registered under a name.
 
     Raises:
-        ConfigurationError: there is none, there are several, or it is no labeler.
+        ConfigurationError: there is none, there are several, or it is not a labeler.
     """
     offered = importlib.metadata.entry_points(group=ENTRY_POINT_GROUP)
     named = tuple(offered.select(name=name))
     if len(named) != 1:
         raise ConfigurationError(
-            _unknown_labeler_text(name, sorted({each.name for each in offered}), len(named))
+            _unknown_labeler_text(name, sorted({entry_point.name for entry_point in offered}), len(named))
         )
     try:
         labeler = named[0].load()
-    except Exception as error:  # somebody else's code may raise anything, and start-up has to say where
+    except Exception as error:  # third-party code may raise anything, and the error must name the labeler
         raise ConfigurationError(f"labeler {go_quoted(name)}: {type(error).__name__}: {error}") from error
     if isinstance(labeler, type) or not isinstance(labeler, VolumeLabeler):
         raise ConfigurationError(
@@ -229,7 +229,7 @@ def load_labeler(name: str) -> VolumeLabeler:
 
 
 def split_zones(value: str) -> list[str] | None:
-    """The zones of a label's value, sorted; None where one of them is empty: ``LabelZonesToSet``."""
+    """The zones of a label's value, sorted; None if one of them is empty: ``LabelZonesToSet``."""
     zones = {zone.strip() for zone in value.split(_ZONE_DELIMITER)}
     return None if "" in zones else sorted(zones)
 

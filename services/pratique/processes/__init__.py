@@ -1,1 +1,1 @@
-"""Child processes and threads: starting them, talking to them, and ending with their parent."""
+"""Child processes and threads: starting and ending them, and the frames exchanged with them."""

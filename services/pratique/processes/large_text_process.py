@@ -10,14 +10,14 @@ import contextlib
 import gc
 import os
 import socket
-import struct
 import sys
 from collections.abc import Callable, Sequence
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 import msgspec
 
 from pratique.apimachinery.json_reading import JsonLimitError, parse_checked
+from pratique.processes.frames import FrameKind, receive_body, send_frame
 from pratique.processes.parent_death import end_with_parent
 
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -25,45 +25,45 @@ _NULL = msgspec.Raw(b"null")
 
 
 class MemberSelection(msgspec.Struct, frozen=True):
-    """Which values to take out."""
+    """The members to strip from a text: some members of one member of the outermost object."""
 
-    of: str
-    """The member of the outermost object whose members they are."""
+    parent: str
+    """The member of the outermost object."""
     names: tuple[str, ...]
-    """The names of those."""
+    """The names of its members to strip."""
 
 
 class StrippedText(msgspec.Struct, frozen=True):
-    """What is left of a text."""
+    """A text without the values of some members."""
 
     text: bytes
-    """The same with ``null`` for each value."""
+    """The text with ``null`` in place of every stripped value."""
     spans: dict[str, tuple[int, int]]
-    """Where in the whole text each value begins and ends, by its name."""
+    """The byte offsets in the original text at which each stripped value begins and ends, by member name."""
 
 
-MemberStripper: TypeAlias = "Callable[[Sequence[bytes], MemberSelection], StrippedText | None]"
-"""Checks a text that came in pieces, and takes values out of it as :func:`cut_out` does."""
+MemberStripper: TypeAlias = Callable[[Sequence[bytes], MemberSelection], StrippedText | None]
+"""Checks a text that comes in pieces, and strips members as :func:`strip_members` does."""
 
 
-def strip_members(text: bytes, cut: MemberSelection) -> StrippedText | None:
-    """Take values out of a text in which no member is twice; None where it has no such member or that is no object.
+def strip_members(text: bytes, selection: MemberSelection) -> StrippedText | None:
+    """Strip members from a text without duplicate members; None if the parent is missing or is not an object.
 
     Raises:
-        msgspec.DecodeError: it is no JSON.
+        msgspec.DecodeError: the text is not JSON.
     """
     try:
         outer = _members.decode(text)
-        inner = _members.decode(outer[cut.of])
+        inner = _members.decode(outer[selection.parent])
     except (msgspec.ValidationError, KeyError):
         return None
-    spans = {name: _span(text, bytes(inner[name])) for name in cut.names if name in inner}
-    outer[cut.of] = msgspec.Raw(msgspec.json.encode(inner | dict.fromkeys(spans, _NULL)))
+    spans = {name: _span(text, bytes(inner[name])) for name in selection.names if name in inner}
+    outer[selection.parent] = msgspec.Raw(msgspec.json.encode(inner | dict.fromkeys(spans, _NULL)))
     return StrippedText(msgspec.json.encode(outer), spans)
 
 
 def slice_pieces(pieces: Sequence[bytes], begin: int, end: int) -> bytes:
-    """What stands from one byte to another of a text in pieces. It is copied without the interpreter's lock."""
+    """A slice of a text that comes in pieces. Joining copies it without the interpreter lock."""
     found = []
     for piece in pieces:
         if begin < len(piece) and end > 0:
@@ -73,41 +73,27 @@ def slice_pieces(pieces: Sequence[bytes], begin: int, end: int) -> bytes:
 
 
 def _span(text: bytes, value: bytes) -> tuple[int, int]:
-    # Where the same stands earlier in the text, that is as good.
+    # An equal value earlier in the text is just as good.
     begin = text.index(value)
     return begin, begin + len(value)
 
 
-MessageT = TypeVar("MessageT", "TextRequest", "TextResult")
-
-_LENGTH = struct.Struct("!Q")
-
-
-class TextRequest(msgspec.Struct, frozen=True):
-    """What is to be read."""
-
-    length: int
-    """The text's, in bytes."""
-    cut: MemberSelection | None = None
-    """What to take out of it; None: it is only to be checked."""
-
-
 class TextResult(msgspec.Struct, frozen=True):
-    """What came of it. It says everything each time, so that nothing can be taken for a text that is good."""
+    """The result of checking a text. All fields are required, so a truncated result never passes for a good text."""
 
     beyond: str
-    """Which limit the text is beyond, as a ``JsonLimitError`` says it; empty where it is within all."""
+    """The limit that the text exceeds, as the message of a ``JsonLimitError``; empty if it is within all limits."""
     malformed: str
-    """Why it is no JSON; empty where it is."""
-    remainder: StrippedText | None
-    """What is left of it, where something was to be taken out and is there."""
+    """Why the text is not JSON; empty if it is."""
+    stripped: StrippedText | None
+    """The stripped text, if members were to be stripped and the parent exists."""
 
     def check(self) -> TextResult:
-        """This, where the text is good.
+        """This result, if the text is good.
 
         Raises:
-            JsonLimitError: it is beyond a limit.
-            msgspec.DecodeError: it is no JSON, or no UTF-8.
+            JsonLimitError: the text exceeds a limit.
+            msgspec.DecodeError: it is not JSON, or not UTF-8.
         """
         if self.beyond:
             raise JsonLimitError(self.beyond)
@@ -116,44 +102,11 @@ class TextResult(msgspec.Struct, frozen=True):
         return self
 
 
-def send(connection: socket.socket, message: TextRequest | TextResult) -> None:
-    """Send a message. Raises OSError where the other side is gone."""
-    content = msgspec.msgpack.encode(message)
-    connection.sendall(_LENGTH.pack(len(content)) + content)
-
-
-def receive(connection: socket.socket, kind: type[MessageT]) -> MessageT:
-    """Receive a message.
-
-    Raises:
-        EOFError: the other side is gone.
-        OSError: the connection broke, or its time is up.
-    """
-    (length,) = _LENGTH.unpack(receive_bytes(connection, _LENGTH.size))
-    return msgspec.msgpack.decode(receive_bytes(connection, length), type=kind)
-
-
-def receive_bytes(connection: socket.socket, length: int) -> bytearray:
-    """Receive that many bytes; raises as :func:`receive`."""
-    content = bytearray(length)
-    rest = memoryview(content)
-    while rest:
-        received = connection.recv_into(rest)
-        if not received:
-            raise EOFError
-        rest = rest[received:]
-    return content
-
-
-_NICENESS = 10
-"""Small reviews go first: where there are more that want to run than cores, this has a tenth of a service's share."""
-
-
-def check_text(text: bytes, cut: MemberSelection | None) -> TextResult:
-    """Check a text, and take out of it what is to be taken out."""
+def check_text(text: bytes, selection: MemberSelection | None) -> TextResult:
+    """Check a text, and strip the selected members."""
     try:
         parse_checked(text)
-        return TextResult("", "", None if cut is None else strip_members(text, cut))
+        return TextResult("", "", None if selection is None else strip_members(text, selection))
     except JsonLimitError as error:
         return TextResult(str(error), "", None)
     except UnicodeDecodeError as error:
@@ -162,15 +115,39 @@ def check_text(text: bytes, cut: MemberSelection | None) -> TextResult:
         return TextResult("", str(error), None)
 
 
+def request_text(
+    connection: socket.socket, pieces: Sequence[bytes], selection: MemberSelection | None
+) -> TextResult:
+    """Have the process at the other end check a text; the service's side of the conversation.
+
+    Raises:
+        EOFError: the process is gone.
+        OSError: the connection broke, or the socket timed out.
+    """
+    send_frame(connection, FrameKind.TEXT_REQUEST, [msgspec.msgpack.encode(selection)])
+    send_frame(connection, FrameKind.TEXT, pieces)
+    return msgspec.msgpack.decode(receive_body(connection, FrameKind.TEXT_RESULT), type=TextResult)
+
+
+def _serve(service: socket.socket) -> None:
+    while True:
+        request = receive_body(service, FrameKind.TEXT_REQUEST)
+        selection = msgspec.msgpack.decode(request, type=MemberSelection | None)
+        text = bytes(receive_body(service, FrameKind.TEXT))
+        send_frame(service, FrameKind.TEXT_RESULT, [msgspec.msgpack.encode(check_text(text, selection))])
+
+
+_NICENESS = 10
+"""Small reviews go first: on a busy machine, niceness 10 leaves this process a tenth of a service's CPU share."""
+
+
 def main() -> None:
-    """Read until the service is gone."""
+    """Serve until the service is gone."""
     end_with_parent()
     os.nice(_NICENESS)
-    gc.disable()  # nothing that is read has circles, and all that a large text becomes would be walked again and again
+    gc.disable()  # parsed JSON has no cycles, and the collector would walk all values of a large text again and again
     with socket.socket(fileno=int(sys.argv[1])) as service, contextlib.suppress(EOFError, ConnectionError):
-        while True:
-            order = receive(service, TextRequest)
-            send(service, check_text(bytes(receive_bytes(service, order.length)), order.cut))
+        _serve(service)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Child processes of a service that speaks gRPC.
+"""Starting and ending child processes of a service that uses gRPC.
 
-The event loops' own ways to start one fork, and gRPC's handlers for forks may crash the child before it is another
-program. ``subprocess`` uses ``vfork`` where it can, which runs no handlers.
+The event loops start children with ``fork``, where gRPC's fork handlers may crash the child before it executes the
+new program. ``subprocess`` uses ``vfork`` where it can, which runs no handlers.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ _STANDARD_ERROR = 2
 
 
 def start_child(module: str, descriptor: int) -> subprocess.Popen[bytes]:
-    """Run a module in an interpreter and a group of its own, with one more file and without the service's variables."""
+    """Run a module in a new interpreter and process group, with one inherited file and without PRATIQUE_ variables."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PRATIQUE_")}
-    return subprocess.Popen(  # noqa: S603 - this interpreter, and a module of ours
+    return subprocess.Popen(  # noqa: S603 - this interpreter and one of our modules
         (sys.executable, "-P", "-m", module, str(descriptor)),
-        stdin=subprocess.PIPE,  # its lifeline
-        stdout=_STANDARD_ERROR,  # what starts a service reads the service's own words on standard output
+        stdin=subprocess.PIPE,  # closes when this process ends, see parent_death
+        stdout=_STANDARD_ERROR,  # whatever starts the service parses the service's own standard output
         env=environment,
         pass_fds=(descriptor,),
-        start_new_session=True,  # Ctrl-C is for the service, which drains
+        start_new_session=True,  # Ctrl-C goes to the service alone, which drains
     )
 
 
 def end_child(process: subprocess.Popen[bytes]) -> None:
-    """End it at once, and what it has itself started with it."""
+    """Kill a child and its own children."""
     if process.poll() is None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
 
 
 class ChildProcess:
-    """A worker's process, in a group of its own."""
+    """A child process in its own process group, awaitable from an event loop."""
 
     def __init__(self, module: str, descriptor: int) -> None:
-        """Run a module, as :func:`start_child`."""
+        """Run a module as :func:`start_child` does."""
         self._process = start_child(module, descriptor)
         loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[int] = loop.create_future()
@@ -56,12 +56,12 @@ class ChildProcess:
             loop.call_soon_threadsafe(self._ended.set_result, code)
 
     async def wait(self) -> int:
-        """Its exit code, or minus the signal that ended it, once it has ended."""
+        """Wait for the process to end; return its exit code, or minus the signal that ended it."""
         code = await asyncio.shield(self._ended)
         if self._process.stdin is not None:
             self._process.stdin.close()
         return code
 
     def kill(self) -> None:
-        """End it at once, and what it has itself started with it."""
+        """Kill the process and its own children."""
         end_child(self._process)

@@ -1,4 +1,4 @@
-"""Threads for controllers that may block, and how long one thread keeps the others waiting."""
+"""Threads for controllers that may block, and the interpreter's switch interval."""
 
 from __future__ import annotations
 
@@ -8,42 +8,40 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
-if TYPE_CHECKING:
-    from pratique.admission.reviews import Review
+T = TypeVar("T")
 
-
-_Job: TypeAlias = "tuple[asyncio.Future[object], Callable[[Review], object], Review]"
+_Job: TypeAlias = tuple[asyncio.Future[object], Callable[[Any], object], Any]
+"""The future of a call, the handler to call, and the review to call it with."""
 
 SWITCH_INTERVAL_SECONDS = 0.0005
-"""How long a thread that looks at a large review keeps the event loop waiting each time it is its turn. Handler a
-millisecond: with Python's 5 the reviews beside it took 5 ms longer for each turn of the loop that they need, and they
-need several. It is less than what the longest single call takes, so that a shorter one would gain little."""
+"""How long a thread that works on a large review may keep the event loop waiting. With Python's default of 5 ms, other
+reviews took 5 ms longer for every turn of the loop, and they need several. A shorter interval would gain little,
+because single calls into C take longer than this."""
 
 
 def set_switch_interval() -> None:
-    """Have the threads of this process take turns as often as suits an event loop among them."""
+    """Make the threads of this process switch often enough for an event loop among them."""
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
 
 
 MAX_THREADS = 32
-"""Threads of one lane at most, as many as Python's own default executor has. More calls than that wait in
-line until their time is up."""
+"""The maximum number of threads per controller, as in Python's default executor. Further calls wait."""
 
 _IDLE_SECONDS = 10.0
-"""How long an idle thread waits for more work before it ends."""
+"""How long an idle thread waits for work before it ends."""
 
 
 class ControllerThreads:
     """The threads of one controller.
 
-    They are started when needed and end by themselves. They are daemons, unlike those of
-    ``ThreadPoolExecutor``: a controller that never returns must not keep its service from stopping.
+    They start on demand and end when idle. Unlike those of ``ThreadPoolExecutor`` they are daemon threads: a
+    controller that never returns must not keep its service from stopping.
     """
 
     def __init__(self, name: str, most_threads: int = MAX_THREADS) -> None:
-        """Make a lane without threads, for the controller of that name."""
+        """Start without threads; ``name`` is the controller's."""
         self._name = name
         self._most_threads = most_threads
         self._jobs: deque[_Job] = deque()
@@ -52,15 +50,15 @@ class ControllerThreads:
         self._idle = 0
         self._changed = threading.Condition()
 
-    def submit(self, handler: Callable[[Review], object], review: Review) -> asyncio.Future[object]:
-        """Run ``handler`` in a thread. The future holds its answer, or as a value the error that it raised.
+    def submit(self, handler: Callable[[T], object], review: T) -> asyncio.Future[object]:
+        """Run ``handler`` in a thread. The future's result is the answer, or the error it raised, as a value.
 
-        Cancelling the future gives up waiting; a call that has begun runs on to its end.
+        Cancelling the future gives up waiting; a call that has begun runs to its end.
         """
         future: asyncio.Future[object] = asyncio.get_running_loop().create_future()
         with self._changed:
             if self._threads == self._most_threads:
-                # All may hang: what nobody waits for any longer must not pile up behind them.
+                # All threads may hang: cancelled calls must not pile up behind them.
                 self._jobs = deque(job for job in self._jobs if not job[0].cancelled())
             self._jobs.append((future, handler, review))
             if self._idle < len(self._jobs) and self._threads < self._most_threads:
@@ -71,17 +69,17 @@ class ControllerThreads:
 
     @property
     def threads(self) -> int:
-        """How many threads there are now."""
+        """The current number of threads."""
         return self._threads
 
     @property
     def waiting(self) -> int:
-        """How many calls wait for a thread, those that were given up included until one comes by."""
+        """How many calls wait for a thread, including cancelled ones that no thread has dropped yet."""
         return len(self._jobs)
 
     @property
     def abandoned(self) -> int:
-        """How many threads go on though nobody waits for them any longer."""
+        """How many threads still run calls that were cancelled."""
         with self._changed:
             return sum(future.cancelled() for future in self._running)
 
@@ -91,10 +89,10 @@ class ControllerThreads:
             _run(*job)
             with self._changed:
                 self._running.discard(future)
-            del job, future  # an idle thread holds no secrets
+            del job, future  # so that an idle thread holds no reviewed object
 
     def _next_job(self) -> _Job | None:
-        """Wait for work; None where there was none for so long that the thread may end."""
+        """Wait for work; None if there was none for so long that the thread should end."""
         with self._changed:
             self._idle += 1
             self._changed.wait_for(lambda: self._jobs, timeout=_IDLE_SECONDS)
@@ -107,14 +105,14 @@ class ControllerThreads:
             return None
 
 
-def _run(future: asyncio.Future[object], handler: Callable[[Review], object], review: Review) -> None:
+def _run(future: asyncio.Future[object], handler: Callable[[T], object], review: T) -> None:
     if future.cancelled():
         return
     try:
         answer = call_and_catch(handler, review)
     except KeyboardInterrupt as error:
-        answer = error  # Ctrl-C is for the main thread: here it is the controller that raised it
-    with contextlib.suppress(RuntimeError):  # the loop that asked has closed
+        answer = error  # Ctrl-C reaches only the main thread: the controller itself raised this
+    with contextlib.suppress(RuntimeError):  # the loop of the caller has closed
         future.get_loop().call_soon_threadsafe(_set_result, future, answer)
 
 
@@ -123,11 +121,11 @@ def _set_result(future: asyncio.Future[object], answer: object) -> None:
         future.set_result(answer)
 
 
-def call_and_catch(handler: Callable[[Review], object], review: Review) -> object:
-    """Call ``handler`` and return its answer, or as a value the error that it raised."""
+def call_and_catch(handler: Callable[[T], object], review: T) -> object:
+    """Call ``handler`` and return its answer, or the error it raised."""
     try:
         return handler(review)
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # noqa: BLE001 - a policy that calls sys.exit() fails, and its service stays
+    except BaseException as error:  # noqa: BLE001 - a policy that calls sys.exit() must not end its service
         return error

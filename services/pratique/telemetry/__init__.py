@@ -1,1 +1,1 @@
-"""Logs, metrics and traces of the services, and watching the files that they read."""
+"""Logs, metrics and traces of the services, and the files that they reload."""

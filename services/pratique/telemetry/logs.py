@@ -1,4 +1,4 @@
-"""Logs: one JSON object a line on standard error, made of declared fields alone."""
+"""Structured logs: one JSON object per line on standard error, with declared fields only."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ _ExceptionInfo: TypeAlias = (
 )
 
 _MAX_PLACES = 12
-"""Innermost places told: enough for a controller and what it calls, also where it recurses endlessly."""
+"""How many innermost frames are logged: enough for a controller and its callees, even in endless recursion."""
 
 
 def describe_error(error: BaseException) -> str:
-    """Name an error, and those that led to it, by type and place alone, the innermost place first.
+    """Describe an error and its causes by type and place only, the innermost place first.
 
     For example ``KeyError < look_up (acme/policy.py:7) < judge (acme/policy.py:3)``.
     """
-    told: list[str] = []
+    described: list[str] = []
     current: BaseException | None = error
-    while current is not None and len(told) < _MAX_PLACES:
-        told.append(_error_with_places(current))
+    while current is not None and len(described) < _MAX_PLACES:
+        described.append(_error_with_places(current))
         current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
-    return "; because of ".join(told)
+    return "; because of ".join(described)
 
 
 def _error_with_places(error: BaseException) -> str:
-    # Source lines are not looked up: they could hold literals, and reading files would block.
+    # Source lines are not looked up: they may hold literals, and reading files would block.
     frames = traceback.StackSummary.extract(traceback.walk_tb(error.__traceback__), lookup_lines=False)
     places = [
         f"{frame.name} ({_short_path(frame.filename)}:{frame.lineno})" for frame in frames[-_MAX_PLACES:]
@@ -79,20 +79,20 @@ FIELDS: Mapping[str, str] = MappingProxyType(
         "webhook": "a webhook, by name",
     }
 )
-"""Every field that a line may hold beside time, level, service, logger and message: pass it in ``extra``."""
+"""The fields that a line may have besides time, level, service, logger and message; pass them in ``extra``."""
 
 MAX_TEXT_LENGTH = 256
-"""Characters of a field or message that are kept; what is longer ends with an ellipsis. A Kubernetes name has
-at most 253."""
+"""The maximum length of a field or message, in characters; longer ones are cut off with an ellipsis. A Kubernetes name
+has at most 253."""
 
 _OWN_LOGGERS = ("pratique", "pratique_mutator", "pratique_validator", "pratique_frontdoor", "pratique_cli")
 
 
 def configure_logging(service: str, level: int | str | None = None, stream: TextIO | None = None) -> None:
-    """Log as ``service`` from now on.
+    """Configure logging for ``service``.
 
-    ``level`` is that of Pratique's own loggers: where not given, INFO, or DEBUG where ``PRATIQUE_DEBUG`` is set.
-    Libraries are heard from WARNING on. ``stream`` is standard error where not given.
+    ``level`` applies to Pratique's own loggers; the default is INFO, or DEBUG if ``PRATIQUE_DEBUG`` is set. Libraries
+    log from WARNING upwards. ``stream`` defaults to standard error.
     """
     if level is None:
         level = logging.DEBUG if os.environ.get("PRATIQUE_DEBUG") else logging.INFO
@@ -103,15 +103,15 @@ def configure_logging(service: str, level: int | str | None = None, stream: Text
     root.setLevel(logging.WARNING)
     for name in _OWN_LOGGERS:
         logging.getLogger(name).setLevel(level)
-    # A line that cannot be written is lost; logging would print it with its arguments instead.
+    # If a line cannot be written, logging would print it with its arguments: drop it instead.
     logging.raiseExceptions = False
     logging.captureWarnings(capture=True)
 
 
 def log_loop_error(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Log what nobody awaited or caught; for ``loop.set_exception_handler``.
+    """Log an unhandled error of an event loop; for ``loop.set_exception_handler``.
 
-    The loop's own description is left out: it quotes the arguments of callbacks.
+    The loop's own message is left out because it quotes the arguments of callbacks.
     """
     logging.getLogger("pratique.loop").error(
         "unhandled error in the event loop", exc_info=context.get("exception")
@@ -144,7 +144,7 @@ class _Formatter(JsonFormatter):
 def _message(record: logging.LogRecord) -> str:
     if record.name.partition(".")[0] in _OWN_LOGGERS:
         return record.message
-    # Libraries append tracebacks and representations to the line that says what happened.
+    # Libraries append tracebacks and representations after the first line.
     return record.message.partition("\n")[0]
 
 
@@ -153,7 +153,7 @@ def _loggable(value: object) -> object:
         return value
     if not isinstance(value, str):
         return f"<{type(value).__name__}>"
-    # Cut first, because quoting takes time by the character, and again, because it makes texts longer.
+    # Cut before quoting, which takes time per character, and again after it, because quoting lengthens the text.
     text = value[: MAX_TEXT_LENGTH + 1]
     if not text.isprintable():
         text = go_quoted(text)[1:-1]

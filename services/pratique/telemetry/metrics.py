@@ -11,32 +11,30 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
     from prometheus_client.registry import Collector
-
-    from pratique.https.tls import ReloadedCertificate
 
 
 V = TypeVar("V")
 
 
 class LabeledCounter:
-    """A counter.
+    """A counter with labels.
 
-    prometheus_client's own adds ``_total`` to every name, and not all of the API server's end so. Those that
-    do not are shown without a type, because the text format allows counters no other name.
+    prometheus_client's own counter appends ``_total`` to every name, which not all of the API server's counters have.
+    Those are exported without a type, because the text format requires the suffix of counters.
     """
 
     def __init__(self, name: str, documentation: str, labels: Sequence[str]) -> None:
-        """Start at zero; a combination of labels is shown from its first event on."""
+        """Start at zero; a combination of label values is exported from its first event on."""
         self._name, self._documentation, self._labels = name, documentation, labels
         self._counts: dict[tuple[str, ...], int] = {} if labels else {(): 0}
 
     def add(self, *values: str) -> None:
-        """Count one event, with the values of the labels in their order."""
+        """Count one event, with the label values in order."""
         self._counts[values] = self._counts.get(values, 0) + 1
 
     def collect(self) -> Iterator[Metric]:
@@ -51,7 +49,7 @@ class LabeledCounter:
 
 
 class CallbackMetric:
-    """A counter, or where it can fall a gauge, that somebody else keeps: asked for whenever metrics are."""
+    """A counter or gauge whose value a callback returns whenever metrics are collected."""
 
     def __init__(
         self,
@@ -60,9 +58,9 @@ class CallbackMetric:
         read: Callable[[], float | Mapping[tuple[str, ...], float]],
         *labels: str,
     ) -> None:
-        """Show what ``read`` gives: a number; or with ``labels`` numbers by their values.
+        """Export what ``read`` returns: a number, or with ``labels`` a mapping from label values to numbers.
 
-        It is a counter where its name ends in ``_total``.
+        It is a counter if its name ends in ``_total``, else a gauge.
         """
         self._name, self._documentation, self._read, self._labels = name, documentation, read, labels
 
@@ -79,19 +77,19 @@ class CallbackMetric:
 
 
 class DurationHistogram:
-    """A histogram of seconds. prometheus_client's own takes locks for threads that are not there."""
+    """A histogram of seconds with labels. prometheus_client's own takes locks that a single thread does not need."""
 
     def __init__(
         self, name: str, documentation: str, buckets: Sequence[float], labels: Sequence[str]
     ) -> None:
-        """Start with no observations; ``buckets`` are their upper bounds, in seconds, ascending."""
+        """Start without observations; ``buckets`` are the upper bounds in seconds, ascending."""
         self._name, self._documentation, self._labels = name, documentation, labels
         self._bounds = tuple(buckets)
         self._counts: dict[tuple[str, ...], list[int]] = {}
         self._sums: dict[tuple[str, ...], float] = {}
 
     def observe(self, seconds: float, *values: str) -> None:
-        """Add one duration, with the values of the labels in their order."""
+        """Add one observation in seconds, with the label values in order."""
         counts = self._counts.get(values)
         if counts is None:
             self._sums[values] = 0.0
@@ -107,25 +105,25 @@ class DurationHistogram:
         family = HistogramMetricFamily(self._name, self._documentation, labels=self._labels)
         bounds = [*map(floatToGoString, self._bounds), "+Inf"]
         for values, counts in _snapshot(self._counts):
-            # Prometheus' buckets count all that is below their bound.
+            # Prometheus' buckets are cumulative.
             buckets = list(zip(bounds, accumulate(counts), strict=True))
             family.add_metric(values, buckets, self._sums[values])
         yield family
 
 
 def _snapshot(series: Mapping[tuple[str, ...], V]) -> list[tuple[tuple[str, ...], V]]:
-    """All of them, as they are now: another thread may be adding one, and a copy is taken in one go."""
+    """A copy of all series, taken atomically because another thread may add one."""
     return list(series.items())
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class MergedCollectors:
-    """Several collectors that each know of one controller, shown as one: a metric must be there once."""
+    """Several collectors, one per controller, merged into one because a registry wants each metric once."""
 
     collectors: Sequence[Collector]
 
     def collect(self) -> Iterator[Metric]:
-        """Yield each metric once, with what all of them have of it."""
+        """Yield every metric once, with the samples of all collectors."""
         families: dict[str, Metric] = {}
         for collector in self.collectors:
             for family in collector.collect():
@@ -137,27 +135,27 @@ class MergedCollectors:
 
 @dataclasses.dataclass(slots=True)
 class ReloadCounts:
-    """Of one source, such as ``configuration``. The first reading counts as a success: without it nothing runs."""
+    """How often one source, such as ``configuration``, was reloaded. The first load counts as a success."""
 
     source: str
     successes: int = 1
     failures: int = 0
     last_success: float = dataclasses.field(default_factory=time.time)
-    """In seconds since 1970."""
+    """The time of the last success, in seconds since 1970."""
 
     def succeed(self) -> None:
-        """Count one that was taken up."""
+        """Count a load whose value is in use."""
         self.successes += 1
         self.last_success = time.time()
 
     def fail(self) -> None:
-        """Count one that could not be used."""
+        """Count a load whose value was unusable."""
         self.failures += 1
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class ReloadCollector:
-    """A collector of all that a process reads again."""
+    """The collector of a process's reload counts."""
 
     sources: Sequence[ReloadCounts]
 
@@ -175,18 +173,34 @@ class ReloadCollector:
             "When what is used now was read, in seconds since 1970.",
             labels=["source"],
         )
-        for one in self.sources:
-            counts.add_metric([one.source, "success"], one.successes)
-            counts.add_metric([one.source, "failure"], one.failures)
-            last.add_metric([one.source], one.last_success)
+        for reloads in self.sources:
+            counts.add_metric([reloads.source, "success"], reloads.successes)
+            counts.add_metric([reloads.source, "failure"], reloads.failures)
+            last.add_metric([reloads.source], reloads.last_success)
         yield from (counts, last)
+
+
+class WatchedCertificate(Protocol):
+    """A certificate that is loaded from files, as far as its metrics need it."""
+
+    @property
+    def name(self) -> str:
+        """Its name, such as ``server certificate``."""
+
+    @property
+    def ends_at(self) -> float | None:
+        """When it expires, in seconds since 1970; None if it does not."""
+
+    @property
+    def failure(self) -> str:
+        """Why its current files are unusable; empty if they are in use."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class CertificateCollector:
-    """A collector, which looks at what it shows when it is asked."""
+    """The collector of certificate expiry, which inspects the certificates on every scrape."""
 
-    kept: Sequence[ReloadedCertificate[Any]]
+    certificates: Sequence[WatchedCertificate]
 
     def collect(self) -> Iterator[Metric]:
         """Yield both, for a registry."""
@@ -202,9 +216,9 @@ class CertificateCollector:
             "1 where what is in the files now cannot be used, and what was there before still is.",
             labels=["certificate"],
         )
-        for one in self.kept:
-            label = [one.name.replace(" ", "-")]
-            if one.ends_at is not None:
-                ends.add_metric(label, one.ends_at)
-            failed.add_metric(label, int(bool(one.failure)))
+        for certificate in self.certificates:
+            label = [certificate.name.replace(" ", "-")]
+            if certificate.ends_at is not None:
+                ends.add_metric(label, certificate.ends_at)
+            failed.add_metric(label, int(bool(certificate.failure)))
         yield from (ends, failed)

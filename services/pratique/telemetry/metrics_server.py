@@ -1,4 +1,4 @@
-"""``GET /metrics`` beside a service that speaks gRPC."""
+"""An HTTP server for ``GET /metrics`` beside a gRPC service."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from pratique.apimachinery.errors import ConfigurationError
 _log = logging.getLogger(__name__)
 
 _CLIENT_TIMEOUT_SECONDS = 5.0
-"""How long one is waited for that says nothing: half of Prometheus' own patience with the other side."""
+"""How long to wait for a silent client: half of Prometheus' own default timeout."""
 _SHUTDOWN_POLL_SECONDS = 0.25
-"""How often it looks whether it is to end; the end of a service waits for that long."""
+"""How often the server checks for shutdown, which delays the end of a service by as much."""
 MAX_CLIENTS = 8
-"""At a time; more are turned away. Two Prometheis, and whoever looks by hand."""
+"""The maximum number of concurrent clients: two Prometheus servers and a few people. Others are disconnected."""
 _PATHS = frozenset({"/metrics", "/metrics/"})
 
 
 class MetricsServer:
-    """Serves a registry over HTTP until it is closed."""
+    """Serves a registry over HTTP until closed."""
 
     def __init__(self, registry: CollectorRegistry, host: str, port: int) -> None:
-        """Listen; a ``port`` of 0 picks a free one.
+        """Start to listen; port 0 picks a free port.
 
         Raises:
-            ConfigurationError: the address cannot be listened on.
+            ConfigurationError: the address cannot be bound.
         """
         handler = type("_Registered", (_Handler,), {"registry": registry})
         try:
@@ -50,20 +50,20 @@ class MetricsServer:
 
     @property
     def address(self) -> str:
-        """Where it listens, with the port that was picked."""
+        """The address it listens on, with the actual port."""
         host, port = self._server.server_address[:2]
         shown = str(host)
         return f"[{shown}]:{port}" if ":" in shown else f"{shown}:{port}"
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop the server."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
 
 
 class _Handler(MetricsHandler):
-    """Answers one path; prometheus_client's answers all of them."""
+    """Serves the metrics paths only; prometheus_client's own handler serves every path."""
 
     timeout = _CLIENT_TIMEOUT_SECONDS
     server_version = "pratique"
@@ -77,7 +77,7 @@ class _Handler(MetricsHandler):
 
 
 class _Server(http.server.ThreadingHTTPServer):
-    """One thread for each client, of which there are few."""
+    """Uses one thread per client, up to :data:`MAX_CLIENTS`."""
 
     daemon_threads = True
     block_on_close = False
@@ -87,21 +87,21 @@ class _Server(http.server.ThreadingHTTPServer):
         super().__init__(*arguments)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Begin to answer, where there are not too many."""
+        """Serve a client, unless there are too many."""
         if self._clients.acquire(blocking=False):
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Answer, and let the next one in."""
+        """Serve a client, then free its place."""
         try:
             super().process_request_thread(request, client_address)
         finally:
             self._clients.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - as it is called
-        """Say that a scrape broke off; the standard library would print its traceback."""
+        """Log a broken scrape; the standard library would print a traceback."""
         _log.debug("a scrape broke off", exc_info=True)
 
 

@@ -1,4 +1,7 @@
-"""The metrics of match conditions and policies, as the API server counts them."""
+"""The API server's metrics of match conditions and admission policies.
+
+Sources: ``k8s.io/apiserver/pkg/admission/metrics/metrics.go`` and ``pkg/admission/plugin/policy/*/metrics/metrics.go``.
+"""
 
 from __future__ import annotations
 
@@ -18,19 +21,19 @@ _CONDITION_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.1, 0.2, 0.25)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MatchConditionCheck:
-    """What the conditions of one webhook came to."""
+    """The evaluation of one webhook's match conditions."""
 
     seconds: float
     held: bool
-    """Whether all of them are true."""
+    """Whether all conditions are true."""
     errors: int
-    """How many of them have no value, up to the first that is false."""
+    """How many conditions failed to evaluate, up to the first that is false."""
     excluded: bool
-    """Whether the webhook is not called because of them."""
+    """Whether the conditions exclude the webhook from being called."""
 
 
 class MatchConditionMetrics:
-    """What became of all match conditions."""
+    """The collector of match condition metrics."""
 
     def __init__(self) -> None:
         """Start at zero."""
@@ -53,9 +56,9 @@ class MatchConditionMetrics:
         self._lock = threading.Lock()
 
     def observe_webhook(self, name: str, kind: str, operation: str, check: MatchConditionCheck) -> None:
-        """Count the conditions of a webhook, ``kind`` being its type: ``admit`` or ``validate``.
+        """Count the conditions of a webhook; ``kind`` is its type, ``admit`` or ``validate``.
 
-        As in ``…/webhook/matchconditions/matcher.go``, no time is observed where all of them hold.
+        As in ``…/webhook/matchconditions/matcher.go``, no time is observed if all conditions hold.
         """
         labels = (name, "webhook", kind, operation)
         with self._lock:
@@ -68,8 +71,8 @@ class MatchConditionMetrics:
 
     def collect(self) -> Iterator[Metric]:
         """Yield all three, for a registry."""
-        for one in (self._errors, self._exclusions, self._seconds):
-            yield from one.collect()
+        for collector in (self._errors, self._exclusions, self._seconds):
+            yield from collector.collect()
 
 
 _POLICY_BUCKETS = (0.0000005, 0.001, 0.01, 0.1, 1.0)
@@ -83,7 +86,7 @@ INVALID_ERROR = "invalid_error"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PolicyCheck:
-    """One expression of a policy, and what came of it."""
+    """The evaluation of one expression of a policy."""
 
     policy: str
     binding: str
@@ -94,16 +97,16 @@ class PolicyCheck:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Its labels' values."""
+        """The label values."""
         action = (self.enforcement_action,) if self.enforcement_action else ()
         return (self.policy, self.binding, self.error_type, *action)
 
 
 class PolicyCheckMetrics:
-    """All checks of one kind of policies."""
+    """The collector of policy checks, for one kind of policy."""
 
     def __init__(self, kind: str, *labels: str) -> None:
-        """Start at zero; ``kind`` is ``validating`` or ``mutating``, ``labels`` are those of that kind alone."""
+        """Start at zero; ``kind`` is ``validating`` or ``mutating``, ``labels`` are additional ones of that kind."""
         prefix, words = f"apiserver_{kind}_admission_policy_check", "policy, binding, error and action taken"
         described = words if labels else "policy, binding and error"
         self._counts = LabeledCounter(
@@ -120,11 +123,11 @@ class PolicyCheckMetrics:
         self._lock = threading.Lock()
 
     def observe(self, checks: Iterable[PolicyCheck]) -> None:
-        """Count checks. What takes long is decided in a thread, and counted there."""
-        for one in checks:
+        """Count checks, possibly from a thread: slow policies are evaluated in one."""
+        for check in checks:
             with self._lock:
-                self._counts.add(*one.labels)
-                self._durations.observe(one.seconds, *one.labels)
+                self._counts.add(*check.labels)
+                self._durations.observe(check.seconds, *check.labels)
 
     def collect(self) -> Iterator[Metric]:
         """Yield both metrics, for a registry."""
@@ -133,10 +136,10 @@ class PolicyCheckMetrics:
 
 
 def validating_policy_metrics() -> PolicyCheckMetrics:
-    """Those of ValidatingAdmissionPolicies."""
+    """Metrics of ValidatingAdmissionPolicies."""
     return PolicyCheckMetrics("validating", "enforcement_action")
 
 
 def mutating_policy_metrics() -> PolicyCheckMetrics:
-    """Those of MutatingAdmissionPolicies."""
+    """Metrics of MutatingAdmissionPolicies."""
     return PolicyCheckMetrics("mutating")

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Gauge, ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
-"""Of the text that :func:`text_of` makes."""
+"""The content type of :func:`render_metrics`."""
 
 
 def create_registry() -> CollectorRegistry:

@@ -1,4 +1,4 @@
-"""Values loaded from files, which are watched and loaded again when they change. A bad change leaves the last good value.
+"""Values loaded from files, which are loaded again when the files change. A bad change leaves the last good value.
 
 Files change in many ways: written in place, renamed over, or swapped with their whole folder by a symbolic link, as
 Kubernetes does with ``..data`` in mounted ConfigMaps. So the folders around them are watched, an event is only a hint,
@@ -29,32 +29,32 @@ from pratique.telemetry.logs import describe_error
 from pratique.telemetry.metrics import ReloadCounts
 
 Fingerprint: TypeAlias = tuple[tuple[object, ...], ...]
-"""What tells two states of files apart."""
+"""A state of files, comparable with other states."""
 
 
 class UnsettledFilesError(InputError):
-    """Files do not come to rest."""
+    """Files keep changing."""
 
 
 POLL_SECONDS = 10.0
-"""How often to look where no event comes, in seconds."""
+"""How often to poll for changes without events, in seconds."""
 
 SETTLED_SECONDS = 0.2
-"""For how long files must not have changed before they are read: longer than programs take between the pieces of a file
-that they write in place. Files that somebody swaps three times a second are still read in between."""
+"""How long files must be unchanged before they are read: longer than programs pause while they write a file in pieces.
+Files that are swapped three times a second are still read in between."""
 
 UNSETTLED_SECONDS = 10.0
-"""From here on it is said that files change all the time, and that what is in them is not taken up."""
+"""After this time, continuously changing files are reported; they are not loaded."""
 
 _UNSETTLED = "the files change all the time; they are read once they rest"
 _DEBOUNCE_MILLISECONDS = 100
 _SETTLE_POLL_SECONDS = 0.1
 _MTIME_INDEX = 5
-"""Where the part of a fingerprint that is a file has the time of its last change, in nanoseconds."""
+"""The index of the modification time, in nanoseconds, in a file's part of a fingerprint."""
 
 
 def fingerprint(paths: Sequence[Path]) -> Fingerprint:
-    """Tell the state of files, and of what is read of folders, by what ``stat`` says of them."""
+    """The state of files, and of the manifests in folders, from ``stat``."""
     return tuple(part for path in paths for part in _state(path))
 
 
@@ -63,15 +63,17 @@ def _state(path: Path) -> Iterator[tuple[object, ...]]:
         yield str(path), *_stat(path)
         return
     for entry, is_folder in _entries(path):
-        # A folder's own times tell of files that nobody reads, such as those that an editor writes beside.
+        # A folder's own times change with files that are not read, such as an editor's backup files.
         yield str(entry), *(_stat(entry)[:2] if is_folder else _stat(entry))
 
 
 async def wait_until_settled(paths: Sequence[Path]) -> Fingerprint:
-    """Wait until files have not changed for :data:`REST_SECONDS`, by their times and by two looks; give their state.
+    """Wait until files have been unchanged for :data:`SETTLED_SECONDS`, and return their state.
+
+    Both their modification times and two looks at them must say so.
 
     Raises:
-        UnrestError: they changed again and again for :data:`UNREST_SECONDS`.
+        UnsettledFilesError: they kept changing for :data:`UNSETTLED_SECONDS`.
     """
     clock = asyncio.get_running_loop().time
     begun = clock()
@@ -84,7 +86,7 @@ async def wait_until_settled(paths: Sequence[Path]) -> Fingerprint:
 
 
 async def stay_unchanged(paths: Sequence[Path], seen: Fingerprint, seconds: float) -> bool:
-    """Wait for ``seconds``, and tell whether the files have stayed as they were seen."""
+    """Wait for ``seconds``; False as soon as the files differ from the state ``seen``."""
     clock = asyncio.get_running_loop().time
     end = clock() + seconds
     while (left := end - clock()) > 0:
@@ -95,10 +97,10 @@ async def stay_unchanged(paths: Sequence[Path], seen: Fingerprint, seconds: floa
 
 
 def block_until_settled(paths: Sequence[Path]) -> Fingerprint:
-    """Sleep until files have not changed for :data:`REST_SECONDS`, by their times and the clock; give their state.
+    """Block until files have been unchanged for :data:`SETTLED_SECONDS`, and return their state.
 
     Raises:
-        UnrestError: they changed again and again for :data:`UNREST_SECONDS`.
+        UnsettledFilesError: they kept changing for :data:`UNSETTLED_SECONDS`.
     """
     begun = time.monotonic()
     while left := _seconds_until_settled(seen := fingerprint(paths)):
@@ -109,7 +111,7 @@ def block_until_settled(paths: Sequence[Path]) -> Fingerprint:
 
 
 def _seconds_until_settled(seen: Fingerprint) -> float:
-    """How long files have to stay as they are until they have rested, by their times; 0 where these are no help."""
+    """How long files must still stay unchanged, by their times; 0 if the times do not help."""
     age = time.time() - max((_changed_at(part) for part in seen), default=0.0)
     return SETTLED_SECONDS - age if 0 <= age < SETTLED_SECONDS else 0.0
 
@@ -122,14 +124,14 @@ def _changed_at(part: tuple[object, ...]) -> float:
 async def watch(
     paths: Sequence[Path], *, seen: Fingerprint | None = None, poll_seconds: float = POLL_SECONDS
 ) -> AsyncGenerator[None]:
-    """Yield every time that any of the files or folders has changed. :func:`rest` waits until that has ended.
+    """Yield whenever any of the files or folders has changed; :func:`wait_until_settled` waits for the end of it.
 
-    Paths that do not exist are waited for. Close the iterator, or cancel its task, to stop.
+    A path need not exist yet. Close the iterator, or cancel its task, to stop.
 
     Args:
         paths: The files and folders.
-        seen: The state that is known already; None takes the present one.
-        poll_seconds: How often to look where no event comes.
+        seen: The last known state; None means the current one.
+        poll_seconds: How often to poll for changes without events.
     """
     seen = fingerprint(paths) if seen is None else seen
     while True:
@@ -143,7 +145,7 @@ async def watch(
 
 
 async def _hints(paths: Sequence[Path], poll_seconds: float) -> AsyncGenerator[None]:
-    """Yield at once, and then whenever something may have changed."""
+    """Yield at once, and then whenever a file may have changed."""
     changes = awatch(
         *_folders(paths),
         watch_filter=None,
@@ -154,7 +156,7 @@ async def _hints(paths: Sequence[Path], poll_seconds: float) -> AsyncGenerator[N
     )
     try:
         while True:
-            # The watch begins when the task does; what changed before it did is noticed by the first look.
+            # The watch begins when the task starts; the first comparison catches earlier changes.
             change = asyncio.ensure_future(_next_change(changes, poll_seconds))
             try:
                 await asyncio.sleep(0)
@@ -171,12 +173,12 @@ async def _next_change(changes: AsyncIterator[object], poll_seconds: float) -> N
     try:
         await anext(changes)
     except (OSError, RuntimeError, StopAsyncIteration):
-        # A folder is gone, or the system has no watches left: polling alone must do.
+        # A folder is gone, or the system is out of watches: fall back to polling.
         await asyncio.sleep(poll_seconds)
 
 
 def _folders(paths: Sequence[Path]) -> list[Path]:
-    """The folders in which a change of the paths shows: around them, inside them, and around what they link to."""
+    """The folders to watch: around the paths and their link targets, and inside folders and subfolders."""
     inner = [entry for path in paths if path.is_dir() for entry, is_folder in _entries(path) if is_folder]
     places = [place for path in (*paths, *inner) for place in (path.absolute(), path.resolve())]
     folders = {folder for place in places for folder in (place, place.parent) if folder.is_dir()}
@@ -185,7 +187,7 @@ def _folders(paths: Sequence[Path]) -> list[Path]:
 
 def _entries(folder: Path) -> list[tuple[Path, bool]]:
     found: list[tuple[Path, bool]] = []
-    with contextlib.suppress(OSError):  # it has gone meanwhile; what was found before it has changed, too
+    with contextlib.suppress(OSError):  # the folder is gone, which itself changes the fingerprint
         found.extend(walk(folder))
     return found
 
@@ -203,21 +205,21 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 SUSPECT_SECONDS = 5.0
-"""For how long files must not have changed that may be half written: far longer than any writer pauses that still
-writes, and not too long for somebody who waits for an object to be gone.
+"""How long a file that may be half written must be unchanged: far longer than a writer pauses, yet short enough for
+somebody who waits for an object to disappear.
 """
 
 
 class Reloaded(Generic[T]):
-    """One thing made of files, and how it is with it."""
+    """A value loaded from files, with the state of its last reload."""
 
     def __init__(self, name: str, load: Callable[[], T], paths: Sequence[Path]) -> None:
         """Load for the first time.
 
         Args:
-            name: For people and metrics, such as ``configuration``.
-            load: Makes the value; called in a thread when it is called again.
-            paths: The files and folders that it reads.
+            name: The name in logs and metrics, such as ``configuration``.
+            load: Loads the value; reloads call it in a thread.
+            paths: The files and folders that ``load`` reads.
 
         Raises:
             Exception: whatever ``load`` raises.
@@ -226,28 +228,28 @@ class Reloaded(Generic[T]):
         self.paths = tuple(paths)
         self._load = load
         self.seen: Fingerprint = ()
-        """The state of the files when they were last read."""
+        """The state of the files at the last load."""
         self.value: T
         self.value, self._reading = self._load_first()
-        """The last good one."""
+        """The last good value."""
         self.failure = ""
-        """Why what is in the files now cannot be used; empty where it is what is used."""
+        """Why the current files are unusable; empty if their value is in use."""
         self._said = ""
-        """What was said of it in the log."""
+        """What was last logged about a failure."""
         self.reloads = ReloadCounts(name)
-        """How often it could be used, and how often not."""
+        """Counts of successful and failed loads."""
         self._listeners: list[Callable[[T], Awaitable[None] | None]] = []
 
     def tell(self, listener: Callable[[T], Awaitable[None] | None]) -> None:
-        """Tell ``listener`` of every value to come. One that raises refuses the value."""
+        """Call ``listener`` with every new value. If it raises, the value is refused."""
         self._listeners.append(listener)
 
     def warning(self) -> str:
-        """Why somebody should look at it before long; empty where there is no reason."""
+        """A warning about unusable files; empty if there is none."""
         return self._said if self.failure else ""
 
     async def refresh(self) -> None:
-        """Take up what is in the files now, once they rest, where it is something else that can be used."""
+        """Load the files again once they have settled, and use the value if it is new and usable."""
         before = self.value
         try:
             value, reading = await self._read()
@@ -257,17 +259,17 @@ class Reloaded(Generic[T]):
             await self._take_part(before, error)
         except (PratiqueError, OSError) as error:
             self._keep(before, str(error))
-        except Exception as error:  # noqa: BLE001 - whatever it is, the watch over the files must not end by it
+        except Exception as error:  # noqa: BLE001 - no error may end the watch
             self._keep(before, describe_error(error))
         else:
             self._reading = reading
             self._succeed(is_new=value != before)
 
     async def _read(self) -> tuple[T, FilesSnapshot]:
-        """Read the files as they are while they rest.
+        """Load the files in a settled state.
 
         Raises:
-            Exception: whatever ``load`` raises, or what was read is not to be believed.
+            Exception: whatever ``load`` raises, or the files have lost all their objects.
         """
         while True:
             seen = self.seen = await wait_until_settled(self.paths)
@@ -289,7 +291,7 @@ class Reloaded(Generic[T]):
         with record_files() as reading:
             try:
                 return self._load(), reading, None
-            except Exception as error:  # noqa: BLE001 - it is raised where the files have not changed meanwhile
+            except Exception as error:  # noqa: BLE001 - raised later, unless the files changed meanwhile
                 return None, reading, error
 
     def _load_first(self) -> tuple[T, FilesSnapshot]:
@@ -307,16 +309,16 @@ class Reloaded(Generic[T]):
     async def _take_up(self, value: T) -> None:
         self.value = value
         for listener in self._listeners:
-            told = listener(value)
-            if inspect.isawaitable(told):
-                await told
+            pending = listener(value)
+            if inspect.isawaitable(pending):
+                await pending
 
     async def _take_part(self, before: T, error: PartlyUsableError) -> None:
         try:
             if error.usable != before:
                 await self._take_up(cast("T", error.usable))
-        except Exception as told:  # noqa: BLE001 - as above
-            self._keep(before, describe_error(told))
+        except Exception as listener_error:  # noqa: BLE001 - as above
+            self._keep(before, describe_error(listener_error))
         else:
             self._fail(str(error), f"{self.name}: only what can be read of the files counts")
 
@@ -338,17 +340,21 @@ class Reloaded(Generic[T]):
 
 
 async def keep_reloading(values: Sequence[Reloaded[Any]], *, poll_seconds: float = POLL_SECONDS) -> None:
-    """Refresh each whenever a file of its own changes, until cancelled.
+    """Refresh every value whenever one of its files changes, until cancelled.
 
-    A change since they were first loaded is noticed, too.
+    Changes since the first load count too.
     """
-    await asyncio.gather(*(_reload_on_change(one, poll_seconds) for one in values if one.paths))
+    await asyncio.gather(
+        *(_reload_on_change(reloaded, poll_seconds) for reloaded in values if reloaded.paths)
+    )
 
 
-async def _reload_on_change(one: Reloaded[Any], poll_seconds: float) -> None:
-    """Each by itself, so that nobody waits while another one's files come to rest."""
-    async with contextlib.aclosing(watch(one.paths, seen=one.seen, poll_seconds=poll_seconds)) as changes:
+async def _reload_on_change(reloaded: Reloaded[Any], poll_seconds: float) -> None:
+    """Follow one value in its own task, so no value waits for another's files to settle."""
+    async with contextlib.aclosing(
+        watch(reloaded.paths, seen=reloaded.seen, poll_seconds=poll_seconds)
+    ) as changes:
         async for _ in changes:
-            # A refresh reads what has come after the change that was its reason, too.
-            if await asyncio.to_thread(fingerprint, one.paths) != one.seen:
-                await one.refresh()
+            # A previous refresh may have loaded this change already.
+            if await asyncio.to_thread(fingerprint, reloaded.paths) != reloaded.seen:
+                await reloaded.refresh()

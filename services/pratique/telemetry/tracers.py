@@ -1,4 +1,4 @@
-"""Tracers: OpenTelemetry's SDK as a service uses it. Only :mod:`pratique.telemetry.tracing` imports this."""
+"""Spans by OpenTelemetry's SDK. Only :mod:`pratique.telemetry.tracing` imports this module, if tracing is on."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _EXPORTERS = {"grpc": "otlp_proto_grpc", "http/protobuf": "otlp_proto_http"}
-"""As OpenTelemetry's packages call them."""
+"""The entry points of OpenTelemetry's exporter packages, by protocol."""
 _FLUSH_SECONDS = 2.0
-"""How long the end of a process waits for the last spans to go out. A collector that hangs must not keep it."""
+"""How long a process waits at its end for the last spans to be sent. A hanging collector must not delay it further."""
 _WARNING_SECONDS = 60.0
-"""How long nothing more is said of an exporter that fails: it does every five seconds, until somebody sees to it."""
+"""The minimum interval between warnings about a failing exporter, which fails every five seconds until it is fixed."""
 
 
 class Tracing:
-    """Makes spans, and sends them in a thread of its own."""
+    """Creates spans, and exports them in a background thread."""
 
     def __init__(self, provider: TracerProvider) -> None:
         """Use :meth:`open`."""
@@ -43,38 +43,38 @@ class Tracing:
 
     @classmethod
     def open(cls, service: str, exporter: str, protocol: str) -> Tracing:
-        """Send spans by ``exporter``: ``otlp`` by ``protocol``, or ``console``, which is standard error."""
+        """Export spans by ``exporter``: ``otlp`` over ``protocol``, or ``console``, which is standard error."""
         _replace_sdk_logs()
-        ours = {"service.name": f"pratique-{service}", "service.version": version("pratique")}
-        # Sampler, limits and batches are read from the environment by the SDK itself.
+        service_resource = {"service.name": f"pratique-{service}", "service.version": version("pratique")}
+        # The SDK itself reads sampler, limits and batch sizes from the environment.
         provider = TracerProvider(
-            resource=Resource(ours).merge(OTELResourceDetector().detect()), shutdown_on_exit=False
+            resource=Resource(service_resource).merge(OTELResourceDetector().detect()), shutdown_on_exit=False
         )
         provider.add_span_processor(BatchSpanProcessor(_exporter(exporter, protocol)))
         return cls(provider)
 
     def parent(self, headers: Mapping[str, str]) -> Context:
-        """The context that a caller gives in ``traceparent`` and ``tracestate``; a new one where it gives none."""
+        """The trace context in a caller's ``traceparent`` and ``tracestate`` headers; an empty one without them."""
         return self._propagator.extract(headers)
 
     def start(
         self, name: str, parent: Context, kind: SpanKind, begun: int, attributes: Mapping[str, AttributeValue]
     ) -> Span:
-        """Begin a span; ``begun`` is in nanoseconds since 1970."""
+        """Start a span; ``begun`` is in nanoseconds since 1970."""
         return self._tracer.start_span(name, parent, kind, attributes, start_time=begun)
 
     def child_context(self, span: Span) -> Context:
-        """The context of what happens within a span."""
+        """The context for children of a span."""
         return set_span_in_context(NonRecordingSpan(span.get_span_context()))
 
     def carried(self, span: Span) -> TraceMetadata:
-        """What calls say that are made within a span."""
+        """The metadata of calls made within a span."""
         carrier: dict[str, str] = {}
         self._propagator.inject(carrier, self.child_context(span))
         return tuple(carrier.items())
 
     def close(self) -> None:
-        """Send what is there, and no more; but do not wait long for it."""
+        """Export the remaining spans and shut down, without waiting long."""
         closing = threading.Thread(target=self._provider.shutdown, daemon=True)
         closing.start()
         closing.join(_FLUSH_SECONDS)
@@ -89,7 +89,7 @@ def _exporter(name: str, protocol: str) -> SpanExporter:
 
 
 class _ExportWarnings(logging.Handler):
-    """Says that something is wrong with traces, rarely, and without what the SDK says: that quotes answers."""
+    """Replaces the SDK's warnings, which quote responses, by a rare warning of our own."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)

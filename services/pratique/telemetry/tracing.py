@@ -1,4 +1,4 @@
-"""Tracing with OpenTelemetry, if its environment variables ask for it."""
+"""Tracing with OpenTelemetry, if its standard environment variables ask for it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from pratique.telemetry.tracers import Tracing
 
 TraceMetadata: TypeAlias = tuple[tuple[str, str], ...]
-"""Metadata, such as ``traceparent``."""
+"""Metadata of outgoing calls, such as ``traceparent``."""
 
 TRACE_METADATA: contextvars.ContextVar[TraceMetadata | None] = contextvars.ContextVar("traced", default=None)
 """The metadata for calls of the current task; None if nothing is traced. Every call reads it, so it has no getter."""
 
 
 def set_trace_metadata(metadata: TraceMetadata) -> None:
-    """Say this with all calls that this task makes, and those that it starts from now on."""
+    """Send this metadata with all calls that this task, and tasks it starts from now on, make."""
     TRACE_METADATA.set(metadata)
 
 
@@ -31,10 +31,10 @@ _KNOWN_PROTOCOLS = ("http/protobuf", "grpc")
 
 
 def open_tracing(service: str, environment: Mapping[str, str] | None = None) -> Tracing | None:
-    """Make what traces ``service``; None where nobody asks for it, and then nothing is imported.
+    """Set up tracing for ``service``; None, without importing the SDK, if the environment does not ask for it.
 
     Raises:
-        ConfigurationError: a variable says what is not known.
+        ConfigurationError: a variable has an unknown value.
     """
     environment = os.environ if environment is None else environment
     exporter = _exporter(environment)

@@ -11,10 +11,10 @@ from typing import BinaryIO, TypeAlias
 
 from pratique.apimachinery.documents import (
     JSON_LINES,
-    _read_source_text,
     list_files,
     read_documents,
     read_line,
+    read_source_text,
 )
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.file_snapshots import unwrap_lists
@@ -95,7 +95,7 @@ def _read_whole(text: SourceText) -> Iterator[Input]:
         yield from _read_pieces(_split_yaml(text), text.first_index)
         return
     try:
-        documents = list(_read_source_text(text))
+        documents = list(read_source_text(text))
     except InputError:
         beginning = _YAML_BREAK if _YAML_BREAK.search(text.raw) else _JSON_BREAK
         yield from _read_pieces(_split(text, beginning), text.first_index)
@@ -112,7 +112,7 @@ def _read_pieces(pieces: Iterable[SourceText], index: int) -> Iterator[Input]:
 
 def _read_piece(piece: SourceText) -> Iterator[Input]:
     try:
-        yield from _read_source_text(piece)
+        yield from read_source_text(piece)
     except InputError as error:
         yield error
 

@@ -42,21 +42,21 @@ def write(file: Path) -> None:
     file.write_text(f"name: {file.stem}")
 
 
-def test_subfolders_are_read_where_their_names_come(tmp_path: Path) -> None:
+def test_subfolders_are_read_in_name_order(tmp_path: Path) -> None:
     for name in ("c.yaml", "b/z.yaml", "b/deep/er/x.json", "a.yml", "d/w.yaml", "b.yaml"):
         write(tmp_path / name)
     assert names(tmp_path) == ["a", "x", "z", "b", "c", "w"]
 
 
 @pytest.mark.parametrize("hidden", [".git", "..data", "..2024_11_22", ".hidden/inner"])
-def test_hidden_subfolders_are_not_read_unless_they_are_named(tmp_path: Path, hidden: str) -> None:
+def test_hidden_subfolders_are_read_only_when_named(tmp_path: Path, hidden: str) -> None:
     write(tmp_path / "a.yaml")
     write(tmp_path / hidden / "b.yaml")
     assert names(tmp_path) == ["a"]
     assert names(tmp_path / hidden) == ["b"]
 
 
-def test_links_to_folders_are_followed_once(tmp_path: Path) -> None:
+def test_a_linked_folder_is_read_once(tmp_path: Path) -> None:
     write(tmp_path / "elsewhere" / "b.yaml")
     folder = tmp_path / "folder"
     write(folder / "a.yaml")
@@ -67,7 +67,7 @@ def test_links_to_folders_are_followed_once(tmp_path: Path) -> None:
     assert names(folder) == ["a", "b"]
 
 
-def test_a_file_that_is_named_is_read_whatever_it_is_called(tmp_path: Path) -> None:
+def test_a_named_file_is_read_whatever_its_extension(tmp_path: Path) -> None:
     file = tmp_path / "manifest"
     file.write_text("name: a")
     (document,) = read_documents(file)
@@ -83,18 +83,18 @@ def test_a_mounted_config_map_is_read_once(tmp_path: Path) -> None:
     assert names(tmp_path) == ["a"]
 
 
-def test_an_empty_file_among_others_is_let_pass(tmp_path: Path) -> None:
+def test_an_empty_file_among_others_is_allowed(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("# nothing\n")
     (tmp_path / "b.yaml").write_text("name: b")
     assert names(tmp_path) == ["b"]
     assert list(read_file(str(tmp_path / "a.yaml"))) == []
 
 
-def test_lines_of_json_keep_their_numbers() -> None:
+def test_json_lines_keep_their_line_numbers() -> None:
     assert stream(b'\n{"a":1}\n\n{"a":2}\r\n') == [(0, 2, {"a": 1}), (1, 4, {"a": 2})]
 
 
-def test_values_over_several_lines_may_follow_lines() -> None:
+def test_multi_line_values_may_follow_json_lines() -> None:
     assert stream(b'{"a":1}\n{"a":2}\n{\n"a": 3\n}\n{"a":4}') == [
         (0, 1, {"a": 1}),
         (1, 2, {"a": 2}),
@@ -103,11 +103,11 @@ def test_values_over_several_lines_may_follow_lines() -> None:
     ]
 
 
-def test_yaml_may_come_by_standard_input() -> None:
+def test_yaml_is_read_from_standard_input() -> None:
     assert stream(b"a: 1\n---\na: 2\n") == [(0, 1, {"a": 1}), (1, 3, {"a": 2})]
 
 
-def test_a_line_is_reviewed_before_the_next_one_is_written() -> None:
+def test_a_line_is_yielded_before_the_next_is_written() -> None:
     read_end, write_end = os.pipe()
     with os.fdopen(read_end, "rb") as reader, os.fdopen(write_end, "wb", buffering=0) as writer:
         documents = read_documents("-", stdin=reader)
@@ -116,7 +116,7 @@ def test_a_line_is_reviewed_before_the_next_one_is_written() -> None:
             assert next(documents).data == {"number": number}
 
 
-def test_a_field_of_a_line_is_found_in_its_file(tmp_path: Path) -> None:
+def test_a_field_of_a_json_line_is_located_in_its_file(tmp_path: Path) -> None:
     file = tmp_path / "a.jsonl"
     file.write_text('{"a": 1}\n{"b": {"c": 2}}\n')
     position = list(read_documents(file))[1].position(("b", "c"))
@@ -135,16 +135,16 @@ def test_a_field_of_a_line_is_found_in_its_file(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_stream_that_cannot_be_read_is_told(raw: bytes, message: str) -> None:
+def test_an_unreadable_stream_is_reported(raw: bytes, message: str) -> None:
     assert refusal("-", raw).startswith(message)
 
 
-def test_what_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     missing = tmp_path / "a.yaml"
     assert refusal(missing) == f"{missing}: no such file or folder"
 
 
-def test_a_folder_without_a_file_to_read_is_told(tmp_path: Path) -> None:
+def test_a_folder_without_manifests_is_reported(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("name: a")
     expected = "holds no .yaml, .yml or .json file, and neither do its subfolders"
     others = "; files with other endings, such as a.txt, are not read"
@@ -153,25 +153,25 @@ def test_a_folder_without_a_file_to_read_is_told(tmp_path: Path) -> None:
     assert refusal(tmp_path) == f"{tmp_path}: {expected}"
 
 
-def test_an_empty_file_is_told(tmp_path: Path) -> None:
+def test_an_empty_file_alone_is_reported(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.touch()
     assert refusal(file) == f"{file}: holds no documents; expected an object with apiVersion and kind"
 
 
-def test_a_file_that_cannot_be_opened_is_told(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_opened_is_reported(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(file))
         assert refusal(file).startswith(f"{file}: ")
 
 
-def test_a_file_that_is_none_is_told(tmp_path: Path) -> None:
+def test_a_path_that_is_no_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "loop.yaml").symlink_to("loop.yaml")
     assert refusal(tmp_path / "loop.yaml") == f"{tmp_path / 'loop.yaml'}: too many levels of symbolic links"
 
 
-def test_only_folders_are_listed(tmp_path: Path) -> None:
+def test_only_folders_are_expanded(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").touch()
     assert list_files(tmp_path) == [str(tmp_path / "a.yaml")]
     assert list_files(tmp_path / "b.yaml") == [str(tmp_path / "b.yaml")]

@@ -13,12 +13,12 @@ def unwrap(text: str) -> list[object]:
     return [document.data for document in unwrap_lists(read_text(text.encode(), "a.yaml"))]
 
 
-def test_what_is_no_list_stays_as_it_is() -> None:
+def test_other_documents_are_unchanged() -> None:
     assert unwrap("kind: Pod\nitems: [1]\n") == [{"kind": "Pod", "items": [1]}]
     assert unwrap("kind: AllowList\nspec: {}\n") == [{"kind": "AllowList", "spec": {}}]
 
 
-def test_the_items_of_a_list_stand_alone() -> None:
+def test_list_items_become_documents() -> None:
     assert unwrap("kind: List\nitems: [{kind: A}, {kind: B}]\n---\nkind: C\n") == [
         {"kind": "A"},
         {"kind": "B"},
@@ -26,7 +26,7 @@ def test_the_items_of_a_list_stand_alone() -> None:
     ]
 
 
-def test_an_item_takes_its_kind_from_a_list_of_one_kind() -> None:
+def test_an_item_inherits_kind_and_version_from_a_typed_list() -> None:
     text = "kind: PodList\napiVersion: v1\nitems: [{metadata: {}}, {kind: Job}]\n"
     assert unwrap(text) == [{"kind": "Pod", "apiVersion": "v1", "metadata": {}}, {"kind": "Job"}]
 
@@ -39,7 +39,7 @@ def test_an_item_takes_its_kind_from_a_list_of_one_kind() -> None:
     ],
     ids=["YAML", "JSON"],
 )
-def test_each_item_knows_the_line_on_which_it_begins(text: str) -> None:
+def test_an_item_knows_its_line(text: str) -> None:
     items = unwrap_lists(read_text(text.encode(), "a.yaml"))
     lines = [text[: text.index(f"kind{mark}")].count("\n") + 1 for mark in _kinds_of(text)]
     assert [item.line for item in items] == lines
@@ -50,12 +50,12 @@ def _kinds_of(text: str) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("items", ["[]", "~"])
-def test_an_empty_list_holds_nothing(items: str) -> None:
+def test_an_empty_list_yields_nothing(items: str) -> None:
     assert unwrap(f"kind: List\nitems: {items}\n") == []
     assert unwrap("kind: List\n") == []
 
 
-def test_lists_in_lists_are_taken_apart_too() -> None:
+def test_nested_lists_are_unwrapped() -> None:
     assert unwrap("kind: List\nitems: [{kind: List, items: [{kind: A}]}]\n") == [{"kind": "A"}]
 
 
@@ -72,7 +72,7 @@ def test_lists_in_lists_are_taken_apart_too() -> None:
         ),
     ],
 )
-def test_a_list_of_something_else_is_refused(text: str, message: str) -> None:
+def test_a_list_of_anything_but_objects_is_refused(text: str, message: str) -> None:
     with pytest.raises(InputError) as refused:
         unwrap(text)
     assert str(refused.value).startswith(message)

@@ -66,9 +66,7 @@ VALUES = st.recursive(
         (1, ("spec", "image"), 13, 3),
     ],
 )
-def test_a_field_of_a_yaml_document_is_found(
-    document: int, path: tuple[Step, ...], line: int, column: int
-) -> None:
+def test_a_yaml_field_is_located(document: int, path: tuple[Step, ...], line: int, column: int) -> None:
     documents = list(read_text(YAML, "pod.yaml"))
     assert documents[document].position(path) == Position(line, column)
 
@@ -88,14 +86,12 @@ def test_a_field_of_a_yaml_document_is_found(
         (1, ("kind",), 5, 2),
     ],
 )
-def test_a_field_of_a_json_document_is_found(
-    document: int, path: tuple[Step, ...], line: int, column: int
-) -> None:
+def test_a_json_field_is_located(document: int, path: tuple[Step, ...], line: int, column: int) -> None:
     documents = list(read_text(JSON_TEXT, "pod.json"))
     assert documents[document].position(path) == Position(line, column)
 
 
-def test_a_field_of_an_item_is_found_in_its_list() -> None:
+def test_a_field_of_a_list_item_is_located() -> None:
     text = b"kind: List\nitems:\n- kind: Pod\n  spec:\n    x: 1\n- kind: List\n  items:\n  - kind: Job\n"
     pod, job = unwrap_lists(read_text(text, "list.yaml"))
     assert pod.line == 3
@@ -117,13 +113,13 @@ def test_a_field_of_an_item_is_found_in_its_list() -> None:
         (("g", "i"), 7),
     ],
 )
-def test_odd_keys_and_odd_paths_lead_as_far_as_they_can(path: tuple[Step, ...], line: int) -> None:
+def test_a_path_that_ends_early_yields_the_last_place_found(path: tuple[Step, ...], line: int) -> None:
     text = b"!!str 5: a\n'b': x\nd:\n- {e: y}\ng:\n  <<: [{i: 1}, {h: 2}]\n  i: 3\n'h': 4\n"
     (document,) = read_text(text, "a.yaml")
     assert document.position(path).line == line
 
 
-def test_an_anchor_that_is_set_twice_costs_no_more_than_the_place() -> None:
+def test_a_redefined_anchor_loses_only_the_position() -> None:
     (document,) = read_text(b"\na: &x 1\nb: &x 2\n", "a.yaml")
     assert document.position(("b",)).line == 2
 
@@ -138,7 +134,7 @@ def leaves(value: JSON, path: tuple[Step, ...] = ()) -> list[tuple[Step, ...]]:
 
 
 @given(VALUES)
-def test_every_value_of_any_json_is_found_where_it_stands(value: JSON) -> None:
+def test_every_value_of_any_json_is_located(value: JSON) -> None:
     whole = {"value": value}
     text = json.dumps(whole, indent=1)
     (document,) = read_text(text.encode(), "a.json")

@@ -23,12 +23,12 @@ def read(raw: bytes, file: str = "-") -> list[tuple[int, int, JSON]]:
 
 
 @pytest.mark.parametrize("file", ["a.json", "a.yaml", "a.txt", "-"])
-def test_json_is_read_whatever_its_file_is_called(file: str) -> None:
+def test_json_is_read_whatever_the_file_extension(file: str) -> None:
     assert read(b' \n {"a": 1}', file) == [(0, 2, {"a": 1})]
 
 
 @pytest.mark.parametrize("file", ["a.json", "a.yaml", "-"])
-def test_yaml_is_read_whatever_its_file_is_called(file: str) -> None:
+def test_yaml_is_read_whatever_the_file_extension(file: str) -> None:
     assert read(b"a: 1\n---\nb: 2\n", file) == [(0, 1, {"a": 1}), (1, 3, {"b": 2})]
 
 
@@ -39,12 +39,12 @@ def test_several_json_values_are_several_documents(file: str) -> None:
 
 
 @pytest.mark.parametrize("raw", [b"{a: b}", b'{"a": b}', b'{"a": "b",}', b'{"a": "b"}\n---\n{"c": 1}'])
-def test_flow_yaml_looks_like_json_and_is_read_too(raw: bytes) -> None:
+def test_flow_style_yaml_is_read(raw: bytes) -> None:
     assert read(raw)[0] == (0, 1, {"a": "b"})
 
 
 @pytest.mark.parametrize("raw", [b"", b" \n", b"---\n", b"# nothing\n", b"null\n---\n~\n"])
-def test_a_text_may_hold_nothing(raw: bytes) -> None:
+def test_a_text_may_hold_no_documents(raw: bytes) -> None:
     assert read(raw) == []
 
 
@@ -53,7 +53,7 @@ def test_a_byte_order_mark_of_utf_8_is_skipped() -> None:
     assert read(b"\xef\xbb\xbfa: 1") == [(0, 1, {"a": 1})]
 
 
-def test_numbers_keep_what_they_are() -> None:
+def test_numbers_keep_their_type() -> None:
     assert read(b'{"a": 1, "b": 1.0, "c": 12345678901234567890}') == [
         (0, 1, {"a": 1, "b": 1.0, "c": 12345678901234567890.0})
     ]
@@ -103,9 +103,7 @@ def test_numbers_keep_what_they_are() -> None:
         ("a: 1".encode("utf-32"), "-", "standard input: is UTF-32; save it as UTF-8"),
     ],
 )
-def test_what_cannot_be_read_is_told_with_file_document_and_place(
-    raw: bytes, file: str, message: str
-) -> None:
+def test_a_syntax_error_names_file_document_and_position(raw: bytes, file: str, message: str) -> None:
     with pytest.raises(InputError) as refused:
         list(read_text(raw, file))
     assert str(refused.value).startswith(message)
@@ -127,14 +125,14 @@ def test_what_cannot_be_read_is_told_with_file_document_and_place(
         ),
     ],
 )
-def test_a_member_that_stands_there_twice_can_be_refused(raw: bytes, file: str, message: str) -> None:
+def test_a_duplicate_member_can_be_refused(raw: bytes, file: str, message: str) -> None:
     assert list(read_text(raw, file))
     with pytest.raises(InputError) as refused:
         list(read_text(raw, file, unique_keys=True))
     assert str(refused.value).startswith(f"{file}: {message}")
 
 
-def test_a_refused_document_is_never_shown() -> None:
+def test_an_error_never_quotes_the_document() -> None:
     with pytest.raises(InputError) as refused:
         list(read_text(b'["hunter2"]', "a.json"))
     assert "hunter2" not in str(refused.value)
@@ -142,7 +140,7 @@ def test_a_refused_document_is_never_shown() -> None:
 
 
 @given(st.lists(st.tuples(GAPS, OBJECTS), min_size=1, max_size=5))
-def test_a_stream_of_values_is_read_back_with_its_lines(values: list[tuple[str, JSON]]) -> None:
+def test_a_stream_of_values_is_read_back_with_line_numbers(values: list[tuple[str, JSON]]) -> None:
     text, lines = "", []
     for gap, value in values:
         text += gap

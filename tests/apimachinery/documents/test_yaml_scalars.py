@@ -15,17 +15,17 @@ TAG = "tag:yaml.org,2002:"
 
 
 @pytest.mark.parametrize("text", ["y", "Y", "yes", "Yes", "YES", "true", "TRUE", "on", "On", "ON"])
-def test_yes_in_all_its_forms_is_true(text: str) -> None:
+def test_every_spelling_of_yes_is_true(text: str) -> None:
     assert yaml_values.resolve(text) is True
 
 
 @pytest.mark.parametrize("text", ["n", "N", "no", "No", "NO", "false", "False", "off", "Off", "OFF"])
-def test_no_in_all_its_forms_is_false(text: str) -> None:
+def test_every_spelling_of_no_is_false(text: str) -> None:
     assert yaml_values.resolve(text) is False
 
 
 @pytest.mark.parametrize("text", ["", "~", "null", "Null", "NULL"])
-def test_nothing_in_all_its_forms_is_null(text: str) -> None:
+def test_every_spelling_of_null_is_null(text: str) -> None:
     assert yaml_values.resolve(text) is None
 
 
@@ -98,7 +98,7 @@ def test_a_number_is_read_as_go_reads_it(text: str, number: float) -> None:
         "0b-" + "1" * 80,
     ],
 )
-def test_everything_else_is_text(text: str) -> None:
+def test_every_other_scalar_is_a_string(text: str) -> None:
     assert yaml_values.resolve(text) == text
 
 
@@ -117,7 +117,7 @@ def test_everything_else_is_text(text: str) -> None:
         ("binary", "aG\nk=", "hi"),
     ],
 )
-def test_a_tag_says_what_a_scalar_is(tag: str, text: str, value: object) -> None:
+def test_a_tag_sets_the_type_of_a_scalar(tag: str, text: str, value: object) -> None:
     found = yaml_values.resolve_tagged(TAG + tag, text)
     assert found == value
     assert type(found) is type(value)
@@ -134,7 +134,7 @@ def test_a_tag_says_what_a_scalar_is(tag: str, text: str, value: object) -> None
         ("!Ref", "a", "the tag !Ref is not supported; leave it out"),
     ],
 )
-def test_a_tag_that_does_not_fit_is_refused(tag: str, text: str, message: str) -> None:
+def test_a_tag_that_does_not_match_is_refused(tag: str, text: str, message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         yaml_values.resolve_tagged(tag, text)
 
@@ -160,7 +160,7 @@ def test_a_tag_that_does_not_fit_is_refused(tag: str, text: str, message: str) -
         (math.nan, ".nan"),
     ],
 )
-def test_a_key_becomes_text_as_in_go(value: object, key: str) -> None:
+def test_a_key_becomes_a_string_as_in_go(value: object, key: str) -> None:
     assert yaml_values.key_text(value) == key
 
 
@@ -171,6 +171,6 @@ def test_a_key_of_another_type_is_refused(value: object) -> None:
 
 
 @given(st.text(alphabet="0123456789_+-.eExXoObBaf", max_size=12))
-def test_what_looks_like_a_number_is_a_number_or_the_text_itself(text: str) -> None:
+def test_a_number_like_scalar_is_a_number_or_itself(text: str) -> None:
     value = yaml_values.resolve(text)
     assert value is None or value == text or isinstance(value, int | float)

@@ -51,7 +51,7 @@ def fault(text: str | bytes, *, unique_keys: bool = False) -> tuple[str, int, in
         ("? a\n: b\n", {"a": "b"}),
     ],
 )
-def test_a_document_is_read(text: str, value: JSON) -> None:
+def test_a_yaml_document_becomes_json(text: str, value: JSON) -> None:
     tagged = {"a": "5", "b": "x", "c": "5", "d": {"e": [1]}}
     assert read(text) == (tagged if value is None else value)
 
@@ -66,24 +66,24 @@ def test_a_document_is_read(text: str, value: JSON) -> None:
         ("d:\n  '<<': 5\n", {"<<": 5}),
     ],
 )
-def test_merge_keys_take_effect_where_they_stand(text: str, value: JSON) -> None:
+def test_merge_keys_apply_in_document_order(text: str, value: JSON) -> None:
     assert read(text)["d"] == value
 
 
-def test_what_an_alias_stands_for_is_a_value_of_its_own() -> None:
+def test_an_alias_yields_an_independent_copy() -> None:
     value = read("a: &x {b: [1]}\nc: *x\n")
     assert value["a"] == value["c"]
     assert value["a"] is not value["c"]
     assert value["a"]["b"] is not value["c"]["b"]
 
 
-def test_documents_come_with_their_lines_and_empty_ones_do_not_come() -> None:
+def test_documents_have_line_numbers_and_empty_ones_are_skipped() -> None:
     text = "# first\n---\na: 1\n---\n---\n# nothing\n---\nnull\n--- {b: 2}\n...\n---\n\nc: 3\n"
     found = [(value.line, value.value) for value in read_values(text.encode())]
     assert found == [(3, {"a": 1}), (9, {"b": 2}), (13, {"c": 3})]
 
 
-def test_a_document_before_a_broken_one_is_still_read() -> None:
+def test_a_document_before_a_broken_one_is_yielded() -> None:
     values = read_values(b"a: 1\n---\nb: [\n")
     assert next(values).value == {"a": 1}
     with pytest.raises(YamlReadError):
@@ -110,34 +110,34 @@ def test_a_document_before_a_broken_one_is_still_read() -> None:
         ("%YAML 3.0\n---\na: 1", ("found incompatible YAML document", 1, 1)),
     ],
 )
-def test_what_cannot_be_read_is_told_with_its_place(text: str | bytes, problem: tuple[str, int, int]) -> None:
+def test_a_yaml_error_has_a_position(text: str | bytes, problem: tuple[str, int, int]) -> None:
     assert fault(text) == problem
 
 
-def test_a_tab_is_told_from_spaces() -> None:
+def test_a_tab_in_the_indentation_is_pointed_out() -> None:
     problem, line, _ = fault("a:\n\tb: 1\n")
     assert line == 2
     assert "YAML is indented by spaces, not tabs" in problem
 
 
-def test_a_key_that_stands_there_twice_can_be_refused() -> None:
+def test_a_duplicate_key_can_be_refused() -> None:
     text = "a:\n- b: 1\n- b: 1\n  c: 2\n  b: 2\n"
     duplicate = 'strict decoding error: duplicate field "a[1].b"'
     assert fault(text, unique_keys=True) == (duplicate, 5, 3)
 
 
-def test_a_key_that_stands_there_twice_in_what_is_merged_is_told_by_where_it_stands() -> None:
+def test_a_duplicate_key_in_a_merged_mapping_has_its_own_path() -> None:
     duplicate = 'strict decoding error: duplicate field "a.<<.b"'
     assert fault("a:\n  <<: {b: 1, b: 2}\n", unique_keys=True)[0] == duplicate
 
 
-def test_a_key_may_be_overridden_once_where_it_was_merged() -> None:
+def test_a_merged_key_may_be_overridden_once() -> None:
     text = "a: &x {b: 1}\nc:\n  <<: *x\n  b: 2\n"
     assert read(text, unique_keys=True)["c"] == {"b": 2}
     assert fault(f"{text}  b: 3\n", unique_keys=True)[1:] == (5, 3)
 
 
-def test_a_document_that_explodes_is_refused_before_it_does() -> None:
+def test_an_alias_bomb_is_refused_early() -> None:
     bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
         f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 12)
     )
@@ -152,12 +152,12 @@ def test_a_document_with_many_aliases_is_read() -> None:
 
 
 @pytest.mark.parametrize("opening", ["[", "{a: "])
-def test_a_document_nested_without_end_is_refused(opening: str) -> None:
+def test_endless_nesting_is_refused(opening: str) -> None:
     problem, _, _ = fault(opening * 50_000)
     assert problem == f"nested deeper than {MAXIMUM_DEPTH} levels"
 
 
-def test_aliases_count_as_depth() -> None:
+def test_aliases_count_towards_the_depth() -> None:
     chain = "a0: &a0 [1]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in range(1, 600))
     assert fault(chain)[0] in {
         f"nested deeper than {MAXIMUM_DEPTH} levels",
@@ -166,11 +166,11 @@ def test_aliases_count_as_depth() -> None:
 
 
 @given(JSON_VALUES)
-def test_json_is_yaml_and_means_the_same(value: JSON) -> None:
+def test_json_read_as_yaml_is_the_same(value: JSON) -> None:
     assert read(json.dumps({"value": value})) == {"value": value}
 
 
 @given(st.binary(max_size=60))
-def test_no_bytes_break_the_reader(raw: bytes) -> None:
+def test_arbitrary_bytes_never_crash_the_reader(raw: bytes) -> None:
     with contextlib.suppress(YamlReadError):
         assert all(value.value is not None for value in read_values(raw))

@@ -61,14 +61,12 @@ A, B, C, X = {"name": "a"}, {"name": "b"}, {"name": "c"}, {"name": "x"}
         ([[1], [2]], [[1], [2, 3]], [add("/1/1", 3)]),
     ],
 )  # fmt: skip
-def test_a_difference_is_written_in_as_few_words_as_it_takes(
-    before: JSON, after: JSON, expected: list[JSONObject]
-) -> None:
+def test_a_diff_is_minimal(before: JSON, after: JSON, expected: list[JSONObject]) -> None:
     assert diff(before, after) == expected
 
 
 @given(documents(), documents())
-def test_a_difference_leads_to_the_other_document(before: JSON, after: JSON) -> None:
+def test_a_diff_yields_the_other_document(before: JSON, after: JSON) -> None:
     operations = diff(before, after)
     assert {operation["op"] for operation in operations} <= {"add", "remove", "replace"}
     if type(before) is type(after):
@@ -76,22 +74,22 @@ def test_a_difference_leads_to_the_other_document(before: JSON, after: JSON) -> 
 
 
 @given(named_items(), named_items())
-def test_a_difference_of_named_items_leads_to_the_other_document(before: JSON, after: JSON) -> None:
+def test_a_diff_of_named_items_yields_the_other_document(before: JSON, after: JSON) -> None:
     assert identical(apply_patch(before, diff(before, after)), after)
 
 
 @given(pods(), pods())
-def test_a_difference_of_pods_leads_to_the_other_pod(before: JSON, after: JSON) -> None:
+def test_a_diff_of_pods_yields_the_other_pod(before: JSON, after: JSON) -> None:
     assert identical(apply_patch(before, diff(before, after)), after)
 
 
 @given(documents(), documents())
-def test_a_difference_is_always_the_same(before: JSON, after: JSON) -> None:
+def test_a_diff_is_deterministic(before: JSON, after: JSON) -> None:
     assert diff(before, after) == diff(copy.deepcopy(before), copy.deepcopy(after))
 
 
 @given(values())
-def test_there_is_no_difference_to_a_copy(value: JSON) -> None:
+def test_a_diff_to_a_copy_is_empty(value: JSON) -> None:
     assert diff(value, copy.deepcopy(value)) == []
 
 
@@ -127,6 +125,6 @@ def test_deep_documents_are_compared_without_recursion() -> None:
         ("", None, False),
     ],
 )
-def test_values_are_the_same_by_value_and_type(first: JSON, second: JSON, *, expected: bool) -> None:
+def test_identical_values_have_the_same_type(first: JSON, second: JSON, *, expected: bool) -> None:
     assert identical(first, second) is expected
     assert identical(second, first) is expected

@@ -54,7 +54,7 @@ from support.strategies.json_values import KEYS, documents, values
         (operation("test", "", DOCUMENT), {}),
     ],
 )
-def test_an_operation_that_fits_is_applied(written: JSONObject, changed: JSONObject) -> None:
+def test_a_valid_operation_is_applied(written: JSONObject, changed: JSONObject) -> None:
     assert identical(applied(written), {**DOCUMENT, **changed})
 
 
@@ -63,25 +63,25 @@ def test_the_whole_document_can_be_replaced() -> None:
     assert applied(operation("replace", "", {"a": 1}), operation("add", "/b", 2)) == {"a": 1, "b": 2}
 
 
-def test_operations_see_what_those_before_them_left() -> None:
+def test_operations_see_the_effects_of_earlier_ones() -> None:
     patch = [operation("add", "/new", {}), operation("add", "/new/a", [1]), operation("add", "/new/a/-", 2)]
     assert applied(*patch)["new"] == {"a": [1, 2]}
 
 
-def test_values_are_not_shared_with_the_patch() -> None:
+def test_changing_the_result_does_not_change_the_patch() -> None:
     value: JSONObject = {}
     patch = [operation("add", "/new", value), operation("add", "/new/a", 1)]
     assert applied(*patch)["new"] == {"a": 1}
     assert value == {}
 
 
-def test_a_copy_is_independent_of_what_it_was_made_of() -> None:
+def test_a_copied_value_is_independent_of_its_source() -> None:
     patch = [operation("copy", "/twin", source="/deep"), operation("remove", "/twin/l/0")]
     changed = applied(*patch)
     assert (changed["twin"], changed["deep"]) == ({"l": []}, DOCUMENT["deep"])
 
 
-def test_a_value_can_be_copied_into_itself_however_new_it_is() -> None:
+def test_a_value_can_be_copied_into_itself() -> None:
     patch = [
         operation("add", "/l/-", {"k": []}),
         operation("copy", "/l/2/k/-", source="/l"),
@@ -116,19 +116,19 @@ def test_the_size_of_copies_adds_up() -> None:
     assert refused(*patch, document=half).startswith("Unable to complete the copy")
 
 
-def test_a_value_of_extreme_depth_is_refused_without_a_crash() -> None:
+def test_a_value_of_extreme_depth_is_refused() -> None:
     deep: JSON = 1
     for _ in range(2000):
         deep = [deep]
     assert refused(operation("add", "/m/b", deep)) == "exceeded max depth"
 
 
-def test_a_value_copied_into_itself_to_extreme_depth_is_refused_without_a_crash() -> None:
+def test_self_copies_to_extreme_depth_are_refused() -> None:
     patch = [operation("copy", "/m/b", source="/m")] * 1000
     assert refused(*patch, document={"m": {}}) == "exceeded max depth"
 
 
-def test_a_pointer_is_written_of_plain_names() -> None:
+def test_a_pointer_escapes_its_tokens() -> None:
     assert pointer(("metadata", "labels", "a/b~c", 0)) == "/metadata/labels/a~1b~0c/0"
     assert pointer(()) == ""
 
@@ -144,7 +144,7 @@ OPERATIONS = st.builds(
 
 
 @given(documents(), st.lists(OPERATIONS, max_size=5))
-def test_neither_document_nor_operations_are_ever_changed(document: JSON, patch: list[JSONObject]) -> None:
+def test_neither_document_nor_operations_are_changed(document: JSON, patch: list[JSONObject]) -> None:
     before = copy.deepcopy((document, patch))
     try:
         apply_patch(document, patch)
@@ -154,7 +154,7 @@ def test_neither_document_nor_operations_are_ever_changed(document: JSON, patch:
 
 
 @given(documents(), st.lists(OPERATIONS, max_size=8))
-def test_a_patch_does_what_its_operations_do_one_by_one(document: JSON, patch: list[JSONObject]) -> None:
+def test_a_patch_equals_its_operations_applied_one_by_one(document: JSON, patch: list[JSONObject]) -> None:
     # Each on a document of its own, where nothing is in two places.
     alone, fitting = document, []
     for written in patch:
@@ -167,9 +167,7 @@ def test_a_patch_does_what_its_operations_do_one_by_one(document: JSON, patch: l
 
 
 @given(documents(), OPERATIONS)
-def test_where_the_standard_applies_an_operation_so_does_the_api_server(
-    document: JSON, written: JSONObject
-) -> None:
+def test_operations_that_rfc_6902_applies_are_applied(document: JSON, written: JSONObject) -> None:
     # A "test" of equal numbers of different types, and whatever concerns the whole document, differs.
     assume(written["op"] != "test" and written["path"] and written["from"])
     try:

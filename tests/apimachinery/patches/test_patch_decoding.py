@@ -38,7 +38,7 @@ INVALID_CHARACTER = [
 
 
 @pytest.mark.parametrize(("text", "expected"), INVALID_CHARACTER)
-def test_a_text_that_is_not_json_is_refused_in_go_words(text: str, expected: str) -> None:
+def test_a_patch_that_is_not_json_is_refused_in_gos_words(text: str, expected: str) -> None:
     with pytest.raises(PatchDecodeError) as refusal:
         decode_patch(text.encode())
     assert str(refusal.value) == f"invalid character {expected}"
@@ -47,7 +47,7 @@ def test_a_text_that_is_not_json_is_refused_in_go_words(text: str, expected: str
 @pytest.mark.parametrize(
     "text", ["", " ", "[", "{", '{"a"', '{"a":', "[1,", '"abc', '"\\', '"\\u12', "-", "1.", "tr"]
 )
-def test_a_text_that_ends_too_early_is_refused_in_go_words(text: str) -> None:
+def test_a_truncated_patch_is_refused_in_gos_words(text: str) -> None:
     with pytest.raises(PatchDecodeError, match=r"^unexpected end of JSON input$"):
         decode_patch(text.encode())
 
@@ -64,7 +64,7 @@ def test_a_text_that_ends_too_early_is_refused_in_go_words(text: str) -> None:
         ("[[]]", "array", "Operation"),
     ],
 )
-def test_json_that_is_no_patch_is_refused_in_go_words(text: str, found: str, wanted: str) -> None:
+def test_json_that_is_no_patch_is_refused_in_gos_words(text: str, found: str, wanted: str) -> None:
     with pytest.raises(PatchDecodeError) as refusal:
         decode_patch(text.encode())
     assert str(refusal.value) == f"json: cannot unmarshal {found} into Go value of type jsonpatch.{wanted}"
@@ -79,7 +79,7 @@ def test_json_that_is_no_patch_is_refused_in_go_words(text: str, found: str, wan
         ('[{"op": "anything", "extra": [1]}]', [{"op": "anything", "extra": [1]}]),
     ],
 )
-def test_only_the_outer_form_of_a_patch_is_looked_at(text: str, expected: JSON) -> None:
+def test_decoding_checks_only_the_outer_form(text: str, expected: JSON) -> None:
     assert decode_patch(text.encode()) == expected
 
 
@@ -87,18 +87,18 @@ def test_bytes_that_are_not_utf_8_are_replaced_as_go_does() -> None:
     assert decode_patch(b'[{"path": "/\xff"}]') == [{"path": "/\ufffd"}]
 
 
-def test_a_patch_of_extreme_depth_is_refused_without_a_crash() -> None:
+def test_a_patch_of_extreme_depth_is_refused() -> None:
     with pytest.raises(PatchDecodeError, match="exceeded max depth"):
         decode_patch(b"[" * 100_000)
 
 
 @given(values())
-def test_no_error_is_found_in_json(value: JSON) -> None:
+def test_valid_json_has_no_syntax_error(value: JSON) -> None:
     assert syntax_error(json.dumps(value).encode()) == ""
 
 
 @given(values().map(json.dumps), st.data())
-def test_an_error_is_found_exactly_where_a_parser_finds_one(text: str, data: st.DataObject) -> None:
+def test_a_syntax_error_is_found_where_a_parser_finds_it(text: str, data: st.DataObject) -> None:
     place = data.draw(st.integers(0, len(text)))
     spoilt = (
         text[:place]

@@ -150,9 +150,9 @@ WRONG_TYPE = "json: cannot unmarshal {} into Go value of type string"
         ({"op": "copy", "from": "/m/a"}, "copy operation failed to decode path: missing value"),
     ],
 )
-def test_an_operation_that_does_not_fit_is_refused_in_go_words(written: JSONObject, expected: str) -> None:
+def test_an_inapplicable_operation_is_refused_in_gos_words(written: JSONObject, expected: str) -> None:
     assert refused(written) == expected
 
 
-def test_the_first_operation_that_fails_ends_the_patch() -> None:
+def test_the_first_failing_operation_ends_the_patch() -> None:
     assert "/m/x" in refused(operation("remove", "/m/x"), operation("merge", "/a"))

@@ -20,12 +20,14 @@ def size_in_go(value: JSON) -> int:
 @pytest.mark.parametrize(
     "value", ["", "<", "a&b>", "\u2028", "ü\u2029", 1.5, True, [], {}, {"<": [None, "é"]}]
 )
-def test_a_size_is_that_of_the_text_that_go_writes(value: JSON) -> None:
+def test_a_size_equals_the_text_that_go_writes(value: JSON) -> None:
     assert TextSizes().of(value) == size_in_go(value)
 
 
 @given(st.lists(values(5) | st.text("<&\u2028xü"), min_size=1, max_size=5), st.data())
-def test_what_holds_what_was_measured_has_the_same_size(parts: list[JSON], data: st.DataObject) -> None:
+def test_a_value_that_holds_measured_values_has_the_right_size(
+    parts: list[JSON], data: st.DataObject
+) -> None:
     sizes, made = TextSizes(), list(parts)
     for _ in range(8):
         holding = data.draw(st.lists(st.sampled_from(range(len(made))), max_size=3))
@@ -36,7 +38,7 @@ def test_what_holds_what_was_measured_has_the_same_size(parts: list[JSON], data:
 
 
 @pytest.mark.parametrize("items", [99, 100, 101, 1_000])
-def test_the_size_of_much_is_right_too(items: int) -> None:
+def test_a_value_too_large_to_visit_has_the_right_size(items: int) -> None:
     sizes, part = TextSizes(), ["x"]
     sizes.of(part)
     assert sizes.of([part, *range(items)]) == size_in_go([part, *range(items)])

@@ -108,7 +108,7 @@ def test_a_kind_is_mapped_to_its_collection_and_scope(
         ("authorization.k8s.io/v1beta1", "SubjectAccessReview", "subjectaccessreviews", "1.22"),
     ],
 )  # fmt: skip
-def test_a_removed_version_is_still_mapped_and_says_since_when_it_is_gone(
+def test_a_removed_version_is_mapped_with_its_removal_release(
     api_version: str, kind: str, name: str, removed_in: str
 ) -> None:
     type_ = found(api_version, kind)
@@ -160,13 +160,13 @@ def test_the_kind_of_a_subresource_is_not_the_kind_of_a_collection() -> None:
     assert found("autoscaling/v1", "Scale") is None
 
 
-def test_what_nobody_registered_is_unknown() -> None:
+def test_an_unregistered_kind_is_unknown() -> None:
     assert found("v1", "Deployment") is None
     assert built_in_resources().for_resource(resource("v1", "deployments")) is None
     assert built_in_resources().for_resource(resource("v1", "pods"), "scale") is None
 
 
-def test_every_collection_has_one_kind_and_every_kind_one_collection() -> None:
+def test_kinds_and_collections_correspond_one_to_one() -> None:
     collections = [each for each in built_in_resources() if not each.subresource]
     assert len({each.kind for each in collections}) == len(collections)
     assert len({each.resource for each in collections}) == len(collections)
@@ -189,7 +189,7 @@ def test_the_catalogue_is_read_once() -> None:
     assert built_in_resources() is built_in_resources()
 
 
-def test_of_two_types_for_one_collection_the_first_counts() -> None:
+def test_the_first_of_two_types_for_a_collection_wins() -> None:
     first = ResourceType(
         resource=resource("v1", "things"), kind=GroupVersionKind("", "v1", "A"), namespaced=True
     )

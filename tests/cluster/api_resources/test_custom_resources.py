@@ -51,7 +51,7 @@ def v1beta1(**spec: JSON) -> JSONObject:
     return {**ORDERS, "apiVersion": "apiextensions.k8s.io/v1beta1", "spec": base | spec}
 
 
-def test_each_served_version_becomes_a_collection() -> None:
+def test_every_served_version_becomes_a_collection() -> None:
     known = built_in_resources().with_crds([ORDERS])
     for version in ("v1", "v2"):
         type_ = known.for_kind(order_kind(version))
@@ -60,11 +60,11 @@ def test_each_served_version_becomes_a_collection() -> None:
         assert type_.namespaced
 
 
-def test_a_version_that_is_not_served_takes_no_objects() -> None:
+def test_an_unserved_version_takes_no_objects() -> None:
     assert built_in_resources().with_crds([ORDERS]).for_kind(order_kind("v1alpha1")) is None
 
 
-def test_a_version_that_is_not_served_is_equivalent_all_the_same() -> None:
+def test_an_unserved_version_is_still_equivalent() -> None:
     found = built_in_resources().with_crds([ORDERS]).equivalents(order_resource("v1"))
     assert found == (order_resource("v2"), order_resource("v1"), order_resource("v1alpha1"))
 
@@ -87,17 +87,17 @@ def test_a_cluster_scoped_definition_makes_a_cluster_scoped_collection() -> None
     assert not type_.namespaced
 
 
-def test_the_catalogue_that_is_added_to_stays_as_it_was() -> None:
+def test_adding_definitions_does_not_change_the_original() -> None:
     before = built_in_resources()
     assert before.with_crds([ORDERS]) is not before
     assert before.for_kind(order_kind("v1")) is None
 
 
-def test_no_definitions_add_nothing() -> None:
+def test_an_empty_list_of_definitions_adds_nothing() -> None:
     assert built_in_resources().with_crds([]) is built_in_resources()
 
 
-def test_v1beta1_defaults_to_one_served_version_in_namespaces() -> None:
+def test_v1beta1_defaults_to_one_served_namespaced_version() -> None:
     known = built_in_resources().with_crds([v1beta1(version="v1", subresources={"status": {}})])
     type_ = known.for_kind(order_kind("v1"))
     assert type_ is not None

@@ -37,7 +37,7 @@ def test_all_names_of_a_collection_come_in_the_order_of_registration(
     assert names(*resource) == expected
 
 
-def test_only_what_has_the_subresource_is_equivalent_to_it() -> None:
+def test_only_collections_with_the_subresource_are_equivalent() -> None:
     assert names("apps/v1", "deployments", "rollback") == ["extensions/v1beta1", "apps/v1beta1"]
     assert names("apps/v1", "daemonsets", "scale") == []
 
@@ -64,14 +64,14 @@ def test_equivalent_collections_are_of_one_scope() -> None:
         assert {other.namespaced for other in others if other} == {each.namespaced}
 
 
-def test_groups_that_share_a_storage_are_stored_under_one() -> None:
+def test_cohabitating_groups_share_one_storage_group() -> None:
     assert storage_group("extensions", "deployments") == "apps"
     assert storage_group("apps", "deployments") == "apps"
     assert storage_group("events.k8s.io", "events") == ""
     assert storage_group("example.com", "deployments") == "example.com"
 
 
-def test_a_catalogue_of_ones_own_registers_in_its_own_order() -> None:
+def test_registration_order_is_kept() -> None:
     types = [
         ResourceType(
             resource=GroupVersionResource(group, version, "deployments"),

@@ -63,7 +63,7 @@ def new_release(folder: Path) -> Path:
     return folder / "new"
 
 
-def test_each_release_is_read_and_what_is_gone_says_since_when(
+def test_every_release_is_read_and_removed_versions_are_dated(
     script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = tmp_path / "resources.json"

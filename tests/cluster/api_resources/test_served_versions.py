@@ -32,7 +32,7 @@ def beside(api_version: str, resource: str, subresource: str = "") -> list[str]:
         ("autoscaling/v2", "horizontalpodautoscalers", ["autoscaling/v1"]),
     ],
 )
-def test_a_request_in_a_version_of_today_comes_from_a_server_of_today(
+def test_a_current_version_comes_from_the_current_release(
     api_version: str, resource: str, expected: list[str]
 ) -> None:
     assert beside(api_version, resource) == expected
@@ -64,7 +64,7 @@ def test_a_request_in_a_removed_version_comes_from_the_last_release_that_had_it(
         ("scheduling.k8s.io/v1alpha1", "workloads", []),
     ],
 )
-def test_versions_that_came_later_were_not_there_yet(
+def test_later_versions_are_not_served_by_an_earlier_release(
     api_version: str, resource: str, expected: list[str]
 ) -> None:
     assert beside(api_version, resource) == expected
@@ -75,11 +75,11 @@ def test_a_subresource_is_served_where_it_is_registered() -> None:
     assert beside("extensions/v1beta1", "deployments", "scale") == ["apps/v1", "apps/v1beta2", "apps/v1beta1"]
 
 
-def test_a_version_that_is_not_known_is_taken_for_one_of_today() -> None:
+def test_an_unknown_version_counts_as_current() -> None:
     assert beside("apps/v3", "deployments") == ["apps/v1"]
 
 
-def test_what_is_not_known_at_all_is_served_as_nothing_else() -> None:
+def test_an_unknown_collection_is_served_under_no_other_name() -> None:
     assert beside("example.com/v1", "orders") == []
 
 

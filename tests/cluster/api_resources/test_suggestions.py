@@ -25,13 +25,11 @@ from pratique.cluster.api_resources import built_in_resources, nearest_kind, unk
         (("events", "v1", "Event"), ("", "v1", "Event")),
     ],
 )
-def test_the_nearest_kind_is_the_one_that_was_meant(
-    written: tuple[str, str, str], meant: tuple[str, str, str]
-) -> None:
+def test_the_nearest_kind_is_suggested(written: tuple[str, str, str], meant: tuple[str, str, str]) -> None:
     assert nearest_kind(GroupVersionKind(*written), built_in_resources()) == GroupVersionKind(*meant)
 
 
-def test_nothing_is_near_to_a_word_of_ones_own() -> None:
+def test_an_unrelated_word_has_no_suggestion() -> None:
     assert nearest_kind(GroupVersionKind("example.com", "v1", "Frobnicator"), built_in_resources()) is None
 
 
@@ -54,7 +52,7 @@ def test_nothing_is_near_to_a_word_of_ones_own() -> None:
         (GroupVersionKind("batch", "v1", "Frobnicator"), "the kinds of that group are CronJob, Job"),
     ],
 )
-def test_an_unknown_kind_is_told_what_would_be_right(kind: GroupVersionKind, hint: str) -> None:
+def test_an_unknown_kind_gets_a_hint(kind: GroupVersionKind, hint: str) -> None:
     text = f'no matches for kind "{kind.kind}" in version "{kind.api_version}": {hint}'
     assert unknown_kind(kind, built_in_resources()) == text
 

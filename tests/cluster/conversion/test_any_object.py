@@ -56,7 +56,7 @@ def pair_name(pair: tuple[ResourceType, ResourceType]) -> str:
 
 
 @pytest.mark.parametrize("pair", BESIDE, ids=pair_name)
-def test_versions_that_are_served_together_are_converted_or_refused(
+def test_every_pair_of_served_versions_converts_or_is_refused(
     pair: tuple[ResourceType, ResourceType],
 ) -> None:
     source, target = pair
@@ -71,7 +71,7 @@ def test_versions_that_are_served_together_are_converted_or_refused(
 
 
 @given(st.sampled_from(DIFFERING), st.dictionaries(st.sampled_from(NAMES), ANYTHING, max_size=4))
-def test_an_object_that_makes_no_sense_is_converted_or_refused_and_stays_as_it_was(
+def test_an_arbitrary_object_converts_or_is_refused_and_is_not_changed(
     pair: tuple[ResourceType, ResourceType], members: dict[str, Any]
 ) -> None:
     source, target = pair
@@ -161,16 +161,16 @@ def new_claims(draw: st.DrawFn) -> dict[str, Any]:
         new_claims().map(lambda one: (one, "resource.k8s.io/v1beta1")),
     )
 )
-def test_an_object_comes_back_as_it_was(case: tuple[dict[str, Any], str]) -> None:
+def test_a_round_trip_restores_the_object(case: tuple[dict[str, Any], str]) -> None:
     before, version = case
     assert converted(converted(before, version), before["apiVersion"]) == before
 
 
-def test_no_object_is_no_object_in_any_version() -> None:
+def test_the_null_document_converts_to_itself() -> None:
     assert convert(NULL, TYPES[0].resource, GroupVersionKind("a", "v1", "B"), ANY_NAMESPACE).is_null
 
 
-def test_an_object_of_the_wanted_version_is_left_alone() -> None:
+def test_an_object_in_the_target_version_is_unchanged() -> None:
     document = Document.from_data({"apiVersion": "apps/v1", "kind": "Deployment"})
     resource = GroupVersionResource("apps", "v1", "deployments")
     assert (
@@ -178,7 +178,7 @@ def test_an_object_of_the_wanted_version_is_left_alone() -> None:
     )
 
 
-def test_an_object_that_does_not_tell_its_type_is_refused() -> None:
+def test_an_object_without_a_kind_is_refused() -> None:
     resource, kind = (
         GroupVersionResource("apps", "v1", "deployments"),
         GroupVersionKind("apps", "v1", "Deployment"),
@@ -187,7 +187,7 @@ def test_an_object_that_does_not_tell_its_type_is_refused() -> None:
         convert(Document.from_data({"kind": "Deployment"}), resource, kind, ANY_NAMESPACE)
 
 
-def test_another_kind_is_refused() -> None:
+def test_conversion_to_another_kind_is_refused() -> None:
     resource = GroupVersionResource("extensions", "v1beta1", "deployments")
     kind = GroupVersionKind("extensions", "v1beta1", "DeploymentRollback")
     document = Document.from_data({"apiVersion": "apps/v1beta1", "kind": "Deployment"})
@@ -215,12 +215,12 @@ CUSTOM = {
 
 
 @pytest.mark.parametrize("conversion", [{}, {"conversion": {"strategy": "None"}}])
-def test_custom_resources_change_their_version_alone(conversion: dict[str, Any]) -> None:
+def test_a_custom_resource_changes_only_its_version(conversion: dict[str, Any]) -> None:
     cluster = ObjectStore([ORDERS | {"spec": ORDERS["spec"] | conversion}])
     assert converted(CUSTOM, "example.com/v2", cluster=cluster) == CUSTOM | {"apiVersion": "example.com/v2"}
 
 
-def test_custom_resources_with_a_conversion_webhook_are_refused() -> None:
+def test_a_custom_resource_with_a_conversion_webhook_is_refused() -> None:
     conversion = {"strategy": "Webhook", "webhook": {"clientConfig": {"url": "https://localhost"}}}
     cluster = ObjectStore([ORDERS | {"spec": ORDERS["spec"] | {"conversion": conversion}}])
     with pytest.raises(ConversionError) as raised:

@@ -110,24 +110,24 @@ METRICS = {
 
 @pytest.mark.parametrize("version", [V1, V2BETA1, V2BETA2])
 @pytest.mark.parametrize("metric", METRICS.values(), ids=METRICS)
-def test_a_metric_comes_back_from_another_version(version: str, metric: dict[str, Any]) -> None:
+def test_a_metric_survives_a_round_trip(version: str, metric: dict[str, Any]) -> None:
     before = autoscaler(V2, metrics=[metric])
     assert converted(converted(before, version), V2) == before
 
 
 @pytest.mark.parametrize("version", [V1, V2BETA1, V2BETA2])
-def test_all_metrics_come_back_from_another_version(version: str) -> None:
+def test_all_metrics_survive_a_round_trip(version: str) -> None:
     before = autoscaler(V2, metrics=list(METRICS.values()))
     assert converted(converted(before, version), V2) == before
 
 
-def test_v1_brings_the_cpu_utilization_back_last() -> None:
+def test_v1_restores_the_cpu_utilization_last() -> None:
     before = autoscaler(V2, metrics=[resource("cpu", **utilization(80)), METRICS["External Value"]])
     after = converted(converted(before, V1), V2)
     assert [metric["type"] for metric in after["spec"]["metrics"]] == ["External", "Resource"]
 
 
-def test_v1_keeps_other_metrics_as_go_writes_them() -> None:
+def test_v1_writes_other_metrics_into_an_annotation_as_go_does() -> None:
     before = autoscaler(V2, metrics=[METRICS["Object AverageValue"], CPU_VALUE])
     assert converted(before, V1)["metadata"]["annotations"] == {
         f"{PREFIX}/metrics": (
@@ -139,7 +139,7 @@ def test_v1_keeps_other_metrics_as_go_writes_them() -> None:
     }
 
 
-def test_v1_without_any_metric_means_a_cpu_utilization_of_80() -> None:
+def test_v1_without_metrics_defaults_to_80_percent_cpu() -> None:
     assert converted(autoscaler(V1), V2) == autoscaler(V2, metrics=[resource("cpu", **utilization(80))])
 
 
@@ -167,7 +167,7 @@ RULES: dict[str, Any] = {
 @pytest.mark.parametrize("version", [V1, V2BETA1, V2BETA2])
 @pytest.mark.parametrize("rules", RULES.values(), ids=RULES)
 @pytest.mark.parametrize("directions", [("scaleUp",), ("scaleDown",), ("scaleUp", "scaleDown")])
-def test_behaviour_comes_back_from_another_version(version: str, rules: Any, directions: tuple[str]) -> None:
+def test_behavior_survives_a_round_trip(version: str, rules: Any, directions: tuple[str]) -> None:
     before = autoscaler(
         V2, annotations={"key": "value"}, metrics=[MEMORY], behavior=dict.fromkeys(directions, rules)
     )
@@ -175,7 +175,7 @@ def test_behaviour_comes_back_from_another_version(version: str, rules: Any, dir
 
 
 @pytest.mark.parametrize("version", [V1, V2BETA1])
-def test_behaviour_is_kept_under_the_names_of_gos_own_type(version: str) -> None:
+def test_behavior_is_written_under_the_go_field_names(version: str) -> None:
     before = autoscaler(V2, metrics=[MEMORY], behavior={"scaleUp": RULES["select policy disabled"]})
     assert converted(before, version)["metadata"]["annotations"][f"{PREFIX}/behavior"] == (
         '{"ScaleUp":{"StabilizationWindowSeconds":null,"SelectPolicy":"Disabled",'
@@ -183,13 +183,13 @@ def test_behaviour_is_kept_under_the_names_of_gos_own_type(version: str) -> None
     )
 
 
-def test_behaviour_is_read_whatever_the_case_of_its_letters() -> None:
+def test_behavior_is_read_case_insensitively() -> None:
     kept = {"scaleup": {"SELECTPOLICY": "Max"}}
     before = autoscaler(V1, annotations={f"{PREFIX}/behavior": json.dumps(kept)})
     assert converted(before, V2)["spec"]["behavior"] == {"scaleUp": {"selectPolicy": "Max"}}
 
 
-def test_v2beta2_keeps_tolerances_in_annotations() -> None:
+def test_v2beta2_writes_tolerances_into_annotations() -> None:
     behavior = {"scaleUp": {"tolerance": "0.1"}, "scaleDown": {"tolerance": "0.2"}}
     found = converted(autoscaler(V2, behavior=behavior), V2BETA2)
     assert found["spec"]["behavior"] == {"scaleUp": {}, "scaleDown": {}}
@@ -246,7 +246,7 @@ STATUS = {
 
 
 @pytest.mark.parametrize("version", [V1, V2BETA1, V2BETA2])
-def test_a_status_comes_back_from_another_version(version: str) -> None:
+def test_a_status_survives_a_round_trip(version: str) -> None:
     before = autoscaler(V2, status=STATUS, metrics=[MEMORY])
     assert converted(converted(before, version), V2) == before
 
@@ -258,14 +258,14 @@ def test_v1_has_a_field_for_the_current_cpu_utilization() -> None:
     assert "a \\u003c b" in found["metadata"]["annotations"][f"{PREFIX}/conditions"]
 
 
-def test_a_v1_status_alone_tells_the_cpu() -> None:
+def test_a_v1_status_without_annotation_yields_the_cpu_metric() -> None:
     before = autoscaler(V1, status={"currentReplicas": 1, "currentCPUUtilizationPercentage": 9})
     told = {"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": 9}}}
     assert converted(before, V2)["status"] == {"currentReplicas": 1, "currentMetrics": [told]}
 
 
 @pytest.mark.parametrize("kept", ["{", '"x"', "[1]", "null", ""])
-def test_annotations_that_cannot_be_read_are_dropped(kept: str) -> None:
+def test_unreadable_annotations_are_dropped(kept: str) -> None:
     names = ("metrics", "behavior", "current-metrics", "conditions")
     before = autoscaler(V1, annotations={f"{PREFIX}/{name}": kept for name in names} | {"a": "b"})
     assert converted(before, V2) == autoscaler(
@@ -273,12 +273,12 @@ def test_annotations_that_cannot_be_read_are_dropped(kept: str) -> None:
     )
 
 
-def test_v2_does_not_let_annotations_of_others_through() -> None:
+def test_v2_drops_the_annotations_of_other_versions() -> None:
     before = autoscaler(V2, annotations={f"{PREFIX}/metrics": "[]", "a": "b"}, metrics=[MEMORY])
     assert converted(before, V2BETA2) == autoscaler(V2BETA2, annotations={"a": "b"}, metrics=[MEMORY])
 
 
-def test_v2beta1_writes_targets_side_by_side() -> None:
+def test_v2beta1_writes_flat_targets() -> None:
     before = autoscaler(V2, metrics=[METRICS["Object Value"], MEMORY])
     assert without_type(converted(before, V2BETA1))["spec"]["metrics"] == [
         {

@@ -42,7 +42,7 @@ def claim(api_version: str, request: dict[str, Any], *, template: bool = False) 
         pytest.param({}, {}, id="nothing asked for"),
     ],
 )
-def test_what_is_asked_for_exactly_has_a_level_of_its_own(
+def test_exact_requests_are_nested_since_v1beta2(
     new: str, flat: dict[str, Any], nested: dict[str, Any], *, template: bool
 ) -> None:
     before, after = claim(OLD, flat, template=template), claim(new, nested, template=template)
@@ -50,14 +50,14 @@ def test_what_is_asked_for_exactly_has_a_level_of_its_own(
     assert converted(after, OLD) == before
 
 
-def test_empty_fields_ask_for_nothing() -> None:
+def test_empty_fields_make_no_exact_request() -> None:
     before = claim(
         OLD, {"deviceClassName": "", "allocationMode": "", "count": 0, "firstAvailable": SUBREQUESTS}
     )
     assert converted(before, NEW[0]) == claim(NEW[0], {"firstAvailable": SUBREQUESTS})
 
 
-def test_devices_of_old_slices_are_basic() -> None:
+def test_v1beta1_nests_device_fields_under_basic() -> None:
     fields = {"attributes": {"model": {"string": "a"}}, "capacity": {"memory": {"value": "1Gi"}}}
     spec = {"driver": "driver-a", "nodeName": "node-1"}
     before = {"apiVersion": OLD, "kind": "ResourceSlice"}
@@ -68,7 +68,7 @@ def test_devices_of_old_slices_are_basic() -> None:
 
 
 @pytest.mark.parametrize("kind", ["ResourceClaim", "DeviceClass", "ResourceSlice"])
-def test_what_was_before_v1beta1_is_not_converted(kind: str) -> None:
+def test_alpha_versions_are_not_converted(kind: str) -> None:
     before = {"apiVersion": "resource.k8s.io/v1alpha3", "kind": kind, "spec": {}}
     with pytest.raises(ConversionError) as raised:
         converted(before, OLD)

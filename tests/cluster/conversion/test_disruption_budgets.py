@@ -33,19 +33,19 @@ def budget(api_version: str, selector: Any) -> dict[str, Any]:
         pytest.param(LABELS, LABELS, id="existing selector"),
     ],
 )
-def test_a_selector_means_the_same_in_both_versions(old: Any, new: Any) -> None:
+def test_a_selector_selects_the_same_pods_in_both_versions(old: Any, new: Any) -> None:
     assert converted(budget(V1BETA1, old), V1) == budget(V1, new)
     assert converted(budget(V1, new), V1BETA1) == budget(V1BETA1, old)
 
 
 @pytest.mark.parametrize("empty", [{"matchLabels": {}}, {"matchExpressions": []}, {"matchLabels": None}])
-def test_a_selector_of_empty_parts_is_empty(empty: dict[str, Any]) -> None:
+def test_a_selector_with_empty_parts_counts_as_empty(empty: dict[str, Any]) -> None:
     assert converted(budget(V1BETA1, empty), V1) == budget(V1, NONE)
     assert converted(budget(V1, empty), V1BETA1) == budget(V1BETA1, ALL)
 
 
 @pytest.mark.parametrize(("source", "target"), [(V1, V1BETA1), (V1BETA1, V1)])
-def test_the_label_is_taken_out_of_a_selector_that_says_more(source: str, target: str) -> None:
+def test_the_internal_label_is_removed_from_other_selectors(source: str, target: str) -> None:
     assert converted(budget(source, LABELS | ALL), target) == budget(target, LABELS)
     other = {"key": "a", "operator": "Exists"}
     mixed = {"matchExpressions": [other, *NONE["matchExpressions"]]}

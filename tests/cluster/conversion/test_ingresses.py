@@ -47,18 +47,18 @@ def test_v1_nests_the_service_of_a_backend(old: str, flat: dict[str, Any], neste
     assert converted(ingress(NEW, defaultBackend=nested), old) == ingress(old, backend=flat)
 
 
-def test_an_old_path_without_a_type_is_of_the_type_that_v1_has_for_that() -> None:
+def test_a_v1beta1_path_without_a_type_is_implementation_specific() -> None:
     backend = {"serviceName": "web", "servicePort": 80}
     path = converted(with_path(OLD[0], backend), NEW)["spec"]["rules"][0]["http"]["paths"][0]
     assert path["pathType"] == "ImplementationSpecific"
 
 
-def test_a_rule_without_paths_stays_what_it_is() -> None:
+def test_a_rule_without_paths_is_unchanged() -> None:
     before = ingress(OLD[0], rules=[{"host": "a.example"}], tls=[{"hosts": ["a.example"]}])
     assert without_type(converted(before, NEW)) == without_type(before)
 
 
-def test_the_two_old_ones_differ_in_nothing_that_matters() -> None:
+def test_both_v1beta1_groups_convert_alike() -> None:
     before = with_path(OLD[0], {"serviceName": "web", "servicePort": "http"}, pathType="Exact")
     assert without_type(converted(before, OLD[1])) == without_type(before)
 
@@ -75,7 +75,7 @@ def test_the_two_old_ones_differ_in_nothing_that_matters() -> None:
         ),
     ],
 )
-def test_what_is_of_a_wrong_type_is_refused(spec: dict[str, Any], problem: str) -> None:
+def test_a_field_of_the_wrong_type_is_refused(spec: dict[str, Any], problem: str) -> None:
     with pytest.raises(ConversionError) as raised:
         converted(ingress(OLD[0], **spec), NEW)
     assert str(raised.value) == problem

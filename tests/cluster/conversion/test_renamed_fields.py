@@ -56,7 +56,7 @@ def endpoint_slice(version: str, endpoint: dict[str, Any]) -> dict[str, Any]:
         ),
     ],
 )
-def test_v1_endpoints_have_fields_for_zone_and_node(old: dict[str, Any], new: dict[str, Any]) -> None:
+def test_v1_endpoints_have_zone_and_node_fields(old: dict[str, Any], new: dict[str, Any]) -> None:
     before, after = endpoint_slice("v1beta1", old), endpoint_slice("v1", new)
     assert converted(before, "discovery.k8s.io/v1") == after
     assert converted(after, "discovery.k8s.io/v1beta1") == before
@@ -86,7 +86,7 @@ def runtime_class(version: str, **fields: Any) -> dict[str, Any]:
         pytest.param({}, id="empty"),
     ],
 )
-def test_a_runtime_class_had_a_spec_once(new: str, rest: dict[str, Any]) -> None:
+def test_a_v1alpha1_runtime_class_has_a_spec(new: str, rest: dict[str, Any]) -> None:
     before = runtime_class("v1alpha1", spec={"runtimeHandler": "heidi", **rest})
     after = runtime_class(new, handler="heidi", **rest)
     assert converted(before, f"node.k8s.io/{new}") == after
@@ -136,11 +136,11 @@ NEW_SUBJECTS = [USER | {"apiGroup": RBAC}, GROUP | {"apiGroup": RBAC}, ACCOUNT]
     ],
 )
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
-def test_subjects_of_v1alpha1_name_a_version(version: str, old: list[Any], new: list[Any]) -> None:
+def test_v1alpha1_subjects_name_an_api_version(version: str, old: list[Any], new: list[Any]) -> None:
     assert converted(binding("v1alpha1", *old), f"{RBAC}/{version}") == binding(version, *new)
 
 
-def test_subjects_are_given_versions_on_the_way_back() -> None:
+def test_subjects_regain_their_api_version() -> None:
     versioned = f"{RBAC}/v1alpha1"
     found = converted(
         binding("v1", *NEW_SUBJECTS, {"kind": "X", "apiGroup": "x.com", "name": "x"}), versioned
@@ -163,7 +163,7 @@ def level(version: str, limited: dict[str, Any], **annotations: str) -> dict[str
 
 
 @pytest.mark.parametrize("annotations", [{ZERO: ""}, {}], ids=["with annotation", "without"])
-def test_the_annotation_of_v1beta3_is_not_of_v1(annotations: dict[str, str]) -> None:
+def test_the_v1beta3_annotation_is_dropped_in_v1(annotations: dict[str, str]) -> None:
     shares = {"nominalConcurrencyShares": 0}
     before = level("v1beta3", shares, **annotations)
     assert converted(before, f"{FLOW}/v1") == level("v1", shares)
@@ -187,7 +187,7 @@ def test_a_share_of_zero_is_annotated_in_v1beta3(
 
 
 @pytest.mark.parametrize("old", ["v1beta2", "v1beta1", "v1alpha1"])
-def test_shares_were_called_assured_once(old: str) -> None:
+def test_v1beta2_calls_the_shares_assured(old: str) -> None:
     before = level(old, {"assuredConcurrencyShares": 5, "limitResponse": {"type": "Reject"}})
     after = level("v1", {"nominalConcurrencyShares": 5, "limitResponse": {"type": "Reject"}})
     assert converted(before, f"{FLOW}/v1") == after
@@ -227,7 +227,7 @@ NEW_EVENT = {
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
-def test_events_of_their_own_group_have_other_names_for_their_fields(version: str) -> None:
+def test_events_k8s_io_renames_the_fields_of_events(version: str) -> None:
     new = NEW_EVENT | {"apiVersion": f"events.k8s.io/{version}"}
     assert converted(CORE_EVENT, f"events.k8s.io/{version}") == new
     assert converted(new, "v1") == CORE_EVENT

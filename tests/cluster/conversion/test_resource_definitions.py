@@ -43,7 +43,7 @@ SAME = {
 
 
 @pytest.mark.parametrize(("of_all", "named"), SAME.items(), ids=SAME)
-def test_what_is_said_of_all_versions_is_said_of_each_in_v1(of_all: str, named: tuple[str, Any]) -> None:
+def test_v1_repeats_shared_fields_in_every_version(of_all: str, named: tuple[str, Any]) -> None:
     name, value = named
     before = old(version="v1", versions=[ONE, TWO], **{of_all: value})
     after = new(versions=[ONE | {name: value}, TWO | {name: value}])
@@ -52,28 +52,28 @@ def test_what_is_said_of_all_versions_is_said_of_each_in_v1(of_all: str, named: 
 
 
 @pytest.mark.parametrize("named", SAME.values(), ids=SAME)
-def test_what_versions_differ_in_stays_with_them(named: tuple[str, Any]) -> None:
+def test_fields_that_differ_stay_in_their_version(named: tuple[str, Any]) -> None:
     name, value = named
     before = new(versions=[ONE | {name: value}, TWO])
     assert converted(before, OLD) == old(version="v1", versions=[ONE | {name: value}, TWO])
     assert converted(converted(before, OLD), NEW) == before
 
 
-def test_a_version_alone_becomes_a_list_of_one() -> None:
+def test_a_single_version_becomes_a_list() -> None:
     assert converted(old(version="v1"), NEW) == new(versions=[ONE])
 
 
-def test_no_versions_stay_none() -> None:
+def test_a_definition_without_versions_gains_none() -> None:
     assert converted(new(), OLD) == old()
     assert converted(old(), NEW) == new()
 
 
-def test_unknown_fields_are_kept_in_v1beta1_unless_it_says_otherwise() -> None:
+def test_v1beta1_preserves_unknown_fields_by_default() -> None:
     assert converted(definition(OLD), NEW) == new(preserveUnknownFields=True)
     assert converted(new(preserveUnknownFields=True), OLD) == old(preserveUnknownFields=True)
 
 
-def test_selectable_fields_stay_with_versions_whose_schemas_differ() -> None:
+def test_selectable_fields_stay_beside_differing_schemas() -> None:
     fields = {"selectableFields": [{"jsonPath": ".spec.color"}]}
     schema = {"schema": {"openAPIV3Schema": {"type": "object"}}}
     apart = new(versions=[ONE | schema | fields, TWO | fields])
@@ -84,7 +84,7 @@ def test_selectable_fields_stay_with_versions_whose_schemas_differ() -> None:
     )
 
 
-def test_a_columns_path_is_spelt_otherwise() -> None:
+def test_a_printer_columns_path_is_renamed() -> None:
     before = old(version="v1", versions=[ONE], additionalPrinterColumns=[{"name": "a", "JSONPath": ".a"}])
     after = new(versions=[ONE | {"additionalPrinterColumns": [{"name": "a", "jsonPath": ".a"}]}])
     assert converted(before, NEW) == after

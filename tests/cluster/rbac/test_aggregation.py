@@ -24,21 +24,21 @@ TO_VIEW = {"matchLabels": {"to": "view"}}
 TO_EDIT = {"matchExpressions": [{"key": "to", "operator": "In", "values": ["edit"]}]}
 
 
-def test_a_role_has_its_own_rules_and_those_of_the_roles_that_it_selects() -> None:
+def test_a_role_aggregates_the_rules_of_selected_roles() -> None:
     selected = one("pods", "list", to="view")
     other = one("secrets", "delete", to="edit")
     assert verbs_of("view", one("view", "get", selecting=[TO_VIEW]), selected, other) == ["get", "list"]
     assert verbs_of("pods", one("view", "get", selecting=[TO_VIEW]), selected, other) == ["list"]
 
 
-def test_any_selector_is_enough_and_no_rule_is_there_twice() -> None:
+def test_any_matching_selector_suffices_and_rules_are_unique() -> None:
     roles = [one("a", "get", "list", to="view"), one("b", "list", "watch", to="edit"), one("c", "delete")]
     assert verbs_of("all", one("all", selecting=[TO_VIEW, TO_EDIT]), *roles) == ["get", "list", "watch"]
     assert verbs_of("all", one("all", selecting=[{}]), *roles) == ["get", "list", "watch", "delete"]
     assert verbs_of("all", one("all", selecting=[]), *roles) == []
 
 
-def test_what_a_selected_role_has_from_others_comes_with_it() -> None:
+def test_aggregation_is_transitive() -> None:
     view = one("view", "get", selecting=[TO_VIEW], to="edit")
     edit = one("edit", "update", selecting=[TO_EDIT], to="view")
     assert sorted(verbs_of("edit", view, edit, one("pods", "list", to="view"))) == ["get", "list", "update"]
@@ -49,7 +49,7 @@ def test_a_role_that_selects_itself_has_its_rules_once() -> None:
     assert verbs_of("view", one("view", "get", selecting=[TO_VIEW], to="view")) == ["get"]
 
 
-def test_where_a_selector_is_wrong_a_role_keeps_what_is_written() -> None:
+def test_an_invalid_selector_leaves_the_written_rules() -> None:
     wrong = {"matchExpressions": [{"key": "to", "operator": "Near"}]}
     selecting = one("view", "get", selecting=[TO_VIEW, wrong])
     assert verbs_of("view", selecting, one("pods", "list", to="view")) == ["get"]

@@ -85,7 +85,7 @@ def for_pods(*resources: str) -> list[JSONObject]:
         (for_pods("pods/status"), asked("get", "pods", "ns1", by("admin")), False),
     ],
 )
-def test_questions_are_decided_as_in_kubernetes(
+def test_requests_are_authorized_as_in_kubernetes(
     cluster: Sequence[JSONObject], question: AuthorizationAttributes, *, allowed: bool
 ) -> None:
     assert RbacAuthorizer(ObjectStore(cluster)).authorize(question).allowed is allowed
@@ -164,7 +164,7 @@ VIEW = role("view", verbs=["get"], resources=["pods"])
         ),
     ],
 )
-def test_a_grant_is_the_reason(cluster: list[JSONObject], reason: str) -> None:
+def test_the_granting_binding_is_the_reason(cluster: list[JSONObject], reason: str) -> None:
     question = asked(namespace="shop", user=by("ann", "staff"))
     assert RbacAuthorizer(ObjectStore(cluster)).authorize(question) == AuthorizationDecision(
         allowed=True, reason=reason
@@ -205,12 +205,12 @@ def test_a_grant_is_the_reason(cluster: list[JSONObject], reason: str) -> None:
         ),
     ],
 )
-def test_a_denial_tells_what_could_not_be_found(cluster: list[JSONObject], reason: str) -> None:
+def test_a_denial_names_missing_roles(cluster: list[JSONObject], reason: str) -> None:
     found = RbacAuthorizer(ObjectStore(cluster)).authorize(asked(namespace="shop"))
     assert found == AuthorizationDecision(allowed=False, reason=reason)
 
 
-def test_masters_may_do_everything_and_nobody_else_where_there_are_no_roles() -> None:
+def test_without_roles_only_masters_are_allowed() -> None:
     question = asked("delete", "nodes", user=by("root", "system:masters"))
     for cluster in (ANY_NAMESPACE, ObjectStore()):
         assert RbacAuthorizer(cluster).authorize(question) == AuthorizationDecision(allowed=True)
@@ -218,7 +218,7 @@ def test_masters_may_do_everything_and_nobody_else_where_there_are_no_roles() ->
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1", "v1alpha1"])
-def test_all_versions_of_the_group_count(version: str) -> None:
+def test_rbac_objects_of_every_version_count(version: str) -> None:
     written = [
         each | {"apiVersion": f"{GROUP}/{version}"}
         for each in (VIEW, binding("all", "ClusterRole/view", "User/ann"))
@@ -226,7 +226,7 @@ def test_all_versions_of_the_group_count(version: str) -> None:
     assert RbacAuthorizer(ObjectStore(written)).authorize(asked()).allowed
 
 
-def test_rules_are_aggregated() -> None:
+def test_aggregated_rules_grant_access() -> None:
     aggregating = role_of("all") | {
         "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"to": "all"}}]}
     }
@@ -236,7 +236,7 @@ def test_rules_are_aggregated() -> None:
     assert not RbacAuthorizer(ObjectStore([aggregating, VIEW, bound])).authorize(asked()).allowed
 
 
-def test_what_is_added_and_removed_counts_at_once() -> None:
+def test_added_and_removed_bindings_count_at_once() -> None:
     store = ObjectStore()
     authorizer = RbacAuthorizer(store)
     question = asked(namespace="shop")
@@ -253,7 +253,7 @@ def test_what_is_added_and_removed_counts_at_once() -> None:
     assert not authorizer.authorize(question).allowed
 
 
-def test_a_cluster_that_is_reloaded_is_asked_as_it_is() -> None:
+def test_a_reloaded_cluster_is_asked_for_its_current_content() -> None:
     empty, full = ObjectStore(), ObjectStore([VIEW, binding("all", "ClusterRole/view", "User/ann")])
     cluster = ReloadableCluster(empty)
     authorizer = RbacAuthorizer(cluster)
@@ -262,7 +262,7 @@ def test_a_cluster_that_is_reloaded_is_asked_as_it_is() -> None:
         assert authorizer.authorize(asked()).allowed is allowed
 
 
-def test_what_was_compiled_is_kept_while_nothing_changes() -> None:
+def test_compiled_rules_are_cached_while_nothing_changes() -> None:
     store = ObjectStore([VIEW, binding("all", "ClusterRole/view", "User/ann")])
 
     def compiled() -> tuple[object, ...]:
@@ -277,7 +277,7 @@ def test_what_was_compiled_is_kept_while_nothing_changes() -> None:
     assert (bindings_now is bindings, roles_now is roles) == (False, True)
 
 
-def test_what_was_compiled_goes_with_its_cluster() -> None:
+def test_the_cache_is_freed_with_its_cluster() -> None:
     gc.collect()
     before = len(authorization._RBAC_CACHES)  # noqa: SLF001 - nobody else can tell
     store = ObjectStore([VIEW])
@@ -299,7 +299,7 @@ def test_what_was_compiled_goes_with_its_cluster() -> None:
         ),
     ],
 )
-def test_what_is_malformed_cannot_be_stored(document: JSONObject, text: str) -> None:
+def test_a_malformed_rbac_object_cannot_be_stored(document: JSONObject, text: str) -> None:
     with pytest.raises(InputError) as caught:
         ObjectStore([document])
     assert str(caught.value) == text
@@ -376,7 +376,7 @@ def grants(one: JSONObject, question: AuthorizationAttributes) -> bool:
 
 
 @given(rbac.clusters(), rbac.questions())
-def test_it_decides_as_if_every_rule_were_asked(
+def test_the_decision_equals_asking_every_rule(
     objects: list[JSONObject], question: AuthorizationAttributes
 ) -> None:
     store = ObjectStore(objects)
@@ -386,7 +386,7 @@ def test_it_decides_as_if_every_rule_were_asked(
 
 
 @given(rbac.clusters(), rbac.clusters(), rbac.questions())
-def test_more_roles_and_bindings_never_take_a_grant_away(
+def test_more_roles_and_bindings_never_revoke_a_grant(
     objects: list[JSONObject], more: list[JSONObject], question: AuthorizationAttributes
 ) -> None:
     smaller = ObjectStore(objects)

@@ -44,13 +44,13 @@ def named(user: UserInfo, *subjects: str, namespace: str = "", version: str = "v
         ([], UserInfo("ann"), "", []),
     ],
 )
-def test_a_binding_applies_by_the_first_subject_that_means_somebody(
+def test_a_binding_applies_by_its_first_matching_subject(
     subjects: list[str], user: UserInfo, namespace: str, by: list[str]
 ) -> None:
     assert named(user, *subjects, namespace=namespace) == by
 
 
-def test_in_v1alpha1_a_star_is_everybody_who_is_authenticated() -> None:
+def test_in_v1alpha1_a_star_means_all_authenticated_users() -> None:
     known = UserInfo("foobar", groups=("system:authenticated",))
     assert named(known, "User/*", version="v1alpha1") == ["Group/system:authenticated"]
     assert named(known, "Group/*", version="v1alpha1") == []
@@ -75,7 +75,7 @@ def test_in_v1alpha1_a_star_is_everybody_who_is_authenticated() -> None:
         ),
     ],
 )
-def test_a_grant_is_told_as_api_servers_tell_it(subject: str, namespace: str, text: str) -> None:
+def test_a_grant_prints_as_in_the_api_server(subject: str, namespace: str, text: str) -> None:
     user = UserInfo("ann" if subject == "User/ann" else ROBOT)
     bound = binding("b", "ClusterRole/r", subject, namespace=namespace)
     assert [str(grant) for grant in Bindings([bound], namespace).of(user)] == [text]

@@ -22,7 +22,7 @@ def fence(role: str) -> str:
 
 
 @pytest.mark.parametrize("question", yaml.safe_load(fence("questions")), ids=str)
-def test_a_question_is_answered_as_the_page_says(question: JSONObject) -> None:
+def test_documented_requests_are_authorized_as_documented(question: JSONObject) -> None:
     resource, _, subresource = question["resource"].partition("/")
     asked = AuthorizationAttributes(
         user=UserInfo(question["user"], groups=tuple(question.get("groups", ()))),

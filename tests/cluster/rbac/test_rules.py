@@ -45,7 +45,7 @@ EVERY = list(itertools.product(["verb1", "verb2"], ["group1", "group2"], ["resou
         (rule("*", urls=["*"]), set()),
     ],
 )
-def test_verbs_groups_and_resources_all_have_to_be_named(
+def test_a_rule_must_name_verb_group_and_resource(
     asking: CompiledPolicyRule, allowed: set[tuple[str, ...]]
 ) -> None:
     found = {
@@ -81,7 +81,7 @@ def test_verbs_groups_and_resources_all_have_to_be_named(
         ([""], "", True),
     ],
 )
-def test_subresources_are_named_with_or_for_all_resources(
+def test_a_subresource_is_named_with_its_resource_or_a_star(
     resources: list[str], asked: str, *, allowed: bool
 ) -> None:
     resource, _, subresource = asked.partition("/")
@@ -93,7 +93,7 @@ def test_subresources_are_named_with_or_for_all_resources(
     ("names", "asked", "allowed"),
     [([], "web", True), ([], "", True), (["web"], "web", True), (["web"], "", False), (["*"], "web", False)],
 )
-def test_a_rule_may_be_for_objects_of_a_name(names: list[str], asked: str, *, allowed: bool) -> None:
+def test_a_rule_may_name_single_objects(names: list[str], asked: str, *, allowed: bool) -> None:
     question = AuthorizationAttributes(user=ANN, verb="get", resource="pods", name=asked)
     assert rule("get", resources=["pods"], names=names).allows(question) is allowed
 
@@ -117,7 +117,7 @@ def test_a_rule_may_be_for_objects_of_a_name(names: list[str], asked: str, *, al
         ([], "/foo", False),
     ],
 )
-def test_a_rule_may_be_for_urls(urls: list[str], asked: str, *, allowed: bool) -> None:
+def test_a_rule_may_name_urls(urls: list[str], asked: str, *, allowed: bool) -> None:
     for verbs in ("get", "*", "watch get"):
         assert (
             rule(verbs, urls=urls).allows(AuthorizationAttributes(user=ANN, verb="get", path=asked))
@@ -126,12 +126,12 @@ def test_a_rule_may_be_for_urls(urls: list[str], asked: str, *, allowed: bool) -
     assert not rule("watch", urls=urls).allows(AuthorizationAttributes(user=ANN, verb="get", path=asked))
 
 
-def test_a_rule_for_all_resources_is_for_no_url() -> None:
+def test_a_rule_for_all_resources_allows_no_url() -> None:
     everything = rule("*", groups=["*"], resources=["*"])
     assert not everything.allows(AuthorizationAttributes(user=ANN, verb="get", path="/metrics"))
 
 
-def test_selectors_are_not_looked_at() -> None:
+def test_field_and_label_selectors_are_ignored() -> None:
     narrowed = AuthorizationAttributes(
         user=ANN, verb="list", resource="pods", field_selector="spec.nodeName=n", label_selector="a=b"
     )

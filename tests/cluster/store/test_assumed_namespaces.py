@@ -44,24 +44,26 @@ def test_every_namespace_has_its_default_service_account(cluster: Cluster) -> No
         ("storage.k8s.io", "storageclasses", "default", ""),
     ],
 )
-def test_nothing_else_exists(cluster: Cluster, group: str, resource: str, name: str, namespace: str) -> None:
+def test_an_assuming_store_holds_nothing_but_namespaces_and_service_accounts(
+    cluster: Cluster, group: str, resource: str, name: str, namespace: str
+) -> None:
     assert cluster.get(group, resource, name, namespace) is None
 
 
 @pytest.mark.parametrize("resource", ["namespaces", "serviceaccounts", "pods", "limitranges"])
 @pytest.mark.parametrize("cluster", [ANY_NAMESPACE, assuming()])
-def test_a_list_across_namespaces_counts_only_what_was_described(cluster: Cluster, resource: str) -> None:
+def test_a_list_across_namespaces_leaves_out_assumed_objects(cluster: Cluster, resource: str) -> None:
     assert list(cluster.list("", resource)) == []
 
 
-def test_a_store_of_described_objects_assumes_nothing() -> None:
+def test_a_store_assumes_nothing_by_default() -> None:
     store = ObjectStore()
     assert store.get("", "namespaces", "default") is None
     assert store.get("", "serviceaccounts", "default", "default") is None
     assert list(store.list("", "serviceaccounts", "default")) == []
 
 
-def test_a_described_namespace_takes_the_place_of_the_assumed_one() -> None:
+def test_a_stored_namespace_replaces_the_assumed_one() -> None:
     store = assuming()
     store.put(
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "labels": {"team": "web"}}}
@@ -72,7 +74,7 @@ def test_a_described_namespace_takes_the_place_of_the_assumed_one() -> None:
     assert len(store.list("", "namespaces")) == 1
 
 
-def test_a_described_service_account_takes_the_place_of_the_assumed_one() -> None:
+def test_a_stored_service_account_replaces_the_assumed_one() -> None:
     store = assuming()
     store.put({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}, "secrets": []})
     store.put({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "a"}})
@@ -81,7 +83,7 @@ def test_a_described_service_account_takes_the_place_of_the_assumed_one() -> Non
     assert "secrets" in found[1]
 
 
-def test_a_namespace_that_was_removed_is_gone_until_it_is_put_again() -> None:
+def test_a_removed_namespace_is_gone_until_it_is_put_again() -> None:
     store = assuming()
     assert store.remove("", "namespaces", "shop")
     assert store.get("", "namespaces", "shop") is None
@@ -90,7 +92,7 @@ def test_a_namespace_that_was_removed_is_gone_until_it_is_put_again() -> None:
     assert store.get("", "namespaces", "shop") is not None
 
 
-def test_a_service_account_that_was_removed_is_gone() -> None:
+def test_a_removed_service_account_is_gone() -> None:
     store = assuming()
     assert store.remove("", "serviceaccounts", "default", "shop")
     assert store.get("", "serviceaccounts", "default", "shop") is None

@@ -59,14 +59,14 @@ def test_without_files_every_namespace_exists() -> None:
     assert store.get("", "pods", "p", "anything") is None
 
 
-def test_with_files_exactly_what_they_hold_exists(tmp_path: Path) -> None:
+def test_with_files_only_their_objects_exist(tmp_path: Path) -> None:
     store = load_cluster([write(tmp_path, "a.yaml", NAMESPACES)])
     assert store.get("", "namespaces", "shop") is not None
     assert store.get("", "serviceaccounts", "default", "shop") is not None
     assert store.get("", "namespaces", "default") is None
 
 
-def test_no_files_at_all_are_an_empty_cluster() -> None:
+def test_an_empty_list_of_files_is_an_empty_cluster() -> None:
     assert load_cluster([]).get("", "namespaces", "default") is None
 
 
@@ -94,12 +94,12 @@ def test_lists_are_unwrapped(tmp_path: Path) -> None:
     assert [each["metadata"]["name"] for each in found] == ["a", "b"]
 
 
-def test_a_custom_resource_may_stand_before_its_definition(tmp_path: Path) -> None:
+def test_a_custom_resource_may_precede_its_definition(tmp_path: Path) -> None:
     store = load_cluster([write(tmp_path, "a.yaml", ORDER), write(tmp_path, "b.yaml", ORDERS)])
     assert store.get("example.com", "orders", "o", "shop") is not None
 
 
-def test_everything_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
+def test_all_problems_are_reported_together(tmp_path: Path) -> None:
     first = write(tmp_path, "a.yaml", f"{ORDER}\n---\n{NAMESPACES}\n---\napiVersion: v1\nkind: Pod\n")
     second = write(tmp_path, "b.yaml", "apiVersion: v1\nkind: Deploymnt\nmetadata: {name: d}\n")
     lines = refusal(first, second, tmp_path / "missing.yaml").splitlines()
@@ -110,7 +110,7 @@ def test_everything_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
     assert any(line.startswith(f"{second}: document 1, line 1") and "Deployment" in line for line in lines)
 
 
-def test_a_file_that_cannot_be_parsed_hides_nothing_of_the_others(tmp_path: Path) -> None:
+def test_an_unparsable_file_does_not_hide_problems_in_others(tmp_path: Path) -> None:
     broken = write(tmp_path, "a.yaml", "apiVersion: [v1\n")
     pod = write(tmp_path, "b.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {}\n")
     text = refusal(tmp_path)
@@ -132,13 +132,13 @@ def test_a_file_that_cannot_be_parsed_hides_nothing_of_the_others(tmp_path: Path
         ("just text", ["a.yaml"]),
     ],
 )  # fmt: skip
-def test_a_wrong_document_is_named(tmp_path: Path, text: str, expected: list[str]) -> None:
+def test_a_problem_names_file_and_document(tmp_path: Path, text: str, expected: list[str]) -> None:
     found = refusal(write(tmp_path, "a.yaml", text))
     assert str(tmp_path / "a.yaml") in found
     assert all(part in found for part in expected), found
 
 
-def test_one_object_in_two_versions_is_there_twice(tmp_path: Path) -> None:
+def test_an_object_in_two_versions_is_a_duplicate(tmp_path: Path) -> None:
     old = write(
         tmp_path, "old.yaml", "apiVersion: extensions/v1beta1\nkind: Deployment\nmetadata: {name: d}\n"
     )
@@ -150,16 +150,16 @@ def test_one_object_in_two_versions_is_there_twice(tmp_path: Path) -> None:
     )
 
 
-def test_a_path_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+def test_a_missing_path_is_refused(tmp_path: Path) -> None:
     assert str(tmp_path / "nothing") in refusal(tmp_path / "nothing")
 
 
-def test_objects_that_were_read_elsewhere_stand_beside_the_files(tmp_path: Path) -> None:
+def test_further_documents_join_those_of_the_files(tmp_path: Path) -> None:
     further = list(read_text(ORDERS.encode(), "elsewhere.yaml"))
     store = load_cluster([write(tmp_path, "order.yaml", ORDER)], further)
     assert store.get("example.com", "orders", "o", "shop") is not None
 
 
-def test_suites_of_cases_are_no_objects(tmp_path: Path) -> None:
+def test_test_suites_are_not_stored(tmp_path: Path) -> None:
     file = write(tmp_path, "all.yaml", f"{NAMESPACES}---\napiVersion: test.pratique/v1\nkind: TestSuite\n")
     assert len(load_cluster([file]).list("", "namespaces")) == 1

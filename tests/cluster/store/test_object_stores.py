@@ -50,7 +50,7 @@ def test_a_namespaced_object_without_namespace_goes_to_default() -> None:
     assert store.get("", "configmaps", "c", "default") == thing("v1", "ConfigMap", "c", "default")
 
 
-def test_a_cluster_scoped_object_is_of_no_namespace() -> None:
+def test_a_cluster_scoped_object_has_no_namespace() -> None:
     store = ObjectStore([thing("v1", "Node", "n", "nonsense")])
     assert store.get("", "nodes", "n") == thing("v1", "Node", "n")
 
@@ -70,7 +70,7 @@ def test_an_object_is_found_whatever_its_version() -> None:
         ("apps/v1", "ReplicaSet", "extensions", "replicasets"),
     ],
 )
-def test_groups_that_share_a_storage_see_the_same_objects(
+def test_groups_that_share_storage_see_the_same_objects(
     api_version: str, kind: str, group: str, resource: str
 ) -> None:
     store = ObjectStore([thing(api_version, kind, "x", "shop")])
@@ -89,7 +89,7 @@ def test_a_list_is_sorted_by_namespace_and_name() -> None:
     assert names(store, "", "pods", "y") == ["a", "b"]
 
 
-def test_a_list_sees_what_was_put_and_removed_after_the_last_one() -> None:
+def test_a_list_reflects_later_puts_and_removals() -> None:
     store = ObjectStore([thing("v1", "Pod", "a", "x")])
     assert names(store, "", "pods", "x") == ["a"]
     store.put(thing("v1", "Pod", "b", "x"))
@@ -98,26 +98,26 @@ def test_a_list_sees_what_was_put_and_removed_after_the_last_one() -> None:
     assert names(store, "", "pods", "x") == names(store, "", "pods") == ["b"]
 
 
-def test_a_put_replaces_the_object_of_that_name() -> None:
+def test_a_put_replaces_the_object_with_the_same_name() -> None:
     store = ObjectStore([thing("v1", "ConfigMap", "c", "x", data={"k": "1"})])
     store.put(thing("v1", "ConfigMap", "c", "x", data={"k": "2"}))
     assert [each["data"] for each in store.list("", "configmaps")] == [{"k": "2"}]
 
 
-def test_a_put_says_where_the_object_went() -> None:
+def test_a_put_returns_the_key() -> None:
     key = ObjectStore().put(thing("extensions/v1beta1", "Deployment", "d"))
     assert key == ObjectKey("apps", "deployments", "default", "d")
     assert str(key) == 'deployments.apps "default/d"'
 
 
-def test_an_object_of_unknown_kind_is_put_where_one_says() -> None:
+def test_an_object_of_an_unknown_kind_needs_an_explicit_key() -> None:
     store = ObjectStore()
     store.put(thing("example.com/v1", "Order", "o", "shop"), ObjectKey("example.com", "orders", "shop", "o"))
     assert names(store, "example.com", "orders", "shop") == ["o"]
 
 
 @pytest.mark.parametrize("metadata", [None, {}, {"name": "x", "namespace": "y", "labels": {}}])
-def test_an_object_says_of_itself_where_it_was_put(metadata: JSON) -> None:
+def test_an_explicit_key_is_written_into_the_metadata(metadata: JSON) -> None:
     store = ObjectStore()
     store.put({"metadata": metadata}, ObjectKey("", "pods", "shop", "p"))
     found = store.get("", "pods", "p", "shop")
@@ -125,14 +125,14 @@ def test_an_object_says_of_itself_where_it_was_put(metadata: JSON) -> None:
     assert found["metadata"] == {**(metadata or {}), "name": "p", "namespace": "shop"}
 
 
-def test_removing_tells_whether_there_was_anything() -> None:
+def test_removing_tells_whether_the_object_existed() -> None:
     store = ObjectStore([thing("v1", "Pod", "a", "x")])
     assert store.remove("", "pods", "a", "x")
     assert not store.remove("", "pods", "a", "x")
     assert not store.remove("", "pods", "never", "x")
 
 
-def test_a_put_leaves_the_document_as_it_was() -> None:
+def test_a_put_does_not_change_the_document() -> None:
     namespace = thing("v1", "Namespace", "shop")
     config = thing("v1", "ConfigMap", "c")
     ObjectStore([namespace, config])
@@ -140,7 +140,7 @@ def test_a_put_leaves_the_document_as_it_was() -> None:
     assert config == thing("v1", "ConfigMap", "c")
 
 
-def test_a_namespace_is_stored_with_its_name_as_a_label_and_active() -> None:
+def test_a_namespace_is_stored_labelled_with_its_name_and_active() -> None:
     store = ObjectStore([thing("v1", "Namespace", "shop")])
     found = store.get("", "namespaces", "shop")
     assert found is not None
@@ -157,7 +157,7 @@ def test_a_namespace_keeps_its_own_labels_and_phase() -> None:
     assert found["status"] == {"phase": "Terminating"}
 
 
-def test_a_definition_makes_its_kind_known_as_long_as_it_is_there() -> None:
+def test_a_kind_is_known_while_its_definition_is_stored() -> None:
     store = ObjectStore([definition("orders", "Order")])
     kind = GroupVersionKind("example.com", "v1", "Order")
     store.put(thing("example.com/v1", "Order", "o", "shop"))
@@ -182,7 +182,7 @@ def test_a_definition_makes_its_kind_known_as_long_as_it_is_there() -> None:
         ({**definition("orders", "Order"), "spec": {}}, "spec.group: Required value"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_stored_is_refused_and_leaves_nothing_behind(document: JSONObject, text: str) -> None:
+def test_an_invalid_object_is_refused_and_not_stored(document: JSONObject, text: str) -> None:
     store = ObjectStore()
     with pytest.raises(InputError) as caught:
         store.put(document)
@@ -191,7 +191,7 @@ def test_what_cannot_be_stored_is_refused_and_leaves_nothing_behind(document: JS
     assert not store.list("apiextensions.k8s.io", "customresourcedefinitions")
 
 
-def test_a_new_object_is_stored_and_an_existing_one_stays_as_it_is() -> None:
+def test_create_stores_a_new_object_and_leaves_an_existing_one() -> None:
     first = thing("v1", "ConfigMap", "c", "shop", data={"a": "1"})
     store = ObjectStore()
     assert asyncio.run(store.create(first))
@@ -206,12 +206,12 @@ def test_a_new_namespace_is_created_with_its_default_service_account() -> None:
     assert names(store, "", "serviceaccounts", "shop") == ["default"]
 
 
-def test_what_is_assumed_to_exist_cannot_be_created() -> None:
+def test_an_assumed_object_cannot_be_created() -> None:
     store = ObjectStore(assume_namespaces=True)
     assert not asyncio.run(create_object(store, thing("v1", "Namespace", "shop")))
 
 
-def test_a_namespace_cannot_be_created_under_any_name() -> None:
+def test_a_namespace_with_an_invalid_name_cannot_be_created() -> None:
     with pytest.raises(RefusalError) as refused:
         asyncio.run(create_object(ObjectStore(), thing("v1", "Namespace", "a.b")))
     status = refused.value.status
@@ -224,12 +224,12 @@ def test_a_namespace_cannot_be_created_under_any_name() -> None:
     assert (cause.reason, cause.field) == ("FieldValueInvalid", "metadata.name")
 
 
-def test_a_cluster_without_content_cannot_be_written_to() -> None:
+def test_a_read_only_cluster_refuses_writes() -> None:
     with pytest.raises(RefusalError, match="the cluster that it belongs to cannot be written to"):
         asyncio.run(create_object(ANY_NAMESPACE, thing("v1", "Namespace", "shop")))
 
 
-def test_a_copy_holds_the_same_and_goes_its_own_way() -> None:
+def test_a_copy_is_independent_of_its_original() -> None:
     store = ObjectStore([thing("v1", "Pod", "cart", "shop"), definition("orders", "Order")])
     copied = store.copy()
     copied.put(thing("example.com/v1", "Order", "first", "shop"))
@@ -238,7 +238,7 @@ def test_a_copy_holds_the_same_and_goes_its_own_way() -> None:
     assert (names(store, "example.com", "orders"), names(copied, "example.com", "orders")) == ([], ["first"])
 
 
-def test_a_copy_assumes_the_namespaces_that_its_original_assumes() -> None:
+def test_a_copy_assumes_the_same_namespaces() -> None:
     store = ObjectStore(assume_namespaces=True)
     store.remove("", "namespaces", "gone")
     copied = store.copy()

@@ -9,14 +9,14 @@ def store_of(*names: str) -> ObjectStore:
     return ObjectStore({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}} for name in names)
 
 
-def test_after_a_swap_only_the_new_content_is_there() -> None:
+def test_a_swap_replaces_the_whole_content() -> None:
     cluster = ReloadableCluster(store_of("a", "b"))
     cluster.swap(store_of("b", "c"))
     assert cluster.get("", "nodes", "a") is None
     assert [each["metadata"]["name"] for each in cluster.list("", "nodes")] == ["b", "c"]
 
 
-def test_who_took_the_content_before_a_swap_keeps_it() -> None:
+def test_a_snapshot_taken_before_a_swap_is_unchanged() -> None:
     cluster = ReloadableCluster(store_of("a"))
     before = cluster.current
     cluster.swap(store_of("b"))

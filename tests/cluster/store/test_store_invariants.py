@@ -59,7 +59,7 @@ def listed(
 
 
 @given(steps)
-def test_a_store_answers_as_a_dictionary_would(changes: list[Step]) -> None:
+def test_a_store_behaves_like_a_dictionary(changes: list[Step]) -> None:
     store = ObjectStore()
     model: dict[Key, JSONObject] = {}
     for change in changes:
@@ -73,7 +73,7 @@ def test_a_store_answers_as_a_dictionary_would(changes: list[Step]) -> None:
 
 
 @given(steps)
-def test_what_is_listed_is_what_can_be_got(changes: list[Step]) -> None:
+def test_every_listed_object_can_be_fetched(changes: list[Step]) -> None:
     store = ObjectStore(assume_namespaces=True)
     model: dict[Key, JSONObject] = {}
     for change in changes:

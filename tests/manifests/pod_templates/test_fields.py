@@ -13,7 +13,9 @@ IN_CRON_JOB = ("spec", "jobTemplate", "spec", "template")
 @pytest.mark.parametrize(
     "path", [("spec", "containers", 0, "image"), ("metadata", "labels", "a"), ("spec", "volumes", 1)]
 )
-def test_what_the_template_gives_is_written_in_it(path: tuple[Step, ...], template: tuple[str, ...]) -> None:
+def test_a_template_field_is_located_in_the_template(
+    path: tuple[Step, ...], template: tuple[str, ...]
+) -> None:
     assert field_in_workload(path, template) == (*template, *path)
 
 
@@ -26,7 +28,7 @@ def test_what_the_template_gives_is_written_in_it(path: tuple[Step, ...], templa
         (("metadata", "ownerReferences", 0, "uid"), ("metadata", "name")),
     ],
 )
-def test_what_no_template_gives_is_written_in_the_workload(
+def test_a_generated_field_is_located_in_the_workload(
     path: tuple[Step, ...], written: tuple[Step, ...]
 ) -> None:
     assert field_in_workload(path, IN_SPEC) == written

@@ -61,7 +61,7 @@ def spec_of(document: dict[str, Any], *stored: dict[str, Any]) -> dict[str, Any]
 @pytest.mark.parametrize(
     ("kind", "api_version"), [(kind, each) for kind, versions in API_VERSIONS.items() for each in versions]
 )
-def test_workloads_of_all_versions_make_pods(kind: str, api_version: str) -> None:
+def test_workloads_of_every_version_make_pods(kind: str, api_version: str) -> None:
     pod = made(workload(kind, api_version)).document
     assert (pod["apiVersion"], pod["kind"], pod["metadata"]["namespace"]) == ("v1", "Pod", "shop")
     assert pod["spec"]["containers"] == SPEC["containers"]
@@ -79,7 +79,7 @@ def test_workloads_of_all_versions_make_pods(kind: str, api_version: str) -> Non
         ("ReplicationController", ("v1", "ReplicationController", "web"), "replication-controller", "web-"),
     ],
 )
-def test_a_controller_asks_for_the_pod_and_owns_it(
+def test_a_controller_requests_and_owns_the_pod(
     kind: str, owner: tuple[str, str, str], account: str, generate_name: str
 ) -> None:
     pod = made(workload(kind))
@@ -106,7 +106,7 @@ def test_a_deployment_makes_pods_through_its_replica_set() -> None:
     assert pod.user.username.endswith(":replicaset-controller")
 
 
-def test_another_template_has_another_hash() -> None:
+def test_different_templates_have_different_hashes() -> None:
     other = {**TEMPLATE, "spec": {"containers": [{"name": "c", "image": "j"}]}}
     hashes = {
         metadata_of(workload("Deployment", template=template))["labels"]["pod-template-hash"]
@@ -115,7 +115,7 @@ def test_another_template_has_another_hash() -> None:
     assert len(hashes) == 2
 
 
-def test_metadata_comes_from_the_template_alone() -> None:
+def test_pod_metadata_comes_only_from_the_template() -> None:
     written = {
         "labels": {"a": "b"},
         "annotations": {"c": "d"},
@@ -135,13 +135,13 @@ def test_metadata_comes_from_the_template_alone() -> None:
 
 
 @pytest.mark.parametrize(("length", "end"), [(10, "-"), (253, "-"), (254, "")])
-def test_a_prefix_has_a_dash_where_there_is_room(length: int, end: str) -> None:
+def test_a_name_prefix_ends_with_a_dash_where_it_fits(length: int, end: str) -> None:
     document = workload("ReplicaSet")
     document["metadata"]["name"] = "a" * length
     assert metadata_of(document)["generateName"] == "a" * length + end
 
 
-def test_a_name_that_is_still_to_be_drawn_is_the_same_every_time() -> None:
+def test_a_name_yet_to_be_generated_is_deterministic() -> None:
     document = workload("ReplicaSet")
     document["metadata"] = {"generateName": "web-", "namespace": "shop"}
     first, second = metadata_of(document), metadata_of(document)
@@ -151,7 +151,7 @@ def test_a_name_that_is_still_to_be_drawn_is_the_same_every_time() -> None:
     assert len(name) == len("web-") + 5
 
 
-def test_an_owner_that_has_a_uid_keeps_it() -> None:
+def test_an_owner_keeps_its_uid() -> None:
     review = asked(workload("ReplicaSet"))
     pod = pod_of_workload(review, {**workload("ReplicaSet"), "metadata": {"name": "web", "uid": "u"}})
     assert pod is not None
@@ -169,7 +169,7 @@ def test_a_stateful_set_gives_its_first_pod_an_identity() -> None:
     assert labels["controller-revision-hash"].startswith("web-")
 
 
-def test_claims_of_a_stateful_set_take_the_place_of_volumes_of_their_name() -> None:
+def test_claim_templates_replace_volumes_of_the_same_name() -> None:
     volumes = [
         {"name": "tmp", "emptyDir": {}},
         {"name": "data", "emptyDir": {}},
@@ -192,7 +192,7 @@ def test_claims_of_a_stateful_set_take_the_place_of_volumes_of_their_name() -> N
 
 
 @pytest.mark.parametrize(("host_network", "count"), [(False, 6), (True, 7)])
-def test_daemons_tolerate_what_befalls_nodes(host_network: bool, count: int) -> None:  # noqa: FBT001 - a table's column
+def test_a_daemon_tolerates_node_taints(host_network: bool, count: int) -> None:  # noqa: FBT001 - a table's column
     spec = spec_of(workload("DaemonSet", template={"spec": {**SPEC, "hostNetwork": host_network}}))
     taints = [each["key"].removeprefix("node.kubernetes.io/") for each in spec["tolerations"]]
     assert len(taints) == count
@@ -200,7 +200,7 @@ def test_daemons_tolerate_what_befalls_nodes(host_network: bool, count: int) -> 
     assert {each["operator"] for each in spec["tolerations"]} == {"Exists"}
 
 
-def test_a_daemon_keeps_its_tolerations_and_has_none_twice() -> None:
+def test_a_daemon_keeps_its_tolerations_without_duplicates() -> None:
     mine = {"key": "mine", "operator": "Exists"}
     timed = {
         "key": "node.kubernetes.io/not-ready",
@@ -214,7 +214,7 @@ def test_a_daemon_keeps_its_tolerations_and_has_none_twice() -> None:
     assert "tolerationSeconds" not in spec["tolerations"][0]
 
 
-def test_a_daemon_is_for_one_node() -> None:
+def test_a_daemon_is_bound_to_one_node() -> None:
     nodes = [{"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}} for name in ("b", "a")]
     affinity: dict[str, Any] = {
         "podAffinity": {},
@@ -235,12 +235,12 @@ def test_a_daemon_is_for_one_node() -> None:
         (workload("DaemonSet", "extensions/v1beta1", templateGeneration=4), "4"),
     ],
 )
-def test_a_daemon_knows_its_generation(document: dict[str, Any], generation: str) -> None:
+def test_a_daemon_is_labelled_with_its_generation(document: dict[str, Any], generation: str) -> None:
     assert metadata_of(document)["labels"]["pod-template-generation"] == generation
 
 
 @pytest.mark.parametrize(("kind", "name"), [("Job", "web"), ("CronJob", "web-28928160")])
-def test_pods_of_jobs_are_labelled_and_held(kind: str, name: str) -> None:
+def test_a_jobs_pod_is_labelled_and_has_the_tracking_finalizer(kind: str, name: str) -> None:
     metadata = metadata_of(workload(kind))
     uid = metadata["ownerReferences"][0]["uid"]
     assert metadata["labels"] == {
@@ -253,11 +253,11 @@ def test_pods_of_jobs_are_labelled_and_held(kind: str, name: str) -> None:
     assert metadata["finalizers"] == ["batch.kubernetes.io/job-tracking"]
 
 
-def test_a_job_that_selects_by_hand_gives_no_labels() -> None:
+def test_a_job_with_a_manual_selector_adds_no_labels() -> None:
     assert metadata_of(workload("Job", manualSelector=True))["labels"] == {"app": "web"}
 
 
-def test_an_indexed_job_tells_its_pods_their_index() -> None:
+def test_an_indexed_job_gives_its_pods_their_index() -> None:
     document = workload("Job", completionMode="Indexed", completions=2, backoffLimitPerIndex=1)
     pod = made(document).document
     assert pod["metadata"]["generateName"] == "web-0-"
@@ -272,12 +272,12 @@ def test_an_indexed_job_tells_its_pods_their_index() -> None:
 
 
 @pytest.mark.parametrize("template", [None, 3, [], {}, {"spec": None}, {"spec": "x"}])
-def test_what_is_no_template_makes_no_pod(template: Any) -> None:
+def test_a_malformed_template_makes_no_pod(template: Any) -> None:
     review = asked(workload("Deployment", template=template))
     assert pod_of_workload(review, review.object) is None
 
 
-def test_other_objects_and_operations_make_none() -> None:
+def test_other_objects_and_operations_make_no_pod() -> None:
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": SPEC}
     deletion = asked(workload("Deployment"), operation=Operation.DELETE)
     status = dataclasses.replace(asked(workload("Deployment")), subresource="status")
@@ -300,7 +300,7 @@ FIELDS = ("volumes", "tolerations", "affinity", "containers", "initContainers", 
     spec=st.dictionaries(st.sampled_from(FIELDS), ANYTHING),
     more=st.dictionaries(st.sampled_from(["volumeClaimTemplates", "ordinals", "serviceName"]), ANYTHING),
 )
-def test_no_template_is_too_odd_and_none_is_changed(kind: str, metadata: Any, spec: Any, more: Any) -> None:
+def test_any_template_makes_a_pod_and_is_not_changed(kind: str, metadata: Any, spec: Any, more: Any) -> None:
     document = workload(kind, template={"metadata": metadata, "spec": spec}, completionMode="Indexed", **more)
     before = repr(document)
     assert made(document).document["kind"] == "Pod"
@@ -308,7 +308,7 @@ def test_no_template_is_too_odd_and_none_is_changed(kind: str, metadata: Any, sp
 
 
 @given(st.dictionaries(st.text(st.characters(codec="utf-8"), max_size=3), st.integers(-9, 9), max_size=4))
-def test_templates_are_told_apart_by_their_fnv_1a(template: dict[str, int]) -> None:
+def test_the_template_hash_is_fnv_1a(template: dict[str, int]) -> None:
     value = 0x811C9DC5
     for byte in msgspec.json.encode(template, order="sorted"):
         value = (value ^ byte) * 0x01000193 % 2**32

@@ -1,4 +1,4 @@
-"""Values that are taken out of a text are found again in it, and nothing else of it changes."""
+"""Stripping members from a text."""
 
 from __future__ import annotations
 
@@ -13,39 +13,37 @@ from pratique.apimachinery.json_values import decode
 from pratique.processes.large_text_process import MemberSelection, slice_pieces, strip_members
 from support.strategies.json_values import values
 
-CUT = MemberSelection("request", ("object", "oldObject"))
+SELECTION = MemberSelection("request", ("object", "oldObject"))
 
 
 @given(
     st.fixed_dictionaries({"object": values(), "oldObject": values(), "options": values(), "uid": values()})
 )
-def test_what_is_taken_out_is_where_it_is_said_to_be(request: dict[str, object]) -> None:
+def test_a_stripped_member_is_found_at_its_span(request: dict[str, object]) -> None:
     text = json.dumps({"kind": "AdmissionReview", "request": request}, indent=1).encode()
-    remainder = strip_members(text, CUT)
-    assert remainder is not None
-    found = {name: decode(text[begin:end]) for name, (begin, end) in remainder.spans.items()}
-    assert found == {name: decode(json.dumps(request[name])) for name in CUT.names}
-    rest = decode(remainder.text)
+    stripped = strip_members(text, SELECTION)
+    assert stripped is not None
+    found = {name: decode(text[begin:end]) for name, (begin, end) in stripped.spans.items()}
+    assert found == {name: decode(json.dumps(request[name])) for name in SELECTION.names}
+    rest = decode(stripped.text)
     assert rest["request"].keys() == request.keys()
     rest["request"] |= found
     assert rest == decode(text)
 
 
 @pytest.mark.parametrize("text", [b"{}", b'{"request":null}', b'{"request":[1]}', b"[]", b"1"])
-def test_where_there_is_no_such_member_nothing_is_taken_out(text: bytes) -> None:
-    assert strip_members(text, CUT) is None
+def test_a_missing_parent_strips_nothing(text: bytes) -> None:
+    assert strip_members(text, SELECTION) is None
 
 
-def test_a_value_that_is_not_there_is_not_made_up() -> None:
-    remainder = strip_members(b'{"request":{"object":{"a":1}}}', CUT)
-    assert remainder is not None
-    assert (remainder.text, remainder.spans) == (b'{"request":{"object":null}}', {"object": (21, 28)})
+def test_a_missing_member_gets_no_span() -> None:
+    stripped = strip_members(b'{"request":{"object":{"a":1}}}', SELECTION)
+    assert stripped is not None
+    assert (stripped.text, stripped.spans) == (b'{"request":{"object":null}}', {"object": (21, 28)})
 
 
 @given(st.binary(max_size=40), st.lists(st.integers(0, 40)), st.integers(0, 40), st.integers(0, 40))
-def test_a_text_in_pieces_has_the_same_bytes_in_the_same_places(
-    text: bytes, breaks: list[int], begin: int, end: int
-) -> None:
+def test_pieces_slice_like_the_whole_text(text: bytes, breaks: list[int], begin: int, end: int) -> None:
     places = [0, *sorted(min(each, len(text)) for each in breaks), len(text)]
     pieces = [text[first:last] for first, last in itertools.pairwise(places)]
     assert slice_pieces(pieces, begin, max(begin, end)) == text[begin : max(begin, end)]

@@ -1,4 +1,4 @@
-"""Large texts are read by another process, which comes and goes without anybody noticing."""
+"""Reading large texts in a process of their own."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from support.hostile_json import HARMLESS, HOSTILE
 from support.waiting import within
 
 ROOM = b" " * SEPARATE_PROCESS_BYTES
-"""Behind a text it makes a large one of it, and moves nothing."""
+"""Appended to a text it makes it large, and shifts nothing."""
 LARGE = b'{"a":1}' + ROOM
 
 
 def processes() -> set[int]:
-    """The reader processes of this process, which other tests may have left to be collected."""
+    """The reader processes of this process, after collecting those that other tests left behind."""
     gc.collect()
     children = Path(f"/proc/{os.getpid()}/task").glob("*/children")
     pids = {int(pid) for file in children for pid in file.read_text().split()}
@@ -37,14 +37,14 @@ def processes() -> set[int]:
 
 
 def started(reader: LargeTextReader) -> int:
-    """Have a text read, and tell which process did it."""
+    """Have a text read, and return the pid of the process that read it."""
     before = processes()
     reader.read_document(LARGE)
     (pid,) = processes() - before
     return pid
 
 
-def test_a_text_that_is_not_large_starts_no_process() -> None:
+def test_a_small_text_starts_no_process() -> None:
     before, reader = processes(), LargeTextReader()
     assert reader.read_document(b'{"a":1}') == Document.from_raw(b'{"a":1}')
     assert processes() == before
@@ -73,43 +73,43 @@ def _reader() -> LargeTextReader:
 
 
 @pytest.mark.parametrize(("raw", "problem"), HOSTILE.values(), ids=HOSTILE)
-def test_a_hostile_text_is_refused_with_what_and_where(
+def test_a_hostile_text_is_refused_with_reason_and_position(
     reader: LargeTextReader, raw: bytes, problem: str
 ) -> None:
     assert complaint(reader, raw + ROOM) == problem
 
 
 @pytest.mark.parametrize("raw", HARMLESS.values(), ids=HARMLESS)
-def test_what_only_looks_hostile_is_read(reader: LargeTextReader, raw: bytes) -> None:
+def test_a_text_that_only_looks_hostile_is_read(reader: LargeTextReader, raw: bytes) -> None:
     assert reader.read_document(raw + ROOM).data == read_document(raw).data
 
 
-def test_a_text_in_pieces_is_cut(reader: LargeTextReader) -> None:
-    remainder = reader.cut_out(
+def test_a_text_in_pieces_is_stripped(reader: LargeTextReader) -> None:
+    stripped = reader.strip_members(
         [b'{"request":{"obj', b'ect":{"a":1}}}'], MemberSelection("request", ("object",))
     )
-    assert remainder is not None
-    assert remainder.spans == {"object": (21, 28)}
+    assert stripped is not None
+    assert stripped.spans == {"object": (21, 28)}
 
 
-def test_a_process_that_was_killed_is_replaced() -> None:
+def test_a_killed_process_is_replaced() -> None:
     reader = LargeTextReader()
     os.kill(started(reader), signal.SIGKILL)
     assert reader.read_document(LARGE).data == {"a": 1}
 
 
-def test_a_text_over_which_processes_end_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_that_kills_two_processes_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(large_texts, "_MODULE", "pratique.nowhere")
     with pytest.raises(ReaderProcessError, match="ended over this one"):
         LargeTextReader().read_document(LARGE)
 
 
-def test_what_was_under_way_is_not_taken_for_another_text(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_answer_is_not_taken_for_the_next_text(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken_off(*_: object) -> None:
         raise MemoryError
 
     reader = LargeTextReader()
-    monkeypatch.setattr(large_texts, "receive", broken_off)
+    monkeypatch.setattr(large_texts, "request_text", broken_off)
     with pytest.raises(MemoryError):
         reader.read_document(LARGE)
     monkeypatch.undo()
@@ -117,7 +117,7 @@ def test_what_was_under_way_is_not_taken_for_another_text(monkeypatch: pytest.Mo
         reader.read_document(b"{" + ROOM)
 
 
-def test_many_threads_may_ask_at_a_time() -> None:
+def test_many_threads_may_read_at_once() -> None:
     reader = LargeTextReader()
     good, bad = LARGE, b"{" + ROOM
 
@@ -128,14 +128,14 @@ def test_many_threads_may_ask_at_a_time() -> None:
         assert list(threads.map(ask, [good, bad] * 20)) == ["", "is not JSON"] * 20
 
 
-def test_its_process_ends_with_it() -> None:
+def test_the_process_ends_with_its_reader() -> None:
     reader = LargeTextReader()
     pid = started(reader)
     del reader
     assert pid not in processes()
 
 
-def test_its_process_ends_with_the_service_however_that_ends() -> None:
+def test_the_process_ends_with_the_service_even_when_killed() -> None:
     script = (
         "import pathlib, time\n"
         "from pratique.processes.large_texts import LargeTextReader\n"
@@ -150,7 +150,7 @@ def test_its_process_ends_with_the_service_however_that_ends() -> None:
     assert within(10, lambda: not Path(f"/proc/{pid}").exists())
 
 
-def test_the_event_loop_goes_on_meanwhile() -> None:
+def test_the_event_loop_runs_while_a_large_text_is_read() -> None:
     reader, let_go = LargeTextReader(), threading.Event()
 
     async def run() -> bool:

@@ -235,7 +235,7 @@ class DecisionEndpoint:
             return decode_review(b"".join(pieces), cluster)
         if size <= SEPARATE_PROCESS_BYTES:
             return await asyncio.to_thread(decode_review, b"".join(pieces), cluster)
-        return await self._reader.run(decode_large_review, pieces, cluster, self._reader.cut_out)
+        return await self._reader.run(decode_large_review, pieces, cluster, self._reader.strip_members)
 
     async def _decide(self, received: ReceivedReview, query: Query, deadline: Deadline) -> Decision:
         explain = self._phases is None

@@ -164,7 +164,7 @@ def missing_requirements(required: Collection[str], pod: JSON) -> str:
         *container_requirements(pod, "containers"),
         *container_requirements(pod, "initContainers"),
     ):
-        for name in wanted - _resource_names(container.demand).keys():
+        for name in wanted - _resource_names(container.requirements).keys():
             without.setdefault(name, set()).add(container.name)
     if not without:
         return ""
