@@ -49,7 +49,9 @@ READER = LargeTextReader()
 def test_a_large_review_decodes_like_a_small_one(review: Review, version: ReviewVersion, size: int) -> None:
     body = build_review(dataclasses.replace(review, name="web", namespace="shop"), [version]).body
     pieces = [body[begin : begin + size] for begin in range(0, len(body), size)]
-    assert decode_large_review(pieces, ANY_NAMESPACE, READER.strip_members) == decode_review(body, ANY_NAMESPACE)
+    assert decode_large_review(pieces, ANY_NAMESPACE, READER.strip_members) == decode_review(
+        body, ANY_NAMESPACE
+    )
 
 
 @given(objects() | named_items(), objects() | named_items(), tuples(TEXTS), VERSIONS)

@@ -75,7 +75,10 @@ def test_the_bill_tells_what_pratique_itself_asks_for(root: Path) -> None:
 
 def test_the_same_lock_gives_the_same_bill(root: Path) -> None:
     assert bill(root) == bill(root)
-    assert bill(root)["serialNumber"] != bill(root, str(root / "scripts" / "requirements" / "dev.txt"))["serialNumber"]
+    assert (
+        bill(root)["serialNumber"]
+        != bill(root, str(root / "scripts" / "requirements" / "dev.txt"))["serialNumber"]
+    )
 
 
 def test_a_package_without_a_hash_gets_no_bill(root: Path, tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def test_secrets_are_neither_kept_nor_shown() -> None:
     digests = SecretDigests.of([b"canary"])
     assert "canary" not in repr(digests)
     assert b"canary" not in digests.held
-    assert repr(digests) == "Digests()"
+    assert repr(digests) == "SecretDigests()"
 
 
 def test_every_nonempty_line_is_a_token(tmp_path: Path) -> None:

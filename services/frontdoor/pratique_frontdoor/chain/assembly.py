@@ -95,7 +95,9 @@ def _mutating(parts: ChainParts) -> Iterator[MutatingStage]:
 
 
 def _validating(parts: ChainParts) -> Iterator[ValidatingStage]:
-    not_charging = [controller for controller in _in_phase(parts, Phase.VALIDATE) if not controller.commits_quota]
+    not_charging = [
+        controller for controller in _in_phase(parts, Phase.VALIDATE) if not controller.commits_quota
+    ]
     for runner, group in itertools.groupby(not_charging, _run_by):
         controllers = list(group)
         members = _members(controllers, parts) if runner is _RunBy.SERVICE else ()
