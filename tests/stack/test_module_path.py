@@ -20,8 +20,8 @@ SETTLE_SECONDS = 0.03
 """How long a service may work on a review after its answer has arrived: it still counts and observes it."""
 ENTRIES = {
     "frontdoor": "pratique_frontdoor.http.endpoints",
-    "mutator": "pratique_mutator.service",
-    "validator": "pratique_validator.service",
+    "mutator": "pratique.rpc.handlers",
+    "validator": "pratique.rpc.handlers",
 }
 """A module in each service that every review passes through."""
 HOOK = '''
