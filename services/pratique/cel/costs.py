@@ -1,4 +1,8 @@
-"""Costs: what calling a function costs, and what several expressions may cost together."""
+"""Costs: what each function call costs, and the budgets that expressions share.
+
+Sources: ``k8s.io/apiserver/pkg/cel/library/cost.go``, ``github.com/google/cel-go/interpreter/runtimecost.go`` and
+``common/cost.go``.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +18,14 @@ from pratique.cel.values import Optional, Value
 
 @dataclasses.dataclass(slots=True)
 class Budget:
-    """What is left of it."""
+    """The cost that the expressions of a policy, or the conditions of a webhook, may still incur together."""
 
     remaining: int
 
     def charge(self, cost: int) -> None:
-        """Take off what an expression cost. Raises OutOfBudgetError where that is more than is left.
+        """Subtract the cost of an expression. Raises OutOfBudgetError if less than that remains.
 
-        It is looked at when the expression has ended, as the API server does, which then drops what it gave.
+        As in the API server, call it after the evaluation, and drop the value if it raises.
         """
         if cost > self.remaining:
             raise OutOfBudgetError
@@ -30,46 +34,46 @@ class Budget:
 
 @dataclasses.dataclass(slots=True)
 class InlineBudget:
-    """What may be spent on expressions where others wait, such as on an event loop."""
+    """What expressions may spend where they block others, such as on an event loop."""
 
     cost: int
-    """By cel-go's count; a step of it takes about 0.2 µs."""
+    """In cel-go's units, each of which takes about 0.2 µs."""
     uncounted_work: int
-    """Of what cel-go does not count."""
+    """Work that cel-go does not count: elements copied, characters joined, nodes compared."""
 
     def spend(self, cost: int, uncounted_work: int) -> None:
-        """Take off what an expression took."""
+        """Subtract what an expression spent."""
         self.cost -= cost
         self.uncounted_work -= uncounted_work
 
 
 CostFunction: TypeAlias = Callable[..., int]
-"""Gives the cost of a call from its arguments."""
+"""Computes the cost of a call from its arguments."""
 
 PER_CALL_LIMIT = 1_000_000
-"""What one expression may cost: ``k8s.io/apiserver/pkg/apis/cel/config.go`` ``PerCallLimit``."""
+"""The most that one expression may cost: ``k8s.io/apiserver/pkg/apis/cel/config.go`` ``PerCallLimit``."""
 RUNTIME_COST_BUDGET_MATCH_CONDITIONS = 2_500_000
-"""What the match conditions of one webhook or policy may cost: ``RuntimeCELCostBudgetMatchConditions``."""
+"""The most that the match conditions of one webhook or policy may cost: ``RuntimeCELCostBudgetMatchConditions``."""
 RUNTIME_COST_BUDGET = 10_000_000
-"""What a policy's expressions may cost for one binding and parameter: ``RuntimeCELCostBudget``."""
+"""The most that a policy's expressions may cost for one binding and parameter: ``RuntimeCELCostBudget``."""
 
 _STRING_TRAVERSAL_COST_FACTOR = 0.1
-"""Of one character or byte: ``common.StringTraversalCostFactor``."""
+"""Per character or byte: ``common.StringTraversalCostFactor``."""
 _REGEX_STRING_LENGTH_COST_FACTOR = 0.25
-"""Of one character of a pattern: ``common.RegexStringLengthCostFactor``."""
+"""Per character of a pattern: ``common.RegexStringLengthCostFactor``."""
 _LIST = 10
-"""Of making a list: ``common.ListCreateBaseCost``."""
+"""For constructing a list: ``common.ListCreateBaseCost``."""
 MAP_CREATE_BASE_COST = 30
-"""Of making a map: ``common.MapCreateBaseCost``."""
+"""For constructing a map: ``common.MapCreateBaseCost``."""
 LIST_CREATE_BASE_COST = _LIST
 STRUCT_CREATE_BASE_COST = 40
-"""Of making a struct: ``common.StructCreateBaseCost``."""
+"""For constructing a struct: ``common.StructCreateBaseCost``."""
 _AUTHORIZER_CHECK_COST = 350_000
-"""Of asking the authorizer: two checks fit into an expression."""
+"""For an authorization check; an expression can afford two."""
 
 
 def size(value: Value) -> int:
-    """A value's size: of texts, lists and maps their length, 1 of all else."""
+    """The size of a value: the length of strings, lists and maps, and 1 for all other values."""
     if type(value) in (str, list, dict, bytes):
         return len(value)
     if type(value) is Optional:
@@ -78,19 +82,19 @@ def size(value: Value) -> int:
 
 
 def traversal_cost(value: Value, factor: float = 1) -> int:
-    """The cost of going through a value ``factor`` times."""
+    """The cost of traversing a value ``factor`` times."""
     return math.ceil(size(value) * factor * _STRING_TRAVERSAL_COST_FACTOR)
 
 
 def pattern(text: Value, length: int) -> int:
-    """The cost of matching a text with a pattern of ``length`` characters."""
+    """The cost of matching a string with a pattern of ``length`` characters."""
     return math.ceil((1.0 + size(text)) * _STRING_TRAVERSAL_COST_FACTOR) * math.ceil(
         length * _REGEX_STRING_LENGTH_COST_FACTOR
     )
 
 
 def tree(value: Value) -> int:
-    """The cost of going through a value and all in it."""
+    """The cost of traversing a value with everything inside it."""
     kind = type(value)
     if kind is str:
         return int(len(value.encode()) * _STRING_TRAVERSAL_COST_FACTOR)
@@ -104,7 +108,7 @@ def tree(value: Value) -> int:
 
 
 def nodes(value: Value) -> int:
-    """How many values a value holds: what it takes to go through it, whatever cel-go holds it to cost."""
+    """Count the values inside a value: the work of traversing it, whatever cost cel-go gives it."""
     kind = type(value)
     if kind is list:
         return len(value) + sum(nodes(item) for item in value if type(item) in (list, dict))
@@ -114,7 +118,7 @@ def nodes(value: Value) -> int:
 
 
 def equality(left: Value, right: Value) -> int:
-    """The cost of ``==`` and ``!=``; Kubernetes' own types cost 1."""
+    """The cost of ``==`` and ``!=``, which is 1 for Kubernetes' own types."""
     if hasattr(left, "cel_type"):
         return 1
     return math.ceil(min(size(left), size(right)) * _STRING_TRAVERSAL_COST_FACTOR)
@@ -137,7 +141,7 @@ def _match(text: Value, expression: Value, *_: Value) -> int:
 
 
 def _selector(_: Value, text: Value) -> int:
-    """A list, the parsing, and half a requirement of a list and a struct for each character."""
+    """Estimate a list, the parsing, and for every two characters a requirement of a list and a struct."""
     length = size(text)
     return (
         _LIST
@@ -220,7 +224,7 @@ FUNCTION_COSTS: dict[str, CostFunction] = {
     "containsCIDR": _contains_cidr,
     "validate": _validate,
 }
-"""The costs that go by the name of a function. Kubernetes' other functions cost 1, as any function does."""
+"""Costs by function name. Kubernetes' other functions cost 1, the default."""
 
 OVERLOAD_COSTS: dict[str, CostFunction] = {
     **dict.fromkeys(
@@ -255,11 +259,11 @@ OVERLOAD_COSTS: dict[str, CostFunction] = {
     "list_reverse": lambda items: _new_list(size(items)),
     "list_distinct": _self_compare,
 }
-"""The costs that go by the overload, where the types of the arguments leave but one."""
+"""Costs by overload, used if the types of the arguments leave only one."""
 
 
 def cost_function(call: Call) -> CostFunction | None:
-    """Find what a call costs; None where it is 1."""
+    """Look up the cost function of a call; None means that the call costs 1."""
     if call.function in FUNCTION_COSTS:
         return FUNCTION_COSTS[call.function]
     if len(call.overloads) != 1:

@@ -1,4 +1,8 @@
-"""Syntax trees: an expression, parsed and type-checked."""
+"""Syntax trees: parsed and type-checked expressions, read from the checker's protobuf encoding.
+
+The messages are those of ``cel/expr/checked.proto`` and ``syntax.proto`` in ``github.com/google/cel-spec``. Why no
+generated code reads them: ``docs/adr/0024-reading-checked-expressions.md``.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +14,13 @@ from typing import TypeAlias
 from pratique.cel.values import Uint, Value
 
 Message: TypeAlias = dict[int, list[int | bytes]]
-"""A message's fields by number, each with its values in order; texts and messages inside are bytes."""
+"""A message's fields by number, each with its values in order; strings and nested messages are bytes."""
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 def read_message(data: bytes) -> Message:
-    """Split a message into its fields. Raises ValueError where it is cut short."""
+    """Split a message into its fields. Raises ValueError if it is truncated."""
     fields: Message = {}
     position = 0
     while position < len(data):
@@ -55,34 +59,34 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
 
 
 def number_at(message: Message, field: int) -> int:
-    """A non-negative number; 0 where absent."""
+    """A non-negative number; 0 if absent."""
     value = message.get(field, (0,))[-1]
     return value if isinstance(value, int) else 0
 
 
 def signed(value: int) -> int:
-    """A 64-bit number as two's complement says it."""
+    """A 64-bit number read as two's complement."""
     return value - (1 << 64) if value >= 1 << 63 else value
 
 
 def double(value: bytes) -> float:
-    """A double of eight bytes."""
+    """A double read from eight bytes."""
     return float(struct.unpack("<d", value)[0])
 
 
 def data_at(message: Message, field: int) -> bytes:
-    """A text's or message's bytes; empty where absent."""
+    """The bytes of a string or message; empty if absent."""
     value = message.get(field, (b"",))[-1]
     return value if isinstance(value, bytes) else b""
 
 
 def text_at(message: Message, field: int) -> str:
-    """A text; empty where absent."""
+    """A string; empty if absent."""
     return data_at(message, field).decode()
 
 
 def messages_at(message: Message, field: int) -> list[Message]:
-    """The messages in a repeated field."""
+    """The messages of a repeated field."""
     return [read_message(value) for value in message.get(field, ()) if isinstance(value, bytes)]
 
 
@@ -95,8 +99,8 @@ def numbers(message: Message, field: int) -> list[int]:
             continue
         position = 0
         while position < len(value):
-            one, position = _varint(value, position)
-            found.append(one)
+            number, position = _varint(value, position)
+            found.append(number)
     return found
 
 
@@ -110,7 +114,7 @@ class Constant:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Identifier:
-    """A variable or a type, by its full name."""
+    """A variable or type, by its full name."""
 
     number: int
     name: str
@@ -134,12 +138,12 @@ class Call:
     function: str
     arguments: tuple[Node, ...]
     overloads: tuple[str, ...]
-    """The overloads that the types of the arguments leave."""
+    """The overloads that fit the types of the arguments."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ListLiteral:
-    """``[a, ?b]``; ``optional`` holds the places of the elements that may be missing."""
+    """``[a, ?b]``; ``optional`` holds the indexes of the elements that are optionals."""
 
     number: int
     elements: tuple[Node, ...]
@@ -148,7 +152,7 @@ class ListLiteral:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MapEntry:
-    """``key: value`` of a map literal, ``?key: value`` where it may be missing."""
+    """``key: value`` of a map literal, or ``?key: value`` with an optional."""
 
     key: Node
     value: Node
@@ -165,7 +169,7 @@ class MapLiteral:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StructField:
-    """``field: value`` of a struct literal, ``?field: value`` where it may be missing."""
+    """``field: value`` of a struct literal, or ``?field: value`` with an optional."""
 
     name: str
     value: Node
@@ -183,11 +187,11 @@ class StructLiteral:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Comprehension:
-    """What ``all``, ``exists``, ``map`` and their like are expanded to: a fold over a list or map."""
+    """A fold over a list or map, the expansion of macros such as ``all``, ``exists`` and ``map``."""
 
     number: int
     variables: tuple[str, ...]
-    """One variable for the element or key, or two for index and element or key and value."""
+    """One variable for the element or key; two for index and element, or key and value."""
     items: Node
     accumulator: str
     start: Node
@@ -203,17 +207,17 @@ Node: TypeAlias = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SyntaxTree:
-    """An expression, its types, and where its parts stand."""
+    """An expression, the types of its nodes, and their positions."""
 
     root: Node
     types: dict[int, bytes]
-    """The encoded ``cel.expr.Type`` of each node by its number."""
+    """The encoded ``cel.expr.Type`` of each node, by its number."""
     offsets: dict[int, int]
-    """Where each node stands in the source, in characters from its beginning."""
+    """The position of each node, by its number, in characters from the start of the source."""
 
 
 def decode(serialized: bytes) -> SyntaxTree:
-    """Read what ``Expression.serialize`` writes: a ``google.protobuf.Any`` of a CheckedExpr."""
+    """Decode the output of the checker's ``Expression.serialize``: a ``google.protobuf.Any`` of a CheckedExpr."""
     checked = read_message(data_at(read_message(serialized), 2))
     references = {number_at(entry, 1): read_message(data_at(entry, 2)) for entry in messages_at(checked, 2)}
     overloads = {

@@ -1,4 +1,7 @@
-"""Webhook configurations and policies from files: read, decoded strictly, defaulted and validated."""
+"""Load webhook configurations and policies from files: read, decode strictly, default and validate them.
+
+Source: ``k8s.io/apiserver/pkg/admission/plugin/manifest/loader``, for their order and the errors of static manifests.
+"""
 
 from __future__ import annotations
 
@@ -44,23 +47,23 @@ from pratique.configuration.webhook_validation import (
 
 
 class DocumentError(ValueError):
-    """What is wrong with one document."""
+    """A document is invalid."""
 
     def __init__(self, problems: Sequence[DecodingProblem]) -> None:
-        """Hold all that is wrong with it."""
+        """Take all problems of the document."""
         super().__init__("; ".join(str(problem) for problem in problems))
         self.problems = tuple(problems)
 
 
 def to_document_error(errors: Sequence[FieldError]) -> DocumentError:
-    """Make the error of a document whose fields are wrong."""
+    """Make the error of a document with invalid fields."""
     return DocumentError([DecodingProblem(error.path, str(error)) for error in errors])
 
 
 def describe_problems(document: SourceDocument, problems: Sequence[DecodingProblem]) -> list[str]:
-    """Tell what is wrong with a document.
+    """Describe the problems of a document, a line for each.
 
-    Where that is more than one thing, the first line is the API server's answer, which names all of them.
+    With more than one problem, the first line is the API server's answer, which names all of them.
     """
     kind = member(document.data, "kind")
     name = member(document.data, "metadata", "name")
@@ -78,7 +81,7 @@ def _line(document: SourceDocument, problem: DecodingProblem) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Configurations:
-    """All webhook configurations, in the order in which they are called, and all policies."""
+    """All webhook configurations, in the order of their calls, and all policies and bindings."""
 
     mutating: tuple[WebhookConfiguration, ...] = ()
     validating: tuple[WebhookConfiguration, ...] = ()
@@ -86,7 +89,7 @@ class Configurations:
     mutating_bindings: tuple[PolicyConfiguration[PolicyBindingSpec], ...] = ()
     validating_policies: tuple[PolicyConfiguration[ValidatingAdmissionPolicySpec], ...] = ()
     validating_bindings: tuple[PolicyConfiguration[ValidatingAdmissionPolicyBindingSpec], ...] = ()
-    """Some may bind policies that are not there: they do nothing, as in a cluster."""
+    """Bindings of policies that do not exist have no effect, as in a cluster."""
 
 
 _VERSIONS = (f"{GROUP}/v1", f"{GROUP}/v1beta1")
@@ -102,16 +105,16 @@ _Loaded: TypeAlias = "WebhookConfiguration | PolicyConfiguration[PolicySpec | Po
 
 
 def load_configurations(paths: Sequence[Path | str]) -> Configurations:
-    """Read the webhook configurations and policies of files and folders.
+    """Load the webhook configurations and policies of files and folders.
 
-    They are in the order of their names, byte by byte, those named ``….static.k8s.io`` before the others, as in
+    They are sorted by name, byte by byte, with names that end in ``.static.k8s.io`` first, as in
     ``k8s.io/apiserver/pkg/admission/plugin/webhook/generic/composite_webhook_source.go``.
 
     Args:
-        paths: Files and folders. Each must hold something, and nothing but webhook configurations and policies.
+        paths: Files and folders. Each must hold documents, and only webhook configurations, policies and bindings.
 
     Raises:
-        ConfigurationError: something is wrong. The text has a line for everything that is wrong anywhere.
+        ConfigurationError: something is invalid. The text has a line for each problem in any file.
     """
     problems: list[str] = []
     loaded: dict[tuple[WebhookConfigurationKind | PolicyKind, str], _Loaded] = {}
@@ -152,7 +155,7 @@ def _read_all(paths: Iterable[Path | str], problems: list[str]) -> Iterator[Sour
                         yield from unwrap_lists([document])
             except InputError as error:
                 problems.append(str(error))
-        # One file of a folder may be empty; a path without anything is a mistake.
+        # A file in a folder may be empty; a path without any documents is an error.
         if not found and len(problems) == begun:
             problems.append(f"{path}: {NO_DOCUMENTS}")
 
@@ -185,7 +188,7 @@ def _load_policy(document: SourceDocument) -> PolicyConfiguration[PolicySpec | P
 
 
 def _unsupported(data: JSONObject) -> str:
-    """Say why this is neither a webhook configuration nor a policy; empty where it is one."""
+    """Why this is neither a webhook configuration nor a policy; empty if it is one."""
     kind, version = data.get("kind"), data.get("apiVersion")
     if not isinstance(kind, str) or not kind:
         return f"Object 'Kind' is missing; {_SUPPORTED}"
@@ -213,4 +216,6 @@ def _file(configuration: _Loaded) -> str:
 
 def _in_order(loaded: Iterable[_Loaded], kind: WebhookConfigurationKind | PolicyKind) -> tuple[Any, ...]:
     of_kind = (configuration for configuration in loaded if configuration.kind is kind)
-    return tuple(sorted(of_kind, key=lambda one: (not one.is_static, one.name.encode())))
+    return tuple(
+        sorted(of_kind, key=lambda configuration: (not configuration.is_static, configuration.name.encode()))
+    )

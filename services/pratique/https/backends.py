@@ -1,4 +1,4 @@
-"""HTTPS backends: the server that a kubeconfig names, asked as kube-apiserver asks its own backends.
+"""HTTPS backends: servers that a kubeconfig names, called as kube-apiserver calls its webhook backends.
 
 Sources: ``LoadKubeconfig`` and ``NewGenericWebhook`` in ``k8s.io/apiserver/pkg/util/webhook/webhook.go``, and
 ``DefaultServerURL`` in ``k8s.io/client-go/rest/url_utils.go``.
@@ -25,7 +25,7 @@ from pratique.https.requests import HttpRequest, clean_path, response_body, send
 from pratique.https.tls_contexts import open_client_context
 
 _MOST_SECONDS = 30
-"""How long one attempt may take, redirects and the reading of the answer included."""
+"""The timeout of one attempt, including redirects and reading the response."""
 
 _HEADERS = (
     ("Accept", "application/json, */*"),
@@ -35,17 +35,17 @@ _HEADERS = (
 )
 
 _NO_CLIENT = "could not get REST client: "
-"""What begins the errors of credentials and certificates where a webhook is called."""
+"""The prefix of errors about credentials and certificates in webhook calls."""
 
 
 class HttpsBackend:
-    """A server that is asked over HTTPS, on connections that are kept."""
+    """A server called over HTTPS, on connections that stay open."""
 
     def __init__(self, target: ResolvedContext) -> None:
-        """See that the server can be asked, and connect to nothing yet.
+        """Check the settings, without connecting yet.
 
         Raises:
-            ConfigurationError: its URL, a certificate or the user's credentials cannot be used.
+            ConfigurationError: the URL, a certificate or the user's credentials are invalid.
         """
         self._authority, self._url = _address(target.server)
         self._credentials = _credentials(target)
@@ -61,10 +61,10 @@ class HttpsBackend:
         self._joined = False
 
     async def ask(self, body: bytes, deadline: Deadline) -> bytes:
-        """Ask once, and have the body of the answer, which may be anything.
+        """Send one request, and return the body of the response, whatever its type.
 
         Raises:
-            CallError: no answer came that says something; the text is that of Kubernetes' client.
+            CallError: there was no response, or it is empty or an error; the text is that of Kubernetes' client.
         """
         if not self._joined:
             self._clients.join(self._kind)
@@ -86,10 +86,10 @@ class HttpsBackend:
 
 
 def open_backend(file: Path) -> HttpsBackend:
-    """Make ready to ask the server that the kubeconfig in a file names.
+    """Open the backend that a kubeconfig file names.
 
     Raises:
-        ConfigurationError: the file cannot be used.
+        ConfigurationError: the file is invalid.
     """
     kubeconfig = load_kubeconfig(file)
     try:
@@ -99,7 +99,7 @@ def open_backend(file: Path) -> HttpsBackend:
 
 
 def _address(server: KubeconfigCluster) -> tuple[str, str]:
-    """The authority of a server's URL, and the URL to be called."""
+    """The authority of a server's URL, and the URL to call."""
     text = server.server if "://" in server.server else f"https://{server.server}"
     try:
         url = parse_url(text)
@@ -128,7 +128,7 @@ def _ca_bundle(server: KubeconfigCluster) -> bytes:
 
 
 def _check(kind: SessionKey) -> None:
-    """See at once what would fail every call."""
+    """Check the certificates at once: invalid ones would fail every call."""
     try:
         open_client_context(kind.ca_bundle, kind.certificate, verified=kind.verified)
     except CallError as error:

@@ -1,4 +1,4 @@
-"""HTTPS clients: sessions shared by all servers that are trusted and shown the same."""
+"""HTTPS clients: sessions, each shared by all servers with the same CA bundle and client certificate."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SessionKey:
-    """What sets sessions apart."""
+    """The properties that distinguish sessions."""
 
     ca_bundle: bytes
     """CA certificates, PEM; empty means the system's."""
     certificate: ClientCertificate | None
-    """The certificate to show."""
+    """The client certificate."""
     to_services: bool
-    """True where hosts are services of the cluster."""
+    """Whether hosts are Services of the cluster."""
     verified: bool = True
-    """False where the server's certificate is not looked at."""
+    """Whether to verify the server's certificate."""
     server_name: str = ""
     """The name to expect in the server's certificate; empty means the URL's host."""
 
@@ -39,30 +39,30 @@ class _Shared:
 
 
 class HttpsClients:
-    """All sessions of one front door."""
+    """All sessions of one process."""
 
     def __init__(self, resolve: ServiceResolver = resolve_by_dns) -> None:
-        """``resolve`` finds the addresses of the cluster's services."""
+        """``resolve`` finds the addresses of the cluster's Services."""
         self._resolve = resolve
         self._shared: dict[SessionKey, _Shared] = {}
 
     def join(self, kind: SessionKey) -> None:
-        """Begin to use the session of a kind, which is opened if it is not there. Needs a running event loop.
+        """Start using the session of a kind, and open it if needed. Needs a running event loop.
 
         Raises:
-            CallError: its certificates cannot be used.
+            CallError: its certificates are invalid.
         """
         if kind not in self._shared:
             self._shared[kind] = self._open(kind)
         self._shared[kind].users += 1
 
     def session(self, kind: SessionKey) -> HttpsSession:
-        """The session of a kind that has been joined.
+        """The session of a kind in use.
 
-        New connections show the certificate as it is now in its files.
+        New connections present the certificate that its files hold now.
 
         Raises:
-            CallError: the certificate cannot be used any more.
+            CallError: the certificate is no longer valid.
         """
         shared = self._shared[kind]
         if kind.certificate is not None and kind.certificate.stamp != shared.stamp:
@@ -73,7 +73,7 @@ class HttpsClients:
         return shared.session
 
     async def leave(self, kind: SessionKey) -> None:
-        """Use the session of a kind no more; the last to leave closes it."""
+        """Stop using the session of a kind; the last user closes it."""
         shared = self._shared[kind]
         shared.users -= 1
         if not shared.users:
@@ -81,7 +81,7 @@ class HttpsClients:
             await shared.session.close()
 
     def _open(self, kind: SessionKey) -> _Shared:
-        # Here, because the HTTP library is slow to import, and most chains call no webhooks.
+        # Imported late: the HTTP library is slow to import, and most chains call no webhooks.
         from pratique.https.sessions import HttpsSession  # noqa: PLC0415
         from pratique.https.tls_contexts import open_client_context  # noqa: PLC0415
 

@@ -1,4 +1,7 @@
-"""An HTTP request with its redirects and retries, and its response, with the errors of Kubernetes' REST client."""
+"""HTTP requests with redirects and retries, and their responses, with the errors of Kubernetes' REST client.
+
+Sources: ``net/http/client.go`` and ``mime/mediatype.go`` of Go, and ``k8s.io/client-go/rest/request.go``.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +27,11 @@ _TOKEN = re.compile(_WORD)
 
 
 class MediaTypeError(ValueError):
-    """A text is no media type; says why as Go does."""
+    """A text is not a media type. The message is Go's."""
 
 
 def parse_media_type(text: str) -> str:
-    """Read a Content-Type: its media type in lower case, without parameters.
+    """Parse a Content-Type. Gives the media type in lower case, without parameters.
 
     Raises:
         MediaTypeError: it is malformed.
@@ -66,23 +69,23 @@ def _check(media_type: str) -> None:
 
 
 _PATH_CHARACTERS = "/$&+,:;=@~"
-"""What Go leaves as it is in a path, beside letters, digits and ``_.-``."""
+"""The characters that Go does not escape in a path, besides letters, digits and ``_.-``."""
 
 
 def clean_path(path: str) -> str:
-    """Clean and escape a path: ``.`` and ``..`` resolved, slashes single, one at the start and none at the end."""
-    # Two slashes at the start mean something to POSIX, and nothing to Go.
+    """Clean and escape a path: no ``.`` and ``..``, single slashes, one at the start and none at the end."""
+    # Two slashes at the start are special in POSIX but not in Go.
     return quote(posixpath.normpath("/" + path.lstrip("/")), safe=_PATH_CHARACTERS)
 
 
 def post_error(url: str, reason: str) -> str:
-    """Say that a POST failed, as Go's ``url.Error`` does."""
+    """Word the failure of a POST as Go's ``url.Error`` does."""
     return f"Post {go_quoted(url)}: {reason}"
 
 
 _JSON = "application/json"
 _SHOWN_BYTES = 2048
-"""How much of an answer's body is told at most."""
+"""How many bytes of a response's body an error message shows at most."""
 
 _TEXTS = {
     400: "the server rejected our request for an unknown reason",
@@ -112,47 +115,47 @@ _REASONS = {
 }
 _UNACCEPTABLE = "the server was unable to respond with a content type that the client supports"
 _OWN_TEXT = frozenset({403, 415})
-"""Codes with which the server's text stands alone."""
+"""Codes for which the message is the response's text."""
 
 _LONGEST_INTEGER = 19
-"""Characters of a 64-bit number; Go reads no longer one."""
+"""The characters of a 64-bit number; Go reads no longer ones."""
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class HttpResponse:
-    """An HTTP response, read whole."""
+    """An HTTP response with its whole body."""
 
     status: int
-    """The code."""
+    """The HTTP code."""
     body: bytes
-    """Decompressed."""
+    """The decompressed body."""
     content_type: str = ""
-    """The header as it came; empty where it did not."""
+    """The header as received; empty if absent."""
     retry_after: str = ""
-    """The header as it came; empty where it did not."""
+    """The header as received; empty if absent."""
     location: str = ""
-    """The header as it came; empty where it did not."""
+    """The header as received; empty if absent."""
 
     @property
     def retry_seconds(self) -> int | None:
-        """How long to wait before asking again; None where it must not be asked again."""
+        """How long to wait before a retry; None if the response must not be retried."""
         retryable = self.status == 429 or self.status >= 500
         return self.retry_after_seconds if retryable else None
 
     @property
     def retry_after_seconds(self) -> int | None:
-        """What the header asks for; None where it is no number."""
+        """The seconds in ``Retry-After``; None if it is not a number."""
         if len(self.retry_after) > _LONGEST_INTEGER or not _INTEGER.fullmatch(self.retry_after):
             return None
         return max(0, int(self.retry_after))
 
 
 def response_body(answer: HttpResponse) -> bytes:
-    """The body of an answer that says something; of what type it claims to be does not matter.
+    """The body of a successful response, whatever its content type.
 
     Raises:
-        BadAnswerError: there is none, or the HTTP code is one of failure, which its ``status`` tells.
+        BadAnswerError: the body is empty, or the HTTP code means failure, which the error's ``status`` describes.
     """
     try:
         media_type = parse_media_type(answer.content_type) if answer.content_type else ""
@@ -160,8 +163,8 @@ def response_body(answer: HttpResponse) -> bytes:
         status = internal_error(str(error))
         raise BadAnswerError(status.message, status.code, status) from None
     if not (200 <= answer.status <= 206 or answer.status == 101):
-        told = _decode_status(answer.body)
-        status = _unexpected(answer, media_type) if told is None else told.as_status()
+        status_body = _decode_status(answer.body)
+        status = _unexpected(answer, media_type) if status_body is None else status_body.as_status()
         raise BadAnswerError(status.message, status.code, status)
     if not answer.body:
         raise BadAnswerError(
@@ -200,18 +203,18 @@ _status_decoder = msgspec.json.Decoder(_StatusBody)
 
 
 def _decode_status(body: bytes) -> _StatusBody | None:
-    """The Kubernetes Status that tells a failure; None where the body holds no such thing."""
+    """Decode a Kubernetes Status of a failure; None if the body is something else."""
     try:
-        told = _status_decoder.decode(body.decode("utf-8", "replace"))
+        status = _status_decoder.decode(body.decode("utf-8", "replace"))
     except (msgspec.DecodeError, RecursionError):
         return None
-    if (told.kind, told.api_version or "v1", told.status) != ("Status", "v1", "Failure"):
+    if (status.kind, status.api_version or "v1", status.status) != ("Status", "v1", "Failure"):
         return None
-    return told
+    return status
 
 
 def _unexpected(answer: HttpResponse, media_type: str) -> Status:
-    """What is made of a failure that no Status tells."""
+    """Make the Status of a failed response whose body is not one."""
     reason = _REASONS.get(answer.status, "InternalError" if answer.status >= 500 else "")
     seconds = answer.retry_after_seconds
     return Status(
@@ -242,7 +245,7 @@ Headers = tuple[tuple[str, str], ...]
 _MOST_REDIRECTS = 10
 _MOST_RETRIES = 10
 _URL_CHARACTERS = "!#$%&'()*+,/:;=?@[]~"
-"""What may stand in a URL, beside letters, digits and ``_.-``."""
+"""The characters that a URL may contain besides letters, digits and ``_.-``."""
 
 _TO_GET = frozenset({301, 302, 303})
 _AS_IT_WAS = frozenset({307, 308})
@@ -250,20 +253,20 @@ _AS_IT_WAS = frozenset({307, 308})
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """A request to a webhook."""
+    """An HTTP request."""
 
     url: str
     host: str
     """The Host header: ``host`` or ``host:port``."""
     body: bytes
     headers: Headers
-    """Those that describe the body and the caller."""
+    """The headers that describe the body and the client."""
     credentials: Headers
-    """Those that prove who the caller is."""
+    """The headers that authenticate the client."""
     method: str = "POST"
 
     def redirected(self, answer: HttpResponse, url: str) -> HttpRequest:
-        """The request that follows from a redirect to ``url``."""
+        """The request to send after a redirect to ``url``."""
         host = urlsplit(url).netloc.rpartition("@")[2]
         credentials = self.credentials if host == self.host else ()
         headers = (*self.headers, ("Referer", self.url))
@@ -274,10 +277,10 @@ class HttpRequest:
 
 
 async def send_with_retries(session: HttpsSession, request: HttpRequest, deadline: Deadline) -> HttpResponse:
-    """Send a request until an answer comes that is not to be asked for again.
+    """Send a request, follow redirects, and retry until a response must not be retried.
 
     Raises:
-        CallError: none came; the text is Go's.
+        CallError: there was no response; the text is Go's.
     """
     answer = await _follow(session, request, deadline)
     for _ in range(_MOST_RETRIES):

@@ -1,4 +1,4 @@
-"""HTTPS sessions: connections to servers, kept open between calls. Only this file knows the HTTP library."""
+"""HTTPS sessions: connections to servers that stay open between calls. Only this module uses the HTTP library."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ _ALERTS = {
     "INSUFFICIENT_SECURITY": "insufficient security level",
     "NO_APPLICATION_PROTOCOL": "no application protocol",
 }
-"""What Go calls TLS alerts, where it is more than the name in small letters (``crypto/tls/alert.go``)."""
+"""Go's texts for TLS alerts, if they are not just the name in lower case (``crypto/tls/alert.go``)."""
 
 _NO_SUCH_HOST = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)})
 _ENDED = frozenset({None, errno.EPIPE})
-"""Errors of connections that ended before they were answered. asyncio has no number for the ordinary end."""
+"""The error numbers of connections that ended before a response. asyncio has none for an orderly end."""
 
 
 def network_error(error: Exception, host: str, address: str) -> str:
-    """Word an error that came instead of a response.
+    """Word the error of a request without response, as Go does.
 
-    ``host`` is the URL's; ``address`` is where the connection went or was to go, ``host:port``.
+    ``host`` is the URL's; ``address`` is the peer's, as ``host:port``.
     """
     match error:
         case aiohttp.ClientConnectorDNSError():
@@ -70,13 +70,13 @@ def network_error(error: Exception, host: str, address: str) -> str:
 
 
 def is_reset(error: Exception) -> bool:
-    """Tell whether the other side reset the connection: ``IsConnectionReset`` of ``k8s.io/apimachinery``."""
+    """Whether the peer reset the connection: ``IsConnectionReset`` of ``k8s.io/apimachinery``."""
     cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
     return isinstance(cause, OSError) and cause.errno == errno.ECONNRESET
 
 
 def body_error(error: Exception) -> str:
-    """Word an error that came in the middle of a response's body."""
+    """Word an error within a response's body, as Go does."""
     match error:
         case aiohttp.ClientPayloadError() if "Content-Encoding" in str(error) or "decode" in str(error):
             return "gzip: invalid header"
@@ -130,27 +130,27 @@ def _alert(name: str) -> str:
 
 
 def _text(error: OSError) -> str:
-    # Resolvers have errors of their own, which are negative.
+    # Resolvers have their own error numbers, which are negative.
     return os.strerror(error.errno).lower() if error.errno and error.errno > 0 else "connection refused"
 
 
 BODY_LIMIT = 16 * 1024 * 1024
-"""Bytes of an answer, decompressed: twice what a legal patch of a legal object takes, Base64 included."""
+"""The most bytes of a decompressed response: twice what the largest patch of the largest object takes in Base64."""
 
 _IDLE_SECONDS = 90.0
-"""How long an idle connection is kept: Go's ``http.DefaultTransport``."""
+"""How long an idle connection stays open: Go's ``http.DefaultTransport``."""
 
 _HEADER_LIMIT = 1024 * 1024
-"""Bytes of one header of an answer. Go takes ten times as many for all together."""
+"""The most bytes of one response header. Go accepts ten times as many for all headers together."""
 
 _SMALL_BODY = 512 * 1024
-"""Bytes that are written at once; aiohttp warns of more than 1 MiB."""
+"""The largest body that is written at once; aiohttp warns above 1 MiB."""
 
 _EXCEEDED = "context deadline exceeded"
 _BROKEN_OFF = "unexpected error when reading response body. Please retry. Original error: "
 
 _dialed: contextvars.ContextVar[list[str]] = contextvars.ContextVar("dialed")
-"""The addresses that the call at hand has tried to connect to."""
+"""The addresses that the current call has tried to connect to."""
 
 
 class HttpsSession:
@@ -161,8 +161,8 @@ class HttpsSession:
     ) -> None:
         """Open no connection yet.
 
-        ``resolve`` finds addresses; None leaves names to DNS. ``server_name`` is what a server's certificate must
-        bear; empty means the URL's host.
+        ``resolve`` finds addresses; None leaves names to DNS. ``server_name`` is the name that a server's certificate
+        must have; empty means the URL's host.
         """
         self._server_name = server_name or None
         self._connector = aiohttp.TCPConnector(
@@ -185,17 +185,17 @@ class HttpsSession:
     async def send(
         self, method: str, url: str, headers: Iterable[tuple[str, str]], body: bytes, deadline: Deadline
     ) -> HttpResponse:
-        """Send one request and read its answer.
+        """Send one request and read its response.
 
         Raises:
-            CallTimeoutError: the deadline came first.
-            UnreachableError: no answer came.
-            BadAnswerError: the answer broke off, or is too large.
+            CallTimeoutError: the deadline passed.
+            UnreachableError: there was no response.
+            BadAnswerError: the response was cut off, or is too large.
         """
         try:
-            # A connection that is at hand would be written to before any timeout is noticed.
+            # An idle connection would be written to before the timeout takes effect.
             if deadline.passed:
-                raise TimeoutError  # noqa: TRY301  # told below, like one that comes later
+                raise TimeoutError  # noqa: TRY301  # handled below, like a later timeout
             async with asyncio.timeout(deadline.remaining_seconds):
                 response = await self._start(method, url, headers, body)
         except TimeoutError:
@@ -228,14 +228,14 @@ class HttpsSession:
             raise (ResetError if is_reset(error) else UnreachableError)(post_error(url, reason)) from None
 
     async def close(self) -> None:
-        """Close all connections, at once: peers that are slow to say goodbye are not waited for."""
+        """Close all connections at once, without waiting for peers that are slow to close theirs."""
         await self._connector.close(abort_ssl=True)
         await self._session.close()
 
 
 def _target(url: str) -> yarl.URL:
     target = yarl.URL(url, encoded=True)
-    # The port is looked at only when it is asked for.
+    # yarl validates the port only on access.
     with contextlib.suppress(ValueError):
         if target.port is not None:
             return target
@@ -274,7 +274,7 @@ def _open_socket(address_info: tuple[Any, ...]) -> socket.socket:
 
 
 class _Resolver(aiohttp.abc.AbstractResolver):
-    """Asks the seam first, DNS then. Addresses are not remembered, so that services may move."""
+    """Uses the service resolver first, then DNS. Addresses are not cached, because Services may move."""
 
     def __init__(self, resolve: ServiceResolver | None) -> None:
         self._resolve = resolve
@@ -292,7 +292,7 @@ class _Resolver(aiohttp.abc.AbstractResolver):
         try:
             infos = await loop.getaddrinfo(found, found_port, family=family, type=socket.SOCK_STREAM)
         except UnicodeError:
-            # A label that is empty or too long, which no server needs to be asked about.
+            # A label is empty or too long, so that no DNS server can know the name.
             raise socket.gaierror(socket.EAI_NONAME, "no such host") from None
         return [_result(host, str(info[4][0]), found_port) for info in infos]
 

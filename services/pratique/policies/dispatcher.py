@@ -27,7 +27,7 @@ B = TypeVar("B", bound=PolicyBindingSpec)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Invocation(Generic[B]):
-    """A policy is to be evaluated, once with each of the parameters."""
+    """A policy to evaluate, once with each of the parameters."""
 
     binding: Binding[B]
     activations: ReviewActivations
@@ -36,7 +36,7 @@ class Invocation(Generic[B]):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Unmatched(Generic[B]):
-    """A policy does not mean the request, or a binding does not."""
+    """A policy or binding that does not match the request."""
 
     binding: Binding[B] | None
     reason: str
@@ -44,14 +44,14 @@ class Unmatched(Generic[B]):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Misconfigured(Generic[B]):
-    """A policy or binding cannot be used for the request: the policy's failure policy decides."""
+    """A policy or binding that cannot be evaluated for the request; the policy's failure policy decides."""
 
     binding: Binding[B] | None
     reason: str
 
     @property
     def text(self) -> str:
-        """The error as the API server words it."""
+        """The error in the API server's words."""
         return f"failed to configure {'binding' if self.binding else 'policy'}: {self.reason}"
 
 
@@ -59,15 +59,15 @@ Dispatch: TypeAlias = Invocation[B] | Unmatched[B] | Misconfigured[B]
 
 
 class PolicyDispatcher:
-    """A review as all policies look at it: what one of them has found out, the others need not."""
+    """Dispatches the policies for one review, and shares conversions and lookups between them."""
 
     def __init__(self, review: Review, *, mutates: bool = False) -> None:
-        """Look at nothing yet.
+        """Look up nothing yet.
 
         Args:
             review: The review.
-            mutates: Convert objects before parameters are looked for, as MutatingAdmissionPolicy does, and blame the
-                policy where that cannot be done.
+            mutates: Convert objects before looking up parameters, as MutatingAdmissionPolicy does, and report a failed
+                conversion as the policy's error.
         """
         self.review = review
         self._mutates = mutates
@@ -76,16 +76,16 @@ class PolicyDispatcher:
 
     @property
     def subject(self) -> MatchContext:
-        """The review as selectors look at it."""
+        """The review's labels, for selectors."""
         return self._subject
 
     def invocations(
         self, policy: Policy[PolicySpec], bindings: Sequence[Binding[B]]
     ) -> Iterator[Dispatch[B]]:
-        """Find by which bindings, and with which parameters, a policy is to be evaluated.
+        """Find the bindings and parameters with which to evaluate a policy.
 
         Raises:
-            RefusalError: the request's Namespace does not exist. This refuses the request whatever policies say.
+            RefusalError: the request's Namespace does not exist, which denies the request whatever policies decide.
         """
         try:
             target = policy.matcher.match(self._subject)
@@ -115,7 +115,7 @@ class PolicyDispatcher:
         except ConversionError as error:
             return Misconfigured(None, str(error))
         if not params:
-            if not self._mutates:  # which looks for the Namespace only once there is something to invoke
+            if not self._mutates:  # MutatingAdmissionPolicy looks up the Namespace only for an invocation
                 self._namespace()
             return Unmatched(
                 binding, "no params found for policy binding with `Allow` parameterNotFoundAction"
@@ -139,7 +139,7 @@ class PolicyDispatcher:
         return found
 
     def _namespace(self) -> JSONObject | None:
-        """The Namespace that the object is in. Raises RefusalError where it does not exist."""
+        """The object's Namespace; None if it is cluster-scoped. Raises RefusalError if it does not exist."""
         review = self.review
         if not is_in_namespace(review):
             return None

@@ -1,4 +1,7 @@
-"""MutatingAdmissionPolicy: all policies of an API server, and what they do to the object of a review."""
+"""MutatingAdmissionPolicy: evaluate all bound policies and apply their mutations to the object of a review.
+
+Source: ``k8s.io/apiserver/pkg/admission/plugin/policy/mutating/dispatcher.go``.
+"""
 
 from __future__ import annotations
 
@@ -32,77 +35,77 @@ from pratique.telemetry.policy_metrics import INVALID_ERROR, NO_ERROR, OUT_OF_BU
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MutatingPolicyDecision:
-    """What one policy did by one binding and with one parameter."""
+    """The decision of one policy through one binding with one parameter."""
 
     policy: str
     binding: str
-    """Empty where no binding has a part in it."""
+    """Empty if the decision does not depend on a binding."""
     key: str
-    """Tells it from all other invocations that there can be for one request."""
+    """Identifies the invocation among all invocations for the request."""
     outcome: OutcomeStatus
     reason: str = ""
     """Why it was skipped or failed."""
     operations: tuple[JSONObject, ...] = ()
-    """A JSON Patch of what it did to the object as it was before."""
+    """A JSON Patch from the object before to the object after its mutations."""
     ran: bool = False
-    """Whether it counts as invoked, be it that everything in it failed."""
+    """Whether it counts as invoked, even if every mutation failed."""
     reinvocable: bool = False
-    """Whether it is to be invoked again where something changes after it: ``reinvocationPolicy: IfNeeded``."""
+    """Whether later changes cause another invocation: ``reinvocationPolicy: IfNeeded``."""
     seconds: float = 0.0
-    """How long it took."""
+    """How long it took, in seconds."""
 
     @property
     def changed(self) -> bool:
-        """Whether the object is another one now, in depth; what changed before it is then invoked again."""
+        """Whether it changed the object; earlier reinvocable policies are then invoked again."""
         return bool(self.operations)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MutatingPoliciesDecision:
-    """What all policies did."""
+    """The decisions of all policies and the mutated object."""
 
     document: Document
-    """The object as they leave it; the one that came in where nothing changed, or where the request is refused by
-    what no failure policy decides about."""
+    """The mutated object; the one received if nothing changed, or if the request is denied whatever the failure
+    policy."""
     decisions: tuple[MutatingPolicyDecision, ...] = ()
-    """In the order of invocation; those that were skipped only where that was asked for."""
+    """In the order of invocation; skipped ones only with ``explain``."""
     operations: tuple[JSONObject, ...] | None = None
-    """A JSON Patch of all that they did to it, where that is known without looking."""
+    """The JSON Patch of all mutations together, if one policy made them all; None if a diff must find it."""
     dirty: bool = False
-    """Whether any mutation was applied, be it to no effect: all that were invoked and can be are then invoked again."""
+    """Whether any mutation was applied, even without effect: reinvocable policies are then invoked again."""
     refusal: Status | None = None
-    """Why the request is refused; None where it goes on."""
+    """Why the request is denied; None if it goes on."""
     checks: tuple[PolicyCheck, ...] = ()
-    """What is to be counted."""
+    """The checks to count in metrics."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PolicyFailure:
-    """Why a policy under failure policy ``Fail`` refuses a request."""
+    """The failure of a policy under failure policy ``Fail``, which denies the request."""
 
     policy: str
     binding: str
-    """Empty where no binding has a part in it."""
+    """Empty if the failure does not depend on a binding."""
     text: str
     reason: str = ""
-    """The reason of the Status; empty for what is wrong with how policy or binding is set up."""
+    """The reason of the Status; empty if the policy or binding is misconfigured."""
 
     @property
     def message(self) -> str:
-        """What the user is told."""
+        """The message for the user."""
         if self.binding:
             return f"policy '{self.policy}' with binding '{self.binding}' denied request: {self.text}"
         return f"policy {statuses.go_quoted(self.policy)} denied request: {self.text}"
 
 
 def refusal_status(review: Review, failures: Sequence[PolicyFailure]) -> Status | None:
-    """Make one Status of all failures: it says the first, and names all as causes. None where there is none."""
+    """Make one Status of all failures: the first is the message, and all are causes. None without failures."""
     if not failures:
         return None
     first = failures[0]
     status = statuses.admission_forbidden(review, "admission request denied by policy")
     details = status.details or StatusDetails()
-    causes = (*details.causes, *(StatusCause(message=one.message) for one in failures))
+    causes = (*details.causes, *(StatusCause(message=failure.message) for failure in failures))
     return replace(
         status,
         message=first.message,
@@ -112,7 +115,7 @@ def refusal_status(review: Review, failures: Sequence[PolicyFailure]) -> Status 
 
 
 def invocation_key(policy: str, binding: str, params: JSON) -> str:
-    """The key of an invocation: ``keyFor`` in ``…/policy/mutating/dispatcher.go``. No name holds a slash."""
+    """The key of an invocation: ``keyFor`` in ``…/policy/mutating/dispatcher.go``. Names contain no slashes."""
     metadata = params.get("metadata") or {} if isinstance(params, dict) else {}
     return f"{policy}/{binding}/{metadata.get('namespace') or ''}/{metadata.get('name') or ''}"
 
@@ -121,7 +124,7 @@ _INVALID = "Invalid"
 
 
 class MutatingPolicyDecisionBuilder:
-    """The judgement of one invocation, in the making; its time runs from here."""
+    """Builds the decision of one invocation. Its time runs from its construction."""
 
     def __init__(
         self,
@@ -142,37 +145,37 @@ class MutatingPolicyDecisionBuilder:
         )
         self._texts: list[str] = []
         self.failures: list[PolicyFailure] = []
-        """What refuses the request."""
+        """The failures that deny the request."""
 
     @property
     def key(self) -> str:
-        """Tells the invocation from all others that there can be for one request."""
+        """Identifies the invocation among all invocations for the request."""
         return self._judgement.key
 
     def skip(self, reason: str) -> MutatingPolicyDecision:
-        """Say that the policy does nothing for the request."""
+        """Decide that the policy does nothing for the request."""
         return self._concluded(OutcomeStatus.SKIPPED, reason=reason)
 
     def misconfigured(self, text: str) -> MutatingPolicyDecision:
-        """Weigh that the policy cannot be used for the request."""
+        """Decide about a misconfigured policy or binding by the failure policy."""
         self._fail(text, "")
         return self._failed()
 
     def conditions_failed(self, text: str) -> MutatingPolicyDecision:
-        """Weigh that match conditions have no value."""
+        """Decide about failed match conditions by the failure policy."""
         self._fail(text, _INVALID)
         return self._failed()
 
     def fail(self, text: str) -> None:
-        """Weigh that one mutation could not be made. Others are made all the same."""
+        """Record that a mutation failed. Later mutations still run."""
         self._fail(text, _INVALID)
 
     def refuse(self, status: Status) -> MutatingPolicyDecision:
-        """Say that the request is refused, whatever the failure policy is."""
+        """Decide that the request is denied, whatever the failure policy."""
         return self._concluded(OutcomeStatus.FAILED, reason=status.message, ran=True)
 
     def conclude(self, before: Document, after: Document) -> MutatingPolicyDecision:
-        """Say what the mutations came to, of which all have been tried."""
+        """Decide after all mutations have been attempted."""
         operations = () if after is before else tuple(diff(before.data, after.data))
         judged = dataclasses.replace(self._judgement, operations=operations, ran=True)
         self._judgement = judged
@@ -181,7 +184,7 @@ class MutatingPolicyDecisionBuilder:
         return self._concluded(OutcomeStatus.MUTATED if operations else OutcomeStatus.UNCHANGED)
 
     def check(self, error_type: str, seconds: float) -> PolicyCheck:
-        """What is to be counted of one mutation: ``dispatchInvocations`` counts all of them."""
+        """The check to count for one mutation: ``dispatchInvocations`` counts every mutation."""
         return PolicyCheck(self._judgement.policy, self._judgement.binding, error_type, seconds)
 
     def _fail(self, text: str, reason: str) -> None:
@@ -211,7 +214,7 @@ _NOT_AGAIN = "nothing changed after it that asks for it again"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Hook:
-    """A policy, what it does, and what binds it."""
+    """A policy with its mutations and bindings."""
 
     policy: Policy[MutatingAdmissionPolicySpec]
     patchers: tuple[Patcher, ...]
@@ -219,24 +222,24 @@ class _Hook:
 
 
 class MutatingPolicies:
-    """All MutatingAdmissionPolicies that are bound, in the order in which they are asked."""
+    """All bound MutatingAdmissionPolicies, in the order of their evaluation."""
 
     def __init__(
         self,
         policies: Iterable[PolicyConfiguration[MutatingAdmissionPolicySpec]],
         bindings: Iterable[PolicyConfiguration[PolicyBindingSpec]],
     ) -> None:
-        """Compile policies. Those that nothing binds are never asked; bindings without policy do nothing.
+        """Compile policies. Unbound policies and bindings without a policy have no effect.
 
         Raises:
-            CompilationError: an expression does not compile, which loading it would have told.
+            CompilationError: an expression does not compile; loading reports that before.
         """
         binding_list = list(bindings)
         hooks = (_hook(policy, binding_list) for policy in policies)
         self._hooks = PolicyHooks(hook for hook in hooks if hook.bindings)
 
     def __bool__(self) -> bool:
-        """False where there is nothing to ask."""
+        """False if there are no bound policies."""
         return bool(self._hooks)
 
     def admit(
@@ -247,19 +250,18 @@ class MutatingPolicies:
         again: Collection[str] | None = None,
         explain: bool = False,
     ) -> MutatingPoliciesDecision:
-        """Ask all policies, one after another, each about the object as those before it have left it.
+        """Evaluate all policies, one after another, each on the result of those before it.
 
-        Nothing is changed in place, so that what takes too long can be asked again elsewhere, with more patience.
+        Nothing is changed in place, so that you can repeat a slow evaluation with a larger inline budget.
 
         Args:
-            review: The review; its cluster holds Namespaces and parameters, its authorizer is asked by expressions.
-            limits: How long, and with how much patience, expressions are evaluated.
-            again: The keys of the invocations that are to be made in the second round; None in the first, in which
-                all are.
-            explain: Tell of policies and bindings that do nothing for the request, too.
+            review: The review; its cluster holds Namespaces and parameters, and expressions use its authorizer.
+            limits: The limits of the evaluation.
+            again: The keys of the invocations to run in the second round; None in the first, which runs all.
+            explain: Include policies and bindings that do nothing for the request.
 
         Raises:
-            SlowEvaluationError: it takes more than there is patience for.
+            SlowEvaluationError: it exceeds the inline budget.
         """
         if not self._hooks or review.operation is Operation.DELETE:
             return MutatingPoliciesDecision(review.object_document)
@@ -276,7 +278,7 @@ def _hook(
 
 
 class _Run:
-    """The policies asked about one review."""
+    """The evaluation of all policies for one review."""
 
     def __init__(
         self, review: Review, limits: EvaluationLimits, again: Collection[str] | None, *, explain: bool
@@ -292,9 +294,9 @@ class _Run:
         self._checks: list[PolicyCheck] = []
 
     def admit(self, hooks: Iterable[_Hook]) -> MutatingPoliciesDecision:
-        asked = self._dispatcher.review
+        review = self._dispatcher.review
         try:
-            # All are matched before the first is invoked: no mutation makes another policy match.
+            # All policies are matched before the first runs, so that no mutation changes which policies match.
             steps = [
                 (hook, step)
                 for hook in hooks
@@ -304,25 +306,25 @@ class _Run:
                 self._take(hook, step)
         except RefusalError as error:
             return MutatingPoliciesDecision(
-                asked.object_document,
+                review.object_document,
                 tuple(self._judgements),
                 refusal=error.status,
                 checks=tuple(self._checks),
             )
-        document, dirty = self._objects.outcome(asked)
+        document, dirty = self._objects.outcome(review)
         failures = (*self._missets, *self._failures)
         return MutatingPoliciesDecision(
             document,
             tuple(self._judgements),
             self._operations(),
             dirty,
-            refusal_status(asked.with_object(document), failures) if failures else None,
+            refusal_status(review.with_object(document), failures) if failures else None,
             tuple(self._checks),
         )
 
     def _operations(self) -> tuple[JSONObject, ...] | None:
-        """What was done to the object, where one policy did it all, and in the request's version."""
-        changes = [one.operations for one in self._judgements if one.changed]
+        """The patch of the only policy that changed the object, if it matched in the request's version."""
+        changes = [decision.operations for decision in self._judgements if decision.changed]
         if len(changes) != 1 or not self._objects.are_only_of(self._dispatcher.review.resource):
             return None
         return changes[0]
@@ -376,10 +378,10 @@ class _Run:
         params: JSON,
         judging: MutatingPolicyDecisionBuilder,
     ) -> None:
-        activations, asked = self._objects.now(original), self._dispatcher.review.kind
-        begun, error_type = time.perf_counter(), NO_ERROR
+        activations, requested_kind = self._objects.now(original), self._dispatcher.review.kind
+        started, error_type = time.perf_counter(), NO_ERROR
         try:
-            patched = patcher.patch(activations, params, hook.policy.variables, self._limits, asked)
+            patched = patcher.patch(activations, params, hook.policy.variables, self._limits, requested_kind)
         except (PolicyPatchError, EvaluationError, OutOfBudgetError) as error:
             error_type = OUT_OF_BUDGET if isinstance(error, OutOfBudgetError) else INVALID_ERROR
             judging.fail(str(error))
@@ -389,7 +391,7 @@ class _Run:
         else:
             self._objects.change(original, patched)
         finally:
-            self._checks.append(judging.check(error_type, time.perf_counter() - begun))
+            self._checks.append(judging.check(error_type, time.perf_counter() - started))
 
     def _note(self, decision: MutatingPolicyDecision) -> None:
         if self._explain or decision.outcome is not OutcomeStatus.SKIPPED:

@@ -1,4 +1,7 @@
-"""ValidatingAdmissionPolicy: all policies of an API server, and what they say of a review."""
+"""ValidatingAdmissionPolicy: evaluate all bound policies for a review.
+
+Source: ``k8s.io/apiserver/pkg/admission/plugin/policy/validating``: ``dispatcher.go`` and ``validator.go``.
+"""
 
 from __future__ import annotations
 
@@ -58,17 +61,17 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ValidatingPolicyEvaluator:
-    """A ValidatingAdmissionPolicy ready to be evaluated."""
+    """Evaluates a compiled ValidatingAdmissionPolicy."""
 
     policy: Policy[ValidatingAdmissionPolicySpec]
     expressions: ValidatingExpressions
     budget: int = costs.RUNTIME_COST_BUDGET
-    """What its expressions may cost together, by binding and parameter."""
+    """The most that its expressions may cost together, for each binding and parameter."""
 
     def evaluate(
         self, activations: ReviewActivations, params: JSON, limits: EvaluationLimits
     ) -> ValidateResult:
-        """Evaluate the policy. Raises SlowEvaluationError where that takes more than there is patience for."""
+        """Evaluate the policy. Raises SlowEvaluationError if that exceeds the inline budget."""
         fails_open = self.policy.spec.fails_open
         outcome = evaluate_match_conditions(self.policy, activations, params, limits)
         if outcome.error:
@@ -96,7 +99,7 @@ class ValidatingPolicyEvaluator:
         )
         messages = self._messages(activations, params, limits, budget)
         decided = decide_validations(spec.validations, findings, messages, fails_open=spec.fails_open)
-        # The API server does not show them the authorizer that it compiles them with.
+        # The API server compiles annotations with an authorizer but evaluates them without one.
         annotated = self._evaluate(
             activations, params, limits, Budget(self.budget), self.expressions.annotations, authorizes=False
         )
@@ -106,7 +109,7 @@ class ValidatingPolicyEvaluator:
     def _messages(
         self, activations: ReviewActivations, params: JSON, limits: EvaluationLimits, budget: Budget
     ) -> Sequence[EvaluationResult] | OutOfBudgetError:
-        """Evaluate all messages, even those that nobody will read: the API server does, and it tells in the cost."""
+        """Evaluate all messages, even unused ones: the API server does, and they count towards the cost."""
         messages = self.expressions.messages
         if not any(messages):
             return messages
@@ -134,21 +137,21 @@ class ValidatingPolicyEvaluator:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MatchResult:
-    """What the match conditions of a policy come to; neither text is there where all hold."""
+    """The result of a policy's match conditions; both texts are empty if all conditions are true."""
 
     unmet: str = ""
-    """Why the policy says nothing of the request."""
+    """Why the conditions exclude the request."""
     error: str = ""
-    """Why it cannot be told, where the failure policy refuses then."""
+    """The error of evaluating them, if the failure policy is Fail."""
 
 
 def evaluate_match_conditions(
     policy: Policy[PolicySpec], activations: ReviewActivations, params: JSON, limits: EvaluationLimits
 ) -> MatchResult:
-    """Weigh the match conditions of a policy of either kind.
+    """Evaluate the match conditions of a policy of either kind.
 
     Raises:
-        SlowEvaluationError: it takes more than there is patience for.
+        SlowEvaluationError: they exceed the inline budget.
     """
     if not policy.conditions:
         return MatchResult()
@@ -170,25 +173,26 @@ def _conditions_failed(text: str, policy: Policy[PolicySpec]) -> MatchResult:
 
 
 INLINE_COST = 10_000
-"""What all policies may cost on the event loop for one review: about 2 ms; what costs more goes on in a thread."""
+"""The most that all policies may cost on the event loop for one review, about 2 ms; beyond that, a thread evaluates
+them."""
 
 
 def judge(
     policies: ValidatingPolicies, review: Review, checks: PolicyCheckMetrics | None = None
 ) -> Answer | Awaitable[Answer]:
-    """Ask validating policies about a review, and count among ``checks`` what they come to."""
+    """Evaluate validating policies for a review, and count their checks in ``checks``."""
     return _ask(functools.partial(_judged, policies, review, checks), review)
 
 
 def admit(
     policies: MutatingPolicies, review: Review, checks: PolicyCheckMetrics | None = None
 ) -> Answer | Awaitable[Answer]:
-    """Have mutating policies change the object of a review, and count among ``checks`` what they come to."""
+    """Let mutating policies change the object of a review, and count their checks in ``checks``."""
     return _ask(functools.partial(_admitted, policies, review, checks), review)
 
 
 def _ask(decide: Callable[[EvaluationLimits], Answer], review: Review) -> Answer | Awaitable[Answer]:
-    """Answer at once; or, where that takes long, in a thread that lets others run."""
+    """Answer at once, or in a thread if that exceeds the inline budget."""
     until = review.deadline.at if review.deadline is not None else None
     try:
         return decide(EvaluationLimits(until, InlineBudget(INLINE_COST, INLINE_COST)))
@@ -202,12 +206,11 @@ def _judged(
     verdict = policies.decide(review, limits, explain=review.explain)
     if checks is not None and verdict.checks:
         checks.observe(verdict.checks)
-    # Those that have nothing to say are told of only where somebody wants to know: a hundred of them cost as much to
-    # tell as a review does.
+    # Policies that simply allow are listed only with `explain`: a hundred of them cost as much as the whole review.
     parts = tuple(
-        _validating_part(one)
-        for one in verdict.decisions
-        if review.explain or one.outcome is not OutcomeStatus.ALLOWED
+        _validating_part(decision)
+        for decision in verdict.decisions
+        if review.explain or decision.outcome is not OutcomeStatus.ALLOWED
     )
     if verdict.status is None:
         return Allow(verdict.warnings, verdict.audit_annotations, parts)
@@ -232,7 +235,7 @@ def _admitted(
     admittance = policies.admit(review, limits, again=review.again, explain=review.explain)
     if checks is not None and admittance.checks:
         checks.observe(admittance.checks)
-    parts = tuple(_mutating_part(one, admittance) for one in admittance.decisions)
+    parts = tuple(_mutating_part(decision, admittance) for decision in admittance.decisions)
     if admittance.refusal is not None:
         return Deny(admittance.refusal, parts=parts)
     if admittance.document is review.object_document:
@@ -260,7 +263,7 @@ def _mutating_part(decision: MutatingPolicyDecision, admittance: MutatingPolicie
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Hook:
-    """A policy, and what binds it."""
+    """A policy with its evaluator and bindings."""
 
     evaluator: ValidatingPolicyEvaluator
     bindings: tuple[Binding[ValidatingAdmissionPolicyBindingSpec], ...]
@@ -272,40 +275,40 @@ class _Hook:
 
 
 class ValidatingPolicies:
-    """All ValidatingAdmissionPolicies that are bound, in the order in which they are asked."""
+    """All bound ValidatingAdmissionPolicies, in the order of their evaluation."""
 
     def __init__(
         self,
         policies: Iterable[PolicyConfiguration[ValidatingAdmissionPolicySpec]],
         bindings: Iterable[PolicyConfiguration[ValidatingAdmissionPolicyBindingSpec]],
     ) -> None:
-        """Compile policies. Those that nothing binds are never asked; bindings without policy do nothing.
+        """Compile policies. Unbound policies and bindings without a policy have no effect.
 
         Raises:
-            CompilationError: an expression does not compile, which loading it would have told.
+            CompilationError: an expression does not compile; loading reports that before.
         """
         binding_list = list(bindings)
         hooks = (_hook(policy, binding_list) for policy in policies)
         self._hooks = PolicyHooks(hook for hook in hooks if hook.bindings)
 
     def __bool__(self) -> bool:
-        """False where there is nothing to ask."""
+        """False if there are no bound policies."""
         return bool(self._hooks)
 
     def decide(
         self, review: Review, limits: EvaluationLimits = UNLIMITED, *, explain: bool = False
     ) -> PoliciesDecision:
-        """Ask all policies, and give what they say in their order.
+        """Evaluate all policies. Gives their decisions in order.
 
-        Nothing is changed by it, so that what takes too long can be asked again elsewhere, with more patience.
+        Nothing is changed, so that you can repeat a slow evaluation with a larger inline budget.
 
         Args:
-            review: The review; its cluster holds Namespaces and parameters, its authorizer is asked by expressions.
-            limits: How long, and with how much patience, expressions are evaluated.
-            explain: Tell of policies and bindings that say nothing of the request, too.
+            review: The review; its cluster holds Namespaces and parameters, and expressions use its authorizer.
+            limits: The limits of the evaluation.
+            explain: Include policies and bindings that do not match the request.
 
         Raises:
-            SlowEvaluationError: it takes more than there is patience for.
+            SlowEvaluationError: it exceeds the inline budget.
         """
         if not self._hooks:
             return PoliciesDecision()
@@ -322,7 +325,7 @@ def _hook(
 
 
 class _Run:
-    """The policies asked about one review."""
+    """The evaluation of all policies for one review."""
 
     def __init__(self, review: Review, limits: EvaluationLimits, *, explain: bool) -> None:
         self._dispatcher = PolicyDispatcher(review)

@@ -1,4 +1,7 @@
-"""IP addresses and the networks that CIDR notation names, read and refused in Go's words."""
+"""IP addresses and CIDR networks, parsed as Go's ``net/netip`` does and with its error messages.
+
+Source: ``k8s.io/apiserver/pkg/cel/library/ip.go`` and ``cidr.go``.
+"""
 
 from __future__ import annotations
 
@@ -21,15 +24,15 @@ Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 _DIGITS = frozenset("0123456789")
 _HEXADECIMAL = _DIGITS | frozenset("abcdefABCDEF")
 _GROUPS = 8
-"""Sixteen-bit groups of an IPv6 address."""
+"""The number of 16-bit groups in an IPv6 address."""
 
 
 class AddressError(InputError):
-    """A text is no IP address."""
+    """A text is not an IP address, or not a network."""
 
 
 class _AddressParseError(Exception):
-    """Why, and from where in the text on."""
+    """The reason, and the rest of the text from where it applies."""
 
     def __init__(self, why: str, rest: str = "") -> None:
         super().__init__(why)
@@ -38,7 +41,7 @@ class _AddressParseError(Exception):
 
 
 def parse_address(text: str) -> tuple[Address, str]:
-    """Read an address and its zone, empty where it has none. Raises AddressError in Go's words."""
+    """Parse an address and its zone, which may be empty. Raises AddressError with Go's message."""
     try:
         return _parse(text)
     except _AddressParseError as refusal:
@@ -47,7 +50,7 @@ def parse_address(text: str) -> tuple[Address, str]:
 
 
 def _parse(text: str) -> tuple[Address, str]:
-    """Tell the two families apart by the first character that only one of them has."""
+    """Choose the address family by the first separator in the text."""
     mark = next((character for character in text if character in ".:%"), "")
     if mark == ".":
         return ipaddress.IPv4Address(_octets(text)), ""
@@ -141,7 +144,7 @@ def _behind_colon(rest: str) -> str:
 
 
 def _embedded(rest: str, found: int, ellipsis: int | None) -> list[int]:
-    """Read the IPv4 address that an IPv6 address may end with."""
+    """Parse the IPv4 address at the end of an IPv6 address."""
     if ellipsis is None and found != _GROUPS - 2:
         raise _AddressParseError("embedded IPv4 address must replace the final 2 fields of the address", rest)
     if found > _GROUPS - 2:
@@ -160,25 +163,25 @@ _LINK_LOCAL_MULTICAST = ipaddress.IPv4Network("224.0.0.0/24")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AddressValue:
-    """An IP address as CEL value."""
+    """An IP address as a CEL value."""
 
     cel_type: ClassVar[str] = "net.IP"
     address: _Address
 
     @property
     def cel_size(self) -> int:
-        """Its bytes."""
+        """The number of its bytes."""
         return len(self.address.packed)
 
     @property
     def cel_string(self) -> str:
-        """Its canonical text."""
+        """The canonical notation."""
         return str(self.address)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NetworkValue:
-    """An address with the length of a prefix, as CEL value; the bits behind the prefix may be set."""
+    """An address with a prefix length, as a CEL value; bits after the prefix may be set."""
 
     cel_type: ClassVar[str] = "net.CIDR"
     address: _Address
@@ -186,17 +189,17 @@ class NetworkValue:
 
     @property
     def cel_size(self) -> int:
-        """The bytes that the prefix reaches into."""
+        """The number of bytes that the prefix covers, at least in part."""
         return -(-self.bits // 8)
 
     @property
     def cel_string(self) -> str:
-        """Its text."""
+        """CIDR notation."""
         return f"{self.address}/{self.bits}"
 
     @property
     def network(self) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
-        """All addresses that begin with the prefix."""
+        """The network of all addresses with the prefix."""
         return ipaddress.ip_network((self.address, self.bits), strict=False)
 
 

@@ -40,7 +40,7 @@ _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 _FALSE = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 _TEXTUAL = frozenset({str, bool, int, Uint, float, Duration, Timestamp})
 _LONGEST = 1000
-"""Characters that a number or time may be written with: reading it costs 1, however long it is."""
+"""The longest text, in characters, that is read as a number or time: reading costs 1, whatever the length."""
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
@@ -105,7 +105,7 @@ def _double(_: Frame, value: Value) -> Value:
 
 
 def _parse_double(text: str) -> float:
-    """Read a double. One too large for a double is none, unless it says that it is infinite."""
+    """Parse a double. A number that is too large is an error, unless it is written as infinite."""
     if (
         len(text) < _LONGEST
         and _DOUBLE.fullmatch(text)
@@ -193,7 +193,7 @@ def _timestamp(_: Frame, value: Value) -> Value:
 
 
 def _parse_timestamp(text: str) -> int:
-    """Read RFC 3339 as Go's ``time.Parse`` does; what is finer than a nanosecond is cut off."""
+    """Parse RFC 3339 as Go's ``time.Parse`` does; digits beyond nanoseconds are cut off."""
     failure = _conversion_error("string", "google.protobuf.Timestamp")
     match = _TIMESTAMP.fullmatch(text) if len(text) < _LONGEST else None
     if match is None:
@@ -244,12 +244,12 @@ CONVERSIONS = Library(
     },
 )
 EXCLUDED_CONVERSIONS = ("string",)
-"""What is declared here in place of the checker's own: it knows nothing of addresses."""
+"""Functions whose own declarations the checker drops for ours: its ``string`` takes no addresses."""
 
 
 _NUMBER = re.compile(r"[+-]?[0-9]{1,9}", re.ASCII)
 _ZONE_TOIL = 1000
-"""Toil of finding a time zone: one that does not exist is looked for in files each time."""
+"""Uncounted work for a time zone: each lookup of one that does not exist searches the file system."""
 _UNITS = {
     "getHours": 3600 * NANOSECONDS,
     "getMinutes": 60 * NANOSECONDS,

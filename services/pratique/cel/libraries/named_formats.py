@@ -1,4 +1,4 @@
-"""Named formats: ``format.dns1123Label().validate(text)``.
+"""Named formats, such as ``format.dns1123Label().validate(text)``.
 
 Source: ``k8s.io/apiserver/pkg/cel/library/format.go``.
 """
@@ -29,18 +29,18 @@ _TIME = re.compile(r"(\d\d):(\d\d):(\d\d)(?:.\d+)?(?:z|[+-]\d\d:\d\d)", re.ASCII
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FormatValue:
-    """A format as CEL value; equal where the name is."""
+    """A format as a CEL value; formats with the same name are equal."""
 
     cel_type: ClassVar[str] = "kubernetes.NamedFormat"
     name: str
     check: Callable[[str], list[str]] = dataclasses.field(compare=False)
-    """Says what is wrong with a text; nothing where it is right."""
+    """Lists what is wrong with a string; nothing if it is valid."""
     pattern_size: int = dataclasses.field(compare=False)
-    """The length of the pattern that it is checked with, which its cost goes by."""
+    """The length of the regular expression that determines the cost."""
 
 
 def _masked(check: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
-    """Check a prefix, which may end with a hyphen: ``maskTrailingDash``."""
+    """Check a prefix, which may end in a hyphen: ``maskTrailingDash``."""
     return lambda text: check(f"{text[:-1]}a" if len(text) > 1 and text.endswith("-") else text)
 
 
@@ -96,7 +96,7 @@ FORMATS = {
     "date": FormatValue("date", _check_date, 75),
     "datetime": FormatValue("datetime", _check_datetime, 75),
 }
-"""All formats by the name that ``format.named`` takes."""
+"""The formats by the name that ``format.named`` takes."""
 
 
 def _validate(_: Frame, form: Value, text: Value) -> Optional:

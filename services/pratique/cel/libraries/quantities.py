@@ -1,7 +1,7 @@
-"""Quantities: amounts of a resource in expressions.
+"""Quantities: ``quantity(text)``, comparisons and arithmetic.
 
-Source: ``k8s.io/apiserver/pkg/cel/library/quantity.go``. ``isGreaterThan``, ``isLessThan`` and ``compareTo`` serve
-versions too: :mod:`pratique.cel.libraries.semvers`.
+Source: ``k8s.io/apiserver/pkg/cel/library/quantity.go``. :mod:`pratique.cel.libraries.semvers` implements
+``isGreaterThan``, ``isLessThan`` and ``compareTo`` for quantities, too.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from pratique.cel.values import Value
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class QuantityValue:
-    """A quantity as CEL value."""
+    """A quantity as a CEL value."""
 
     cel_type: ClassVar[str] = "kubernetes.Quantity"
     quantity: Quantity
 
     def compare(self, other: QuantityValue) -> int:
-        """Order two quantities: -1, 0 or 1."""
+        """Compare two quantities: -1, 0 or 1."""
         return self.quantity.compare(other.quantity)
 
 

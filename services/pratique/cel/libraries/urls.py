@@ -1,6 +1,6 @@
 """URLs: ``url(text)`` and its parts.
 
-Source: ``k8s.io/apiserver/pkg/cel/library/urls.go``, which takes Go's ``net/url`` at its word.
+Source: ``k8s.io/apiserver/pkg/cel/library/urls.go``, which uses Go's ``net/url``.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _UNESCAPED = "/-._~$&+,:;=@!'()*[]"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class UrlValue:
-    """A URL as CEL value."""
+    """A URL as a CEL value."""
 
     cel_type: ClassVar[str] = "kubernetes.URL"
     parts: Url
 
 
 def parse_request_url(text: str) -> Url:
-    """Take an absolute URL or path apart. Raises ValueError in the words of Go's ``url.ParseRequestURI``."""
+    """Parse an absolute URL or path. Raises ValueError with the message of Go's ``url.ParseRequestURI``."""
     if not text:
         raise ValueError('parse "": empty url')
     if not text.startswith(("/", ":")) and text != "*" and not _SCHEME.match(text):
