@@ -72,7 +72,7 @@ _NO_KEY = "No matching overloads found : @in"
 
 @settings(max_examples=1500, deadline=None)
 @given(st.recursive(leaves, _larger, max_leaves=8))
-def test_both_give_the_same_value_or_both_an_error(source: str) -> None:
+def test_our_evaluator_and_the_c_runtime_agree_on_values_and_errors(source: str) -> None:
     try:
         expected = theirs(source)
     except CompilationError:

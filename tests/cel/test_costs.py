@@ -85,7 +85,7 @@ ENDPOINTS = {"metadata": {"name": "endpoints1"}, "subsets": [{"addresses": [{"ip
         ('quantity("200M") == quantity("0.2G") && quantity("0.2G") == quantity("200M")', 6),
     ],
 )
-def test_literals_are_free_as_in_the_api_server(expression: str, expected: int) -> None:
+def test_constant_literals_cost_nothing_as_in_the_api_server(expression: str, expected: int) -> None:
     """The budgets of TestRuntimeCELCostBudget, ``pkg/admission/plugin/cel/condition_test.go``."""
     assert cost(expression, object=ENDPOINTS, oldObject=None, authorizer=AUTHORIZER) == expected
 
@@ -104,6 +104,6 @@ def test_literals_are_free_as_in_the_api_server(expression: str, expected: int) 
         ("int('12') == 12", 1),
     ],
 )
-def test_selections_and_look_ups_cost_as_planned(expression: str, expected: int) -> None:
+def test_selections_and_lookups_cost_what_the_planner_charges(expression: str, expected: int) -> None:
     variables = {"object": {"name": "a", "names": ["a", "b"], "place": 1}, "oldObject": None}
     assert cost(expression, **variables) == expected

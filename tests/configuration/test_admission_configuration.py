@@ -43,7 +43,9 @@ def test_both_versions_are_read(tmp_path: Path, version: str) -> None:
         ("[{name: A, configuration: ~}]", {}),
     ],
 )
-def test_the_first_entry_counts_and_what_is_inline_wins(tmp_path: Path, plugins: str, expected: JSON) -> None:
+def test_the_first_entry_counts_and_inline_configuration_wins(
+    tmp_path: Path, plugins: str, expected: JSON
+) -> None:
     assert load_admission_configuration(written(tmp_path, f"{HEAD}plugins: {plugins}\n")) == expected
 
 
@@ -56,7 +58,7 @@ def test_a_path_is_relative_to_the_file_that_names_it(tmp_path: Path) -> None:
     assert load_admission_configuration(file) == {"A": {"kind": "A"}, "B": {"kind": "B"}}
 
 
-def test_the_files_of_controllers_that_nobody_asks_for_are_not_opened(tmp_path: Path) -> None:
+def test_files_of_controllers_not_asked_for_are_not_opened(tmp_path: Path) -> None:
     file = written(
         tmp_path, f"{HEAD}plugins: [{{name: A, path: missing}}, {{name: B, configuration: {{}}}}]\n"
     )
@@ -64,7 +66,7 @@ def test_the_files_of_controllers_that_nobody_asks_for_are_not_opened(tmp_path: 
 
 
 @pytest.mark.parametrize("text", [LEGACY, f"kind: Other\napiVersion: v1\n{LEGACY}", "imagePolicy: {}\n"])
-def test_a_file_from_before_there_were_entries_goes_to_those_who_read_it(tmp_path: Path, text: str) -> None:
+def test_a_legacy_file_goes_whole_to_the_two_controllers_that_read_it(tmp_path: Path, text: str) -> None:
     told = load_admission_configuration(written(tmp_path, text))
     assert set(told) == {"ImagePolicyWebhook", "PodNodeSelector"}
     assert told["PodNodeSelector"] == told["ImagePolicyWebhook"]
@@ -112,14 +114,14 @@ def test_a_file_from_before_there_were_entries_goes_to_those_who_read_it(tmp_pat
         (f"{HEAD}plugins: [{{name: A, path: a.yaml}}]\n", "a.yaml: no such file or folder]"),
     ],
 )
-def test_a_mistake_is_told_with_its_file(tmp_path: Path, text: str, message: str) -> None:
+def test_an_error_names_its_file(tmp_path: Path, text: str, message: str) -> None:
     file = written(tmp_path, text)
     (line,) = refusal(file)
     assert str(file.parent) in line
     assert message in line
 
 
-def test_a_file_that_cannot_be_read_is_told_as_by_kube_apiserver(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_reported_in_kube_apiservers_words(tmp_path: Path) -> None:
     file = tmp_path / "missing.yaml"
     expected = (
         f'unable to read admission control configuration from "{file}" [{file}: no such file or folder]'
@@ -127,7 +129,7 @@ def test_a_file_that_cannot_be_read_is_told_as_by_kube_apiserver(tmp_path: Path)
     assert refusal(file) == [expected]
 
 
-def test_every_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_every_unreadable_file_is_reported(tmp_path: Path) -> None:
     written(tmp_path, "a: [", "broken.yaml")
     file = written(
         tmp_path, f"{HEAD}plugins: [{{name: A, path: broken.yaml}}, {{name: B, path: missing.yaml}}]\n"

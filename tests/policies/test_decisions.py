@@ -25,7 +25,7 @@ FALSE = {"expression": "false", "message": "no"}
         (("Warn", "Audit"), OutcomeStatus.WARNED, 1, 1),
     ],
 )
-def test_actions_say_what_comes_of_a_failed_validation(
+def test_the_actions_decide_the_effect_of_a_false_validation(
     actions: tuple[str, ...], outcome: OutcomeStatus, warnings: int, failures: int
 ) -> None:
     found = verdict(policy("true", FALSE), binding(actions=actions))
@@ -48,7 +48,7 @@ def test_actions_say_what_comes_of_a_failed_validation(
     ("reason", "code"),
     [("Forbidden", 403), ("Invalid", 422), ("RequestEntityTooLarge", 413), (None, 422)],
 )
-def test_the_reason_of_a_validation_is_that_of_the_refusal(reason: str | None, code: int) -> None:
+def test_the_status_has_the_reason_of_the_validation(reason: str | None, code: int) -> None:
     status = verdict(policy(FALSE | ({"reason": reason} if reason else {})), binding()).status
     assert status is not None
     assert (status.code, status.reason) == (code, reason or "Invalid")
@@ -95,19 +95,19 @@ def test_the_reason_of_a_validation_is_that_of_the_refusal(reason: str | None, c
         ),
     ],
 )
-def test_the_message_is_what_was_evaluated_else_what_is_written_else_the_expression(
+def test_the_message_is_the_message_expression_or_the_message_or_the_expression(
     validation: dict[str, str], message: str
 ) -> None:
     assert said(policy(validation), binding()) == message
 
 
-def test_a_message_sees_no_authorizer_even_by_way_of_a_variable() -> None:
+def test_a_message_expression_sees_no_authorizer_even_through_a_variable() -> None:
     variable = {"name": "allowed", "expression": "authorizer.path('/x').check('get').allowed()"}
     validation = {"expression": "variables.allowed", "messageExpression": "string(variables.allowed)"}
     assert said(policy(validation | {"message": "no"}, variables=[variable]), binding()) == "no"
 
 
-def test_all_denials_are_told_in_the_order_of_policies_bindings_and_validations() -> None:
+def test_denials_come_in_the_order_of_policies_bindings_and_validations() -> None:
     documents = [
         policy("1 == 2", "2 == 3", name="q"),
         policy("3 == 4", name="p"),
@@ -130,7 +130,7 @@ def test_all_denials_are_told_in_the_order_of_policies_bindings_and_validations(
     assert found.status is found.denials[0]
 
 
-def test_of_very_many_failures_the_first_fifty_are_audited() -> None:
+def test_the_first_fifty_failures_are_audited() -> None:
     documents = [policy(*["false"] * 30), binding(name="a", actions=("Audit",)), binding(actions=("Audit",))]
     told = json.loads(verdict(*documents).audit_annotations[VALIDATION_FAILURE_ANNOTATION])
     assert [(one["binding"], one["expressionIndex"]) for one in told] == [
@@ -144,7 +144,7 @@ def annotated(*expressions: str, **spec: Any) -> JSONObject:
     return policy(auditAnnotations=keys, **spec)
 
 
-def test_annotations_are_published_where_they_are_texts() -> None:
+def test_audit_annotations_are_published_if_they_are_strings() -> None:
     found = verdict(annotated("' a '", "' '", "null", "'x' + request.name"), binding())
     assert found.status is None
     assert found.audit_annotations == {"p/k0": "a", "p/k3": "xweb"}
@@ -153,7 +153,7 @@ def test_annotations_are_published_where_they_are_texts() -> None:
 @pytest.mark.parametrize(
     ("policy_name", "outcome"), [("Fail", OutcomeStatus.FAILED), ("Ignore", OutcomeStatus.ALLOWED)]
 )
-def test_an_annotation_that_cannot_be_evaluated_refuses_whatever_the_actions_are(
+def test_an_audit_annotation_that_fails_denies_whatever_the_actions(
     policy_name: str, outcome: OutcomeStatus
 ) -> None:
     documents = [
@@ -176,7 +176,7 @@ BROKEN = "object.none == 1"
     [((BROKEN, FALSE), OutcomeStatus.FAILED), ((FALSE, BROKEN), OutcomeStatus.DENIED)],
 )
 @pytest.mark.parametrize("actions", [("Deny",), ("Warn",)])
-def test_of_several_refusals_or_warnings_the_first_says_what_came_of_the_policy(
+def test_the_first_denial_or_warning_gives_the_reason_of_the_decision(
     expressions: tuple[str | JSONObject, ...], outcome: OutcomeStatus, actions: tuple[str, ...]
 ) -> None:
     (decision,) = verdict(policy(*expressions), binding(actions=actions)).decisions
@@ -185,23 +185,23 @@ def test_of_several_refusals_or_warnings_the_first_says_what_came_of_the_policy(
     assert decision.outcome is (outcome if actions == ("Deny",) else OutcomeStatus.WARNED)
 
 
-def test_annotations_see_no_authorizer_as_in_the_api_server() -> None:
+def test_audit_annotations_see_no_authorizer_as_in_the_api_server() -> None:
     expression = "authorizer.path('/x').check('get').reason()"
     text = f"expression '{expression}' resulted in error: no such attribute(s): authorizer"
     assert said(annotated(expression), binding()) == text
 
 
-def test_an_annotation_is_cut_where_it_is_too_long() -> None:
+def test_an_audit_annotation_that_is_too_long_is_cut() -> None:
     found = verdict(annotated("lists.range(10239).map(i, 'a').join() + 'bcd'"), binding())
     assert found.audit_annotations == {"p/k0": "a" * 10239 + "b"}
 
 
-def test_the_values_of_all_bindings_stand_in_one_annotation_and_equal_ones_once() -> None:
+def test_an_audit_annotation_joins_the_distinct_values_of_all_bindings() -> None:
     documents = [annotated("'a'"), binding(name="a"), binding(name="b")]
     assert verdict(*documents).audit_annotations == {"p/k0": "a"}
 
 
-def test_the_request_is_refused_by_the_name_that_the_object_will_have() -> None:
+def test_the_denial_names_the_object_by_its_future_name() -> None:
     document = deployment()
     del document["metadata"]["name"]
     document["metadata"]["generateName"] = "web-"
@@ -210,14 +210,14 @@ def test_the_request_is_refused_by_the_name_that_the_object_will_have() -> None:
     assert status.message.startswith('deployments.apps "web-" is forbidden: ')
 
 
-def test_nothing_is_said_of_what_holds() -> None:
+def test_a_validation_that_holds_is_not_counted() -> None:
     found = verdict(policy("true", "object.spec.replicas == 3"), binding())
     assert (refusal(policy("true"), binding()), found.warnings, found.audit_annotations) == ("", (), {})
     assert [one.outcome for one in found.decisions] == [OutcomeStatus.ALLOWED]
 
 
 @pytest.mark.parametrize("action", ["Deny", "Warn", "Audit"])
-def test_which_validations_were_false_is_told_whatever_comes_of_it(action: str) -> None:
+def test_false_validations_are_listed_whatever_the_actions(action: str) -> None:
     found = verdict(
         policy("true", FALSE, "object.spec.none == 1", FALSE), binding(validationActions=[action])
     )

@@ -281,7 +281,7 @@ def test_a_variable_stands_for_an_expression(labels: dict[str, str], *, allowed:
     assert (refusal(*FOO, review=deployment_review(deployment(labels=labels))) == "") is allowed
 
 
-def test_a_field_that_the_object_does_not_have_is_an_error_when_it_is_asked_for() -> None:
+def test_using_a_missing_field_is_an_error() -> None:
     """Type checking against schemas warns of this example; the object decides."""
     spec = FOO[0]["spec"] | {"variables": [], "validations": [{"expression": "object.replicas > 1"}]}
     changed = [FOO[0] | {"spec": spec}, FOO[1]]
@@ -290,7 +290,7 @@ def test_a_field_that_the_object_does_not_have_is_an_error_when_it_is_asked_for(
     )
 
 
-def test_an_expression_of_another_type_than_wanted_is_refused_when_it_is_loaded() -> None:
+def test_an_expression_of_the_wrong_type_fails_loading() -> None:
     changed = FOO[0] | {"spec": FOO[0]["spec"] | {"validations": [{"expression": "variables.foo"}]}}
     with pytest.raises(ConfigurationError) as refused:
         loaded(changed)

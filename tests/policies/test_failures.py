@@ -35,7 +35,7 @@ OUT_OF_BUDGET = "validation failed due to running out of cost budget, no further
 
 @pytest.mark.parametrize("actions", [("Deny",), ("Warn",), ("Audit",)])
 @pytest.mark.parametrize("failure_policy", ["Fail", "Ignore"])
-def test_the_failure_policy_decides_about_errors_and_the_actions_about_refusals(
+def test_the_failure_policy_decides_errors_and_the_actions_decide_denials(
     actions: tuple[str, ...], failure_policy: str
 ) -> None:
     found = verdict(policy(BROKEN, "true", failurePolicy=failure_policy), binding(actions=actions))
@@ -53,7 +53,7 @@ def test_the_failure_policy_decides_about_errors_and_the_actions_about_refusals(
         assert found.status.message.endswith(f"denied request: {ERROR}")
 
 
-def test_what_is_false_is_refused_even_where_errors_are_ignored() -> None:
+def test_a_false_validation_is_denied_even_under_failure_policy_ignore() -> None:
     found = verdict(policy(BROKEN, "1 == 2", failurePolicy="Ignore"), binding())
     assert [one.reason for one in found.decisions] == ["failed expression: 1 == 2"]
 
@@ -79,7 +79,7 @@ def conditions(*expressions: str) -> list[dict[str, str]]:
         (("namespaceObject == null",), "Fail", OutcomeStatus.DENIED, "failed expression: 1 == 2"),
     ],
 )
-def test_match_conditions_are_weighed_as_those_of_webhooks(
+def test_match_conditions_are_evaluated_as_those_of_webhooks(
     expressions: tuple[str, ...], failure_policy: str, outcome: OutcomeStatus, reason: str
 ) -> None:
     checked = conditions(*expressions)
@@ -93,14 +93,14 @@ def test_match_conditions_are_weighed_as_those_of_webhooks(
     assert len(verdict(*documents).decisions) == (outcome is not OutcomeStatus.SKIPPED)
 
 
-def test_a_namespace_that_does_not_exist_refuses_the_request_whatever_policies_say() -> None:
+def test_a_missing_namespace_denies_the_request_whatever_policies_say() -> None:
     review = deployment_review(cluster=ObjectStore())
     documents = [policy("true", failurePolicy="Ignore"), binding(actions=("Audit",))]
     status = verdict(*documents, review=review).status
     assert status == statuses.not_found("", "namespaces", "shop")
 
 
-def test_a_namespace_has_no_namespace_object() -> None:
+def test_a_namespace_request_has_no_namespace_object() -> None:
     request: dict[str, Any] = {
         "kind": {"group": "", "version": "v1", "kind": "Namespace"},
         "resource": {"group": "", "version": "v1", "resource": "namespaces"},
@@ -122,13 +122,13 @@ def test_a_namespace_has_no_namespace_object() -> None:
         ("has(dyn(namespaceObject).kind)", False),
     ],
 )
-def test_the_namespace_is_shown_without_what_only_the_api_server_needs(expression: str, holds: bool) -> None:  # noqa: FBT001
+def test_the_namespace_object_has_only_kubernetes_fields(expression: str, holds: bool) -> None:  # noqa: FBT001
     metadata = {"name": "shop", "labels": {"a": "b"}, "annotations": {}, "managedFields": [{"manager": "m"}]}
     store = ObjectStore([{"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}])
     assert (refusal(policy(expression), binding(), review=deployment_review(cluster=store)) == "") is holds
 
 
-def test_an_object_that_cannot_be_converted_is_an_error_of_the_binding() -> None:
+def test_an_object_that_cannot_be_converted_is_a_binding_error() -> None:
     rule = EVERYTHING | {"apiGroups": ["autoscaling"], "apiVersions": ["v1"]}
     request: dict[str, Any] = {
         "kind": {"group": "autoscaling", "version": "v2", "kind": "HorizontalPodAutoscaler"},
@@ -180,7 +180,7 @@ def test_all_expressions_of_a_policy_share_one_budget(
     assert [one.message for one in decided.validations] == messages
 
 
-def test_annotations_have_a_budget_of_their_own() -> None:
+def test_audit_annotations_have_their_own_budget() -> None:
     annotation = [{"key": "k", "valueExpression": "string(object.metadata.name)"}]
     for budget, published in ((4, True), (3, False)):
         found = evaluator(budget, "true", auditAnnotations=annotation)
@@ -189,14 +189,14 @@ def test_annotations_have_a_budget_of_their_own() -> None:
         assert [one.message for one in decided.validations] == ["" if published else OUT_OF_BUDGET]
 
 
-def test_all_expressions_of_a_policy_together_may_cost_so_much() -> None:
+def test_the_expressions_of_a_policy_together_may_cost_the_runtime_budget() -> None:
     costly = "lists.range(500).all(i, lists.range(200).all(j, i + j >= 0))"
     text = said(policy(costly, *[f"{costly} || {place} == 1" for place in range(20)]), binding())
     assert text == OUT_OF_BUDGET
     assert said(policy(costly), binding()) == ""
 
 
-def test_one_expression_may_cost_so_much() -> None:
+def test_one_expression_may_cost_the_per_call_limit() -> None:
     costly = "lists.range(2000).all(i, lists.range(2000).all(j, i + j >= 0))"
     assert said(policy(costly), binding()) == (
         f"expression '{costly}' resulted in error: operation cancelled: actual cost limit exceeded"
@@ -207,7 +207,7 @@ SLOW = "lists.range(300).all(i, lists.range(300).all(j, i + j >= 0))"
 
 
 @pytest.mark.parametrize("hidden", [False, True])
-def test_an_evaluation_ends_when_the_time_of_the_review_is_up(hidden: bool) -> None:  # noqa: FBT001
+def test_an_evaluation_ends_at_the_reviews_deadline(hidden: bool) -> None:  # noqa: FBT001
     limits = EvaluationLimits(until=time.monotonic() - 1)
     if hidden:
         documents = [policy("variables.a", variables=[{"name": "a", "expression": SLOW}]), binding()]
@@ -229,7 +229,7 @@ def test_an_evaluation_ends_when_the_time_of_the_review_is_up(hidden: bool) -> N
         {"auditAnnotations": [{"key": "k", "valueExpression": f"string({SLOW})"}]},
     ],
 )
-def test_what_takes_long_can_be_asked_again_with_more_patience(spec: dict[str, Any]) -> None:
+def test_a_slow_evaluation_can_be_repeated_with_a_larger_inline_budget(spec: dict[str, Any]) -> None:
     policies, review = policies_of(policy("true", **spec), binding()), deployment_review(deployment())
     with pytest.raises(SlowEvaluationError):
         policies.decide(review, EvaluationLimits(inline_budget=InlineBudget(10_000, 10_000)))

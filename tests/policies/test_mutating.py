@@ -80,19 +80,19 @@ def test_mutations_are_made_one_after_another(
         ),
     ],
 )
-def test_objects_can_be_asked_about(value: str, labels: JSON) -> None:
+def test_expressions_see_the_object_before_the_mutation(value: str, labels: JSON) -> None:
     found = admittance(
         mutating(patched(f'[JSONPatch{{op: "add", path: "/metadata/labels", value: {value}}}]')), bound()
     )
     assert found.document.data == deployment(labels=labels)
 
 
-def test_the_type_of_a_value_in_a_json_patch_need_not_be_that_of_the_field() -> None:
+def test_a_json_patch_value_may_be_built_from_any_object_type() -> None:
     mutation = patched('[JSONPatch{op: "add", path: "/spec", value: Object.invalid{replicas: 1}}]')
     assert admittance(mutating(mutation), bound()).document.data == deployment(1)
 
 
-def test_variables_see_what_the_mutation_before_has_done() -> None:
+def test_variables_see_the_previous_mutation() -> None:
     variables = [{"name": "more", "expression": "object.spec.replicas * 2"}]
     policy = mutating(replicas_of("variables.more"), replicas_of("variables.more"), variables=variables)
     assert admittance(policy, bound(), review=deployment_review(deployment(3))).document.data == deployment(
@@ -101,7 +101,7 @@ def test_variables_see_what_the_mutation_before_has_done() -> None:
 
 
 @pytest.mark.parametrize(("user", "replicas"), [("ann", 10), ("bob", 0)])
-def test_expressions_ask_the_authorizer(user: str, replicas: int) -> None:
+def test_expressions_may_call_the_authorizer(user: str, replicas: int) -> None:
     roles = [
         role("r", verbs=["create"], resources=["endpoints"]),
         binding("rb", "ClusterRole/r", "User/ann"),
@@ -148,7 +148,7 @@ def test_a_parameter_is_found_by_its_name() -> None:
     assert admittance(policy, bound(paramRef=ref), review=review).document.data == deployment(11)
 
 
-def test_a_binding_without_parameters_does_nothing_where_that_may_be() -> None:
+def test_a_binding_without_parameters_does_nothing_under_allow() -> None:
     policy = mutating(ADD_100, paramKind={"apiVersion": "v1", "kind": "ConfigMap"})
     ref = {"name": "none", "parameterNotFoundAction": "Allow"}
     review = deployment_review(cluster=ObjectStore())
@@ -166,7 +166,7 @@ def condition(expression: str) -> list[dict[str, str]]:
 PRODUCTION = condition('object.metadata.?labels["environment"].orValue("") == "production"')
 
 
-def test_match_conditions_see_what_policies_before_have_done() -> None:
+def test_match_conditions_see_the_mutations_of_earlier_policies() -> None:
     documents = [
         mutating(labelled("environment", "'production'"), name="p1"),
         mutating(labelled("invoked", "'true'"), name="p2", matchConditions=PRODUCTION),
@@ -176,7 +176,7 @@ def test_match_conditions_see_what_policies_before_have_done() -> None:
     assert admittance(*documents).document.data == deployment(labels=labels)
 
 
-def test_match_conditions_do_not_see_what_policies_after_them_do() -> None:
+def test_match_conditions_do_not_see_the_mutations_of_later_policies() -> None:
     documents = [
         mutating(labelled("invoked", "'true'"), name="p1", matchConditions=PRODUCTION),
         mutating(labelled("environment", "'production'"), name="p2"),
@@ -190,7 +190,7 @@ def test_match_conditions_do_not_see_what_policies_after_them_do() -> None:
     assert [one.policy for one in admittance(*documents).decisions] == ["p2"]
 
 
-def test_selectors_see_the_object_as_it_came_in() -> None:
+def test_selectors_see_the_object_as_received() -> None:
     selector = {"matchLabels": {"environment": "production"}}
     constraints = {"resourceRules": [EVERYTHING | {"operations": ["CREATE"]}], "objectSelector": selector}
     documents = [
@@ -203,7 +203,7 @@ def test_selectors_see_the_object_as_it_came_in() -> None:
     assert [one.outcome.value for one in found.decisions] == ["mutated", "skipped"]
 
 
-def test_policies_and_bindings_are_asked_by_their_names_and_static_ones_first() -> None:
+def test_policies_and_bindings_run_in_name_order_static_ones_first() -> None:
     names = ["b", "a", "z.static.k8s.io", "y.static.k8s.io"]
     order = applied(
         'Object{metadata: Object.metadata{annotations: {"order": object.metadata.?annotations["order"].orValue("")'
@@ -238,7 +238,7 @@ def test_items_of_a_list_are_merged_by_their_names() -> None:
     assert apply_patch(review.object, found.decisions[0].operations) == found.document.data
 
 
-def test_a_patch_whose_test_does_not_hold_is_applied_to_no_effect() -> None:
+def test_a_json_patch_whose_test_fails_has_no_effect() -> None:
     mutation = patched(
         '[JSONPatch{op: "test", path: "/spec/replicas", value: 100},'
         ' JSONPatch{op: "remove", path: "/spec/replicas"}]'
@@ -250,7 +250,7 @@ def test_a_patch_whose_test_does_not_hold_is_applied_to_no_effect() -> None:
     assert (found.dirty, found.document.data) == (True, review.object)
 
 
-def test_a_patch_may_leave_the_type_out() -> None:
+def test_a_json_patch_may_remove_api_version_and_kind() -> None:
     mutation = patched(
         '[JSONPatch{op: "remove", path: "/kind"}, JSONPatch{op: "remove", path: "/apiVersion"}]'
     )
@@ -259,14 +259,14 @@ def test_a_patch_may_leave_the_type_out() -> None:
     assert found.decisions[0].outcome is OutcomeStatus.UNCHANGED
 
 
-def test_a_deletion_is_never_handled() -> None:
+def test_a_delete_is_never_mutated() -> None:
     broken = mutating(ADD_100, matchConditions=condition("object.none == 1"))
     request: dict[str, Any] = {"operation": "DELETE", "object": None, "oldObject": deployment()}
     found = admittance(broken, bound(), review=deployment_review(**request), explain=True)
     assert (found.decisions, found.refusal, found.dirty) == ((), None, False)
 
 
-def test_where_there_is_no_object_there_is_nothing_to_mutate() -> None:
+def test_a_request_without_object_is_not_mutated() -> None:
     request: dict[str, Any] = {"operation": "CONNECT", "object": None}
     found = admittance(mutating(ADD_100), bound(), review=deployment_review(**request))
     (decision,) = found.decisions
@@ -274,14 +274,14 @@ def test_where_there_is_no_object_there_is_nothing_to_mutate() -> None:
     assert (found.dirty, found.document.is_null, found.refusal) == (False, True, None)
 
 
-def test_policies_that_nothing_binds_are_not_asked() -> None:
+def test_unbound_policies_are_not_evaluated() -> None:
     policies, review = mutating_policies_of(mutating(ADD_100), bound("other")), deployment_review()
     assert not policies
     assert policies.admit(review).document is review.object_document
     assert mutating_policies_of(mutating(ADD_100), bound())
 
 
-def test_policies_are_not_asked_about_policies() -> None:
+def test_policies_do_not_see_requests_for_policies() -> None:
     request: dict[str, Any] = {
         "kind": {"group": "admissionregistration.k8s.io", "version": "v1", "kind": "MutatingAdmissionPolicy"},
         "resource": {

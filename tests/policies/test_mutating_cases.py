@@ -69,7 +69,7 @@ def due(found: MutatingPoliciesDecision) -> Collection[str]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=[str(place) for place in range(len(CASES))])
-def test_policies_do_what_they_do_in_kubernetes(case: JSONObject) -> None:
+def test_mutating_policies_decide_as_in_kubernetes(case: JSONObject) -> None:
     policies = mutating_policies_of(*documents(case["policies"]))
     review = deployment_review(case["object"], cluster=CLUSTER)
     again: Collection[str] | None = None

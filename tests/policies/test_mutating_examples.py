@@ -112,13 +112,13 @@ def review_of_pod(*init_containers: JSON) -> Review:
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1", "v1alpha1"])
 @pytest.mark.parametrize(("mutation", "sidecar"), [(CONFIGURATION, BY_CONFIGURATION), (JSON_PATCH, BY_PATCH)])
-def test_a_pod_is_given_a_sidecar(mutation: str, sidecar: JSONObject, version: str) -> None:
+def test_a_pod_gets_a_sidecar(mutation: str, sidecar: JSONObject, version: str) -> None:
     found = admittance(sidecar_policy(mutation, version), BINDING, review=review_of_pod(OWN))
     assert found.document.data == pod(OWN, sidecar)
     assert found.decisions[0].reinvocable
 
 
-def test_arguments_are_a_list_that_is_never_merged() -> None:
+def test_an_atomic_list_is_never_merged() -> None:
     # An earlier edition of the page gave its sidecar some, which an API server refuses likewise.
     mutation = CONFIGURATION.replace('restartPolicy: "Always"', 'args: ["proxy", "sidecar"]')
     assert refusals(admittance(sidecar_policy(mutation), BINDING, review=review_of_pod(OWN))) == [
@@ -130,7 +130,7 @@ def test_arguments_are_a_list_that_is_never_merged() -> None:
     ]
 
 
-def test_a_pod_that_has_its_sidecar_is_let_be() -> None:
+def test_a_pod_that_has_the_sidecar_stays_unchanged() -> None:
     review = review_of_pod(BY_CONFIGURATION)
     found = admittance(sidecar_policy(CONFIGURATION), BINDING, review=review, explain=True)
     (decision,) = found.decisions
@@ -139,7 +139,7 @@ def test_a_pod_that_has_its_sidecar_is_let_be() -> None:
     assert found.document is review.object_document
 
 
-def test_parameters_of_a_kind_that_is_not_there_refuse_the_pod() -> None:
+def test_a_param_kind_that_does_not_exist_denies_the_pod() -> None:
     found = admittance(sidecar_policy(CONFIGURATION), BINDING, review=pod_review(pod(OWN)))
     assert refusals(found) == [
         (
@@ -186,7 +186,7 @@ def test_parameters_of_a_kind_that_is_not_there_refuse_the_pod() -> None:
         ),
     ],
 )
-def test_json_patches_test_make_objects_and_escape_keys(
+def test_json_patches_may_test_construct_objects_and_escape_keys(
     expression: str, before: JSONObject, after: JSONObject
 ) -> None:
     documents = [mutating(patched(expression), name="sidecar-policy.example.com"), BINDING]

@@ -51,7 +51,7 @@ def test_a_failed_mutation_does_not_stop_those_after_it() -> None:
     assert refusals(found) == [f"policy 'p' with binding 'b' denied request: {BROKEN_TEXT}"]
 
 
-def test_a_failure_is_told_as_the_api_server_tells_it() -> None:
+def test_a_failure_uses_the_api_servers_words() -> None:
     status = admittance(mutating(BROKEN), bound()).refusal
     assert status is not None
     assert status.message == f"policy 'p' with binding 'b' denied request: {BROKEN_TEXT}"
@@ -60,14 +60,14 @@ def test_a_failure_is_told_as_the_api_server_tells_it() -> None:
     assert (status.details.name, status.details.group, status.details.kind) == ("web", "apps", "deployments")
 
 
-def test_failures_are_let_pass_where_the_policy_says_so() -> None:
+def test_failures_pass_under_failure_policy_ignore() -> None:
     found = admittance(mutating(BROKEN, GOOD, failurePolicy="Ignore"), bound())
     (decision,) = found.decisions
     assert (decision.outcome, decision.reason) == (OutcomeStatus.FAILED_OPEN, BROKEN_TEXT)
     assert (found.refusal, found.document.data) == (None, deployment(labels={"good": "yes"}))
 
 
-def test_all_failures_are_causes_and_the_first_is_the_message() -> None:
+def test_every_failure_is_a_cause_and_the_first_is_the_message() -> None:
     documents = [
         mutating(BROKEN, BROKEN, name="p1"),
         mutating(BROKEN, name="p2", failurePolicy="Ignore"),
@@ -111,7 +111,7 @@ def test_all_failures_are_causes_and_the_first_is_the_message() -> None:
 
 
 @pytest.mark.parametrize("failure_policy", ["Fail", "Ignore"])
-def test_match_conditions_without_value_are_weighed_by_the_failure_policy(failure_policy: str) -> None:
+def test_the_failure_policy_decides_failing_match_conditions(failure_policy: str) -> None:
     policy = mutating(GOOD, matchConditions=condition("object.none == 1"), failurePolicy=failure_policy)
     found = admittance(policy, bound(), explain=True)
     (decision,) = found.decisions
@@ -150,7 +150,7 @@ def test_match_conditions_without_value_are_weighed_by_the_failure_policy(failur
         ),
     ],
 )
-def test_what_cannot_be_applied_is_weighed_by_the_failure_policy(mutation: JSONObject, text: str) -> None:
+def test_the_failure_policy_decides_patches_that_cannot_be_applied(mutation: JSONObject, text: str) -> None:
     found = admittance(mutating(mutation), bound())
     assert refusals(found) == [f"policy 'p' with binding 'b' denied request: {text}"]
     assert admittance(mutating(mutation, failurePolicy="Ignore"), bound()).refusal is None
@@ -196,7 +196,7 @@ UNKNOWN = GroupVersionKind("stable.example.com", "v1", "Crontab")
         ),
     ],
 )
-def test_some_failures_end_everything_whatever_the_failure_policy_says(
+def test_some_failures_deny_the_request_whatever_the_failure_policy(
     mutation: JSONObject, request_of: dict[str, Any], status: statuses.Status
 ) -> None:
     document = None
@@ -216,7 +216,7 @@ def test_some_failures_end_everything_whatever_the_failure_policy_says(
     assert (last.policy, last.outcome, last.reason) == ("p2", OutcomeStatus.FAILED, status.message)
 
 
-def test_a_namespace_that_does_not_exist_refuses_the_request_whatever_policies_say() -> None:
+def test_a_missing_namespace_denies_the_request_whatever_policies_say() -> None:
     review = deployment_review(cluster=ObjectStore())
     found = admittance(mutating(GOOD, failurePolicy="Ignore"), bound(), review=review)
     assert found.refusal == statuses.not_found("", "namespaces", "shop")
@@ -226,7 +226,7 @@ EXEC = {"group": "", "version": "v1", "kind": "PodExecOptions"}
 PODS = {"group": "", "version": "v1", "resource": "pods"}
 
 
-def test_what_has_no_schema_can_be_patched_and_not_merged() -> None:
+def test_an_object_without_schema_can_be_patched_but_not_merged() -> None:
     document = {"apiVersion": "v1", "kind": "PodExecOptions", "command": ["sh"]}
     request: dict[str, Any] = {"operation": "CONNECT", "kind": EXEC, "resource": PODS, "subResource": "exec"}
     review = deployment_review(document, **request)
@@ -252,7 +252,7 @@ TENFOLD = [{"name": "list", "expression": "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]"}]
         patched(f'[JSONPatch{{op: "replace", path: "/spec/replicas", value: {COSTLY} ? 1 : 0}}]'),
     ],
 )
-def test_one_expression_may_cost_so_much(mutation: JSONObject) -> None:
+def test_one_expression_may_cost_the_per_call_limit(mutation: JSONObject) -> None:
     (refusal,) = refusals(admittance(mutating(mutation, variables=TENFOLD), bound()))
     assert refusal.endswith("resulted in error: operation cancelled: actual cost limit exceeded")
 
@@ -277,7 +277,7 @@ def least_budget(expression: str, variable: str) -> int:
     return next(budget for budget in range(1000) if fits(budget))
 
 
-def test_what_a_variable_costs_is_charged_to_the_mutation_that_asks_for_it() -> None:
+def test_the_cost_of_a_variable_is_charged_to_the_mutation_that_uses_it() -> None:
     name = "object.metadata.name"  # costs 3
     assert least_budget("variables.name", name) == least_budget("variables.name", "'web'") + 3
     assert least_budget("'web'", name) == least_budget("'web'", "'web'")
@@ -296,7 +296,7 @@ SLOW = "lists.range(300).all(i, lists.range(300).all(j, i + j >= 0))"
         ),
     ],
 )
-def test_what_takes_long_can_be_asked_again_with_more_patience(policy: JSONObject) -> None:
+def test_a_slow_evaluation_can_be_repeated_with_a_larger_inline_budget(policy: JSONObject) -> None:
     policies, review = mutating_policies_of(policy, bound()), deployment_review()
     with pytest.raises(SlowEvaluationError):
         policies.admit(review, EvaluationLimits(inline_budget=InlineBudget(10_000, 10_000)))
@@ -305,7 +305,7 @@ def test_what_takes_long_can_be_asked_again_with_more_patience(policy: JSONObjec
     assert found.dirty
 
 
-def test_an_evaluation_ends_when_the_time_of_the_review_is_up() -> None:
+def test_an_evaluation_ends_at_the_reviews_deadline() -> None:
     mutation = labelled("slow", f"string({SLOW})")
     (refusal,) = refusals(
         admittance(mutating(mutation), bound(), limits=EvaluationLimits(until=time.monotonic() - 1))

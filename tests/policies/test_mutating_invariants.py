@@ -55,7 +55,7 @@ def deployments(draw: st.DrawFn) -> JSONObject:
 
 @settings(max_examples=60, deadline=None)
 @given(deployments(), st.lists(CONFIGURATIONS, min_size=1, max_size=2))
-def test_an_apply_configuration_that_was_applied_changes_nothing_more(
+def test_applying_an_apply_configuration_twice_changes_nothing_more(
     document: JSONObject, mutations: list[JSONObject]
 ) -> None:
     # Of several that contradict each other the last one wins, each time anew: the object is the same in the end.
@@ -73,7 +73,7 @@ def test_an_apply_configuration_that_was_applied_changes_nothing_more(
     deployments(),
     st.lists(st.lists(CONFIGURATIONS | PATCHES, min_size=1, max_size=2), min_size=1, max_size=3),
 )
-def test_the_operations_of_all_policies_lead_from_the_object_to_what_comes_out(
+def test_the_operations_of_all_policies_compose_to_the_mutated_object(
     document: JSONObject, policies: list[list[JSONObject]]
 ) -> None:
     documents = [mutating(*mutations, name=f"p{place}") for place, mutations in enumerate(policies)]

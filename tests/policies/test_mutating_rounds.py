@@ -27,7 +27,7 @@ def keys_to_ask_again(found: MutatingPoliciesDecision) -> frozenset[str]:
     return ran if found.dirty else frozenset()
 
 
-def test_policies_are_invoked_again_where_they_ask_for_it() -> None:
+def test_a_policy_is_reinvoked_if_it_asks_for_it() -> None:
     documents = [
         mutating(counting("first"), name="p1", reinvocationPolicy="IfNeeded"),
         mutating(counting("second"), name="p2", reinvocationPolicy="IfNeeded"),
@@ -62,7 +62,7 @@ def test_policies_are_invoked_again_where_they_ask_for_it() -> None:
         ),
     ],
 )
-def test_match_conditions_are_weighed_before_it_is_seen_that_a_policy_is_not_asked_again(
+def test_match_conditions_are_evaluated_before_reinvocation_is_decided(
     expression: str, outcome: OutcomeStatus, reason: str
 ) -> None:
     policy = mutating(labelled("a", "'b'"), matchConditions=[{"name": "only", "expression": expression}])
@@ -73,7 +73,7 @@ def test_match_conditions_are_weighed_before_it_is_seen_that_a_policy_is_not_ask
     assert found.document.data == deployment()
 
 
-def test_parameters_are_told_apart_in_the_second_round() -> None:
+def test_reinvocation_distinguishes_parameters() -> None:
     found = admittance(
         mutating(labelled("a", "'b'"), name="p1", reinvocationPolicy="IfNeeded"),
         mutating(labelled("a", "'c'"), name="p2", reinvocationPolicy="IfNeeded"),
@@ -85,7 +85,7 @@ def test_parameters_are_told_apart_in_the_second_round() -> None:
     assert found.document.data == deployment(labels={"a": "c"})
 
 
-def test_a_mutation_that_changes_nothing_asks_for_others_again_all_the_same() -> None:
+def test_a_mutation_without_effect_still_causes_reinvocation() -> None:
     found = admittance(
         mutating(labelled("a", "'b'")), bound(), review=deployment_review(deployment(labels={"a": "b"}))
     )

@@ -69,20 +69,20 @@ GREATER = applied("Object{spec: Object.spec{size: object.spec.size + 1}}")
 
 
 @pytest.mark.parametrize("version", ["v1", "v2"])
-def test_what_comes_out_is_in_the_version_of_the_request(version: str) -> None:
+def test_the_mutated_object_is_in_the_version_of_the_request(version: str) -> None:
     review = crontab_review()
     found = admittance(by_version(version, VERSIONED, GREATER), bound(), review=review)
     assert found.document.data == crontab(size=2, labels={"version": version})
     assert apply_patch(review.object, found.decisions[0].operations) == found.document.data
 
 
-def test_policies_that_match_by_one_version_see_what_each_other_do() -> None:
+def test_policies_that_match_by_the_same_version_see_each_others_mutations() -> None:
     documents = [by_version("v2", GREATER, name=name) for name in ("p1", "p2")]
     found = admittance(*documents, bound("p1", name="b1"), bound("p2", name="b2"), review=crontab_review())
     assert found.document.data == crontab(size=3)
 
 
-def test_of_policies_that_match_by_different_versions_the_last_ones_remain() -> None:
+def test_of_policies_that_match_by_different_versions_the_last_mutation_remains() -> None:
     documents = [
         by_version("v2", labelled("two", "'yes'"), name="p1"),
         by_version("v1", GREATER, name="p2"),
@@ -95,7 +95,7 @@ def test_of_policies_that_match_by_different_versions_the_last_ones_remain() -> 
     assert found.document.data == crontab(size=2)
 
 
-def test_nothing_remains_where_the_last_one_fails_in_its_version() -> None:
+def test_no_mutation_remains_if_the_last_version_fails() -> None:
     broken = labelled("a", "string(object.none)")
     documents = [
         by_version("v2", GREATER, name="p1"),
@@ -107,14 +107,14 @@ def test_nothing_remains_where_the_last_one_fails_in_its_version() -> None:
     assert [one.changed for one in found.decisions] == [True, False]
 
 
-def test_custom_resources_may_be_given_fields_that_their_schema_does_not_have() -> None:
+def test_a_json_patch_may_add_unknown_fields_to_custom_resources() -> None:
     mutation = patched('[JSONPatch{op: "add", path: "/spec/unknown", value: 1}]')
     found = admittance(by_version("v1", mutation), bound(), review=crontab_review())
     assert found.document.data["spec"] == {"size": 1, "unknown": 1}
 
 
 @pytest.mark.parametrize("failure_policy", ["Fail", "Ignore"])
-def test_an_object_that_cannot_be_converted_is_an_error_of_the_policy(failure_policy: str) -> None:
+def test_an_object_that_cannot_be_converted_is_a_policy_error(failure_policy: str) -> None:
     policy = by_version("v2", GREATER, failurePolicy=failure_policy)
     found = admittance(policy, bound(), review=crontab_review(strategy="Webhook"))
     if failure_policy == "Ignore":

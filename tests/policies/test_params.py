@@ -102,7 +102,7 @@ def test_namespaced_parameters_need_a_namespace(ref: Any) -> None:
         ({"apiVersion": "extensions/v1beta1", "kind": "Deployment"}, "extensions/v1beta1, Kind=Deployment"),
     ],
 )
-def test_a_kind_that_does_not_exist_is_an_error_of_the_policy(kind: JSONObject, named: str) -> None:
+def test_a_param_kind_that_does_not_exist_is_a_policy_error(kind: JSONObject, named: str) -> None:
     text = f"failed to configure policy: failed to find resource referenced by paramKind: '{named}'"
     documents = [policy("true", paramKind=kind), binding()]
     review = deployment_review(cluster=STORE)
@@ -112,7 +112,7 @@ def test_a_kind_that_does_not_exist_is_an_error_of_the_policy(kind: JSONObject, 
     assert (decision.outcome, decision.reason) == (OutcomeStatus.FAILED_OPEN, text)
 
 
-def test_an_error_of_the_policy_is_told_only_of_requests_that_it_means() -> None:
+def test_a_policy_error_affects_only_requests_that_the_policy_matches() -> None:
     nowhere = {"resourceRules": [EVERYTHING | {"resources": ["pods"]}]}
     documents = [
         policy("true", paramKind={"apiVersion": "v1", "kind": "X"}, matchConstraints=nowhere),
@@ -121,7 +121,7 @@ def test_an_error_of_the_policy_is_told_only_of_requests_that_it_means() -> None
     assert verdict(*documents).status is None
 
 
-def test_parameters_are_seen_in_the_version_of_the_kind() -> None:
+def test_parameters_have_the_version_of_the_param_kind() -> None:
     stored = {
         "apiVersion": "autoscaling/v2",
         "kind": "HorizontalPodAutoscaler",
@@ -136,12 +136,12 @@ def test_parameters_are_seen_in_the_version_of_the_kind() -> None:
     assert refusal(*documents, review=review).endswith("denied request: autoscaling/v13")
 
 
-def test_parameters_that_nobody_asks_for_are_not_looked_for() -> None:
+def test_parameters_are_not_looked_up_without_param_kind() -> None:
     documents = [policy("true"), binding(paramRef={"name": "none", "parameterNotFoundAction": "Deny"})]
     assert verdict(*documents).status is None
 
 
-def test_conditions_variables_messages_and_annotations_see_the_parameter() -> None:
+def test_match_conditions_variables_messages_and_annotations_see_params() -> None:
     checked = policy(
         {"expression": "variables.name != 'one'", "messageExpression": "'not ' + variables.name"},
         paramKind=CONFIG_MAP,
@@ -157,7 +157,7 @@ def test_conditions_variables_messages_and_annotations_see_the_parameter() -> No
     assert found.audit_annotations == {"p/seen": "one, three"}
 
 
-def test_a_policy_that_means_the_request_with_no_parameter_is_skipped_for_the_first_reason() -> None:
+def test_a_policy_whose_conditions_reject_every_parameter_is_skipped_for_the_first_reason() -> None:
     conditions = [
         {"name": f"not{name}", "expression": f"params.metadata.name != '{name}'"} for name in ("one", "two")
     ]

@@ -116,7 +116,7 @@ CORE = (
 )  # fmt: skip
 
 
-def test_of_one_rule_ten_kinds_are_checked_and_no_rule_after_it() -> None:
+def test_after_ten_kinds_of_one_rule_no_further_rule_is_checked() -> None:
     rules = msgspec.convert(
         [rule("", "v1", *reversed(CORE)), rule(*DEPLOYMENTS)], list[NamedRuleWithOperations]
     )
@@ -126,7 +126,7 @@ def test_of_one_rule_ten_kinds_are_checked_and_no_rule_after_it() -> None:
     }
 
 
-def test_ten_kinds_are_the_limit_of_each_rule() -> None:
+def test_each_rule_may_name_ten_kinds() -> None:
     rules = msgspec.convert(
         [rule("", "v1", *CORE[:9]), rule("apps", "v1", "deployments")], list[NamedRuleWithOperations]
     )
@@ -171,7 +171,7 @@ def test_schemas_of_custom_resources_are_known(
         assert text in one.warning
 
 
-def test_an_expression_is_told_of_for_each_kind_that_it_does_not_fit() -> None:
+def test_an_expression_has_a_warning_for_each_kind_it_does_not_fit() -> None:
     (found,) = warned("has(object.spec.replicas)", "true", at=(PODS, DEPLOYMENTS, CONFIG_MAPS))
     assert found.warning == (
         "/v1, Kind=ConfigMap: ERROR: <input>:1:11: undefined field 'spec'\n"
@@ -182,14 +182,14 @@ def test_an_expression_is_told_of_for_each_kind_that_it_does_not_fit() -> None:
     )
 
 
-def test_messages_are_checked_too_and_may_be_of_any_type() -> None:
+def test_message_expressions_are_checked_and_may_have_any_type() -> None:
     validation = {"expression": "object.foo", "messageExpression": "object.foo + 114514"}
     (found,) = warned(validation, crd=of(foo=TEXT))
     assert found.field_ref == "spec.validations[0].messageExpression"
     assert "'_+_' applied to '(string, int)'" in found.warning
 
 
-def test_the_old_object_is_of_the_same_type() -> None:
+def test_old_object_has_the_type_of_object() -> None:
     found = warned("oldObject.foo == object.foo", "oldObject == object", "oldObject.bar", crd=of(foo=TEXT))
     assert [one.field_ref for one in found] == ["spec.validations[2].expression"]
 
@@ -246,6 +246,6 @@ def test_variables_are_typed_by_the_schema(known: dict[str, str], expression: st
     assert told in "".join(one.warning for one in found)
 
 
-def test_a_policy_without_rules_has_nothing_to_be_checked_against() -> None:
+def test_a_policy_without_rules_is_not_checked() -> None:
     assert warned("object.nothing", matchConstraints=None) == []
     assert warned("object.nothing", matchConstraints={}) == []

@@ -84,7 +84,7 @@ def turned(value: Any) -> Any:
 
 @settings(max_examples=25, deadline=None)
 @given(OBJECTS, OBJECTS)
-def test_clusters_have_equal_digests_exactly_where_they_are_equal(
+def test_cluster_digests_are_equal_exactly_for_equal_clusters(
     one: dict[tuple[str, str], dict[str, JSON]], other: dict[tuple[str, str], dict[str, JSON]]
 ) -> None:
     written = documents(one)
@@ -96,11 +96,11 @@ def test_clusters_have_equal_digests_exactly_where_they_are_equal(
     )
 
 
-def test_a_cluster_of_nothing_is_not_one_that_nobody_described() -> None:
+def test_an_empty_cluster_differs_from_an_unspecified_one() -> None:
     assert cluster_digest(load_cluster(())) != cluster_digest(load_cluster(None))
 
 
-def test_configurations_have_equal_digests_however_they_are_written() -> None:
+def test_configuration_digests_do_not_depend_on_formatting() -> None:
     def digest(policy: Any, dump: Any = json.dumps) -> str:
         return digest_of([dump(policy)], load_configurations, configuration_digest)
 
@@ -117,7 +117,7 @@ def chain(configurations: dict[str, JSON], *names: str) -> str:
     return chain_digest(load_catalogue().select(ChainSettings(admission_control=names)), configurations)
 
 
-def test_chains_have_equal_digests_where_controllers_order_and_settings_are_equal() -> None:
+def test_chain_digests_are_equal_for_equal_controllers_order_and_settings() -> None:
     pair = ("AlwaysPullImages", "ResourceQuota")
     plain = chain({}, *pair)
     assert chain({"ResourceQuota": {"resource-quota-ledger": "postgresql://here"}}, *pair) == plain
@@ -127,7 +127,7 @@ def test_chains_have_equal_digests_where_controllers_order_and_settings_are_equa
     assert chain({}, *pair[:1]) != plain
 
 
-def test_paths_of_kubeconfigs_make_no_difference_at_any_depth() -> None:
+def test_kubeconfig_paths_do_not_change_the_digest_at_any_depth() -> None:
     def digest(file: str, limit: int) -> str:
         policy: JSON = {"imagePolicy": {"kubeConfigFile": file, "allowTTL": limit}}
         return chain({"ImagePolicyWebhook": policy}, "ImagePolicyWebhook")
@@ -137,5 +137,5 @@ def test_paths_of_kubeconfigs_make_no_difference_at_any_depth() -> None:
 
 
 @given(*[st.tuples(NAMES, NAMES, NAMES)] * 2)
-def test_no_two_sets_of_parts_have_one_digest(one: tuple[str, str, str], other: tuple[str, str, str]) -> None:
+def test_different_parts_never_share_a_digest(one: tuple[str, str, str], other: tuple[str, str, str]) -> None:
     assert (InputDigests.of(*one).whole == InputDigests.of(*other).whole) == (one == other)

@@ -24,7 +24,7 @@ def _file(tmp_path: Path) -> Path:
     return file
 
 
-def test_what_cannot_be_used_is_warned_of_until_it_can(file: Path) -> None:
+def test_an_unusable_certificate_warns_until_it_is_usable(file: Path) -> None:
     one = ReloadedCertificate("number", lambda: number_in(file), (file,))
     file.write_text("no number")
     asyncio.run(one.refresh())
@@ -42,7 +42,7 @@ def test_what_cannot_be_used_is_warned_of_until_it_can(file: Path) -> None:
         (-60, "number ended "),
     ],
 )
-def test_what_ends_within_a_week_is_warned_of(file: Path, left: float, warned: str) -> None:
+def test_a_certificate_that_expires_within_a_week_warns(file: Path, left: float, warned: str) -> None:
     end = time.time() + left
     one = ReloadedCertificate("number", lambda: number_in(file), (file,), ends_at=lambda _: end)
     assert one.ends_at == end
@@ -50,7 +50,7 @@ def test_what_ends_within_a_week_is_warned_of(file: Path, left: float, warned: s
     assert bool(one.warning()) is bool(warned)
 
 
-def test_what_ends_soon_is_logged(file: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_expiring_certificate_is_logged(file: Path, caplog: pytest.LogCaptureFixture) -> None:
     one = ReloadedCertificate("number", lambda: number_in(file), (file,), ends_at=lambda _: time.time() + 60)
 
     async def warned() -> bool:
