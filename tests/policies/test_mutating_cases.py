@@ -11,7 +11,7 @@ import pytest
 from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.apimachinery.statuses import Status
 from pratique.cluster.store import ObjectStore
-from pratique.policies.mutating import MutatingPoliciesDecision
+from pratique.policies.mutating_decisions import MutatingPoliciesDecision
 from support.mutating_policies import applied, bound, mutating, mutating_policies_of, patched
 from support.validating_policies import deployment_review
 

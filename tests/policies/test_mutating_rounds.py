@@ -6,7 +6,7 @@ import pytest
 
 from pratique.admission.results import OutcomeStatus
 from pratique.apimachinery.json_values import JSONObject
-from pratique.policies.mutating import MutatingPoliciesDecision
+from pratique.policies.mutating_decisions import MutatingPoliciesDecision
 from support.mutating_policies import admittance, applied, bound, labelled, mutating
 from support.validating_policies import deployment, deployment_review
 

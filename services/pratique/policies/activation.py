@@ -1,18 +1,23 @@
-"""Activations: the variables of a review for the expressions of policies, shared by all policies that see it alike.
+"""Activations: the variables of a review for the expressions of policies, and the limits of their evaluation.
+
+Policies that see a review in the same version share its activations.
 
 Sources, below ``k8s.io/apiserver/pkg/admission/plugin/cel``: ``activation.go`` and ``condition.go``.
 """
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
+from pratique.admission.results import Answer
 from pratique.admission.reviews import Review
 from pratique.apimachinery.json_values import JSON, JSONObject, member
 from pratique.cel.activation import VARIABLES, LazyVariables
 from pratique.cel.costs import InlineBudget
+from pratique.cel.errors import SlowEvaluationError
 from pratique.cel.expressions import Expression
 from pratique.cel.policy_compiler import AdmissionActivation, request_variable
 from pratique.cel.values import Value
@@ -47,6 +52,22 @@ class EvaluationLimits:
 
 UNLIMITED = EvaluationLimits()
 """No deadline and no inline budget."""
+
+
+INLINE_COST = 10_000
+"""The most that all policies may cost on the event loop for one review, about 2 ms; beyond that, a thread evaluates
+them."""
+
+
+def answer_within_limits(
+    decide: Callable[[EvaluationLimits], Answer], review: Review
+) -> Answer | Awaitable[Answer]:
+    """Decide at once, or in a thread if that exceeds the inline budget."""
+    until = review.deadline.at if review.deadline is not None else None
+    try:
+        return decide(EvaluationLimits(until, InlineBudget(INLINE_COST, INLINE_COST)))
+    except SlowEvaluationError:
+        return asyncio.to_thread(decide, EvaluationLimits(until))
 
 
 class Activation(dict[str, "Value"]):

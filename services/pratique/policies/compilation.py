@@ -6,14 +6,22 @@ import dataclasses
 import functools
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Generic, Protocol, TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from pratique.admission.matching import RequestKey
 from pratique.admission.reviews import Review
+from pratique.apimachinery import statuses
+from pratique.apimachinery.json_values import JSON
 from pratique.cel.activation import LazyVariables
 from pratique.cel.costs import Budget
-from pratique.cel.errors import EvaluationError
-from pratique.cel.expressions import CompiledCondition, Expression
+from pratique.cel.errors import EvaluationError, OutOfBudgetError
+from pratique.cel.expressions import (
+    CompiledCondition,
+    Expression,
+    condition_errors,
+    evaluate_conditions,
+    first_false_condition,
+)
 from pratique.cel.policy_compiler import PolicyCompiler
 from pratique.cel.values import Value
 from pratique.cluster.api_resources import ApiResources
@@ -24,7 +32,7 @@ from pratique.configuration.admissionregistration import (
     PolicySpec,
     ValidatingAdmissionPolicySpec,
 )
-from pratique.policies.activation import EvaluationLimits
+from pratique.policies.activation import EvaluationLimits, ReviewActivations
 from pratique.policies.matching import ResourceMatcher, is_excluded
 
 EvaluationResult: TypeAlias = "Value | EvaluationError"
@@ -68,6 +76,7 @@ P = TypeVar("P", bound=PolicySpec)
 B = TypeVar("B", bound=PolicyBindingSpec)
 P_co = TypeVar("P_co", bound=PolicySpec, covariant=True)
 B_co = TypeVar("B_co", bound=PolicyBindingSpec, covariant=True)
+E_co = TypeVar("E_co", covariant=True)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -164,34 +173,75 @@ def _matcher(spec: PolicyBindingSpec) -> ResourceMatcher | None:
     return None if spec.match_resources is None else ResourceMatcher.compile(spec.match_resources)
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class MatchResult:
+    """The result of a policy's match conditions; both texts are empty if all conditions are true."""
+
+    exclusion: str = ""
+    """Why the conditions exclude the request."""
+    error: str = ""
+    """The error of evaluating them, if the failure policy is Fail."""
+
+
+def evaluate_match_conditions(
+    policy: Policy[PolicySpec], activations: ReviewActivations, params: JSON, limits: EvaluationLimits
+) -> MatchResult:
+    """Evaluate the match conditions of a policy of either kind.
+
+    Raises:
+        SlowEvaluationError: they exceed the inline budget.
+    """
+    if not policy.conditions:
+        return MatchResult()
+    variables = activations.for_conditions(params)
+    try:
+        results = evaluate_conditions(policy.conditions, variables, limits.until, limits.inline_budget)
+    except OutOfBudgetError as error:
+        return _conditions_failed(str(error), policy)
+    if (name := first_false_condition(results)) is not None:
+        return MatchResult(exclusion=f"matchCondition {statuses.go_quoted(name)} is false")
+    errors = condition_errors(results)
+    return _conditions_failed(statuses.aggregate(errors), policy) if errors else MatchResult()
+
+
+def _conditions_failed(text: str, policy: Policy[PolicySpec]) -> MatchResult:
+    if policy.spec.fails_open:
+        return MatchResult(
+            exclusion=f"matchConditions cannot be evaluated and failurePolicy is Ignore: {text}"
+        )
+    return MatchResult(error=text)
+
+
 _REMEMBERED = 256
 """How many kinds of requests have their candidates cached: four operations on 64 resources and subresources."""
 
 
-class PolicyHook(Protocol):
-    """A policy with its compiled expressions and bindings: ``PolicyHook`` in ``…/policy/generic``."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class PolicyHook(Generic[P_co, B_co, E_co]):
+    """A policy with its bindings and its validations or mutations: ``PolicyHook`` in ``…/policy/generic``."""
 
-    @property
-    def policy(self) -> Policy[PolicySpec]:
-        """The policy."""
+    policy: Policy[P_co]
+    bindings: tuple[Binding[B_co], ...]
+    evaluator: E_co
+    """Its compiled validations or mutations."""
 
 
-H = TypeVar("H", bound=PolicyHook)
+H = TypeVar("H", bound=PolicyHook[PolicySpec, PolicyBindingSpec, object])
 
 
 class PolicyHooks(Generic[H]):
     """The bound policies, in the order of their evaluation."""
 
     def __init__(self, hooks: Iterable[H]) -> None:
-        """Keep the order of ``hooks``."""
-        self._hooks = tuple(hooks)
+        """Keep the bound policies of ``hooks``, in their order."""
+        self._hooks = tuple(hook for hook in hooks if hook.bindings)
         self._candidates = functools.lru_cache(_REMEMBERED)(self._find_candidates)
 
     def __bool__(self) -> bool:
         """False if there are no bound policies."""
         return bool(self._hooks)
 
-    def of(self, review: Review, *, explain: bool) -> Sequence[H]:
+    def candidates(self, review: Review, *, explain: bool) -> Sequence[H]:
         """The policies to evaluate for a review; with ``explain``, also those that do not match it."""
         if explain:
             return [hook for hook in self._hooks if not _excludes(hook, RequestKey.of(review))]
@@ -205,5 +255,5 @@ class PolicyHooks(Generic[H]):
         )
 
 
-def _excludes(hook: PolicyHook, key: RequestKey) -> bool:
+def _excludes(hook: PolicyHook[PolicySpec, PolicyBindingSpec, object], key: RequestKey) -> bool:
     return is_excluded(key.resource, is_static=hook.policy.is_static)

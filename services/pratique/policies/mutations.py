@@ -166,32 +166,32 @@ class MutatedObjects:
 
     def __init__(self) -> None:
         """Begin without changes."""
-        self._now: dict[ReviewActivations, ReviewActivations] = {}
-        self._last: ReviewActivations | None = None
+        self._current: dict[ReviewActivations, ReviewActivations] = {}
+        self._last_attempted: ReviewActivations | None = None
 
-    def now(self, original: ReviewActivations) -> ReviewActivations:
+    def current(self, original: ReviewActivations) -> ReviewActivations:
         """The activations of one version with the mutations so far."""
-        return self._now.get(original, original)
+        return self._current.get(original, original)
 
-    def touch(self, original: ReviewActivations) -> None:
+    def mark_attempted(self, original: ReviewActivations) -> None:
         """Record that a mutation of this version is attempted."""
-        self._last = original
+        self._last_attempted = original
 
-    def change(self, original: ReviewActivations, document: JSONObject) -> None:
+    def replace_object(self, original: ReviewActivations, document: JSONObject) -> None:
         """Replace the object in one version, even if it is the same."""
-        activations = self.now(original)
+        activations = self.current(original)
         review = activations.review
-        self._now[original] = activations.changed(review.with_object(Document.from_data(document)))
+        self._current[original] = activations.changed(review.with_object(Document.from_data(document)))
 
     def are_only_of(self, resource: GroupVersionResource) -> bool:
         """Whether the object was mutated in that version only."""
-        return [current.review.resource for current in self._now.values()] == [resource]
+        return [current.review.resource for current in self._current.values()] == [resource]
 
-    def outcome(self, requested: Review) -> tuple[Document, bool]:
+    def result(self, requested: Review) -> tuple[Document, bool]:
         """Give the object in the version of the request, and whether any patch was applied to it."""
-        if self._last is None or self._last not in self._now:
+        if self._last_attempted is None or self._last_attempted not in self._current:
             return requested.object_document, False
-        review = self._now[self._last].review
+        review = self._current[self._last_attempted].review
         if review.resource == requested.resource:
             return review.object_document, True
         return convert(review.object_document, requested.resource, requested.kind, requested.cluster), True

@@ -5,40 +5,42 @@ Source: ``k8s.io/apiserver/pkg/admission/plugin/policy/validating``: ``dispatche
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import functools
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Iterable, Sequence
+from typing import TypeAlias
 
-from pratique.admission.results import Allow, Answer, Deny, OutcomeStatus, Patch, PolicyOutcome
+from pratique.admission.results import Allow, Answer, Deny, OutcomeStatus, PolicyOutcome
 from pratique.admission.reviews import Review
-from pratique.apimachinery import statuses
-from pratique.apimachinery.diff import diff
 from pratique.apimachinery.errors import RefusalError
 from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.apimachinery.statuses import Status
 from pratique.cel import costs
-from pratique.cel.costs import Budget, InlineBudget
-from pratique.cel.errors import OutOfBudgetError, SlowEvaluationError
-from pratique.cel.expressions import Expression, condition_errors, evaluate_conditions, first_false_condition
+from pratique.cel.costs import Budget
+from pratique.cel.errors import OutOfBudgetError
+from pratique.cel.expressions import Expression
 from pratique.configuration.admissionregistration import (
     PolicyConfiguration,
-    PolicySpec,
     ValidatingAdmissionPolicyBindingSpec,
     ValidatingAdmissionPolicySpec,
 )
-from pratique.policies.activation import UNLIMITED, EvaluationLimits, ReviewActivations
+from pratique.policies.activation import (
+    UNLIMITED,
+    EvaluationLimits,
+    ReviewActivations,
+    answer_within_limits,
+)
 from pratique.policies.compilation import (
-    Binding,
     EvaluationResult,
     Policy,
+    PolicyHook,
     PolicyHooks,
     ValidatingExpressions,
     compile_bindings,
     compile_expressions,
     compile_policy,
     evaluate_all,
+    evaluate_match_conditions,
 )
 from pratique.policies.dispatcher import Invocation, Misconfigured, PolicyDispatcher, Unmatched
 from pratique.policies.validating_decisions import (
@@ -55,9 +57,6 @@ from pratique.policies.validating_decisions import (
 )
 from pratique.telemetry.policy_metrics import PolicyCheck, PolicyCheckMetrics
 
-if TYPE_CHECKING:
-    from pratique.policies.mutating import MutatingPolicies, MutatingPoliciesDecision, MutatingPolicyDecision
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ValidatingPolicyEvaluator:
@@ -73,11 +72,11 @@ class ValidatingPolicyEvaluator:
     ) -> ValidateResult:
         """Evaluate the policy. Raises SlowEvaluationError if that exceeds the inline budget."""
         fails_open = self.policy.spec.fails_open
-        outcome = evaluate_match_conditions(self.policy, activations, params, limits)
-        if outcome.error:
-            return ValidateResult((failure(outcome.error, fails_open=fails_open),))
-        if outcome.unmet:
-            return ValidateResult(unmet=outcome.unmet)
+        match = evaluate_match_conditions(self.policy, activations, params, limits)
+        if match.error:
+            return ValidateResult((failure(match.error, fails_open=fails_open),))
+        if match.exclusion:
+            return ValidateResult(exclusion=match.exclusion)
         try:
             return self._decide(activations, params, limits)
         except OutOfBudgetError as error:
@@ -135,143 +134,9 @@ class ValidatingPolicyEvaluator:
         return evaluate_all(expressions, seen, budget, limits, seconds)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class MatchResult:
-    """The result of a policy's match conditions; both texts are empty if all conditions are true."""
-
-    unmet: str = ""
-    """Why the conditions exclude the request."""
-    error: str = ""
-    """The error of evaluating them, if the failure policy is Fail."""
-
-
-def evaluate_match_conditions(
-    policy: Policy[PolicySpec], activations: ReviewActivations, params: JSON, limits: EvaluationLimits
-) -> MatchResult:
-    """Evaluate the match conditions of a policy of either kind.
-
-    Raises:
-        SlowEvaluationError: they exceed the inline budget.
-    """
-    if not policy.conditions:
-        return MatchResult()
-    variables = activations.for_conditions(params)
-    try:
-        findings = evaluate_conditions(policy.conditions, variables, limits.until, limits.inline_budget)
-    except OutOfBudgetError as error:
-        return _conditions_failed(str(error), policy)
-    if (name := first_false_condition(findings)) is not None:
-        return MatchResult(unmet=f"matchCondition {statuses.go_quoted(name)} is false")
-    errors = condition_errors(findings)
-    return _conditions_failed(statuses.aggregate(errors), policy) if errors else MatchResult()
-
-
-def _conditions_failed(text: str, policy: Policy[PolicySpec]) -> MatchResult:
-    if policy.spec.fails_open:
-        return MatchResult(unmet=f"matchConditions cannot be evaluated and failurePolicy is Ignore: {text}")
-    return MatchResult(error=text)
-
-
-INLINE_COST = 10_000
-"""The most that all policies may cost on the event loop for one review, about 2 ms; beyond that, a thread evaluates
-them."""
-
-
-def judge(
-    policies: ValidatingPolicies, review: Review, checks: PolicyCheckMetrics | None = None
-) -> Answer | Awaitable[Answer]:
-    """Evaluate validating policies for a review, and count their checks in ``checks``."""
-    return _ask(functools.partial(_judged, policies, review, checks), review)
-
-
-def admit(
-    policies: MutatingPolicies, review: Review, checks: PolicyCheckMetrics | None = None
-) -> Answer | Awaitable[Answer]:
-    """Let mutating policies change the object of a review, and count their checks in ``checks``."""
-    return _ask(functools.partial(_admitted, policies, review, checks), review)
-
-
-def _ask(decide: Callable[[EvaluationLimits], Answer], review: Review) -> Answer | Awaitable[Answer]:
-    """Answer at once, or in a thread if that exceeds the inline budget."""
-    until = review.deadline.at if review.deadline is not None else None
-    try:
-        return decide(EvaluationLimits(until, InlineBudget(INLINE_COST, INLINE_COST)))
-    except SlowEvaluationError:
-        return asyncio.to_thread(decide, EvaluationLimits(until))
-
-
-def _judged(
-    policies: ValidatingPolicies, review: Review, checks: PolicyCheckMetrics | None, limits: EvaluationLimits
-) -> Answer:
-    verdict = policies.decide(review, limits, explain=review.explain)
-    if checks is not None and verdict.checks:
-        checks.observe(verdict.checks)
-    # Policies that simply allow are listed only with `explain`: a hundred of them cost as much as the whole review.
-    parts = tuple(
-        _validating_part(decision)
-        for decision in verdict.decisions
-        if review.explain or decision.outcome is not OutcomeStatus.ALLOWED
-    )
-    if verdict.status is None:
-        return Allow(verdict.warnings, verdict.audit_annotations, parts)
-    return Deny(verdict.status, "", verdict.warnings, verdict.audit_annotations, parts)
-
-
-def _validating_part(decision: PolicyDecision) -> PolicyOutcome:
-    return PolicyOutcome(
-        name=decision.policy,
-        configuration=decision.binding,
-        ending=decision.outcome,
-        reason=decision.reason,
-        denials=decision.denials,
-        duration_seconds=decision.seconds,
-        unmet=decision.unmet,
-    )
-
-
-def _admitted(
-    policies: MutatingPolicies, review: Review, checks: PolicyCheckMetrics | None, limits: EvaluationLimits
-) -> Answer:
-    admittance = policies.admit(review, limits, again=review.again, explain=review.explain)
-    if checks is not None and admittance.checks:
-        checks.observe(admittance.checks)
-    parts = tuple(_mutating_part(decision, admittance) for decision in admittance.decisions)
-    if admittance.refusal is not None:
-        return Deny(admittance.refusal, parts=parts)
-    if admittance.document is review.object_document:
-        return Allow(parts=parts)
-    changed = admittance.document.data
-    operations = admittance.operations
-    if operations is None:
-        operations = tuple(diff(review.object, changed))
-    return Patch(operations, changed, parts=parts)
-
-
-def _mutating_part(decision: MutatingPolicyDecision, admittance: MutatingPoliciesDecision) -> PolicyOutcome:
-    return PolicyOutcome(
-        name=decision.policy,
-        configuration=decision.binding,
-        ending=decision.outcome,
-        reason=decision.reason,
-        operations=decision.operations,
-        key=decision.key if decision.ran else "",
-        reinvocable=decision.reinvocable,
-        applied=decision.ran and admittance.dirty,
-        duration_seconds=decision.seconds,
-    )
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Hook:
-    """A policy with its evaluator and bindings."""
-
-    evaluator: ValidatingPolicyEvaluator
-    bindings: tuple[Binding[ValidatingAdmissionPolicyBindingSpec], ...]
-
-    @property
-    def policy(self) -> Policy[ValidatingAdmissionPolicySpec]:
-        """The policy."""
-        return self.evaluator.policy
+_Hook: TypeAlias = PolicyHook[
+    ValidatingAdmissionPolicySpec, ValidatingAdmissionPolicyBindingSpec, ValidatingPolicyEvaluator
+]
 
 
 class ValidatingPolicies:
@@ -288,8 +153,7 @@ class ValidatingPolicies:
             CompilationError: an expression does not compile; loading reports that before.
         """
         binding_list = list(bindings)
-        hooks = (_hook(policy, binding_list) for policy in policies)
-        self._hooks = PolicyHooks(hook for hook in hooks if hook.bindings)
+        self._hooks = PolicyHooks(_compile(policy, binding_list) for policy in policies)
 
     def __bool__(self) -> bool:
         """False if there are no bound policies."""
@@ -312,16 +176,16 @@ class ValidatingPolicies:
         """
         if not self._hooks:
             return PoliciesDecision()
-        return _Run(review, limits, explain=explain).decide(self._hooks.of(review, explain=explain))
+        return _Run(review, limits, explain=explain).decide(self._hooks.candidates(review, explain=explain))
 
 
-def _hook(
+def _compile(
     configured: PolicyConfiguration[ValidatingAdmissionPolicySpec],
-    bindings: list[PolicyConfiguration[ValidatingAdmissionPolicyBindingSpec]],
+    bindings: Sequence[PolicyConfiguration[ValidatingAdmissionPolicyBindingSpec]],
 ) -> _Hook:
     policy, compiler = compile_policy(configured)
     evaluator = ValidatingPolicyEvaluator(policy, compile_expressions(policy.spec, compiler))
-    return _Hook(evaluator, compile_bindings(policy, bindings))
+    return PolicyHook(policy, compile_bindings(policy, bindings), evaluator)
 
 
 class _Run:
@@ -331,7 +195,7 @@ class _Run:
         self._dispatcher = PolicyDispatcher(review)
         self._limits = limits
         self._explain = explain
-        self._judgements: list[PolicyDecision] = []
+        self._decisions: list[PolicyDecision] = []
         self._failures: list[JSONObject] = []
         self._annotations: dict[str, str] = {}
         self._checks: list[PolicyCheck] = []
@@ -339,7 +203,7 @@ class _Run:
     def decide(self, hooks: Iterable[_Hook]) -> PoliciesDecision:
         try:
             for hook in hooks:
-                self._ask(hook)
+                self._evaluate(hook)
         except RefusalError as error:
             return self._verdict(error.status)
         if self._failures:
@@ -347,27 +211,63 @@ class _Run:
         return self._verdict()
 
     def _verdict(self, refusal: Status | None = None) -> PoliciesDecision:
-        return PoliciesDecision(tuple(self._judgements), self._annotations, refusal, tuple(self._checks))
+        return PoliciesDecision(tuple(self._decisions), self._annotations, refusal, tuple(self._checks))
 
-    def _ask(self, hook: _Hook) -> None:
-        policy, annotations = hook.evaluator.policy, AuditAnnotationCollector()
-        for step in self._dispatcher.invocations(policy, hook.bindings):
-            judging = PolicyDecisionBuilder(self._dispatcher.review, policy, step.binding)
-            match step:
+    def _evaluate(self, hook: _Hook) -> None:
+        policy, annotations = hook.policy, AuditAnnotationCollector()
+        for dispatch in self._dispatcher.invocations(policy, hook.bindings):
+            builder = PolicyDecisionBuilder(self._dispatcher.review, policy, dispatch.binding)
+            match dispatch:
                 case Unmatched(reason=reason):
-                    self._note(judging.skip(reason))
+                    self._record(builder.skip(reason))
                 case Misconfigured():
-                    self._note(judging.misconfigured(step.text))
+                    self._record(builder.misconfigured(dispatch.text))
                 case Invocation():
-                    for params in step.params:
-                        judging.add(
-                            hook.evaluator.evaluate(step.activations, params, self._limits), annotations
+                    for params in dispatch.params:
+                        builder.add(
+                            hook.evaluator.evaluate(dispatch.activations, params, self._limits), annotations
                         )
-                    self._note(judging.conclude())
-                    self._failures += judging.failures
-                    self._checks += judging.checks
+                    self._record(builder.conclude())
+                    self._failures += builder.failures
+                    self._checks += builder.checks
         self._annotations |= annotations.published(policy.name)
 
-    def _note(self, decision: PolicyDecision) -> None:
+    def _record(self, decision: PolicyDecision) -> None:
         if self._explain or decision.outcome is not OutcomeStatus.SKIPPED:
-            self._judgements.append(decision)
+            self._decisions.append(decision)
+
+
+def validate(
+    policies: ValidatingPolicies, review: Review, checks: PolicyCheckMetrics | None = None
+) -> Answer | Awaitable[Answer]:
+    """Evaluate validating policies for a review, and count their checks in ``checks``."""
+    return answer_within_limits(functools.partial(_validate, policies, review, checks), review)
+
+
+def _validate(
+    policies: ValidatingPolicies, review: Review, checks: PolicyCheckMetrics | None, limits: EvaluationLimits
+) -> Answer:
+    decided = policies.decide(review, limits, explain=review.explain)
+    if checks is not None and decided.checks:
+        checks.observe(decided.checks)
+    # Policies that simply allow are listed only with `explain`: a hundred of them cost as much as the whole review.
+    outcomes = tuple(
+        _policy_outcome(decision)
+        for decision in decided.decisions
+        if review.explain or decision.outcome is not OutcomeStatus.ALLOWED
+    )
+    if decided.status is None:
+        return Allow(decided.warnings, decided.audit_annotations, outcomes)
+    return Deny(decided.status, "", decided.warnings, decided.audit_annotations, outcomes)
+
+
+def _policy_outcome(decision: PolicyDecision) -> PolicyOutcome:
+    return PolicyOutcome(
+        name=decision.policy,
+        configuration=decision.binding,
+        ending=decision.outcome,
+        reason=decision.reason,
+        denials=decision.denials,
+        duration_seconds=decision.seconds,
+        unmet=decision.unmet,
+    )

@@ -78,7 +78,7 @@ class ValidateResult:
 
     validations: tuple[ValidationDecision, ...] = ()
     annotations: tuple[PolicyAuditAnnotation, ...] = ()
-    unmet: str = ""
+    exclusion: str = ""
     """Which match condition excludes the request; empty if all are true."""
     seconds: tuple[float, ...] = ()
     """How long each validation took, in seconds; empty if none was evaluated."""
@@ -272,17 +272,17 @@ class PolicyDecisionBuilder:
         binding: Binding[ValidatingAdmissionPolicyBindingSpec] | None,
     ) -> None:
         """Begin without decisions."""
-        self._begun = time.perf_counter()
+        self._started = time.perf_counter()
         self._review = review
         self._policy = policy
         self._actions = binding.spec.validation_actions if binding else ()
         self._binding = binding.name if binding else ""
         self._denials: list[tuple[Status, ValidationDecision | PolicyAuditAnnotation]] = []
         self._warnings: list[str] = []
-        self._unmet: list[str] = []
-        self._told: list[ValidationDecision] = []
+        self._exclusions: list[str] = []
+        self._reported: list[ValidationDecision] = []
         self._count = 0
-        self._false: set[int] = set()
+        self._false_validations: set[int] = set()
         self.failures: list[JSONObject] = []
         """The failures for the audit log."""
         self.checks: list[PolicyCheck] = []
@@ -290,20 +290,20 @@ class PolicyDecisionBuilder:
 
     def skip(self, reason: str) -> PolicyDecision:
         """Decide that the policy does not match the request."""
-        return self._judgement(OutcomeStatus.SKIPPED, reason)
+        return self._decision(OutcomeStatus.SKIPPED, reason)
 
     def misconfigured(self, text: str) -> PolicyDecision:
         """Decide about a misconfigured policy: under failure policy Fail it denies, whatever the actions."""
         if self._policy.spec.fails_open:
-            return self._judgement(OutcomeStatus.FAILED_OPEN, text)
+            return self._decision(OutcomeStatus.FAILED_OPEN, text)
         status = denial(self._review, self._policy.name, self._binding, text, "")
-        return self._judgement(OutcomeStatus.FAILED, text, (status,))
+        return self._decision(OutcomeStatus.FAILED, text, (status,))
 
     def add(self, decisions: ValidateResult, annotations: AuditAnnotationCollector) -> None:
         """Add the decisions with one more parameter."""
         self._count += 1
-        if decisions.unmet:
-            self._unmet.append(decisions.unmet)
+        if decisions.exclusion:
+            self._exclusions.append(decisions.exclusion)
         for place, decision in enumerate(decisions.validations):
             self._add_decision(place, decision)
             if decision.message:
@@ -313,11 +313,11 @@ class PolicyDecisionBuilder:
 
     def _add_decision(self, place: int, decision: ValidationDecision) -> None:
         if decision.message:
-            self._told.append(decision)
+            self._reported.append(decision)
         if decision.action is PolicyDecisionAction.ADMIT:
             return
         if not decision.failed:
-            self._false.add(place)
+            self._false_validations.add(place)
         for action in self._actions:
             match action:
                 case "Deny":
@@ -367,24 +367,26 @@ class PolicyDecisionBuilder:
             _, first = self._denials[0]
             failed = isinstance(first, PolicyAuditAnnotation) or first.failed
             text = first.text if isinstance(first, PolicyAuditAnnotation) else first.message
-            return self._judgement(
+            return self._decision(
                 OutcomeStatus.FAILED if failed else OutcomeStatus.DENIED,
                 text,
                 tuple(status for status, _ in self._denials),
             )
-        reason = self._told[0].message if self._told else ""
+        reason = self._reported[0].message if self._reported else ""
         if self._warnings:
-            return self._judgement(OutcomeStatus.WARNED, reason)
-        if any(decision.failed and decision.action is PolicyDecisionAction.ADMIT for decision in self._told):
-            return self._judgement(OutcomeStatus.FAILED_OPEN, reason)
-        if len(self._unmet) == self._count:
-            return self._judgement(OutcomeStatus.SKIPPED, self._unmet[0])
-        return self._judgement(OutcomeStatus.ALLOWED, reason)
+            return self._decision(OutcomeStatus.WARNED, reason)
+        if any(
+            decision.failed and decision.action is PolicyDecisionAction.ADMIT for decision in self._reported
+        ):
+            return self._decision(OutcomeStatus.FAILED_OPEN, reason)
+        if len(self._exclusions) == self._count:
+            return self._decision(OutcomeStatus.SKIPPED, self._exclusions[0])
+        return self._decision(OutcomeStatus.ALLOWED, reason)
 
-    def _judgement(
+    def _decision(
         self, outcome: OutcomeStatus, reason: str, denials: tuple[Status, ...] = ()
     ) -> PolicyDecision:
-        seconds = time.perf_counter() - self._begun
+        seconds = time.perf_counter() - self._started
         return PolicyDecision(
             self._policy.name,
             self._binding,
@@ -393,7 +395,7 @@ class PolicyDecisionBuilder:
             denials,
             tuple(self._warnings),
             seconds,
-            tuple(sorted(self._false)),
+            tuple(sorted(self._false_validations)),
         )
 
 
