@@ -5,7 +5,7 @@ import datetime as dt
 import pytest
 
 from pratique.apimachinery.json_values import JSON, JSONObject
-from pratique.https.tls_contexts import refusal
+from pratique.https.tls_contexts import refusal_text
 
 NOW = dt.datetime(2030, 5, 6, 7, 8, 9, tzinfo=dt.UTC)
 UNKNOWN_ISSUER, BAD_PURPOSE = 20, 26
@@ -25,7 +25,7 @@ HOOK = certificate(("DNS", "hook.shop.svc"))
 
 
 def refused(peer: JSONObject, host: str = "hook.shop.svc", code: int = UNKNOWN_ISSUER) -> str:
-    return refusal(peer, host, code, NOW)
+    return refusal_text(peer, host, code, NOW)
 
 
 @pytest.mark.parametrize(

@@ -45,13 +45,13 @@ def test_a_client_is_allowed_by_any_of_its_names(
     authority = trustme.CA()
     clients = clients_of(tmp_path, authority, names=("one", "b.example.com"))
     shown = authority.issue_cert("a.example.com", "b.example.com", common_name="zero")
-    assert clients.client(chain(shown)) == TlsClient(
+    assert clients.authenticate(chain(shown)) == TlsClient(
         ("zero", "a.example.com", "b.example.com"), is_allowed=True
     )
     other = authority.issue_cert("c.example.com")
-    assert clients.client(chain(other)) == TlsClient(("c.example.com",), is_allowed=False)
-    assert clients.client(chain(trustme.CA().issue_cert("b.example.com"))) is None
-    assert clients.client(()) is None
+    assert clients.authenticate(chain(other)) == TlsClient(("c.example.com",), is_allowed=False)
+    assert clients.authenticate(chain(trustme.CA().issue_cert("b.example.com"))) is None
+    assert clients.authenticate(()) is None
 
 
 def test_a_clients_name_is_its_first_name_or_empty() -> None:
@@ -76,7 +76,7 @@ def test_a_client_has_its_own_names_and_not_those_of_its_authority(
 ) -> None:
     authority = trustme.CA()
     clients = clients_of(tmp_path, authority, names=("a.example.com",))
-    client = clients.client(chain(authority.create_child_ca().issue_cert("a.example.com")))
+    client = clients.authenticate(chain(authority.create_child_ca().issue_cert("a.example.com")))
     assert client == TlsClient(("a.example.com",), is_allowed=True)
 
 
@@ -84,11 +84,11 @@ def test_trust_follows_the_current_authorities(tmp_path: Path) -> None:
     old, new = trustme.CA(), trustme.CA()
     clients = clients_of(tmp_path, old)
     shown = der_of(old.issue_cert("a.example.com"))
-    assert clients.client(shown) is not None
+    assert clients.authenticate(shown) is not None
     clients.authorities.value = read_authorities(_bundle(tmp_path, old, new), "--ca")
-    assert clients.client(shown) is not None
+    assert clients.authenticate(shown) is not None
     clients.authorities.value = read_authorities(_bundle(tmp_path, new), "--ca")
-    assert clients.client(shown) is None
+    assert clients.authenticate(shown) is None
 
 
 def _bundle(folder: Path, *authorities: trustme.CA) -> Path:
@@ -102,9 +102,9 @@ def test_an_expired_certificate_identifies_nobody(tmp_path: Path, monkeypatch: p
     clients = clients_of(tmp_path, authority)
     end = dt.datetime.now(dt.UTC) + dt.timedelta(hours=1)
     shown = der_of(authority.issue_cert("a.example.com", not_after=end))
-    assert clients.client(shown) is not None
+    assert clients.authenticate(shown) is not None
     monkeypatch.setattr("pratique.https.tls.time.time", lambda: end.timestamp() + 1)
-    assert clients.client(shown) is None
+    assert clients.authenticate(shown) is None
 
 
 @pytest.mark.parametrize(("seconds", "known"), [(-1, False), (0, True), (60, True), (61, False)])
@@ -119,7 +119,7 @@ def test_a_certificate_is_valid_from_its_first_second_to_its_last(
     end = begin + dt.timedelta(seconds=60)
     shown = der_of(authority.issue_cert("a.example.com", not_before=begin, not_after=end))
     monkeypatch.setattr("pratique.https.tls.time.time", lambda: begin.timestamp() + seconds)
-    assert (clients_of(tmp_path, authority).client(shown) is not None) is known
+    assert (clients_of(tmp_path, authority).authenticate(shown) is not None) is known
 
 
 def test_uris_are_names_of_a_client() -> None:

@@ -36,7 +36,7 @@ class PemSource:
         Raises:
             CallError: the file cannot be read.
         """
-        return self.data or _read(self.path)
+        return self.data or _read_file(self.path)
 
     @property
     def stamp(self) -> tuple[int, int, int]:
@@ -82,7 +82,7 @@ class TokenFile:
         if self._clock() < self._stale_at:
             return self._token
         try:
-            content = _read(self._path).decode("utf-8", "replace").strip()
+            content = _read_file(self._path).decode("utf-8", "replace").strip()
         except CallError:
             if not self._token:
                 raise
@@ -129,18 +129,18 @@ def user_credentials(name: str, user: KubeconfigUser) -> Credentials:
     Raises:
         CallError: they are invalid or of an unsupported kind; the text begins with ``could not get REST client``.
     """
-    _check_kind(name, user)
+    _check_supported(name, user)
     token_file = TokenFile(user.token_file, user.token) if user.token_file else None
     if token_file is not None:
         token_file.token()
     return Credentials(
         fixed_headers=(*_authorization(user), *_impersonation(user)),
         token_file=token_file,
-        certificate=_certificate(user),
+        certificate=_client_certificate(user),
     )
 
 
-def _check_kind(name: str, user: KubeconfigUser) -> None:
+def _check_supported(name: str, user: KubeconfigUser) -> None:
     if user.auth_provider is not None:
         raise CallError("could not get REST client: auth provider not supported", code=500)
     if user.exec is not None:
@@ -176,7 +176,7 @@ def _impersonation(user: KubeconfigUser) -> Iterable[tuple[str, str]]:
             yield f"Impersonate-Extra-{quote(key, safe=_HEADER_CHARACTERS)}", value
 
 
-def _certificate(user: KubeconfigUser) -> ClientCertificate | None:
+def _client_certificate(user: KubeconfigUser) -> ClientCertificate | None:
     if not (user.client_certificate or user.client_certificate_data):
         return None
     return ClientCertificate(
@@ -185,7 +185,7 @@ def _certificate(user: KubeconfigUser) -> ClientCertificate | None:
     )
 
 
-def _read(path: str) -> bytes:
+def _read_file(path: str) -> bytes:
     try:
         return Path(path).read_bytes()
     except OSError as error:

@@ -148,8 +148,10 @@ def read_kubeconfig(data: JSON, folder: Path) -> Kubeconfig:
     if (document.kind, document.api_version) != ("Config", "v1"):
         raise ConfigurationError("not a kubeconfig: expected kind Config and apiVersion v1")
     return Kubeconfig(
-        _by_name("users", document.users, lambda entry: _rooted_user(entry.user, folder)),
-        _by_name("clusters", document.clusters, lambda entry: _rooted_server(entry.cluster, folder)),
+        _by_name("users", document.users, lambda entry: _with_absolute_user_paths(entry.user, folder)),
+        _by_name(
+            "clusters", document.clusters, lambda entry: _with_absolute_cluster_paths(entry.cluster, folder)
+        ),
         _by_name("contexts", document.contexts, lambda entry: entry.context),
         document.current_context,
     )
@@ -174,26 +176,26 @@ def _by_name(
     return values
 
 
-def _rooted_user(user: KubeconfigUser, folder: Path) -> KubeconfigUser:
+def _with_absolute_user_paths(user: KubeconfigUser, folder: Path) -> KubeconfigUser:
     return msgspec.structs.replace(
         user,
-        token_file=_rooted(user.token_file, folder),
-        client_certificate=_rooted(user.client_certificate, folder),
-        client_key=_rooted(user.client_key, folder),
+        token_file=_absolute(user.token_file, folder),
+        client_certificate=_absolute(user.client_certificate, folder),
+        client_key=_absolute(user.client_key, folder),
     )
 
 
-def _rooted_server(server: KubeconfigCluster, folder: Path) -> KubeconfigCluster:
+def _with_absolute_cluster_paths(server: KubeconfigCluster, folder: Path) -> KubeconfigCluster:
     return msgspec.structs.replace(
-        server, certificate_authority=_rooted(server.certificate_authority, folder)
+        server, certificate_authority=_absolute(server.certificate_authority, folder)
     )
 
 
-def _rooted(path: str, folder: Path) -> str:
+def _absolute(path: str, folder: Path) -> str:
     return str(folder / path) if path else ""
 
 
-_NOTHING = "no configuration has been provided, try setting KUBERNETES_MASTER environment variable"
+_NO_CONFIGURATION = "no configuration has been provided, try setting KUBERNETES_MASTER environment variable"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -212,9 +214,9 @@ def resolve_current_context(kubeconfig: Kubeconfig) -> ResolvedContext:
     Raises:
         ConfigurationError: the context is missing or incomplete, or a file that it names cannot be read.
     """
-    context = _context(kubeconfig)
+    context = _current_context(kubeconfig)
     if context.cluster not in kubeconfig.servers:
-        raise ConfigurationError(f"invalid configuration: {_NOTHING}")
+        raise ConfigurationError(f"invalid configuration: {_NO_CONFIGURATION}")
     # As in Kubernetes, a context without a user means an anonymous client.
     if context.user and context.user not in kubeconfig.users:
         raise ConfigurationError(f"auth info {go_quoted(context.user)} does not exist")
@@ -223,22 +225,22 @@ def resolve_current_context(kubeconfig: Kubeconfig) -> ResolvedContext:
         context.user,
         kubeconfig.users.get(context.user, KubeconfigUser()),
     )
-    faults = [*_user_faults(context.user, found.user), *_server_faults(context.cluster, found.server)]
-    if faults:
-        raise ConfigurationError(f"invalid configuration: {aggregate(faults)}")
+    errors = [*_user_errors(context.user, found.user), *_cluster_errors(context.cluster, found.server)]
+    if errors:
+        raise ConfigurationError(f"invalid configuration: {aggregate(errors)}")
     return found
 
 
-def _context(kubeconfig: Kubeconfig) -> KubeconfigContext:
+def _current_context(kubeconfig: Kubeconfig) -> KubeconfigContext:
     name = kubeconfig.current_context
     if not name:
-        raise ConfigurationError(f"invalid configuration: {_NOTHING}")
+        raise ConfigurationError(f"invalid configuration: {_NO_CONFIGURATION}")
     if name not in kubeconfig.contexts:
         raise ConfigurationError(f"context was not found for specified context: {name}")
     return kubeconfig.contexts[name]
 
 
-def _user_faults(name: str, user: KubeconfigUser) -> Iterable[str]:
+def _user_errors(name: str, user: KubeconfigUser) -> Iterable[str]:
     if not (user.client_certificate or user.client_certificate_data):
         return
     if not (user.client_key or user.client_key_data):
@@ -252,7 +254,7 @@ def _user_faults(name: str, user: KubeconfigUser) -> Iterable[str]:
         yield from _unreadable("client-key", user.client_key, name)
 
 
-def _server_faults(name: str, server: KubeconfigCluster) -> Iterable[str]:
+def _cluster_errors(name: str, server: KubeconfigCluster) -> Iterable[str]:
     if not server.server:
         yield f"no server found for cluster {go_quoted(name)}"
     if not server.certificate_authority_data:

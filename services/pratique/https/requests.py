@@ -38,7 +38,7 @@ def parse_media_type(text: str) -> str:
     """
     base = text.partition(";")[0]
     media_type = base.lower().strip()
-    _check(media_type)
+    _check_media_type(media_type)
     rest = text[len(base) :]
     seen: dict[str, str] = {}
     while rest.strip() not in {"", ";"}:
@@ -52,7 +52,7 @@ def parse_media_type(text: str) -> str:
     return media_type
 
 
-def _check(media_type: str) -> None:
+def _check_media_type(media_type: str) -> None:
     kind = _TOKEN.match(media_type)
     if kind is None:
         raise MediaTypeError("mime: no media type")
@@ -83,8 +83,8 @@ def post_error(url: str, reason: str) -> str:
     return f"Post {go_quoted(url)}: {reason}"
 
 
-_JSON = "application/json"
-_SHOWN_BYTES = 2048
+_DEFAULT_CONTENT_TYPE = "application/json"
+_MAX_SHOWN_BYTES = 2048
 """How many bytes of a response's body an error message shows at most."""
 
 _TEXTS = {
@@ -114,10 +114,10 @@ _REASONS = {
     504: "Timeout",
 }
 _UNACCEPTABLE = "the server was unable to respond with a content type that the client supports"
-_OWN_TEXT = frozenset({403, 415})
+_CODES_WITH_SERVER_TEXT = frozenset({403, 415})
 """Codes for which the message is the response's text."""
 
-_LONGEST_INTEGER = 19
+_MAX_INTEGER_LENGTH = 19
 """The characters of a 64-bit number; Go reads no longer ones."""
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 
@@ -146,32 +146,32 @@ class HttpResponse:
     @property
     def retry_after_seconds(self) -> int | None:
         """The seconds in ``Retry-After``; None if it is not a number."""
-        if len(self.retry_after) > _LONGEST_INTEGER or not _INTEGER.fullmatch(self.retry_after):
+        if len(self.retry_after) > _MAX_INTEGER_LENGTH or not _INTEGER.fullmatch(self.retry_after):
             return None
         return max(0, int(self.retry_after))
 
 
-def response_body(answer: HttpResponse) -> bytes:
+def response_body(response: HttpResponse) -> bytes:
     """The body of a successful response, whatever its content type.
 
     Raises:
         BadAnswerError: the body is empty, or the HTTP code means failure, which the error's ``status`` describes.
     """
     try:
-        media_type = parse_media_type(answer.content_type) if answer.content_type else ""
+        media_type = parse_media_type(response.content_type) if response.content_type else ""
     except MediaTypeError as error:
         status = internal_error(str(error))
         raise BadAnswerError(status.message, status.code, status) from None
-    if not (200 <= answer.status <= 206 or answer.status == 101):
-        status_body = _decode_status(answer.body)
-        status = _unexpected(answer, media_type) if status_body is None else status_body.as_status()
+    if not (200 <= response.status <= 206 or response.status == 101):
+        status_body = _decode_status(response.body)
+        status = _status_of_failure(response, media_type) if status_body is None else status_body.as_status()
         raise BadAnswerError(status.message, status.code, status)
-    if not answer.body:
+    if not response.body:
         raise BadAnswerError(
-            f"0-length response with status code: {answer.status} "
-            f"and content type: {answer.content_type or _JSON}"
+            f"0-length response with status code: {response.status} "
+            f"and content type: {response.content_type or _DEFAULT_CONTENT_TYPE}"
         )
-    return answer.body
+    return response.body
 
 
 class _StatusDetailsBody(msgspec.Struct, rename="camel"):
@@ -213,42 +213,42 @@ def _decode_status(body: bytes) -> _StatusBody | None:
     return status
 
 
-def _unexpected(answer: HttpResponse, media_type: str) -> Status:
+def _status_of_failure(response: HttpResponse, media_type: str) -> Status:
     """Make the Status of a failed response whose body is not one."""
-    reason = _REASONS.get(answer.status, "InternalError" if answer.status >= 500 else "")
-    seconds = answer.retry_after_seconds
+    reason = _REASONS.get(response.status, "InternalError" if response.status >= 500 else "")
+    seconds = response.retry_after_seconds
     return Status(
         status="Failure",
-        message=_message(answer, media_type),
+        message=_message(response, media_type),
         reason=reason,
         details=StatusDetails(retry_after_seconds=seconds) if seconds else None,
-        code=answer.status,
+        code=response.status,
     )
 
 
-def _message(answer: HttpResponse, media_type: str) -> str:
-    is_text = not answer.content_type or media_type.startswith("text/")
-    text = answer.body[:_SHOWN_BYTES].decode("utf-8", "replace").strip() if is_text else "unknown"
-    if answer.status in _OWN_TEXT:
+def _message(response: HttpResponse, media_type: str) -> str:
+    is_text = not response.content_type or media_type.startswith("text/")
+    text = response.body[:_MAX_SHOWN_BYTES].decode("utf-8", "replace").strip() if is_text else "unknown"
+    if response.status in _CODES_WITH_SERVER_TEXT:
         return text
-    if answer.status == 406:
+    if response.status == 406:
         return _UNACCEPTABLE if text in {"", "unknown"} else text
-    if answer.status in _TEXTS:
-        return _TEXTS[answer.status]
-    if answer.status >= 500:
+    if response.status in _TEXTS:
+        return _TEXTS[response.status]
+    if response.status >= 500:
         return f"an error on the server ({go_quoted(text)}) has prevented the request from succeeding"
-    return f"the server responded with the status code {answer.status} but did not return more information"
+    return f"the server responded with the status code {response.status} but did not return more information"
 
 
 Headers = tuple[tuple[str, str], ...]
 
-_MOST_REDIRECTS = 10
-_MOST_RETRIES = 10
+_MAX_REDIRECTS = 10
+_MAX_RETRIES = 10
 _URL_CHARACTERS = "!#$%&'()*+,/:;=?@[]~"
 """The characters that a URL may contain besides letters, digits and ``_.-``."""
 
-_TO_GET = frozenset({301, 302, 303})
-_AS_IT_WAS = frozenset({307, 308})
+_REDIRECTS_AS_GET = frozenset({301, 302, 303})
+_REDIRECTS_WITH_BODY = frozenset({307, 308})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -265,12 +265,12 @@ class HttpRequest:
     """The headers that authenticate the client."""
     method: str = "POST"
 
-    def redirected(self, answer: HttpResponse, url: str) -> HttpRequest:
+    def redirected(self, response: HttpResponse, url: str) -> HttpRequest:
         """The request to send after a redirect to ``url``."""
         host = urlsplit(url).netloc.rpartition("@")[2]
         credentials = self.credentials if host == self.host else ()
         headers = (*self.headers, ("Referer", self.url))
-        if answer.status in _AS_IT_WAS:
+        if response.status in _REDIRECTS_WITH_BODY:
             return HttpRequest(url, host, self.body, headers, credentials, self.method)
         headers = tuple(pair for pair in headers if pair[0] != "Content-Type")
         return HttpRequest(url, host, b"", headers, credentials, "GET")
@@ -282,37 +282,37 @@ async def send_with_retries(session: HttpsSession, request: HttpRequest, deadlin
     Raises:
         CallError: there was no response; the text is Go's.
     """
-    answer = await _follow(session, request, deadline)
-    for _ in range(_MOST_RETRIES):
-        if answer.retry_seconds is None:
+    response = await _follow_redirects(session, request, deadline)
+    for _ in range(_MAX_RETRIES):
+        if response.retry_seconds is None:
             break
-        await asyncio.sleep(min(answer.retry_seconds, deadline.remaining_seconds))
-        answer = await _follow(session, request, deadline)
-    return answer
+        await asyncio.sleep(min(response.retry_seconds, deadline.remaining_seconds))
+        response = await _follow_redirects(session, request, deadline)
+    return response
 
 
-async def _follow(session: HttpsSession, first: HttpRequest, deadline: Deadline) -> HttpResponse:
-    request, answer = first, await _send(session, first, deadline)
-    for _ in range(_MOST_REDIRECTS - 1):
-        if not _redirects(answer):
-            return answer
-        request = request.redirected(answer, _location(request, answer))
-        answer = await _send(session, request, deadline)
-    if _redirects(answer):
-        raise UnreachableError(post_error(answer.location, f"stopped after {_MOST_REDIRECTS} redirects"))
-    return answer
+async def _follow_redirects(session: HttpsSession, first: HttpRequest, deadline: Deadline) -> HttpResponse:
+    request, response = first, await _send(session, first, deadline)
+    for _ in range(_MAX_REDIRECTS - 1):
+        if not _is_redirect(response):
+            return response
+        request = request.redirected(response, _location(request, response))
+        response = await _send(session, request, deadline)
+    if _is_redirect(response):
+        raise UnreachableError(post_error(response.location, f"stopped after {_MAX_REDIRECTS} redirects"))
+    return response
 
 
-def _location(request: HttpRequest, answer: HttpResponse) -> str:
+def _location(request: HttpRequest, response: HttpResponse) -> str:
     try:
-        return quote(urljoin(request.url, answer.location), safe=_URL_CHARACTERS)
+        return quote(urljoin(request.url, response.location), safe=_URL_CHARACTERS)
     except ValueError as error:
-        reason = f"failed to parse Location header {go_quoted(answer.location)}: {error}"
+        reason = f"failed to parse Location header {go_quoted(response.location)}: {error}"
         raise UnreachableError(post_error(request.url, reason)) from None
 
 
-def _redirects(answer: HttpResponse) -> bool:
-    return answer.status in _TO_GET | _AS_IT_WAS and bool(answer.location)
+def _is_redirect(response: HttpResponse) -> bool:
+    return response.status in _REDIRECTS_AS_GET | _REDIRECTS_WITH_BODY and bool(response.location)
 
 
 async def _send(session: HttpsSession, request: HttpRequest, deadline: Deadline) -> HttpResponse:

@@ -70,19 +70,19 @@ class ReloadedCertificate(Reloaded[T]):
 
 
 async def keep_certificates_fresh(
-    kept: Sequence[ReloadedCertificate[Any]], *, poll_seconds: float = POLL_SECONDS
+    certificates: Sequence[ReloadedCertificate[Any]], *, poll_seconds: float = POLL_SECONDS
 ) -> None:
     """Reload certificates when their files change, and warn of those that expire soon, until cancelled."""
-    warning = asyncio.ensure_future(_warn_daily(kept))
+    warning = asyncio.ensure_future(_warn_daily(certificates))
     try:
-        await keep_reloading(kept, poll_seconds=poll_seconds)
+        await keep_reloading(certificates, poll_seconds=poll_seconds)
     finally:
         warning.cancel()
 
 
-async def _warn_daily(kept: Sequence[ReloadedCertificate[Any]]) -> None:
+async def _warn_daily(certificates: Sequence[ReloadedCertificate[Any]]) -> None:
     while True:
-        for certificate in kept:
+        for certificate in certificates:
             reason = "" if certificate.failure else certificate.warning()
             if reason:
                 _log.warning("certificate to be renewed", extra={"reason": reason})
@@ -105,7 +105,7 @@ class CertificateAuthorities:
             (certificate.not_valid_after_utc.timestamp() for certificate in self.certificates), default=0.0
         )
 
-    def be_trusted_by(self, context: ssl.SSLContext) -> None:
+    def trust_in(self, context: ssl.SSLContext) -> None:
         """Let ``context`` believe what they have signed."""
         if self.pem:  # of nothing OpenSSL makes an error; with nothing loaded it believes nobody
             context.load_verify_locations(cadata=self.pem.decode("ascii"))
@@ -141,12 +141,12 @@ def read_client_authorities(file: Path, flag: str) -> CertificateAuthorities:
     try:
         return read_authorities(file, flag)
     except ConfigurationError as error:
-        if _holds_something(file):
+        if _has_content(file):
             raise
         raise PartlyUsableError(str(error), CertificateAuthorities(b"", ())) from None
 
 
-def _holds_something(file: Path) -> bool:
+def _has_content(file: Path) -> bool:
     try:
         return bool(file.read_bytes().strip())
     except OSError:
@@ -163,7 +163,9 @@ class KeyPairFiles:
     key_flag: str
 
     @classmethod
-    def given(cls, certificate: Path | None, key: Path | None, flags: tuple[str, str]) -> KeyPairFiles | None:
+    def from_flags(
+        cls, certificate: Path | None, key: Path | None, flags: tuple[str, str]
+    ) -> KeyPairFiles | None:
         """Take the values of two flags; None if neither is set.
 
         Raises:
@@ -200,7 +202,7 @@ class KeyPair:
 
         return x509.load_pem_x509_certificate(self.chain).not_valid_after_utc.timestamp()
 
-    def show_by(self, context: ssl.SSLContext) -> None:
+    def load_into(self, context: ssl.SSLContext) -> None:
         """Load the pair into ``context``.
 
         Raises:
@@ -208,7 +210,7 @@ class KeyPair:
             ValueError: the key is encrypted, or the certificate is invalid.
         """
         with temporary_pem_file(self.chain) as chain, temporary_pem_file(self.key) as key:
-            context.load_cert_chain(chain, key, password=_no_password)
+            context.load_cert_chain(chain, key, password=_refuse_password)
 
 
 def read_key_pair(files: KeyPairFiles) -> KeyPair:
@@ -220,14 +222,14 @@ def read_key_pair(files: KeyPairFiles) -> KeyPair:
     try:
         pair = KeyPair(files.certificate.read_bytes(), files.key.read_bytes())
         # gRPC would notice a bad pair only at the first handshake, and report it nowhere.
-        pair.show_by(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
+        pair.load_into(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
         _ = pair.ends_at
     except (OSError, ValueError) as error:
-        raise ConfigurationError(f"{files}: {_complaint(error)}") from None
+        raise ConfigurationError(f"{files}: {_error_text(error)}") from None
     return pair
 
 
-def _complaint(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     if isinstance(error, ssl.SSLError) and error.reason == "KEY_VALUES_MISMATCH":
         return "the private key does not belong to the certificate"
     if isinstance(error, ssl.SSLError | ValueError) or not isinstance(error, OSError):
@@ -235,12 +237,12 @@ def _complaint(error: Exception) -> str:
     return error.strerror or str(error)
 
 
-def _no_password() -> str:
+def _refuse_password() -> str:
     # Without this, OpenSSL would prompt for a password on the terminal.
     raise ValueError("the private key is encrypted")
 
 
-_MOST_LINKS = 8
+_MAX_CHAIN_LENGTH = 8
 """The most certificates that a chain may have between a client's and an authority; real chains have one or two."""
 
 
@@ -269,17 +271,19 @@ class ClientCertificateAuthenticator:
         self.authorities = authorities
         self._allowed = frozenset(allowed_names)
         # Cached by chain: front doors and API servers present the same one on all connections.
-        self._read = functools.lru_cache(maxsize=256)(self._judge)
+        self._cached_identify = functools.lru_cache(maxsize=256)(self._identify)
 
-    def client(self, chain: tuple[bytes, ...]) -> TlsClient | None:
+    def authenticate(self, chain: tuple[bytes, ...]) -> TlsClient | None:
         """Identify the client that presents ``chain``, its own certificate first, in DER or PEM; None if untrusted."""
-        client, begins_at, ends_at = self._read(self.authorities.value, chain)
+        client, begins_at, ends_at = self._cached_identify(self.authorities.value, chain)
         return client if begins_at <= time.time() <= ends_at else None
 
-    def _judge(
+    def _identify(
         self, authorities: CertificateAuthorities, chain: tuple[bytes, ...]
     ) -> tuple[TlsClient | None, float, float]:
-        certificates = [certificate for der_or_pem in chain for certificate in _certificates(der_or_pem)]
+        certificates = [
+            certificate for der_or_pem in chain for certificate in _parse_certificates(der_or_pem)
+        ]
         if not certificates or not chains_to_authority(certificates, authorities.certificates):
             return None, 0.0, 0.0
         own = certificates[0]
@@ -309,11 +313,12 @@ def chains_to_authority(chain: Sequence[Certificate], authorities: Sequence[Cert
     The handshake has checked everything else; only the authorities may have changed since.
     """
     current, others = chain[0], chain[1:]
-    for _ in range(_MOST_LINKS):
-        if current in authorities or any(_signed(current, authority) for authority in authorities):
+    for _ in range(_MAX_CHAIN_LENGTH):
+        if current in authorities or any(_is_issued_by(current, authority) for authority in authorities):
             return True
         issuer = next(
-            (candidate for candidate in others if candidate != current and _signed(current, candidate)), None
+            (candidate for candidate in others if candidate != current and _is_issued_by(current, candidate)),
+            None,
         )
         if issuer is None:
             return False
@@ -321,7 +326,7 @@ def chains_to_authority(chain: Sequence[Certificate], authorities: Sequence[Cert
     return False
 
 
-def _signed(certificate: Certificate, issuer: Certificate) -> bool:
+def _is_issued_by(certificate: Certificate, issuer: Certificate) -> bool:
     from cryptography.exceptions import InvalidSignature  # noqa: PLC0415  # as above
 
     try:
@@ -331,7 +336,7 @@ def _signed(certificate: Certificate, issuer: Certificate) -> bool:
     return True
 
 
-def _certificates(der_or_pem: bytes) -> list[Certificate]:
+def _parse_certificates(der_or_pem: bytes) -> list[Certificate]:
     from cryptography import x509  # noqa: PLC0415  # as above
 
     if der_or_pem.startswith(b"-----BEGIN"):

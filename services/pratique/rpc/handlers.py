@@ -105,7 +105,7 @@ def require_known_client(clients: ClientCertificateAuthenticator) -> Interceptor
 
     def ring_of(handler: BytesHandler) -> BytesHandler:
         async def ring(request: bytes, context: Context) -> bytes:
-            client = clients.client(_client_certificates(context.auth_context()))
+            client = clients.authenticate(_client_certificates(context.auth_context()))
             if client is None:
                 words = "the client's certificate is not of an authority that is trusted now, or has ended"
                 await context.abort(grpc.StatusCode.UNAUTHENTICATED, words)

@@ -137,7 +137,7 @@ class ServicesTls:
         Raises:
             ConfigurationError: one cannot be used, or is given without another that it needs.
         """
-        files = KeyPairFiles.given(
+        files = KeyPairFiles.from_flags(
             settings.services_cert_file, settings.services_private_key_file, _PAIR_FLAGS
         )
         authority_file = settings.services_ca_file
