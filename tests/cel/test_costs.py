@@ -13,7 +13,7 @@ from pratique.cel.environments import Environment, functions_by_name, type_check
 from pratique.cel.expressions import compile_expression
 from pratique.cel.libraries.authorizers import AuthorizerValue
 from pratique.cel.planner import plan
-from pratique.cel.syntax_trees import decode
+from pratique.cel.syntax_trees import decode_checked_expression
 from pratique.cluster.authorization import AuthorizationAttributes, AuthorizationDecision
 
 KUBERNETES = Environment(has_authorizer=True, has_patches=True)
@@ -28,7 +28,7 @@ AUTHORIZER = AuthorizerValue(AlwaysAllow(), UserInfo("somebody"))
 
 
 def cost_without_folding(source: str, environment: Environment, variables: dict[str, Any]) -> int:
-    tree = decode(type_checker(environment).compile(source).serialize())
+    tree = decode_checked_expression(type_checker(environment).compile(source).serialize())
     planned = plan(tree, functions_by_name(environment), fold_literals=False)
     frame = Frame(variables, planned.slots, 10_000_000)
     planned.step(frame)

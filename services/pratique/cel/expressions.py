@@ -22,7 +22,7 @@ from pratique.cel.errors import (
     SlowEvaluationError,
 )
 from pratique.cel.planner import Program, plan
-from pratique.cel.syntax_trees import SyntaxTree, decode
+from pratique.cel.syntax_trees import SyntaxTree, decode_checked_expression
 from pratique.cel.type_descriptors import StructTypes
 from pratique.cel.values import Value
 
@@ -126,8 +126,9 @@ def compile_expression(source: str, environment: Environment, *result_types: str
     tree, functions = _parse_and_check(source, environment, names), functions_by_name(environment)
     issues = validate_ast(tree, functions)
     if issues:
+        offsets = tree.offsets()
         lines = [
-            format_error(source, tree.offsets.get(issue.number, 0), names.restore(issue.message))
+            format_error(source, offsets.get(issue.number, 0), names.restore(issue.message))
             for issue in issues
         ]
         raise CompilationError("compilation failed: " + "\n".join(lines))
@@ -144,7 +145,9 @@ def _parse_and_check(source: str, environment: Environment, names: StructNames) 
     if environment.has_patches:
         environment = dataclasses.replace(environment, structs=_structs(names))
     try:
-        return decode(type_checker(environment).compile(names.source or source).serialize())
+        return decode_checked_expression(
+            type_checker(environment).compile(names.source or source).serialize()
+        )
     except RuntimeError as error:
         text = names.restore(str(error))
         raise CompilationError(f"compilation failed: {to_api_server_message(text, source)}") from None

@@ -91,7 +91,7 @@ def _constant_value(expression: Expression) -> bool | None:
 
     Every variable is an error then, and what absorbs an error, as ``||`` and ``&&`` do, absorbs any value.
     """
-    value, _ = expression.measure({})
+    value, _ = expression.evaluate_with_cost({})
     return value if isinstance(value, bool) else None
 
 
