@@ -6,15 +6,14 @@ Source: ``k8s.io/apiserver/pkg/admission/plugin/manifest/loader``, for their ord
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from pratique.apimachinery.decoding import DecodingProblem, StrictDecodingError, decode_strictly
-from pratique.apimachinery.documents import NO_DOCUMENTS, is_suite, list_files, read_documents, read_file
-from pratique.apimachinery.errors import ConfigurationError, InputError
+from pratique.apimachinery.documents import read_objects
+from pratique.apimachinery.errors import ConfigurationError
 from pratique.apimachinery.field_errors import ROOT, FieldError
-from pratique.apimachinery.file_snapshots import unwrap_lists
 from pratique.apimachinery.json_values import JSONObject, member
 from pratique.apimachinery.source_documents import SourceDocument
 from pratique.apimachinery.statuses import aggregate, go_quoted
@@ -118,7 +117,7 @@ def load_configurations(paths: Sequence[Path | str]) -> Configurations:
     """
     problems: list[str] = []
     loaded: dict[tuple[WebhookConfigurationKind | PolicyKind, str], _Loaded] = {}
-    for document in _read_all(paths, problems):
+    for document in read_objects(paths, problems, unique_keys=True):
         try:
             configuration = _load(document)
             at = configuration.kind, configuration.name
@@ -136,28 +135,6 @@ def load_configurations(paths: Sequence[Path | str]) -> Configurations:
         validating_policies=_in_order(loaded.values(), PolicyKind.VALIDATING),
         validating_bindings=_in_order(loaded.values(), PolicyKind.VALIDATING_BINDING),
     )
-
-
-def _read_all(paths: Iterable[Path | str], problems: list[str]) -> Iterator[SourceDocument]:
-    for path in paths:
-        try:
-            files = list_files(path)
-        except InputError as error:
-            problems.append(str(error))
-            continue
-        begun, found = len(problems), False
-        for file in files:
-            read = read_documents if file == str(path) else read_file  # standard input is named so
-            try:
-                for document in read(file, unique_keys=True):
-                    found = True
-                    if not is_suite(document.data):
-                        yield from unwrap_lists([document])
-            except InputError as error:
-                problems.append(str(error))
-        # A file in a folder may be empty; a path without any documents is an error.
-        if not found and len(problems) == begun:
-            problems.append(f"{path}: {NO_DOCUMENTS}")
 
 
 def _load(document: SourceDocument) -> _Loaded:
