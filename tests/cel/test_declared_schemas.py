@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique.cel.declarations import declare, field_name, restore_type_paths
+from pratique.cel.declarations import declare_schema, field_name, restore_type_paths
 from pratique.cel.environments import Environment, type_checker
 from pratique.cluster.api_resources import built_in_resources
 from pratique.cluster.schemas import ListType, MapType, Scalar, Structure, Type, schema_of
@@ -30,11 +30,11 @@ def structure(name: str = "", /, **fields: Type) -> Structure:
 def shown(root: Structure, kind: str = "T") -> Mapping[str, Mapping[str, str]]:
     """The types that a schema is made of, as messages call them."""
     return {restore_type_paths(name): {field: restore_type_paths(type_) for field, type_ in fields}
-            for name, fields in declare(root, kind)[1]}  # fmt: skip
+            for name, fields in declare_schema(root, kind)[1]}  # fmt: skip
 
 
 def compiles(root: Structure, expression: str) -> bool:
-    name, structs = declare(root, "T")
+    name, structs = declare_schema(root, "T")
     checker = type_checker(Environment(structs=structs, variables=(("object", name),)))
     try:
         checker.compile(expression)
@@ -140,7 +140,7 @@ def test_the_checker_accepts_any_field_name(fields: Mapping[str, Type]) -> None:
 
 def test_a_schema_too_large_for_the_checker_becomes_dyn() -> None:
     wide = structure(**{f"f{number}": Scalar.STRING for number in range(4_001)})
-    assert declare(wide, "T") == ("dyn", ())
+    assert declare_schema(wide, "T") == ("dyn", ())
     assert shown(structure(wide=wide, all=ListType(wide)))["T"] == {"wide": "dyn", "all": "list<dyn>"}
     deep: Type = Scalar.STRING
     for _ in range(2_000):
@@ -150,7 +150,7 @@ def test_a_schema_too_large_for_the_checker_becomes_dyn() -> None:
 
 @given(st.text(st.characters(codec="utf-8"), min_size=1))
 def test_messages_show_the_kind_as_written(kind: str) -> None:
-    name, _ = declare.__wrapped__(structure(), kind)
+    name, _ = declare_schema.__wrapped__(structure(), kind)
     assert (
         restore_type_paths(f"expected type '{name}' but found 'int'")
         == f"expected type '{kind}' but found 'int'"
@@ -158,14 +158,14 @@ def test_messages_show_the_kind_as_written(kind: str) -> None:
 
 
 def test_object_and_params_types_differ_but_are_shown_alike() -> None:
-    names = [declare(structure(), "ConfigMap", role)[0] for role in ("object", "params")]
+    names = [declare_schema(structure(), "ConfigMap", role)[0] for role in ("object", "params")]
     assert names[0] != names[1]
     assert [restore_type_paths(name) for name in names] == ["ConfigMap", "ConfigMap"]
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_the_checker_accepts_every_kubernetes_kind(name: str) -> None:
-    name, structs = declare(SCHEMAS[name], KINDS[name].kind)
+    name, structs = declare_schema(SCHEMAS[name], KINDS[name].kind)
     checker = type_checker.__wrapped__(Environment(structs=structs, variables=(("object", name),)))
     checker.compile("object.kind == object.apiVersion")
     with pytest.raises(RuntimeError, match="undefined field 'nothing'"):

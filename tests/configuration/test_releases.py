@@ -19,8 +19,8 @@ from pratique.configuration.settings import (
     OLDEST_RELEASE,
     ChainSettings,
     Release,
+    deprecation_notices,
     merge_settings,
-    notices,
     read_release,
     release_settings,
 )
@@ -199,4 +199,4 @@ def test_removed_and_deprecated_controllers_are_reported(
     names: tuple[str, ...], release: str | None, told: list[str]
 ) -> None:
     selected = ChainSources.read(ChainSettings(admission_control=names)).selected
-    assert list(notices(selected, read_release(release) if release else None)) == told
+    assert list(deprecation_notices(selected, read_release(release) if release else None)) == told

@@ -25,7 +25,7 @@ def composed(variables: dict[str, str], expression: str, budget: int = 10_000_00
     try:
         return checked.evaluate(activation, whole)
     finally:
-        composition.settle(whole)
+        composition.charge_to(whole)
 
 
 @pytest.mark.parametrize(

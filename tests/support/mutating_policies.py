@@ -8,7 +8,8 @@ from typing import Any
 from pratique.admission.reviews import Review
 from pratique.apimachinery.json_values import JSONObject
 from pratique.policies.activation import UNLIMITED, EvaluationLimits
-from pratique.policies.mutating import MutatingPolicies, MutatingPoliciesDecision
+from pratique.policies.mutating import MutatingPolicies
+from pratique.policies.mutating_decisions import MutatingPoliciesDecision
 from support.validating_policies import EVERYTHING, GROUP, deployment_review, loaded
 
 

@@ -71,13 +71,13 @@ class Frame:
         self._until = until
         self._steps = 0
 
-    def spend(self, cost: int) -> None:
+    def charge(self, cost: int) -> None:
         """Charge for a step. Raises CostLimitError if that exceeds the limit."""
         self.cost += cost
         if self.cost > self.limit:
             raise CostLimitError
 
-    def work(self, amount: int) -> None:
+    def add_work(self, amount: int) -> None:
         """Add work that cel-go does not count. Raises CostLimitError if that exceeds its limit."""
         self.uncounted_work += amount
         if self.uncounted_work > self.uncounted_work_limit:
@@ -85,7 +85,7 @@ class Frame:
         if amount > _WORK_BETWEEN_CLOCK_CHECKS:
             self.yield_to_threads()
 
-    def step(self, cost: int) -> None:
+    def charge_iteration(self, cost: int) -> None:
         """Charge for an iteration of a comprehension, and let other threads run now and then."""
         self.cost += cost
         if self.cost > self.limit:
@@ -182,7 +182,7 @@ class LazyVariables:
         self._values: dict[str, Value | EvaluationError] = {}
         self._cost = 0
 
-    def settle(self, budget: Budget) -> None:
+    def charge_to(self, budget: Budget) -> None:
         """Charge what variables have cost since the last call. Raises OutOfBudgetError if that exceeds the budget."""
         cost, self._cost = self._cost, 0
         budget.charge(cost)

@@ -61,11 +61,10 @@ _STRING_TRAVERSAL_COST_FACTOR = 0.1
 """Per character or byte: ``common.StringTraversalCostFactor``."""
 _REGEX_STRING_LENGTH_COST_FACTOR = 0.25
 """Per character of a pattern: ``common.RegexStringLengthCostFactor``."""
-_LIST = 10
+LIST_CREATE_BASE_COST = 10
 """For constructing a list: ``common.ListCreateBaseCost``."""
 MAP_CREATE_BASE_COST = 30
 """For constructing a map: ``common.MapCreateBaseCost``."""
-LIST_CREATE_BASE_COST = _LIST
 STRUCT_CREATE_BASE_COST = 40
 """For constructing a struct: ``common.StructCreateBaseCost``."""
 _AUTHORIZER_CHECK_COST = 350_000
@@ -86,14 +85,14 @@ def traversal_cost(value: Value, factor: float = 1) -> int:
     return math.ceil(size(value) * factor * _STRING_TRAVERSAL_COST_FACTOR)
 
 
-def pattern(text: Value, length: int) -> int:
+def regex_cost(text: Value, length: int) -> int:
     """The cost of matching a string with a pattern of ``length`` characters."""
     return math.ceil((1.0 + size(text)) * _STRING_TRAVERSAL_COST_FACTOR) * math.ceil(
         length * _REGEX_STRING_LENGTH_COST_FACTOR
     )
 
 
-def tree(value: Value) -> int:
+def tree_cost(value: Value) -> int:
     """The cost of traversing a value with everything inside it."""
     kind = type(value)
     if kind is str:
@@ -101,23 +100,23 @@ def tree(value: Value) -> int:
     if kind is bytes:
         return int(len(value) * _STRING_TRAVERSAL_COST_FACTOR)
     if kind is list:
-        return sum(map(tree, value))
+        return sum(map(tree_cost, value))
     if kind is dict:
-        return sum(tree(key) + tree(member) for key, member in value.items())
+        return sum(tree_cost(key) + tree_cost(member) for key, member in value.items())
     return 1
 
 
-def nodes(value: Value) -> int:
+def count_nodes(value: Value) -> int:
     """Count the values inside a value: the work of traversing it, whatever cost cel-go gives it."""
     kind = type(value)
     if kind is list:
-        return len(value) + sum(nodes(item) for item in value if type(item) in (list, dict))
+        return len(value) + sum(count_nodes(item) for item in value if type(item) in (list, dict))
     if kind is dict:
-        return len(value) + sum(nodes(item) for item in value.values() if type(item) in (list, dict))
+        return len(value) + sum(count_nodes(item) for item in value.values() if type(item) in (list, dict))
     return 1
 
 
-def equality(left: Value, right: Value) -> int:
+def equality_cost(left: Value, right: Value) -> int:
     """The cost of ``==`` and ``!=``, which is 1 for Kubernetes' own types."""
     if hasattr(left, "cel_type"):
         return 1
@@ -137,16 +136,16 @@ def _inequality(left: Value, right: Value) -> int:
 
 
 def _match(text: Value, expression: Value, *_: Value) -> int:
-    return pattern(text, size(expression))
+    return regex_cost(text, size(expression))
 
 
 def _selector(_: Value, text: Value) -> int:
     """Estimate a list, the parsing, and for every two characters a requirement of a list and a struct."""
     length = size(text)
     return (
-        _LIST
+        LIST_CREATE_BASE_COST
         + math.ceil(length * _STRING_TRAVERSAL_COST_FACTOR)
-        + math.ceil(length * 0.5) * (_LIST + STRUCT_CREATE_BASE_COST)
+        + math.ceil(length * 0.5) * (LIST_CREATE_BASE_COST + STRUCT_CREATE_BASE_COST)
     )
 
 
@@ -165,7 +164,7 @@ def _contains_cidr(network: Value, other: Value) -> int:
 
 
 def _tree_of_first(first: Value, *_: Value) -> int:
-    return tree(first)
+    return tree_cost(first)
 
 
 def _ip(value: Value) -> int:
@@ -173,7 +172,7 @@ def _ip(value: Value) -> int:
 
 
 def _validate(form: Value, text: Value) -> int:
-    return pattern(text, form.pattern_size)
+    return regex_cost(text, form.pattern_size)
 
 
 def _add_sizes(left: Value, right: Value) -> int:
@@ -189,7 +188,7 @@ def _sets(factor: int) -> CostFunction:
 
 
 def _new_list(length: int, factor: float = 1) -> int:
-    return int(length * factor) + 1 + _LIST
+    return int(length * factor) + 1 + LIST_CREATE_BASE_COST
 
 
 def _slice(_: Value, start: Value, end: Value) -> int:

@@ -206,7 +206,7 @@ _CODED = re.compile(rf"\b{_PREFIX}[a-z]+_of_(\w+)")
 
 
 @functools.lru_cache(maxsize=64)
-def declare(root: Structure, kind: str, role: str = "object") -> tuple[str, StructTypes]:
+def declare_schema(root: Structure, kind: str, role: str = "object") -> tuple[str, StructTypes]:
     """Declare the type of a schema. Gives its name, and all types that it consists of.
 
     Args:
@@ -222,7 +222,7 @@ def declare(root: Structure, kind: str, role: str = "object") -> tuple[str, Stru
 
 
 def restore_type_paths(text: str) -> str:
-    """Replace the names that :func:`declare` gives types with their paths."""
+    """Replace the names that :func:`declare_schema` gives types with their paths."""
     return _CODED.sub(lambda name: _CODE.sub(lambda code: chr(int(code[1], 16)), name[1]), text)
 
 

@@ -75,7 +75,7 @@ class Attribute:
 
         def resolve(frame: Frame) -> Value:
             value = base(frame)
-            frame.spend(cost)
+            frame.charge(cost)
             return _qualify(frame, value, qualifiers)
 
         return resolve
@@ -143,19 +143,19 @@ def _qualify(frame: Frame, value: Value, qualifiers: Sequence[Qualifier]) -> Val
         key = qualifier.key if qualifier.computed is None else qualifier.computed(frame)
         optional = optional or qualifier.optional
         if not optional and not qualifier.test_only:
-            frame.spend(1)
+            frame.charge(1)
             value = get(value, key)
             continue
         if qualifier.test_only and type(value) is Struct:
-            frame.spend(1)
+            frame.charge(1)
             value = value.has(key)
             continue
         found = find(value, key)
         if qualifier.test_only:
-            frame.spend(1)
+            frame.charge(1)
             value = found.present
         elif found.present:
-            frame.spend(1)
+            frame.charge(1)
             value = found.value
         else:
             return OPTIONAL_NONE
@@ -272,12 +272,12 @@ def _costed(
 
 def _charge(frame: Frame, cost: CostFunction, values: Sequence[Value]) -> None:
     if values:
-        frame.work(costs.nodes(values[0]))
+        frame.add_work(costs.count_nodes(values[0]))
     try:
         amount = cost(*values)
     except (TypeError, AttributeError):
         amount = 1  # the arguments have wrong types, which the function itself reports next
-    frame.spend(amount)
+    frame.charge(amount)
 
 
 def _overload_error(error: NoSuchOverloadError, name: str, values: Sequence[Value]) -> EvaluationError:
@@ -292,7 +292,7 @@ def plan_equality(left: Interpretable, right: Interpretable, *, negated: bool) -
 
     def call(frame: Frame) -> Value:
         first, second = left(frame), right(frame)
-        frame.spend(costs.equality(first, second))
+        frame.charge(costs.equality_cost(first, second))
         return equal(first, second, frame) is not negated
 
     return call
@@ -306,7 +306,7 @@ def plan_membership(value: Interpretable, items: list[Value]) -> Interpretable:
         candidate = value(frame)
         if texts is not None:
             return type(candidate) is str and candidate in texts
-        frame.work(len(items))
+        frame.add_work(len(items))
         return contains(items, candidate, frame)
 
     return call
@@ -372,7 +372,7 @@ def plan_not_strictly_false(argument: Interpretable) -> Interpretable:
             result = argument(frame)
         except EvaluationError:
             result = True
-        frame.spend(1)
+        frame.charge(1)
         return result is not False
 
     return call
@@ -476,9 +476,9 @@ def plan_quantifier(quantifier: Quantifier, items: IterationRange, predicate: In
         slots = frame.slots
         for entry in items.entries(frame):
             if ended:
-                frame.spend(condition)
+                frame.charge(condition)
                 break
-            frame.step(condition + 1)
+            frame.charge_iteration(condition + 1)
             bind(slots, entry)
             try:
                 result = predicate(frame)
@@ -489,7 +489,7 @@ def plan_quantifier(quantifier: Quantifier, items: IterationRange, predicate: In
                 ended = True
             elif result is not (not ending):
                 failure = failure or NoSuchOverloadError()
-        frame.spend(1)  # the result reads the accumulator
+        frame.charge(1)  # the result reads the accumulator
         if ended or failure is None:
             return ending if ended else not ending
         raise failure
@@ -516,7 +516,7 @@ class Fold:
         bind = self.items.binder()
         slots[slot] = _value_or_error(self.start, frame)
         for entry in self.items.entries(frame):
-            frame.step(0)
+            frame.charge_iteration(0)
             bind(slots, entry)
             if self.condition is not None and _is_over(self.condition, frame):
                 break
@@ -557,14 +557,14 @@ def plan_list(elements: Sequence[Interpretable], optional: Collection[int]) -> I
 
         def make(frame: Frame) -> Value:
             elements_made = [element(frame) for element in elements]
-            frame.spend(costs.LIST_CREATE_BASE_COST)
+            frame.charge(costs.LIST_CREATE_BASE_COST)
             return elements_made
 
         return make
 
     def make_with_optional(frame: Frame) -> Value:
         values = [element(frame) for element in elements]
-        frame.spend(costs.LIST_CREATE_BASE_COST)
+        frame.charge(costs.LIST_CREATE_BASE_COST)
         return [
             value.value if place in optional else value
             for place, value in enumerate(values)
@@ -586,7 +586,7 @@ def plan_map(entries: Sequence[tuple[Interpretable, Interpretable, bool]]) -> In
                     continue
                 value = value.value
             made[_checked_key(key)] = value
-        frame.spend(costs.MAP_CREATE_BASE_COST)
+        frame.charge(costs.MAP_CREATE_BASE_COST)
         return made
 
     return make
@@ -603,7 +603,7 @@ def plan_append(accumulator: Interpretable, added: Interpretable) -> Interpretab
 
     def append(frame: Frame) -> Value:
         grown, more = accumulator(frame), added(frame)
-        frame.spend(1)
+        frame.charge(1)
         grown.extend(more)
         return grown
 
@@ -616,7 +616,7 @@ def plan_insert(accumulator: Interpretable, added: Sequence[Interpretable]) -> I
     def insert(frame: Frame) -> Value:
         grown = accumulator(frame)
         values = [step(frame) for step in added]
-        frame.spend(1)
+        frame.charge(1)
         for key, value in _entries(values):
             if _checked_key(key) in grown:
                 raise EvaluationError(f"insert failed: key {to_text(key)} already exists")

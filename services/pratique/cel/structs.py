@@ -87,7 +87,7 @@ def plan_struct(kind: str, entries: Sequence[tuple[str, Interpretable, bool]]) -
                     continue
                 value = value.value
             fields[name] = value
-        frame.spend(costs.STRUCT_CREATE_BASE_COST)
+        frame.charge(costs.STRUCT_CREATE_BASE_COST)
         if kind == PATCH:
             _check_texts(fields)
         return Struct(kind, fields)
@@ -113,7 +113,7 @@ def equal(left: Value, right: Value, frame: Frame) -> bool:
     if kind is not other:
         return kind in NUMERIC_TYPES and other in NUMERIC_TYPES and bool(left == right)
     if kind is list:
-        frame.work(len(left))
+        frame.add_work(len(left))
         return len(left) == len(right) and all(
             equal(left_item, right_item, frame) for left_item, right_item in zip(left, right, strict=True)
         )
@@ -127,7 +127,7 @@ def equal(left: Value, right: Value, frame: Frame) -> bool:
 
 
 def _equal_maps(left: dict[Value, Value], right: dict[Value, Value], frame: Frame) -> bool:
-    frame.work(len(left))
+    frame.add_work(len(left))
     if len(left) != len(right):
         return False
     return all(key in right and equal(value, right[key], frame) for key, value in left.items())

@@ -219,32 +219,34 @@ class PolicyExpressionChecker:
 
     def check_match_condition(self, expression: str) -> Sequence[str]:
         """The errors of a match condition, which sees no variables."""
-        return _messages(lambda: self._compiler.compile(expression, "bool", has_variables=False))
+        return _compilation_errors(lambda: self._compiler.compile(expression, "bool", has_variables=False))
 
     def add_variable(self, variable: Variable) -> Sequence[str]:
         """Add a variable, whose expression sees those added before. Gives the expression's errors."""
-        return _messages(lambda: self._compiler.add_variable(variable.name, variable.expression))
+        return _compilation_errors(lambda: self._compiler.add_variable(variable.name, variable.expression))
 
     def check_validation(self, expression: str) -> Sequence[str]:
         """The errors of a validation's expression."""
-        return _messages(lambda: self._compiler.compile(expression, "bool"))
+        return _compilation_errors(lambda: self._compiler.compile(expression, "bool"))
 
     def check_message(self, expression: str) -> Sequence[str]:
         """The errors of a ``messageExpression``, which sees no authorizer."""
-        return _messages(lambda: self._compiler.compile(expression, "string", has_authorizer=False))
+        return _compilation_errors(lambda: self._compiler.compile(expression, "string", has_authorizer=False))
 
     def check_annotation(self, expression: str) -> Sequence[str]:
         """The errors of a ``valueExpression``."""
-        return _messages(lambda: self._compiler.compile(expression, "string", "null_type"))
+        return _compilation_errors(lambda: self._compiler.compile(expression, "string", "null_type"))
 
     def check_mutation(self, kind: str, expression: str) -> Sequence[str]:
         """The errors of a mutation's expression, for its ``patchType``."""
-        return _messages(lambda: self._compiler.compile(expression, _MUTATIONS[kind], has_patches=True))
+        return _compilation_errors(
+            lambda: self._compiler.compile(expression, _MUTATIONS[kind], has_patches=True)
+        )
 
 
-def _messages(compile_it: Callable[[], object]) -> Sequence[str]:
+def _compilation_errors(compile_expressions: Callable[[], object]) -> Sequence[str]:
     try:
-        compile_it()
+        compile_expressions()
     except InputError as error:
         return [str(error)]
     return []

@@ -135,7 +135,9 @@ class RecentInputs(Generic[T]):
 
     def __init__(self, digests: InputDigests, value: T, grace_seconds: float = GRACE_SECONDS) -> None:
         """Begin with one set."""
-        self._held: dict[str, tuple[InputDigests, T]] = {digests.whole: (digests, value)}  # the newest last
+        self._by_digest: dict[str, tuple[InputDigests, T]] = {
+            digests.whole: (digests, value)
+        }  # the newest last
         self._grace_seconds = grace_seconds
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._listeners: list[Callable[[], None]] = []
@@ -154,11 +156,11 @@ class RecentInputs(Generic[T]):
 
     @property
     def _newest(self) -> tuple[InputDigests, T]:
-        return next(reversed(self._held.values()))
+        return next(reversed(self._by_digest.values()))
 
     def __iter__(self) -> Iterator[tuple[InputDigests, T]]:
         """All sets, the newest first."""
-        return iter(tuple(reversed(self._held.values())))
+        return iter(tuple(reversed(self._by_digest.values())))
 
     def get(self, digest: str) -> T | None:
         """The value of the inputs with a digest; an empty digest means the current ones. None if they are unknown."""
@@ -167,7 +169,7 @@ class RecentInputs(Generic[T]):
 
     def find(self, digest: str) -> tuple[InputDigests, T] | None:
         """Like :meth:`get`, with all digests."""
-        return self._held.get(digest) if digest else self._newest
+        return self._by_digest.get(digest) if digest else self._newest
 
     async def wait_for(self, digest: str, seconds: float | None) -> T | None:
         """Wait for the inputs with a digest, and give their value; None if they do not come within ``seconds``."""
@@ -192,17 +194,17 @@ class RecentInputs(Generic[T]):
     def switch_to(self, digests: InputDigests, value: T) -> None:
         """Make these inputs current. Needs a running event loop."""
         before = self.digests.whole
-        self._held.pop(digests.whole, None)
-        self._held[digests.whole] = digests, value
+        self._by_digest.pop(digests.whole, None)
+        self._by_digest[digests.whole] = digests, value
         if digests.whole == before:
             return
         if timer := self._timers.pop(digests.whole, None):
             timer.cancel()
         loop = asyncio.get_running_loop()
-        self._timers[before] = loop.call_later(self._grace_seconds, self._drop, before)
-        while len(self._held) > _MAX_RECENT:
-            self._forget(next(iter(self._held)))
-        self._tell()
+        self._timers[before] = loop.call_later(self._grace_seconds, self._expire, before)
+        while len(self._by_digest) > _MAX_RECENT:
+            self._remove(next(iter(self._by_digest)))
+        self._notify()
 
     def close(self) -> None:
         """Cancel all timers."""
@@ -227,15 +229,15 @@ class RecentInputs(Generic[T]):
         mismatches.add_metric([], self.mismatches)
         yield from (held, mismatches)
 
-    def _drop(self, digest: str) -> None:
-        self._forget(digest)
-        self._tell()
+    def _expire(self, digest: str) -> None:
+        self._remove(digest)
+        self._notify()
 
-    def _forget(self, digest: str) -> None:
-        self._held.pop(digest, None)
+    def _remove(self, digest: str) -> None:
+        self._by_digest.pop(digest, None)
         if timer := self._timers.pop(digest, None):
             timer.cancel()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         for listener in tuple(self._listeners):
             listener()

@@ -132,7 +132,7 @@ def merge_settings(settings: JSONObject, own: Mapping[str, JSON]) -> JSONObject:
     return merged
 
 
-def notices(controllers: Iterable[Controller], release: Release | None) -> Iterator[str]:
+def deprecation_notices(controllers: Iterable[Controller], release: Release | None) -> Iterator[str]:
     """Yield a notice for each controller that a release, or with None the current one, has removed or deprecated.
 
     Deprecations are worded as kube-apiserver logs them at start: ``NewAlwaysAdmit`` in

@@ -312,42 +312,42 @@ def validation_options(version: str, check_expression: ExpressionCheck | None = 
 
 
 def validate_configuration(
-    document: WebhookConfigurationDocument, strictness: ValidationOptions
+    document: WebhookConfigurationDocument, options: ValidationOptions
 ) -> list[FieldError]:
     """Validate a configuration, before or after defaulting. The errors come in Kubernetes' order."""
     errors = validate_metadata(document.metadata, ROOT / "metadata")
     seen: set[str] = set()
     for index, webhook in enumerate(document.webhooks):
         path = ROOT / "webhooks" / index
-        errors += _validate_webhook(webhook, path, strictness)
+        errors += _validate_webhook(webhook, path, options)
         errors += _validate_review_versions(
-            webhook.admission_review_versions, path / "admissionReviewVersions", strictness
+            webhook.admission_review_versions, path / "admissionReviewVersions", options
         )
-        if strictness.require_unique_names and webhook.name in seen:
+        if options.require_unique_names and webhook.name in seen:
             errors.append(duplicate(path / "name", webhook.name))
         if webhook.name:
             seen.add(webhook.name)
     return errors
 
 
-def _validate_webhook(webhook: Webhook, path: FieldPath, strictness: ValidationOptions) -> list[FieldError]:
+def _validate_webhook(webhook: Webhook, path: FieldPath, options: ValidationOptions) -> list[FieldError]:
     errors = _validate_full_name(webhook.name, path / "name")
     for index, rule in enumerate(webhook.rules):
         errors += validate_rule(rule, path / "rules" / index)
     for attribute, field, supported in _CHOICES:
         errors += _validate_choice(getattr(webhook, attribute), path / field, supported)
-    errors += _validate_side_effects(webhook.side_effects, path / "sideEffects", strictness)
+    errors += _validate_side_effects(webhook.side_effects, path / "sideEffects", options)
     errors += _validate_timeout(webhook.timeout_seconds, path / "timeoutSeconds")
-    lenient = strictness.allow_invalid_selector_values
+    allow_invalid = options.allow_invalid_selector_values
     namespaces, objects = webhook.namespace_selector, webhook.object_selector
-    errors += validate_selector(namespaces, path / "namespaceSelector", allow_invalid_values=lenient)
-    errors += validate_selector(objects, path / "objectSelector", allow_invalid_values=lenient)
+    errors += validate_selector(namespaces, path / "namespaceSelector", allow_invalid_values=allow_invalid)
+    errors += validate_selector(objects, path / "objectSelector", allow_invalid_values=allow_invalid)
     reinvocation = path / "reinvocationPolicy"
     errors += _validate_choice(webhook.reinvocation_policy, reinvocation, _REINVOCATION_POLICIES)
     errors += validate_client_config(webhook.client_config, path / "clientConfig")
-    if not strictness.ignore_match_conditions:
+    if not options.ignore_match_conditions:
         conditions = path / "matchConditions"
-        errors += validate_match_conditions(webhook.match_conditions, conditions, strictness.check_expression)
+        errors += validate_match_conditions(webhook.match_conditions, conditions, options.check_expression)
     return errors
 
 
@@ -367,9 +367,9 @@ def _validate_choice(value: str | None, path: FieldPath, supported: tuple[str, .
 
 
 def _validate_side_effects(
-    value: str | None, path: FieldPath, strictness: ValidationOptions
+    value: str | None, path: FieldPath, options: ValidationOptions
 ) -> list[FieldError]:
-    allowed = NO_SIDE_EFFECTS if strictness.require_no_side_effects else _SIDE_EFFECTS
+    allowed = NO_SIDE_EFFECTS if options.require_no_side_effects else _SIDE_EFFECTS
     if value is None:
         return [required(path, f"must specify one of {', '.join(allowed)}")]
     return _validate_choice(value, path, allowed)
@@ -383,7 +383,7 @@ def _validate_timeout(seconds: int | None, path: FieldPath) -> list[FieldError]:
 
 
 def _validate_review_versions(
-    versions: tuple[str, ...], path: FieldPath, strictness: ValidationOptions
+    versions: tuple[str, ...], path: FieldPath, options: ValidationOptions
 ) -> list[FieldError]:
     if not versions:
         return [required(path, f"must specify one of {', '.join(REVIEW_VERSIONS)}")]
@@ -395,7 +395,7 @@ def _validate_review_versions(
         messages = names.check_dns1035_label(version)
         errors += [invalid(path / index, version, message) for message in messages]
     known = not set(versions).isdisjoint(REVIEW_VERSIONS)
-    if strictness.require_known_review_version and not known:
+    if options.require_known_review_version and not known:
         errors.append(invalid(path, versions, f"must include at least one of {', '.join(REVIEW_VERSIONS)}"))
     return errors
 

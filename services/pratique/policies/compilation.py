@@ -65,7 +65,7 @@ def evaluate_all(
             )
         except EvaluationError as error:
             result = error
-        composition.settle(budget)
+        composition.charge_to(budget)
         results.append(result)
         if seconds is not None:
             seconds.append(time.perf_counter() - started)
@@ -212,7 +212,7 @@ def _conditions_failed(text: str, policy: Policy[PolicySpec]) -> MatchResult:
     return MatchResult(error=text)
 
 
-_REMEMBERED = 256
+_CANDIDATE_CACHE_SIZE = 256
 """How many kinds of requests have their candidates cached: four operations on 64 resources and subresources."""
 
 
@@ -235,7 +235,7 @@ class PolicyHooks(Generic[H]):
     def __init__(self, hooks: Iterable[H]) -> None:
         """Keep the bound policies of ``hooks``, in their order."""
         self._hooks = tuple(hook for hook in hooks if hook.bindings)
-        self._candidates = functools.lru_cache(_REMEMBERED)(self._find_candidates)
+        self._candidates = functools.lru_cache(_CANDIDATE_CACHE_SIZE)(self._find_candidates)
 
     def __bool__(self) -> bool:
         """False if there are no bound policies."""

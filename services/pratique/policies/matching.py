@@ -77,15 +77,15 @@ def collect_params(
     if kind is None or ref is None:
         return (None,)
     found = [
-        _in_version(param, kind, cluster)
-        for param in _find_params(kind, ref, _place(kind, ref, namespace), cluster)
+        _convert_param(param, kind, cluster)
+        for param in _find_params(kind, ref, _params_namespace(kind, ref, namespace), cluster)
     ]
     if not found and ref.parameter_not_found_action == "Deny":
         raise PolicySettingError("no params found for policy binding with `Deny` parameterNotFoundAction")
     return found
 
 
-def _place(kind: ResourceType, ref: ParamRef, namespace: str) -> str:
+def _params_namespace(kind: ResourceType, ref: ParamRef, namespace: str) -> str:
     """The namespace of the parameters; empty if they are cluster-scoped."""
     if not kind.namespaced:
         if ref.namespace:
@@ -114,7 +114,7 @@ def _find_params(kind: ResourceType, ref: ParamRef, namespace: str, cluster: Clu
     return [param for param in found if selector.matches_object(param)]
 
 
-def _in_version(param: JSONObject, kind: ResourceType, cluster: Cluster) -> JSON:
+def _convert_param(param: JSONObject, kind: ResourceType, cluster: Cluster) -> JSON:
     try:
         return convert(Document.from_data(param), kind.resource, kind.kind, cluster).data
     except ConversionError as error:
@@ -151,12 +151,12 @@ class _Rule:
     names: frozenset[str]
     """The ``resourceNames``; empty matches all objects."""
 
-    def wants(self, key: RequestKey, resource: GroupVersionResource) -> bool:
+    def matches(self, key: RequestKey, resource: GroupVersionResource) -> bool:
         return self.rules.matches_request(key.operation, resource, key.subresource, key.namespace)
 
 
 _EVERY_NAME: frozenset[str] = frozenset()
-_REMEMBERED = 64
+_CANDIDATE_CACHE_SIZE = 64
 """How many kinds of requests have their matching rules cached in each policy."""
 
 _Candidates: TypeAlias = "tuple[tuple[frozenset[str], MatchedResource | str], ...]"
@@ -182,20 +182,22 @@ class ResourceMatcher:
             compile_selector_or_status(resources.namespace_selector),
             compile_selector_or_status(resources.object_selector),
             resources.match_policy == "Equivalent",
-            _rules(resources.resource_rules),
-            _rules(resources.exclude_resource_rules),
+            _compile_each(resources.resource_rules),
+            _compile_each(resources.exclude_resource_rules),
         )
 
     def may_match(self, key: RequestKey, resources: ApiResources) -> bool:
         """Whether such a request can match, whatever its name, labels and objects."""
         if not self._rules:
             return True
-        found = next(self._wanted(self._rules, key, resources), None)
+        found = next(self._matching_rules(self._rules, key, resources), None)
         return found is not None
 
-    def means_literally(self, key: RequestKey) -> bool:
+    def matches_requested_resource(self, key: RequestKey) -> bool:
         """Whether a rule without ``resourceNames`` matches the requested resource itself, not an equivalent one."""
-        return not self._rules or any(rule.wants(key, key.resource) for rule in self._rules if not rule.names)
+        return not self._rules or any(
+            rule.matches(key, key.resource) for rule in self._rules if not rule.names
+        )
 
     def match(self, subject: MatchContext) -> MatchedResource | Mismatch:
         """Match a request. Gives the resource that the policy sees, or why it does not match.
@@ -223,45 +225,47 @@ class ResourceMatcher:
 
     def _match_rules(self, subject: MatchContext) -> MatchedResource | Mismatch:
         review = subject.review
-        excluded, wanted = self._known(subject.asked, review.cluster.resources)
+        excluded, wanted = self._cached_candidates(subject.asked, review.cluster.resources)
         if _first_target(excluded, review.name) is not None:
             return Mismatch("excludeResourceRules match")
         found = _first_target(wanted, review.name)
-        return Mismatch(self._why_not(subject)) if found is None else found
+        return Mismatch(self._mismatch_reason(subject)) if found is None else found
 
     @functools.cached_property
-    def _known(self) -> Callable[[RequestKey, ApiResources], tuple[_Candidates, _Candidates]]:
+    def _cached_candidates(self) -> Callable[[RequestKey, ApiResources], tuple[_Candidates, _Candidates]]:
         """Finds the rules that exclude and that match such a request. Cached, as few kinds of requests occur."""
-        return functools.lru_cache(_REMEMBERED)(self._candidates)
+        return functools.lru_cache(_CANDIDATE_CACHE_SIZE)(self._candidates)
 
     def _candidates(self, key: RequestKey, resources: ApiResources) -> tuple[_Candidates, _Candidates]:
-        excluded = self._targets(self._excluded, key, resources)
+        excluded = self._matched_resources(self._excluded, key, resources)
         if not self._rules:
             return excluded, ((_EVERY_NAME, MatchedResource(key.resource, key.kind)),)
-        return excluded, self._targets(self._rules, key, resources)
+        return excluded, self._matched_resources(self._rules, key, resources)
 
-    def _targets(self, rules: tuple[_Rule, ...], key: RequestKey, resources: ApiResources) -> _Candidates:
+    def _matched_resources(
+        self, rules: tuple[_Rule, ...], key: RequestKey, resources: ApiResources
+    ) -> _Candidates:
         return tuple(
-            (rule.names, _target(key, resource, resources))
-            for rule, resource in self._wanted(rules, key, resources)
+            (rule.names, _matched_resource(key, resource, resources))
+            for rule, resource in self._matching_rules(rules, key, resources)
         )
 
-    def _why_not(self, subject: MatchContext) -> str:
-        rules = compile_rules(rule for rule_of_policy in self._rules for rule in rule_of_policy.rules.rules)
+    def _mismatch_reason(self, subject: MatchContext) -> str:
+        rules = compile_rules(rule for policy_rule in self._rules for rule in policy_rule.rules.rules)
         return rules.mismatch(subject.review) or "no rule names the object"
 
-    def _wanted(
+    def _matching_rules(
         self, rules: tuple[_Rule, ...], key: RequestKey, resources: ApiResources
     ) -> Iterator[tuple[_Rule, GroupVersionResource]]:
         """The rules that match the requested resource, then those that match an equivalent one."""
-        yield from ((rule, key.resource) for rule in rules if rule.wants(key, key.resource))
+        yield from ((rule, key.resource) for rule in rules if rule.matches(key, key.resource))
         if not self.is_equivalent or not rules:
             return
         others = served_beside(resources, key.resource, key.subresource)
-        yield from ((rule, other) for rule in rules for other in others if rule.wants(key, other))
+        yield from ((rule, other) for rule in rules for other in others if rule.matches(key, other))
 
 
-def _target(
+def _matched_resource(
     key: RequestKey, resource: GroupVersionResource, resources: ApiResources
 ) -> MatchedResource | str:
     """The resource that the policy sees, or why it cannot be determined."""
@@ -282,5 +286,5 @@ def _first_target(candidates: _Candidates, name: str) -> MatchedResource | None:
     return None
 
 
-def _rules(rules: Iterable[NamedRuleWithOperations]) -> tuple[_Rule, ...]:
+def _compile_each(rules: Iterable[NamedRuleWithOperations]) -> tuple[_Rule, ...]:
     return tuple(_Rule(compile_rules((rule,)), frozenset(rule.resource_names)) for rule in rules)

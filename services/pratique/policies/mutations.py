@@ -47,7 +47,7 @@ def apply_configuration(value: Struct, stored: JSONObject, schema: Structure) ->
         PolicyPatchError: a type name does not match its field's path, the value does not fit the schema, or it sets a
             list that can only be replaced as a whole.
     """
-    _check_names(value)
+    _check_type_names(value)
     try:
         return structured_apply(schema, stored, to_object(value))
     except ApplyError as error:
@@ -92,7 +92,7 @@ def _operation(patch: Struct) -> JSONObject:
         return operation
     value = patch.fields["value"]
     if isinstance(value, Struct):
-        _check_names(value)
+        _check_type_names(value)
     try:
         return operation | {"value": to_json(value)}
     except EvaluationError as error:
@@ -100,7 +100,7 @@ def _operation(patch: Struct) -> JSONObject:
         raise PolicyPatchError(f"{text}: {error}") from None
 
 
-def _check_names(value: Struct) -> None:
+def _check_type_names(value: Struct) -> None:
     wrong = list(value.misnamed())
     if wrong:
         raise PolicyPatchError("type mismatch: " + "\n".join(wrong))
@@ -108,51 +108,53 @@ def _check_names(value: Struct) -> None:
 
 def _check_fields(schema: Structure, stored: JSON, patched: JSON) -> None:
     """Check that a patch adds no field that the kind does not have; unknown fields from before may stay."""
-    found = list(_unknown(schema, patched, "", stored))
+    found = list(_unknown_fields(schema, patched, "", stored))
     if not found:
         return
-    before = set(_unknown(schema, stored, ""))
+    before = set(_unknown_fields(schema, stored, ""))
     added = [field for field in found if field not in before]
     if added:
         listed = ", ".join(f"unknown field {go_quoted(field)}" for field in added)
         raise RefusalError(internal_error(f"strict decoding error: {listed}"))
 
 
-_NOWHERE = object()
+_ABSENT = object()
 """Marks a value that did not exist before."""
 
 
-def _unknown(kind: Type, value: JSON, path: str, before: JSON = _NOWHERE) -> Iterator[str]:
+def _unknown_fields(kind: Type, value: JSON, path: str, before: JSON = _ABSENT) -> Iterator[str]:
     """Find fields that a kind does not have; skip values that are the same Python object as in ``before``."""
     match kind, value:
         case ListType(), list():
-            for index, item, was in _changed(enumerate(value), dict(enumerate(_or(before, list)))):
-                yield from _unknown(kind.items, item, f"{path}[{index}]", was)
+            for index, item, was in _changed_children(
+                enumerate(value), dict(enumerate(_container(before, list)))
+            ):
+                yield from _unknown_fields(kind.items, item, f"{path}[{index}]", was)
         case MapType(), dict():
-            for name, child, was in _changed(value.items(), _or(before, dict)):
-                yield from _unknown(kind.values, child, f"{path}.{name}", was)
+            for name, child, was in _changed_children(value.items(), _container(before, dict)):
+                yield from _unknown_fields(kind.values, child, f"{path}.{name}", was)
         case Structure(), dict():
-            for name, child, was in _changed(value.items(), _or(before, dict)):
+            for name, child, was in _changed_children(value.items(), _container(before, dict)):
                 inner = f"{path}.{name}" if path else name
                 if name in kind.fields:
-                    yield from _unknown(kind.fields[name], child, inner, was)
+                    yield from _unknown_fields(kind.fields[name], child, inner, was)
                 elif not kind.open:
                     yield inner
         case _:
             return
 
 
-def _or(value: JSON, container: type[_C]) -> _C:
+def _container(value: JSON, container: type[_C]) -> _C:
     """The value if it is such a container, else an empty one."""
     return value if isinstance(value, container) else container()
 
 
-def _changed(
+def _changed_children(
     children: Iterable[tuple[_K, JSON]], before: Mapping[_K, JSON]
 ) -> Iterator[tuple[_K, JSON, JSON]]:
     """The children that are different Python objects from before, each with its previous value."""
     for key, child in children:
-        was = before.get(key, _NOWHERE)
+        was = before.get(key, _ABSENT)
         if child is not was:
             yield key, child, was
 
@@ -207,7 +209,7 @@ class Patcher:
     """One compiled mutation."""
 
     expression: Expression
-    configures: bool
+    is_apply_configuration: bool
     """Whether the expression makes an apply configuration; otherwise it makes a JSON Patch."""
     budget: int = costs.RUNTIME_COST_BUDGET
     """The most that the expression and its variables may cost; each mutation has its own budget."""
@@ -244,13 +246,13 @@ class Patcher:
         )
         schema = _find_schema(review)
         value = self._evaluate(activations, params, variables, limits)
-        if self.configures:
-            patched = apply_configuration(value, review.object, _merging(schema, review))
+        if self.is_apply_configuration:
+            patched = apply_configuration(value, review.object, _require_schema(schema, review))
         else:
             # As in the API server, custom resources are decoded without a schema; pruning follows later.
             fields = None if is_custom else schema
-            patched = _typed(apply_json_patch(value, review.object, fields), review.object)
-            _check_types(review, patched)
+            patched = _restore_type(apply_json_patch(value, review.object, fields), review.object)
+            _check_field_types(review, patched)
         if not is_custom:
             _check_version(review.kind, requested)
         return patched
@@ -279,12 +281,12 @@ def compile_mutations(spec: MutatingAdmissionPolicySpec, compiler: PolicyCompile
 
 
 def _compile(mutation: Mutation, compiler: PolicyCompiler) -> Patcher:
-    configures = mutation.patch_type == APPLY_CONFIGURATION
-    written = mutation.apply_configuration if configures else mutation.json_patch
+    is_apply_configuration = mutation.patch_type == APPLY_CONFIGURATION
+    written = mutation.apply_configuration if is_apply_configuration else mutation.json_patch
     if written is None:
         raise ValueError(f"a mutation of type {mutation.patch_type} has no expression, a required field")
-    kind = "Object" if configures else "list(JSONPatch)"
-    return Patcher(compiler.compile(written.expression, kind, has_patches=True), configures)
+    kind = "Object" if is_apply_configuration else "list(JSONPatch)"
+    return Patcher(compiler.compile(written.expression, kind, has_patches=True), is_apply_configuration)
 
 
 def _find_schema(review: Review) -> Structure | None:
@@ -304,14 +306,14 @@ def _find_schema(review: Review) -> Structure | None:
     )
 
 
-def _merging(schema: Structure | None, review: Review) -> Structure:
+def _require_schema(schema: Structure | None, review: Review) -> Structure:
     if schema is None:
         text = "error applying patch: failed to convert patch object to typed object"
         raise PolicyPatchError(f"{text}: no corresponding type for {review.kind}")
     return schema
 
 
-def _typed(patched: JSONObject, stored: JSONObject) -> JSONObject:
+def _restore_type(patched: JSONObject, stored: JSONObject) -> JSONObject:
     """Restore ``apiVersion`` and ``kind`` if a patch removed them. A patch must not change them."""
     had = {name: stored[name] for name in _TYPE if stored.get(name)}
     for name, value in had.items():
@@ -320,7 +322,7 @@ def _typed(patched: JSONObject, stored: JSONObject) -> JSONObject:
     return patched if patched.items() >= had.items() else patched | had
 
 
-def _check_types(review: Review, patched: JSONObject) -> None:
+def _check_field_types(review: Review, patched: JSONObject) -> None:
     """Fail as the API server does if a patched value does not have its field's type, whatever the failure policy."""
     try:
         decode_changed(review.kind, review.object, Document.from_data(patched))

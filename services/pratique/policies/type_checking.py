@@ -15,7 +15,7 @@ from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.field_errors import ROOT
 from pratique.apimachinery.kinds import GroupVersionKind, ResourceType, parse_api_version
 from pratique.cel.activation import declared_type, mentioned_variables
-from pratique.cel.declarations import declare, restore_type_paths
+from pratique.cel.declarations import declare_schema, restore_type_paths
 from pratique.cel.environments import Environment
 from pratique.cel.errors import CompilationError
 from pratique.cel.expressions import Expression, compile_expression
@@ -54,7 +54,7 @@ def check_types(
 
     Rules with wildcards, subresources, and kinds that the cluster does not know are left out.
     """
-    checks = [*_checks(policy.spec, cluster)]
+    checks = [*_kind_checks(policy.spec, cluster)]
     path = ROOT / "spec" / "validations"
     warnings: list[ExpressionWarning] = []
     for index, validation in enumerate(policy.spec.validations):
@@ -82,10 +82,10 @@ def _kinds_of_rule(rule: Rule, resources: ApiResources) -> Iterator[GroupVersion
         return
     names = [name for name in rule.resources if "*" not in name and "/" not in name]
     for named in itertools.product(sorted(rule.api_groups), sorted(rule.api_versions), sorted(names)):
-        yield from dict.fromkeys(resource.kind for resource in resources if _is_meant(resource, *named))
+        yield from dict.fromkeys(resource.kind for resource in resources if _names_resource(resource, *named))
 
 
-def _is_meant(known: ResourceType, group: str, version: str, name: str) -> bool:
+def _names_resource(known: ResourceType, group: str, version: str, name: str) -> bool:
     """Whether a name in a rule refers to a resource, which it may also name by its kind.
 
     An empty group matches all groups:
@@ -101,7 +101,7 @@ def _is_meant(known: ResourceType, group: str, version: str, name: str) -> bool:
     )
 
 
-class _Check:
+class _KindCheck:
     """Compiles expressions with the schema of one kind."""
 
     def __init__(
@@ -129,22 +129,24 @@ class _Check:
         return compile_expression(source, dataclasses.replace(self._environment, composited=composited))
 
 
-def _checks(spec: ValidatingAdmissionPolicySpec, cluster: Cluster) -> Iterator[_Check]:
+def _kind_checks(spec: ValidatingAdmissionPolicySpec, cluster: Cluster) -> Iterator[_KindCheck]:
     if spec.match_constraints is None:
         return
-    params, params_structs = _params(spec.param_kind, cluster)
+    params, params_structs = _params_variable(spec.param_kind, cluster)
     for kind in kinds_to_check(spec.match_constraints.resource_rules, cluster.resources):
         schema = schema_of(kind, cluster)
         if schema is None:
             continue
-        name, structs = declare(schema, kind.kind)
+        name, structs = declare_schema(schema, kind.kind)
         # As in the API server, only the authorizer itself is declared, not authorizer.requestResource.
         variables = (("object", name), ("oldObject", name), *params, _AUTHORIZER)
         environment = Environment(variables=variables, structs=structs + params_structs)
-        yield _Check(kind, environment, spec.variables)
+        yield _KindCheck(kind, environment, spec.variables)
 
 
-def _params(kind: ParamKind | None, cluster: Cluster) -> tuple[tuple[tuple[str, str], ...], StructTypes]:
+def _params_variable(
+    kind: ParamKind | None, cluster: Cluster
+) -> tuple[tuple[tuple[str, str], ...], StructTypes]:
     """The variable ``params``, if there is one, and the types of its schema; without a schema, it is ``dyn``."""
     if kind is None:
         return (), ()
@@ -155,5 +157,5 @@ def _params(kind: ParamKind | None, cluster: Cluster) -> tuple[tuple[tuple[str, 
     schema = schema_of(GroupVersionKind(group, version, kind.kind), cluster)
     if schema is None:
         return (("params", "dyn"),), ()
-    name, structs = declare(schema, kind.kind, "params")
+    name, structs = declare_schema(schema, kind.kind, "params")
     return (("params", name),), structs

@@ -188,7 +188,7 @@ class PolicyRules:
 
     def _find_steady(self, request_key: RequestKey, resources: ApiResources) -> bool:
         concerned = [one for one in self._policies if one.may_match(request_key, resources)]
-        return all(one.is_plain and one.means_literally(request_key) for one in concerned)
+        return all(one.is_plain and one.matches_requested_resource(request_key) for one in concerned)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -211,9 +211,9 @@ class _BoundPolicy:
     def may_match(self, request_key: RequestKey, resources: ApiResources) -> bool:
         return self.matcher is not None and self.matcher.may_match(request_key, resources)
 
-    def means_literally(self, request_key: RequestKey) -> bool:
+    def matches_requested_resource(self, request_key: RequestKey) -> bool:
         """Whether it means the collection that was asked for, not only an equivalent."""
-        return self.matcher is not None and self.matcher.means_literally(request_key)
+        return self.matcher is not None and self.matcher.matches_requested_resource(request_key)
 
 
 def _selects_everything(resources: MatchResources) -> bool:

@@ -64,9 +64,11 @@ def _octets(text: str) -> bytes:
     octets = []
     for place, field in enumerate(fields):
         if not field:
-            raise _AddressParseError("IPv4 field must have at least one digit", _from(text, fields, place))
+            raise _AddressParseError(
+                "IPv4 field must have at least one digit", _rest_from_field(text, fields, place)
+            )
         if not _DIGITS.issuperset(field):
-            raise _AddressParseError("unexpected character", _from_character(text, fields, place))
+            raise _AddressParseError("unexpected character", _rest_from_character(text, fields, place))
         if len(field) > 1 and field[0] == "0":
             raise _AddressParseError("IPv4 field has octet with leading zero")
         if int(field[:4]) > 255:
@@ -79,12 +81,12 @@ def _octets(text: str) -> bytes:
     return bytes(octets)
 
 
-def _from(text: str, fields: list[str], place: int) -> str:
+def _rest_from_field(text: str, fields: list[str], place: int) -> str:
     start = sum(len(field) + 1 for field in fields[:place])
     return text[max(start - 1, 0) if start >= len(text) else start :]
 
 
-def _from_character(text: str, fields: list[str], place: int) -> str:
+def _rest_from_character(text: str, fields: list[str], place: int) -> str:
     start = sum(len(field) + 1 for field in fields[:place])
     return next(text[at:] for at in range(start, len(text)) if text[at] not in _DIGITS)
 
@@ -118,7 +120,7 @@ def _groups(text: str) -> tuple[list[int], int | None]:
         rest = rest[digits:]
         if not rest:
             break
-        rest = _behind_colon(rest)
+        rest = _after_colon(rest)
         if rest.startswith(":"):
             if ellipsis is not None:
                 raise _AddressParseError("multiple :: in address", rest)
@@ -135,7 +137,7 @@ def _check_group(rest: str, digits: int) -> None:
         raise _AddressParseError("each group must have 4 or less digits", rest)
 
 
-def _behind_colon(rest: str) -> str:
+def _after_colon(rest: str) -> str:
     if rest[0] != ":":
         raise _AddressParseError("unexpected character, want colon", rest)
     if len(rest) == 1:
@@ -259,7 +261,7 @@ def _cidr(_: Frame, text: Value) -> NetworkValue:
     return _parse_cidr(text)
 
 
-def _is(parse: Callable[[str], object]) -> Callable[[Frame, Value], bool]:
+def _parses(parse: Callable[[str], object]) -> Callable[[Frame, Value], bool]:
     def run(_: Frame, text: Value) -> bool:
         require_types((str,), text)
         try:
@@ -276,7 +278,7 @@ def _is_canonical(_: Frame, text: Value) -> bool:
     return bool(_parse_ip(text).cel_string == text)
 
 
-def _of_address(read: Callable[[_Address], Value]) -> Callable[[Frame, Value], Value]:
+def _address_property(read: Callable[[_Address], Value]) -> Callable[[Frame, Value], Value]:
     def run(_: Frame, value: Value) -> Value:
         if type(value) is not AddressValue:
             raise NoSuchOverloadError
@@ -285,7 +287,7 @@ def _of_address(read: Callable[[_Address], Value]) -> Callable[[Frame, Value], V
     return run
 
 
-def _of_network(read: Callable[[NetworkValue], Value]) -> Callable[[Frame, Value], Value]:
+def _network_property(read: Callable[[NetworkValue], Value]) -> Callable[[Frame, Value], Value]:
     def run(_: Frame, value: Value) -> Value:
         if type(value) is not NetworkValue:
             raise NoSuchOverloadError
@@ -347,18 +349,20 @@ LIBRARY = Library(
     functions={
         "ip": _ip,
         "cidr": _cidr,
-        "isIP": _is(_parse_ip),
-        "isCIDR": _is(_parse_cidr),
+        "isIP": _parses(_parse_ip),
+        "isCIDR": _parses(_parse_cidr),
         "ip.isCanonical": _is_canonical,
-        "family": _of_address(lambda address: address.version),
-        "isUnspecified": _of_address(lambda address: address.is_unspecified),
-        "isLoopback": _of_address(lambda address: address.is_loopback),
-        "isLinkLocalMulticast": _of_address(_is_link_local_multicast),
-        "isLinkLocalUnicast": _of_address(lambda address: address.is_link_local),
-        "isGlobalUnicast": _of_address(_is_global_unicast),
+        "family": _address_property(lambda address: address.version),
+        "isUnspecified": _address_property(lambda address: address.is_unspecified),
+        "isLoopback": _address_property(lambda address: address.is_loopback),
+        "isLinkLocalMulticast": _address_property(_is_link_local_multicast),
+        "isLinkLocalUnicast": _address_property(lambda address: address.is_link_local),
+        "isGlobalUnicast": _address_property(_is_global_unicast),
         "containsIP": _contains_ip,
         "containsCIDR": _contains_cidr,
-        "prefixLength": _of_network(lambda network: network.bits),
-        "masked": _of_network(lambda network: NetworkValue(network.network.network_address, network.bits)),
+        "prefixLength": _network_property(lambda network: network.bits),
+        "masked": _network_property(
+            lambda network: NetworkValue(network.network.network_address, network.bits)
+        ),
     },
 )

@@ -88,7 +88,7 @@ def _flatten(frame: Frame, items: Value, depth: Value = 1) -> list[Value]:
     if depth < 0:
         raise EvaluationError("level must be non-negative")
     flat = list(_flattened(items, depth))
-    frame.work(len(flat))
+    frame.add_work(len(flat))
     return flat
 
 
@@ -114,7 +114,7 @@ def _distinct(frame: Frame, items: Value) -> list[Value]:
     require_types((list,), items)
     found: list[Value] = []
     for item in items:
-        frame.work(len(found))
+        frame.add_work(len(found))
         if not contains(found, item, frame):
             found.append(item)
     return found

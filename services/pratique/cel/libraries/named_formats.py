@@ -39,7 +39,7 @@ class FormatValue:
     """The length of the regular expression that determines the cost."""
 
 
-def _masked(check: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
+def _check_prefix(check: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
     """Check a prefix, which may end in a hyphen: ``maskTrailingDash``."""
     return lambda text: check(f"{text[:-1]}a" if len(text) > 1 and text.endswith("-") else text)
 
@@ -84,11 +84,11 @@ FORMATS = {
     "dns1123Subdomain": FormatValue("DNS1123Subdomain", names.check_dns1123_subdomain, 60),
     "dns1035Label": FormatValue("DNS1035Label", names.check_dns1035_label, 30),
     "qualifiedName": FormatValue("QualifiedName", names.check_qualified_name, 60),
-    "dns1123LabelPrefix": FormatValue("DNS1123LabelPrefix", _masked(names.check_dns1123_label), 30),
+    "dns1123LabelPrefix": FormatValue("DNS1123LabelPrefix", _check_prefix(names.check_dns1123_label), 30),
     "dns1123SubdomainPrefix": FormatValue(
-        "DNS1123SubdomainPrefix", _masked(names.check_dns1123_subdomain), 60
+        "DNS1123SubdomainPrefix", _check_prefix(names.check_dns1123_subdomain), 60
     ),
-    "dns1035LabelPrefix": FormatValue("DNS1035LabelPrefix", _masked(names.check_dns1035_label), 30),
+    "dns1035LabelPrefix": FormatValue("DNS1035LabelPrefix", _check_prefix(names.check_dns1035_label), 30),
     "labelValue": FormatValue("LabelValue", names.check_label_value, 40),
     "uri": FormatValue("URI", _check_url, 1103),
     "uuid": FormatValue("uuid", _pattern(_UUID, "does not match the UUID format"), 78),
@@ -110,7 +110,7 @@ def _named(_: Frame, name: Value) -> Optional:
     return optional_of(FORMATS[name]) if name in FORMATS else OPTIONAL_NONE
 
 
-def _giving(form: FormatValue) -> Implementation:
+def _constant_function(form: FormatValue) -> Implementation:
     return lambda _: form
 
 
@@ -124,6 +124,6 @@ LIBRARY = Library(
     functions={
         "validate": _validate,
         "format.named": _named,
-        **{f"format.{name}": _giving(form) for name, form in FORMATS.items()},
+        **{f"format.{name}": _constant_function(form) for name, form in FORMATS.items()},
     },
 )

@@ -74,7 +74,7 @@ def add(frame: Frame, left: Value, right: Value) -> Value:
     if kind is not other or kind is Timestamp:
         raise NoSuchOverloadError
     if kind in (list, str, bytes):
-        frame.work(len(left) + len(right))  # cel-go counts no cost if the checker does not know the types
+        frame.add_work(len(left) + len(right))  # cel-go counts no cost if the checker does not know the types
     if kind is Duration:
         return checked_duration(left.nanoseconds + right.nanoseconds)
     return _checked(kind, left + right)
@@ -153,7 +153,7 @@ def _comparison(operator: str, verdict: Callable[[int], bool]) -> Callable[[Fram
     def run(frame: Frame, left: Value, right: Value) -> bool:
         _require(left, _COMPARING, operator)
         if type(left) in (str, bytes):
-            frame.work(len(left))  # cel-go counts no cost if the checker does not know the types
+            frame.add_work(len(left))  # cel-go counts no cost if the checker does not know the types
         return verdict(compare(left, right))
 
     return run
@@ -161,7 +161,7 @@ def _comparison(operator: str, verdict: Callable[[int], bool]) -> Callable[[Fram
 
 def _in(frame: Frame, value: Value, items: Value) -> bool:
     if type(items) is list:
-        frame.work(len(items))
+        frame.add_work(len(items))
         return contains(items, value, frame)
     if type(items) is dict:
         return find(items, value).present

@@ -47,7 +47,7 @@ def _is_quantity(_: Frame, text: Value) -> bool:
     return True
 
 
-def _of(read: Callable[[Quantity], Value]) -> Callable[[Frame, Value], Value]:
+def _quantity_property(read: Callable[[Quantity], Value]) -> Callable[[Frame, Value], Value]:
     def run(_: Frame, value: Value) -> Value:
         require_types((QuantityValue,), value)
         return read(value.quantity)
@@ -62,7 +62,7 @@ def _as_integer(quantity: Quantity) -> int:
     return amount
 
 
-def _combined(
+def _arithmetic(
     combine: Callable[[Quantity, Quantity], Quantity],
 ) -> Callable[[Frame, Value, Value], QuantityValue]:
     def run(_: Frame, left: Value, right: Value) -> QuantityValue:
@@ -98,11 +98,11 @@ LIBRARY = Library(
     functions={
         "quantity": _quantity,
         "isQuantity": _is_quantity,
-        "sign": _of(lambda quantity: quantity.sign),
-        "asApproximateFloat": _of(Quantity.as_float),
-        "asInteger": _of(_as_integer),
-        "isInteger": _of(lambda quantity: quantity.as_integer() is not None),
-        "add": _combined(lambda left, right: left + right),
-        "sub": _combined(lambda left, right: left - right),
+        "sign": _quantity_property(lambda quantity: quantity.sign),
+        "asApproximateFloat": _quantity_property(Quantity.as_float),
+        "asInteger": _quantity_property(_as_integer),
+        "isInteger": _quantity_property(lambda quantity: quantity.as_integer() is not None),
+        "add": _arithmetic(lambda left, right: left + right),
+        "sub": _arithmetic(lambda left, right: left - right),
     },
 )

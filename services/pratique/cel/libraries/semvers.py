@@ -126,7 +126,7 @@ def _is_semver(frame: Frame, text: Value, normalize: Value = False) -> bool:  # 
     return True
 
 
-def _part(place: int) -> Callable[[Frame, Value], int]:
+def _version_number(place: int) -> Callable[[Frame, Value], int]:
     def run(_: Frame, version: Value) -> int:
         require_types((SemverValue,), version)
         return int(version.numbers[place])
@@ -160,9 +160,9 @@ LIBRARY = Library(
     functions={
         "semver": _semver,
         "isSemver": _is_semver,
-        "major": _part(0),
-        "minor": _part(1),
-        "patch": _part(2),
+        "major": _version_number(0),
+        "minor": _version_number(1),
+        "patch": _version_number(2),
         "isGreaterThan": _comparison(lambda order: order == 1),
         "isLessThan": _comparison(lambda order: order == -1),
         "compareTo": _comparison(lambda order: order),

@@ -50,7 +50,7 @@ def format_text(frame: Frame, text: str, values: list[Value]) -> str:
         if not match[2]:
             raise EvaluationError("unexpected end of string")
         filled = _clause(match[2], match[1], value)
-        frame.work(len(filled))
+        frame.add_work(len(filled))
         return filled
 
     return _CLAUSE.sub(fill, text)
@@ -232,7 +232,7 @@ def _find_last(text: str, part: str) -> int:
 
 def _change_case(frame: Frame, text: Value, *, upper: bool) -> str:
     require_types((str,), text)
-    frame.work(len(text))
+    frame.add_work(len(text))
     encoded = text.encode()
     return str((encoded.upper() if upper else encoded.lower()).decode())
 
@@ -240,13 +240,13 @@ def _change_case(frame: Frame, text: Value, *, upper: bool) -> str:
 def _replace(frame: Frame, text: Value, old: Value, new: Value, limit: Value = -1) -> str:
     require_types((str, str, str, int), text, old, new, limit)
     count = text.count(old) if limit < 0 else min(text.count(old), limit)
-    frame.work(len(text) + count * len(new))
+    frame.add_work(len(text) + count * len(new))
     return str(text.replace(old, new, limit))
 
 
 def _split(frame: Frame, text: Value, separator: Value, limit: Value = -1) -> list[str]:
     require_types((str, str, int), text, separator, limit)
-    frame.work(len(text))
+    frame.add_work(len(text))
     if limit == 0:
         return []
     if not separator:

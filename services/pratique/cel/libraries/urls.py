@@ -59,7 +59,7 @@ def _is_url(_: Frame, text: Value) -> bool:
     return True
 
 
-def _part(read: Callable[[Url], Value]) -> Callable[[Frame, Value], Value]:
+def _url_property(read: Callable[[Url], Value]) -> Callable[[Frame, Value], Value]:
     def run(_: Frame, url: Value) -> Value:
         if type(url) is not UrlValue:
             raise NoSuchOverloadError
@@ -108,11 +108,11 @@ LIBRARY = Library(
     functions={
         "url": _url,
         "isURL": _is_url,
-        "getScheme": _part(lambda url: url.scheme),
-        "getHost": _part(lambda url: url.host),
-        "getHostname": _part(_hostname),
-        "getPort": _part(_port),
-        "getEscapedPath": _part(_escaped_path),
-        "getQuery": _part(_query),
+        "getScheme": _url_property(lambda url: url.scheme),
+        "getHost": _url_property(lambda url: url.host),
+        "getHostname": _url_property(_hostname),
+        "getPort": _url_property(_port),
+        "getEscapedPath": _url_property(_escaped_path),
+        "getQuery": _url_property(_query),
     },
 )
