@@ -22,7 +22,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Give a test that takes a ``case`` those of the file that its mark ``cases`` names."""
     if mark := metafunc.definition.get_closest_marker("cases"):
         found = cases(mark.args[0])
-        metafunc.parametrize("case", found, ids=[f"{mark.args[0]}:{one['expression']}" for one in found])
+        metafunc.parametrize("case", found, ids=[f"{mark.args[0]}:{entry['expression']}" for entry in found])
 
 
 def pytest_configure(config: pytest.Config) -> None:

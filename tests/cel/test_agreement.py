@@ -27,7 +27,7 @@ OBJECT: dict[str, Any] = {
 }
 VARIABLES = (("object", "dyn"), ("x", "dyn"), ("y", "dyn"))
 THEIRS = cel.NewEnv(variables={name: cel.Type.DYN for name, _ in VARIABLES})
-OURS = Environment(variables=tuple(one for one in VARIABLES if one[0] != "object"))
+OURS = Environment(variables=tuple(variable for variable in VARIABLES if variable[0] != "object"))
 
 leaves = st.sampled_from(
     ["1", "0", "-2", "'a'", "'web'", "''", "true", "false", "null", "1.5", "[]", "[1, 2]", "x", "y",

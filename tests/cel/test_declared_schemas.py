@@ -17,7 +17,7 @@ from pratique.cluster.api_resources import built_in_resources
 from pratique.cluster.schemas import ListType, MapType, Scalar, Structure, Type, schema_of
 from pratique.cluster.store import ObjectStore
 
-KINDS = {str(each.kind): each.kind for each in built_in_resources()}
+KINDS = {str(resource.kind): resource.kind for resource in built_in_resources()}
 SCHEMAS = {
     name: schema for name, kind in KINDS.items() if (schema := schema_of(kind, ObjectStore())) is not None
 }

@@ -67,9 +67,9 @@ def test_nodes_have_the_operands_of_the_source() -> None:
         case other:
             pytest.fail(str(other))
     assert isinstance(right, Call)
-    size, one = right.arguments
+    size, limit = right.arguments
     assert isinstance(size, Call)
-    assert (right.function, size.function, one) == ("_>_", "size", Constant(one.number, 1))
+    assert (right.function, size.function, limit) == ("_>_", "size", Constant(limit.number, 1))
     assert "greater_int64" in right.overloads
 
 

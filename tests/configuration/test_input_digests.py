@@ -63,7 +63,7 @@ def documents(objects: dict[tuple[str, str], dict[str, JSON]]) -> list[Any]:
 
 def canonical(objects: dict[tuple[str, str], dict[str, JSON]]) -> list[str]:
     """The same as texts, in which 1 is not true."""
-    return sorted(json.dumps(each, sort_keys=True) for each in documents(objects))
+    return sorted(json.dumps(document, sort_keys=True) for document in documents(objects))
 
 
 def digest_of(texts: Sequence[str], load: Any, digest: Any) -> str:
@@ -79,20 +79,20 @@ def turned(value: Any) -> Any:
     """The same with the members of mappings in another order."""
     if isinstance(value, dict):
         return {key: turned(value[key]) for key in sorted(value, reverse=True)}
-    return [turned(each) for each in value] if isinstance(value, list) else value
+    return [turned(item) for item in value] if isinstance(value, list) else value
 
 
 @settings(max_examples=25, deadline=None)
 @given(OBJECTS, OBJECTS)
 def test_cluster_digests_are_equal_exactly_for_equal_clusters(
-    one: dict[tuple[str, str], dict[str, JSON]], other: dict[tuple[str, str], dict[str, JSON]]
+    first: dict[tuple[str, str], dict[str, JSON]], second: dict[tuple[str, str], dict[str, JSON]]
 ) -> None:
-    written = documents(one)
+    written = documents(first)
     plain = digest_of([yaml.safe_dump_all(written)], load_cluster, cluster_digest)
-    scattered = [json.dumps(turned(each), indent=3) for each in reversed(written)]
+    scattered = [json.dumps(turned(item), indent=3) for item in reversed(written)]
     assert digest_of(scattered, load_cluster, cluster_digest) == plain
-    assert (digest_of([yaml.safe_dump_all(documents(other))], load_cluster, cluster_digest) != plain) == (
-        canonical(one) != canonical(other)
+    assert (digest_of([yaml.safe_dump_all(documents(second))], load_cluster, cluster_digest) != plain) == (
+        canonical(first) != canonical(second)
     )
 
 
@@ -137,5 +137,7 @@ def test_kubeconfig_paths_do_not_change_the_digest_at_any_depth() -> None:
 
 
 @given(*[st.tuples(NAMES, NAMES, NAMES)] * 2)
-def test_different_parts_never_share_a_digest(one: tuple[str, str, str], other: tuple[str, str, str]) -> None:
-    assert (InputDigests.of(*one).whole == InputDigests.of(*other).whole) == (one == other)
+def test_different_parts_never_share_a_digest(
+    first: tuple[str, str, str], second: tuple[str, str, str]
+) -> None:
+    assert (InputDigests.of(*first).whole == InputDigests.of(*second).whole) == (first == second)

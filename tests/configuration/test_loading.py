@@ -65,13 +65,17 @@ def test_configurations_are_sorted_by_name_within_their_kind(tmp_path: Path) -> 
         "---\n".join(written(name) for name in ("b", "a.b", "a-b", "a")),
         "---\n".join(written(name, "Mutating") for name in ("b", "a")),
     )
-    assert [one.name for one in loaded.validating] == ["a", "a-b", "a.b", "b"]
-    assert [one.name for one in loaded.mutating] == ["a", "b"]
+    assert [configuration.name for configuration in loaded.validating] == ["a", "a-b", "a.b", "b"]
+    assert [configuration.name for configuration in loaded.mutating] == ["a", "b"]
 
 
 def test_static_configurations_come_before_the_others(tmp_path: Path) -> None:
     loaded = load(tmp_path, written("a"), written("z.static.k8s.io"), written("b.static.k8s.io"))
-    assert [one.name for one in loaded.validating] == ["b.static.k8s.io", "z.static.k8s.io", "a"]
+    assert [configuration.name for configuration in loaded.validating] == [
+        "b.static.k8s.io",
+        "z.static.k8s.io",
+        "a",
+    ]
 
 
 def test_lists_json_and_several_paths_are_read(tmp_path: Path) -> None:
@@ -81,7 +85,7 @@ def test_lists_json_and_several_paths_are_read(tmp_path: Path) -> None:
         f'{{"apiVersion": "{APIVERSION}", "kind": "MutatingWebhookConfiguration", "metadata": {{"name": "b"}}}}'
     )
     loaded = load_configurations([tmp_path / "list.yaml", tmp_path / "b.json"])
-    assert [one.name for one in (*loaded.mutating, *loaded.validating)] == ["b", "a"]
+    assert [item.name for item in (*loaded.mutating, *loaded.validating)] == ["b", "a"]
 
 
 def test_a_configuration_knows_its_source_file(tmp_path: Path) -> None:

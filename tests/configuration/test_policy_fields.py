@@ -415,7 +415,7 @@ def test_static_policies_have_no_parameters(tmp_path: Path, document: JSONObject
 def test_all_kinds_are_loaded_with_their_defaults(tmp_path: Path, version: str) -> None:
     ref = {"name": "a"} | ({} if version == "v1alpha1" else {"parameterNotFoundAction": "Deny"})
     documents = [policy("true"), binding(paramRef=ref), mutating(), mutating_binding(matchResources={})]
-    found = load(tmp_path, *(one | {"apiVersion": f"{GROUP}/{version}"} for one in documents))
+    found = load(tmp_path, *(document | {"apiVersion": f"{GROUP}/{version}"} for document in documents))
     (validating,), (bound,) = found.validating_policies, found.validating_bindings
     (changing,), (changed,) = found.mutating_policies, found.mutating_bindings
     assert (validating.spec.failure_policy, changing.spec.failure_policy) == ("Fail", "Fail")
@@ -432,7 +432,7 @@ def test_all_kinds_are_loaded_with_their_defaults(tmp_path: Path, version: str) 
 def test_policies_are_sorted_by_name_static_ones_first(tmp_path: Path) -> None:
     names = ["b", "z.static.k8s.io", "a"]
     found = load(tmp_path, *(policy("true", name=name) for name in names))
-    assert [one.name for one in found.validating_policies] == ["z.static.k8s.io", "a", "b"]
+    assert [policy.name for policy in found.validating_policies] == ["z.static.k8s.io", "a", "b"]
 
 
 def test_a_name_may_be_used_once_per_kind(tmp_path: Path) -> None:

@@ -49,12 +49,12 @@ def test_an_invalid_release_is_refused_with_the_supported_range(text: str) -> No
 def test_every_controller_accepts_the_settings_of_each_release(release: Release) -> None:
     catalogue = load_catalogue()
     settings = release_settings(release)
-    controllers = [one for one in catalogue if one.name in settings]
-    assert {one.name for one in controllers} == settings.keys()
+    controllers = [item for item in catalogue if item.name in settings]
+    assert {controller.name for controller in controllers} == settings.keys()
 
     async def let_go() -> None:
-        for one in catalogue.configure(controllers, settings):
-            await one.handlers.close()
+        for item in catalogue.configure(controllers, settings):
+            await item.handlers.close()
 
     asyncio.run(let_go())
 

@@ -56,7 +56,7 @@ def assert_holds(found: JSON, expected: JSON) -> None:
         assert others <= {"apiVersion", "kind"}
     elif isinstance(expected, list):
         assert len(found) == len(expected)
-        for one, other in zip(found, expected, strict=True):
-            assert_holds(one, other)
+        for found_item, expected_item in zip(found, expected, strict=True):
+            assert_holds(found_item, expected_item)
     else:
         assert found == expected

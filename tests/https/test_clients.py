@@ -35,7 +35,7 @@ def clients_of(
 
 def der_of(issued: trustme.LeafCert) -> tuple[bytes, ...]:
     read = x509.load_pem_x509_certificates(chain_of(issued))
-    return tuple(one.public_bytes(serialization.Encoding.DER) for one in read)
+    return tuple(item.public_bytes(serialization.Encoding.DER) for item in read)
 
 
 @pytest.mark.parametrize("chain", [der_of, lambda issued: (chain_of(issued),)], ids=["DER", "PEM"])

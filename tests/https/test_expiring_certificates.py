@@ -25,13 +25,13 @@ def _file(tmp_path: Path) -> Path:
 
 
 def test_an_unusable_certificate_warns_until_it_is_usable(file: Path) -> None:
-    one = ReloadedCertificate("number", lambda: number_in(file), (file,))
+    certificate = ReloadedCertificate("number", lambda: number_in(file), (file,))
     file.write_text("no number")
-    asyncio.run(one.refresh())
-    assert one.warning() == "number kept, the new one cannot be used"
+    asyncio.run(certificate.refresh())
+    assert certificate.warning() == "number kept, the new one cannot be used"
     file.write_text("1")
-    asyncio.run(one.refresh())
-    assert not one.warning()
+    asyncio.run(certificate.refresh())
+    assert not certificate.warning()
 
 
 @pytest.mark.parametrize(
@@ -44,20 +44,22 @@ def test_an_unusable_certificate_warns_until_it_is_usable(file: Path) -> None:
 )
 def test_a_certificate_that_expires_within_a_week_warns(file: Path, left: float, warned: str) -> None:
     end = time.time() + left
-    one = ReloadedCertificate("number", lambda: number_in(file), (file,), ends_at=lambda _: end)
-    assert one.ends_at == end
-    assert one.warning().startswith(warned)
-    assert bool(one.warning()) is bool(warned)
+    certificate = ReloadedCertificate("number", lambda: number_in(file), (file,), ends_at=lambda _: end)
+    assert certificate.ends_at == end
+    assert certificate.warning().startswith(warned)
+    assert bool(certificate.warning()) is bool(warned)
 
 
 def test_an_expiring_certificate_is_logged(file: Path, caplog: pytest.LogCaptureFixture) -> None:
-    one = ReloadedCertificate("number", lambda: number_in(file), (file,), ends_at=lambda _: time.time() + 60)
+    certificate = ReloadedCertificate(
+        "number", lambda: number_in(file), (file,), ends_at=lambda _: time.time() + 60
+    )
 
     async def warned() -> bool:
         return "certificate to be renewed" in caplog.messages
 
     async def run() -> None:
-        watching = asyncio.ensure_future(keep_certificates_fresh([one]))
+        watching = asyncio.ensure_future(keep_certificates_fresh([certificate]))
         await until(10, warned)
         watching.cancel()
         await asyncio.wait([watching])

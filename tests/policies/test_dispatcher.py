@@ -58,7 +58,7 @@ def test_a_binding_whose_parameters_do_not_exist_is_unmatched() -> None:
 def test_policies_that_match_by_the_same_version_share_activations() -> None:
     dispatcher = PolicyDispatcher(deployment_review())
     seen = [steps(policy("true"), binding(), dispatcher)[0] for _ in range(2)]
-    assert all(isinstance(one, Invocation) for one in seen)
+    assert all(isinstance(entry, Invocation) for entry in seen)
     assert seen[0].activations is seen[1].activations
 
 

@@ -18,14 +18,14 @@ from pratique.policies.validating import ValidatingPolicyEvaluator
 from support.validating_policies import (
     EVERYTHING,
     binding,
+    decide,
+    denial_message,
+    denial_text,
     deployment,
     deployment_review,
     loaded,
     policies_of,
     policy,
-    refusal,
-    said,
-    verdict,
 )
 
 BROKEN = "object.none == 1"
@@ -38,7 +38,7 @@ OUT_OF_BUDGET = "validation failed due to running out of cost budget, no further
 def test_the_failure_policy_decides_errors_and_the_actions_decide_denials(
     actions: tuple[str, ...], failure_policy: str
 ) -> None:
-    found = verdict(policy(BROKEN, "true", failurePolicy=failure_policy), binding(actions=actions))
+    found = decide(policy(BROKEN, "true", failurePolicy=failure_policy), binding(actions=actions))
     (decision,) = found.decisions
     assert decision.reason == ERROR
     if failure_policy == "Ignore":
@@ -54,12 +54,12 @@ def test_the_failure_policy_decides_errors_and_the_actions_decide_denials(
 
 
 def test_a_false_validation_is_denied_even_under_failure_policy_ignore() -> None:
-    found = verdict(policy(BROKEN, "1 == 2", failurePolicy="Ignore"), binding())
-    assert [one.reason for one in found.decisions] == ["failed expression: 1 == 2"]
+    found = decide(policy(BROKEN, "1 == 2", failurePolicy="Ignore"), binding())
+    assert [decision.reason for decision in found.decisions] == ["failed expression: 1 == 2"]
 
 
 def conditions(*expressions: str) -> list[dict[str, str]]:
-    return [{"name": f"c{place}", "expression": one} for place, one in enumerate(expressions)]
+    return [{"name": f"c{place}", "expression": expression} for place, expression in enumerate(expressions)]
 
 
 @pytest.mark.parametrize(
@@ -88,15 +88,15 @@ def test_match_conditions_are_evaluated_as_those_of_webhooks(
         other = "expression 'object.none == 2' resulted in error: no such key: none"
         reason = f"[{ERROR}, {other}]"
     documents = [policy("1 == 2", matchConditions=checked, failurePolicy=failure_policy), binding()]
-    (decision,) = verdict(*documents, explain=True).decisions
+    (decision,) = decide(*documents, explain=True).decisions
     assert (decision.outcome, decision.reason) == (outcome, reason)
-    assert len(verdict(*documents).decisions) == (outcome is not OutcomeStatus.SKIPPED)
+    assert len(decide(*documents).decisions) == (outcome is not OutcomeStatus.SKIPPED)
 
 
 def test_a_missing_namespace_denies_the_request_whatever_policies_say() -> None:
     review = deployment_review(cluster=ObjectStore())
     documents = [policy("true", failurePolicy="Ignore"), binding(actions=("Audit",))]
-    status = verdict(*documents, review=review).status
+    status = decide(*documents, review=review).status
     assert status == statuses.not_found("", "namespaces", "shop")
 
 
@@ -108,7 +108,7 @@ def test_a_namespace_request_has_no_namespace_object() -> None:
     }
     document = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "new"}}
     review = deployment_review(document, cluster=ObjectStore(), **request)
-    assert verdict(policy("namespaceObject == null"), binding(), review=review).status is None
+    assert decide(policy("namespaceObject == null"), binding(), review=review).status is None
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,9 @@ def test_a_namespace_request_has_no_namespace_object() -> None:
 def test_the_namespace_object_has_only_kubernetes_fields(expression: str, holds: bool) -> None:  # noqa: FBT001
     metadata = {"name": "shop", "labels": {"a": "b"}, "annotations": {}, "managedFields": [{"manager": "m"}]}
     store = ObjectStore([{"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}])
-    assert (refusal(policy(expression), binding(), review=deployment_review(cluster=store)) == "") is holds
+    assert (
+        denial_text(policy(expression), binding(), review=deployment_review(cluster=store)) == ""
+    ) is holds
 
 
 def test_an_object_that_cannot_be_converted_is_a_binding_error() -> None:
@@ -135,7 +137,7 @@ def test_an_object_that_cannot_be_converted_is_a_binding_error() -> None:
         "resource": {"group": "autoscaling", "version": "v2", "resource": "horizontalpodautoscalers"},
     }
     review = deployment_review({"metadata": {"name": "web"}}, **request)
-    found = refusal(policy("true", matchConstraints={"resourceRules": [rule]}), binding(), review=review)
+    found = denial_text(policy("true", matchConstraints={"resourceRules": [rule]}), binding(), review=review)
     assert found.startswith(
         "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: failed to configure binding: "
         "failed to convert object version: "
@@ -177,7 +179,7 @@ def test_all_expressions_of_a_policy_share_one_budget(
     decided = evaluator(budget, *validations).evaluate(
         ReviewActivations(deployment_review(), None), None, UNLIMITED
     )
-    assert [one.message for one in decided.validations] == messages
+    assert [validation.message for validation in decided.validations] == messages
 
 
 def test_audit_annotations_have_their_own_budget() -> None:
@@ -186,19 +188,21 @@ def test_audit_annotations_have_their_own_budget() -> None:
         found = evaluator(budget, "true", auditAnnotations=annotation)
         decided = found.evaluate(ReviewActivations(deployment_review(), None), None, UNLIMITED)
         assert bool(decided.annotations) is published
-        assert [one.message for one in decided.validations] == ["" if published else OUT_OF_BUDGET]
+        assert [validation.message for validation in decided.validations] == [
+            "" if published else OUT_OF_BUDGET
+        ]
 
 
 def test_the_expressions_of_a_policy_together_may_cost_the_runtime_budget() -> None:
     costly = "lists.range(500).all(i, lists.range(200).all(j, i + j >= 0))"
-    text = said(policy(costly, *[f"{costly} || {place} == 1" for place in range(20)]), binding())
+    text = denial_message(policy(costly, *[f"{costly} || {place} == 1" for place in range(20)]), binding())
     assert text == OUT_OF_BUDGET
-    assert said(policy(costly), binding()) == ""
+    assert denial_message(policy(costly), binding()) == ""
 
 
 def test_one_expression_may_cost_the_per_call_limit() -> None:
     costly = "lists.range(2000).all(i, lists.range(2000).all(j, i + j >= 0))"
-    assert said(policy(costly), binding()) == (
+    assert denial_message(policy(costly), binding()) == (
         f"expression '{costly}' resulted in error: operation cancelled: actual cost limit exceeded"
     )
 
@@ -215,7 +219,7 @@ def test_an_evaluation_ends_at_the_reviews_deadline(hidden: bool) -> None:  # no
     else:
         documents = [policy(SLOW), binding()]
         text = f"expression '{SLOW}' resulted in error: "
-    (decision,) = verdict(*documents, limits=limits).decisions
+    (decision,) = decide(*documents, limits=limits).decisions
     assert (decision.outcome, decision.reason) == (OutcomeStatus.FAILED, f"{text}operation interrupted")
 
 

@@ -17,7 +17,7 @@ from pratique.cluster.store import ObjectStore
 from pratique.configuration.admissionregistration import MatchResources
 from pratique.policies.matching import Mismatch, PolicySettingError, ResourceMatcher
 from support.admissions import review_of
-from support.validating_policies import EVERYTHING, binding, deployment_review, policy, verdict
+from support.validating_policies import EVERYTHING, binding, decide, deployment_review, policy
 from support.vector_cases import kind, source
 
 NAMESPACES = ResourceType(
@@ -31,12 +31,12 @@ def registered(types: list[JSONObject]) -> ApiResources:
     """What the API server of a case knows."""
     of_case = [
         ResourceType(
-            resource=msgspec.convert(one["resource"], GroupVersionResource),
-            subresource=one["subresource"],
-            kind=msgspec.convert(one["kind"], GroupVersionKind),
+            resource=msgspec.convert(type_name["resource"], GroupVersionResource),
+            subresource=type_name["subresource"],
+            kind=msgspec.convert(type_name["kind"], GroupVersionKind),
             namespaced=True,
         )
-        for one in types
+        for type_name in types
     ]
     return ApiResources([*of_case, NAMESPACES])
 
@@ -118,14 +118,14 @@ def test_a_rule_for_another_version_sees_the_object_in_that_version(field: str) 
         "request.requestKind.version, request.requestResource.version].join(' ')",
     }
     review = deployment_review(document, **request)
-    equivalent = verdict(policy(seen, matchConstraints=constraints), binding(), review=review)
+    equivalent = decide(policy(seen, matchConstraints=constraints), binding(), review=review)
     exact = policy(seen, matchConstraints={**constraints, "matchPolicy": "Exact"})
     if field == "resourceRules":
         assert equivalent.decisions[0].reason == "autoscaling/v1 v1 v1 v2 v2"
-        assert not verdict(exact, binding(), review=review).decisions
+        assert not decide(exact, binding(), review=review).decisions
     else:
         assert not equivalent.decisions
-        assert verdict(exact, binding(), review=review).decisions[0].reason == "autoscaling/v2 v2 v2 v2 v2"
+        assert decide(exact, binding(), review=review).decisions[0].reason == "autoscaling/v2 v2 v2 v2 v2"
 
 
 def test_match_conditions_see_the_requested_resource() -> None:
@@ -152,8 +152,8 @@ def test_match_conditions_see_the_requested_resource() -> None:
         "kind": {"group": "", "version": "v1", "kind": "Event"},
         "resource": {"group": "", "version": "v1", "resource": "events"},
     }
-    found = verdict(checked, binding(), review=deployment_review(event, **request))
-    assert [one.reason for one in found.decisions] == ["saw events.k8s.io of events"]
+    found = decide(checked, binding(), review=deployment_review(event, **request))
+    assert [decision.reason for decision in found.decisions] == ["saw events.k8s.io of events"]
 
 
 def request_for(group: str, resource: str) -> dict[str, Any]:
@@ -186,8 +186,8 @@ def test_only_static_policies_see_requests_for_policies_and_none_see_virtual_res
     documents = [policy("true", name=name) for name in names]
     bindings = [binding(name, name=f"b-{name}") for name in names]
     review = deployment_review({"metadata": {}}, **request_for(group, resource))
-    found = verdict(*documents, *bindings, review=review, explain=explain)
-    assert tuple(one.policy for one in found.decisions) == asked
+    found = decide(*documents, *bindings, review=review, explain=explain)
+    assert tuple(decision.policy for decision in found.decisions) == asked
 
 
 def test_a_binding_only_narrows_what_its_policy_matches() -> None:
@@ -199,22 +199,22 @@ def test_a_binding_only_narrows_what_its_policy_matches() -> None:
         binding(name="b", matchResources=here),
         binding(name="c"),
     ]
-    found = verdict(*documents, explain=True)
-    outcomes = [(one.binding, one.outcome) for one in found.decisions]
+    found = decide(*documents, explain=True)
+    outcomes = [(decision.binding, decision.outcome) for decision in found.decisions]
     assert outcomes == [
         ("a", OutcomeStatus.SKIPPED),
         ("b", OutcomeStatus.SKIPPED),
         ("c", OutcomeStatus.DENIED),
     ]
-    assert [one.binding for one in verdict(*documents).decisions] == ["c"]
+    assert [decision.binding for decision in decide(*documents).decisions] == ["c"]
 
 
 def test_static_bindings_and_static_policies_bind_only_each_other() -> None:
     documents = [policy("false", name="p.static.k8s.io"), binding("p.static.k8s.io", name="b")]
-    assert not verdict(*documents).decisions
-    assert verdict(*documents, binding("p.static.k8s.io", name="b.static.k8s.io")).status
+    assert not decide(*documents).decisions
+    assert decide(*documents, binding("p.static.k8s.io", name="b.static.k8s.io")).status
 
 
 def test_an_unbound_policy_and_a_binding_without_policy_have_no_effect() -> None:
-    assert verdict(policy("false")).status is None
-    assert verdict(policy("false", name="other"), binding()).status is None
+    assert decide(policy("false")).status is None
+    assert decide(policy("false", name="other"), binding()).status is None

@@ -65,7 +65,11 @@ def told(status: Status | None) -> JSON:
 
 
 def due(found: MutatingPoliciesDecision) -> Collection[str]:
-    return {one.key for one in found.decisions if one.ran and one.reinvocable} if found.dirty else ()
+    return (
+        {decision.key for decision in found.decisions if decision.ran and decision.reinvocable}
+        if found.dirty
+        else ()
+    )
 
 
 @pytest.mark.parametrize("case", CASES, ids=[str(place) for place in range(len(CASES))])
@@ -78,6 +82,6 @@ def test_mutating_policies_decide_as_in_kubernetes(case: JSONObject) -> None:
         assert told(found.refusal) == wanted.get("status")
         if found.refusal is None or found.refusal.code == 403:
             assert without_empty(found.document.data) == wanted["object"]
-            assert found.dirty or not any(one.changed for one in found.decisions)
+            assert found.dirty or not any(decision.changed for decision in found.decisions)
             assert (again is not None or found.dirty) is wanted["reinvokes"]
         review, again = review.with_object(found.document), due(found)

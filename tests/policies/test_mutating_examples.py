@@ -12,7 +12,7 @@ from pratique.admission.reviews import Review
 from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.cluster.store import ObjectStore
 from support.admissions import pod_review
-from support.mutating_policies import admittance, mutating, patched, refusals
+from support.mutating_policies import failure_messages, mutate, mutating, patched
 from support.validating_policies import deployment, deployment_review
 
 SIDECARS: JSONObject = {
@@ -113,7 +113,7 @@ def review_of_pod(*init_containers: JSON) -> Review:
 @pytest.mark.parametrize("version", ["v1", "v1beta1", "v1alpha1"])
 @pytest.mark.parametrize(("mutation", "sidecar"), [(CONFIGURATION, BY_CONFIGURATION), (JSON_PATCH, BY_PATCH)])
 def test_a_pod_gets_a_sidecar(mutation: str, sidecar: JSONObject, version: str) -> None:
-    found = admittance(sidecar_policy(mutation, version), BINDING, review=review_of_pod(OWN))
+    found = mutate(sidecar_policy(mutation, version), BINDING, review=review_of_pod(OWN))
     assert found.document.data == pod(OWN, sidecar)
     assert found.decisions[0].reinvocable
 
@@ -121,7 +121,7 @@ def test_a_pod_gets_a_sidecar(mutation: str, sidecar: JSONObject, version: str) 
 def test_an_atomic_list_is_never_merged() -> None:
     # An earlier edition of the page gave its sidecar some, which an API server refuses likewise.
     mutation = CONFIGURATION.replace('restartPolicy: "Always"', 'args: ["proxy", "sidecar"]')
-    assert refusals(admittance(sidecar_policy(mutation), BINDING, review=review_of_pod(OWN))) == [
+    assert failure_messages(mutate(sidecar_policy(mutation), BINDING, review=review_of_pod(OWN))) == [
         (
             "policy 'sidecar-policy.example.com' with binding 'sidecar-policy.example.com' denied request: error "
             "applying patch: invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: "
@@ -132,7 +132,7 @@ def test_an_atomic_list_is_never_merged() -> None:
 
 def test_a_pod_that_has_the_sidecar_stays_unchanged() -> None:
     review = review_of_pod(BY_CONFIGURATION)
-    found = admittance(sidecar_policy(CONFIGURATION), BINDING, review=review, explain=True)
+    found = mutate(sidecar_policy(CONFIGURATION), BINDING, review=review, explain=True)
     (decision,) = found.decisions
     assert decision.outcome is OutcomeStatus.SKIPPED
     assert decision.reason == 'matchCondition "does-not-already-have-sidecar" is false'
@@ -140,8 +140,8 @@ def test_a_pod_that_has_the_sidecar_stays_unchanged() -> None:
 
 
 def test_a_param_kind_that_does_not_exist_denies_the_pod() -> None:
-    found = admittance(sidecar_policy(CONFIGURATION), BINDING, review=pod_review(pod(OWN)))
-    assert refusals(found) == [
+    found = mutate(sidecar_policy(CONFIGURATION), BINDING, review=pod_review(pod(OWN)))
+    assert failure_messages(found) == [
         (
             'policy "sidecar-policy.example.com" denied request: failed to configure policy: failed to find resource '
             "referenced by paramKind: 'mutations.example.com/v1, Kind=Sidecar'"
@@ -190,4 +190,4 @@ def test_json_patches_may_test_construct_objects_and_escape_keys(
     expression: str, before: JSONObject, after: JSONObject
 ) -> None:
     documents = [mutating(patched(expression), name="sidecar-policy.example.com"), BINDING]
-    assert admittance(*documents, review=deployment_review(before)).document.data == after
+    assert mutate(*documents, review=deployment_review(before)).document.data == after

@@ -19,16 +19,16 @@ from pratique.policies.activation import UNLIMITED, EvaluationLimits, ReviewActi
 from pratique.policies.compilation import compile_policy
 from pratique.policies.mutations import compile_mutations
 from support.mutating_policies import (
-    admittance,
     applied,
     bound,
+    failure_messages,
     labelled,
+    mutate,
     mutating,
     mutating_policies_of,
     patched,
-    refusals,
 )
-from support.validating_policies import deployment, deployment_review, loaded
+from support.validating_policies import deployment, deployment_review, loaded, match_condition
 
 BROKEN = labelled("a", "string(object.none)")
 BROKEN_TEXT = (
@@ -38,21 +38,17 @@ GOOD = labelled("good", "'yes'")
 CONFIG_MAPS = {"apiVersion": "v1", "kind": "ConfigMap"}
 
 
-def condition(expression: str) -> list[dict[str, str]]:
-    return [{"name": "only", "expression": expression}]
-
-
 def test_a_failed_mutation_does_not_stop_those_after_it() -> None:
-    found = admittance(mutating(GOOD, BROKEN, labelled("late", "'yes'")), bound())
+    found = mutate(mutating(GOOD, BROKEN, labelled("late", "'yes'")), bound())
     (decision,) = found.decisions
     assert (decision.outcome, decision.reason) == (OutcomeStatus.FAILED, BROKEN_TEXT)
     assert (decision.ran, decision.changed, found.dirty) == (True, True, True)
     assert found.document.data == deployment(labels={"good": "yes", "late": "yes"})
-    assert refusals(found) == [f"policy 'p' with binding 'b' denied request: {BROKEN_TEXT}"]
+    assert failure_messages(found) == [f"policy 'p' with binding 'b' denied request: {BROKEN_TEXT}"]
 
 
 def test_a_failure_uses_the_api_servers_words() -> None:
-    status = admittance(mutating(BROKEN), bound()).refusal
+    status = mutate(mutating(BROKEN), bound()).refusal
     assert status is not None
     assert status.message == f"policy 'p' with binding 'b' denied request: {BROKEN_TEXT}"
     assert (status.code, status.reason) == (403, "Invalid")
@@ -61,7 +57,7 @@ def test_a_failure_uses_the_api_servers_words() -> None:
 
 
 def test_failures_pass_under_failure_policy_ignore() -> None:
-    found = admittance(mutating(BROKEN, GOOD, failurePolicy="Ignore"), bound())
+    found = mutate(mutating(BROKEN, GOOD, failurePolicy="Ignore"), bound())
     (decision,) = found.decisions
     assert (decision.outcome, decision.reason) == (OutcomeStatus.FAILED_OPEN, BROKEN_TEXT)
     assert (found.refusal, found.document.data) == (None, deployment(labels={"good": "yes"}))
@@ -71,13 +67,13 @@ def test_every_failure_is_a_cause_and_the_first_is_the_message() -> None:
     documents = [
         mutating(BROKEN, BROKEN, name="p1"),
         mutating(BROKEN, name="p2", failurePolicy="Ignore"),
-        mutating(GOOD, name="p3", matchConditions=condition("object.none == 1")),
+        mutating(GOOD, name="p3", matchConditions=match_condition("object.none == 1")),
         mutating(GOOD, name="p4", paramKind={"apiVersion": "v1", "kind": "Nothing"}),
         mutating(GOOD, name="p5", paramKind=CONFIG_MAPS),
         *(bound(f"p{place}", name=f"b{place}") for place in (1, 2, 3, 4)),
         bound("p5", name="b5", paramRef={"name": "none", "parameterNotFoundAction": "Deny"}),
     ]
-    found = admittance(*documents)
+    found = mutate(*documents)
     configuring = [
         (
             'policy "p4" denied request: failed to configure policy: failed to find resource referenced by '
@@ -89,7 +85,7 @@ def test_every_failure_is_a_cause_and_the_first_is_the_message() -> None:
         ),
     ]
     # What is wrong with how policies are set up is found before the first is invoked.
-    assert refusals(found) == [
+    assert failure_messages(found) == [
         *configuring,
         f"policy 'p1' with binding 'b1' denied request: {BROKEN_TEXT}",
         f"policy 'p1' with binding 'b1' denied request: {BROKEN_TEXT}",
@@ -100,7 +96,7 @@ def test_every_failure_is_a_cause_and_the_first_is_the_message() -> None:
     ]
     assert found.refusal is not None
     assert (found.refusal.message, found.refusal.reason) == (configuring[0], "Forbidden")
-    assert [(one.policy, one.outcome.value, one.ran) for one in found.decisions] == [
+    assert [(decision.policy, decision.outcome.value, decision.ran) for decision in found.decisions] == [
         ("p1", "failed", True),
         ("p2", "failedOpen", True),
         ("p3", "failed", False),
@@ -112,8 +108,8 @@ def test_every_failure_is_a_cause_and_the_first_is_the_message() -> None:
 
 @pytest.mark.parametrize("failure_policy", ["Fail", "Ignore"])
 def test_the_failure_policy_decides_failing_match_conditions(failure_policy: str) -> None:
-    policy = mutating(GOOD, matchConditions=condition("object.none == 1"), failurePolicy=failure_policy)
-    found = admittance(policy, bound(), explain=True)
+    policy = mutating(GOOD, matchConditions=match_condition("object.none == 1"), failurePolicy=failure_policy)
+    found = mutate(policy, bound(), explain=True)
     (decision,) = found.decisions
     assert found.document.data == deployment()
     if failure_policy == "Ignore":
@@ -151,9 +147,9 @@ def test_the_failure_policy_decides_failing_match_conditions(failure_policy: str
     ],
 )
 def test_the_failure_policy_decides_patches_that_cannot_be_applied(mutation: JSONObject, text: str) -> None:
-    found = admittance(mutating(mutation), bound())
-    assert refusals(found) == [f"policy 'p' with binding 'b' denied request: {text}"]
-    assert admittance(mutating(mutation, failurePolicy="Ignore"), bound()).refusal is None
+    found = mutate(mutating(mutation), bound())
+    assert failure_messages(found) == [f"policy 'p' with binding 'b' denied request: {text}"]
+    assert mutate(mutating(mutation, failurePolicy="Ignore"), bound()).refusal is None
 
 
 def internal(text: str) -> statuses.Status:
@@ -203,13 +199,15 @@ def test_some_failures_deny_the_request_whatever_the_failure_policy(
     if request_of:
         document = {"apiVersion": UNKNOWN.api_version, "kind": UNKNOWN.kind, "metadata": {"name": "web"}}
     documents = [
-        mutating(BROKEN, name="p1", failurePolicy="Ignore", matchConditions=condition("has(object.spec)")),
+        mutating(
+            BROKEN, name="p1", failurePolicy="Ignore", matchConditions=match_condition("has(object.spec)")
+        ),
         mutating(mutation, name="p2", failurePolicy="Ignore"),
         mutating(GOOD, name="p3"),
         *(bound(name, name=name) for name in ("p1", "p2", "p3")),
     ]
     review = deployment_review(document, **request_of)
-    found = admittance(*documents, review=review)
+    found = mutate(*documents, review=review)
     assert found.refusal == status
     assert (found.dirty, found.document) == (False, review.object_document)
     last = found.decisions[-1]
@@ -218,7 +216,7 @@ def test_some_failures_deny_the_request_whatever_the_failure_policy(
 
 def test_a_missing_namespace_denies_the_request_whatever_policies_say() -> None:
     review = deployment_review(cluster=ObjectStore())
-    found = admittance(mutating(GOOD, failurePolicy="Ignore"), bound(), review=review)
+    found = mutate(mutating(GOOD, failurePolicy="Ignore"), bound(), review=review)
     assert found.refusal == statuses.not_found("", "namespaces", "shop")
 
 
@@ -231,8 +229,8 @@ def test_an_object_without_schema_can_be_patched_but_not_merged() -> None:
     request: dict[str, Any] = {"operation": "CONNECT", "kind": EXEC, "resource": PODS, "subResource": "exec"}
     review = deployment_review(document, **request)
     patch = patched('[JSONPatch{op: "add", path: "/command/-", value: "-e"}]')
-    assert admittance(mutating(patch), bound(), review=review).document.data["command"] == ["sh", "-e"]
-    assert refusals(admittance(mutating(applied("Object{stdin: true}")), bound(), review=review)) == [
+    assert mutate(mutating(patch), bound(), review=review).document.data["command"] == ["sh", "-e"]
+    assert failure_messages(mutate(mutating(applied("Object{stdin: true}")), bound(), review=review)) == [
         (
             "policy 'p' with binding 'b' denied request: error applying patch: failed to convert patch object to typed "
             "object: no corresponding type for /v1, Kind=PodExecOptions"
@@ -253,7 +251,7 @@ TENFOLD = [{"name": "list", "expression": "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]"}]
     ],
 )
 def test_one_expression_may_cost_the_per_call_limit(mutation: JSONObject) -> None:
-    (refusal,) = refusals(admittance(mutating(mutation, variables=TENFOLD), bound()))
+    (refusal,) = failure_messages(mutate(mutating(mutation, variables=TENFOLD), bound()))
     assert refusal.endswith("resulted in error: operation cancelled: actual cost limit exceeded")
 
 
@@ -290,7 +288,7 @@ SLOW = "lists.range(300).all(i, lists.range(300).all(j, i + j >= 0))"
     "policy",
     [
         mutating(GOOD, labelled("slow", f"string({SLOW})")),
-        mutating(GOOD, matchConditions=condition(SLOW)),
+        mutating(GOOD, matchConditions=match_condition(SLOW)),
         mutating(
             labelled("slow", "string(variables.slow)"), variables=[{"name": "slow", "expression": SLOW}]
         ),
@@ -307,7 +305,7 @@ def test_a_slow_evaluation_can_be_repeated_with_a_larger_inline_budget(policy: J
 
 def test_an_evaluation_ends_at_the_reviews_deadline() -> None:
     mutation = labelled("slow", f"string({SLOW})")
-    (refusal,) = refusals(
-        admittance(mutating(mutation), bound(), limits=EvaluationLimits(until=time.monotonic() - 1))
+    (refusal,) = failure_messages(
+        mutate(mutating(mutation), bound(), limits=EvaluationLimits(until=time.monotonic() - 1))
     )
     assert refusal.endswith("resulted in error: operation interrupted")

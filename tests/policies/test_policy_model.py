@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pratique.admission.results import OutcomeStatus
 from pratique.apimachinery.json_values import JSONObject
-from support.validating_policies import binding, deployment_review, policy, verdict
+from support.validating_policies import binding, decide, deployment_review, policy
 
 
 class Broken(Exception):  # noqa: N818 - it is what the model says of an expression
@@ -112,7 +112,7 @@ def expected(
         return [] if fails_open else ["conditions"]
     outcomes = [outcome(tree, variables) for tree in validations]
     refusing = {False} if fails_open else {False, None}
-    return [str(place) for place, one in enumerate(outcomes) if one in refusing]
+    return [str(place) for place, outcome in enumerate(outcomes) if outcome in refusing]
 
 
 def outcome(tree: Tree, variables: list[Tree]) -> bool | None:
@@ -141,7 +141,7 @@ def document(
 @given(sets())
 def test_policies_decide_as_the_model_does(made: tuple[list[Tree], list[Tree], list[Tree], bool]) -> None:
     *parts, fails_open = made
-    found = verdict(document(*parts, fails_open=fails_open), binding(), explain=True)
+    found = decide(document(*parts, fails_open=fails_open), binding(), explain=True)
     wanted = expected(*parts, fails_open=fails_open)
     assert len(found.denials) == len(wanted)
     for status, place in zip(found.denials, wanted, strict=True):
@@ -161,7 +161,7 @@ def test_messages_fall_back_as_the_model_does(evaluated: str, written: str) -> N
     if written.strip():
         validation["message"] = written
     review = deployment_review({"metadata": {"name": "web"}, "text": evaluated})
-    status = verdict(policy(validation), binding(), review=review).status
+    status = decide(policy(validation), binding(), review=review).status
     assert status is not None
     said = evaluated.strip()
     wanted = said if said and "\n" not in said else written.strip() or "failed expression: 1 == 2"

@@ -47,8 +47,8 @@ def warned(
 ) -> list[ExpressionWarning]:
     """The warnings of a policy for resources; ``crd`` is the schema of Widgets, which otherwise there are none."""
     written = {
-        "matchConstraints": {"resourceRules": [rule(*each) for each in at]},
-        "validations": [{"expression": one} if isinstance(one, str) else one for one in expressions],
+        "matchConstraints": {"resourceRules": [rule(*item) for item in at]},
+        "validations": [{"expression": item} if isinstance(item, str) else item for item in expressions],
         **spec,
     }
     configured = PolicyConfiguration(
@@ -106,7 +106,7 @@ def test_warnings_are_those_of_the_api_server(expression: str, warning: str) -> 
     ],
 )
 def test_the_kinds_that_rules_name_are_checked(rules: list[tuple[str, ...]], kinds: list[str]) -> None:
-    written = msgspec.convert([rule(*each) for each in rules], list[NamedRuleWithOperations])
+    written = msgspec.convert([rule(*item) for item in rules], list[NamedRuleWithOperations])
     assert list(map(str, kinds_to_check(written, built_in_resources()))) == kinds
 
 
@@ -165,10 +165,10 @@ def test_schemas_of_custom_resources_are_known(
     schema: JSON, expressions: list[str], told: dict[int, str]
 ) -> None:
     found = warned(*expressions, crd=schema)
-    assert [one.field_ref for one in found] == [f"spec.validations[{index}].expression" for index in told]
-    for one, text in zip(found, told.values(), strict=True):
-        assert one.warning.startswith("example.com/v1, Kind=Widget: ERROR: <input>:1:")
-        assert text in one.warning
+    assert [entry.field_ref for entry in found] == [f"spec.validations[{index}].expression" for index in told]
+    for warning, text in zip(found, told.values(), strict=True):
+        assert warning.warning.startswith("example.com/v1, Kind=Widget: ERROR: <input>:1:")
+        assert text in warning.warning
 
 
 def test_an_expression_has_a_warning_for_each_kind_it_does_not_fit() -> None:
@@ -191,7 +191,7 @@ def test_message_expressions_are_checked_and_may_have_any_type() -> None:
 
 def test_old_object_has_the_type_of_object() -> None:
     found = warned("oldObject.foo == object.foo", "oldObject == object", "oldObject.bar", crd=of(foo=TEXT))
-    assert [one.field_ref for one in found] == ["spec.validations[2].expression"]
+    assert [entry.field_ref for entry in found] == ["spec.validations[2].expression"]
 
 
 def test_match_conditions_and_annotations_are_not_checked() -> None:
@@ -219,7 +219,7 @@ def test_match_conditions_and_annotations_are_not_checked() -> None:
 def test_parameters_have_the_type_of_their_kind(kind: JSON, expression: str, told: str) -> None:
     found = warned(expression, crd=of(foo=TEXT), paramKind=kind)
     assert bool(found) == bool(told)
-    assert told in "".join(one.warning for one in found)
+    assert told in "".join(entry.warning for entry in found)
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def test_parameters_have_the_type_of_their_kind(kind: JSON, expression: str, tol
 def test_variables_are_typed_by_the_schema(known: dict[str, str], expression: str, told: str) -> None:
     found = warned(expression, crd=of(foo=NUMBER), variables=variables(**known))
     assert bool(found) == bool(told)
-    assert told in "".join(one.warning for one in found)
+    assert told in "".join(entry.warning for entry in found)
 
 
 def test_a_policy_without_rules_is_not_checked() -> None:
