@@ -41,7 +41,7 @@ def test_a_release_is_read(text: str) -> None:
     "text", ["", "1", "1.", "1.010", "1.38", "1.999", "2.0", "0.21", "1.10 ", "\u0661.\u0661\u0660", "latest"]
 )
 def test_an_invalid_release_is_refused_with_the_supported_range(text: str) -> None:
-    with pytest.raises(InputError, match=f"name one from {OLDEST_RELEASE} to {CURRENT_RELEASE}"):
+    with pytest.raises(InputError, match=f"choose one from {OLDEST_RELEASE} to {CURRENT_RELEASE}"):
         read_release(text)
 
 
@@ -49,14 +49,14 @@ def test_an_invalid_release_is_refused_with_the_supported_range(text: str) -> No
 def test_every_controller_accepts_the_settings_of_each_release(release: Release) -> None:
     catalogue = load_catalogue()
     settings = release_settings(release)
-    controllers = [item for item in catalogue if item.name in settings]
+    controllers = [controller for controller in catalogue if controller.name in settings]
     assert {controller.name for controller in controllers} == settings.keys()
 
-    async def let_go() -> None:
-        for item in catalogue.configure(controllers, settings):
-            await item.handlers.close()
+    async def close_handlers() -> None:
+        for controller in catalogue.configure(controllers, settings):
+            await controller.handlers.close()
 
-    asyncio.run(let_go())
+    asyncio.run(close_handlers())
 
 
 def test_the_current_release_changes_no_settings() -> None:

@@ -177,7 +177,7 @@ UNKNOWN = GroupVersionKind("stable.example.com", "v1", "Crontab")
         (
             patched('[JSONPatch{op: "replace", path: "/kind", value: "Other"}]'),
             {},
-            internal("the patched object has another kind"),
+            internal("the patch changes the kind of the object"),
         ),
         (
             GOOD,

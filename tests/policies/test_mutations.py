@@ -134,7 +134,7 @@ def test_a_patch_that_adds_an_unknown_field_fails_whatever_the_failure_policy() 
             '[JSONPatch{op: "add", path: "/spec/x", value: 1.0 / 0.0}]',
             (
                 "JSONPath valueExpression evaluated to a type that could not marshal to JSON:"
-                " a number that is infinite or none has no form in JSON"
+                " JSON cannot represent infinite numbers or NaN"
             ),
         ),
     ],

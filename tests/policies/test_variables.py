@@ -157,7 +157,7 @@ def test_two_variables_of_the_same_name_do_not_recurse() -> None:
     compiled = {"a": compiler.add_variable("a", "variables.a + 1")}
     activation: dict[str, Any] = {}
     activation[VARIABLES] = LazyVariables(compiled, activation)
-    with pytest.raises(EvaluationError, match="asks for itself"):
+    with pytest.raises(EvaluationError, match="uses itself"):
         compiler.compile("variables.a == 1").evaluate(activation, Budget(100))
 
 

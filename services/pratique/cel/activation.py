@@ -196,7 +196,7 @@ class LazyVariables:
             return OPTIONAL_NONE
         if name not in self._values:
             # With two variables of the same name, the second may use the first and would recurse without end.
-            self._values[name] = EvaluationError(f"composited variable {go_quoted(name)} asks for itself")
+            self._values[name] = EvaluationError(f"composited variable {go_quoted(name)} uses itself")
             self._values[name] = self._evaluate(name)
         value = self._values[name]
         if isinstance(value, EvaluationError):

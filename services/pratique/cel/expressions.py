@@ -197,21 +197,21 @@ def evaluate_conditions(
         SlowEvaluationError: they exceed ``inline_budget``.
     """
     budget = Budget(costs.RUNTIME_COST_BUDGET_MATCH_CONDITIONS)
-    findings: list[ConditionResult] = []
+    results: list[ConditionResult] = []
     for condition in conditions:
         try:
             value = condition.expression.evaluate(variables, budget, until=until, inline_budget=inline_budget)
-            findings.append((condition.name, value is True))
+            results.append((condition.name, value is True))
         except EvaluationError as error:
-            findings.append((condition.name, error))
-    return findings
+            results.append((condition.name, error))
+    return results
 
 
-def first_false_condition(findings: Sequence[ConditionResult]) -> str | None:
+def first_false_condition(results: Sequence[ConditionResult]) -> str | None:
     """The name of the first false condition; None if none is false. A false condition outweighs all errors."""
-    return next((name for name, finding in findings if finding is False), None)
+    return next((name for name, result in results if result is False), None)
 
 
-def condition_errors(findings: Sequence[ConditionResult]) -> list[str]:
+def condition_errors(results: Sequence[ConditionResult]) -> list[str]:
     """The errors of the conditions whose evaluation failed."""
-    return [str(finding) for _, finding in findings if isinstance(finding, EvaluationError)]
+    return [str(result) for _, result in results if isinstance(result, EvaluationError)]

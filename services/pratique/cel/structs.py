@@ -203,7 +203,7 @@ def _write_other(value: Value, *, exact: bool) -> JSON:
 def _number(value: float) -> JSON:
     if math.isfinite(value):
         return value
-    raise EvaluationError("a number that is infinite or none has no form in JSON")
+    raise EvaluationError("JSON cannot represent infinite numbers or NaN")
 
 
 _SCALARS: dict[type, Callable[[Value], JSON]] = {
@@ -221,4 +221,4 @@ def _key(key: Value) -> str:
         return "true" if key else "false"
     if isinstance(key, int | Uint):
         return str(int(key))
-    raise EvaluationError(f"a key of type '{type_name(key)}' has no form in JSON")
+    raise EvaluationError(f"JSON cannot represent a key of type '{type_name(key)}'")

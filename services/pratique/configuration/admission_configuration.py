@@ -197,7 +197,7 @@ class WebhookAdmissionConfiguration(
     """Not supported: pass the folder to ``--config``."""
 
 
-def build(settings: WebhookAdmissionConfiguration) -> Handlers:
+def check_webhook_settings(settings: WebhookAdmissionConfiguration) -> Handlers:
     """Validate the settings. There are no handlers, because the front door calls webhooks itself.
 
     Raises:

@@ -217,14 +217,14 @@ class RecentInputs(Generic[T]):
 
         held = GaugeMetricFamily(
             "pratique_inputs_info",
-            "What is decided by, as digests: 1 for what counts now, 0 for what is still kept of before.",
+            "The inputs of decisions, as digests: 1 for the current ones, 0 for replaced ones that are still kept.",
             labels=["digest", "chain", "configuration", "cluster"],
         )
         for digests, _ in self:
             held.add_metric(digests, int(digests is self.digests))
         mismatches = CounterMetricFamily(
             "pratique_inputs_mismatches_total",
-            "Calls that were not carried out because the two sides decide by different inputs.",
+            "Calls that were refused because the two sides decide by different inputs.",
         )
         mismatches.add_metric([], self.mismatches)
         yield from (held, mismatches)

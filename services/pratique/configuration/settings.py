@@ -53,7 +53,7 @@ def read_release(text: str) -> Release:
     release = Release(1, int(found[1])) if found else None
     if release is None or not OLDEST_RELEASE <= release <= CURRENT_RELEASE:
         raise InputError(
-            f"{go_quoted(text)} is not a release that can be followed; name one "
+            f"{go_quoted(text)} is not a supported release; choose one "
             f"from {OLDEST_RELEASE} to {CURRENT_RELEASE}"
         )
     return release

@@ -80,7 +80,7 @@ def apply_json_patch(patches: Sequence[Struct], stored: JSONObject, schema: Stru
     if schema is not None:
         _check_fields(schema, stored, patched)
     if not isinstance(patched, dict):
-        raise RefusalError(internal_error("the patched object is no object"))
+        raise RefusalError(internal_error("the result of the patch is not an object"))
     return patched
 
 
@@ -318,7 +318,7 @@ def _restore_type(patched: JSONObject, stored: JSONObject) -> JSONObject:
     had = {name: stored[name] for name in _TYPE if stored.get(name)}
     for name, value in had.items():
         if (patched.get(name) or value) != value:
-            raise RefusalError(internal_error(f"the patched object has another {name}"))
+            raise RefusalError(internal_error(f"the patch changes the {name} of the object"))
     return patched if patched.items() >= had.items() else patched | had
 
 

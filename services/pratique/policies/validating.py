@@ -87,7 +87,7 @@ class ValidatingPolicyEvaluator:
     ) -> ValidateResult:
         spec, budget = self.policy.spec, Budget(self.budget)
         seconds: list[float] = []
-        findings = self._evaluate(
+        results = self._evaluate(
             activations,
             params,
             limits,
@@ -97,7 +97,7 @@ class ValidatingPolicyEvaluator:
             seconds=seconds,
         )
         messages = self._messages(activations, params, limits, budget)
-        decided = decide_validations(spec.validations, findings, messages, fails_open=spec.fails_open)
+        decided = decide_validations(spec.validations, results, messages, fails_open=spec.fails_open)
         # The API server compiles annotations with an authorizer but evaluates them without one.
         annotated = self._evaluate(
             activations, params, limits, Budget(self.budget), self.expressions.annotations, authorizes=False

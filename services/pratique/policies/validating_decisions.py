@@ -93,7 +93,7 @@ def failure(error: str, *, fails_open: bool) -> ValidationDecision:
 
 def decide_validations(
     validations: Sequence[Validation],
-    findings: Sequence[EvaluationResult],
+    results: Sequence[EvaluationResult],
     messages: Sequence[EvaluationResult] | OutOfBudgetError,
     *,
     fails_open: bool,
@@ -102,18 +102,18 @@ def decide_validations(
 
     Args:
         validations: The validations as written.
-        findings: The results of their expressions.
+        results: The results of their expressions.
         messages: The results of their message expressions, null for a validation without one; or the error that these
             exceeded the budget, which fails every validation, even a true one.
         fails_open: Whether the failure policy is Ignore.
     """
     decisions = []
-    for place, (validation, finding) in enumerate(zip(validations, findings, strict=True)):
-        if isinstance(finding, EvaluationError):
-            decisions.append(failure(str(finding), fails_open=fails_open))
+    for place, (validation, result) in enumerate(zip(validations, results, strict=True)):
+        if isinstance(result, EvaluationError):
+            decisions.append(failure(str(result), fails_open=fails_open))
         elif isinstance(messages, OutOfBudgetError):
             decisions.append(failure(f"failed messageExpression: {messages}", fails_open=fails_open))
-        elif finding is True:
+        elif result is True:
             decisions.append(ValidationDecision(PolicyDecisionAction.ADMIT))
         else:
             reason = _INVALID if validation.reason is None else validation.reason
@@ -132,33 +132,33 @@ def _message(validation: Validation, evaluated: EvaluationResult) -> str:
 
 
 def decide_annotations(
-    annotations: Sequence[AuditAnnotation], findings: Sequence[EvaluationResult], *, fails_open: bool
+    annotations: Sequence[AuditAnnotation], results: Sequence[EvaluationResult], *, fails_open: bool
 ) -> tuple[PolicyAuditAnnotation, ...]:
     """Decide audit annotations from their results: strings are published, null and blank strings are not."""
     return tuple(
-        _decide_annotation(annotation, finding, fails_open=fails_open)
-        for annotation, finding in zip(annotations, findings, strict=True)
+        _decide_annotation(annotation, result, fails_open=fails_open)
+        for annotation, result in zip(annotations, results, strict=True)
     )
 
 
 def _decide_annotation(
-    annotation: AuditAnnotation, finding: EvaluationResult, *, fails_open: bool
+    annotation: AuditAnnotation, result: EvaluationResult, *, fails_open: bool
 ) -> PolicyAuditAnnotation:
     key = annotation.key
-    if isinstance(finding, EvaluationError):
+    if isinstance(result, EvaluationError):
         return PolicyAuditAnnotation(
-            key, AuditAnnotationAction.EXCLUDE if fails_open else AuditAnnotationAction.ERROR, str(finding)
+            key, AuditAnnotationAction.EXCLUDE if fails_open else AuditAnnotationAction.ERROR, str(result)
         )
-    if isinstance(finding, str):
-        value = finding.strip()
+    if isinstance(result, str):
+        value = result.strip()
         return PolicyAuditAnnotation(
             key, AuditAnnotationAction.PUBLISH if value else AuditAnnotationAction.EXCLUDE, value
         )
-    if finding is None:
+    if result is None:
         return PolicyAuditAnnotation(key, AuditAnnotationAction.EXCLUDE)
     text = (
         f"valueExpression '{annotation.value_expression}' resulted in unsupported return type: "
-        f"{type_name(finding)}. Return type must be either string or null."
+        f"{type_name(result)}. Return type must be either string or null."
     )
     return PolicyAuditAnnotation(key, AuditAnnotationAction.ERROR, text)
 
