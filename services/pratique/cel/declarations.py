@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pratique.apimachinery.json_values import JSONObject
+from pratique.cel import IDENTIFIER, RESERVED_WORDS
 from pratique.cluster.schemas import ListType, MapType, Scalar, Structure, Type
 
 if TYPE_CHECKING:
@@ -171,13 +172,6 @@ _SCALARS: Mapping[Scalar, str] = {
     Scalar.BOOLEAN: "bool",
     Scalar.INT_OR_STRING: "dyn",
 }
-_RESERVED = frozenset(
-    {
-        "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import",
-        "let", "loop", "package", "namespace", "return", "var", "void", "while",
-    }
-)  # fmt: skip
-_IDENTIFIER = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*")
 _ESCAPES = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
 _ESCAPED = re.compile(r"__|[.\-/]")
 
@@ -228,10 +222,10 @@ def restore_type_paths(text: str) -> str:
 
 def field_name(name: str) -> str | None:
     """Escape a field's name for expressions; None if that is impossible: ``k8s.io/apiserver/pkg/cel/escaping.go``."""
-    if name in _RESERVED:
+    if name in RESERVED_WORDS:
         return f"__{name}__"
     escaped = _ESCAPED.sub(lambda match: _ESCAPES[match[0]], name)
-    return escaped if _IDENTIFIER.fullmatch(escaped) else None
+    return escaped if IDENTIFIER.fullmatch(escaped) else None
 
 
 _OBJECT = Structure("", dict)
@@ -290,7 +284,7 @@ class _Declarations:
 
 def _names(written: str, shown: str) -> tuple[str, ...]:
     """The names by which expressions may select a field: reserved words no longer need to be escaped."""
-    return (shown, written) if written in _RESERVED else (shown,)
+    return (shown, written) if written in RESERVED_WORDS else (shown,)
 
 
 def _with_distinct_entries(fields: list[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -6,7 +6,6 @@ CEL is imported only when the first expression compiles: it takes a tenth of a s
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -23,6 +22,7 @@ from pratique.apimachinery.field_errors import (
     required,
     too_many,
 )
+from pratique.cel import IDENTIFIER, RESERVED_WORDS
 from pratique.configuration.admissionregistration import (
     AuditAnnotation,
     MatchCondition,
@@ -97,34 +97,6 @@ def _validate_name(name: str, path: FieldPath) -> list[FieldError]:
     return [invalid(path, name, message) for message in names.check_qualified_name(name)]
 
 
-_IDENTIFIER = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*")
-_RESERVED = frozenset(
-    [
-        "true",
-        "false",
-        "null",
-        "in",
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "for",
-        "function",
-        "if",
-        "import",
-        "let",
-        "loop",
-        "package",
-        "namespace",
-        "return",
-        "var",
-        "void",
-        "while",
-    ]
-)
-
-
 def validate_variables(
     variables: tuple[Variable, ...], path: FieldPath, expressions: PolicyExpressionChecker
 ) -> list[FieldError]:
@@ -144,7 +116,7 @@ def validate_variables(
 def _validate_variable_name(name: str, path: FieldPath) -> list[FieldError]:
     if not name.strip():
         return [required(path, "name is not specified")]
-    if not _IDENTIFIER.fullmatch(name) or name in _RESERVED:
+    if not IDENTIFIER.fullmatch(name) or name in RESERVED_WORDS:
         return [invalid(path, name, "must be a valid CEL identifier")]
     return []
 
