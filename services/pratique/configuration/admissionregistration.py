@@ -173,9 +173,16 @@ def apply_webhook_defaults(document: WebhookConfigurationDocument) -> WebhookCon
 def _default_webhook(webhook: Webhook, defaults: Mapping[str, JSON]) -> Webhook:
     # An empty list counts as absent; that concerns only admissionReviewVersions.
     missing = {name: value for name, value in defaults.items() if getattr(webhook, name) in (None, ())}
-    rules = tuple(rule if rule.scope is not None else replace(rule, scope=_SCOPE) for rule in webhook.rules)
+    rules = tuple(map(_default_scope, webhook.rules))
     client_config = _default_client_config(webhook.client_config)
     return replace(webhook, rules=rules, client_config=client_config, **missing)
+
+
+_Rule = TypeVar("_Rule", bound=Rule)
+
+
+def _default_scope(rule: _Rule) -> _Rule:
+    return rule if rule.scope is not None else replace(rule, scope=_SCOPE)
 
 
 def _default_client_config(client_config: ClientConfig) -> ClientConfig:
@@ -424,13 +431,9 @@ def _default_matching(resources: MatchResources | None) -> MatchResources | None
         match_policy=_MATCH_POLICY if resources.match_policy is None else resources.match_policy,
         namespace_selector=resources.namespace_selector or EVERYTHING,
         object_selector=resources.object_selector or EVERYTHING,
-        resource_rules=tuple(map(_default_named_rule, resources.resource_rules)),
-        exclude_resource_rules=tuple(map(_default_named_rule, resources.exclude_resource_rules)),
+        resource_rules=tuple(map(_default_scope, resources.resource_rules)),
+        exclude_resource_rules=tuple(map(_default_scope, resources.exclude_resource_rules)),
     )
-
-
-def _default_named_rule(rule: NamedRuleWithOperations) -> NamedRuleWithOperations:
-    return rule if rule.scope is not None else replace(rule, scope=_SCOPE)
 
 
 def _default_param_ref(param_ref: ParamRef | None, version: str) -> ParamRef | None:

@@ -71,44 +71,37 @@ class PolicyDispatcher:
         """
         self.review = review
         self._mutates = mutates
-        self._subject = MatchContext(review)
+        self._context = MatchContext(review)
         self._activations: dict[MatchedResource, ReviewActivations] = {}
 
-    @property
-    def subject(self) -> MatchContext:
-        """The review's labels, for selectors."""
-        return self._subject
-
-    def invocations(
-        self, policy: Policy[PolicySpec], bindings: Sequence[Binding[B]]
-    ) -> Iterator[Dispatch[B]]:
+    def dispatch(self, policy: Policy[PolicySpec], bindings: Sequence[Binding[B]]) -> Iterator[Dispatch[B]]:
         """Find the bindings and parameters with which to evaluate a policy.
 
         Raises:
             RefusalError: the request's Namespace does not exist, which denies the request whatever policies decide.
         """
         try:
-            target = policy.matcher.match(self._subject)
-            if isinstance(target, Mismatch):
-                yield Unmatched(None, target.reason)
+            matched = policy.matcher.match(self._context)
+            if isinstance(matched, Mismatch):
+                yield Unmatched(None, matched.reason)
                 return
             kind = self._param_type(policy)
         except PolicySettingError as error:
             yield Misconfigured(None, str(error))
             return
         for binding in bindings:
-            yield self._invocation(binding, target, kind)
+            yield self._invocation(binding, matched, kind)
 
     def _invocation(
-        self, binding: Binding[B], target: MatchedResource, kind: ResourceType | None
+        self, binding: Binding[B], matched: MatchedResource, kind: ResourceType | None
     ) -> Dispatch[B]:
         review = self.review
         try:
-            found = None if binding.matcher is None else binding.matcher.match(self._subject)
+            found = None if binding.matcher is None else binding.matcher.match(self._context)
             if isinstance(found, Mismatch):
                 return Unmatched(binding, found.reason)
             if self._mutates:
-                self._subject.converted(target)
+                self._context.converted(matched)
             params = collect_params(kind, binding.spec.param_ref, review.namespace, review.cluster)
         except PolicySettingError as error:
             return Misconfigured(binding, str(error))
@@ -121,7 +114,7 @@ class PolicyDispatcher:
                 binding, "no params found for policy binding with `Allow` parameterNotFoundAction"
             )
         try:
-            return Invocation(binding, self._activations_for(target), params)
+            return Invocation(binding, self._activations_for(matched), params)
         except ConversionError as error:
             return Misconfigured(binding, f"failed to convert object version: {error}")
 
@@ -131,11 +124,11 @@ class PolicyDispatcher:
             return None
         return find_param_type(kind, self.review.cluster)
 
-    def _activations_for(self, target: MatchedResource) -> ReviewActivations:
-        found = self._activations.get(target)
+    def _activations_for(self, matched: MatchedResource) -> ReviewActivations:
+        found = self._activations.get(matched)
         if found is None:
-            converted = self._subject.converted(target)
-            found = self._activations[target] = ReviewActivations(converted, self._namespace())
+            converted = self._context.converted(matched)
+            found = self._activations[matched] = ReviewActivations(converted, self._namespace())
         return found
 
     def _namespace(self) -> JSONObject | None:

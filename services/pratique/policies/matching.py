@@ -199,7 +199,7 @@ class ResourceMatcher:
             rule.matches(key, key.resource) for rule in self._rules if not rule.names
         )
 
-    def match(self, subject: MatchContext) -> MatchedResource | Mismatch:
+    def match(self, context: MatchContext) -> MatchedResource | Mismatch:
         """Match a request. Gives the resource that the policy sees, or why it does not match.
 
         Raises:
@@ -211,25 +211,25 @@ class ResourceMatcher:
                 raise PolicySettingError(
                     f"a nil {name} selector was passed, please ensure selectors are initialized properly"
                 )
-        in_namespace = subject.selects_namespace(self.namespace_selector)
+        in_namespace = context.selects_namespace(self.namespace_selector)
         if in_namespace is False:
             return Mismatch("namespaceSelector does not match the labels of the namespace")
-        selected = subject.selects_object(self.object_selector)
+        selected = context.selects_object(self.object_selector)
         if selected is False:
             return Mismatch("objectSelector matches the labels of neither object nor oldObject")
-        found = self._match_rules(subject)
+        found = self._match_rules(context)
         for refusal in (in_namespace, selected):
             if isinstance(found, MatchedResource) and isinstance(refusal, Status):
                 raise PolicySettingError(refusal.message)
         return found
 
-    def _match_rules(self, subject: MatchContext) -> MatchedResource | Mismatch:
-        review = subject.review
-        excluded, wanted = self._cached_candidates(subject.asked, review.cluster.resources)
-        if _first_target(excluded, review.name) is not None:
+    def _match_rules(self, context: MatchContext) -> MatchedResource | Mismatch:
+        review = context.review
+        excluded, wanted = self._cached_candidates(context.asked, review.cluster.resources)
+        if _first_match(excluded, review.name) is not None:
             return Mismatch("excludeResourceRules match")
-        found = _first_target(wanted, review.name)
-        return Mismatch(self._mismatch_reason(subject)) if found is None else found
+        found = _first_match(wanted, review.name)
+        return Mismatch(self._mismatch_reason(context)) if found is None else found
 
     @functools.cached_property
     def _cached_candidates(self) -> Callable[[RequestKey, ApiResources], tuple[_Candidates, _Candidates]]:
@@ -250,9 +250,9 @@ class ResourceMatcher:
             for rule, resource in self._matching_rules(rules, key, resources)
         )
 
-    def _mismatch_reason(self, subject: MatchContext) -> str:
+    def _mismatch_reason(self, context: MatchContext) -> str:
         rules = compile_rules(rule for policy_rule in self._rules for rule in policy_rule.rules.rules)
-        return rules.mismatch(subject.review) or "no rule names the object"
+        return rules.mismatch(context.review) or "no rule names the object"
 
     def _matching_rules(
         self, rules: tuple[_Rule, ...], key: RequestKey, resources: ApiResources
@@ -277,12 +277,12 @@ def _matched_resource(
     return MatchedResource(resource, registered.kind)
 
 
-def _first_target(candidates: _Candidates, name: str) -> MatchedResource | None:
-    for names, target in candidates:
-        if isinstance(target, str):
-            raise PolicySettingError(target)
+def _first_match(candidates: _Candidates, name: str) -> MatchedResource | None:
+    for names, matched in candidates:
+        if isinstance(matched, str):
+            raise PolicySettingError(matched)
         if not names or name in names:
-            return target
+            return matched
     return None
 
 

@@ -136,7 +136,7 @@ class _Run:
             dispatches = [
                 (hook, dispatch)
                 for hook in hooks
-                for dispatch in self._dispatcher.invocations(hook.policy, hook.bindings)
+                for dispatch in self._dispatcher.dispatch(hook.policy, hook.bindings)
             ]
             for hook, dispatch in dispatches:
                 self._handle(hook, dispatch)

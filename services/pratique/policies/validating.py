@@ -215,7 +215,7 @@ class _Run:
 
     def _evaluate(self, hook: _Hook) -> None:
         policy, annotations = hook.policy, AuditAnnotationCollector()
-        for dispatch in self._dispatcher.invocations(policy, hook.bindings):
+        for dispatch in self._dispatcher.dispatch(policy, hook.bindings):
             builder = PolicyDecisionBuilder(self._dispatcher.review, policy, dispatch.binding)
             match dispatch:
                 case Unmatched(reason=reason):
