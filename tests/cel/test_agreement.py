@@ -1,4 +1,4 @@
-"""Expressions made up at random, held against Google's C++ evaluation of the same."""
+"""Random expressions evaluate as in Google's C++ runtime."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _larger(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 
 
 def theirs(source: str) -> Any:
-    """What Google's runtime makes of an expression: a value, or an error."""
+    """The result of Google's runtime: a value or an error."""
     try:
         compiled = THEIRS.compile(source)
     except RuntimeError as error:
@@ -82,7 +82,7 @@ def test_our_evaluator_and_the_c_runtime_agree_on_values_and_errors(source: str)
     try:
         compiled = compile_expression(source, OURS)
     except CompilationError as error:
-        # What type-checks there and not here is a literal of mixed types, or one that cannot be converted.
+        # Kubernetes refuses literals of mixed types and invalid literals, which the C++ checker accepts.
         assert "expected type" in str(error) or "program instantiation failed" in str(error)  # noqa: PT017
         return
     try:

@@ -1,4 +1,4 @@
-"""Expressions that cost too much, take too long, or are out to do harm."""
+"""Expressions that cost too much, take too long, or are hostile."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_expression_ends_in_time(name: str) -> None:
-    """Ten seconds is an order more than any takes on a slow machine; one that did hang would take hours."""
+    """Ten seconds is ten times what any takes on a slow machine; a hanging one would take hours."""
     source, value = HOSTILE[name]
     started = time.monotonic()
     with pytest.raises((EvaluationError, OutOfBudgetError)):

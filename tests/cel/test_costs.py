@@ -1,4 +1,4 @@
-"""What expressions cost, held against the tables of cel-go and Kubernetes."""
+"""The cost of expressions, by the tables of cel-go and Kubernetes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def cost(source: str, **variables: Any) -> int:
 
 
 def variable(described: Any) -> tuple[str, Any]:
-    """A variable's type and value."""
+    """The type and value of a variable."""
     match described:
         case {"letters": int(length)}:
             return "string", "a" * length

@@ -1,4 +1,4 @@
-"""What the type checker is told of the schemas of kinds.
+"""Declarations of the schemas of kinds for the type checker.
 
 The cases follow ``k8s.io/apiserver/pkg/cel/common/schemas_test.go`` and ``…/cel/escaping_test.go``.
 """
@@ -28,7 +28,7 @@ def structure(name: str = "", /, **fields: Type) -> Structure:
 
 
 def shown(root: Structure, kind: str = "T") -> Mapping[str, Mapping[str, str]]:
-    """The types that a schema is made of, as messages call them."""
+    """The types of a schema, as messages name them."""
     return {restore_type_paths(name): {field: restore_type_paths(type_) for field, type_ in fields}
             for name, fields in declare_schema(root, kind)[1]}  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Expressions compiled and evaluated: values, errors and their words."""
+"""Compiling and evaluating expressions: values, errors and their messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What functions give."""
+"""The values of functions, and authorization checks."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_a_function_rejects_bad_arguments_in_its_own_words(
 
 
 class Recorder:
-    """Allows what is asked of pods, and keeps what was asked."""
+    """Allows checks of pods, and records all checks."""
 
     def __init__(self) -> None:
         self.asked: list[AuthorizationAttributes] = []

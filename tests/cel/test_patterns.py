@@ -1,4 +1,4 @@
-"""Patterns that people write: none makes a review wait, whatever it is and whatever it is held against."""
+"""Regular expressions never delay a review, whatever the pattern and the text."""
 
 from __future__ import annotations
 

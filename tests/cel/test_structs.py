@@ -1,4 +1,4 @@
-"""``Object{…}`` and ``JSONPatch{…}``, which expressions of mutations make.
+"""``Object{…}`` and ``JSONPatch{…}``, which mutations construct.
 
 The cases follow ``k8s.io/apiserver/pkg/admission/plugin/policy/mutating/{compilation_test,patch/*_test}.go``.
 """

@@ -1,4 +1,4 @@
-"""Syntax trees: what the checker's encoding says, at any depth, and what is wrong with a broken one."""
+"""Syntax trees: decoding the checker's output, at any depth, and errors in broken output."""
 
 from __future__ import annotations
 

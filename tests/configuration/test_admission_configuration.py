@@ -1,4 +1,4 @@
-"""An AdmissionConfiguration tells controllers what they are to do."""
+"""AdmissionConfigurations and the files that they name."""
 
 from __future__ import annotations
 

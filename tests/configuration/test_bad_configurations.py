@@ -1,4 +1,4 @@
-"""What is wrong with configuration files is told, all of it, with file, document, field and line."""
+"""Errors in configuration files are all reported, with file, document, field and line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each version of the API has its own defaults, and what is written stays."""
+"""Defaults of webhook configurations, by API version."""
 
 from __future__ import annotations
 

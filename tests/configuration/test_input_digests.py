@@ -1,4 +1,4 @@
-"""Digests are equal where what decides is equal, however it is written, and differ where it differs."""
+"""Digests are equal for equal inputs, however they are written, and differ for different ones."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def documents(objects: dict[tuple[str, str], dict[str, JSON]]) -> list[Any]:
 
 
 def canonical(objects: dict[tuple[str, str], dict[str, JSON]]) -> list[str]:
-    """The same as texts, in which 1 is not true."""
+    """The objects as JSON texts, in which 1 and true differ."""
     return sorted(json.dumps(document, sort_keys=True) for document in documents(objects))
 
 
@@ -76,7 +76,7 @@ def digest_of(texts: Sequence[str], load: Any, digest: Any) -> str:
 
 
 def turned(value: Any) -> Any:
-    """The same with the members of mappings in another order."""
+    """The value with the members of its mappings in another order."""
     if isinstance(value, dict):
         return {key: turned(value[key]) for key in sorted(value, reverse=True)}
     return [turned(item) for item in value] if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""Webhook configurations are read from files and folders, and put in order."""
+"""Webhook configurations from files and folders, and their order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the API server says of the fields of policies and bindings."""
+"""Validation of policies and bindings, with the API server's messages."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def load(folder: Path, *documents: JSONObject) -> Configurations:
 
 
 def problem(folder: Path, document: JSONObject) -> str:
-    """The one thing that is wrong with a document, without its place."""
+    """The only problem of a document, without its position."""
     with pytest.raises(ConfigurationError) as refused:
         load(folder, document)
     text = str(refused.value)

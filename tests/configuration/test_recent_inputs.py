@@ -1,4 +1,4 @@
-"""What was decided by before is held for a while, and no longer."""
+"""Replaced inputs are kept for the grace period only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Releases: what a chain does that follows an older one."""
+"""Chains that follow an older Kubernetes release."""
 
 from __future__ import annotations
 

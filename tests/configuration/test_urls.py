@@ -1,4 +1,4 @@
-"""URLs are taken apart as Go takes them apart."""
+"""URLs are parsed as in Go."""
 
 from __future__ import annotations
 

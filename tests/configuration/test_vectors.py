@@ -48,7 +48,7 @@ def test_a_configuration_is_defaulted_as_in_kubernetes(case: JSONObject) -> None
 
 
 def assert_holds(found: JSON, expected: JSON) -> None:
-    """Assert that ``expected`` is there, and nothing beside it but lists that are empty."""
+    """Assert that ``found`` has ``expected`` and otherwise only empty lists."""
     if isinstance(expected, dict) and expected:
         for member in expected:
             assert_holds(found[member], expected[member])

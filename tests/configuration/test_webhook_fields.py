@@ -1,4 +1,4 @@
-"""Each field of a webhook is checked in the words of the API server."""
+"""Validation of webhook configurations, with the API server's messages."""
 
 from __future__ import annotations
 

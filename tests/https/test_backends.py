@@ -1,4 +1,4 @@
-"""Backends over HTTPS: what of a kubeconfig they use, and what they refuse at once."""
+"""HTTPS backends: what they use of a kubeconfig, and what they refuse at once."""
 
 from __future__ import annotations
 

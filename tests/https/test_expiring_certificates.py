@@ -1,4 +1,4 @@
-"""What is kept in files is warned of before it ends, and while what came after it cannot be used."""
+"""Warnings about certificates that expire soon, and about files that became unusable."""
 
 from __future__ import annotations
 

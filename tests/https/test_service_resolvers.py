@@ -13,7 +13,7 @@ HOST = "hook.shop.svc"
 
 
 class Held:
-    """A cluster that holds one service, and endpoint slices."""
+    """A cluster with one Service and its EndpointSlices."""
 
     def __init__(self, spec: JSONObject | None, *slices: JSONObject) -> None:
         self._service = None if spec is None else {"metadata": {"name": "hook"}, "spec": spec}

@@ -1,4 +1,4 @@
-"""Validations are weighed as in Kubernetes' own tests."""
+"""Validations are decided as in Kubernetes' own tests."""
 
 from __future__ import annotations
 

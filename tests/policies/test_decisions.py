@@ -1,4 +1,4 @@
-"""What is made of failed validations: denials, warnings and audit annotations."""
+"""Denials, warnings and audit annotations of failed validations."""
 
 from __future__ import annotations
 

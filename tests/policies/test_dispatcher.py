@@ -1,4 +1,4 @@
-"""By which bindings, and in which version, policies see a review: the same for both kinds."""
+"""Dispatching policies of both kinds: bindings, versions and parameters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What comes of policies that cannot be evaluated."""
+"""Validating policies that cannot be evaluated."""
 
 from __future__ import annotations
 

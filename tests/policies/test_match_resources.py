@@ -1,4 +1,4 @@
-"""Which requests policies and bindings mean."""
+"""The requests that policies and bindings match."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NAMESPACES = ResourceType(
 
 
 def registered(types: list[JSONObject]) -> ApiResources:
-    """What the API server of a case knows."""
+    """The resources that the API server of a case serves."""
     of_case = [
         ResourceType(
             resource=msgspec.convert(type_name["resource"], GroupVersionResource),

@@ -1,4 +1,4 @@
-"""What mutating policies do to an object.
+"""Mutating policies change objects.
 
 Many cases are those of ``k8s.io/apiserver/pkg/admission/plugin/policy/mutating``: ``dispatcher_test.go``,
 ``compilation_test.go`` and ``plugin_test.go``.

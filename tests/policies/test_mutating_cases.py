@@ -1,4 +1,4 @@
-"""Mutating policies do what they do in kube-apiserver, in both rounds: cases of ``tests/data/mutating_policies``."""
+"""Mutating policies in both rounds, by kube-apiserver's decisions in ``tests/data/mutating_policies``."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def test_a_pod_gets_a_sidecar(mutation: str, sidecar: JSONObject, version: str) 
 
 
 def test_an_atomic_list_is_never_merged() -> None:
-    # An earlier edition of the page gave its sidecar some, which an API server refuses likewise.
+    # An earlier edition of the page set arguments in its sidecar, which an API server refuses, too.
     mutation = CONFIGURATION.replace('restartPolicy: "Always"', 'args: ["proxy", "sidecar"]')
     assert failure_messages(mutate(sidecar_policy(mutation), BINDING, review=review_of_pod(OWN))) == [
         (

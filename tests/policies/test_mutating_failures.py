@@ -1,4 +1,4 @@
-"""What comes of mutating policies that cannot be evaluated or applied."""
+"""Mutating policies that cannot be evaluated or applied."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_every_failure_is_a_cause_and_the_first_is_the_message() -> None:
             "binding with `Deny` parameterNotFoundAction"
         ),
     ]
-    # What is wrong with how policies are set up is found before the first is invoked.
+    # Misconfigured policies are found before the first one is invoked.
     assert failure_messages(found) == [
         *configuring,
         f"policy 'p1' with binding 'b1' denied request: {BROKEN_TEXT}",
@@ -256,7 +256,7 @@ def test_one_expression_may_cost_the_per_call_limit(mutation: JSONObject) -> Non
 
 
 def least_budget(expression: str, variable: str) -> int:
-    """What a label of that value costs: the least budget that is enough for it."""
+    """The least budget that suffices for a label with that value."""
     variables = [{"name": "name", "expression": variable}]
     (configured,) = loaded(mutating(labelled("name", expression), variables=variables)).mutating_policies
     policy, compiler = compile_policy(configured)

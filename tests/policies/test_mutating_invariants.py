@@ -1,4 +1,4 @@
-"""What holds for mutating policies whatever they do."""
+"""Invariants of mutating policies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ IMAGES = st.dictionaries(NAMES, TEXTS, max_size=3)
 
 
 def configuration(labels: dict[str, str], replicas: int, images: dict[str, str]) -> JSONObject:
-    """An apply configuration that says the same whatever the object is."""
+    """An apply configuration that does not depend on the object."""
     containers = ", ".join(
         f"Object.spec.template.spec.containers{{name: {json.dumps(name)}, image: {json.dumps(image)}}}"
         for name, image in images.items()
@@ -33,7 +33,7 @@ def configuration(labels: dict[str, str], replicas: int, images: dict[str, str])
 
 
 def adding(name: str, value: str) -> JSONObject:
-    """A JSON Patch, which fails where there are no labels."""
+    """A JSON Patch that fails on objects without labels."""
     path = f'"/metadata/labels/" + jsonpatch.escapeKey({json.dumps(name)})'
     return patched(f"[JSONPatch{{op: 'add', path: {path}, value: {json.dumps(value)}}}]")
 
@@ -58,7 +58,7 @@ def deployments(draw: st.DrawFn) -> JSONObject:
 def test_applying_an_apply_configuration_twice_changes_nothing_more(
     document: JSONObject, mutations: list[JSONObject]
 ) -> None:
-    # Of several that contradict each other the last one wins, each time anew: the object is the same in the end.
+    # If several contradict each other, the last one wins in each round, so the object is the same in the end.
     policies, review = mutating_policies_of(mutating(*mutations), bound()), deployment_review(document)
     once = policies.admit(review)
     twice = policies.admit(review.with_object(once.document))

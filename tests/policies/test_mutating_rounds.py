@@ -1,4 +1,4 @@
-"""Mutating policies in the second round, as who keeps the rounds asks for it."""
+"""Mutating policies in the second round: which are invoked again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NOT_AGAIN = "nothing changed after it that asks for it again"
 
 
 def counting(name: str) -> JSONObject:
-    """A mutation that counts one further, and says that it was there."""
+    """A policy that increments a counter and adds its own label."""
     return applied(
         'Object{metadata: Object.metadata{annotations: {"count": '
         f'string(int(object.metadata.annotations["count"]) + 1), "{name}": "true"}}}}}}'
@@ -22,7 +22,7 @@ def counting(name: str) -> JSONObject:
 
 
 def keys_to_ask_again(found: MutatingPoliciesDecision) -> frozenset[str]:
-    """What an API server would ask again after this: all that can be, where anything was applied at all."""
+    """The keys to invoke again, as in an API server: all reinvocable ones if anything was applied."""
     ran = frozenset(decision.key for decision in found.decisions if decision.ran and decision.reinvocable)
     return ran if found.dirty else frozenset()
 

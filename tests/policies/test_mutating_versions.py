@@ -22,7 +22,7 @@ SCHEMA = {
 
 
 def definition(strategy: str = "None") -> JSONObject:
-    """Crontabs in ``v1`` and ``v2``, which differ in nothing."""
+    """Crontabs in ``v1`` and ``v2``, which are identical."""
     versions = [
         {"name": name, "served": True, "storage": name == "v1", "schema": {"openAPIV3Schema": SCHEMA}}
         for name in ("v1", "v2")

@@ -1,4 +1,4 @@
-"""What the expressions of mutating policies evaluate to, applied to an object.
+"""Apply configurations and JSON Patches of mutating policies, applied to objects.
 
 The cases follow ``k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch/{smd,json_patch}_test.go``.
 """

@@ -1,4 +1,4 @@
-"""Which parameters a policy is evaluated with."""
+"""The parameters that a policy is evaluated with."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ CLUSTER_SCOPED: dict[str, Any] = {
 
 
 def seen(ref: Any, of: JSONObject = CONFIG_MAP, **request: Any) -> list[str]:
-    """What a policy is evaluated with, or what is wrong; a line for each evaluation."""
+    """The parameters of each evaluation, or its error."""
     spec = {} if ref is None else {"paramRef": {"parameterNotFoundAction": "Deny"} | ref}
     review = deployment_review(cluster=STORE, **request)
     found = decide(policy(SEEN, paramKind=of), binding(**spec), review=review)

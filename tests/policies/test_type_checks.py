@@ -1,4 +1,4 @@
-"""Type checks of policies, in the API server's words.
+"""Type checking of policies, with the API server's messages.
 
 The tables follow ``k8s.io/apiserver/pkg/admission/plugin/policy/validating/typechecking_test.go``.
 """
@@ -45,7 +45,7 @@ def warned(
     crd: JSON = None,
     **spec: Any,
 ) -> list[ExpressionWarning]:
-    """The warnings of a policy for resources; ``crd`` is the schema of Widgets, which otherwise there are none."""
+    """The warnings of a policy that matches resources; ``crd`` is the schema of Widgets, if they exist."""
     written = {
         "matchConstraints": {"resourceRules": [rule(*item) for item in at]},
         "validations": [{"expression": item} if isinstance(item, str) else item for item in expressions],

@@ -1,4 +1,4 @@
-"""Variables of policies: lazy, remembered, typed, and paid for by what asks for them."""
+"""Variables of policies: lazy, cached, typed, and charged to the expression that uses them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OBJECT = {"metadata": {"name": "endpoints1"}, "subsets": [{"addresses": []}]}
 
 
 def composed(variables: dict[str, str], expression: str, budget: int = 10_000_000) -> Any:
-    """What an expression comes to that sees variables."""
+    """Evaluate an expression that uses variables."""
     compiler = PolicyCompiler(has_params=False, types={})
     compiled = {name: compiler.add_variable(name, source) for name, source in variables.items()}
     checked = compiler.compile(expression)

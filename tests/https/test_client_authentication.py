@@ -1,4 +1,4 @@
-"""Who somebody is by his certificate."""
+"""Authentication of clients by their certificates."""
 
 from __future__ import annotations
 
