@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from pratique.admission.controllers import Handlers
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.apimachinery.json_values import JSON
-from pratique.configuration.admission_configuration import load_admission_configuration
+from pratique.configuration.admission_configuration import (
+    WebhookAdmissionConfiguration,
+    check_webhook_settings,
+    configured_plugins,
+    load_admission_configuration,
+    load_plugin_configurations,
+)
+from pratique.configuration.settings import ChainSettings, Release
 
 HEAD = "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\n"
 LEGACY = "podNodeSelectorPluginConfig: {clusterDefaultNodeSelector: a=b}\n"
@@ -137,3 +146,75 @@ def test_every_unreadable_file_is_reported(tmp_path: Path) -> None:
     broken, missing = refusal(file)
     assert broken.startswith("Couldn't open admission plugin configuration broken.yaml of A [")
     assert missing.startswith("Couldn't open admission plugin configuration missing.yaml of B [")
+
+
+def test_flags_take_precedence_over_the_file_and_both_over_the_release(tmp_path: Path) -> None:
+    text = f"{HEAD}plugins: [{{name: PodPreset, configuration: {{a: file, b: file}}}}]\n"
+    settings = ChainSettings(
+        admission_control_config_file=written(tmp_path, text),
+        plugin_flags={"PodPreset": {"b": "flag"}, "Priority": {"c": "flag"}},
+        release=Release(1, 10),
+    )
+    found = load_plugin_configurations(settings)
+    assert found["PodPreset"] == {"initContainers": False, "a": "file", "b": "flag"}
+    assert found["Priority"] == {"release": "1.10", "c": "flag"}
+    assert found["LimitRanger"] == {"podUpdates": True}
+
+
+def test_an_empty_entry_keeps_the_settings_of_the_release(tmp_path: Path) -> None:
+    for configuration in ("null", "{}"):
+        text = f"{HEAD}plugins: [{{name: LimitRanger, configuration: {configuration}}}]\n"
+        settings = ChainSettings(
+            admission_control_config_file=written(tmp_path, text), release=Release(1, 10)
+        )
+        assert load_plugin_configurations(settings)["LimitRanger"] == {"podUpdates": True}
+
+
+@pytest.mark.parametrize("configuration", ["[]", "text", "1"])
+def test_flags_need_a_mapping_in_the_file(tmp_path: Path, configuration: str) -> None:
+    text = f"{HEAD}plugins: [{{name: A, configuration: {configuration}}}]\n"
+    settings = ChainSettings(
+        admission_control_config_file=written(tmp_path, text), plugin_flags={"A": {"a": 1}}
+    )
+    with pytest.raises(ConfigurationError, match="the configuration of A must be a mapping, not "):
+        load_plugin_configurations(settings)
+
+
+def test_configured_plugins_are_those_of_the_file_and_of_flags(tmp_path: Path) -> None:
+    text = f"{HEAD}plugins: [{{name: A, configuration: {{}}}}, {{name: Empty}}]\n"
+    settings = ChainSettings(
+        admission_control_config_file=written(tmp_path, text),
+        plugin_flags={
+            "B": {"b": 1},
+            "ResourceQuota": {"resource-quota-ledger": "memory"},
+            "None": {},
+        },
+        release=Release(1, 10),
+    )
+    assert configured_plugins(settings) == {"A", "B"}
+    assert configured_plugins(ChainSettings()) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("settings", "error"),
+    [
+        ({}, ""),
+        ({"kubeConfigFile": "/etc/kubeconfig"}, ""),
+        (
+            {"kubeConfigFile": "kubeconfig"},
+            'kubeConfigFile: Invalid value: "kubeconfig": must be an absolute file path',
+        ),
+        (
+            {"staticManifestsDir": "/etc/manifests"},
+            "staticManifestsDir: Forbidden: give the folder to --config instead",
+        ),
+    ],
+)
+def test_the_settings_of_webhook_controllers_are_validated(settings: JSON, error: str) -> None:
+    decoded = msgspec.convert(settings, WebhookAdmissionConfiguration)
+    if not error:
+        assert check_webhook_settings(decoded) == Handlers()
+        return
+    with pytest.raises(ConfigurationError) as refused:
+        check_webhook_settings(decoded)
+    assert str(refused.value) == error
