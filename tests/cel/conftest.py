@@ -1,4 +1,4 @@
-"""Evaluating expressions in tests."""
+"""Fixtures that evaluate expressions, and cases from files."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def cases(file: str) -> list[dict[str, Any]]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Give a test that takes a ``case`` those of the file that its mark ``cases`` names."""
+    """Parametrize a test's ``case`` with the file that its mark ``cases`` names."""
     if mark := metafunc.definition.get_closest_marker("cases"):
         found = cases(mark.args[0])
-        metafunc.parametrize("case", found, ids=[f"{mark.args[0]}:{one['expression']}" for one in found])
+        metafunc.parametrize("case", found, ids=[f"{mark.args[0]}:{entry['expression']}" for entry in found])
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -31,7 +31,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def evaluate() -> Callable[..., Any]:
-    """Gives the value of an expression; keyword arguments are its variables."""
+    """Evaluates an expression; keyword arguments are its variables."""
     from pratique.cel.costs import Budget
     from pratique.cel.environments import Environment
     from pratique.cel.expressions import compile_expression

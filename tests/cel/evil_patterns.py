@@ -1,6 +1,6 @@
-"""Patterns on which engines that go back and forth take for ever, and texts that make them do so.
+"""Patterns that take backtracking engines for ever, and texts that make them do so.
 
-Run as a program, it tries every one of them as CEL does, and says of each what came of it.
+Run as a program, it tries each of them as CEL does, and writes each result.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ PATTERNS: list[tuple[str, str]] = [
     ("\\pL+\\pL+\\pL+\\d", "é" * 30_000),
     ("(é|e\\x{301})+$", "é" * 30_000 + "!"),
     ("(?P<n>a+)+$", A),
-    # what RE2 and Go refuse: going back is what makes the others slow
+    # RE2 and Go refuse these: they need backtracking, which makes other engines slow
     *((pattern, A) for pattern in ("(a+)\\1", "(?=a+)+$", "(?!a)b", "(?<=a)b", "(?>a+)b", "a++b", "a{1001}")),
     *((pattern, A) for pattern in ("((((a{30}){30}){30}){30})", "(", "[z-a]", "\\8", "*a")),
     ("(" * LONG + "a" + ")*" * LONG, A),
@@ -57,7 +57,7 @@ WORDS = {True: "matches", False: "does not match"}
 
 
 def main() -> None:
-    """Try all of them, and write what came of each as JSON."""
+    """Try all patterns, and write the results as JSON."""
     from pratique.cel import costs
     from pratique.cel.costs import Budget
     from pratique.cel.environments import MATCH_CONDITION_ENVIRONMENT
@@ -70,7 +70,7 @@ def main() -> None:
     found = []
     for pattern, text in PATTERNS:
         try:
-            # as a literal, as policies write it, and as a value that comes from somewhere
+            # as a literal, which is usual in policies, and as a computed value
             compile_expression(f"object.matches({json.dumps(pattern)})", MATCH_CONDITION_ENVIRONMENT, "bool")
             variables = {"object": {"text": text, "pattern": pattern}}
             found.append(

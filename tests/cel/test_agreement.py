@@ -1,4 +1,4 @@
-"""Expressions made up at random, held against Google's C++ evaluation of the same."""
+"""Random expressions evaluate as in Google's C++ runtime."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OBJECT: dict[str, Any] = {
 }
 VARIABLES = (("object", "dyn"), ("x", "dyn"), ("y", "dyn"))
 THEIRS = cel.NewEnv(variables={name: cel.Type.DYN for name, _ in VARIABLES})
-OURS = Environment(variables=tuple(one for one in VARIABLES if one[0] != "object"))
+OURS = Environment(variables=tuple(variable for variable in VARIABLES if variable[0] != "object"))
 
 leaves = st.sampled_from(
     ["1", "0", "-2", "'a'", "'web'", "''", "true", "false", "null", "1.5", "[]", "[1, 2]", "x", "y",
@@ -55,7 +55,7 @@ def _larger(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 
 
 def theirs(source: str) -> Any:
-    """What Google's runtime makes of an expression: a value, or an error."""
+    """The result of Google's runtime: a value or an error."""
     try:
         compiled = THEIRS.compile(source)
     except RuntimeError as error:
@@ -72,7 +72,7 @@ _NO_KEY = "No matching overloads found : @in"
 
 @settings(max_examples=1500, deadline=None)
 @given(st.recursive(leaves, _larger, max_leaves=8))
-def test_both_give_the_same_value_or_both_an_error(source: str) -> None:
+def test_our_evaluator_and_the_c_runtime_agree_on_values_and_errors(source: str) -> None:
     try:
         expected = theirs(source)
     except CompilationError:
@@ -82,7 +82,7 @@ def test_both_give_the_same_value_or_both_an_error(source: str) -> None:
     try:
         compiled = compile_expression(source, OURS)
     except CompilationError as error:
-        # What type-checks there and not here is a literal of mixed types, or one that cannot be converted.
+        # Kubernetes refuses literals of mixed types and invalid literals, which the C++ checker accepts.
         assert "expected type" in str(error) or "program instantiation failed" in str(error)  # noqa: PT017
         return
     try:

@@ -1,4 +1,4 @@
-"""What expressions cost, held against the tables of cel-go and Kubernetes."""
+"""The cost of expressions, by the tables of cel-go and Kubernetes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pratique.cel.environments import Environment, functions_by_name, type_check
 from pratique.cel.expressions import compile_expression
 from pratique.cel.libraries.authorizers import AuthorizerValue
 from pratique.cel.planner import plan
-from pratique.cel.syntax_trees import decode
+from pratique.cel.syntax_trees import decode_checked_expression
 from pratique.cluster.authorization import AuthorizationAttributes, AuthorizationDecision
 
 KUBERNETES = Environment(has_authorizer=True, has_patches=True)
@@ -28,7 +28,7 @@ AUTHORIZER = AuthorizerValue(AlwaysAllow(), UserInfo("somebody"))
 
 
 def cost_without_folding(source: str, environment: Environment, variables: dict[str, Any]) -> int:
-    tree = decode(type_checker(environment).compile(source).serialize())
+    tree = decode_checked_expression(type_checker(environment).compile(source).serialize())
     planned = plan(tree, functions_by_name(environment), fold_literals=False)
     frame = Frame(variables, planned.slots, 10_000_000)
     planned.step(frame)
@@ -42,7 +42,7 @@ def cost(source: str, **variables: Any) -> int:
 
 
 def variable(described: Any) -> tuple[str, Any]:
-    """A variable's type and value."""
+    """The type and value of a variable."""
     match described:
         case {"letters": int(length)}:
             return "string", "a" * length
@@ -85,7 +85,7 @@ ENDPOINTS = {"metadata": {"name": "endpoints1"}, "subsets": [{"addresses": [{"ip
         ('quantity("200M") == quantity("0.2G") && quantity("0.2G") == quantity("200M")', 6),
     ],
 )
-def test_literals_are_free_as_in_the_api_server(expression: str, expected: int) -> None:
+def test_constant_literals_cost_nothing_as_in_the_api_server(expression: str, expected: int) -> None:
     """The budgets of TestRuntimeCELCostBudget, ``pkg/admission/plugin/cel/condition_test.go``."""
     assert cost(expression, object=ENDPOINTS, oldObject=None, authorizer=AUTHORIZER) == expected
 
@@ -104,6 +104,6 @@ def test_literals_are_free_as_in_the_api_server(expression: str, expected: int) 
         ("int('12') == 12", 1),
     ],
 )
-def test_selections_and_look_ups_cost_as_planned(expression: str, expected: int) -> None:
+def test_selections_and_lookups_cost_what_the_planner_charges(expression: str, expected: int) -> None:
     variables = {"object": {"name": "a", "names": ["a", "b"], "place": 1}, "oldObject": None}
     assert cost(expression, **variables) == expected

@@ -1,4 +1,4 @@
-"""What the type checker is told of the schemas of kinds.
+"""Declarations of the schemas of kinds for the type checker.
 
 The cases follow ``k8s.io/apiserver/pkg/cel/common/schemas_test.go`` and ``…/cel/escaping_test.go``.
 """
@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique.cel.declarations import declare, field_name, restore_type_paths
+from pratique.cel.declarations import declare_schema, field_name, restore_type_paths
 from pratique.cel.environments import Environment, type_checker
 from pratique.cluster.api_resources import built_in_resources
 from pratique.cluster.schemas import ListType, MapType, Scalar, Structure, Type, schema_of
 from pratique.cluster.store import ObjectStore
 
-KINDS = {str(each.kind): each.kind for each in built_in_resources()}
+KINDS = {str(resource.kind): resource.kind for resource in built_in_resources()}
 SCHEMAS = {
     name: schema for name, kind in KINDS.items() if (schema := schema_of(kind, ObjectStore())) is not None
 }
@@ -28,13 +28,13 @@ def structure(name: str = "", /, **fields: Type) -> Structure:
 
 
 def shown(root: Structure, kind: str = "T") -> Mapping[str, Mapping[str, str]]:
-    """The types that a schema is made of, as messages call them."""
+    """The types of a schema, as messages name them."""
     return {restore_type_paths(name): {field: restore_type_paths(type_) for field, type_ in fields}
-            for name, fields in declare(root, kind)[1]}  # fmt: skip
+            for name, fields in declare_schema(root, kind)[1]}  # fmt: skip
 
 
 def compiles(root: Structure, expression: str) -> bool:
-    name, structs = declare(root, "T")
+    name, structs = declare_schema(root, "T")
     checker = type_checker(Environment(structs=structs, variables=(("object", name),)))
     try:
         checker.compile(expression)
@@ -74,7 +74,7 @@ def test_a_field_is_declared_with_its_type(kind: Type, declared: str | None) -> 
     assert shown(structure(f=kind))["T"] == ({} if declared is None else {"f": declared})
 
 
-def test_types_are_named_by_the_path_to_them() -> None:
+def test_types_are_named_after_their_path() -> None:
     inner = structure("Inner", a_b=structure())
     assert list(shown(structure(x=inner, y=ListType(inner)))) == [
         "T",
@@ -85,7 +85,7 @@ def test_types_are_named_by_the_path_to_them() -> None:
     ]
 
 
-def test_a_type_within_itself_has_no_fields() -> None:
+def test_a_recursive_type_has_no_fields() -> None:
     fields: dict[str, Type] = {"name": Scalar.STRING}
     root = Structure("Node", lambda: fields)
     fields["child"] = root
@@ -110,7 +110,7 @@ def test_a_type_within_itself_has_no_fields() -> None:
         ("ü", None),
     ],
 )
-def test_names_are_escaped(name: str, escaped: str | None) -> None:
+def test_field_names_are_escaped(name: str, escaped: str | None) -> None:
     assert field_name(name) == escaped
 
 
@@ -131,16 +131,16 @@ def test_a_field_that_is_a_reserved_word_has_two_names() -> None:
         {f"f{number}": Scalar.STRING for number in range(4_000)},
     ],
 )
-def test_the_checker_takes_fields_of_all_names(fields: Mapping[str, Type]) -> None:
+def test_the_checker_accepts_any_field_name(fields: Mapping[str, Type]) -> None:
     root = structure(spec=structure(**fields))
     for field in list(fields)[:3]:
         assert compiles(root, f"object.spec.{field_name(field)} == object.spec.{field_name(field)}")
     assert not compiles(root, "object.spec.other")
 
 
-def test_what_is_too_big_for_the_checker_is_of_any_type() -> None:
+def test_a_schema_too_large_for_the_checker_becomes_dyn() -> None:
     wide = structure(**{f"f{number}": Scalar.STRING for number in range(4_001)})
-    assert declare(wide, "T") == ("dyn", ())
+    assert declare_schema(wide, "T") == ("dyn", ())
     assert shown(structure(wide=wide, all=ListType(wide)))["T"] == {"wide": "dyn", "all": "list<dyn>"}
     deep: Type = Scalar.STRING
     for _ in range(2_000):
@@ -149,30 +149,30 @@ def test_what_is_too_big_for_the_checker_is_of_any_type() -> None:
 
 
 @given(st.text(st.characters(codec="utf-8"), min_size=1))
-def test_messages_show_the_kind_as_it_is_written(kind: str) -> None:
-    name, _ = declare.__wrapped__(structure(), kind)
+def test_messages_show_the_kind_as_written(kind: str) -> None:
+    name, _ = declare_schema.__wrapped__(structure(), kind)
     assert (
         restore_type_paths(f"expected type '{name}' but found 'int'")
         == f"expected type '{kind}' but found 'int'"
     )
 
 
-def test_types_of_two_roles_differ_and_are_shown_alike() -> None:
-    names = [declare(structure(), "ConfigMap", role)[0] for role in ("object", "params")]
+def test_object_and_params_types_differ_but_are_shown_alike() -> None:
+    names = [declare_schema(structure(), "ConfigMap", role)[0] for role in ("object", "params")]
     assert names[0] != names[1]
     assert [restore_type_paths(name) for name in names] == ["ConfigMap", "ConfigMap"]
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_the_checker_takes_every_kind_of_kubernetes(name: str) -> None:
-    name, structs = declare(SCHEMAS[name], KINDS[name].kind)
+def test_the_checker_accepts_every_kubernetes_kind(name: str) -> None:
+    name, structs = declare_schema(SCHEMAS[name], KINDS[name].kind)
     checker = type_checker.__wrapped__(Environment(structs=structs, variables=(("object", name),)))
     checker.compile("object.kind == object.apiVersion")
     with pytest.raises(RuntimeError, match="undefined field 'nothing'"):
         checker.compile("object.nothing")
 
 
-def test_nothing_is_known_within_what_is_raw() -> None:
+def test_raw_extensions_declare_no_fields() -> None:
     types = shown(SCHEMAS["/v1, Kind=Pod"], "Pod")
     assert types["Pod.metadata.managedFields.@idx"]["fieldsV1"] == "Pod.metadata.managedFields.@idx.fieldsV1"
     assert types["Pod.metadata.managedFields.@idx.fieldsV1"] == {}

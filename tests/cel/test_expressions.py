@@ -1,4 +1,4 @@
-"""Expressions compiled and evaluated: values, errors and their words."""
+"""Compiling and evaluating expressions: values, errors and their messages."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_an_expression_over_an_object_is_true(expression: str, evaluate: Callabl
         ("{object.metadata: 1}.size() == 1", "unsupported key type: map"),
     ],
 )
-def test_an_evaluation_fails_in_the_words_of_cel_go(
+def test_evaluation_errors_use_cel_gos_words(
     expression: str, error: str, evaluate: Callable[..., Any]
 ) -> None:
     with pytest.raises(EvaluationError) as caught:
@@ -128,7 +128,7 @@ def test_an_evaluation_fails_in_the_words_of_cel_go(
         ),
     ],
 )
-def test_a_compilation_fails_in_the_words_of_the_api_server(expression: str, error: str) -> None:
+def test_compilation_errors_use_the_api_servers_words(expression: str, error: str) -> None:
     with pytest.raises(CompilationError) as caught:
         compile_expression(expression, MATCH_CONDITION_ENVIRONMENT, "bool")
     text = str(caught.value)
@@ -157,22 +157,22 @@ def test_a_condition_must_be_a_bool(expression: str, found: str) -> None:
     assert str(caught.value) == f"must evaluate to bool but got {found}"
 
 
-def test_several_types_may_be_asked_for() -> None:
+def test_an_expression_may_be_required_to_have_one_of_several_types() -> None:
     with pytest.raises(CompilationError, match=r"must evaluate to one of \[string null_type\] but got int"):
         compile_expression("1", MATCH_CONDITION_ENVIRONMENT, "string", "null_type")
 
 
-def test_a_literal_that_cannot_be_converted_is_told_when_it_is_compiled() -> None:
+def test_a_literal_that_cannot_be_converted_fails_at_compilation() -> None:
     with pytest.raises(CompilationError, match="program instantiation failed: type conversion error"):
         compile_expression("int('x') == 1", MATCH_CONDITION_ENVIRONMENT, "bool")
 
 
-def test_an_environment_can_have_other_variables(evaluate: Callable[..., Any]) -> None:
+def test_an_environment_may_declare_further_variables(evaluate: Callable[..., Any]) -> None:
     environment = Environment(variables=(("limits", "map<string,int>"),))
     assert evaluate("limits.cpu + limits['memory']", environment, limits={"cpu": 1, "memory": 2}) == 3
 
 
-def test_an_object_is_never_changed(evaluate: Callable[..., Any]) -> None:
+def test_evaluation_never_changes_the_object(evaluate: Callable[..., Any]) -> None:
     before = {"l": [1, 2], "m": {"a": 1}}
     evaluate("(object.l + [3]).map(x, x * 2) + object.l.filter(x, x > 1)", object=before)
     evaluate("object.m.transformMap(k, v, v + 1)", object=before)

@@ -1,4 +1,4 @@
-"""What functions give."""
+"""The values of functions, and authorization checks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pratique.cluster.authorization import AuthorizationAttributes, Authorizatio
 
 
 @pytest.mark.cases("library_cases.jsonl")
-def test_a_function_does_what_it_does_in_kubernetes(
+def test_a_function_gives_the_value_or_error_that_kubernetes_gives(
     case: dict[str, Any], evaluate: Callable[..., Any]
 ) -> None:
     if "error" not in case:
@@ -83,7 +83,7 @@ def test_a_function_does_what_it_does_in_kubernetes(
         "type(type(1)) == type && type([]) == list && type({}) == map",
     ],
 )
-def test_a_documented_example_is_true(expression: str, evaluate: Callable[..., Any]) -> None:
+def test_a_documented_example_evaluates_to_true(expression: str, evaluate: Callable[..., Any]) -> None:
     assert evaluate(expression) is True
 
 
@@ -118,7 +118,7 @@ def test_a_documented_example_is_true(expression: str, evaluate: Callable[..., A
         ("timestamp('9999-12-31T23:59:59Z') + duration('1s')", "timestamp overflow"),
     ],
 )  # fmt: skip
-def test_a_function_refuses_in_its_own_words(
+def test_a_function_rejects_bad_arguments_in_its_own_words(
     expression: str, error: str, evaluate: Callable[..., Any]
 ) -> None:
     with pytest.raises(EvaluationError) as caught:
@@ -128,7 +128,7 @@ def test_a_function_refuses_in_its_own_words(
 
 
 class Recorder:
-    """Allows what is asked of pods, and keeps what was asked."""
+    """Allows checks of pods, and records all checks."""
 
     def __init__(self) -> None:
         self.asked: list[AuthorizationAttributes] = []
@@ -138,7 +138,7 @@ class Recorder:
         return AuthorizationDecision(allowed=attributes.resource == "pods", reason="because")
 
 
-def test_an_authorizer_is_asked_with_all_that_was_narrowed(evaluate: Callable[..., Any]) -> None:
+def test_the_authorizer_receives_every_attribute_of_the_check(evaluate: Callable[..., Any]) -> None:
     recorder, user = Recorder(), UserInfo("ann", groups=("staff",))
     expression = (
         "authorizer.group('apps').resource('pods').subresource('log').namespace('shop').name('web')"
@@ -170,14 +170,16 @@ def test_an_authorizer_is_asked_with_all_that_was_narrowed(evaluate: Callable[..
         ("authorizer.requestResource.check('create').allowed()", True),
     ],
 )
-def test_a_decision_can_be_looked_into(expression: str, expected: Any, evaluate: Callable[..., Any]) -> None:
+def test_an_authorization_decision_shows_its_fields(
+    expression: str, expected: Any, evaluate: Callable[..., Any]
+) -> None:
     authorizer = AuthorizerValue(Recorder(), UserInfo("ann"))
     check = ResourceCheck(authorizer=authorizer, group="", resource="pods")
     variables = {"authorizer": authorizer, "authorizer.requestResource": check}
     assert evaluate(expression, **variables) == expected
 
 
-def test_a_service_account_is_asked_for_by_its_name_and_groups(evaluate: Callable[..., Any]) -> None:
+def test_a_service_account_check_uses_the_accounts_user_name_and_groups(evaluate: Callable[..., Any]) -> None:
     recorder = Recorder()
     expression = (
         "authorizer.serviceAccount('shop', 'robot').group('').resource('pods').check('get').allowed()"
@@ -197,6 +199,8 @@ def test_a_service_account_is_asked_for_by_its_name_and_groups(evaluate: Callabl
         ("authorizer.serviceAccount('shop', 'A_B')", "Invalid service account name"),
     ],
 )
-def test_a_check_of_nothing_is_refused(expression: str, error: str, evaluate: Callable[..., Any]) -> None:
+def test_an_empty_path_or_resource_is_an_error(
+    expression: str, error: str, evaluate: Callable[..., Any]
+) -> None:
     with pytest.raises(EvaluationError, match=error):
         evaluate(expression, authorizer=AuthorizerValue(Recorder(), UserInfo("ann")))

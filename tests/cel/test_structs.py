@@ -1,4 +1,4 @@
-"""``Object{…}`` and ``JSONPatch{…}``, which expressions of mutations make.
+"""``Object{…}`` and ``JSONPatch{…}``, which mutations construct.
 
 The cases follow ``k8s.io/apiserver/pkg/admission/plugin/policy/mutating/{compilation_test,patch/*_test}.go``.
 """
@@ -38,7 +38,7 @@ def evaluated(source: str, *types: str) -> Any:
          {"big": 9007199254740993, "data": "YQ==", "at": "2024-01-01T00:00:00Z"}),
     ],
 )  # fmt: skip
-def test_objects_are_made(source: str, value: object) -> None:
+def test_expressions_construct_objects(source: str, value: object) -> None:
     assert to_object(evaluated(source)) == value
 
 
@@ -61,11 +61,11 @@ def test_objects_are_made(source: str, value: object) -> None:
         ("type(Object{}) == type(Object.spec{})", False),
     ],
 )
-def test_structs_can_be_looked_into_and_compared(source: str, value: object) -> None:
+def test_structs_can_be_selected_from_and_compared(source: str, value: object) -> None:
     assert evaluated(source) == value
 
 
-def test_a_missing_field_is_an_error() -> None:
+def test_selecting_a_missing_field_is_an_error() -> None:
     with pytest.raises(EvaluationError, match="no such key: b"):
         evaluated("Object{a: 1}.b")
 
@@ -102,7 +102,7 @@ def test_a_missing_field_is_an_error() -> None:
         ),
     ],
 )
-def test_what_cannot_be_made_is_refused_in_the_words_of_the_source(
+def test_unknown_types_and_fields_fail_compilation_with_their_names_as_written(
     source: str, types: tuple[str, ...], told: str
 ) -> None:
     with pytest.raises(CompilationError) as refused:
@@ -110,23 +110,23 @@ def test_what_cannot_be_made_is_refused_in_the_words_of_the_source(
     assert str(refused.value) == told
 
 
-def test_a_text_of_a_patch_must_be_one() -> None:
+def test_string_fields_of_a_json_patch_must_be_strings() -> None:
     with pytest.raises(EvaluationError, match="unexpected type int for JSONPatchType 'op' field"):
         evaluated("JSONPatch{op: dyn(1)}")
 
 
-def test_other_expressions_cannot_make_structs() -> None:
+def test_only_mutations_may_construct_structs() -> None:
     with pytest.raises(CompilationError, match="undeclared reference to 'Object'"):
         compile_expression("Object{}", Environment())
 
 
-def test_making_a_struct_costs_what_it_costs_in_kubernetes() -> None:
+def test_constructing_a_struct_costs_what_it_costs_in_kubernetes() -> None:
     budget = Budget(100)
     compile_expression("Object{a: Object.a{}}", MUTATIONS).evaluate({}, budget)
     assert budget.remaining == 100 - 2 * 40
 
 
-def test_types_are_named_by_the_fields_that_hold_them() -> None:
+def test_a_type_name_must_match_the_path_of_the_field_that_holds_it() -> None:
     value = evaluated("Object{spec: Object.specx{a: [Object.specx.a{}], b: {'k': Object.spec.b{}}}}")
     assert list(value.misnamed()) == [
         (
@@ -151,15 +151,15 @@ def test_types_are_named_by_the_fields_that_hold_them() -> None:
         ("Object.a{b: null}", {"b": None}),
     ],
 )
-def test_patch_values_are_what_every_reader_of_json_keeps(source: str, value: object) -> None:
+def test_patch_values_write_large_integers_as_strings(source: str, value: object) -> None:
     assert to_json(evaluated(source)) == value
 
 
 @pytest.mark.parametrize("source", ["1.0 / 0.0", "type(1)", "{1.5: 1}"])
-def test_what_has_no_form_in_json_is_an_error(source: str) -> None:
+def test_a_value_that_json_cannot_hold_is_an_error(source: str) -> None:
     with pytest.raises(EvaluationError):
         to_json(evaluated(source))
 
 
-def test_structs_are_values() -> None:
+def test_structs_may_be_elements_and_map_values() -> None:
     assert Struct("Object", {"a": 1}) == Struct("Object", {"a": 1})

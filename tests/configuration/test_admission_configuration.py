@@ -1,14 +1,23 @@
-"""An AdmissionConfiguration tells controllers what they are to do."""
+"""AdmissionConfigurations and the files that they name."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from pratique.admission.controllers import Handlers
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.apimachinery.json_values import JSON
-from pratique.configuration.admission_configuration import load_admission_configuration
+from pratique.configuration.admission_configuration import (
+    WebhookAdmissionConfiguration,
+    check_webhook_settings,
+    configured_plugins,
+    load_admission_configuration,
+    load_plugin_configurations,
+)
+from pratique.configuration.settings import ChainSettings, Release
 
 HEAD = "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\n"
 LEGACY = "podNodeSelectorPluginConfig: {clusterDefaultNodeSelector: a=b}\n"
@@ -43,7 +52,9 @@ def test_both_versions_are_read(tmp_path: Path, version: str) -> None:
         ("[{name: A, configuration: ~}]", {}),
     ],
 )
-def test_the_first_entry_counts_and_what_is_inline_wins(tmp_path: Path, plugins: str, expected: JSON) -> None:
+def test_the_first_entry_counts_and_inline_configuration_wins(
+    tmp_path: Path, plugins: str, expected: JSON
+) -> None:
     assert load_admission_configuration(written(tmp_path, f"{HEAD}plugins: {plugins}\n")) == expected
 
 
@@ -56,7 +67,7 @@ def test_a_path_is_relative_to_the_file_that_names_it(tmp_path: Path) -> None:
     assert load_admission_configuration(file) == {"A": {"kind": "A"}, "B": {"kind": "B"}}
 
 
-def test_the_files_of_controllers_that_nobody_asks_for_are_not_opened(tmp_path: Path) -> None:
+def test_files_of_controllers_not_asked_for_are_not_opened(tmp_path: Path) -> None:
     file = written(
         tmp_path, f"{HEAD}plugins: [{{name: A, path: missing}}, {{name: B, configuration: {{}}}}]\n"
     )
@@ -64,7 +75,7 @@ def test_the_files_of_controllers_that_nobody_asks_for_are_not_opened(tmp_path: 
 
 
 @pytest.mark.parametrize("text", [LEGACY, f"kind: Other\napiVersion: v1\n{LEGACY}", "imagePolicy: {}\n"])
-def test_a_file_from_before_there_were_entries_goes_to_those_who_read_it(tmp_path: Path, text: str) -> None:
+def test_a_legacy_file_goes_whole_to_the_two_controllers_that_read_it(tmp_path: Path, text: str) -> None:
     told = load_admission_configuration(written(tmp_path, text))
     assert set(told) == {"ImagePolicyWebhook", "PodNodeSelector"}
     assert told["PodNodeSelector"] == told["ImagePolicyWebhook"]
@@ -112,14 +123,14 @@ def test_a_file_from_before_there_were_entries_goes_to_those_who_read_it(tmp_pat
         (f"{HEAD}plugins: [{{name: A, path: a.yaml}}]\n", "a.yaml: no such file or folder]"),
     ],
 )
-def test_a_mistake_is_told_with_its_file(tmp_path: Path, text: str, message: str) -> None:
+def test_an_error_names_its_file(tmp_path: Path, text: str, message: str) -> None:
     file = written(tmp_path, text)
     (line,) = refusal(file)
     assert str(file.parent) in line
     assert message in line
 
 
-def test_a_file_that_cannot_be_read_is_told_as_by_kube_apiserver(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_reported_in_kube_apiservers_words(tmp_path: Path) -> None:
     file = tmp_path / "missing.yaml"
     expected = (
         f'unable to read admission control configuration from "{file}" [{file}: no such file or folder]'
@@ -127,7 +138,7 @@ def test_a_file_that_cannot_be_read_is_told_as_by_kube_apiserver(tmp_path: Path)
     assert refusal(file) == [expected]
 
 
-def test_every_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_every_unreadable_file_is_reported(tmp_path: Path) -> None:
     written(tmp_path, "a: [", "broken.yaml")
     file = written(
         tmp_path, f"{HEAD}plugins: [{{name: A, path: broken.yaml}}, {{name: B, path: missing.yaml}}]\n"
@@ -135,3 +146,75 @@ def test_every_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     broken, missing = refusal(file)
     assert broken.startswith("Couldn't open admission plugin configuration broken.yaml of A [")
     assert missing.startswith("Couldn't open admission plugin configuration missing.yaml of B [")
+
+
+def test_flags_take_precedence_over_the_file_and_both_over_the_release(tmp_path: Path) -> None:
+    text = f"{HEAD}plugins: [{{name: PodPreset, configuration: {{a: file, b: file}}}}]\n"
+    settings = ChainSettings(
+        admission_control_config_file=written(tmp_path, text),
+        plugin_flags={"PodPreset": {"b": "flag"}, "Priority": {"c": "flag"}},
+        release=Release(1, 10),
+    )
+    found = load_plugin_configurations(settings)
+    assert found["PodPreset"] == {"initContainers": False, "a": "file", "b": "flag"}
+    assert found["Priority"] == {"release": "1.10", "c": "flag"}
+    assert found["LimitRanger"] == {"podUpdates": True}
+
+
+def test_an_empty_entry_keeps_the_settings_of_the_release(tmp_path: Path) -> None:
+    for configuration in ("null", "{}"):
+        text = f"{HEAD}plugins: [{{name: LimitRanger, configuration: {configuration}}}]\n"
+        settings = ChainSettings(
+            admission_control_config_file=written(tmp_path, text), release=Release(1, 10)
+        )
+        assert load_plugin_configurations(settings)["LimitRanger"] == {"podUpdates": True}
+
+
+@pytest.mark.parametrize("configuration", ["[]", "text", "1"])
+def test_flags_need_a_mapping_in_the_file(tmp_path: Path, configuration: str) -> None:
+    text = f"{HEAD}plugins: [{{name: A, configuration: {configuration}}}]\n"
+    settings = ChainSettings(
+        admission_control_config_file=written(tmp_path, text), plugin_flags={"A": {"a": 1}}
+    )
+    with pytest.raises(ConfigurationError, match="the configuration of A must be a mapping, not "):
+        load_plugin_configurations(settings)
+
+
+def test_configured_plugins_are_those_of_the_file_and_of_flags(tmp_path: Path) -> None:
+    text = f"{HEAD}plugins: [{{name: A, configuration: {{}}}}, {{name: Empty}}]\n"
+    settings = ChainSettings(
+        admission_control_config_file=written(tmp_path, text),
+        plugin_flags={
+            "B": {"b": 1},
+            "ResourceQuota": {"resource-quota-ledger": "memory"},
+            "None": {},
+        },
+        release=Release(1, 10),
+    )
+    assert configured_plugins(settings) == {"A", "B"}
+    assert configured_plugins(ChainSettings()) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("settings", "error"),
+    [
+        ({}, ""),
+        ({"kubeConfigFile": "/etc/kubeconfig"}, ""),
+        (
+            {"kubeConfigFile": "kubeconfig"},
+            'kubeConfigFile: Invalid value: "kubeconfig": must be an absolute file path',
+        ),
+        (
+            {"staticManifestsDir": "/etc/manifests"},
+            "staticManifestsDir: Forbidden: give the folder to --config instead",
+        ),
+    ],
+)
+def test_the_settings_of_webhook_controllers_are_validated(settings: JSON, error: str) -> None:
+    decoded = msgspec.convert(settings, WebhookAdmissionConfiguration)
+    if not error:
+        assert check_webhook_settings(decoded) == Handlers()
+        return
+    with pytest.raises(ConfigurationError) as refused:
+        check_webhook_settings(decoded)
+    assert str(refused.value) == error

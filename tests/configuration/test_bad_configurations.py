@@ -1,4 +1,4 @@
-"""What is wrong with configuration files is told, all of it, with file, document, field and line."""
+"""Errors in configuration files are all reported, with file, document, field and line."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def written(folder: Path, text: str | bytes, name: str = "a.yaml") -> Path:
         ("kind: List\nitems: 5\n", "document 1, line 2, column 1: items must be a list, got a number"),
     ],
 )
-def test_a_mistake_is_told_with_its_place(tmp_path: Path, text: str | bytes, message: str) -> None:
+def test_an_error_names_file_document_and_line(tmp_path: Path, text: str | bytes, message: str) -> None:
     file = written(tmp_path, text)
     if not message:
         assert load_configurations([file]).validating
@@ -127,7 +127,7 @@ def test_a_mistake_is_told_with_its_place(tmp_path: Path, text: str | bytes, mes
     assert line.startswith(f"{file}: {message}")
 
 
-def test_several_mistakes_in_a_document_are_told_together_and_one_by_one(tmp_path: Path) -> None:
+def test_several_errors_in_a_document_are_reported_together_and_one_by_one(tmp_path: Path) -> None:
     text = RIGHT.replace("[v1]", "[v2]") + "  timeoutSeconds: 31\n"
     together, first, second = refusal(written(tmp_path, text))
     timeout = (
@@ -140,7 +140,7 @@ def test_several_mistakes_in_a_document_are_told_together_and_one_by_one(tmp_pat
     assert second.endswith(f"{SUBJECT}{versions} (line 7)")
 
 
-def test_the_mistakes_of_all_files_are_told(tmp_path: Path) -> None:
+def test_the_errors_of_all_files_are_reported(tmp_path: Path) -> None:
     broken = written(tmp_path, "a: [", "1.yaml")
     unknown = written(tmp_path, f"{RIGHT}  foo: 1\n---\n{RIGHT}  bar: 1\n", "2.yaml")
     missing = tmp_path / "3.yaml"
@@ -161,7 +161,7 @@ def test_a_broken_file_of_a_folder_does_not_hide_the_next(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("name", ["a.yaml", "b.yaml"])
-def test_a_name_that_is_there_twice_is_told_with_both_files(tmp_path: Path, name: str) -> None:
+def test_a_duplicate_name_is_reported_with_both_files(tmp_path: Path, name: str) -> None:
     first = written(tmp_path, RIGHT)
     text = f"{RIGHT}---\n{RIGHT}" if name == "a.yaml" else RIGHT
     second = written(tmp_path, text, name)
@@ -182,19 +182,19 @@ def test_a_name_that_is_there_twice_is_told_with_both_files(tmp_path: Path, name
         ),
     ],
 )
-def test_static_configurations_are_held_to_their_rules(tmp_path: Path, text: str, message: str) -> None:
+def test_static_configurations_have_further_rules(tmp_path: Path, text: str, message: str) -> None:
     static = text.replace("name: config", "name: config.static.k8s.io")
     (line,) = refusal(written(tmp_path, static))
     assert f'ValidatingWebhookConfiguration "config.static.k8s.io": {message}' in line
 
 
-def test_an_expression_that_does_not_compile_is_told_with_its_line(tmp_path: Path) -> None:
+def test_an_expression_that_does_not_compile_is_reported_with_its_line(tmp_path: Path) -> None:
     text = f"{RIGHT}  matchConditions: [{{name: a, expression: '6'}}]\n"
     (line,) = refusal(written(tmp_path, text))
     assert line.endswith('expression: Invalid value: "6": must evaluate to bool but got int (line 9)')
 
 
-def test_a_field_of_an_item_of_a_list_is_told_with_its_line(tmp_path: Path) -> None:
+def test_a_field_of_a_list_item_is_reported_with_its_line(tmp_path: Path) -> None:
     items = f"{RIGHT}  foo: 1\n".replace("\n", "\n  ")
     (line,) = refusal(written(tmp_path, f"kind: List\nitems:\n- {items}\n"))
     assert line.endswith('unknown field "webhooks[0].foo" (line 11)')

@@ -1,4 +1,4 @@
-"""Each version of the API has its own defaults, and what is written stays."""
+"""Defaults of webhook configurations, by API version."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_only_mutating_webhooks_are_reinvoked() -> None:
     assert default({}, kind="ValidatingWebhookConfiguration").reinvocation_policy is None
 
 
-def test_what_is_written_stays() -> None:
+def test_a_given_value_is_not_defaulted() -> None:
     webhook = default(
         {
             "failurePolicy": "Ignore",
@@ -61,7 +61,7 @@ def test_what_is_written_stays() -> None:
     assert webhook.client_config.service.port == 8443
 
 
-def test_before_defaults_nothing_stands_for_absent() -> None:
+def test_absent_fields_are_none_before_defaulting() -> None:
     data = {"apiVersion": "admissionregistration.k8s.io/v1", "webhooks": [{"rules": [{}]}]}
     (webhook,) = decode_webhook_configuration(data).webhooks
     assert webhook.failure_policy is None

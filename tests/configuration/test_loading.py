@@ -1,4 +1,4 @@
-"""Webhook configurations are read from files and folders, and put in order."""
+"""Webhook configurations from files and folders, and their order."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_without_a_path_there_is_nothing() -> None:
     assert load_configurations([]) == Configurations()
 
 
-def test_a_configuration_comes_with_its_defaults(tmp_path: Path) -> None:
+def test_a_loaded_configuration_has_its_defaults(tmp_path: Path) -> None:
     (configuration,) = load(tmp_path, written("a")).validating
     assert configuration.kind is WebhookConfigurationKind.VALIDATING
     assert configuration.name == "a"
@@ -59,19 +59,23 @@ def test_a_configuration_of_the_older_version_has_its_own_defaults(tmp_path: Pat
     assert webhook.admission_review_versions == ("v1beta1",)
 
 
-def test_configurations_are_in_the_order_of_their_names_and_by_kind(tmp_path: Path) -> None:
+def test_configurations_are_sorted_by_name_within_their_kind(tmp_path: Path) -> None:
     loaded = load(
         tmp_path,
         "---\n".join(written(name) for name in ("b", "a.b", "a-b", "a")),
         "---\n".join(written(name, "Mutating") for name in ("b", "a")),
     )
-    assert [one.name for one in loaded.validating] == ["a", "a-b", "a.b", "b"]
-    assert [one.name for one in loaded.mutating] == ["a", "b"]
+    assert [configuration.name for configuration in loaded.validating] == ["a", "a-b", "a.b", "b"]
+    assert [configuration.name for configuration in loaded.mutating] == ["a", "b"]
 
 
 def test_static_configurations_come_before_the_others(tmp_path: Path) -> None:
     loaded = load(tmp_path, written("a"), written("z.static.k8s.io"), written("b.static.k8s.io"))
-    assert [one.name for one in loaded.validating] == ["b.static.k8s.io", "z.static.k8s.io", "a"]
+    assert [configuration.name for configuration in loaded.validating] == [
+        "b.static.k8s.io",
+        "z.static.k8s.io",
+        "a",
+    ]
 
 
 def test_lists_json_and_several_paths_are_read(tmp_path: Path) -> None:
@@ -81,10 +85,10 @@ def test_lists_json_and_several_paths_are_read(tmp_path: Path) -> None:
         f'{{"apiVersion": "{APIVERSION}", "kind": "MutatingWebhookConfiguration", "metadata": {{"name": "b"}}}}'
     )
     loaded = load_configurations([tmp_path / "list.yaml", tmp_path / "b.json"])
-    assert [one.name for one in (*loaded.mutating, *loaded.validating)] == ["b", "a"]
+    assert [item.name for item in (*loaded.mutating, *loaded.validating)] == ["b", "a"]
 
 
-def test_a_configuration_knows_where_it_was_written(tmp_path: Path) -> None:
+def test_a_configuration_knows_its_source_file(tmp_path: Path) -> None:
     (_, second) = load(tmp_path, f"{written('a')}---\n{written('b')}").validating
     assert second.source is not None
     assert second.source.file == str(tmp_path / "0.yaml")
@@ -92,12 +96,12 @@ def test_a_configuration_knows_where_it_was_written(tmp_path: Path) -> None:
     assert second.source.position(("webhooks", 0, "sideEffects")).line == 20
 
 
-def test_one_name_may_be_of_both_kinds(tmp_path: Path) -> None:
+def test_both_kinds_may_use_the_same_name(tmp_path: Path) -> None:
     loaded = load(tmp_path, written("a"), written("a", "Mutating"))
     assert len(loaded.mutating) == len(loaded.validating) == 1
 
 
-def test_an_empty_file_in_a_folder_is_let_pass(tmp_path: Path) -> None:
+def test_an_empty_file_in_a_folder_is_accepted(tmp_path: Path) -> None:
     assert len(load(tmp_path, written("a"), "# later\n").validating) == 1
 
 
@@ -106,6 +110,6 @@ def test_equal_files_make_equal_configurations(tmp_path: Path) -> None:
     assert load(tmp_path, written("a")) != load(tmp_path, written("b"))
 
 
-def test_suites_of_cases_may_stand_beside_configurations(tmp_path: Path) -> None:
+def test_test_suites_beside_configurations_are_ignored(tmp_path: Path) -> None:
     suite = "apiVersion: test.pratique/v1\nkind: TestSuite\n"
     assert len(load(tmp_path, f"{written('a')}---\n{suite}", suite).validating) == 1

@@ -1,4 +1,4 @@
-"""What the API server says of the fields of policies and bindings."""
+"""Validation of policies and bindings, with the API server's messages."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def load(folder: Path, *documents: JSONObject) -> Configurations:
 
 
 def problem(folder: Path, document: JSONObject) -> str:
-    """The one thing that is wrong with a document, without its place."""
+    """The only problem of a document, without its position."""
     with pytest.raises(ConfigurationError) as refused:
         load(folder, document)
     text = str(refused.value)
@@ -233,12 +233,12 @@ VALIDATION_CASES: list[tuple[JSONObject, str]] = [
 
 
 @pytest.mark.parametrize(("spec", "message"), [*POLICY_CASES, *VALIDATION_CASES])
-def test_a_validating_policy_is_checked(tmp_path: Path, spec: JSONObject, message: str) -> None:
+def test_a_validating_policy_is_validated(tmp_path: Path, spec: JSONObject, message: str) -> None:
     assert problem(tmp_path, policy("true", **spec)) == f"spec.{message}"
 
 
 @pytest.mark.parametrize(("spec", "message"), POLICY_CASES)
-def test_a_mutating_policy_is_checked_as_a_validating_one(
+def test_a_mutating_policy_is_validated_like_a_validating_one(
     tmp_path: Path, spec: JSONObject, message: str
 ) -> None:
     if spec.get("matchConstraints"):
@@ -301,7 +301,7 @@ def test_a_mutating_policy_is_checked_as_a_validating_one(
         ),
     ],
 )
-def test_mutations_are_checked(tmp_path: Path, spec: JSONObject, message: str) -> None:
+def test_mutations_are_validated(tmp_path: Path, spec: JSONObject, message: str) -> None:
     assert problem(tmp_path, mutating(**spec)) == f"spec.{message}"
 
 
@@ -329,7 +329,7 @@ BINDING_CASES: list[tuple[JSONObject, str]] = [
 
 @pytest.mark.parametrize(("spec", "message"), BINDING_CASES)
 @pytest.mark.parametrize("make", [binding, mutating_binding])
-def test_bindings_of_both_kinds_are_checked(
+def test_bindings_of_both_kinds_are_validated(
     tmp_path: Path, make: Any, spec: JSONObject, message: str
 ) -> None:
     document = make()
@@ -356,11 +356,11 @@ def test_bindings_of_both_kinds_are_checked(
         ),
     ],
 )
-def test_validation_actions_are_checked(tmp_path: Path, actions: tuple[str, ...], message: str) -> None:
+def test_validation_actions_are_validated(tmp_path: Path, actions: tuple[str, ...], message: str) -> None:
     assert problem(tmp_path, binding(actions=actions)) == f"spec.{message}"
 
 
-def test_a_binding_that_names_and_selects_is_told_so_at_both(tmp_path: Path) -> None:
+def test_a_param_ref_with_name_and_selector_has_an_error_at_both_fields(tmp_path: Path) -> None:
     ref = {"name": "a", "selector": {}, "parameterNotFoundAction": "Deny"}
     with pytest.raises(ConfigurationError) as refused:
         load(tmp_path, binding(paramRef=ref))
@@ -368,7 +368,7 @@ def test_a_binding_that_names_and_selects_is_told_so_at_both(tmp_path: Path) -> 
     assert f"is invalid: [spec.paramRef.name: {text}, spec.paramRef.selector: {text}]" in str(refused.value)
 
 
-def test_a_policy_that_does_nothing_is_told_so_at_both_fields(tmp_path: Path) -> None:
+def test_a_policy_without_effect_has_an_error_at_both_fields(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError) as refused:
         load(tmp_path, policy())
     text = "Required value: validations or auditAnnotations must contain at least one item"
@@ -415,7 +415,7 @@ def test_static_policies_have_no_parameters(tmp_path: Path, document: JSONObject
 def test_all_kinds_are_loaded_with_their_defaults(tmp_path: Path, version: str) -> None:
     ref = {"name": "a"} | ({} if version == "v1alpha1" else {"parameterNotFoundAction": "Deny"})
     documents = [policy("true"), binding(paramRef=ref), mutating(), mutating_binding(matchResources={})]
-    found = load(tmp_path, *(one | {"apiVersion": f"{GROUP}/{version}"} for one in documents))
+    found = load(tmp_path, *(document | {"apiVersion": f"{GROUP}/{version}"} for document in documents))
     (validating,), (bound,) = found.validating_policies, found.validating_bindings
     (changing,), (changed,) = found.mutating_policies, found.mutating_bindings
     assert (validating.spec.failure_policy, changing.spec.failure_policy) == ("Fail", "Fail")
@@ -429,13 +429,13 @@ def test_all_kinds_are_loaded_with_their_defaults(tmp_path: Path, version: str) 
         assert all(rule.scope == "*" for rule in resources.resource_rules)
 
 
-def test_policies_come_in_the_order_of_their_names_static_ones_first(tmp_path: Path) -> None:
+def test_policies_are_sorted_by_name_static_ones_first(tmp_path: Path) -> None:
     names = ["b", "z.static.k8s.io", "a"]
     found = load(tmp_path, *(policy("true", name=name) for name in names))
-    assert [one.name for one in found.validating_policies] == ["z.static.k8s.io", "a", "b"]
+    assert [policy.name for policy in found.validating_policies] == ["z.static.k8s.io", "a", "b"]
 
 
-def test_a_name_may_stand_once_for_each_kind(tmp_path: Path) -> None:
+def test_a_name_may_be_used_once_per_kind(tmp_path: Path) -> None:
     assert load(tmp_path, policy("true", name="x"), binding(name="x")).validating_bindings
     with pytest.raises(ConfigurationError, match='duplicate name "x" found in file'):
         load(tmp_path, policy("true", name="x"), policy("true", name="x"))
@@ -453,6 +453,6 @@ def test_fields_of_other_kinds_are_unknown(tmp_path: Path, document: JSONObject,
     assert problem(tmp_path, document) == message
 
 
-def test_the_status_that_an_api_server_wrote_is_let_pass(tmp_path: Path) -> None:
+def test_the_status_that_an_api_server_wrote_is_accepted(tmp_path: Path) -> None:
     status = {"observedGeneration": 1, "typeChecking": {}}
     assert load(tmp_path, policy("true") | {"status": status}).validating_policies

@@ -1,4 +1,4 @@
-"""Releases: what a chain does that follows an older one."""
+"""Chains that follow an older Kubernetes release."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from pratique.configuration.settings import (
     OLDEST_RELEASE,
     ChainSettings,
     Release,
+    deprecation_notices,
     merge_settings,
-    notices,
     read_release,
     release_settings,
 )
@@ -40,26 +40,26 @@ def test_a_release_is_read(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["", "1", "1.", "1.010", "1.38", "1.999", "2.0", "0.21", "1.10 ", "\u0661.\u0661\u0660", "latest"]
 )
-def test_what_is_no_release_is_refused_with_the_range(text: str) -> None:
-    with pytest.raises(InputError, match=f"name one from {OLDEST_RELEASE} to {CURRENT_RELEASE}"):
+def test_an_invalid_release_is_refused_with_the_supported_range(text: str) -> None:
+    with pytest.raises(InputError, match=f"choose one from {OLDEST_RELEASE} to {CURRENT_RELEASE}"):
         read_release(text)
 
 
 @pytest.mark.parametrize("release", EVERY, ids=str)
-def test_every_controller_takes_what_its_release_says(release: Release) -> None:
+def test_every_controller_accepts_the_settings_of_each_release(release: Release) -> None:
     catalogue = load_catalogue()
     settings = release_settings(release)
-    controllers = [one for one in catalogue if one.name in settings]
-    assert {one.name for one in controllers} == settings.keys()
+    controllers = [controller for controller in catalogue if controller.name in settings]
+    assert {controller.name for controller in controllers} == settings.keys()
 
-    async def let_go() -> None:
-        for one in catalogue.configure(controllers, settings):
-            await one.handlers.close()
+    async def close_handlers() -> None:
+        for controller in catalogue.configure(controllers, settings):
+            await controller.handlers.close()
 
-    asyncio.run(let_go())
+    asyncio.run(close_handlers())
 
 
-def test_the_current_release_is_what_controllers_do_unasked() -> None:
+def test_the_current_release_changes_no_settings() -> None:
     assert release_settings(None) == release_settings(CURRENT_RELEASE) == {}
 
 
@@ -82,13 +82,15 @@ def test_the_current_release_is_what_controllers_do_unasked() -> None:
         ("ServiceAccount", "boundServiceAccountTokenVolume", False, "1.20"),
     ],
 )
-def test_a_behaviour_ends_with_its_last_release(plugin: str, setting: str, old: object, last: str) -> None:
+def test_a_former_behaviour_ends_with_its_last_release(
+    plugin: str, setting: str, old: object, last: str
+) -> None:
     ends = read_release(last)
     assert release_settings(ends)[plugin][setting] == old
     assert setting not in release_settings(Release(1, ends.minor + 1)).get(plugin, {})
 
 
-def test_what_a_file_or_a_flag_says_stands_above_the_release(tmp_path: Path) -> None:
+def test_a_file_or_flag_overrides_the_release(tmp_path: Path) -> None:
     file = tmp_path / "admission.yaml"
     file.write_text(
         json.dumps(
@@ -110,7 +112,7 @@ def test_what_a_file_or_a_flag_says_stands_above_the_release(tmp_path: Path) -> 
     assert found["DefaultTolerationSeconds"] == {"alpha-taints": True, **flags["DefaultTolerationSeconds"]}
 
 
-def test_feature_gates_are_overlaid_one_by_one() -> None:
+def test_feature_gates_are_merged_one_by_one() -> None:
     assert merge_settings({"featureGates": {"A": 1, "B": 2}}, {"featureGates": {"B": 3}}) == {
         "featureGates": {"A": 1, "B": 3}
     }
@@ -150,7 +152,10 @@ def default_class(name: str) -> JSONObject:
 @pytest.mark.parametrize(
     ("release", "allowed"), [("1.10", False), ("1.25", False), ("1.26", True), (None, True)]
 )
-def test_several_default_classes_are_refused_as_the_release_does(release: str | None, allowed: bool) -> None:  # noqa: FBT001 - a table's column
+def test_several_default_classes_are_refused_as_in_the_release(
+    release: str | None,
+    allowed: bool,  # noqa: FBT001 - a column of the table
+) -> None:
     async def decide() -> bool:
         store = ObjectStore([default_class("a"), default_class("b")])
         chain = ChainSettings(
@@ -190,8 +195,8 @@ REMOVED = "SecurityContextDeny: Kubernetes removed this admission controller in 
         (("LimitRanger",), None, []),
     ],
 )
-def test_controllers_that_kubernetes_is_rid_of_are_told(
+def test_removed_and_deprecated_controllers_are_reported(
     names: tuple[str, ...], release: str | None, told: list[str]
 ) -> None:
     selected = ChainSources.read(ChainSettings(admission_control=names)).selected
-    assert list(notices(selected, read_release(release) if release else None)) == told
+    assert list(deprecation_notices(selected, read_release(release) if release else None)) == told

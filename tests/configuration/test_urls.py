@@ -1,4 +1,4 @@
-"""URLs are taken apart as Go takes them apart."""
+"""URLs are parsed as in Go."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_url_has_its_parts(text: str, url: Url) -> None:
         ("https://a[::1]", 'parse "https://a[::1]": invalid IP-literal'),
     ],
 )
-def test_what_is_no_url_is_refused_in_the_words_of_go(text: str, message: str) -> None:
+def test_a_text_that_is_no_url_is_refused_in_gos_words(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=r"^parse ") as refused:
         parse_url(text)
     assert str(refused.value) == message

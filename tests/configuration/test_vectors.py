@@ -48,7 +48,7 @@ def test_a_configuration_is_defaulted_as_in_kubernetes(case: JSONObject) -> None
 
 
 def assert_holds(found: JSON, expected: JSON) -> None:
-    """Assert that ``expected`` is there, and nothing beside it but lists that are empty."""
+    """Assert that ``found`` has ``expected`` and otherwise only empty lists."""
     if isinstance(expected, dict) and expected:
         for member in expected:
             assert_holds(found[member], expected[member])
@@ -56,7 +56,7 @@ def assert_holds(found: JSON, expected: JSON) -> None:
         assert others <= {"apiVersion", "kind"}
     elif isinstance(expected, list):
         assert len(found) == len(expected)
-        for one, other in zip(found, expected, strict=True):
-            assert_holds(one, other)
+        for found_item, expected_item in zip(found, expected, strict=True):
+            assert_holds(found_item, expected_item)
     else:
         assert found == expected

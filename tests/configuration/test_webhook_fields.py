@@ -1,4 +1,4 @@
-"""Each field of a webhook is checked in the words of the API server."""
+"""Validation of webhook configurations, with the API server's messages."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def url_errors(url: str) -> list[str]:
         "GRPC://a:1",
     ],
 )
-def test_these_urls_can_be_called(url: str) -> None:
+def test_a_valid_url_is_accepted(url: str) -> None:
     assert url_errors(url) == []
 
 
@@ -99,7 +99,7 @@ def test_these_urls_can_be_called(url: str) -> None:
         ("grpc://-a:1", 'Invalid value: "-a": host must be a name or an address; desired format: grpc://'),
     ],
 )
-def test_a_url_that_cannot_be_called_is_refused(url: str, message: str) -> None:
+def test_an_invalid_url_is_refused(url: str, message: str) -> None:
     (error,) = url_errors(url)
     assert error.startswith(f"webhooks[0].clientConfig.url: {message}")
 
@@ -128,7 +128,7 @@ def test_a_grpc_url_without_one_host_and_port_is_refused(url: str) -> None:
         ),
     ],
 )
-def test_a_service_is_checked(service: JSONObject, messages: list[str]) -> None:
+def test_a_service_reference_is_validated(service: JSONObject, messages: list[str]) -> None:
     found = errors_of(configuration({"clientConfig": {"service": service}}))
     assert len(found) == len(messages)
     for error, message in zip(found, messages, strict=True):
@@ -179,7 +179,7 @@ def test_a_service_is_checked(service: JSONObject, messages: list[str]) -> None:
         ),
     ],
 )
-def test_a_rule_is_checked(rule: JSONObject, messages: list[str]) -> None:
+def test_a_rule_is_validated(rule: JSONObject, messages: list[str]) -> None:
     found = errors_of(configuration({"rules": [{**RULE, **rule}]}))
     assert len(found) == len(messages)
     for error, message in zip(found, messages, strict=True):
@@ -220,12 +220,12 @@ def test_a_rule_is_checked(rule: JSONObject, messages: list[str]) -> None:
         ),
     ],
 )
-def test_a_field_is_checked(webhook: JSONObject, message: str) -> None:
+def test_a_field_is_validated(webhook: JSONObject, message: str) -> None:
     (error,) = errors_of(configuration(webhook))
     assert error.startswith(f"webhooks[0].{message}")
 
 
-def test_conditions_have_names_of_their_own() -> None:
+def test_match_conditions_need_distinct_names() -> None:
     conditions = [{"name": "a", "expression": "true"}] * 2
     (error,) = errors_of(configuration({"matchConditions": conditions}))
     assert error == 'webhooks[0].matchConditions[1].name: Duplicate value: "a"'
@@ -248,12 +248,12 @@ def test_conditions_have_names_of_their_own() -> None:
         ),
     ],
 )
-def test_metadata_is_checked(metadata: JSONObject, message: str) -> None:
+def test_metadata_is_validated(metadata: JSONObject, message: str) -> None:
     (error,) = errors_of(configuration(**metadata))
     assert error.startswith(message)
 
 
-def test_what_an_api_server_writes_into_metadata_is_let_pass() -> None:
+def test_metadata_that_an_api_server_writes_is_accepted() -> None:
     assert not errors_of(
         configuration(
             uid="u",
@@ -269,7 +269,7 @@ def test_what_an_api_server_writes_into_metadata_is_let_pass() -> None:
 
 
 @pytest.mark.parametrize("side_effects", ["None", "NoneOnDryRun", "Some", "Unknown"])
-def test_v1beta1_allows_all_side_effects_and_names_twice(side_effects: str) -> None:
+def test_v1beta1_allows_every_side_effect_and_duplicate_names(side_effects: str) -> None:
     webhook = {"sideEffects": side_effects}
     assert errors_of(configuration(webhook, webhook, version="v1beta1")) == []
 
@@ -288,7 +288,7 @@ def test_v1beta1_refuses_other_side_effects() -> None:
         {"matchConditions": [{"name": "a"}]},
     ],
 )
-def test_an_update_is_forgiven_what_stood_there_before(webhook: JSONObject) -> None:
+def test_an_update_may_keep_what_the_old_configuration_had(webhook: JSONObject) -> None:
     old = configuration(webhook)
     assert errors_of(old)
     assert validate_configuration(old, update_validation_options(old, old)) == []

@@ -1,4 +1,4 @@
-"""Backends over HTTPS: what of a kubeconfig they use, and what they refuse at once."""
+"""HTTPS backends: what they use of a kubeconfig, and what they refuse at once."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def refusal(folder: Path, document: JSONObject) -> str:
         ({}, None),
     ],
 )
-def test_the_user_of_the_context_is_shown(
+def test_the_backend_gets_the_credentials_of_the_contexts_user(
     user: JSONObject, authorization: str | None, tmp_path: Path
 ) -> None:
     with serve(verdict(allowed=True)) as server:
@@ -57,7 +57,7 @@ def test_the_user_of_the_context_is_shown(
     assert server.received[0].headers.get("authorization") == authorization
 
 
-def test_files_are_found_beside_the_kubeconfig(tmp_path: Path) -> None:
+def test_paths_are_relative_to_the_kubeconfig(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_bytes(authority().pem)
     (tmp_path / "token").write_text("t1\n")
     with serve(verdict(allowed=True)) as server:
@@ -68,7 +68,7 @@ def test_files_are_found_beside_the_kubeconfig(tmp_path: Path) -> None:
     assert server.received[0].headers["authorization"] == "Bearer t1"
 
 
-def test_one_connection_serves_all_questions(tmp_path: Path) -> None:
+def test_requests_share_one_connection(tmp_path: Path) -> None:
     with serve(verdict(allowed=True), clients=clients()) as server:
         ask(tmp_path, kubeconfig(server.url), times=3)
     assert (server.connections, len(server.received)) == (1, 3)
@@ -80,7 +80,7 @@ def failure(folder: Path, document: JSONObject) -> str:
     return str(raised.value)
 
 
-def test_a_server_is_believed_by_its_certificate_alone(tmp_path: Path) -> None:
+def test_a_server_is_trusted_only_by_its_certificate(tmp_path: Path) -> None:
     other = {"certificate-authority-data": encoded(Authority().pem)}
     with serve(verdict(allowed=True)) as server:
         text = failure(tmp_path, kubeconfig(server.url, cluster=other))
@@ -89,7 +89,7 @@ def test_a_server_is_believed_by_its_certificate_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("others", COMMON_NAMES)
-def test_a_server_is_not_believed_by_its_common_name(others: str, tmp_path: Path) -> None:
+def test_the_common_name_does_not_identify_a_server(others: str, tmp_path: Path) -> None:
     certificate = authority().issue_by_common_name("localhost", *COMMON_NAMES[others])
     with serve(verdict(allowed=True), certificate=certificate) as server:
         text = failure(tmp_path, kubeconfig(server.url))
@@ -97,20 +97,20 @@ def test_a_server_is_not_believed_by_its_common_name(others: str, tmp_path: Path
     assert server.received == []
 
 
-def test_a_server_that_wants_a_certificate_gets_no_question_without_one(tmp_path: Path) -> None:
+def test_a_server_that_requires_a_client_certificate_gets_no_request_without_one(tmp_path: Path) -> None:
     with serve(verdict(allowed=True), clients=clients()) as server:
         failure(tmp_path, kubeconfig(server.url, user={}))
     assert server.received == []
 
 
-def test_a_server_that_speaks_no_tls_gets_no_question(tmp_path: Path) -> None:
+def test_a_server_without_tls_gets_no_request(tmp_path: Path) -> None:
     with serve(verdict(allowed=True), plain=True) as server:
         text = failure(tmp_path, kubeconfig(server.url))
     assert text.endswith("http: server gave HTTP response to HTTPS client")
     assert server.received == []
 
 
-def test_the_expected_name_may_be_another_than_the_url_s(tmp_path: Path) -> None:
+def test_tls_server_name_replaces_the_urls_host(tmp_path: Path) -> None:
     certificate = authority().issue("images.example.com")
     named = {"certificate-authority-data": TRUSTED, "tls-server-name": "images.example.com"}
     with serve(verdict(allowed=True), certificate=certificate) as server:
@@ -118,7 +118,7 @@ def test_the_expected_name_may_be_another_than_the_url_s(tmp_path: Path) -> None
         assert ask(tmp_path, kubeconfig(server.url, cluster=named))
 
 
-def test_who_asks_for_it_gets_no_verification(tmp_path: Path) -> None:
+def test_insecure_skip_tls_verify_disables_verification(tmp_path: Path) -> None:
     certificate = Authority().issue("images.example.com", expired=True)
     with serve(verdict(allowed=True), certificate=certificate) as server:
         assert ask(tmp_path, kubeconfig(server.url, cluster={"insecure-skip-tls-verify": True}))

@@ -5,7 +5,7 @@ import datetime as dt
 import pytest
 
 from pratique.apimachinery.json_values import JSON, JSONObject
-from pratique.https.tls_contexts import refusal
+from pratique.https.tls_contexts import refusal_text
 
 NOW = dt.datetime(2030, 5, 6, 7, 8, 9, tzinfo=dt.UTC)
 UNKNOWN_ISSUER, BAD_PURPOSE = 20, 26
@@ -25,7 +25,7 @@ HOOK = certificate(("DNS", "hook.shop.svc"))
 
 
 def refused(peer: JSONObject, host: str = "hook.shop.svc", code: int = UNKNOWN_ISSUER) -> str:
-    return refusal(peer, host, code, NOW)
+    return refusal_text(peer, host, code, NOW)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def refused(peer: JSONObject, host: str = "hook.shop.svc", code: int = UNKNOWN_I
         ),
     ],
 )
-def test_a_certificate_of_another_name_is_refused_with_its_names(
+def test_a_certificate_for_another_name_is_refused_with_its_names(
     peer: JSONObject, host: str, text: str
 ) -> None:
     assert refused(peer, host) == f"x509: {text}"
@@ -91,7 +91,7 @@ def test_a_certificate_of_another_name_is_refused_with_its_names(
         ([("IP Address", "0:0:0:0:0:0:0:1")], "::1"),
     ],
 )
-def test_a_certificate_of_the_right_name_can_only_have_the_wrong_issuer(
+def test_a_certificate_with_the_right_name_is_refused_for_its_issuer(
     names: list[tuple[str, str]], host: str
 ) -> None:
     assert refused(certificate(*names), host) == "x509: certificate signed by unknown authority"
@@ -110,9 +110,7 @@ def test_a_certificate_of_the_right_name_can_only_have_the_wrong_issuer(
         ),
     ],
 )
-def test_a_certificate_out_of_its_time_is_refused_before_its_name_is_looked_at(
-    changes: JSONObject, text: str
-) -> None:
+def test_an_expired_certificate_is_refused_before_its_name_is_checked(changes: JSONObject, text: str) -> None:
     expected = f"x509: certificate has expired or is not yet valid: {text}"
     assert refused(certificate(("DNS", "other"), **changes)) == expected
 
@@ -121,5 +119,5 @@ def test_a_certificate_for_another_use_is_refused() -> None:
     assert refused(HOOK, code=BAD_PURPOSE) == "x509: certificate specifies an incompatible key usage"
 
 
-def test_a_certificate_that_cannot_be_looked_at_is_of_an_unknown_issuer() -> None:
+def test_an_unreadable_certificate_counts_as_signed_by_an_unknown_authority() -> None:
     assert refused({}) == "x509: certificate signed by unknown authority"

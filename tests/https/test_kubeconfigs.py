@@ -76,7 +76,7 @@ clusters:
     assert config.servers["c"].certificate_authority == str(tmp_path / "ca.crt")
 
 
-def test_impersonation_is_read(tmp_path: Path) -> None:
+def test_impersonation_fields_are_read(tmp_path: Path) -> None:
     user = {"as": "ann", "as-uid": "7", "as-groups": ["devs"], "as-user-extra": {"team": ["a", "b"]}}
     config = read_kubeconfig({"users": [{"name": "u", "user": user}]}, tmp_path)
     assert config.users["u"] == KubeconfigUser(
@@ -92,12 +92,12 @@ def test_a_kubeconfig_may_be_empty(tmp_path: Path, text: str) -> None:
     assert load_kubeconfig(written(tmp_path / "config", text)) == Kubeconfig()
 
 
-def test_a_null_field_is_one_that_is_not_there(tmp_path: Path) -> None:
+def test_a_null_field_counts_as_absent(tmp_path: Path) -> None:
     data = {"users": [{"name": "u", "user": {"token": None, "exec": None}}, {"name": "v", "user": None}]}
     assert read_kubeconfig(data, tmp_path).users == {"u": KubeconfigUser(), "v": KubeconfigUser()}
 
 
-def test_unknown_fields_are_passed_over(tmp_path: Path) -> None:
+def test_unknown_fields_are_ignored(tmp_path: Path) -> None:
     data = {"preferences": {"colors": True}, "users": [{"name": "u", "user": {"hat": "red"}, "more": 1}]}
     assert read_kubeconfig(data, tmp_path).users == {"u": KubeconfigUser()}
 
@@ -120,20 +120,20 @@ def test_unknown_fields_are_passed_over(tmp_path: Path) -> None:
         ({"contexts": [{"name": "a"}, {"name": "a"}]}, 'contexts: duplicate name "a"'),
     ],
 )
-def test_what_is_wrong_is_said_with_its_field(tmp_path: Path, data: JSON, text: str) -> None:
+def test_an_error_names_the_field(tmp_path: Path, data: JSON, text: str) -> None:
     with pytest.raises(ConfigurationError) as raised:
         read_kubeconfig(data, tmp_path)
     assert str(raised.value) == text
 
 
 @pytest.mark.parametrize("text", ["users: [", "- a\n", "text", "\x00", "users:\n- user: {token: 5}\n"])
-def test_what_is_wrong_is_said_with_its_file(tmp_path: Path, text: str) -> None:
+def test_an_error_names_the_file(tmp_path: Path, text: str) -> None:
     path = written(tmp_path / "config", text)
     with pytest.raises(ConfigurationError, match=str(path)):
         load_kubeconfig(path)
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=f"{tmp_path / 'config'}: .*[Nn]o such file"):
         load_kubeconfig(tmp_path / "config")
 

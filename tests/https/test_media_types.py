@@ -22,7 +22,7 @@ from pratique.https.requests import MediaTypeError, parse_media_type
         ("text/html; A=b; a=c", None),
     ],
 )
-def test_a_media_type_is_read(text: str, media_type: str | None) -> None:
+def test_a_media_type_is_parsed(text: str, media_type: str | None) -> None:
     if media_type is None:
         with pytest.raises(MediaTypeError):
             parse_media_type(text)
@@ -47,14 +47,14 @@ def test_a_media_type_is_read(text: str, media_type: str | None) -> None:
         ("text/html; a=b; a=c", "mime: duplicate parameter name"),
     ],
 )
-def test_what_is_no_media_type_is_refused_as_go_refuses_it(text: str, reason: str) -> None:
+def test_a_malformed_media_type_is_refused_in_gos_words(text: str, reason: str) -> None:
     with pytest.raises(MediaTypeError) as raised:
         parse_media_type(text)
     assert str(raised.value) == reason
 
 
 @given(st.text(alphabet='a/;= "\\b*\t', max_size=20))
-def test_every_text_is_a_media_type_or_none(text: str) -> None:
+def test_any_text_is_a_media_type_or_an_error(text: str) -> None:
     try:
         media_type = parse_media_type(text)
     except MediaTypeError:

@@ -13,7 +13,7 @@ HOST = "hook.shop.svc"
 
 
 class Held:
-    """A cluster that holds one service, and endpoint slices."""
+    """A cluster with one Service and its EndpointSlices."""
 
     def __init__(self, spec: JSONObject | None, *slices: JSONObject) -> None:
         self._service = None if spec is None else {"metadata": {"name": "hook"}, "spec": spec}
@@ -47,32 +47,32 @@ CLUSTER_IP = {"clusterIP": "10.96.0.7", "ports": PORTS}
 
 
 @pytest.mark.parametrize("cluster", [ANY_NAMESPACE, Held(None)])
-def test_a_service_that_the_cluster_does_not_hold_is_left_to_dns(cluster: Held) -> None:
+def test_an_unknown_service_is_left_to_dns(cluster: Held) -> None:
     assert cluster_resolver(cluster)(HOST, 443) == resolve_by_dns(HOST, 443) == (HOST, 443)
 
 
 @pytest.mark.parametrize("kind", [{}, {"type": "ClusterIP"}, {"type": "NodePort"}, {"type": "LoadBalancer"}])
-def test_a_service_without_slices_is_reached_at_its_cluster_ip(kind: JSONObject) -> None:
+def test_a_service_without_endpoint_slices_resolves_to_its_cluster_ip(kind: JSONObject) -> None:
     assert cluster_resolver(Held({**CLUSTER_IP, **kind}))(HOST, 443) == ("10.96.0.7", 443)
 
 
-def test_an_external_service_is_reached_at_its_name() -> None:
+def test_an_external_name_service_resolves_to_its_name() -> None:
     spec = {"type": "ExternalName", "externalName": "hook.example.com"}
     assert cluster_resolver(Held(spec))(HOST, 8443) == ("hook.example.com", 8443)
 
 
-def test_an_endpoint_is_reached_at_the_port_of_the_same_name() -> None:
+def test_an_endpoint_is_reached_at_the_port_with_the_same_name() -> None:
     slices = endpoint_slice({"addresses": ["10.1.0.5", "10.1.0.6"]})
     assert cluster_resolver(Held(CLUSTER_IP, slices))(HOST, 443) == ("10.1.0.5", 9443)
 
 
-def test_a_port_without_a_name_is_one_of_an_empty_name() -> None:
+def test_a_port_without_name_matches_an_empty_name() -> None:
     slices = endpoint_slice({"addresses": ["10.1.0.5"]}, name="")
     spec = {"clusterIP": "None", "ports": [{"port": 443}]}
     assert cluster_resolver(Held(spec, slices))(HOST, 443) == ("10.1.0.5", 9443)
 
 
-def test_only_ready_endpoints_of_the_service_itself_are_reached() -> None:
+def test_only_ready_endpoints_of_the_service_are_used() -> None:
     slices = [
         endpoint_slice({"addresses": ["10.1.0.1"], "conditions": {"ready": False}}),
         endpoint_slice({"addresses": ["10.1.0.2"]}, service="other"),
@@ -96,7 +96,7 @@ def test_only_ready_endpoints_of_the_service_itself_are_reached() -> None:
         ),
     ],
 )
-def test_a_service_without_an_address_is_told_as_the_api_server_tells_it(cluster: Held, text: str) -> None:
+def test_a_service_without_address_fails_in_the_api_servers_words(cluster: Held, text: str) -> None:
     with pytest.raises(UnresolvedError) as raised:
         cluster_resolver(cluster)(HOST, 443)
     assert str(raised.value) == text

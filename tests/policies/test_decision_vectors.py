@@ -1,4 +1,4 @@
-"""Validations are weighed as in Kubernetes' own tests."""
+"""Validations are decided as in Kubernetes' own tests."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ def decisions(given: JSONObject, *, fails_open: bool) -> tuple[ValidationDecisio
     results = given["validationResults"]
     messages = given.get("messageExpressionResults", [None] * len(results))
     validations = [
-        Validation(one.get("expression", ""), one.get("message", ""), one.get("reason")) for one in results
+        Validation(result.get("expression", ""), result.get("message", ""), result.get("reason"))
+        for result in results
     ]
-    found = [finding(one) for one in results]
+    found = [finding(result) for result in results]
     return decide_validations(validations, found, list(map(finding, messages)), fails_open=fails_open)
 
 
@@ -40,13 +41,15 @@ def test_a_policy_decides_as_in_kubernetes(case: JSONObject) -> None:
     given, expected = case["input"], case["expected"]
     fails_open = given["failurePolicy"] == "Ignore"
     decided = decisions(given, fails_open=fails_open)
-    assert [one.action.value for one in decided] == [one["action"] for one in expected["decisions"]]
-    for one, wanted in zip(decided, expected["decisions"], strict=True):
-        assert wanted.get("messageContains", "") in one.message
-        assert one.reason == wanted.get("reason", one.reason)
+    assert [decision.action.value for decision in decided] == [
+        decision["action"] for decision in expected["decisions"]
+    ]
+    for decision, wanted in zip(decided, expected["decisions"], strict=True):
+        assert wanted.get("messageContains", "") in decision.message
+        assert decision.reason == wanted.get("reason", decision.reason)
     results = given.get("auditAnnotationResults", [])
-    annotations = [AuditAnnotation("key", one["valueExpression"]) for one in results]
+    annotations = [AuditAnnotation("key", result["valueExpression"]) for result in results]
     published = decide_annotations(annotations, list(map(finding, results)), fails_open=fails_open)
-    assert [{"action": one.action.value, "value": one.text} for one in published] == expected.get(
-        "auditAnnotations", []
-    )
+    assert [
+        {"action": annotation.action.value, "value": annotation.text} for annotation in published
+    ] == expected.get("auditAnnotations", [])

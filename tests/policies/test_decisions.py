@@ -1,4 +1,4 @@
-"""What is made of failed validations: denials, warnings and audit annotations."""
+"""Denials, warnings and audit annotations of failed validations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,15 @@ import pytest
 from pratique.admission.results import OutcomeStatus
 from pratique.apimachinery.json_values import JSONObject
 from pratique.policies.validating_decisions import VALIDATION_FAILURE_ANNOTATION
-from support.validating_policies import binding, deployment, deployment_review, policy, refusal, said, verdict
+from support.validating_policies import (
+    binding,
+    decide,
+    denial_message,
+    denial_text,
+    deployment,
+    deployment_review,
+    policy,
+)
 
 FALSE = {"expression": "false", "message": "no"}
 
@@ -25,10 +33,10 @@ FALSE = {"expression": "false", "message": "no"}
         (("Warn", "Audit"), OutcomeStatus.WARNED, 1, 1),
     ],
 )
-def test_actions_say_what_comes_of_a_failed_validation(
+def test_the_actions_decide_the_effect_of_a_false_validation(
     actions: tuple[str, ...], outcome: OutcomeStatus, warnings: int, failures: int
 ) -> None:
-    found = verdict(policy("true", FALSE), binding(actions=actions))
+    found = decide(policy("true", FALSE), binding(actions=actions))
     (decision,) = found.decisions
     assert (decision.policy, decision.binding, decision.outcome, decision.reason) == (
         "p",
@@ -39,17 +47,17 @@ def test_actions_say_what_comes_of_a_failed_validation(
     assert bool(found.status) is ("Deny" in actions)
     text = "Validation failed for ValidatingAdmissionPolicy 'p' with binding 'b': no"
     assert list(found.warnings) == [text] * warnings
-    told = json.loads(found.audit_annotations.get(VALIDATION_FAILURE_ANNOTATION, "[]"))
+    reported = json.loads(found.audit_annotations.get(VALIDATION_FAILURE_ANNOTATION, "[]"))
     failure = {"message": "no", "policy": "p", "binding": "b", "expressionIndex": 1}
-    assert told == [failure | {"validationActions": list(actions)}] * failures
+    assert reported == [failure | {"validationActions": list(actions)}] * failures
 
 
 @pytest.mark.parametrize(
     ("reason", "code"),
     [("Forbidden", 403), ("Invalid", 422), ("RequestEntityTooLarge", 413), (None, 422)],
 )
-def test_the_reason_of_a_validation_is_that_of_the_refusal(reason: str | None, code: int) -> None:
-    status = verdict(policy(FALSE | ({"reason": reason} if reason else {})), binding()).status
+def test_the_status_has_the_reason_of_the_validation(reason: str | None, code: int) -> None:
+    status = decide(policy(FALSE | ({"reason": reason} if reason else {})), binding()).status
     assert status is not None
     assert (status.code, status.reason) == (code, reason or "Invalid")
     text = "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no"
@@ -95,19 +103,19 @@ def test_the_reason_of_a_validation_is_that_of_the_refusal(reason: str | None, c
         ),
     ],
 )
-def test_the_message_is_what_was_evaluated_else_what_is_written_else_the_expression(
+def test_the_message_is_the_message_expression_or_the_message_or_the_expression(
     validation: dict[str, str], message: str
 ) -> None:
-    assert said(policy(validation), binding()) == message
+    assert denial_message(policy(validation), binding()) == message
 
 
-def test_a_message_sees_no_authorizer_even_by_way_of_a_variable() -> None:
+def test_a_message_expression_sees_no_authorizer_even_through_a_variable() -> None:
     variable = {"name": "allowed", "expression": "authorizer.path('/x').check('get').allowed()"}
     validation = {"expression": "variables.allowed", "messageExpression": "string(variables.allowed)"}
-    assert said(policy(validation | {"message": "no"}, variables=[variable]), binding()) == "no"
+    assert denial_message(policy(validation | {"message": "no"}, variables=[variable]), binding()) == "no"
 
 
-def test_all_denials_are_told_in_the_order_of_policies_bindings_and_validations() -> None:
+def test_denials_come_in_the_order_of_policies_bindings_and_validations() -> None:
     documents = [
         policy("1 == 2", "2 == 3", name="q"),
         policy("3 == 4", name="p"),
@@ -117,7 +125,7 @@ def test_all_denials_are_told_in_the_order_of_policies_bindings_and_validations(
         binding("p", name="b3"),
         binding("z.static.k8s.io", name="b.static.k8s.io"),
     ]
-    found = verdict(*documents)
+    found = decide(*documents)
     texts = [status.message.partition(" is forbidden: ")[2].split("'") for status in found.denials]
     assert [(parts[1], parts[3], parts[-1].rpartition(": ")[2]) for parts in texts] == [
         ("z.static.k8s.io", "b.static.k8s.io", "4 == 5"),
@@ -130,22 +138,24 @@ def test_all_denials_are_told_in_the_order_of_policies_bindings_and_validations(
     assert found.status is found.denials[0]
 
 
-def test_of_very_many_failures_the_first_fifty_are_audited() -> None:
+def test_the_first_fifty_failures_are_audited() -> None:
     documents = [policy(*["false"] * 30), binding(name="a", actions=("Audit",)), binding(actions=("Audit",))]
-    told = json.loads(verdict(*documents).audit_annotations[VALIDATION_FAILURE_ANNOTATION])
-    assert [(one["binding"], one["expressionIndex"]) for one in told] == [
+    reported = json.loads(decide(*documents).audit_annotations[VALIDATION_FAILURE_ANNOTATION])
+    assert [(failure["binding"], failure["expressionIndex"]) for failure in reported] == [
         *(("a", place) for place in range(30)),
         *(("b", place) for place in range(20)),
     ]
 
 
 def annotated(*expressions: str, **spec: Any) -> JSONObject:
-    keys = [{"key": f"k{place}", "valueExpression": one} for place, one in enumerate(expressions)]
+    keys = [
+        {"key": f"k{place}", "valueExpression": expression} for place, expression in enumerate(expressions)
+    ]
     return policy(auditAnnotations=keys, **spec)
 
 
-def test_annotations_are_published_where_they_are_texts() -> None:
-    found = verdict(annotated("' a '", "' '", "null", "'x' + request.name"), binding())
+def test_audit_annotations_are_published_if_they_are_strings() -> None:
+    found = decide(annotated("' a '", "' '", "null", "'x' + request.name"), binding())
     assert found.status is None
     assert found.audit_annotations == {"p/k0": "a", "p/k3": "xweb"}
 
@@ -153,17 +163,17 @@ def test_annotations_are_published_where_they_are_texts() -> None:
 @pytest.mark.parametrize(
     ("policy_name", "outcome"), [("Fail", OutcomeStatus.FAILED), ("Ignore", OutcomeStatus.ALLOWED)]
 )
-def test_an_annotation_that_cannot_be_evaluated_refuses_whatever_the_actions_are(
+def test_an_audit_annotation_that_fails_denies_whatever_the_actions(
     policy_name: str, outcome: OutcomeStatus
 ) -> None:
     documents = [
         annotated("'a'", "string(object.none)", failurePolicy=policy_name),
         binding(actions=("Audit",)),
     ]
-    found = verdict(*documents)
-    assert [one.outcome for one in found.decisions] == [outcome]
+    found = decide(*documents)
+    assert [decision.outcome for decision in found.decisions] == [outcome]
     text = "expression 'string(object.none)' resulted in error: no such key: none"
-    assert said(*documents) == ("" if outcome is OutcomeStatus.ALLOWED else text)
+    assert denial_message(*documents) == ("" if outcome is OutcomeStatus.ALLOWED else text)
     assert found.audit_annotations == {"p/k0": "a"}
     assert [check.seconds for check in found.checks] == ([] if outcome is OutcomeStatus.ALLOWED else [0.0])
 
@@ -176,49 +186,47 @@ BROKEN = "object.none == 1"
     [((BROKEN, FALSE), OutcomeStatus.FAILED), ((FALSE, BROKEN), OutcomeStatus.DENIED)],
 )
 @pytest.mark.parametrize("actions", [("Deny",), ("Warn",)])
-def test_of_several_refusals_or_warnings_the_first_says_what_came_of_the_policy(
+def test_the_first_denial_or_warning_gives_the_reason_of_the_decision(
     expressions: tuple[str | JSONObject, ...], outcome: OutcomeStatus, actions: tuple[str, ...]
 ) -> None:
-    (decision,) = verdict(policy(*expressions), binding(actions=actions)).decisions
+    (decision,) = decide(policy(*expressions), binding(actions=actions)).decisions
     text = f"expression '{BROKEN}' resulted in error: no such key: none"
     assert decision.reason == (text if outcome is OutcomeStatus.FAILED else "no")
     assert decision.outcome is (outcome if actions == ("Deny",) else OutcomeStatus.WARNED)
 
 
-def test_annotations_see_no_authorizer_as_in_the_api_server() -> None:
+def test_audit_annotations_see_no_authorizer_as_in_the_api_server() -> None:
     expression = "authorizer.path('/x').check('get').reason()"
     text = f"expression '{expression}' resulted in error: no such attribute(s): authorizer"
-    assert said(annotated(expression), binding()) == text
+    assert denial_message(annotated(expression), binding()) == text
 
 
-def test_an_annotation_is_cut_where_it_is_too_long() -> None:
-    found = verdict(annotated("lists.range(10239).map(i, 'a').join() + 'bcd'"), binding())
+def test_an_audit_annotation_that_is_too_long_is_cut() -> None:
+    found = decide(annotated("lists.range(10239).map(i, 'a').join() + 'bcd'"), binding())
     assert found.audit_annotations == {"p/k0": "a" * 10239 + "b"}
 
 
-def test_the_values_of_all_bindings_stand_in_one_annotation_and_equal_ones_once() -> None:
+def test_an_audit_annotation_joins_the_distinct_values_of_all_bindings() -> None:
     documents = [annotated("'a'"), binding(name="a"), binding(name="b")]
-    assert verdict(*documents).audit_annotations == {"p/k0": "a"}
+    assert decide(*documents).audit_annotations == {"p/k0": "a"}
 
 
-def test_the_request_is_refused_by_the_name_that_the_object_will_have() -> None:
+def test_the_denial_names_the_object_by_its_future_name() -> None:
     document = deployment()
     del document["metadata"]["name"]
     document["metadata"]["generateName"] = "web-"
-    status = verdict(policy("false"), binding(), review=deployment_review(document, name="")).status
+    status = decide(policy("false"), binding(), review=deployment_review(document, name="")).status
     assert status is not None
     assert status.message.startswith('deployments.apps "web-" is forbidden: ')
 
 
-def test_nothing_is_said_of_what_holds() -> None:
-    found = verdict(policy("true", "object.spec.replicas == 3"), binding())
-    assert (refusal(policy("true"), binding()), found.warnings, found.audit_annotations) == ("", (), {})
-    assert [one.outcome for one in found.decisions] == [OutcomeStatus.ALLOWED]
+def test_a_validation_that_holds_is_not_counted() -> None:
+    found = decide(policy("true", "object.spec.replicas == 3"), binding())
+    assert (denial_text(policy("true"), binding()), found.warnings, found.audit_annotations) == ("", (), {})
+    assert [decision.outcome for decision in found.decisions] == [OutcomeStatus.ALLOWED]
 
 
 @pytest.mark.parametrize("action", ["Deny", "Warn", "Audit"])
-def test_which_validations_were_false_is_told_whatever_comes_of_it(action: str) -> None:
-    found = verdict(
-        policy("true", FALSE, "object.spec.none == 1", FALSE), binding(validationActions=[action])
-    )
-    assert [one.unmet for one in found.decisions] == [(1, 3)]
+def test_false_validations_are_listed_whatever_the_actions(action: str) -> None:
+    found = decide(policy("true", FALSE, "object.spec.none == 1", FALSE), binding(validationActions=[action]))
+    assert [decision.unmet for decision in found.decisions] == [(1, 3)]

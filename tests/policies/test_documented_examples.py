@@ -10,7 +10,7 @@ import yaml
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.apimachinery.json_values import JSONObject
 from pratique.cluster.store import ObjectStore
-from support.validating_policies import deployment, deployment_review, loaded, refusal, verdict
+from support.validating_policies import decide, denial_text, deployment, deployment_review, loaded
 
 DEPLOYMENTS = (
     "[{apiGroups: [apps], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [deployments]}]"
@@ -19,8 +19,8 @@ DEPLOYMENTS = (
 
 def documents(text: str) -> list[JSONObject]:
     return [
-        {"apiVersion": "admissionregistration.k8s.io/v1"} | one
-        for one in yaml.safe_load_all(text.replace("DEPLOYMENTS", DEPLOYMENTS))
+        {"apiVersion": "admissionregistration.k8s.io/v1"} | item
+        for item in yaml.safe_load_all(text.replace("DEPLOYMENTS", DEPLOYMENTS))
     ]
 
 
@@ -51,7 +51,7 @@ spec:
 )
 def test_replicas_are_limited_in_test_namespaces(replicas: int, environment: str, denied: bool) -> None:  # noqa: FBT001
     store = ObjectStore([namespace(environment=environment)])
-    found = verdict(*REPLICAS, review=deployment_review(deployment(replicas), cluster=store))
+    found = decide(*REPLICAS, review=deployment_review(deployment(replicas), cluster=store))
     if not denied:
         assert found.status is None
         return
@@ -128,7 +128,7 @@ def limit(name: str, maximum: int) -> JSONObject:
 def test_each_binding_has_its_own_parameter(replicas: int, environment: str, message: str) -> None:
     limits = [limit("replica-limit-test.example.com", 3), limit("replica-limit-prod.example.com", 100)]
     store = ObjectStore([DEFINITION, *limits, namespace(environment=environment)])
-    found = refusal(*LIMITS, review=deployment_review(deployment(replicas), cluster=store))
+    found = denial_text(*LIMITS, review=deployment_review(deployment(replicas), cluster=store))
     assert found.partition(" denied request: ")[2] == message
 
 
@@ -167,10 +167,10 @@ def test_match_conditions_exempt_requests(changes: dict[str, Any], skipped: str)
     user: dict[str, Any] = {"userInfo": {"groups": ["system:authenticated"]}}
     if "userInfo" not in changes:
         review = deployment_review(review.object, **user, **changes)
-    found = verdict(*CONDITIONS, review=review, explain=True)
-    assert [one.reason for one in found.decisions if one.outcome.value == "skipped"] == [skipped] * bool(
+    found = decide(*CONDITIONS, review=review, explain=True)
+    assert [decision.reason for decision in found.decisions if decision.outcome.value == "skipped"] == [
         skipped
-    )
+    ] * bool(skipped)
     assert bool(found.status) is not bool(skipped)
 
 
@@ -193,7 +193,7 @@ spec: {policyName: demo-policy.example.com, validationActions: [Warn, Audit]}
 
 
 def test_audit_annotations_and_failures_are_published() -> None:
-    found = verdict(*ANNOTATED, review=deployment_review(deployment(5)))
+    found = decide(*ANNOTATED, review=deployment_review(deployment(5)))
     assert found.status is None
     assert found.warnings == (
         (
@@ -252,7 +252,7 @@ def test_images_match_the_environment_of_the_namespace(
     document["spec"]["template"] = {"spec": {"containers": [{"name": "web", "image": image}]}}
     labels = {"environment": environment} if environment else {"a": "b"}
     store = ObjectStore([namespace(**labels)])
-    found = refusal(*IMAGES, review=deployment_review(document, cluster=store))
+    found = denial_text(*IMAGES, review=deployment_review(document, cluster=store))
     expected = (
         "ValidatingAdmissionPolicy 'image-matches-namespace-environment.policy.example.com' with binding "
         f"'demo-binding-test.example.com' denied request: only {environment or 'prod'} images are allowed in "
@@ -278,19 +278,19 @@ spec: {policyName: foo.example.com, validationActions: [Deny]}
 
 @pytest.mark.parametrize(("labels", "allowed"), [({"foo": "bar"}, True), ({"foo": "x"}, False), ({}, False)])
 def test_a_variable_stands_for_an_expression(labels: dict[str, str], *, allowed: bool) -> None:
-    assert (refusal(*FOO, review=deployment_review(deployment(labels=labels))) == "") is allowed
+    assert (denial_text(*FOO, review=deployment_review(deployment(labels=labels))) == "") is allowed
 
 
-def test_a_field_that_the_object_does_not_have_is_an_error_when_it_is_asked_for() -> None:
+def test_using_a_missing_field_is_an_error() -> None:
     """Type checking against schemas warns of this example; the object decides."""
     spec = FOO[0]["spec"] | {"variables": [], "validations": [{"expression": "object.replicas > 1"}]}
     changed = [FOO[0] | {"spec": spec}, FOO[1]]
-    assert refusal(*changed).endswith(
+    assert denial_text(*changed).endswith(
         "denied request: expression 'object.replicas > 1' resulted in error: no such key: replicas"
     )
 
 
-def test_an_expression_of_another_type_than_wanted_is_refused_when_it_is_loaded() -> None:
+def test_an_expression_of_the_wrong_type_fails_loading() -> None:
     changed = FOO[0] | {"spec": FOO[0]["spec"] | {"validations": [{"expression": "variables.foo"}]}}
     with pytest.raises(ConfigurationError) as refused:
         loaded(changed)

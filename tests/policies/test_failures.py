@@ -1,4 +1,4 @@
-"""What comes of policies that cannot be evaluated."""
+"""Validating policies that cannot be evaluated."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from pratique.policies.validating import ValidatingPolicyEvaluator
 from support.validating_policies import (
     EVERYTHING,
     binding,
+    decide,
+    denial_message,
+    denial_text,
     deployment,
     deployment_review,
     loaded,
     policies_of,
     policy,
-    refusal,
-    said,
-    verdict,
 )
 
 BROKEN = "object.none == 1"
@@ -35,10 +35,10 @@ OUT_OF_BUDGET = "validation failed due to running out of cost budget, no further
 
 @pytest.mark.parametrize("actions", [("Deny",), ("Warn",), ("Audit",)])
 @pytest.mark.parametrize("failure_policy", ["Fail", "Ignore"])
-def test_the_failure_policy_decides_about_errors_and_the_actions_about_refusals(
+def test_the_failure_policy_decides_errors_and_the_actions_decide_denials(
     actions: tuple[str, ...], failure_policy: str
 ) -> None:
-    found = verdict(policy(BROKEN, "true", failurePolicy=failure_policy), binding(actions=actions))
+    found = decide(policy(BROKEN, "true", failurePolicy=failure_policy), binding(actions=actions))
     (decision,) = found.decisions
     assert decision.reason == ERROR
     if failure_policy == "Ignore":
@@ -53,13 +53,13 @@ def test_the_failure_policy_decides_about_errors_and_the_actions_about_refusals(
         assert found.status.message.endswith(f"denied request: {ERROR}")
 
 
-def test_what_is_false_is_refused_even_where_errors_are_ignored() -> None:
-    found = verdict(policy(BROKEN, "1 == 2", failurePolicy="Ignore"), binding())
-    assert [one.reason for one in found.decisions] == ["failed expression: 1 == 2"]
+def test_a_false_validation_is_denied_even_under_failure_policy_ignore() -> None:
+    found = decide(policy(BROKEN, "1 == 2", failurePolicy="Ignore"), binding())
+    assert [decision.reason for decision in found.decisions] == ["failed expression: 1 == 2"]
 
 
 def conditions(*expressions: str) -> list[dict[str, str]]:
-    return [{"name": f"c{place}", "expression": one} for place, one in enumerate(expressions)]
+    return [{"name": f"c{place}", "expression": expression} for place, expression in enumerate(expressions)]
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def conditions(*expressions: str) -> list[dict[str, str]]:
         (("namespaceObject == null",), "Fail", OutcomeStatus.DENIED, "failed expression: 1 == 2"),
     ],
 )
-def test_match_conditions_are_weighed_as_those_of_webhooks(
+def test_match_conditions_are_evaluated_as_those_of_webhooks(
     expressions: tuple[str, ...], failure_policy: str, outcome: OutcomeStatus, reason: str
 ) -> None:
     checked = conditions(*expressions)
@@ -88,19 +88,19 @@ def test_match_conditions_are_weighed_as_those_of_webhooks(
         other = "expression 'object.none == 2' resulted in error: no such key: none"
         reason = f"[{ERROR}, {other}]"
     documents = [policy("1 == 2", matchConditions=checked, failurePolicy=failure_policy), binding()]
-    (decision,) = verdict(*documents, explain=True).decisions
+    (decision,) = decide(*documents, explain=True).decisions
     assert (decision.outcome, decision.reason) == (outcome, reason)
-    assert len(verdict(*documents).decisions) == (outcome is not OutcomeStatus.SKIPPED)
+    assert len(decide(*documents).decisions) == (outcome is not OutcomeStatus.SKIPPED)
 
 
-def test_a_namespace_that_does_not_exist_refuses_the_request_whatever_policies_say() -> None:
+def test_a_missing_namespace_denies_the_request_whatever_policies_say() -> None:
     review = deployment_review(cluster=ObjectStore())
     documents = [policy("true", failurePolicy="Ignore"), binding(actions=("Audit",))]
-    status = verdict(*documents, review=review).status
+    status = decide(*documents, review=review).status
     assert status == statuses.not_found("", "namespaces", "shop")
 
 
-def test_a_namespace_has_no_namespace_object() -> None:
+def test_a_namespace_request_has_no_namespace_object() -> None:
     request: dict[str, Any] = {
         "kind": {"group": "", "version": "v1", "kind": "Namespace"},
         "resource": {"group": "", "version": "v1", "resource": "namespaces"},
@@ -108,7 +108,7 @@ def test_a_namespace_has_no_namespace_object() -> None:
     }
     document = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "new"}}
     review = deployment_review(document, cluster=ObjectStore(), **request)
-    assert verdict(policy("namespaceObject == null"), binding(), review=review).status is None
+    assert decide(policy("namespaceObject == null"), binding(), review=review).status is None
 
 
 @pytest.mark.parametrize(
@@ -122,20 +122,22 @@ def test_a_namespace_has_no_namespace_object() -> None:
         ("has(dyn(namespaceObject).kind)", False),
     ],
 )
-def test_the_namespace_is_shown_without_what_only_the_api_server_needs(expression: str, holds: bool) -> None:  # noqa: FBT001
+def test_the_namespace_object_has_only_kubernetes_fields(expression: str, holds: bool) -> None:  # noqa: FBT001
     metadata = {"name": "shop", "labels": {"a": "b"}, "annotations": {}, "managedFields": [{"manager": "m"}]}
     store = ObjectStore([{"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}])
-    assert (refusal(policy(expression), binding(), review=deployment_review(cluster=store)) == "") is holds
+    assert (
+        denial_text(policy(expression), binding(), review=deployment_review(cluster=store)) == ""
+    ) is holds
 
 
-def test_an_object_that_cannot_be_converted_is_an_error_of_the_binding() -> None:
+def test_an_object_that_cannot_be_converted_is_a_binding_error() -> None:
     rule = EVERYTHING | {"apiGroups": ["autoscaling"], "apiVersions": ["v1"]}
     request: dict[str, Any] = {
         "kind": {"group": "autoscaling", "version": "v2", "kind": "HorizontalPodAutoscaler"},
         "resource": {"group": "autoscaling", "version": "v2", "resource": "horizontalpodautoscalers"},
     }
     review = deployment_review({"metadata": {"name": "web"}}, **request)
-    found = refusal(policy("true", matchConstraints={"resourceRules": [rule]}), binding(), review=review)
+    found = denial_text(policy("true", matchConstraints={"resourceRules": [rule]}), binding(), review=review)
     assert found.startswith(
         "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: failed to configure binding: "
         "failed to convert object version: "
@@ -177,28 +179,30 @@ def test_all_expressions_of_a_policy_share_one_budget(
     decided = evaluator(budget, *validations).evaluate(
         ReviewActivations(deployment_review(), None), None, UNLIMITED
     )
-    assert [one.message for one in decided.validations] == messages
+    assert [validation.message for validation in decided.validations] == messages
 
 
-def test_annotations_have_a_budget_of_their_own() -> None:
+def test_audit_annotations_have_their_own_budget() -> None:
     annotation = [{"key": "k", "valueExpression": "string(object.metadata.name)"}]
     for budget, published in ((4, True), (3, False)):
         found = evaluator(budget, "true", auditAnnotations=annotation)
         decided = found.evaluate(ReviewActivations(deployment_review(), None), None, UNLIMITED)
         assert bool(decided.annotations) is published
-        assert [one.message for one in decided.validations] == ["" if published else OUT_OF_BUDGET]
+        assert [validation.message for validation in decided.validations] == [
+            "" if published else OUT_OF_BUDGET
+        ]
 
 
-def test_all_expressions_of_a_policy_together_may_cost_so_much() -> None:
+def test_the_expressions_of_a_policy_together_may_cost_the_runtime_budget() -> None:
     costly = "lists.range(500).all(i, lists.range(200).all(j, i + j >= 0))"
-    text = said(policy(costly, *[f"{costly} || {place} == 1" for place in range(20)]), binding())
+    text = denial_message(policy(costly, *[f"{costly} || {place} == 1" for place in range(20)]), binding())
     assert text == OUT_OF_BUDGET
-    assert said(policy(costly), binding()) == ""
+    assert denial_message(policy(costly), binding()) == ""
 
 
-def test_one_expression_may_cost_so_much() -> None:
+def test_one_expression_may_cost_the_per_call_limit() -> None:
     costly = "lists.range(2000).all(i, lists.range(2000).all(j, i + j >= 0))"
-    assert said(policy(costly), binding()) == (
+    assert denial_message(policy(costly), binding()) == (
         f"expression '{costly}' resulted in error: operation cancelled: actual cost limit exceeded"
     )
 
@@ -207,7 +211,7 @@ SLOW = "lists.range(300).all(i, lists.range(300).all(j, i + j >= 0))"
 
 
 @pytest.mark.parametrize("hidden", [False, True])
-def test_an_evaluation_ends_when_the_time_of_the_review_is_up(hidden: bool) -> None:  # noqa: FBT001
+def test_an_evaluation_ends_at_the_reviews_deadline(hidden: bool) -> None:  # noqa: FBT001
     limits = EvaluationLimits(until=time.monotonic() - 1)
     if hidden:
         documents = [policy("variables.a", variables=[{"name": "a", "expression": SLOW}]), binding()]
@@ -215,7 +219,7 @@ def test_an_evaluation_ends_when_the_time_of_the_review_is_up(hidden: bool) -> N
     else:
         documents = [policy(SLOW), binding()]
         text = f"expression '{SLOW}' resulted in error: "
-    (decision,) = verdict(*documents, limits=limits).decisions
+    (decision,) = decide(*documents, limits=limits).decisions
     assert (decision.outcome, decision.reason) == (OutcomeStatus.FAILED, f"{text}operation interrupted")
 
 
@@ -229,7 +233,7 @@ def test_an_evaluation_ends_when_the_time_of_the_review_is_up(hidden: bool) -> N
         {"auditAnnotations": [{"key": "k", "valueExpression": f"string({SLOW})"}]},
     ],
 )
-def test_what_takes_long_can_be_asked_again_with_more_patience(spec: dict[str, Any]) -> None:
+def test_a_slow_evaluation_can_be_repeated_with_a_larger_inline_budget(spec: dict[str, Any]) -> None:
     policies, review = policies_of(policy("true", **spec), binding()), deployment_review(deployment())
     with pytest.raises(SlowEvaluationError):
         policies.decide(review, EvaluationLimits(inline_budget=InlineBudget(10_000, 10_000)))

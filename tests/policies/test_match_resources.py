@@ -1,4 +1,4 @@
-"""Which requests policies and bindings mean."""
+"""The requests that policies and bindings match."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pratique.cluster.store import ObjectStore
 from pratique.configuration.admissionregistration import MatchResources
 from pratique.policies.matching import Mismatch, PolicySettingError, ResourceMatcher
 from support.admissions import review_of
-from support.validating_policies import EVERYTHING, binding, deployment_review, policy, verdict
+from support.validating_policies import EVERYTHING, binding, decide, deployment_review, policy
 from support.vector_cases import kind, source
 
 NAMESPACES = ResourceType(
@@ -28,15 +28,15 @@ NAMESPACES = ResourceType(
 
 
 def registered(types: list[JSONObject]) -> ApiResources:
-    """What the API server of a case knows."""
+    """The resources that the API server of a case serves."""
     of_case = [
         ResourceType(
-            resource=msgspec.convert(one["resource"], GroupVersionResource),
-            subresource=one["subresource"],
-            kind=msgspec.convert(one["kind"], GroupVersionKind),
+            resource=msgspec.convert(type_name["resource"], GroupVersionResource),
+            subresource=type_name["subresource"],
+            kind=msgspec.convert(type_name["kind"], GroupVersionKind),
             namespaced=True,
         )
-        for one in types
+        for type_name in types
     ]
     return ApiResources([*of_case, NAMESPACES])
 
@@ -46,7 +46,7 @@ def matched(resources: JSONObject, review: Review) -> MatchedResource | Mismatch
 
 
 @pytest.mark.parametrize("case", kind("matchResources"), ids=source)
-def test_requests_are_meant_as_in_kubernetes(case: JSONObject) -> None:
+def test_requests_match_as_in_kubernetes(case: JSONObject) -> None:
     given, expected = case["input"], case["expected"]
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}}
     store = ObjectStore([namespace], resources=registered(given["equivalentResources"]))
@@ -69,7 +69,7 @@ SELECTORS: JSONObject = {"namespaceSelector": {}, "objectSelector": {}}
 
 
 @pytest.mark.parametrize("missing", ["namespace", "object"])
-def test_a_selector_that_is_not_there_is_an_error_of_every_request(missing: str) -> None:
+def test_a_missing_selector_is_an_error_for_every_request(missing: str) -> None:
     resources = SELECTORS | {f"{missing}Selector": None}
     with pytest.raises(PolicySettingError) as raised:
         matched(resources, deployment_review())
@@ -91,14 +91,14 @@ def test_a_selector_that_is_not_there_is_an_error_of_every_request(missing: str)
         ({"resourceRules": [EVERYTHING | {"resourceNames": ["other"]}]}, "no rule names the object"),
     ],
 )
-def test_it_is_told_why_a_request_is_not_meant(resources: JSONObject, reason: str) -> None:
+def test_the_reason_says_why_a_request_does_not_match(resources: JSONObject, reason: str) -> None:
     found = matched(SELECTORS | resources, deployment_review())
     assert isinstance(found, Mismatch)
     assert found.reason.startswith(reason)
 
 
 @pytest.mark.parametrize("field", ["resourceRules", "excludeResourceRules"])
-def test_rules_for_another_version_mean_the_object_in_that_version(field: str) -> None:
+def test_a_rule_for_another_version_sees_the_object_in_that_version(field: str) -> None:
     rule = {"apiGroups": ["autoscaling"], "apiVersions": ["v1"], "operations": ["*"]}
     rule["resources"] = ["horizontalpodautoscalers"]
     constraints = {"resourceRules": [EVERYTHING], field: [rule]}
@@ -118,17 +118,17 @@ def test_rules_for_another_version_mean_the_object_in_that_version(field: str) -
         "request.requestKind.version, request.requestResource.version].join(' ')",
     }
     review = deployment_review(document, **request)
-    equivalent = verdict(policy(seen, matchConstraints=constraints), binding(), review=review)
+    equivalent = decide(policy(seen, matchConstraints=constraints), binding(), review=review)
     exact = policy(seen, matchConstraints={**constraints, "matchPolicy": "Exact"})
     if field == "resourceRules":
         assert equivalent.decisions[0].reason == "autoscaling/v1 v1 v1 v2 v2"
-        assert not verdict(exact, binding(), review=review).decisions
+        assert not decide(exact, binding(), review=review).decisions
     else:
         assert not equivalent.decisions
-        assert verdict(exact, binding(), review=review).decisions[0].reason == "autoscaling/v2 v2 v2 v2 v2"
+        assert decide(exact, binding(), review=review).decisions[0].reason == "autoscaling/v2 v2 v2 v2 v2"
 
 
-def test_conditions_see_the_resource_that_was_requested() -> None:
+def test_match_conditions_see_the_requested_resource() -> None:
     rule = {
         "apiGroups": ["events.k8s.io"],
         "apiVersions": ["v1"],
@@ -152,8 +152,8 @@ def test_conditions_see_the_resource_that_was_requested() -> None:
         "kind": {"group": "", "version": "v1", "kind": "Event"},
         "resource": {"group": "", "version": "v1", "resource": "events"},
     }
-    found = verdict(checked, binding(), review=deployment_review(event, **request))
-    assert [one.reason for one in found.decisions] == ["saw events.k8s.io of events"]
+    found = decide(checked, binding(), review=deployment_review(event, **request))
+    assert [decision.reason for decision in found.decisions] == ["saw events.k8s.io of events"]
 
 
 def request_for(group: str, resource: str) -> dict[str, Any]:
@@ -179,18 +179,18 @@ def request_for(group: str, resource: str) -> dict[str, Any]:
     ],
 )
 @pytest.mark.parametrize("explain", [False, True])
-def test_what_could_lock_everybody_out_is_asked_of_nobody_or_of_static_policies(
+def test_only_static_policies_see_requests_for_policies_and_none_see_virtual_resources(
     group: str, resource: str, asked: tuple[str, ...], *, explain: bool
 ) -> None:
     names = ("p", "p.static.k8s.io", "o")
     documents = [policy("true", name=name) for name in names]
     bindings = [binding(name, name=f"b-{name}") for name in names]
     review = deployment_review({"metadata": {}}, **request_for(group, resource))
-    found = verdict(*documents, *bindings, review=review, explain=explain)
-    assert tuple(one.policy for one in found.decisions) == asked
+    found = decide(*documents, *bindings, review=review, explain=explain)
+    assert tuple(decision.policy for decision in found.decisions) == asked
 
 
-def test_a_binding_only_narrows_what_its_policy_means() -> None:
+def test_a_binding_only_narrows_what_its_policy_matches() -> None:
     elsewhere = {"resourceRules": [EVERYTHING | {"resources": ["pods"]}]}
     here = {"objectSelector": {"matchLabels": {"tier": "web"}}}
     documents = [
@@ -199,22 +199,22 @@ def test_a_binding_only_narrows_what_its_policy_means() -> None:
         binding(name="b", matchResources=here),
         binding(name="c"),
     ]
-    found = verdict(*documents, explain=True)
-    outcomes = [(one.binding, one.outcome) for one in found.decisions]
+    found = decide(*documents, explain=True)
+    outcomes = [(decision.binding, decision.outcome) for decision in found.decisions]
     assert outcomes == [
         ("a", OutcomeStatus.SKIPPED),
         ("b", OutcomeStatus.SKIPPED),
         ("c", OutcomeStatus.DENIED),
     ]
-    assert [one.binding for one in verdict(*documents).decisions] == ["c"]
+    assert [decision.binding for decision in decide(*documents).decisions] == ["c"]
 
 
-def test_static_policies_and_others_do_not_bind_each_other() -> None:
+def test_static_bindings_and_static_policies_bind_only_each_other() -> None:
     documents = [policy("false", name="p.static.k8s.io"), binding("p.static.k8s.io", name="b")]
-    assert not verdict(*documents).decisions
-    assert verdict(*documents, binding("p.static.k8s.io", name="b.static.k8s.io")).status
+    assert not decide(*documents).decisions
+    assert decide(*documents, binding("p.static.k8s.io", name="b.static.k8s.io")).status
 
 
-def test_policies_without_binding_and_bindings_without_policy_say_nothing() -> None:
-    assert verdict(policy("false")).status is None
-    assert verdict(policy("false", name="other"), binding()).status is None
+def test_an_unbound_policy_and_a_binding_without_policy_have_no_effect() -> None:
+    assert decide(policy("false")).status is None
+    assert decide(policy("false", name="other"), binding()).status is None

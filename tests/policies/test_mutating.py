@@ -1,4 +1,4 @@
-"""What mutating policies do to an object.
+"""Mutating policies change objects.
 
 Many cases are those of ``k8s.io/apiserver/pkg/admission/plugin/policy/mutating``: ``dispatcher_test.go``,
 ``compilation_test.go`` and ``plugin_test.go``.
@@ -16,16 +16,16 @@ from pratique.apimachinery.patches import apply_patch
 from pratique.cluster.store import ObjectStore
 from support.admissions import pod_review
 from support.mutating_policies import (
-    admittance,
     applied,
     bound,
     labelled,
+    mutate,
     mutating,
     mutating_policies_of,
     patched,
 )
 from support.role_bindings import binding, role
-from support.validating_policies import EVERYTHING, deployment, deployment_review
+from support.validating_policies import EVERYTHING, config_map, deployment, deployment_review, match_condition
 
 ADD_100 = applied("Object{spec: Object.spec{replicas: object.spec.replicas + 100}}")
 ADD_10 = patched('[JSONPatch{op: "replace", path: "/spec/replicas", value: object.spec.replicas + 10}]')
@@ -57,7 +57,7 @@ def test_mutations_are_made_one_after_another(
     mutations: list[JSONObject], spec: dict[str, Any], replicas: int
 ) -> None:
     review = deployment_review(deployment(1))
-    found = admittance(mutating(*mutations, **spec), bound(), review=review)
+    found = mutate(mutating(*mutations, **spec), bound(), review=review)
     assert found.document.data == deployment(replicas)
     (decision,) = found.decisions
     assert decision.outcome is OutcomeStatus.MUTATED
@@ -80,28 +80,26 @@ def test_mutations_are_made_one_after_another(
         ),
     ],
 )
-def test_objects_can_be_asked_about(value: str, labels: JSON) -> None:
-    found = admittance(
+def test_expressions_see_the_object_before_the_mutation(value: str, labels: JSON) -> None:
+    found = mutate(
         mutating(patched(f'[JSONPatch{{op: "add", path: "/metadata/labels", value: {value}}}]')), bound()
     )
     assert found.document.data == deployment(labels=labels)
 
 
-def test_the_type_of_a_value_in_a_json_patch_need_not_be_that_of_the_field() -> None:
+def test_a_json_patch_value_may_be_built_from_any_object_type() -> None:
     mutation = patched('[JSONPatch{op: "add", path: "/spec", value: Object.invalid{replicas: 1}}]')
-    assert admittance(mutating(mutation), bound()).document.data == deployment(1)
+    assert mutate(mutating(mutation), bound()).document.data == deployment(1)
 
 
-def test_variables_see_what_the_mutation_before_has_done() -> None:
+def test_variables_see_the_previous_mutation() -> None:
     variables = [{"name": "more", "expression": "object.spec.replicas * 2"}]
     policy = mutating(replicas_of("variables.more"), replicas_of("variables.more"), variables=variables)
-    assert admittance(policy, bound(), review=deployment_review(deployment(3))).document.data == deployment(
-        12
-    )
+    assert mutate(policy, bound(), review=deployment_review(deployment(3))).document.data == deployment(12)
 
 
 @pytest.mark.parametrize(("user", "replicas"), [("ann", 10), ("bob", 0)])
-def test_expressions_ask_the_authorizer(user: str, replicas: int) -> None:
+def test_expressions_may_call_the_authorizer(user: str, replicas: int) -> None:
     roles = [
         role("r", verbs=["create"], resources=["endpoints"]),
         binding("rb", "ClusterRole/r", "User/ann"),
@@ -109,12 +107,7 @@ def test_expressions_ask_the_authorizer(user: str, replicas: int) -> None:
     mutation = replicas_of("authorizer.group('').resource('endpoints').check('create').allowed() ? 10 : 0")
     store = ObjectStore(roles, assume_namespaces=True)
     review = deployment_review(cluster=store, userInfo={"username": user})
-    assert admittance(mutating(mutation), bound(), review=review).document.data == deployment(replicas)
-
-
-def config_map(name: str, data: JSON, **labels: str) -> JSONObject:
-    metadata = {"name": name, "namespace": "shop", "labels": labels}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+    assert mutate(mutating(mutation), bound(), review=review).document.data == deployment(replicas)
 
 
 def test_each_parameter_is_an_invocation() -> None:
@@ -131,7 +124,7 @@ def test_each_parameter_is_an_invocation() -> None:
         paramKind={"apiVersion": "v1", "kind": "ConfigMap"},
     )
     ref = {"selector": {"matchLabels": {"on": "yes"}}, "parameterNotFoundAction": "Deny"}
-    found = admittance(policy, bound(paramRef=ref), review=deployment_review(cluster=store))
+    found = mutate(policy, bound(paramRef=ref), review=deployment_review(cluster=store))
     assert found.document.data == deployment(annotations={"a": "1", "b": "2"})
     assert [decision.key for decision in found.decisions] == ["p/b/shop/one", "p/b/shop/two"]
     assert [len(decision.operations) for decision in found.decisions] == [1, 1]
@@ -145,52 +138,48 @@ def test_a_parameter_is_found_by_its_name() -> None:
     )
     ref = {"name": "cm1", "namespace": "shop", "parameterNotFoundAction": "Deny"}
     review = deployment_review(deployment(1), cluster=store)
-    assert admittance(policy, bound(paramRef=ref), review=review).document.data == deployment(11)
+    assert mutate(policy, bound(paramRef=ref), review=review).document.data == deployment(11)
 
 
-def test_a_binding_without_parameters_does_nothing_where_that_may_be() -> None:
+def test_a_binding_without_parameters_does_nothing_under_allow() -> None:
     policy = mutating(ADD_100, paramKind={"apiVersion": "v1", "kind": "ConfigMap"})
     ref = {"name": "none", "parameterNotFoundAction": "Allow"}
     review = deployment_review(cluster=ObjectStore())
-    found = admittance(policy, bound(paramRef=ref), review=review, explain=True)
+    found = mutate(policy, bound(paramRef=ref), review=review, explain=True)
     (decision,) = found.decisions
     assert decision.outcome is OutcomeStatus.SKIPPED
     assert decision.reason.startswith("no params found")
     assert (found.refusal, found.dirty, found.document) == (None, False, review.object_document)
 
 
-def condition(expression: str) -> list[dict[str, str]]:
-    return [{"name": "only", "expression": expression}]
+PRODUCTION = match_condition('object.metadata.?labels["environment"].orValue("") == "production"')
 
 
-PRODUCTION = condition('object.metadata.?labels["environment"].orValue("") == "production"')
-
-
-def test_match_conditions_see_what_policies_before_have_done() -> None:
+def test_match_conditions_see_the_mutations_of_earlier_policies() -> None:
     documents = [
         mutating(labelled("environment", "'production'"), name="p1"),
         mutating(labelled("invoked", "'true'"), name="p2", matchConditions=PRODUCTION),
         *(bound(name, name=name) for name in ("p1", "p2")),
     ]
     labels = {"environment": "production", "invoked": "true"}
-    assert admittance(*documents).document.data == deployment(labels=labels)
+    assert mutate(*documents).document.data == deployment(labels=labels)
 
 
-def test_match_conditions_do_not_see_what_policies_after_them_do() -> None:
+def test_match_conditions_do_not_see_the_mutations_of_later_policies() -> None:
     documents = [
         mutating(labelled("invoked", "'true'"), name="p1", matchConditions=PRODUCTION),
         mutating(labelled("environment", "'production'"), name="p2"),
         *(bound(name, name=name) for name in ("p1", "p2")),
     ]
-    found = admittance(*documents, explain=True)
+    found = mutate(*documents, explain=True)
     assert found.document.data == deployment(labels={"environment": "production"})
     skipped, mutated = found.decisions
     assert (skipped.outcome, skipped.reason) == (OutcomeStatus.SKIPPED, 'matchCondition "only" is false')
     assert (skipped.ran, mutated.ran) == (False, True)
-    assert [one.policy for one in admittance(*documents).decisions] == ["p2"]
+    assert [decision.policy for decision in mutate(*documents).decisions] == ["p2"]
 
 
-def test_selectors_see_the_object_as_it_came_in() -> None:
+def test_selectors_see_the_object_as_received() -> None:
     selector = {"matchLabels": {"environment": "production"}}
     constraints = {"resourceRules": [EVERYTHING | {"operations": ["CREATE"]}], "objectSelector": selector}
     documents = [
@@ -198,12 +187,12 @@ def test_selectors_see_the_object_as_it_came_in() -> None:
         mutating(labelled("invoked", "'true'"), name="p2", matchConstraints=constraints),
         *(bound(name, name=name) for name in ("p1", "p2")),
     ]
-    found = admittance(*documents, explain=True)
+    found = mutate(*documents, explain=True)
     assert found.document.data == deployment(labels={"environment": "production"})
-    assert [one.outcome.value for one in found.decisions] == ["mutated", "skipped"]
+    assert [decision.outcome.value for decision in found.decisions] == ["mutated", "skipped"]
 
 
-def test_policies_and_bindings_are_asked_by_their_names_and_static_ones_first() -> None:
+def test_policies_and_bindings_run_in_name_order_static_ones_first() -> None:
     names = ["b", "a", "z.static.k8s.io", "y.static.k8s.io"]
     order = applied(
         'Object{metadata: Object.metadata{annotations: {"order": object.metadata.?annotations["order"].orValue("")'
@@ -215,9 +204,18 @@ def test_policies_and_bindings_are_asked_by_their_names_and_static_ones_first() 
         static = ".static.k8s.io" if "static" in name else ""
         documents += [mutating(applied(text), name=name)]
         documents += [bound(name, name=f"{name[0]}{place}{static}") for place in (2, 1)]
-    found = admittance(*documents)
+    found = mutate(*documents)
     assert found.document.data["metadata"]["annotations"] == {"order": "yyzzaabb"}
-    assert [one.binding[:2] for one in found.decisions] == ["y1", "y2", "z1", "z2", "a1", "a2", "b1", "b2"]
+    assert [decision.binding[:2] for decision in found.decisions] == [
+        "y1",
+        "y2",
+        "z1",
+        "z2",
+        "a1",
+        "a2",
+        "b1",
+        "b2",
+    ]
 
 
 def test_items_of_a_list_are_merged_by_their_names() -> None:
@@ -232,56 +230,59 @@ def test_items_of_a_list_are_merged_by_their_names() -> None:
         " Object.spec.initContainers{name: 'own', image: 'c'}]}}"
     )
     review = pod_review(pod)
-    found = admittance(mutating(mutation), bound(), review=review)
+    found = mutate(mutating(mutation), bound(), review=review)
     containers = found.document.data["spec"]["initContainers"]
-    assert sorted((one["name"], one["image"]) for one in containers) == [("more", "b"), ("own", "c")]
+    assert sorted((container["name"], container["image"]) for container in containers) == [
+        ("more", "b"),
+        ("own", "c"),
+    ]
     assert apply_patch(review.object, found.decisions[0].operations) == found.document.data
 
 
-def test_a_patch_whose_test_does_not_hold_is_applied_to_no_effect() -> None:
+def test_a_json_patch_whose_test_fails_has_no_effect() -> None:
     mutation = patched(
         '[JSONPatch{op: "test", path: "/spec/replicas", value: 100},'
         ' JSONPatch{op: "remove", path: "/spec/replicas"}]'
     )
     review = deployment_review()
-    found = admittance(mutating(mutation), bound(), review=review)
+    found = mutate(mutating(mutation), bound(), review=review)
     (decision,) = found.decisions
     assert (decision.outcome, decision.changed, decision.ran) == (OutcomeStatus.UNCHANGED, False, True)
     assert (found.dirty, found.document.data) == (True, review.object)
 
 
-def test_a_patch_may_leave_the_type_out() -> None:
+def test_a_json_patch_may_remove_api_version_and_kind() -> None:
     mutation = patched(
         '[JSONPatch{op: "remove", path: "/kind"}, JSONPatch{op: "remove", path: "/apiVersion"}]'
     )
-    found = admittance(mutating(mutation), bound())
+    found = mutate(mutating(mutation), bound())
     assert found.document.data == deployment()
     assert found.decisions[0].outcome is OutcomeStatus.UNCHANGED
 
 
-def test_a_deletion_is_never_handled() -> None:
-    broken = mutating(ADD_100, matchConditions=condition("object.none == 1"))
+def test_a_delete_is_never_mutated() -> None:
+    broken = mutating(ADD_100, matchConditions=match_condition("object.none == 1"))
     request: dict[str, Any] = {"operation": "DELETE", "object": None, "oldObject": deployment()}
-    found = admittance(broken, bound(), review=deployment_review(**request), explain=True)
+    found = mutate(broken, bound(), review=deployment_review(**request), explain=True)
     assert (found.decisions, found.refusal, found.dirty) == ((), None, False)
 
 
-def test_where_there_is_no_object_there_is_nothing_to_mutate() -> None:
+def test_a_request_without_object_is_not_mutated() -> None:
     request: dict[str, Any] = {"operation": "CONNECT", "object": None}
-    found = admittance(mutating(ADD_100), bound(), review=deployment_review(**request))
+    found = mutate(mutating(ADD_100), bound(), review=deployment_review(**request))
     (decision,) = found.decisions
     assert (decision.outcome, decision.ran) == (OutcomeStatus.UNCHANGED, True)
     assert (found.dirty, found.document.is_null, found.refusal) == (False, True, None)
 
 
-def test_policies_that_nothing_binds_are_not_asked() -> None:
+def test_unbound_policies_are_not_evaluated() -> None:
     policies, review = mutating_policies_of(mutating(ADD_100), bound("other")), deployment_review()
     assert not policies
     assert policies.admit(review).document is review.object_document
     assert mutating_policies_of(mutating(ADD_100), bound())
 
 
-def test_policies_are_not_asked_about_policies() -> None:
+def test_policies_do_not_see_requests_for_policies() -> None:
     request: dict[str, Any] = {
         "kind": {"group": "admissionregistration.k8s.io", "version": "v1", "kind": "MutatingAdmissionPolicy"},
         "resource": {
@@ -292,4 +293,4 @@ def test_policies_are_not_asked_about_policies() -> None:
     }
     review = deployment_review(mutating(ADD_100), **request)
     for explain in (False, True):
-        assert admittance(mutating(ADD_100), bound(), review=review, explain=explain).decisions == ()
+        assert mutate(mutating(ADD_100), bound(), review=review, explain=explain).decisions == ()

@@ -1,4 +1,4 @@
-"""Mutating policies do what they do in kube-apiserver, in both rounds: cases of ``tests/data/mutating_policies``."""
+"""Mutating policies in both rounds, by kube-apiserver's decisions in ``tests/data/mutating_policies``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.apimachinery.statuses import Status
 from pratique.cluster.store import ObjectStore
-from pratique.policies.mutating import MutatingPoliciesDecision
+from pratique.policies.mutating_decisions import MutatingPoliciesDecision
 from support.mutating_policies import applied, bound, mutating, mutating_policies_of, patched
 from support.validating_policies import deployment_review
 
@@ -65,11 +65,15 @@ def told(status: Status | None) -> JSON:
 
 
 def due(found: MutatingPoliciesDecision) -> Collection[str]:
-    return {one.key for one in found.decisions if one.ran and one.reinvocable} if found.dirty else ()
+    return (
+        {decision.key for decision in found.decisions if decision.ran and decision.reinvocable}
+        if found.dirty
+        else ()
+    )
 
 
 @pytest.mark.parametrize("case", CASES, ids=[str(place) for place in range(len(CASES))])
-def test_policies_do_what_they_do_in_kubernetes(case: JSONObject) -> None:
+def test_mutating_policies_decide_as_in_kubernetes(case: JSONObject) -> None:
     policies = mutating_policies_of(*documents(case["policies"]))
     review = deployment_review(case["object"], cluster=CLUSTER)
     again: Collection[str] | None = None
@@ -78,6 +82,6 @@ def test_policies_do_what_they_do_in_kubernetes(case: JSONObject) -> None:
         assert told(found.refusal) == wanted.get("status")
         if found.refusal is None or found.refusal.code == 403:
             assert without_empty(found.document.data) == wanted["object"]
-            assert found.dirty or not any(one.changed for one in found.decisions)
+            assert found.dirty or not any(decision.changed for decision in found.decisions)
             assert (again is not None or found.dirty) is wanted["reinvokes"]
         review, again = review.with_object(found.document), due(found)

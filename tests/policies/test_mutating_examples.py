@@ -12,7 +12,7 @@ from pratique.admission.reviews import Review
 from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.cluster.store import ObjectStore
 from support.admissions import pod_review
-from support.mutating_policies import admittance, mutating, patched, refusals
+from support.mutating_policies import failure_messages, mutate, mutating, patched
 from support.validating_policies import deployment, deployment_review
 
 SIDECARS: JSONObject = {
@@ -112,16 +112,16 @@ def review_of_pod(*init_containers: JSON) -> Review:
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1", "v1alpha1"])
 @pytest.mark.parametrize(("mutation", "sidecar"), [(CONFIGURATION, BY_CONFIGURATION), (JSON_PATCH, BY_PATCH)])
-def test_a_pod_is_given_a_sidecar(mutation: str, sidecar: JSONObject, version: str) -> None:
-    found = admittance(sidecar_policy(mutation, version), BINDING, review=review_of_pod(OWN))
+def test_a_pod_gets_a_sidecar(mutation: str, sidecar: JSONObject, version: str) -> None:
+    found = mutate(sidecar_policy(mutation, version), BINDING, review=review_of_pod(OWN))
     assert found.document.data == pod(OWN, sidecar)
     assert found.decisions[0].reinvocable
 
 
-def test_arguments_are_a_list_that_is_never_merged() -> None:
-    # An earlier edition of the page gave its sidecar some, which an API server refuses likewise.
+def test_an_atomic_list_is_never_merged() -> None:
+    # An earlier edition of the page set arguments in its sidecar, which an API server refuses, too.
     mutation = CONFIGURATION.replace('restartPolicy: "Always"', 'args: ["proxy", "sidecar"]')
-    assert refusals(admittance(sidecar_policy(mutation), BINDING, review=review_of_pod(OWN))) == [
+    assert failure_messages(mutate(sidecar_policy(mutation), BINDING, review=review_of_pod(OWN))) == [
         (
             "policy 'sidecar-policy.example.com' with binding 'sidecar-policy.example.com' denied request: error "
             "applying patch: invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: "
@@ -130,18 +130,18 @@ def test_arguments_are_a_list_that_is_never_merged() -> None:
     ]
 
 
-def test_a_pod_that_has_its_sidecar_is_let_be() -> None:
+def test_a_pod_that_has_the_sidecar_stays_unchanged() -> None:
     review = review_of_pod(BY_CONFIGURATION)
-    found = admittance(sidecar_policy(CONFIGURATION), BINDING, review=review, explain=True)
+    found = mutate(sidecar_policy(CONFIGURATION), BINDING, review=review, explain=True)
     (decision,) = found.decisions
     assert decision.outcome is OutcomeStatus.SKIPPED
     assert decision.reason == 'matchCondition "does-not-already-have-sidecar" is false'
     assert found.document is review.object_document
 
 
-def test_parameters_of_a_kind_that_is_not_there_refuse_the_pod() -> None:
-    found = admittance(sidecar_policy(CONFIGURATION), BINDING, review=pod_review(pod(OWN)))
-    assert refusals(found) == [
+def test_a_param_kind_that_does_not_exist_denies_the_pod() -> None:
+    found = mutate(sidecar_policy(CONFIGURATION), BINDING, review=pod_review(pod(OWN)))
+    assert failure_messages(found) == [
         (
             'policy "sidecar-policy.example.com" denied request: failed to configure policy: failed to find resource '
             "referenced by paramKind: 'mutations.example.com/v1, Kind=Sidecar'"
@@ -186,8 +186,8 @@ def test_parameters_of_a_kind_that_is_not_there_refuse_the_pod() -> None:
         ),
     ],
 )
-def test_json_patches_test_make_objects_and_escape_keys(
+def test_json_patches_may_test_construct_objects_and_escape_keys(
     expression: str, before: JSONObject, after: JSONObject
 ) -> None:
     documents = [mutating(patched(expression), name="sidecar-policy.example.com"), BINDING]
-    assert admittance(*documents, review=deployment_review(before)).document.data == after
+    assert mutate(*documents, review=deployment_review(before)).document.data == after

@@ -1,4 +1,4 @@
-"""What comes of mutating policies that cannot be evaluated or applied."""
+"""Mutating policies that cannot be evaluated or applied."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from pratique.policies.activation import UNLIMITED, EvaluationLimits, ReviewActi
 from pratique.policies.compilation import compile_policy
 from pratique.policies.mutations import compile_mutations
 from support.mutating_policies import (
-    admittance,
     applied,
     bound,
+    failure_messages,
     labelled,
+    mutate,
     mutating,
     mutating_policies_of,
     patched,
-    refusals,
 )
-from support.validating_policies import deployment, deployment_review, loaded
+from support.validating_policies import deployment, deployment_review, loaded, match_condition
 
 BROKEN = labelled("a", "string(object.none)")
 BROKEN_TEXT = (
@@ -38,21 +38,17 @@ GOOD = labelled("good", "'yes'")
 CONFIG_MAPS = {"apiVersion": "v1", "kind": "ConfigMap"}
 
 
-def condition(expression: str) -> list[dict[str, str]]:
-    return [{"name": "only", "expression": expression}]
-
-
 def test_a_failed_mutation_does_not_stop_those_after_it() -> None:
-    found = admittance(mutating(GOOD, BROKEN, labelled("late", "'yes'")), bound())
+    found = mutate(mutating(GOOD, BROKEN, labelled("late", "'yes'")), bound())
     (decision,) = found.decisions
     assert (decision.outcome, decision.reason) == (OutcomeStatus.FAILED, BROKEN_TEXT)
     assert (decision.ran, decision.changed, found.dirty) == (True, True, True)
     assert found.document.data == deployment(labels={"good": "yes", "late": "yes"})
-    assert refusals(found) == [f"policy 'p' with binding 'b' denied request: {BROKEN_TEXT}"]
+    assert failure_messages(found) == [f"policy 'p' with binding 'b' denied request: {BROKEN_TEXT}"]
 
 
-def test_a_failure_is_told_as_the_api_server_tells_it() -> None:
-    status = admittance(mutating(BROKEN), bound()).refusal
+def test_a_failure_uses_the_api_servers_words() -> None:
+    status = mutate(mutating(BROKEN), bound()).refusal
     assert status is not None
     assert status.message == f"policy 'p' with binding 'b' denied request: {BROKEN_TEXT}"
     assert (status.code, status.reason) == (403, "Invalid")
@@ -60,24 +56,24 @@ def test_a_failure_is_told_as_the_api_server_tells_it() -> None:
     assert (status.details.name, status.details.group, status.details.kind) == ("web", "apps", "deployments")
 
 
-def test_failures_are_let_pass_where_the_policy_says_so() -> None:
-    found = admittance(mutating(BROKEN, GOOD, failurePolicy="Ignore"), bound())
+def test_failures_pass_under_failure_policy_ignore() -> None:
+    found = mutate(mutating(BROKEN, GOOD, failurePolicy="Ignore"), bound())
     (decision,) = found.decisions
     assert (decision.outcome, decision.reason) == (OutcomeStatus.FAILED_OPEN, BROKEN_TEXT)
     assert (found.refusal, found.document.data) == (None, deployment(labels={"good": "yes"}))
 
 
-def test_all_failures_are_causes_and_the_first_is_the_message() -> None:
+def test_every_failure_is_a_cause_and_the_first_is_the_message() -> None:
     documents = [
         mutating(BROKEN, BROKEN, name="p1"),
         mutating(BROKEN, name="p2", failurePolicy="Ignore"),
-        mutating(GOOD, name="p3", matchConditions=condition("object.none == 1")),
+        mutating(GOOD, name="p3", matchConditions=match_condition("object.none == 1")),
         mutating(GOOD, name="p4", paramKind={"apiVersion": "v1", "kind": "Nothing"}),
         mutating(GOOD, name="p5", paramKind=CONFIG_MAPS),
         *(bound(f"p{place}", name=f"b{place}") for place in (1, 2, 3, 4)),
         bound("p5", name="b5", paramRef={"name": "none", "parameterNotFoundAction": "Deny"}),
     ]
-    found = admittance(*documents)
+    found = mutate(*documents)
     configuring = [
         (
             'policy "p4" denied request: failed to configure policy: failed to find resource referenced by '
@@ -88,8 +84,8 @@ def test_all_failures_are_causes_and_the_first_is_the_message() -> None:
             "binding with `Deny` parameterNotFoundAction"
         ),
     ]
-    # What is wrong with how policies are set up is found before the first is invoked.
-    assert refusals(found) == [
+    # Misconfigured policies are found before the first one is invoked.
+    assert failure_messages(found) == [
         *configuring,
         f"policy 'p1' with binding 'b1' denied request: {BROKEN_TEXT}",
         f"policy 'p1' with binding 'b1' denied request: {BROKEN_TEXT}",
@@ -100,7 +96,7 @@ def test_all_failures_are_causes_and_the_first_is_the_message() -> None:
     ]
     assert found.refusal is not None
     assert (found.refusal.message, found.refusal.reason) == (configuring[0], "Forbidden")
-    assert [(one.policy, one.outcome.value, one.ran) for one in found.decisions] == [
+    assert [(decision.policy, decision.outcome.value, decision.ran) for decision in found.decisions] == [
         ("p1", "failed", True),
         ("p2", "failedOpen", True),
         ("p3", "failed", False),
@@ -111,9 +107,9 @@ def test_all_failures_are_causes_and_the_first_is_the_message() -> None:
 
 
 @pytest.mark.parametrize("failure_policy", ["Fail", "Ignore"])
-def test_match_conditions_without_value_are_weighed_by_the_failure_policy(failure_policy: str) -> None:
-    policy = mutating(GOOD, matchConditions=condition("object.none == 1"), failurePolicy=failure_policy)
-    found = admittance(policy, bound(), explain=True)
+def test_the_failure_policy_decides_failing_match_conditions(failure_policy: str) -> None:
+    policy = mutating(GOOD, matchConditions=match_condition("object.none == 1"), failurePolicy=failure_policy)
+    found = mutate(policy, bound(), explain=True)
     (decision,) = found.decisions
     assert found.document.data == deployment()
     if failure_policy == "Ignore":
@@ -150,10 +146,10 @@ def test_match_conditions_without_value_are_weighed_by_the_failure_policy(failur
         ),
     ],
 )
-def test_what_cannot_be_applied_is_weighed_by_the_failure_policy(mutation: JSONObject, text: str) -> None:
-    found = admittance(mutating(mutation), bound())
-    assert refusals(found) == [f"policy 'p' with binding 'b' denied request: {text}"]
-    assert admittance(mutating(mutation, failurePolicy="Ignore"), bound()).refusal is None
+def test_the_failure_policy_decides_patches_that_cannot_be_applied(mutation: JSONObject, text: str) -> None:
+    found = mutate(mutating(mutation), bound())
+    assert failure_messages(found) == [f"policy 'p' with binding 'b' denied request: {text}"]
+    assert mutate(mutating(mutation, failurePolicy="Ignore"), bound()).refusal is None
 
 
 def internal(text: str) -> statuses.Status:
@@ -181,7 +177,7 @@ UNKNOWN = GroupVersionKind("stable.example.com", "v1", "Crontab")
         (
             patched('[JSONPatch{op: "replace", path: "/kind", value: "Other"}]'),
             {},
-            internal("the patched object has another kind"),
+            internal("the patch changes the kind of the object"),
         ),
         (
             GOOD,
@@ -196,29 +192,31 @@ UNKNOWN = GroupVersionKind("stable.example.com", "v1", "Crontab")
         ),
     ],
 )
-def test_some_failures_end_everything_whatever_the_failure_policy_says(
+def test_some_failures_deny_the_request_whatever_the_failure_policy(
     mutation: JSONObject, request_of: dict[str, Any], status: statuses.Status
 ) -> None:
     document = None
     if request_of:
         document = {"apiVersion": UNKNOWN.api_version, "kind": UNKNOWN.kind, "metadata": {"name": "web"}}
     documents = [
-        mutating(BROKEN, name="p1", failurePolicy="Ignore", matchConditions=condition("has(object.spec)")),
+        mutating(
+            BROKEN, name="p1", failurePolicy="Ignore", matchConditions=match_condition("has(object.spec)")
+        ),
         mutating(mutation, name="p2", failurePolicy="Ignore"),
         mutating(GOOD, name="p3"),
         *(bound(name, name=name) for name in ("p1", "p2", "p3")),
     ]
     review = deployment_review(document, **request_of)
-    found = admittance(*documents, review=review)
+    found = mutate(*documents, review=review)
     assert found.refusal == status
     assert (found.dirty, found.document) == (False, review.object_document)
     last = found.decisions[-1]
     assert (last.policy, last.outcome, last.reason) == ("p2", OutcomeStatus.FAILED, status.message)
 
 
-def test_a_namespace_that_does_not_exist_refuses_the_request_whatever_policies_say() -> None:
+def test_a_missing_namespace_denies_the_request_whatever_policies_say() -> None:
     review = deployment_review(cluster=ObjectStore())
-    found = admittance(mutating(GOOD, failurePolicy="Ignore"), bound(), review=review)
+    found = mutate(mutating(GOOD, failurePolicy="Ignore"), bound(), review=review)
     assert found.refusal == statuses.not_found("", "namespaces", "shop")
 
 
@@ -226,13 +224,13 @@ EXEC = {"group": "", "version": "v1", "kind": "PodExecOptions"}
 PODS = {"group": "", "version": "v1", "resource": "pods"}
 
 
-def test_what_has_no_schema_can_be_patched_and_not_merged() -> None:
+def test_an_object_without_schema_can_be_patched_but_not_merged() -> None:
     document = {"apiVersion": "v1", "kind": "PodExecOptions", "command": ["sh"]}
     request: dict[str, Any] = {"operation": "CONNECT", "kind": EXEC, "resource": PODS, "subResource": "exec"}
     review = deployment_review(document, **request)
     patch = patched('[JSONPatch{op: "add", path: "/command/-", value: "-e"}]')
-    assert admittance(mutating(patch), bound(), review=review).document.data["command"] == ["sh", "-e"]
-    assert refusals(admittance(mutating(applied("Object{stdin: true}")), bound(), review=review)) == [
+    assert mutate(mutating(patch), bound(), review=review).document.data["command"] == ["sh", "-e"]
+    assert failure_messages(mutate(mutating(applied("Object{stdin: true}")), bound(), review=review)) == [
         (
             "policy 'p' with binding 'b' denied request: error applying patch: failed to convert patch object to typed "
             "object: no corresponding type for /v1, Kind=PodExecOptions"
@@ -252,13 +250,13 @@ TENFOLD = [{"name": "list", "expression": "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]"}]
         patched(f'[JSONPatch{{op: "replace", path: "/spec/replicas", value: {COSTLY} ? 1 : 0}}]'),
     ],
 )
-def test_one_expression_may_cost_so_much(mutation: JSONObject) -> None:
-    (refusal,) = refusals(admittance(mutating(mutation, variables=TENFOLD), bound()))
+def test_one_expression_may_cost_the_per_call_limit(mutation: JSONObject) -> None:
+    (refusal,) = failure_messages(mutate(mutating(mutation, variables=TENFOLD), bound()))
     assert refusal.endswith("resulted in error: operation cancelled: actual cost limit exceeded")
 
 
 def least_budget(expression: str, variable: str) -> int:
-    """What a label of that value costs: the least budget that is enough for it."""
+    """The least budget that suffices for a label with that value."""
     variables = [{"name": "name", "expression": variable}]
     (configured,) = loaded(mutating(labelled("name", expression), variables=variables)).mutating_policies
     policy, compiler = compile_policy(configured)
@@ -277,7 +275,7 @@ def least_budget(expression: str, variable: str) -> int:
     return next(budget for budget in range(1000) if fits(budget))
 
 
-def test_what_a_variable_costs_is_charged_to_the_mutation_that_asks_for_it() -> None:
+def test_the_cost_of_a_variable_is_charged_to_the_mutation_that_uses_it() -> None:
     name = "object.metadata.name"  # costs 3
     assert least_budget("variables.name", name) == least_budget("variables.name", "'web'") + 3
     assert least_budget("'web'", name) == least_budget("'web'", "'web'")
@@ -290,13 +288,13 @@ SLOW = "lists.range(300).all(i, lists.range(300).all(j, i + j >= 0))"
     "policy",
     [
         mutating(GOOD, labelled("slow", f"string({SLOW})")),
-        mutating(GOOD, matchConditions=condition(SLOW)),
+        mutating(GOOD, matchConditions=match_condition(SLOW)),
         mutating(
             labelled("slow", "string(variables.slow)"), variables=[{"name": "slow", "expression": SLOW}]
         ),
     ],
 )
-def test_what_takes_long_can_be_asked_again_with_more_patience(policy: JSONObject) -> None:
+def test_a_slow_evaluation_can_be_repeated_with_a_larger_inline_budget(policy: JSONObject) -> None:
     policies, review = mutating_policies_of(policy, bound()), deployment_review()
     with pytest.raises(SlowEvaluationError):
         policies.admit(review, EvaluationLimits(inline_budget=InlineBudget(10_000, 10_000)))
@@ -305,9 +303,9 @@ def test_what_takes_long_can_be_asked_again_with_more_patience(policy: JSONObjec
     assert found.dirty
 
 
-def test_an_evaluation_ends_when_the_time_of_the_review_is_up() -> None:
+def test_an_evaluation_ends_at_the_reviews_deadline() -> None:
     mutation = labelled("slow", f"string({SLOW})")
-    (refusal,) = refusals(
-        admittance(mutating(mutation), bound(), limits=EvaluationLimits(until=time.monotonic() - 1))
+    (refusal,) = failure_messages(
+        mutate(mutating(mutation), bound(), limits=EvaluationLimits(until=time.monotonic() - 1))
     )
     assert refusal.endswith("resulted in error: operation interrupted")

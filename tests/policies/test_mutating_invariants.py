@@ -1,4 +1,4 @@
-"""What holds for mutating policies whatever they do."""
+"""Invariants of mutating policies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ IMAGES = st.dictionaries(NAMES, TEXTS, max_size=3)
 
 
 def configuration(labels: dict[str, str], replicas: int, images: dict[str, str]) -> JSONObject:
-    """An apply configuration that says the same whatever the object is."""
+    """An apply configuration that does not depend on the object."""
     containers = ", ".join(
         f"Object.spec.template.spec.containers{{name: {json.dumps(name)}, image: {json.dumps(image)}}}"
         for name, image in images.items()
@@ -33,7 +33,7 @@ def configuration(labels: dict[str, str], replicas: int, images: dict[str, str])
 
 
 def adding(name: str, value: str) -> JSONObject:
-    """A JSON Patch, which fails where there are no labels."""
+    """A JSON Patch that fails on objects without labels."""
     path = f'"/metadata/labels/" + jsonpatch.escapeKey({json.dumps(name)})'
     return patched(f"[JSONPatch{{op: 'add', path: {path}, value: {json.dumps(value)}}}]")
 
@@ -55,10 +55,10 @@ def deployments(draw: st.DrawFn) -> JSONObject:
 
 @settings(max_examples=60, deadline=None)
 @given(deployments(), st.lists(CONFIGURATIONS, min_size=1, max_size=2))
-def test_an_apply_configuration_that_was_applied_changes_nothing_more(
+def test_applying_an_apply_configuration_twice_changes_nothing_more(
     document: JSONObject, mutations: list[JSONObject]
 ) -> None:
-    # Of several that contradict each other the last one wins, each time anew: the object is the same in the end.
+    # If several contradict each other, the last one wins in each round, so the object is the same in the end.
     policies, review = mutating_policies_of(mutating(*mutations), bound()), deployment_review(document)
     once = policies.admit(review)
     twice = policies.admit(review.with_object(once.document))
@@ -73,7 +73,7 @@ def test_an_apply_configuration_that_was_applied_changes_nothing_more(
     deployments(),
     st.lists(st.lists(CONFIGURATIONS | PATCHES, min_size=1, max_size=2), min_size=1, max_size=3),
 )
-def test_the_operations_of_all_policies_lead_from_the_object_to_what_comes_out(
+def test_the_operations_of_all_policies_compose_to_the_mutated_object(
     document: JSONObject, policies: list[list[JSONObject]]
 ) -> None:
     documents = [mutating(*mutations, name=f"p{place}") for place, mutations in enumerate(policies)]

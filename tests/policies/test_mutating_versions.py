@@ -11,7 +11,7 @@ from pratique.admission.reviews import Review
 from pratique.apimachinery.json_values import JSONObject
 from pratique.apimachinery.patches import apply_patch
 from pratique.cluster.store import ObjectStore
-from support.mutating_policies import admittance, applied, bound, labelled, mutating, patched, refusals
+from support.mutating_policies import applied, bound, failure_messages, labelled, mutate, mutating, patched
 from support.validating_policies import EVERYTHING, deployment_review
 
 GROUP = "stable.example.com"
@@ -22,7 +22,7 @@ SCHEMA = {
 
 
 def definition(strategy: str = "None") -> JSONObject:
-    """Crontabs in ``v1`` and ``v2``, which differ in nothing."""
+    """Crontabs in ``v1`` and ``v2``, which are identical."""
     versions = [
         {"name": name, "served": True, "storage": name == "v1", "schema": {"openAPIV3Schema": SCHEMA}}
         for name in ("v1", "v2")
@@ -69,58 +69,58 @@ GREATER = applied("Object{spec: Object.spec{size: object.spec.size + 1}}")
 
 
 @pytest.mark.parametrize("version", ["v1", "v2"])
-def test_what_comes_out_is_in_the_version_of_the_request(version: str) -> None:
+def test_the_mutated_object_is_in_the_version_of_the_request(version: str) -> None:
     review = crontab_review()
-    found = admittance(by_version(version, VERSIONED, GREATER), bound(), review=review)
+    found = mutate(by_version(version, VERSIONED, GREATER), bound(), review=review)
     assert found.document.data == crontab(size=2, labels={"version": version})
     assert apply_patch(review.object, found.decisions[0].operations) == found.document.data
 
 
-def test_policies_that_match_by_one_version_see_what_each_other_do() -> None:
+def test_policies_that_match_by_the_same_version_see_each_others_mutations() -> None:
     documents = [by_version("v2", GREATER, name=name) for name in ("p1", "p2")]
-    found = admittance(*documents, bound("p1", name="b1"), bound("p2", name="b2"), review=crontab_review())
+    found = mutate(*documents, bound("p1", name="b1"), bound("p2", name="b2"), review=crontab_review())
     assert found.document.data == crontab(size=3)
 
 
-def test_of_policies_that_match_by_different_versions_the_last_ones_remain() -> None:
+def test_of_policies_that_match_by_different_versions_the_last_mutation_remains() -> None:
     documents = [
         by_version("v2", labelled("two", "'yes'"), name="p1"),
         by_version("v1", GREATER, name="p2"),
         by_version("v2", labelled("more", "string(object.spec.size)"), name="p3"),
     ]
     bindings = [bound(f"p{place}", name=f"b{place}") for place in (1, 2, 3)]
-    found = admittance(*documents, *bindings, review=crontab_review())
+    found = mutate(*documents, *bindings, review=crontab_review())
     assert found.document.data == crontab(labels={"two": "yes", "more": "1"})
-    found = admittance(*documents[:2], *bindings, review=crontab_review())
+    found = mutate(*documents[:2], *bindings, review=crontab_review())
     assert found.document.data == crontab(size=2)
 
 
-def test_nothing_remains_where_the_last_one_fails_in_its_version() -> None:
+def test_no_mutation_remains_if_the_last_version_fails() -> None:
     broken = labelled("a", "string(object.none)")
     documents = [
         by_version("v2", GREATER, name="p1"),
         by_version("v1", broken, name="p2", failurePolicy="Ignore"),
     ]
     review = crontab_review()
-    found = admittance(*documents, bound("p1", name="b1"), bound("p2", name="b2"), review=review)
+    found = mutate(*documents, bound("p1", name="b1"), bound("p2", name="b2"), review=review)
     assert (found.document, found.dirty) == (review.object_document, False)
-    assert [one.changed for one in found.decisions] == [True, False]
+    assert [decision.changed for decision in found.decisions] == [True, False]
 
 
-def test_custom_resources_may_be_given_fields_that_their_schema_does_not_have() -> None:
+def test_a_json_patch_may_add_unknown_fields_to_custom_resources() -> None:
     mutation = patched('[JSONPatch{op: "add", path: "/spec/unknown", value: 1}]')
-    found = admittance(by_version("v1", mutation), bound(), review=crontab_review())
+    found = mutate(by_version("v1", mutation), bound(), review=crontab_review())
     assert found.document.data["spec"] == {"size": 1, "unknown": 1}
 
 
 @pytest.mark.parametrize("failure_policy", ["Fail", "Ignore"])
-def test_an_object_that_cannot_be_converted_is_an_error_of_the_policy(failure_policy: str) -> None:
+def test_an_object_that_cannot_be_converted_is_a_policy_error(failure_policy: str) -> None:
     policy = by_version("v2", GREATER, failurePolicy=failure_policy)
-    found = admittance(policy, bound(), review=crontab_review(strategy="Webhook"))
+    found = mutate(policy, bound(), review=crontab_review(strategy="Webhook"))
     if failure_policy == "Ignore":
         assert (found.refusal, found.decisions[0].outcome) == (None, OutcomeStatus.FAILED_OPEN)
         return
-    assert refusals(found) == [
+    assert failure_messages(found) == [
         (
             'policy "p" denied request: failed to configure policy: conversion webhook for '
             f"{GROUP}/v1, Kind=Crontab failed: conversion webhooks are not supported"
@@ -173,12 +173,12 @@ def test_built_in_kinds_cannot_be_mutated_in_another_version(
 ) -> None:
     constraints = {"resourceRules": [EVERYTHING | {"operations": ["CREATE"]} | rule]}
     documents = [mutating(labelled("a", "'b'"), matchConstraints=constraints), bound()]
-    found = admittance(*documents, review=review)
-    assert refusals(found) == [f"policy 'p' with binding 'b' denied request: {text}"]
+    found = mutate(*documents, review=review)
+    assert failure_messages(found) == [f"policy 'p' with binding 'b' denied request: {text}"]
     assert (found.dirty, found.document) == (False, review.object_document)
 
 
 def test_built_in_kinds_are_mutated_in_the_version_of_the_request() -> None:
     review = scaler_review("v1")
-    found = admittance(mutating(labelled("a", "'b'")), bound(), review=review)
+    found = mutate(mutating(labelled("a", "'b'")), bound(), review=review)
     assert found.document.data["metadata"]["labels"] == {"a": "b"}

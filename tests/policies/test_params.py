@@ -1,4 +1,4 @@
-"""Which parameters a policy is evaluated with."""
+"""The parameters that a policy is evaluated with."""
 
 from __future__ import annotations
 
@@ -9,15 +9,19 @@ import pytest
 from pratique.admission.results import OutcomeStatus
 from pratique.apimachinery.json_values import JSONObject
 from pratique.cluster.store import ObjectStore
-from support.validating_policies import EVERYTHING, binding, deployment_review, policy, refusal, verdict
+from support.validating_policies import (
+    EVERYTHING,
+    binding,
+    config_map,
+    decide,
+    denial_text,
+    deployment_review,
+    policy,
+)
 
 CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap"}
 NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "m1", "labels": {"a": "b"}}}
-
-
-def config_map(name: str, namespace: str = "shop", **labels: str) -> JSONObject:
-    return CONFIG_MAP | {"metadata": {"name": name, "namespace": namespace, "labels": labels}}
 
 
 STORE = ObjectStore(
@@ -27,7 +31,7 @@ STORE = ObjectStore(
         config_map("one", a="b"),
         config_map("two", a="b"),
         config_map("three"),
-        config_map("one", "other", a="b"),
+        config_map("one", namespace="other", a="b"),
     ]
 )
 SEEN = {
@@ -44,10 +48,10 @@ CLUSTER_SCOPED: dict[str, Any] = {
 
 
 def seen(ref: Any, of: JSONObject = CONFIG_MAP, **request: Any) -> list[str]:
-    """What a policy is evaluated with, or what is wrong; a line for each evaluation."""
+    """The parameters of each evaluation, or its error."""
     spec = {} if ref is None else {"paramRef": {"parameterNotFoundAction": "Deny"} | ref}
     review = deployment_review(cluster=STORE, **request)
-    found = verdict(policy(SEEN, paramKind=of), binding(**spec), review=review)
+    found = decide(policy(SEEN, paramKind=of), binding(**spec), review=review)
     return [status.message.partition(" denied request: ")[2] for status in found.denials]
 
 
@@ -102,26 +106,26 @@ def test_namespaced_parameters_need_a_namespace(ref: Any) -> None:
         ({"apiVersion": "extensions/v1beta1", "kind": "Deployment"}, "extensions/v1beta1, Kind=Deployment"),
     ],
 )
-def test_a_kind_that_does_not_exist_is_an_error_of_the_policy(kind: JSONObject, named: str) -> None:
+def test_a_param_kind_that_does_not_exist_is_a_policy_error(kind: JSONObject, named: str) -> None:
     text = f"failed to configure policy: failed to find resource referenced by paramKind: '{named}'"
     documents = [policy("true", paramKind=kind), binding()]
     review = deployment_review(cluster=STORE)
-    assert refusal(*documents, review=review) == f"ValidatingAdmissionPolicy 'p' denied request: {text}"
+    assert denial_text(*documents, review=review) == f"ValidatingAdmissionPolicy 'p' denied request: {text}"
     open_one = policy("true", paramKind=kind, failurePolicy="Ignore")
-    (decision,) = verdict(open_one, binding(), review=review).decisions
+    (decision,) = decide(open_one, binding(), review=review).decisions
     assert (decision.outcome, decision.reason) == (OutcomeStatus.FAILED_OPEN, text)
 
 
-def test_an_error_of_the_policy_is_told_only_of_requests_that_it_means() -> None:
+def test_a_policy_error_affects_only_requests_that_the_policy_matches() -> None:
     nowhere = {"resourceRules": [EVERYTHING | {"resources": ["pods"]}]}
     documents = [
         policy("true", paramKind={"apiVersion": "v1", "kind": "X"}, matchConstraints=nowhere),
         binding(),
     ]
-    assert verdict(*documents).status is None
+    assert decide(*documents).status is None
 
 
-def test_parameters_are_seen_in_the_version_of_the_kind() -> None:
+def test_parameters_have_the_version_of_the_param_kind() -> None:
     stored = {
         "apiVersion": "autoscaling/v2",
         "kind": "HorizontalPodAutoscaler",
@@ -133,15 +137,15 @@ def test_parameters_are_seen_in_the_version_of_the_kind() -> None:
     ref = {"name": "hpa", "parameterNotFoundAction": "Deny"}
     documents = [policy(text, paramKind=kind), binding(paramRef=ref)]
     review = deployment_review(cluster=ObjectStore([NAMESPACE, stored]))
-    assert refusal(*documents, review=review).endswith("denied request: autoscaling/v13")
+    assert denial_text(*documents, review=review).endswith("denied request: autoscaling/v13")
 
 
-def test_parameters_that_nobody_asks_for_are_not_looked_for() -> None:
+def test_parameters_are_not_looked_up_without_param_kind() -> None:
     documents = [policy("true"), binding(paramRef={"name": "none", "parameterNotFoundAction": "Deny"})]
-    assert verdict(*documents).status is None
+    assert decide(*documents).status is None
 
 
-def test_conditions_variables_messages_and_annotations_see_the_parameter() -> None:
+def test_match_conditions_variables_messages_and_annotations_see_params() -> None:
     checked = policy(
         {"expression": "variables.name != 'one'", "messageExpression": "'not ' + variables.name"},
         paramKind=CONFIG_MAP,
@@ -150,21 +154,21 @@ def test_conditions_variables_messages_and_annotations_see_the_parameter() -> No
         auditAnnotations=[{"key": "seen", "valueExpression": "variables.name"}],
     )
     ref = {"selector": {}, "parameterNotFoundAction": "Deny"}
-    found = verdict(checked, binding(paramRef=ref), review=deployment_review(cluster=STORE))
+    found = decide(checked, binding(paramRef=ref), review=deployment_review(cluster=STORE))
     (decision,) = found.decisions
     assert decision.reason == "not one"
     assert len(decision.denials) == 1
     assert found.audit_annotations == {"p/seen": "one, three"}
 
 
-def test_a_policy_that_means_the_request_with_no_parameter_is_skipped_for_the_first_reason() -> None:
+def test_a_policy_whose_conditions_reject_every_parameter_is_skipped_for_the_first_reason() -> None:
     conditions = [
         {"name": f"not{name}", "expression": f"params.metadata.name != '{name}'"} for name in ("one", "two")
     ]
     checked = policy("false", paramKind=CONFIG_MAP, matchConditions=conditions)
     bound = binding(paramRef={"selector": {"matchLabels": {"a": "b"}}, "parameterNotFoundAction": "Deny"})
-    found = verdict(checked, bound, review=deployment_review(cluster=STORE), explain=True)
-    assert [(one.outcome, one.reason) for one in found.decisions] == [
+    found = decide(checked, bound, review=deployment_review(cluster=STORE), explain=True)
+    assert [(decision.outcome, decision.reason) for decision in found.decisions] == [
         (OutcomeStatus.SKIPPED, 'matchCondition "notone" is false')
     ]
     assert found.status is None

@@ -1,4 +1,4 @@
-"""Policies made at random decide as a plain model in Python says they do."""
+"""Random policies decide as a simple model in Python."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 
 from pratique.admission.results import OutcomeStatus
 from pratique.apimachinery.json_values import JSONObject
-from support.validating_policies import binding, deployment_review, policy, verdict
+from support.validating_policies import binding, decide, deployment_review, policy
 
 
 class Broken(Exception):  # noqa: N818 - it is what the model says of an expression
-    """An expression without a value."""
+    """The evaluation of an expression fails."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Known:
-    """``true``, ``false``, or a field that is not there."""
+    """``true``, ``false``, or a missing field."""
 
     value: bool | None
 
@@ -30,7 +30,7 @@ class Known:
 
 @dataclasses.dataclass(frozen=True)
 class Asked:
-    """A variable, by its place among those before."""
+    """A variable, by its index among earlier ones."""
 
     place: int
 
@@ -56,7 +56,7 @@ Tree: TypeAlias = Known | Asked | Joined
 
 
 def trees(variables: int) -> st.SearchStrategy[Tree]:
-    """Expressions that ask for the first few variables."""
+    """Expressions that use the first few variables."""
     leaves: st.SearchStrategy[Tree] = st.builds(Known, st.sampled_from([True, False, None]))
     if variables:
         leaves |= st.builds(Asked, st.integers(0, variables - 1))
@@ -66,7 +66,7 @@ def trees(variables: int) -> st.SearchStrategy[Tree]:
 
 
 def value_of(tree: Tree, variables: list[Tree]) -> bool:
-    """The value of an expression: a side that decides forgives the other's error."""
+    """The value of an expression: an operand that decides absorbs the other's error."""
     match tree:
         case Known(value=None):
             raise Broken
@@ -104,7 +104,7 @@ def sets(draw: st.DrawFn) -> tuple[list[Tree], list[Tree], list[Tree], bool]:
 def expected(
     variables: list[Tree], conditions: list[Tree], validations: list[Tree], *, fails_open: bool
 ) -> list[str]:
-    """Which validations refuse: their places; ``conditions`` where those do; nothing where none does."""
+    """The indexes of the denying validations, or ``conditions`` if match conditions deny."""
     found = [outcome(tree, []) for tree in conditions]
     if False in found:
         return []
@@ -112,7 +112,7 @@ def expected(
         return [] if fails_open else ["conditions"]
     outcomes = [outcome(tree, variables) for tree in validations]
     refusing = {False} if fails_open else {False, None}
-    return [str(place) for place, one in enumerate(outcomes) if one in refusing]
+    return [str(place) for place, outcome in enumerate(outcomes) if outcome in refusing]
 
 
 def outcome(tree: Tree, variables: list[Tree]) -> bool | None:
@@ -141,7 +141,7 @@ def document(
 @given(sets())
 def test_policies_decide_as_the_model_does(made: tuple[list[Tree], list[Tree], list[Tree], bool]) -> None:
     *parts, fails_open = made
-    found = verdict(document(*parts, fails_open=fails_open), binding(), explain=True)
+    found = decide(document(*parts, fails_open=fails_open), binding(), explain=True)
     wanted = expected(*parts, fails_open=fails_open)
     assert len(found.denials) == len(wanted)
     for status, place in zip(found.denials, wanted, strict=True):
@@ -161,7 +161,7 @@ def test_messages_fall_back_as_the_model_does(evaluated: str, written: str) -> N
     if written.strip():
         validation["message"] = written
     review = deployment_review({"metadata": {"name": "web"}, "text": evaluated})
-    status = verdict(policy(validation), binding(), review=review).status
+    status = decide(policy(validation), binding(), review=review).status
     assert status is not None
     said = evaluated.strip()
     wanted = said if said and "\n" not in said else written.strip() or "failed expression: 1 == 2"

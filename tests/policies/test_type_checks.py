@@ -1,4 +1,4 @@
-"""Type checks of policies, in the API server's words.
+"""Type checking of policies, with the API server's messages.
 
 The tables follow ``k8s.io/apiserver/pkg/admission/plugin/policy/validating/typechecking_test.go``.
 """
@@ -45,10 +45,10 @@ def warned(
     crd: JSON = None,
     **spec: Any,
 ) -> list[ExpressionWarning]:
-    """The warnings of a policy for resources; ``crd`` is the schema of Widgets, which otherwise there are none."""
+    """The warnings of a policy that matches resources; ``crd`` is the schema of Widgets, if they exist."""
     written = {
-        "matchConstraints": {"resourceRules": [rule(*each) for each in at]},
-        "validations": [{"expression": one} if isinstance(one, str) else one for one in expressions],
+        "matchConstraints": {"resourceRules": [rule(*item) for item in at]},
+        "validations": [{"expression": item} if isinstance(item, str) else item for item in expressions],
         **spec,
     }
     configured = PolicyConfiguration(
@@ -106,7 +106,7 @@ def test_warnings_are_those_of_the_api_server(expression: str, warning: str) -> 
     ],
 )
 def test_the_kinds_that_rules_name_are_checked(rules: list[tuple[str, ...]], kinds: list[str]) -> None:
-    written = msgspec.convert([rule(*each) for each in rules], list[NamedRuleWithOperations])
+    written = msgspec.convert([rule(*item) for item in rules], list[NamedRuleWithOperations])
     assert list(map(str, kinds_to_check(written, built_in_resources()))) == kinds
 
 
@@ -116,7 +116,7 @@ CORE = (
 )  # fmt: skip
 
 
-def test_of_one_rule_ten_kinds_are_checked_and_no_rule_after_it() -> None:
+def test_after_ten_kinds_of_one_rule_no_further_rule_is_checked() -> None:
     rules = msgspec.convert(
         [rule("", "v1", *reversed(CORE)), rule(*DEPLOYMENTS)], list[NamedRuleWithOperations]
     )
@@ -126,7 +126,7 @@ def test_of_one_rule_ten_kinds_are_checked_and_no_rule_after_it() -> None:
     }
 
 
-def test_ten_kinds_are_the_limit_of_each_rule() -> None:
+def test_each_rule_may_name_ten_kinds() -> None:
     rules = msgspec.convert(
         [rule("", "v1", *CORE[:9]), rule("apps", "v1", "deployments")], list[NamedRuleWithOperations]
     )
@@ -165,13 +165,13 @@ def test_schemas_of_custom_resources_are_known(
     schema: JSON, expressions: list[str], told: dict[int, str]
 ) -> None:
     found = warned(*expressions, crd=schema)
-    assert [one.field_ref for one in found] == [f"spec.validations[{index}].expression" for index in told]
-    for one, text in zip(found, told.values(), strict=True):
-        assert one.warning.startswith("example.com/v1, Kind=Widget: ERROR: <input>:1:")
-        assert text in one.warning
+    assert [entry.field_ref for entry in found] == [f"spec.validations[{index}].expression" for index in told]
+    for warning, text in zip(found, told.values(), strict=True):
+        assert warning.warning.startswith("example.com/v1, Kind=Widget: ERROR: <input>:1:")
+        assert text in warning.warning
 
 
-def test_an_expression_is_told_of_for_each_kind_that_it_does_not_fit() -> None:
+def test_an_expression_has_a_warning_for_each_kind_it_does_not_fit() -> None:
     (found,) = warned("has(object.spec.replicas)", "true", at=(PODS, DEPLOYMENTS, CONFIG_MAPS))
     assert found.warning == (
         "/v1, Kind=ConfigMap: ERROR: <input>:1:11: undefined field 'spec'\n"
@@ -182,16 +182,16 @@ def test_an_expression_is_told_of_for_each_kind_that_it_does_not_fit() -> None:
     )
 
 
-def test_messages_are_checked_too_and_may_be_of_any_type() -> None:
+def test_message_expressions_are_checked_and_may_have_any_type() -> None:
     validation = {"expression": "object.foo", "messageExpression": "object.foo + 114514"}
     (found,) = warned(validation, crd=of(foo=TEXT))
     assert found.field_ref == "spec.validations[0].messageExpression"
     assert "'_+_' applied to '(string, int)'" in found.warning
 
 
-def test_the_old_object_is_of_the_same_type() -> None:
+def test_old_object_has_the_type_of_object() -> None:
     found = warned("oldObject.foo == object.foo", "oldObject == object", "oldObject.bar", crd=of(foo=TEXT))
-    assert [one.field_ref for one in found] == ["spec.validations[2].expression"]
+    assert [entry.field_ref for entry in found] == ["spec.validations[2].expression"]
 
 
 def test_match_conditions_and_annotations_are_not_checked() -> None:
@@ -219,7 +219,7 @@ def test_match_conditions_and_annotations_are_not_checked() -> None:
 def test_parameters_have_the_type_of_their_kind(kind: JSON, expression: str, told: str) -> None:
     found = warned(expression, crd=of(foo=TEXT), paramKind=kind)
     assert bool(found) == bool(told)
-    assert told in "".join(one.warning for one in found)
+    assert told in "".join(entry.warning for entry in found)
 
 
 @pytest.mark.parametrize(
@@ -243,9 +243,9 @@ def test_parameters_have_the_type_of_their_kind(kind: JSON, expression: str, tol
 def test_variables_are_typed_by_the_schema(known: dict[str, str], expression: str, told: str) -> None:
     found = warned(expression, crd=of(foo=NUMBER), variables=variables(**known))
     assert bool(found) == bool(told)
-    assert told in "".join(one.warning for one in found)
+    assert told in "".join(entry.warning for entry in found)
 
 
-def test_a_policy_without_rules_has_nothing_to_be_checked_against() -> None:
+def test_a_policy_without_rules_is_not_checked() -> None:
     assert warned("object.nothing", matchConstraints=None) == []
     assert warned("object.nothing", matchConstraints={}) == []

@@ -1,4 +1,4 @@
-"""Variables of policies: lazy, remembered, typed, and paid for by what asks for them."""
+"""Variables of policies: lazy, cached, typed, and charged to the expression that uses them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OBJECT = {"metadata": {"name": "endpoints1"}, "subsets": [{"addresses": []}]}
 
 
 def composed(variables: dict[str, str], expression: str, budget: int = 10_000_000) -> Any:
-    """What an expression comes to that sees variables."""
+    """Evaluate an expression that uses variables."""
     compiler = PolicyCompiler(has_params=False, types={})
     compiled = {name: compiler.add_variable(name, source) for name, source in variables.items()}
     checked = compiler.compile(expression)
@@ -25,7 +25,7 @@ def composed(variables: dict[str, str], expression: str, budget: int = 10_000_00
     try:
         return checked.evaluate(activation, whole)
     finally:
-        composition.settle(whole)
+        composition.charge_to(whole)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,9 @@ def test_an_expression_sees_variables(variables: dict[str, str], expression: str
         ({"a": "1"}, "variables['a'] == 1", "found no matching overload for '_[_]'"),
     ],
 )
-def test_variables_are_typed(variables: dict[str, str], expression: str, error: str) -> None:
+def test_variables_have_the_type_of_their_expression(
+    variables: dict[str, str], expression: str, error: str
+) -> None:
     with pytest.raises(CompilationError) as raised:
         composed(variables, expression)
     assert error in str(raised.value)
@@ -117,7 +119,7 @@ def test_variables_are_typed(variables: dict[str, str], expression: str, error: 
         ),
     ],
 )
-def test_what_is_wrong_with_a_variable_is_told_where_it_is_asked_for(
+def test_a_failing_variable_is_reported_where_it_is_used(
     variables: dict[str, str], expression: str, error: str
 ) -> None:
     with pytest.raises(EvaluationError if error else CompilationError) as raised:
@@ -140,7 +142,7 @@ def test_what_is_wrong_with_a_variable_is_told_where_it_is_asked_for(
         ({"a": "object.nothing.there"}, "variables.a == 1 || variables.a == 2 || true", 2 + 2 + 2),
     ],
 )
-def test_a_variable_costs_once_and_only_if_it_is_asked_for(
+def test_a_variable_is_charged_once_and_only_if_it_is_used(
     variables: dict[str, str], expression: str, cost: int
 ) -> None:
     composed(variables, expression, cost)
@@ -149,13 +151,13 @@ def test_a_variable_costs_once_and_only_if_it_is_asked_for(
             composed(variables, expression, cost - 1)
 
 
-def test_two_variables_of_one_name_do_not_run_in_circles() -> None:
+def test_two_variables_of_the_same_name_do_not_recurse() -> None:
     compiler = PolicyCompiler(has_params=False, types={})
     compiler.add_variable("a", "1")
     compiled = {"a": compiler.add_variable("a", "variables.a + 1")}
     activation: dict[str, Any] = {}
     activation[VARIABLES] = LazyVariables(compiled, activation)
-    with pytest.raises(EvaluationError, match="asks for itself"):
+    with pytest.raises(EvaluationError, match="uses itself"):
         compiler.compile("variables.a == 1").evaluate(activation, Budget(100))
 
 
@@ -174,5 +176,5 @@ def test_two_variables_of_one_name_do_not_run_in_circles() -> None:
         ("type(int)", "dyn"),
     ],
 )
-def test_types_become_those_that_kubernetes_declares(result: str, declared: str) -> None:
+def test_variable_types_become_those_that_kubernetes_declares(result: str, declared: str) -> None:
     assert declared_type(result) == declared

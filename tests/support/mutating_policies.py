@@ -8,7 +8,8 @@ from typing import Any
 from pratique.admission.reviews import Review
 from pratique.apimachinery.json_values import JSONObject
 from pratique.policies.activation import UNLIMITED, EvaluationLimits
-from pratique.policies.mutating import MutatingPolicies, MutatingPoliciesDecision
+from pratique.policies.mutating import MutatingPolicies
+from pratique.policies.mutating_decisions import MutatingPoliciesDecision
 from support.validating_policies import EVERYTHING, GROUP, deployment_review, loaded
 
 
@@ -29,12 +30,12 @@ def patched(expression: str) -> JSONObject:
 
 
 def labelled(name: str, expression: str) -> JSONObject:
-    """A mutation that sets a label to what an expression says."""
+    """A mutation that sets a label to the value of an expression."""
     return applied(f'Object{{metadata: Object.metadata{{labels: {{"{name}": {expression}}}}}}}')
 
 
 def mutating(*mutations: JSONObject, name: str = "p", **spec: Any) -> JSONObject:
-    """A policy for everything."""
+    """A policy that matches everything."""
     return {
         "apiVersion": f"{GROUP}/v1",
         "kind": "MutatingAdmissionPolicy",
@@ -51,7 +52,7 @@ def mutating(*mutations: JSONObject, name: str = "p", **spec: Any) -> JSONObject
 
 
 def bound(policy_name: str = "p", *, name: str = "b", **spec: Any) -> JSONObject:
-    """What binds a policy everywhere."""
+    """A binding that matches everything."""
     return {
         "apiVersion": f"{GROUP}/v1",
         "kind": "MutatingAdmissionPolicyBinding",
@@ -60,20 +61,20 @@ def bound(policy_name: str = "p", *, name: str = "b", **spec: Any) -> JSONObject
     }
 
 
-def admittance(
+def mutate(
     *documents: JSONObject,
     review: Review | None = None,
     limits: EvaluationLimits = UNLIMITED,
     again: Collection[str] | None = None,
     explain: bool = False,
 ) -> MutatingPoliciesDecision:
-    """What policies do to the object of a review."""
+    """The decision of mutating policies about a review."""
     asked = deployment_review() if review is None else review
     return mutating_policies_of(*documents).admit(asked, limits, again=again, explain=explain)
 
 
-def refusals(found: MutatingPoliciesDecision) -> list[str]:
-    """All that refuses a request."""
+def failure_messages(found: MutatingPoliciesDecision) -> list[str]:
+    """The messages of all failures that deny a request."""
     if found.refusal is None or found.refusal.details is None:
         return []
     return [cause.message for cause in found.refusal.details.causes]

@@ -1,4 +1,4 @@
-"""Policies at work: documents of policies and bindings, loaded as from files, and asked about reviews."""
+"""Validating policies: documents of policies and bindings, loaded as from files and evaluated for reviews."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def policies_of(*documents: JSONObject) -> ValidatingPolicies:
 
 def policy(*expressions: str | JSONObject, name: str = "p", **spec: Any) -> JSONObject:
     """A policy for everything, which demands that the expressions be true."""
-    validations = [{"expression": one} if isinstance(one, str) else one for one in expressions]
+    validations = [{"expression": item} if isinstance(item, str) else item for item in expressions]
     return {
         "apiVersion": f"{GROUP}/v1",
         "kind": "ValidatingAdmissionPolicy",
@@ -83,23 +83,34 @@ def deployment_review(document: JSON = None, *, cluster: ObjectStore | None = No
     )
 
 
-def verdict(
+def match_condition(expression: str) -> list[dict[str, str]]:
+    """``matchConditions`` with one condition."""
+    return [{"name": "only", "expression": expression}]
+
+
+def config_map(name: str, data: JSON = None, *, namespace: str = "shop", **labels: str) -> JSONObject:
+    """A ConfigMap that serves as a parameter."""
+    metadata = {"name": name, "namespace": namespace, "labels": labels}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data or {}}
+
+
+def decide(
     *documents: JSONObject,
     review: Review | None = None,
     limits: EvaluationLimits = UNLIMITED,
     explain: bool = False,
 ) -> PoliciesDecision:
-    """What policies say of a review."""
+    """The decision of policies about a review."""
     asked = deployment_review() if review is None else review
     return policies_of(*documents).decide(asked, limits, explain=explain)
 
 
-def refusal(*documents: JSONObject, review: Review | None = None) -> str:
-    """Why policies refuse a review, without what stands before it; empty where they let it pass."""
-    status = verdict(*documents, review=review).status
+def denial_text(*documents: JSONObject, review: Review | None = None) -> str:
+    """The message of a denial without the resource that it names; empty if the review is allowed."""
+    status = decide(*documents, review=review).status
     return "" if status is None else status.message.partition(" is forbidden: ")[2] or status.message
 
 
-def said(*documents: JSONObject, review: Review | None = None) -> str:
-    """The message of the first validation that refuses a review; empty where none does."""
-    return refusal(*documents, review=review).partition(" denied request: ")[2]
+def denial_message(*documents: JSONObject, review: Review | None = None) -> str:
+    """The message of the validation that denies a review; empty if none does."""
+    return denial_text(*documents, review=review).partition(" denied request: ")[2]

@@ -11,13 +11,13 @@ import dataclasses
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.field_errors import FieldPath
-from pratique.apimachinery.file_snapshots import read_recorded
+from pratique.apimachinery.file_snapshots import read_recorded, unwrap_lists
 from pratique.apimachinery.json_values import JSON, decode, json_type, member
 from pratique.apimachinery.source_documents import (
     STDIN,
@@ -325,6 +325,40 @@ def list_files(path: Path | str) -> list[str]:
         problem = "holds no .yaml, .yml or .json file, and neither do its subfolders"
         raise InputError(f"{path}: {problem}{_other_files_hint(folder)}", file=str(path))
     return files
+
+
+def read_objects(
+    paths: Iterable[Path | str], problems: list[str], *, unique_keys: bool = False
+) -> Iterator[SourceDocument]:
+    """Read the objects of files and folders: lists are unwrapped, and test suites left out.
+
+    A file in a folder may be empty; a path without any documents is a problem.
+
+    Args:
+        paths: Files and folders, or ``-`` for standard input.
+        problems: Receives a line for each file that cannot be read; the other files are read all the same.
+        unique_keys: Refuse an object that has a member twice. Otherwise the last one counts.
+    """
+    for path in paths:
+        try:
+            files = list_files(path)
+        except InputError as error:
+            problems.append(str(error))
+            continue
+        known, found = len(problems), False
+        for file in files:
+            read = (
+                read_documents if file == str(path) else read_file
+            )  # only read_documents knows standard input
+            try:
+                for document in read(file, unique_keys=unique_keys):
+                    found = True
+                    if not is_suite(document.data):
+                        yield from unwrap_lists([document])
+            except InputError as error:
+                problems.append(str(error))
+        if not found and len(problems) == known:
+            problems.append(f"{path}: {NO_DOCUMENTS}")
 
 
 def _other_files_hint(folder: Path) -> str:

@@ -1,4 +1,8 @@
-"""Activation: one evaluation's variables and cost, and the variables of a policy."""
+"""Activation: the frame of an evaluation with its variables and cost, and the ``variables`` of a policy.
+
+Sources: ``github.com/google/cel-go/interpreter/activation.go`` and
+``k8s.io/apiserver/pkg/admission/plugin/cel/composition.go``.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +22,13 @@ if TYPE_CHECKING:
     from pratique.cel.expressions import Expression
 
 UNCOUNTED_WORK_LIMIT = 4_000_000
-"""Elements copied, characters joined and nodes compared that cost nothing by cel-go's count: a second's worth."""
+"""The most that one expression may do of what cel-go does not count: elements copied, characters joined and nodes
+compared. About a second's worth."""
 _WORK_BETWEEN_CLOCK_CHECKS = 1_000
-"""Toil after which it is time to look at the clock."""
+"""Uncounted work in one step after which the evaluation checks the clock."""
 
 _STEPS_BETWEEN_YIELDS = 256
-"""Iterations between looks at the clock: about 0.2 ms, so that no other thread waits longer for the interpreter."""
+"""Iterations between checks of the clock: about 0.2 ms, the longest that another thread waits for the interpreter."""
 
 
 class Frame:
@@ -52,10 +57,10 @@ class Frame:
 
         Args:
             variables: The values of the environment's variables.
-            slots: How many variables its comprehensions have.
-            limit: What it may cost.
-            toil_limit: What it may toil.
-            until: When it is cut off, by ``time.monotonic``; None means never.
+            slots: The number of comprehension variables.
+            limit: The most that it may cost.
+            uncounted_work_limit: The most work that it may do outside that cost.
+            until: The deadline, by ``time.monotonic``; None means none.
         """
         self.variables = variables
         self.slots: list[Value] = [None] * slots
@@ -66,22 +71,22 @@ class Frame:
         self._until = until
         self._steps = 0
 
-    def spend(self, cost: int) -> None:
-        """Charge for a step. Raises CostLimitError where that is too much."""
+    def charge(self, cost: int) -> None:
+        """Charge for a step. Raises CostLimitError if that exceeds the limit."""
         self.cost += cost
         if self.cost > self.limit:
             raise CostLimitError
 
-    def work(self, amount: int) -> None:
-        """Note work that costs nothing by cel-go's count. Raises CostLimitError where it is too much."""
+    def add_work(self, amount: int) -> None:
+        """Add work that cel-go does not count. Raises CostLimitError if that exceeds its limit."""
         self.uncounted_work += amount
         if self.uncounted_work > self.uncounted_work_limit:
             raise CostLimitError
         if amount > _WORK_BETWEEN_CLOCK_CHECKS:
             self.yield_to_threads()
 
-    def step(self, cost: int) -> None:
-        """Charge for another iteration of a comprehension; now and then, let other threads run."""
+    def charge_iteration(self, cost: int) -> None:
+        """Charge for an iteration of a comprehension, and let other threads run now and then."""
         self.cost += cost
         if self.cost > self.limit:
             raise CostLimitError
@@ -90,16 +95,16 @@ class Frame:
             self.yield_to_threads()
 
     def yield_to_threads(self) -> None:
-        """Let other threads run. Raises InterruptedEvaluationError where the time is up."""
+        """Let other threads run. Raises InterruptedEvaluationError if the deadline has passed."""
         time.sleep(0)
         if self._until is not None and time.monotonic() > self._until:
             raise InterruptedEvaluationError
 
 
 VARIABLES = "variables"
-"""The variable through which expressions ask for them."""
+"""The CEL variable whose fields are a policy's variables."""
 VARIABLES_TYPE = "kubernetes.variables"
-"""Its type: one with a field for each of them."""
+"""The type of that variable, with a field for each of the policy's variables."""
 
 _SIMPLE_TYPES = frozenset({"any", "bool", "bytes", "double", "int", "null_type", "string", "uint"})
 _TYPE_ALIASES = {"duration": "duration", "timestamp": "timestamp", "google.protobuf.Duration": "duration"}
@@ -111,9 +116,9 @@ _TESTED = re.compile(rf"\s*{VARIABLES}\s*\.[\s`]*(\w+)[\s`]*")
 
 
 def declared_type(result_type: str) -> str:
-    """The type that a variable is declared with, whose expression has that type.
+    """The declared type of a variable whose expression has type ``result_type``.
 
-    Lists, maps and the simple types stay what they are, all others become ``dyn``: ``convertCelTypeToDeclType``.
+    Lists, maps and simple types stay; all others become ``dyn``: ``convertCelTypeToDeclType``.
     """
     name, parameters = parse_type(result_type)
     if name in _SIMPLE_TYPES and not parameters:
@@ -126,19 +131,19 @@ def declared_type(result_type: str) -> str:
 
 
 class DeclaredVariable(NamedTuple):
-    """A variable as the type checker is told of it."""
+    """A variable of a policy as declared to the type checker."""
 
     name: str
     kind: str
-    """Its type, as :mod:`pratique.cel.declarations` writes it."""
+    """Its type, in the notation of :mod:`pratique.cel.declarations`."""
     is_tested: bool = False
-    """Whether the expression asks ``has(variables.name)``."""
+    """Whether the expression tests it with ``has(variables.name)``."""
 
 
 def mentioned_variables(source: str, variables: Iterable[tuple[str, str]]) -> tuple[DeclaredVariable, ...]:
-    """Of variables, those that an expression may be asking for.
+    """Select the variables that an expression may use.
 
-    Fewer variables are fewer type checkers: most expressions ask for none, and share one.
+    Fewer variables mean fewer type checkers: most expressions use none, and share one checker.
     """
     words = frozenset(_WORD.findall(source))
     tested = frozenset(
@@ -152,9 +157,9 @@ def mentioned_variables(source: str, variables: Iterable[tuple[str, str]]) -> tu
 
 
 class LazyVariables:
-    """The variables of a policy as one evaluation of its expressions sees them: the value of ``variables``.
+    """The value of ``variables``: a policy's variables, evaluated on first use.
 
-    A variable is evaluated at most once; what it cost, or why it has no value, is remembered with it.
+    Each is evaluated at most once; its value or error is cached.
     """
 
     __slots__ = ("_activation", "_cost", "_expressions", "_inline_budget", "_until", "_values")
@@ -169,7 +174,7 @@ class LazyVariables:
         until: float | None = None,
         inline_budget: InlineBudget | None = None,
     ) -> None:
-        """Know ``expressions`` by name, which see what is in ``activation``; evaluate none of them."""
+        """Take the ``expressions`` by variable name and the ``activation`` that they see; evaluate none yet."""
         self._expressions = expressions
         self._activation = activation
         self._until = until
@@ -177,21 +182,21 @@ class LazyVariables:
         self._values: dict[str, Value | EvaluationError] = {}
         self._cost = 0
 
-    def settle(self, budget: Budget) -> None:
-        """Charge what variables have cost since last time. Raises OutOfBudgetError where that is too much."""
+    def charge_to(self, budget: Budget) -> None:
+        """Charge what variables have cost since the last call. Raises OutOfBudgetError if that exceeds the budget."""
         cost, self._cost = self._cost, 0
         budget.charge(cost)
 
     def find(self, name: Value) -> Optional:
-        """Give a variable. Raises EvaluationError where it has no value; nothing where there is none such."""
+        """Select a variable, or nothing if none has that name. Raises EvaluationError if its evaluation fails."""
         if type(name) is not str:
             raise EvaluationError("no such overload")
         name = _unescape_name(name)
         if name not in self._expressions:
             return OPTIONAL_NONE
         if name not in self._values:
-            # A variable that asks for itself, which a second one of its name can, would never end.
-            self._values[name] = EvaluationError(f"composited variable {go_quoted(name)} asks for itself")
+            # With two variables of the same name, the second may use the first and would recurse without end.
+            self._values[name] = EvaluationError(f"composited variable {go_quoted(name)} uses itself")
             self._values[name] = self._evaluate(name)
         value = self._values[name]
         if isinstance(value, EvaluationError):
@@ -199,7 +204,7 @@ class LazyVariables:
         return optional_of(value)
 
     def _evaluate(self, name: str) -> Value | EvaluationError:
-        value, cost = self._expressions[name].measure(
+        value, cost = self._expressions[name].evaluate_with_cost(
             self._activation, until=self._until, inline_budget=self._inline_budget
         )
         self._cost += cost
@@ -214,5 +219,5 @@ _ESCAPES = {"underscores": "__", "dot": ".", "dash": "-", "slash": "/"}
 
 @functools.lru_cache(1024)
 def _unescape_name(name: str) -> str:
-    """Undo the escapes of ``k8s.io/apiserver/pkg/cel/escaping.go``; a wrong one makes a name that nothing has."""
+    """Undo the escapes of ``k8s.io/apiserver/pkg/cel/escaping.go``; a bad one becomes a name that no variable has."""
     return _ESCAPED.sub(lambda match: _ESCAPES.get(match[1], f" {match[1]}"), name)

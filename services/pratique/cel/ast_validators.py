@@ -30,21 +30,21 @@ if TYPE_CHECKING:
 
 _DYN = "dyn"
 _EXEMPT = frozenset({"format"})
-"""Functions whose arguments may be literals of mixed types."""
+"""Functions whose arguments may mix literals of different types."""
 _LITERALS = ("duration", "timestamp")
-"""Conversions whose literals are checked."""
+"""Conversions whose literal arguments are validated."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AstIssue:
-    """Something refused: what, and the number of the node."""
+    """A problem with the node that has this number."""
 
     number: int
     message: str
 
 
 def validate_ast(tree: SyntaxTree, functions: Functions) -> list[AstIssue]:
-    """Find what is refused; it comes in the order of Kubernetes' validators."""
+    """Find what Kubernetes refuses, in the order of its validators."""
     nodes = list(_walk(tree.root))
     findings = [
         finding
@@ -93,7 +93,7 @@ def _invalid_literal(node: Node, name: str, place: int, functions: Functions) ->
 
 
 def _mixed_literals(node: Node, tree: SyntaxTree) -> Iterator[AstIssue]:
-    """Find lists and maps whose literals are of several types; in arguments of ``format`` they may be."""
+    """Find lists and maps that mix literals of different types, except in the arguments of ``format``."""
     if isinstance(node, Call) and node.function in _EXEMPT:
         return
     if isinstance(node, ListLiteral):

@@ -1,4 +1,4 @@
-"""What the type checker says, as the API server says it, with types as cel-go writes them."""
+"""Compilation errors: the type checker's messages in the API server's words, with types as cel-go writes them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MESSAGE, _PARAMETER, _TYPE, _ABSTRACT = 9, 10, 11, 14
 
 
 def render_type(encoded: bytes) -> str:
-    """Write an encoded ``cel.expr.Type``; what the checker left open is ``dyn``."""
+    """Write an encoded ``cel.expr.Type``; a type that the checker left open is ``dyn``."""
     message = syntax_trees.read_message(encoded)
     field = next(iter(message), _DYN)
     match field:
@@ -33,7 +33,7 @@ def render_type(encoded: bytes) -> str:
 
 
 def parse_type(text: str) -> tuple[str, tuple[str, ...]]:
-    """Take a type as cel-go writes it apart: ``map(string, list(int))`` into its name and its parameters."""
+    """Split a type in cel-go's notation into name and parameters: ``map(string, list(int))``."""
     name, _, rest = text.partition("(")
     parts: list[str] = []
     depth = start = 0
@@ -73,10 +73,10 @@ def _composite(field: int, message: Message) -> str:
 _KIND = re.compile(r"\A[A-Z_]+: ")
 _TAIL = re.compile(r" \[[A-Z_]+\]\Z")
 _ENTRY = re.compile(r"\n(?=ERROR: <input>:\d+:\d+: )")
-"""Between two errors, each of which has its source under it."""
+"""The boundary between two errors, each of which is followed by its source lines."""
 _PLACE = re.compile(r"ERROR: <input>:(\d+):(\d+): ")
 _FOLLOW_UP_ERROR = "expression of type '*error*' cannot be the operand of a select operation"
-"""What the C++ checker says besides where a field is selected from what is wrong already."""
+"""The follow-up error of the C++ checker for a selection from an operand that is in error already."""
 _REWORDINGS = (
     (
         re.compile(
@@ -97,21 +97,21 @@ _REWORDINGS = (
     (re.compile(r"\bgoogle\.protobuf\.(Timestamp|Duration|Any)\b"), lambda match: match[1].lower()),
     (re.compile(r"(?<=[( ])null_type(?=[,)])|(?<=type ')null_type(?=')"), "null"),
 )
-"""What errors say, and what the API server says instead. Types without fields are known to cel-go by name alone."""
+"""The checker's words, and the API server's for them. cel-go knows types without fields by name only."""
 _OVERLOAD = re.compile(r"(found no matching overload for '(\w+)' applied to ')\((.*)\)'\Z")
 _QUALIFIED = re.compile(
     r"ERROR: <input>:(\d+):(\d+): undeclared reference to '([^'.]+)((?:\.[^'.]+)+)'( \(in container '[^']*'\))"
     r"\n \| [^\n]*\n \| [^\n]*"
 )
-"""Place, name, what is selected from it, and the rest of an error that has its source under it."""
+"""Line, column, name, the fields selected from it, and the rest of an error with its source lines."""
 _TOO_DEEP = re.compile(r"(?:Exceeded max|Expression) recursion (?:depth|limit)")
 
 TOO_DEEP = "ERROR: <input>:-1:0: expression recursion limit exceeded: 32"
-"""For expressions nested more deeply than the parser goes."""
+"""The error of an expression that exceeds the parser's recursion limit."""
 
 
 def to_api_server_message(text: str, source: str) -> str:
-    """Translate what the checker says of ``source``."""
+    """Translate the checker's messages about ``source``."""
     if _TOO_DEEP.search(text):
         return TOO_DEEP
     text = _TAIL.sub("", _KIND.sub("", text))
@@ -121,7 +121,7 @@ def to_api_server_message(text: str, source: str) -> str:
 
 
 def _place(error: str) -> tuple[int, int]:
-    """Line and column: cel-go tells errors in the order of the source."""
+    """Line and column of an error: cel-go sorts errors by position."""
     match = _PLACE.match(error)
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
@@ -135,14 +135,14 @@ def _reword(error: str, source: str) -> str:
 
 
 def _source_before(error: str, source: str) -> str:
-    """The part of the source's line that stands before the place of an error."""
+    """The part of the source line before the column of an error."""
     line, column = _place(error)
     lines = source.split("\n")
     return lines[line - 1][: column - 1] if 0 < line <= len(lines) else ""
 
 
 def _reword_method_call(match: re.Match[str], before: str) -> str:
-    """Set what a method is called on before the point: ``string.(int)``; the place of a call is its parenthesis."""
+    """Write the receiver of a method before the point, ``string.(int)``; a call's position is its parenthesis."""
     if not re.search(rf"\.\s*{match[2]}\s*\Z", before):
         return match[0]
     target, *arguments = parse_type(f"({match[3]})")[1]
@@ -150,7 +150,7 @@ def _reword_method_call(match: re.Match[str], before: str) -> str:
 
 
 def _blame_root_name(match: re.Match[str], source: str) -> str:
-    """Blame ``a`` for ``a.b.c``, and at its beginning: the C++ checker stands at the last point."""
+    """Report ``a`` for ``a.b.c``, at its start: the C++ checker reports all of it, at the last point."""
     line, point, name, rest = int(match[1]), int(match[2]), match[3], match[4]
     written = name + rest
     start = point - 1 - written.rindex(".")
@@ -161,12 +161,12 @@ def _blame_root_name(match: re.Match[str], source: str) -> str:
         or not lines[line - 1].startswith(written, max(start, 0))
     ):
         return match[0].replace(f"'{written}'", f"'{name}'")
-    offset = sum(len(one) + 1 for one in lines[: line - 1]) + start
+    offset = sum(len(text_line) + 1 for text_line in lines[: line - 1]) + start
     return format_error(source, offset, f"undeclared reference to '{name}'{match[5]}")
 
 
 def format_error(source: str, offset: int, message: str) -> str:
-    """Word an error of our own at a place in the source, as the checkers do."""
+    """Format an error at an offset in the source as the checkers do."""
     before = source[:offset]
     line = before.count("\n")
     column = offset - (before.rfind("\n") + 1)

@@ -1,4 +1,8 @@
-"""Costs: what calling a function costs, and what several expressions may cost together."""
+"""Costs: what each function call costs, and the budgets that expressions share.
+
+Sources: ``k8s.io/apiserver/pkg/cel/library/cost.go``, ``github.com/google/cel-go/interpreter/runtimecost.go`` and
+``common/cost.go``.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +18,14 @@ from pratique.cel.values import Optional, Value
 
 @dataclasses.dataclass(slots=True)
 class Budget:
-    """What is left of it."""
+    """The cost that the expressions of a policy, or the conditions of a webhook, may still incur together."""
 
     remaining: int
 
     def charge(self, cost: int) -> None:
-        """Take off what an expression cost. Raises OutOfBudgetError where that is more than is left.
+        """Subtract the cost of an expression. Raises OutOfBudgetError if less than that remains.
 
-        It is looked at when the expression has ended, as the API server does, which then drops what it gave.
+        As in the API server, call it after the evaluation, and drop the value if it raises.
         """
         if cost > self.remaining:
             raise OutOfBudgetError
@@ -30,46 +34,45 @@ class Budget:
 
 @dataclasses.dataclass(slots=True)
 class InlineBudget:
-    """What may be spent on expressions where others wait, such as on an event loop."""
+    """What expressions may spend where they block others, such as on an event loop."""
 
     cost: int
-    """By cel-go's count; a step of it takes about 0.2 µs."""
+    """In cel-go's units, each of which takes about 0.2 µs."""
     uncounted_work: int
-    """Of what cel-go does not count."""
+    """Work that cel-go does not count: elements copied, characters joined, nodes compared."""
 
     def spend(self, cost: int, uncounted_work: int) -> None:
-        """Take off what an expression took."""
+        """Subtract what an expression spent."""
         self.cost -= cost
         self.uncounted_work -= uncounted_work
 
 
 CostFunction: TypeAlias = Callable[..., int]
-"""Gives the cost of a call from its arguments."""
+"""Computes the cost of a call from its arguments."""
 
 PER_CALL_LIMIT = 1_000_000
-"""What one expression may cost: ``k8s.io/apiserver/pkg/apis/cel/config.go`` ``PerCallLimit``."""
+"""The most that one expression may cost: ``k8s.io/apiserver/pkg/apis/cel/config.go`` ``PerCallLimit``."""
 RUNTIME_COST_BUDGET_MATCH_CONDITIONS = 2_500_000
-"""What the match conditions of one webhook or policy may cost: ``RuntimeCELCostBudgetMatchConditions``."""
+"""The most that the match conditions of one webhook or policy may cost: ``RuntimeCELCostBudgetMatchConditions``."""
 RUNTIME_COST_BUDGET = 10_000_000
-"""What a policy's expressions may cost for one binding and parameter: ``RuntimeCELCostBudget``."""
+"""The most that a policy's expressions may cost for one binding and parameter: ``RuntimeCELCostBudget``."""
 
 _STRING_TRAVERSAL_COST_FACTOR = 0.1
-"""Of one character or byte: ``common.StringTraversalCostFactor``."""
+"""Per character or byte: ``common.StringTraversalCostFactor``."""
 _REGEX_STRING_LENGTH_COST_FACTOR = 0.25
-"""Of one character of a pattern: ``common.RegexStringLengthCostFactor``."""
-_LIST = 10
-"""Of making a list: ``common.ListCreateBaseCost``."""
+"""Per character of a pattern: ``common.RegexStringLengthCostFactor``."""
+LIST_CREATE_BASE_COST = 10
+"""For constructing a list: ``common.ListCreateBaseCost``."""
 MAP_CREATE_BASE_COST = 30
-"""Of making a map: ``common.MapCreateBaseCost``."""
-LIST_CREATE_BASE_COST = _LIST
+"""For constructing a map: ``common.MapCreateBaseCost``."""
 STRUCT_CREATE_BASE_COST = 40
-"""Of making a struct: ``common.StructCreateBaseCost``."""
+"""For constructing a struct: ``common.StructCreateBaseCost``."""
 _AUTHORIZER_CHECK_COST = 350_000
-"""Of asking the authorizer: two checks fit into an expression."""
+"""For an authorization check; an expression can afford two."""
 
 
 def size(value: Value) -> int:
-    """A value's size: of texts, lists and maps their length, 1 of all else."""
+    """The size of a value: the length of strings, lists and maps, and 1 for all other values."""
     if type(value) in (str, list, dict, bytes):
         return len(value)
     if type(value) is Optional:
@@ -78,43 +81,43 @@ def size(value: Value) -> int:
 
 
 def traversal_cost(value: Value, factor: float = 1) -> int:
-    """The cost of going through a value ``factor`` times."""
+    """The cost of traversing a value ``factor`` times."""
     return math.ceil(size(value) * factor * _STRING_TRAVERSAL_COST_FACTOR)
 
 
-def pattern(text: Value, length: int) -> int:
-    """The cost of matching a text with a pattern of ``length`` characters."""
+def regex_cost(text: Value, length: int) -> int:
+    """The cost of matching a string with a pattern of ``length`` characters."""
     return math.ceil((1.0 + size(text)) * _STRING_TRAVERSAL_COST_FACTOR) * math.ceil(
         length * _REGEX_STRING_LENGTH_COST_FACTOR
     )
 
 
-def tree(value: Value) -> int:
-    """The cost of going through a value and all in it."""
+def tree_cost(value: Value) -> int:
+    """The cost of traversing a value with everything inside it."""
     kind = type(value)
     if kind is str:
         return int(len(value.encode()) * _STRING_TRAVERSAL_COST_FACTOR)
     if kind is bytes:
         return int(len(value) * _STRING_TRAVERSAL_COST_FACTOR)
     if kind is list:
-        return sum(map(tree, value))
+        return sum(map(tree_cost, value))
     if kind is dict:
-        return sum(tree(key) + tree(member) for key, member in value.items())
+        return sum(tree_cost(key) + tree_cost(member) for key, member in value.items())
     return 1
 
 
-def nodes(value: Value) -> int:
-    """How many values a value holds: what it takes to go through it, whatever cel-go holds it to cost."""
+def count_nodes(value: Value) -> int:
+    """Count the values inside a value: the work of traversing it, whatever cost cel-go gives it."""
     kind = type(value)
     if kind is list:
-        return len(value) + sum(nodes(item) for item in value if type(item) in (list, dict))
+        return len(value) + sum(count_nodes(item) for item in value if type(item) in (list, dict))
     if kind is dict:
-        return len(value) + sum(nodes(item) for item in value.values() if type(item) in (list, dict))
+        return len(value) + sum(count_nodes(item) for item in value.values() if type(item) in (list, dict))
     return 1
 
 
-def equality(left: Value, right: Value) -> int:
-    """The cost of ``==`` and ``!=``; Kubernetes' own types cost 1."""
+def equality_cost(left: Value, right: Value) -> int:
+    """The cost of ``==`` and ``!=``, which is 1 for Kubernetes' own types."""
     if hasattr(left, "cel_type"):
         return 1
     return math.ceil(min(size(left), size(right)) * _STRING_TRAVERSAL_COST_FACTOR)
@@ -133,16 +136,16 @@ def _inequality(left: Value, right: Value) -> int:
 
 
 def _match(text: Value, expression: Value, *_: Value) -> int:
-    return pattern(text, size(expression))
+    return regex_cost(text, size(expression))
 
 
 def _selector(_: Value, text: Value) -> int:
-    """A list, the parsing, and half a requirement of a list and a struct for each character."""
+    """Estimate a list, the parsing, and for every two characters a requirement of a list and a struct."""
     length = size(text)
     return (
-        _LIST
+        LIST_CREATE_BASE_COST
         + math.ceil(length * _STRING_TRAVERSAL_COST_FACTOR)
-        + math.ceil(length * 0.5) * (_LIST + STRUCT_CREATE_BASE_COST)
+        + math.ceil(length * 0.5) * (LIST_CREATE_BASE_COST + STRUCT_CREATE_BASE_COST)
     )
 
 
@@ -161,7 +164,7 @@ def _contains_cidr(network: Value, other: Value) -> int:
 
 
 def _tree_of_first(first: Value, *_: Value) -> int:
-    return tree(first)
+    return tree_cost(first)
 
 
 def _ip(value: Value) -> int:
@@ -169,7 +172,7 @@ def _ip(value: Value) -> int:
 
 
 def _validate(form: Value, text: Value) -> int:
-    return pattern(text, form.pattern_size)
+    return regex_cost(text, form.pattern_size)
 
 
 def _add_sizes(left: Value, right: Value) -> int:
@@ -185,7 +188,7 @@ def _sets(factor: int) -> CostFunction:
 
 
 def _new_list(length: int, factor: float = 1) -> int:
-    return int(length * factor) + 1 + _LIST
+    return int(length * factor) + 1 + LIST_CREATE_BASE_COST
 
 
 def _slice(_: Value, start: Value, end: Value) -> int:
@@ -220,7 +223,7 @@ FUNCTION_COSTS: dict[str, CostFunction] = {
     "containsCIDR": _contains_cidr,
     "validate": _validate,
 }
-"""The costs that go by the name of a function. Kubernetes' other functions cost 1, as any function does."""
+"""Costs by function name. Kubernetes' other functions cost 1, the default."""
 
 OVERLOAD_COSTS: dict[str, CostFunction] = {
     **dict.fromkeys(
@@ -255,11 +258,11 @@ OVERLOAD_COSTS: dict[str, CostFunction] = {
     "list_reverse": lambda items: _new_list(size(items)),
     "list_distinct": _self_compare,
 }
-"""The costs that go by the overload, where the types of the arguments leave but one."""
+"""Costs by overload, used if the types of the arguments leave only one."""
 
 
 def cost_function(call: Call) -> CostFunction | None:
-    """Find what a call costs; None where it is 1."""
+    """Look up the cost function of a call; None means that the call costs 1."""
     if call.function in FUNCTION_COSTS:
         return FUNCTION_COSTS[call.function]
     if len(call.overloads) != 1:

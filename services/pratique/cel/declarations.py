@@ -1,4 +1,8 @@
-"""What the type checker is told of functions, variables, types and schemas."""
+"""Declarations: functions, variables, types and schemas in the type checker's notation.
+
+Sources: ``github.com/google/cel-go/common/env`` for the configuration, and below ``k8s.io/apiserver/pkg/cel``
+``common/schemas.go`` and ``escaping.go`` for schemas.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pratique.apimachinery.json_values import JSONObject
+from pratique.cel import IDENTIFIER, RESERVED_WORDS
 from pratique.cluster.schemas import ListType, MapType, Scalar, Structure, Type
 
 if TYPE_CHECKING:
@@ -24,25 +29,25 @@ class Overload:
     """One signature of a function."""
 
     identifier: str
-    """cel-go's name for it; costs go by it."""
+    """cel-go's identifier, by which costs are looked up."""
     signature: str
     """``name(int, string)``, or ``list<int>.name(string)`` for a method."""
     result: str
-    """The type of its result."""
+    """The result type."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Library:
-    """Functions that belong together."""
+    """A library of functions."""
 
     functions: Mapping[str, Implementation]
-    """What they do, by name."""
+    """Implementations by function name."""
     overloads: tuple[Overload, ...] = ()
-    """Their signatures; those of functions that the checker knows by itself are not named."""
+    """Signatures, except of functions that the checker declares itself."""
 
 
 def function_configurations(overloads: tuple[Overload, ...]) -> list[JSONObject]:
-    """Write overloads as the checker's environment configuration has them."""
+    """Write overloads in the format of the checker's environment configuration."""
     functions: dict[str, list[JSONObject]] = {}
     for overload in overloads:
         name, configuration = _configuration(overload)
@@ -64,7 +69,7 @@ def _configuration(overload: Overload) -> tuple[str, JSONObject]:
 
 
 def _split_receiver(head: str) -> tuple[str, str]:
-    """Split ``list<int>.sum`` and ``net.IP.family``; ``ip.isCanonical`` and ``_<_`` have no receiver."""
+    """Split methods: ``list<int>.sum``, ``net.IP.family``. ``ip.isCanonical`` and ``_<_`` have no receiver."""
     receiver, _, name = head.rpartition(".")
     is_type = bool(receiver) and (receiver in _SIMPLE_TYPES or receiver[-1] == ">" or receiver[0] == "~")
     is_type = is_type or any(part[:1].isupper() for part in receiver.split("."))
@@ -77,7 +82,7 @@ _SIMPLE_TYPES = frozenset(
 
 
 def type_configuration(text: str) -> JSONObject:
-    """Write a type as the checker's environment configuration has it."""
+    """Write a type in the format of the checker's environment configuration."""
     text = text.strip()
     if text.startswith("~"):
         return {"type_name": text[1:], "is_type_param": True}
@@ -90,7 +95,7 @@ def type_configuration(text: str) -> JSONObject:
 
 
 def _split(text: str) -> list[str]:
-    """Split at the commas that stand in no angle brackets."""
+    """Split at the commas outside angle brackets."""
     parts, depth, start = [], 0, 0
     for place, character in enumerate(text):
         depth += (character == "<") - (character == ">")
@@ -119,17 +124,17 @@ _SEPARATORS = "_" + string.ascii_uppercase + string.ascii_lowercase + string.dig
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StructNames:
-    """An expression as the checker gets it, and what it has to know."""
+    """The struct types of an expression, under names that the checker accepts."""
 
     source: str
-    """The expression with names that the checker takes, as long as it was."""
+    """The expression with the checker's names, of the same length, so that positions stay right."""
     types: Mapping[str, str]
-    """The types that it makes values of: as the checker knows them, and as they are written."""
+    """From the checker's type names to the names as written."""
     fields: frozenset[str]
-    """All names in the expression, each of which may be a field."""
+    """All names in the expression, any of which may be a field."""
 
     def restore(self, text: str) -> str:
-        """Put the names as they are written into a text of the checker's."""
+        """Replace the checker's type names in a message with the names as written."""
         if not self.types:
             return text
         known = "|".join(sorted(map(re.escape, self.types), key=len, reverse=True))
@@ -138,7 +143,7 @@ class StructNames:
 
 @functools.lru_cache(1024)
 def scan_struct_names(source: str) -> StructNames:
-    """Find the types of an expression and give them names that the checker takes."""
+    """Find the struct types of an expression and give them names that the checker accepts."""
     tokens = list(_TOKEN.finditer(source))
     written = {token["type"] for token in tokens if token["type"]}
     separator = _unused(written)
@@ -151,9 +156,9 @@ def scan_struct_names(source: str) -> StructNames:
 
 
 def _unused(names: set[str]) -> str:
-    """Choose a character that tells ``Object.a.b`` from ``Object.a_b``."""
+    """Choose a separator that keeps ``Object.a.b`` and ``Object.a_b`` distinct."""
     used = set("".join(names))
-    return next((one for one in _SEPARATORS if one not in used), "_")
+    return next((character for character in _SEPARATORS if character not in used), "_")
 
 
 _SCALARS: Mapping[Scalar, str] = {
@@ -167,13 +172,6 @@ _SCALARS: Mapping[Scalar, str] = {
     Scalar.BOOLEAN: "bool",
     Scalar.INT_OR_STRING: "dyn",
 }
-_RESERVED = frozenset(
-    {
-        "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import",
-        "let", "loop", "package", "namespace", "return", "var", "void", "while",
-    }
-)  # fmt: skip
-_IDENTIFIER = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*")
 _ESCAPES = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
 _ESCAPED = re.compile(r"__|[.\-/]")
 
@@ -185,16 +183,16 @@ _DECLARED_SCHEMAS_RAW = frozenset(
         ("AllocatedDeviceStatus", "data"),
     }
 )
-"""The fields of built-in types that are ``FieldsV1`` or ``RawExtension``, which say that they are objects, and no more.
-All others of which nothing is known say nothing at all.
+"""The fields of built-in types that are ``FieldsV1`` or ``RawExtension``: objects without declared fields. Other fields
+without a schema have no type at all.
 """
 
 _MAX_FIELDS = 4_000
-"""Of one type: the checker holds 65,535 bytes of fields, and the longest fields take 16."""
+"""Fields of one type: the checker holds 65,535 bytes of fields, and a field takes up to 16."""
 _MAX_DEPTH = 64
-"""Of types within types; schemas of Kubernetes are at most 14 deep, and nobody recurses a thousand times."""
+"""Nesting of types: Kubernetes' schemas have at most 14 levels, and this stays clear of Python's recursion limit."""
 
-# The checker takes no points in the names of types that are not nested, and no @ in any.
+# The checker accepts no points in the names of top-level types, and no @ in any type name.
 _PREFIX = "pratique_schema_"
 _UNCODED = re.compile("[^A-Za-z0-9]")
 _CODE = re.compile("_([0-9a-f]+)_")
@@ -202,13 +200,13 @@ _CODED = re.compile(rf"\b{_PREFIX}[a-z]+_of_(\w+)")
 
 
 @functools.lru_cache(maxsize=64)
-def declare(root: Structure, kind: str, role: str = "object") -> tuple[str, StructTypes]:
-    """The name of a schema's type, and all types that it is made of.
+def declare_schema(root: Structure, kind: str, role: str = "object") -> tuple[str, StructTypes]:
+    """Declare the type of a schema. Gives its name, and all types that it consists of.
 
     Args:
         root: The schema.
-        kind: What messages call its type: ``Deployment``, and ``Deployment.spec`` what is within.
-        role: Whose type it is. Those of two roles differ, even where they are of one kind.
+        kind: The name in messages: ``Deployment``, and ``Deployment.spec`` for a nested type.
+        role: ``object`` or ``params``. The same kind has a different type in each role.
     """
     declared = _Declarations(f"{_PREFIX}{role}_of_")
     name = declared.declare(root, kind, frozenset())
@@ -218,20 +216,20 @@ def declare(root: Structure, kind: str, role: str = "object") -> tuple[str, Stru
 
 
 def restore_type_paths(text: str) -> str:
-    """Put the paths of types in the place of the names that :func:`declare` has given them."""
+    """Replace the names that :func:`declare_schema` gives types with their paths."""
     return _CODED.sub(lambda name: _CODE.sub(lambda code: chr(int(code[1], 16)), name[1]), text)
 
 
 def field_name(name: str) -> str | None:
-    """How expressions write a field; None where they cannot: ``k8s.io/apiserver/pkg/cel/escaping.go``."""
-    if name in _RESERVED:
+    """Escape a field's name for expressions; None if that is impossible: ``k8s.io/apiserver/pkg/cel/escaping.go``."""
+    if name in RESERVED_WORDS:
         return f"__{name}__"
     escaped = _ESCAPED.sub(lambda match: _ESCAPES[match[0]], name)
-    return escaped if _IDENTIFIER.fullmatch(escaped) else None
+    return escaped if IDENTIFIER.fullmatch(escaped) else None
 
 
 _OBJECT = Structure("", dict)
-"""An object of which no field is known: ``additionalProperties: true`` is one, too."""
+"""An object without declared fields; ``additionalProperties: true`` declares one, too."""
 
 
 class _Declarations:
@@ -240,7 +238,7 @@ class _Declarations:
         self._prefix = prefix
 
     def _add(self, structure: Structure, path: str, within: frozenset[str]) -> str:
-        """Declare a structure and what it holds; ``within`` are the names of those that hold it."""
+        """Declare a structure and the types of its fields; ``within`` are the names of enclosing structures."""
         name = self._prefix + _UNCODED.sub(lambda match: f"_{ord(match[0]):x}_", path)
         fields = self.types[name] = []
         if structure.name in within:
@@ -252,12 +250,16 @@ class _Declarations:
                 continue
             is_raw = (structure.name.rpartition(".")[2], written) in _DECLARED_SCHEMAS_RAW
             declared = self.declare(_OBJECT if is_raw else kind, f"{path}.{shown}", holders)
-            fields += [] if declared is None else [(each, declared) for each in _names(written, shown)]
+            fields += (
+                []
+                if declared is None
+                else [(name_in_expressions, declared) for name_in_expressions in _names(written, shown)]
+            )
         self.types[name] = _with_distinct_entries(fields)
         return name
 
     def declare(self, kind: Type, path: str, within: frozenset[str]) -> str | None:
-        """The type of a field, whose structures are declared; None where it has none, ``dyn`` where it is too big."""
+        """Declare the type of a field; gives None if it has no type, and ``dyn`` if it is too large."""
         if path.count(".") > _MAX_DEPTH or (isinstance(kind, Structure) and len(kind.fields) > _MAX_FIELDS):
             return "dyn"
         match kind:
@@ -274,19 +276,19 @@ class _Declarations:
 
     @staticmethod
     def _collection(pattern: str, inner: str | None) -> str | None:
-        """A list or map; one of lists or maps is of any type, because the checker takes no such fields."""
+        """Write the type of a list or map; nested ones become ``dyn``, because message fields cannot have them."""
         if inner is None:
             return None
         return "dyn" if "<" in inner else pattern.format(inner)
 
 
 def _names(written: str, shown: str) -> tuple[str, ...]:
-    """All names by which expressions know a field: reserved words need no escaping any more."""
-    return (shown, written) if written in _RESERVED else (shown,)
+    """The names by which expressions may select a field: reserved words no longer need to be escaped."""
+    return (shown, written) if written in RESERVED_WORDS else (shown,)
 
 
 def _with_distinct_entries(fields: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Make maps of any type whose entries the checker would not tell from others: it names types after them."""
+    """Turn maps into ``dyn`` if the name of their entry type would clash with another field's."""
     taken = {_key(name) for name, _ in fields}
     distinct: list[tuple[str, str]] = []
     for name, kind in fields:

@@ -1,4 +1,4 @@
-"""Environments: which variables and functions expressions of a kind may use.
+"""Environments: the variables and functions that an expression may use.
 
 Source: ``k8s.io/apiserver/pkg/cel/environment/base.go`` (Kubernetes 1.37) and
 ``k8s.io/apiserver/pkg/admission/plugin/cel/compile.go``.
@@ -44,7 +44,7 @@ _AUTHORIZER_VARIABLES = {
     "authorizer.requestResource": "kubernetes.authorization.ResourceCheck",
 }
 _EXTENSIONS = ("lists", "optional", "sets", "two-var-comprehensions")
-"""The checker's own extensions: ``lists`` for the macro ``sortBy``, the others as they are."""
+"""The checker's own extensions. Only the macro ``sortBy`` of ``lists`` is used; its functions are ours."""
 _LIBRARIES: tuple[Library, ...] = (
     operators.LIBRARY,
     conversions.CONVERSIONS,
@@ -65,48 +65,52 @@ _LIBRARIES: tuple[Library, ...] = (
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """What an expression may use beside ``object``, ``oldObject``, ``request`` and ``namespaceObject``."""
+    """What an expression may use besides ``object``, ``oldObject``, ``request`` and ``namespaceObject``."""
 
     has_params: bool = False
-    """The variable ``params``."""
+    """Whether it has the variable ``params``."""
     has_authorizer: bool = False
-    """The variables ``authorizer`` and ``authorizer.requestResource``."""
+    """Whether it has the variables ``authorizer`` and ``authorizer.requestResource``."""
     has_patches: bool = False
-    """The types ``Object``, ``Object.…`` and ``JSONPatch``, and the function ``jsonpatch.escapeKey``."""
+    """Whether it has the types ``Object``, ``Object.…`` and ``JSONPatch``, and ``jsonpatch.escapeKey``."""
     variables: tuple[tuple[str, str], ...] = ()
-    """Other variables: names and types, as :mod:`pratique.cel.declarations` writes them."""
+    """Further variables: names and types, in the notation of :mod:`pratique.cel.declarations`."""
     structs: StructTypes = ()
-    """Types that values can be made of."""
+    """Struct types."""
     composited: tuple[DeclaredVariable, ...] | None = None
-    """The fields of the variable ``variables``; None where there is no such variable."""
+    """The fields of the variable ``variables``; None if there is no such variable."""
 
     @property
     def libraries(self) -> tuple[Library, ...]:
-        """The libraries of its functions."""
+        """The libraries whose functions it has."""
         return (*_LIBRARIES, strings.JSON_PATCH) if self.has_patches else _LIBRARIES
 
     def variable_types(self) -> dict[str, str]:
-        """The types of all its variables by name."""
+        """The types of its variables by name."""
         types = dict(_VARIABLES)
         if self.has_params:
             types["params"] = "dyn"
         if self.has_authorizer:
             types |= _AUTHORIZER_VARIABLES
         if self.composited is not None:
-            # The checker takes `variables.x` for a variable of that name, whose type can be any; as field of a
-            # message, it could not be a list of lists. But it would take `has(variables.x)` for that, too.
+            # Declared as variables of their own, the fields of `variables` may have any type; as fields of a message,
+            # they could not be lists of lists. But has(variables.x) needs a field.
             types[VARIABLES] = VARIABLES_TYPE
-            types |= {f"{VARIABLES}.{one.name}": one.kind for one in self.composited if not one.is_tested}
+            types |= {
+                f"{VARIABLES}.{variable.name}": variable.kind
+                for variable in self.composited
+                if not variable.is_tested
+            }
         return types | dict(self.variables)
 
 
 MATCH_CONDITION_ENVIRONMENT = Environment(has_authorizer=True)
-"""What the ``matchConditions`` of webhooks may use."""
+"""The environment of webhooks' ``matchConditions``."""
 
 
 @functools.lru_cache(maxsize=64)
 def type_checker(environment: Environment) -> cel.Env:
-    """Make the type checker of an environment, which takes a tenth of a second."""
+    """Make the type checker of an environment, which takes about 0.1 s."""
     from cel_expr_python import cel  # noqa: PLC0415 - 14 MB of code that only expressions need
 
     return cel.NewEnv(
@@ -117,7 +121,7 @@ def type_checker(environment: Environment) -> cel.Env:
 
 @functools.lru_cache(maxsize=64)
 def functions_by_name(environment: Environment) -> Functions:
-    """All functions of an environment by name."""
+    """The functions of an environment by name."""
     libraries = environment.libraries
     return {name: function for library in libraries for name, function in library.functions.items()}
 

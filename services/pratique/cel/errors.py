@@ -1,4 +1,4 @@
-"""What can go wrong with an expression."""
+"""The errors of compiling and evaluating expressions, with the texts of cel-go and the API server."""
 
 from __future__ import annotations
 
@@ -6,54 +6,54 @@ from pratique.apimachinery.errors import InputError, PratiqueError
 
 
 class CompilationError(InputError):
-    """An expression does not compile. The text is the API server's, positions and all."""
+    """An expression does not compile. The text is the API server's, positions included."""
 
 
 class EvaluationError(PratiqueError):
     """An expression has no value. The text is cel-go's, for example ``no such key: foo``.
 
-    ``||`` and ``&&`` forgive it where the other side decides.
+    ``||`` and ``&&`` absorb it if the other operand decides the result.
     """
 
 
 class NoSuchOverloadError(EvaluationError):
-    """A function does not take values of these types."""
+    """A function has no overload for the types of its arguments."""
 
     def __init__(self, operator: str = "") -> None:
-        """Say so as cel-go does; ``operator`` where a value has no such operation at all."""
+        """Word the error as cel-go does; name ``operator`` if the first operand's type lacks it altogether."""
         super().__init__(f"no such overload: {operator}" if operator else "no such overload")
         self.is_final = bool(operator)
 
 
 class EvaluationCancelledError(PratiqueError):
-    """An evaluation was ended from outside; nothing in the expression forgives it."""
+    """An evaluation was cancelled; no operator of the expression absorbs this error."""
 
 
 class CostLimitError(EvaluationCancelledError):
-    """The expression cost more than one expression may."""
+    """The expression exceeded the cost limit of one expression."""
 
     def __init__(self) -> None:
-        """Say so as cel-go does."""
+        """Word the error as cel-go does."""
         super().__init__("operation cancelled: actual cost limit exceeded")
 
 
 class InterruptedEvaluationError(EvaluationCancelledError):
-    """The request's time was up before the expression had a value."""
+    """The request's deadline passed before the evaluation ended."""
 
     def __init__(self) -> None:
-        """Say so as cel-go does."""
+        """Word the error as cel-go does."""
         super().__init__("operation interrupted")
 
 
 class SlowEvaluationError(EvaluationCancelledError):
-    """The expression costs more than may be spent where it runs; it is to be evaluated in a thread."""
+    """The expression exceeded the inline budget; evaluate it again in a thread."""
 
 
 class OutOfBudgetError(PratiqueError):
-    """All expressions together cost more than they may."""
+    """The expressions exceeded the budget that they share."""
 
     def __init__(self) -> None:
-        """Say so as the API server does: ``k8s.io/apiserver/pkg/admission/plugin/cel/activation.go``."""
+        """Word the error as the API server does: ``k8s.io/apiserver/pkg/admission/plugin/cel/activation.go``."""
         super().__init__(
             "validation failed due to running out of cost budget, no further validation rules will be run"
         )

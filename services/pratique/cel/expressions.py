@@ -1,4 +1,4 @@
-"""Expressions: compiled once, evaluated often; and the conditions that are made of them."""
+"""Expressions, compiled once and evaluated often, and the match conditions that consist of them."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from pratique.cel.errors import (
     SlowEvaluationError,
 )
 from pratique.cel.planner import Program, plan
-from pratique.cel.syntax_trees import SyntaxTree, decode
+from pratique.cel.syntax_trees import SyntaxTree, decode_checked_expression
 from pratique.cel.type_descriptors import StructTypes
 from pratique.cel.values import Value
 
 _COMPILED_CACHE_SIZE = 1024
-"""Expressions that are remembered compiled: a reload compiles what has changed."""
+"""How many compiled expressions are cached, so that a reload compiles only the changed ones."""
 _NO_NAMES = StructNames("", {}, frozenset())
 _TOO_DEEP = "expression nests values too deeply"
-"""For data nested more deeply than Python recurses, about a thousand levels; cel-go has no such limit."""
+"""The error for data nested beyond Python's recursion limit, about a thousand levels; cel-go has no such limit."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Expression:
-    """An expression ready to be evaluated."""
+    """A compiled expression."""
 
     source: str
-    """As it was written."""
+    """The expression as written."""
     result_type: str
-    """The type of its value, as cel-go writes it."""
+    """The type of its value, in cel-go's notation."""
     _plan: Program
 
     def evaluate(
@@ -51,37 +51,37 @@ class Expression:
         until: float | None = None,
         inline_budget: InlineBudget | None = None,
     ) -> Value:
-        """Evaluate it.
+        """Evaluate the expression.
 
         Args:
-            variables: The values of the environment's variables; one that is asked for and not there is an error.
-            budget: What it and its like may cost together.
-            until: When it is cut off, by ``time.monotonic``.
-            patience: What may be spent where it runs; None means all that one expression may cost.
+            variables: The values of the environment's variables; using a missing one is an error.
+            budget: The cost budget that it shares with other expressions.
+            until: The deadline, by ``time.monotonic``.
+            inline_budget: What it may spend where it blocks others; None means all that one expression may cost.
 
         Raises:
-            EvaluationError: it has no value. The text is the API server's:
+            EvaluationError: the evaluation failed. The text is the API server's:
                 ``expression '…' resulted in error: no such key: foo``.
             OutOfBudgetError: the budget is used up.
-            SlowEvaluationError: it takes more than ``inline_budget``; nothing has been charged to the budget.
+            SlowEvaluationError: it exceeds ``inline_budget``; nothing has been charged to the budget.
         """
-        value, cost = self.measure(variables, until=until, inline_budget=inline_budget)
+        value, cost = self.evaluate_with_cost(variables, until=until, inline_budget=inline_budget)
         budget.charge(cost)
         if isinstance(value, EvaluationError):
             raise EvaluationError(f"expression '{self.source}' resulted in error: {value}")
         return value
 
-    def measure(
+    def evaluate_with_cost(
         self,
         variables: Mapping[str, Value],
         *,
         until: float | None = None,
         inline_budget: InlineBudget | None = None,
     ) -> tuple[Value | EvaluationError, int]:
-        """Evaluate it, and tell what that cost. An error is given back as the evaluator words it.
+        """Evaluate without a shared budget. Gives the value, or the error in cel-go's words, and the cost.
 
         Raises:
-            SlowEvaluationError: it takes more than ``inline_budget``.
+            SlowEvaluationError: it exceeds ``inline_budget``.
         """
         frame = Frame(variables, self._plan.slots, costs.PER_CALL_LIMIT, UNCOUNTED_WORK_LIMIT, until)
         if inline_budget is not None:
@@ -92,7 +92,7 @@ class Expression:
         try:
             value = self._plan.step(frame)
         except SlowEvaluationError:
-            raise  # of a variable that it asked for
+            raise  # from a variable that the expression uses
         except CostLimitError as error:
             if (
                 frame.cost <= costs.PER_CALL_LIMIT
@@ -116,19 +116,20 @@ def compile_expression(source: str, environment: Environment, *result_types: str
 
     Args:
         source: The expression.
-        environment: What it may use.
-        result_types: The types that its value may have, as cel-go writes them; none means any.
+        environment: The variables and functions that it may use.
+        result_types: The types that its value may have, in cel-go's notation; none means any.
 
     Raises:
-        CompilationError: it cannot be compiled. The text is the API server's.
+        CompilationError: the expression does not compile. The text is the API server's.
     """
     names = scan_struct_names(source) if environment.has_patches else _NO_NAMES
     tree, functions = _parse_and_check(source, environment, names), functions_by_name(environment)
-    findings = validate_ast(tree, functions)
-    if findings:
+    issues = validate_ast(tree, functions)
+    if issues:
+        offsets = tree.offsets()
         lines = [
-            format_error(source, tree.offsets.get(one.number, 0), names.restore(one.message))
-            for one in findings
+            format_error(source, offsets.get(issue.number, 0), names.restore(issue.message))
+            for issue in issues
         ]
         raise CompilationError("compilation failed: " + "\n".join(lines))
     result_type = names.restore(render_type(tree.types.get(tree.root.number, b"")))
@@ -144,14 +145,16 @@ def _parse_and_check(source: str, environment: Environment, names: StructNames) 
     if environment.has_patches:
         environment = dataclasses.replace(environment, structs=_structs(names))
     try:
-        return decode(type_checker(environment).compile(names.source or source).serialize())
+        return decode_checked_expression(
+            type_checker(environment).compile(names.source or source).serialize()
+        )
     except RuntimeError as error:
         text = names.restore(str(error))
         raise CompilationError(f"compilation failed: {to_api_server_message(text, source)}") from None
 
 
 def _structs(names: StructNames) -> StructTypes:
-    """The types that an expression makes values of: objects, which may have any field, and patches."""
+    """The struct types that an expression constructs: objects, which may have any field, and patches."""
     any_field = tuple((field, "dyn") for field in sorted(names.fields))
     objects = tuple((name, any_field) for name in sorted({OBJECT, *names.types}))
     return (*objects, (PATCH, tuple(PATCH_FIELDS.items())))
@@ -164,12 +167,12 @@ def _wrong_type(expected: tuple[str, ...], found: str) -> str:
 
 
 ConditionResult: TypeAlias = "tuple[str, bool | EvaluationError]"
-"""A condition's name, and what it came to: true, false, or why it is neither."""
+"""A condition's name and its value, or the error of its evaluation."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CompiledCondition:
-    """One condition, compiled."""
+    """A compiled match condition."""
 
     name: str
     expression: Expression
@@ -181,34 +184,34 @@ def evaluate_conditions(
     until: float | None = None,
     inline_budget: InlineBudget | None = None,
 ) -> list[ConditionResult]:
-    """Evaluate all conditions, those after a false one too: the API server does, and it tells in the cost.
+    """Evaluate all conditions, even those after a false one: the API server does, and they count towards the cost.
 
     Args:
         conditions: The conditions.
-        variables: What they see.
-        until: When they are cut off, by ``time.monotonic``.
-        patience: What may be spent where they run; None means all that they may cost.
+        variables: The variables that they see.
+        until: The deadline, by ``time.monotonic``.
+        inline_budget: What they may spend where they block others; None means all that they may cost.
 
     Raises:
-        OutOfBudgetError: together they cost more than they may.
-        SlowEvaluationError: they take more than ``inline_budget``.
+        OutOfBudgetError: together they exceed the budget of match conditions.
+        SlowEvaluationError: they exceed ``inline_budget``.
     """
     budget = Budget(costs.RUNTIME_COST_BUDGET_MATCH_CONDITIONS)
-    findings: list[ConditionResult] = []
+    results: list[ConditionResult] = []
     for condition in conditions:
         try:
             value = condition.expression.evaluate(variables, budget, until=until, inline_budget=inline_budget)
-            findings.append((condition.name, value is True))
+            results.append((condition.name, value is True))
         except EvaluationError as error:
-            findings.append((condition.name, error))
-    return findings
+            results.append((condition.name, error))
+    return results
 
 
-def first_false_condition(findings: Sequence[ConditionResult]) -> str | None:
-    """The name of the first condition that is false; None where none is. A false one outweighs all errors."""
-    return next((name for name, finding in findings if finding is False), None)
+def first_false_condition(results: Sequence[ConditionResult]) -> str | None:
+    """The name of the first false condition; None if none is false. A false condition outweighs all errors."""
+    return next((name for name, result in results if result is False), None)
 
 
-def condition_errors(findings: Sequence[ConditionResult]) -> list[str]:
-    """Why conditions are neither true nor false."""
-    return [str(finding) for _, finding in findings if isinstance(finding, EvaluationError)]
+def condition_errors(results: Sequence[ConditionResult]) -> list[str]:
+    """The errors of the conditions whose evaluation failed."""
+    return [str(result) for _, result in results if isinstance(result, EvaluationError)]

@@ -29,7 +29,7 @@ from pratique.cel.values import (
 )
 
 Interpretable: TypeAlias = Callable[[Frame], Value]
-"""A planned expression: gives its value in a frame, and charges for it."""
+"""A planned expression: a function that evaluates it in a frame and charges the frame for it."""
 
 _MISSING = object()
 _KEYS = NUMERIC_TYPES | {str, bool}
@@ -38,33 +38,33 @@ _STRUCTS = frozenset({Struct, LazyVariables})
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Qualifier:
-    """One selection."""
+    """One selection: a field, key or index."""
 
     key: Value = None
-    """The field, key or index, where it is known."""
+    """The field, key or index, if it is constant."""
     computed: Interpretable | None = None
-    """Gives the key, where it is not."""
+    """Evaluates the key, if it is not constant."""
     optional: bool = False
-    """Selects only what is there: ``.?field`` or ``[?key]``."""
+    """Gives an optional instead of an error for a missing key: ``.?field`` or ``[?key]``."""
     test_only: bool = False
-    """Only tells whether it is there: ``has()``."""
+    """Only tests whether the field is set: ``has()``."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Attribute:
-    """A value to select from, and the selections in order."""
+    """A base value and the selections from it, in order."""
 
     base: Interpretable
     qualifiers: tuple[Qualifier, ...] = ()
     cost: int = 1
-    """What it costs beside base and qualifiers: 0 where the base is a ``?:``."""
+    """The cost besides base and qualifiers: 0 if the base is a ``?:``."""
 
     def qualified(self, qualifier: Qualifier) -> Attribute:
-        """The attribute with one more selection."""
+        """Append a selection."""
         return dataclasses.replace(self, qualifiers=(*self.qualifiers, qualifier))
 
     def resolved(self, cost: int = 0) -> Interpretable:
-        """Plan it; ``cost`` is charged beside what base and qualifiers cost."""
+        """Plan the attribute; ``cost`` is charged besides the cost of base and qualifiers."""
         qualifiers, base = self.qualifiers, self.base
         if not qualifiers:
             return _with_cost(base, cost) if cost else base
@@ -75,7 +75,7 @@ class Attribute:
 
         def resolve(frame: Frame) -> Value:
             value = base(frame)
-            frame.spend(cost)
+            frame.charge(cost)
             return _qualify(frame, value, qualifiers)
 
         return resolve
@@ -97,7 +97,7 @@ def _is_plain_name(qualifier: Qualifier) -> bool:
 
 
 def _names(base: Interpretable, qualifiers: tuple[Qualifier, ...], cost: int) -> Interpretable:
-    """Plan what nearly all attributes are: fields of JSON objects."""
+    """Plan the usual attribute, which selects fields of JSON objects only."""
     names = tuple(qualifier.key for qualifier in qualifiers)
 
     def resolve(frame: Frame) -> Value:
@@ -143,19 +143,19 @@ def _qualify(frame: Frame, value: Value, qualifiers: Sequence[Qualifier]) -> Val
         key = qualifier.key if qualifier.computed is None else qualifier.computed(frame)
         optional = optional or qualifier.optional
         if not optional and not qualifier.test_only:
-            frame.spend(1)
+            frame.charge(1)
             value = get(value, key)
             continue
         if qualifier.test_only and type(value) is Struct:
-            frame.spend(1)
+            frame.charge(1)
             value = value.has(key)
             continue
         found = find(value, key)
         if qualifier.test_only:
-            frame.spend(1)
+            frame.charge(1)
             value = found.present
         elif found.present:
-            frame.spend(1)
+            frame.charge(1)
             value = found.value
         else:
             return OPTIONAL_NONE
@@ -173,7 +173,7 @@ def get(value: Value, key: Value) -> Value:
 
 
 def find(value: Value, key: Value) -> Optional:
-    """Select a member or element, if it is there. Raises EvaluationError where ``key`` is no index for a list."""
+    """Select a member or element, or nothing. Raises EvaluationError if ``key`` cannot index the list."""
     if type(value) is dict:
         return _find_member(value, key)
     if type(value) is not list:
@@ -185,13 +185,15 @@ def find(value: Value, key: Value) -> Optional:
 def _find_member(value: dict[Value, Value], key: Value) -> Optional:
     if type(key) not in _KEYS or key not in value:
         return OPTIONAL_NONE
-    if key in (0, 1) and not any(key == one and (type(key) is bool) == (type(one) is bool) for one in value):
-        return OPTIONAL_NONE  # Python holds True and 1 for one key
+    if key in (0, 1) and not any(
+        key == existing and (type(key) is bool) == (type(existing) is bool) for existing in value
+    ):
+        return OPTIONAL_NONE  # to Python, True and 1 are the same key
     return optional_of(value[key])
 
 
 def list_index(key: Value) -> int:
-    """Read an index of a list. Raises EvaluationError where it is none."""
+    """Convert a key to a list index. Raises EvaluationError if it is none."""
     if type(key) in (int, Uint) or (type(key) is float and key.is_integer()):
         return int(key)
     if type(key) is float:
@@ -206,15 +208,15 @@ def _key_text(key: Value) -> str:
 
 
 Implementation: TypeAlias = Callable[..., Value]
-"""A function: called with the frame and the values of its arguments."""
+"""Implements a function: takes the frame and the values of the arguments."""
 Functions: TypeAlias = Mapping[str, Implementation]
-"""All functions by name."""
+"""Implementations by function name."""
 
 
 def plan_call(
     name: str, implementation: Implementation, arguments: Sequence[Interpretable], cost: CostFunction | None
 ) -> Interpretable:
-    """Plan an ordinary function; ``cost`` None means 1."""
+    """Plan a call of a function that evaluates all its arguments; ``cost`` None means 1."""
     if cost is not None:
         return _costed(name, implementation, tuple(arguments), cost)
     if len(arguments) == 1:
@@ -242,14 +244,14 @@ def _binary(
     name: str, implementation: Implementation, left: Interpretable, right: Interpretable
 ) -> Interpretable:
     def call(frame: Frame) -> Value:
-        one, another = left(frame), right(frame)
+        first, second = left(frame), right(frame)
         frame.cost += 1
         if frame.cost > frame.limit:
             raise CostLimitError
         try:
-            return implementation(frame, one, another)
+            return implementation(frame, first, second)
         except NoSuchOverloadError as error:
-            raise _overload_error(error, name, (one, another)) from None
+            raise _overload_error(error, name, (first, second)) from None
 
     return call
 
@@ -270,16 +272,16 @@ def _costed(
 
 def _charge(frame: Frame, cost: CostFunction, values: Sequence[Value]) -> None:
     if values:
-        frame.work(costs.nodes(values[0]))
+        frame.add_work(costs.count_nodes(values[0]))
     try:
         amount = cost(*values)
     except (TypeError, AttributeError):
-        amount = 1  # values of other types than the function takes, which it is about to say itself
-    frame.spend(amount)
+        amount = 1  # the arguments have wrong types, which the function itself reports next
+    frame.charge(amount)
 
 
 def _overload_error(error: NoSuchOverloadError, name: str, values: Sequence[Value]) -> EvaluationError:
-    """Operators say only that there is no such overload, functions with what they were called."""
+    """Word the error as cel-go does: operators without the types of their arguments, functions with them."""
     if name.startswith(("_", "!", "-", "@")) or error.is_final:
         return error
     return EvaluationError(f"no such overload: {name}({', '.join(map(type_name, values))})")
@@ -289,34 +291,34 @@ def plan_equality(left: Interpretable, right: Interpretable, *, negated: bool) -
     """Plan ``==`` or ``!=``."""
 
     def call(frame: Frame) -> Value:
-        one, another = left(frame), right(frame)
-        frame.spend(costs.equality(one, another))
-        return equal(one, another, frame) is not negated
+        first, second = left(frame), right(frame)
+        frame.charge(costs.equality_cost(first, second))
+        return equal(first, second, frame) is not negated
 
     return call
 
 
 def plan_membership(value: Interpretable, items: list[Value]) -> Interpretable:
-    """Plan ``in`` for a list of literals, which costs nothing: cel-go makes it a look-up in a set."""
+    """Plan ``in`` with a list of literals; it costs nothing because cel-go makes it a lookup in a set."""
     texts = frozenset(items) if all(type(item) is str for item in items) else None
 
     def call(frame: Frame) -> Value:
-        one = value(frame)
+        candidate = value(frame)
         if texts is not None:
-            return type(one) is str and one in texts
-        frame.work(len(items))
-        return contains(items, one, frame)
+            return type(candidate) is str and candidate in texts
+        frame.add_work(len(items))
+        return contains(items, candidate, frame)
 
     return call
 
 
 def plan_conjunction(left: Interpretable, right: Interpretable) -> Interpretable:
-    """Plan ``&&``: false where either side is, whatever the other may be."""
+    """Plan ``&&``: false if either operand is, even if the other fails."""
     return _logical(left, right, deciding=False)
 
 
 def plan_disjunction(left: Interpretable, right: Interpretable) -> Interpretable:
-    """Plan ``||``: true where either side is, whatever the other may be."""
+    """Plan ``||``: true if either operand is, even if the other fails."""
     return _logical(left, right, deciding=True)
 
 
@@ -324,26 +326,26 @@ def _logical(left: Interpretable, right: Interpretable, *, deciding: bool) -> In
     def call(frame: Frame) -> Value:
         failure: EvaluationError | None = None
         try:
-            verdict = left(frame)
+            result = left(frame)
         except EvaluationError as error:
             failure = error
         else:
-            if verdict is deciding:
+            if result is deciding:
                 return deciding
-            if type(verdict) is not bool:
+            if type(result) is not bool:
                 failure = NoSuchOverloadError()
         return other_side(frame, failure)
 
     def other_side(frame: Frame, failure: EvaluationError | None) -> Value:
         try:
-            verdict = right(frame)
+            result = right(frame)
         except EvaluationError as error:
             raise failure or error from None
-        if verdict is deciding:
+        if result is deciding:
             return deciding
-        if failure is not None or type(verdict) is not bool:
+        if failure is not None or type(result) is not bool:
             raise failure or NoSuchOverloadError()
-        return verdict
+        return result
 
     return call
 
@@ -352,10 +354,10 @@ def plan_condition(condition: Interpretable, then: Interpretable, otherwise: Int
     """Plan ``condition ? then : otherwise``."""
 
     def call(frame: Frame) -> Value:
-        verdict = condition(frame)
-        if verdict is True:
+        result = condition(frame)
+        if result is True:
             return then(frame)
-        if verdict is False:
+        if result is False:
             return otherwise(frame)
         raise NoSuchOverloadError
 
@@ -363,21 +365,21 @@ def plan_condition(condition: Interpretable, then: Interpretable, otherwise: Int
 
 
 def plan_not_strictly_false(argument: Interpretable) -> Interpretable:
-    """Plan what comprehensions go on by: an error may still be made good."""
+    """Plan the loop condition of ``all`` and ``exists``: after an error, a later element may still decide."""
 
     def call(frame: Frame) -> Value:
         try:
-            verdict = argument(frame)
+            result = argument(frame)
         except EvaluationError:
-            verdict = True
-        frame.spend(1)
-        return verdict is not False
+            result = True
+        frame.charge(1)
+        return result is not False
 
     return call
 
 
 def plan_alternative(optional: Interpretable, otherwise: Interpretable, *, unwrap: bool) -> Interpretable:
-    """Plan ``or``, or with ``unwrap`` ``orValue``: the other side is evaluated only where it is needed."""
+    """Plan ``or``, or with ``unwrap`` ``orValue``: the argument is evaluated only if it is needed."""
 
     def call(frame: Frame) -> Value:
         value = optional(frame)
@@ -406,19 +408,19 @@ _GO_TYPES = {
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class IterationRange:
-    """What is iterated over, and where the elements go."""
+    """The range of a comprehension, and the slots that receive its elements."""
 
     items: Interpretable
     slots: tuple[int, ...]
-    """One slot for the element or key, two for index and element or key and value."""
+    """One slot for the element or key; two for index and element, or key and value."""
 
     def entries(self, frame: Frame) -> Iterable[Value]:
-        """What is iterated over: elements or keys, or pairs where there are two slots."""
+        """Evaluate the range: elements or keys, or pairs if there are two slots."""
         items = self.items(frame)
         return _elements_or_keys(items) if len(self.slots) == 1 else _pairs(items)
 
     def binder(self) -> Callable[[list[Value], Value], None]:
-        """How an entry gets into the slots of a frame."""
+        """Make the function that stores an entry in the slots of a frame."""
         if len(self.slots) == 1:
             return functools.partial(_bind_one, self.slots[0])
         first, second = self.slots
@@ -452,7 +454,7 @@ def _go_type(value: Value) -> str:
 
 
 class Quantifier(enum.Enum):
-    """The two folds that nearly all expressions use; the value is what ends them."""
+    """The two comprehensions that nearly all expressions use; the value is the predicate's that ends them."""
 
     ALL = False
     EXISTS = True
@@ -461,8 +463,8 @@ class Quantifier(enum.Enum):
 def plan_quantifier(quantifier: Quantifier, items: IterationRange, predicate: Interpretable) -> Interpretable:
     """Plan ``all`` or ``exists``.
 
-    An element costs, beside the predicate: the condition ``@not_strictly_false(accumulator)`` 2 (``exists`` negates it:
-    3), and the accumulator in the step 1.
+    Besides the predicate, an element costs 2 for the condition ``@not_strictly_false(accumulator)``, or 3 in
+    ``exists``, which negates it, and 1 for the accumulator in the step.
     """
     ending = quantifier.value
     condition = 3 if ending else 2
@@ -474,20 +476,20 @@ def plan_quantifier(quantifier: Quantifier, items: IterationRange, predicate: In
         slots = frame.slots
         for entry in items.entries(frame):
             if ended:
-                frame.spend(condition)
+                frame.charge(condition)
                 break
-            frame.step(condition + 1)
+            frame.charge_iteration(condition + 1)
             bind(slots, entry)
             try:
-                verdict = predicate(frame)
+                result = predicate(frame)
             except EvaluationError as error:
                 failure = failure or error
                 continue
-            if verdict is ending:
+            if result is ending:
                 ended = True
-            elif verdict is not (not ending):
+            elif result is not (not ending):
                 failure = failure or NoSuchOverloadError()
-        frame.spend(1)  # the accumulator as result
+        frame.charge(1)  # the result reads the accumulator
         if ended or failure is None:
             return ending if ended else not ending
         raise failure
@@ -497,24 +499,24 @@ def plan_quantifier(quantifier: Quantifier, items: IterationRange, predicate: In
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Fold:
-    """Any other fold."""
+    """Any other comprehension."""
 
     items: IterationRange
     accumulator: int
-    """Its slot."""
+    """The slot of the accumulator."""
     start: Interpretable
     condition: Interpretable | None
-    """Ends the fold where it is not true; None where it always is."""
+    """Ends the loop when it is false; None if it is the constant true."""
     step: Interpretable
     result: Interpretable
 
     def run(self, frame: Frame) -> Value:
-        """Fold."""
+        """Evaluate the comprehension."""
         slots, slot = frame.slots, self.accumulator
         bind = self.items.binder()
         slots[slot] = _value_or_error(self.start, frame)
         for entry in self.items.entries(frame):
-            frame.step(0)
+            frame.charge_iteration(0)
             bind(slots, entry)
             if self.condition is not None and _is_over(self.condition, frame):
                 break
@@ -530,12 +532,12 @@ def _value_or_error(step: Interpretable, frame: Frame) -> Value:
 
 
 def _is_over(condition: Interpretable, frame: Frame) -> bool:
-    verdict = _value_or_error(condition, frame)
-    return type(verdict) is bool and not verdict
+    result = _value_or_error(condition, frame)
+    return type(result) is bool and not result
 
 
 def read_accumulator(slot: int) -> Interpretable:
-    """Plan reading an accumulator, which may hold an error."""
+    """Plan reading an accumulator; if it holds an error, reading raises it."""
 
     def read(frame: Frame) -> Value:
         value = frame.slots[slot]
@@ -550,19 +552,19 @@ _MAP_KEY_TYPES = frozenset({bool, int, Uint, str, float})
 
 
 def plan_list(elements: Sequence[Interpretable], optional: Collection[int]) -> Interpretable:
-    """Plan ``[a, ?b]``; the checker has seen to it that what may be missing is an optional."""
+    """Plan ``[a, ?b]``; ``optional`` are the indexes of elements that the checker knows to be optionals."""
     if not optional:
 
         def make(frame: Frame) -> Value:
-            made = [element(frame) for element in elements]
-            frame.spend(costs.LIST_CREATE_BASE_COST)
-            return made
+            elements_made = [element(frame) for element in elements]
+            frame.charge(costs.LIST_CREATE_BASE_COST)
+            return elements_made
 
         return make
 
     def make_with_optional(frame: Frame) -> Value:
         values = [element(frame) for element in elements]
-        frame.spend(costs.LIST_CREATE_BASE_COST)
+        frame.charge(costs.LIST_CREATE_BASE_COST)
         return [
             value.value if place in optional else value
             for place, value in enumerate(values)
@@ -573,7 +575,7 @@ def plan_list(elements: Sequence[Interpretable], optional: Collection[int]) -> I
 
 
 def plan_map(entries: Sequence[tuple[Interpretable, Interpretable, bool]]) -> Interpretable:
-    """Plan ``{key: value, ?key: value}``; likewise."""
+    """Plan ``{key: value, ?key: value}``; an entry has key, value, and whether the value is an optional."""
 
     def make(frame: Frame) -> Value:
         made: dict[Value, Value] = {}
@@ -584,7 +586,7 @@ def plan_map(entries: Sequence[tuple[Interpretable, Interpretable, bool]]) -> In
                     continue
                 value = value.value
             made[_checked_key(key)] = value
-        frame.spend(costs.MAP_CREATE_BASE_COST)
+        frame.charge(costs.MAP_CREATE_BASE_COST)
         return made
 
     return make
@@ -597,11 +599,11 @@ def _checked_key(key: Value) -> Value:
 
 
 def plan_append(accumulator: Interpretable, added: Interpretable) -> Interpretable:
-    """Plan ``accumulator + [x]`` where nothing else holds the accumulator: it grows in place."""
+    """Plan ``accumulator + [x]`` where nothing else refers to the accumulator, so that it can grow in place."""
 
     def append(frame: Frame) -> Value:
         grown, more = accumulator(frame), added(frame)
-        frame.spend(1)
+        frame.charge(1)
         grown.extend(more)
         return grown
 
@@ -609,12 +611,12 @@ def plan_append(accumulator: Interpretable, added: Interpretable) -> Interpretab
 
 
 def plan_insert(accumulator: Interpretable, added: Sequence[Interpretable]) -> Interpretable:
-    """Plan ``cel.@mapInsert(accumulator, key, value)``, or with the entries of a map; it grows in place."""
+    """Plan ``cel.@mapInsert(accumulator, key, value)``, or with a map of entries; it grows in place."""
 
     def insert(frame: Frame) -> Value:
         grown = accumulator(frame)
         values = [step(frame) for step in added]
-        frame.spend(1)
+        frame.charge(1)
         for key, value in _entries(values):
             if _checked_key(key) in grown:
                 raise EvaluationError(f"insert failed: key {to_text(key)} already exists")

@@ -43,22 +43,22 @@ from pratique.cel.syntax_trees import (
 from pratique.cel.values import TypeName, Value
 
 _TYPE_OF_A_TYPE = b"\x5a"
-"""How an encoded ``cel.expr.Type`` begins that is the type of a type: field 11, with a length."""
+"""The first byte of an encoded ``cel.expr.Type`` that is the type of a type: field 11, with a length."""
 _CONVERSIONS = frozenset(
     {"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"}
 )
 _INSERTION = "cel.@mapInsert"
 _COMPOSITED = f"{VARIABLES}."
-"""How the checker names variables that are fields of ``variables``."""
+"""The prefix under which the checker knows the fields of ``variables``."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Program:
-    """An expression ready to be evaluated."""
+    """A planned expression."""
 
     step: Interpretable
     slots: int
-    """How many variables its comprehensions have."""
+    """The number of comprehension variables."""
 
 
 def plan(
@@ -71,13 +71,13 @@ def plan(
     """Plan an expression.
 
     Args:
-        tree: The expression, type-checked.
-        functions: What it may call.
-        struct_names: The types that it may make values of: as the checker knows them, and their names.
-        fold_literals: Make literals of literals beforehand, as Kubernetes has cel-go do.
+        tree: The type-checked expression.
+        functions: The functions that it may call.
+        struct_names: The struct types that it may construct, from the checker's names to the names as written.
+        fold_literals: Evaluate constant literals at compilation, as Kubernetes configures cel-go.
 
     Raises:
-        CompilationError: a literal cannot be converted, or a type cannot be made.
+        CompilationError: a literal cannot be converted, or a struct type is unknown.
     """
     planner = _Planner(tree, functions, struct_names or {}, fold_literals=fold_literals)
     return Program(planner.plan(tree.root, {}).step, planner.slots)
@@ -85,18 +85,18 @@ def plan(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _PlannedNode:
-    """A planned node."""
+    """A planned node of the syntax tree."""
 
     step: Interpretable
     attribute: Attribute | None = None
-    """What a selection from it extends; None where it is no attribute."""
+    """The attribute that a selection extends; None if the node is none."""
     constant: bool = False
     value: Value = None
-    """What it is, where it is constant."""
+    """Its value, if it is constant."""
 
     @property
     def branch(self) -> Interpretable:
-        """It as branch of ``?:``, or as an index: attributes do not cost their 1 there."""
+        """The step for a branch of ``?:`` or an index, where an attribute does not cost its 1."""
         return self.step if self.attribute is None else self.attribute.resolved()
 
 
@@ -251,7 +251,7 @@ class _Planner:
         return _PlannedNode(fold.run)
 
     def _start(self, node: Comprehension, scope: Mapping[str, Interpretable]) -> Interpretable:
-        """Plan the accumulator's first value: a list or map of its own, for it is changed in place."""
+        """Plan the accumulator's first value: a new list or map each time, because it is changed in place."""
         step = self._step(node.start, scope)
         if isinstance(node.start, ListLiteral) and not node.start.elements:
             return lambda frame: list(step(frame))
@@ -260,7 +260,7 @@ class _Planner:
         return step
 
     def _accumulation(self, node: Comprehension, scope: Mapping[str, Interpretable]) -> Interpretable:
-        """Plan the step, appending in place: ``accumulator + [x]`` would copy the list for each element."""
+        """Plan the step so that it appends in place: ``accumulator + [x]`` would copy the list for each element."""
         return self._appending(node.step, node.accumulator, scope, starts_empty=_has_empty_start(node))
 
     def _appending(
@@ -313,7 +313,7 @@ def _local(slot: int) -> Interpretable:
 
 
 def _quantifier(node: Comprehension) -> tuple[Quantifier, Node] | None:
-    """Recognise ``all`` and ``exists`` by what they are expanded to; give their predicate."""
+    """Recognise ``all`` and ``exists`` by their expansion, and extract the predicate."""
     name = node.accumulator
     for quantifier, operator, going_on in (
         (Quantifier.ALL, "_&&_", _is_accumulator),
@@ -344,7 +344,7 @@ def _is_negated_accumulator(node: Node, name: str) -> bool:
 
 
 _INDEXES = {"_[_]": False, "_[?_]": True, "_?._": True}
-"""The functions that select, and whether what they select may be missing."""
+"""The selecting operators, and whether they give an optional."""
 
 _SPECIAL: dict[str, Callable[..., Interpretable]] = {
     "_&&_": interpretables.plan_conjunction,
@@ -355,4 +355,4 @@ _SPECIAL: dict[str, Callable[..., Interpretable]] = {
     "or": lambda left, right: interpretables.plan_alternative(left, right, unwrap=False),
     "orValue": lambda left, right: interpretables.plan_alternative(left, right, unwrap=True),
 }
-"""The functions that do not simply take values."""
+"""The functions that do not evaluate all their arguments first, or have their own cost."""

@@ -17,19 +17,19 @@ from pratique.cluster.authorization import Authorizer
 
 
 class AdmissionActivation(dict[str, "Value"]):
-    """The variables by name, each made when an expression first asks for it.
+    """The variables of an admission request by name, each computed when an expression first uses it.
 
-    Objects are the review's own parsed JSON: nothing is converted, and no expression can change it.
+    Objects are the review's own parsed JSON, without conversion; expressions cannot change them.
     """
 
     def __init__(self, review: Review, authorizer: Authorizer, namespace: JSONObject | None = None) -> None:
-        """Show ``review``; ``namespace`` is the variable ``namespaceObject``, always null for webhooks."""
+        """Take the variables from ``review``; ``namespace`` becomes ``namespaceObject``, always null for webhooks."""
         super().__init__(namespaceObject=namespace)
         self._review = review
         self._authorizer = authorizer
 
     def __missing__(self, name: str) -> Value:
-        """Make a variable. Raises KeyError where there is none of that name."""
+        """Compute a variable. Raises KeyError if none has that name."""
         value = self[name] = self._make(name)
         return value
 
@@ -62,10 +62,10 @@ class AdmissionActivation(dict[str, "Value"]):
 
 
 def request_variable(review: Review) -> JSONObject:
-    """The variable ``request``: what is empty is absent, as in the JSON of an AdmissionRequest.
+    """Compute the variable ``request``; empty fields are absent, as in the JSON of an AdmissionRequest.
 
-    ``kind`` is the kind that the object is shown in, ``resource`` the one that was requested: so has it the API
-    server, unlike in the AdmissionReviews that it sends.
+    ``kind`` is the kind of ``object`` after conversion, ``resource`` the requested one: so does the API server here,
+    unlike in the AdmissionReviews that it sends.
     """
     resource = _resource(review.request_resource or review.resource)
     request: JSONObject = {
@@ -111,7 +111,7 @@ class PolicyCompiler:
     has_params: bool
     """Whether there is a variable ``params``."""
     types: dict[str, str] | None
-    """The types of the variables so far, by name; None where there is no variable ``variables`` at all."""
+    """The types of the policy's variables so far, by name; None if there is no variable ``variables``."""
 
     def compile(
         self,
@@ -132,10 +132,10 @@ class PolicyCompiler:
         return compile_expression(source, environment, *result_types)
 
     def add_variable(self, name: str, source: str) -> Expression:
-        """Compile a variable, which sees those before it; what is compiled from now on sees it.
+        """Compile a variable, which sees those before it; expressions compiled from now on see it.
 
         Raises:
-            CompilationError: it cannot be compiled; it is then known all the same, as of any type.
+            CompilationError: it does not compile; later expressions then see it with type ``dyn``.
         """
         types = self.types = {} if self.types is None else self.types
         try:

@@ -1,4 +1,4 @@
-"""Structs, equality and order of CEL's values, and CEL's values as JSON."""
+"""Structs, the equality and order of CEL values, and their conversion to JSON."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ _EMPTY_FIELDS = {"string": "", "dyn": None}
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Struct:
-    """A value with named fields."""
+    """A struct, as a mutation constructs it: ``Object``, ``Object.<path>`` or ``JSONPatch``."""
 
     cel_type: str
     """Its type's name, such as ``Object.spec``."""
     fields: dict[str, Value]
-    """What was given, by the field's name."""
+    """The fields that the expression sets, by name."""
 
     def find(self, name: Value) -> Optional:
-        """A field, if it is set; those of a patch that are texts are never missing."""
+        """Select a field, if it is set; an unset field of a ``JSONPatch`` has its empty value."""
         if name in self.fields:
             return optional_of(self.fields[name])
         if self.cel_type == PATCH and name in PATCH_FIELDS:
@@ -50,11 +50,11 @@ class Struct:
         return OPTIONAL_NONE
 
     def has(self, name: Value) -> bool:
-        """Tell whether a field is set; in a patch, an empty text is as good as none."""
+        """Whether a field is set; in a ``JSONPatch``, an empty string counts as unset."""
         return name in self.fields and (self.cel_type != PATCH or self.fields[name] != "")
 
     def misnamed(self) -> Iterator[str]:
-        """Say of each value in it whose type is not named by the path to it, what it is and what it should be."""
+        """Describe each nested struct whose type name differs from the path of the field that holds it."""
         yield from _misnamed(self, self.cel_type)
 
 
@@ -76,7 +76,7 @@ def _misnamed(value: Value, path: str) -> Iterator[str]:
 
 
 def plan_struct(kind: str, entries: Sequence[tuple[str, Interpretable, bool]]) -> Interpretable:
-    """Plan ``Type{field: value, ?field: optional}``; the checker has seen to it that the type has the fields."""
+    """Plan ``Type{field: value, ?field: optional}``; the checker has checked that the type has the fields."""
 
     def make(frame: Frame) -> Value:
         fields: dict[str, Value] = {}
@@ -87,7 +87,7 @@ def plan_struct(kind: str, entries: Sequence[tuple[str, Interpretable, bool]]) -
                     continue
                 value = value.value
             fields[name] = value
-        frame.spend(costs.STRUCT_CREATE_BASE_COST)
+        frame.charge(costs.STRUCT_CREATE_BASE_COST)
         if kind == PATCH:
             _check_texts(fields)
         return Struct(kind, fields)
@@ -102,20 +102,20 @@ def _check_texts(fields: dict[str, Value]) -> None:
 
 
 NUMERIC_TYPES = frozenset({int, Uint, float})
-"""The types that compare with each other."""
+"""The numeric types, whose values compare with each other."""
 
 _ORDERED = frozenset({bool, str, bytes, Duration, Timestamp})
 
 
 def equal(left: Value, right: Value, frame: Frame) -> bool:
-    """Tell whether two values are equal; values of different types are not."""
+    """Whether two values are equal; values of different types are not, except for numbers."""
     kind, other = type(left), type(right)
     if kind is not other:
         return kind in NUMERIC_TYPES and other in NUMERIC_TYPES and bool(left == right)
     if kind is list:
-        frame.work(len(left))
+        frame.add_work(len(left))
         return len(left) == len(right) and all(
-            equal(one, another, frame) for one, another in zip(left, right, strict=True)
+            equal(left_item, right_item, frame) for left_item, right_item in zip(left, right, strict=True)
         )
     if kind is dict:
         return _equal_maps(left, right, frame)
@@ -127,14 +127,14 @@ def equal(left: Value, right: Value, frame: Frame) -> bool:
 
 
 def _equal_maps(left: dict[Value, Value], right: dict[Value, Value], frame: Frame) -> bool:
-    frame.work(len(left))
+    frame.add_work(len(left))
     if len(left) != len(right):
         return False
     return all(key in right and equal(value, right[key], frame) for key, value in left.items())
 
 
 def compare(left: Value, right: Value) -> int:
-    """Order two values: -1, 0 or 1. Raises EvaluationError where they have no order."""
+    """Compare two values: -1, 0 or 1. Raises EvaluationError if they have no order."""
     kind, other = type(left), type(right)
     if kind in NUMERIC_TYPES and other in NUMERIC_TYPES:
         if math.isnan(left) or math.isnan(right):
@@ -145,30 +145,30 @@ def compare(left: Value, right: Value) -> int:
 
 
 def contains(items: list[Value], value: Value, frame: Frame) -> bool:
-    """Tell whether a list has an element that equals ``value``."""
-    if type(value) is str:  # strings equal only strings, and Python compares those as CEL does
+    """Whether a list has an element that equals ``value``."""
+    if type(value) is str:  # a string equals only strings, and Python compares those as CEL does
         return value in items
     return any(equal(item, value, frame) for item in items)
 
 
 _MAX_JSON_INTEGER = 2**53 - 1
-"""The largest whole number that every reader of JSON keeps: ``common/types/int.go`` ``isJSONSafe``."""
+"""The largest integer that every JSON reader preserves: ``common/types/int.go`` ``isJSONSafe``."""
 
 
 def to_json(value: Value) -> JSON:
-    """Make JSON of a value. Numbers that not every reader of JSON keeps become texts.
+    """Convert a value to JSON. Integers that some JSON readers would round become strings.
 
     Raises:
-        EvaluationError: it has no form in JSON.
+        EvaluationError: JSON cannot represent the value.
     """
     return _write(value, exact=False)
 
 
 def to_object(value: Value) -> JSON:
-    """Make the JSON of a Kubernetes object of a value, whole numbers as they are.
+    """Convert a value to the JSON of a Kubernetes object, with integers of any size as numbers.
 
     Raises:
-        EvaluationError: it has no form in JSON.
+        EvaluationError: JSON cannot represent the value.
     """
     return _write(value, exact=True)
 
@@ -203,7 +203,7 @@ def _write_other(value: Value, *, exact: bool) -> JSON:
 def _number(value: float) -> JSON:
     if math.isfinite(value):
         return value
-    raise EvaluationError("a number that is infinite or none has no form in JSON")
+    raise EvaluationError("JSON cannot represent infinite numbers or NaN")
 
 
 _SCALARS: dict[type, Callable[[Value], JSON]] = {
@@ -221,4 +221,4 @@ def _key(key: Value) -> str:
         return "true" if key else "false"
     if isinstance(key, int | Uint):
         return str(int(key))
-    raise EvaluationError(f"a key of type '{type_name(key)}' has no form in JSON")
+    raise EvaluationError(f"JSON cannot represent a key of type '{type_name(key)}'")

@@ -1,4 +1,8 @@
-"""Syntax trees: an expression, parsed and type-checked."""
+"""Syntax trees: parsed and type-checked expressions, read from the checker's protobuf encoding.
+
+The messages are those of ``cel/expr/checked.proto`` and ``syntax.proto`` in ``github.com/google/cel-spec``. Why no
+generated code reads them: ``docs/adr/0024-reading-checked-expressions.md``.
+"""
 
 from __future__ import annotations
 
@@ -10,42 +14,56 @@ from typing import TypeAlias
 from pratique.cel.values import Uint, Value
 
 Message: TypeAlias = dict[int, list[int | bytes]]
-"""A message's fields by number, each with its values in order; texts and messages inside are bytes."""
+"""A message's fields by number, each with its values in order; strings and nested messages are bytes."""
 
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_VARINT, _BYTES = 0, 2
+_FIXED_LENGTHS = {1: 8, 5: 4}
+"""The length of a value by its wire type."""
 
 
 def read_message(data: bytes) -> Message:
-    """Split a message into its fields. Raises ValueError where it is cut short."""
+    """Split a message into its fields. Raises ValueError if it is malformed or truncated."""
     fields: Message = {}
     position = 0
-    while position < len(data):
-        key, position = _varint(data, position)
-        value, position = _value(data, position, key & 7)
-        fields.setdefault(key >> 3, []).append(value)
+    try:
+        while position < len(data):
+            # Nearly all keys, numbers and lengths are below 128, one byte each: this saves a third of the time.
+            key = data[position]
+            position += 1
+            if key & 0x80:
+                key, position = _varint(data, position - 1)
+            value, position = _value(data, position, key & 7)
+            fields.setdefault(key >> 3, []).append(value)
+    except IndexError:
+        raise ValueError(_TRUNCATED) from None
     return fields
 
 
+_TRUNCATED = "truncated message"
+
+
 def _value(data: bytes, position: int, wire_type: int) -> tuple[int | bytes, int]:
-    if wire_type == _VARINT:
-        return _varint(data, position)
-    if wire_type == _FIXED64:
-        return data[position : position + 8], position + 8
-    if wire_type == _FIXED32:
-        return data[position : position + 4], position + 4
-    if wire_type != _BYTES:
-        raise ValueError(f"unknown wire type {wire_type}")
-    length, start = _varint(data, position)
-    if start + length > len(data):
-        raise ValueError("message cut short")
-    return data[start : start + length], start + length
+    if wire_type in (_VARINT, _BYTES):
+        number = data[position]
+        position += 1
+        if number & 0x80:
+            number, position = _varint(data, position - 1)
+        if wire_type == _VARINT:
+            return number, position
+        length = number
+    else:
+        length = _FIXED_LENGTHS.get(wire_type, 0)
+        if not length:
+            raise ValueError(f"unknown wire type {wire_type}")
+    end = position + length
+    if end > len(data):
+        raise ValueError(_TRUNCATED)
+    return data[position:end], end
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:
     result = shift = 0
     while True:
-        if position >= len(data):
-            raise ValueError("message cut short")
         byte = data[position]
         position += 1
         result |= (byte & 0x7F) << shift
@@ -55,39 +73,39 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
 
 
 def number_at(message: Message, field: int) -> int:
-    """A non-negative number; 0 where absent."""
+    """A non-negative number; 0 if absent."""
     value = message.get(field, (0,))[-1]
     return value if isinstance(value, int) else 0
 
 
 def signed(value: int) -> int:
-    """A 64-bit number as two's complement says it."""
+    """A 64-bit number read as two's complement."""
     return value - (1 << 64) if value >= 1 << 63 else value
 
 
 def double(value: bytes) -> float:
-    """A double of eight bytes."""
+    """A double read from eight bytes."""
     return float(struct.unpack("<d", value)[0])
 
 
 def data_at(message: Message, field: int) -> bytes:
-    """A text's or message's bytes; empty where absent."""
+    """The bytes of a string or message; empty if absent."""
     value = message.get(field, (b"",))[-1]
     return value if isinstance(value, bytes) else b""
 
 
 def text_at(message: Message, field: int) -> str:
-    """A text; empty where absent."""
+    """A string; empty if absent."""
     return data_at(message, field).decode()
 
 
 def messages_at(message: Message, field: int) -> list[Message]:
-    """The messages in a repeated field."""
+    """The messages of a repeated field."""
     return [read_message(value) for value in message.get(field, ()) if isinstance(value, bytes)]
 
 
 def numbers(message: Message, field: int) -> list[int]:
-    """The numbers of a repeated field, packed or not."""
+    """The numbers of a repeated field, packed or not. Raises ValueError if the packed ones are truncated."""
     found: list[int] = []
     for value in message.get(field, ()):
         if isinstance(value, int):
@@ -95,8 +113,11 @@ def numbers(message: Message, field: int) -> list[int]:
             continue
         position = 0
         while position < len(value):
-            one, position = _varint(value, position)
-            found.append(one)
+            try:
+                number, position = _varint(value, position)
+            except IndexError:
+                raise ValueError(_TRUNCATED) from None
+            found.append(number)
     return found
 
 
@@ -110,7 +131,7 @@ class Constant:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Identifier:
-    """A variable or a type, by its full name."""
+    """A variable or type, by its full name."""
 
     number: int
     name: str
@@ -134,12 +155,12 @@ class Call:
     function: str
     arguments: tuple[Node, ...]
     overloads: tuple[str, ...]
-    """The overloads that the types of the arguments leave."""
+    """The overloads that fit the types of the arguments."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ListLiteral:
-    """``[a, ?b]``; ``optional`` holds the places of the elements that may be missing."""
+    """``[a, ?b]``; ``optional`` holds the indexes of the elements that are optionals."""
 
     number: int
     elements: tuple[Node, ...]
@@ -148,7 +169,7 @@ class ListLiteral:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MapEntry:
-    """``key: value`` of a map literal, ``?key: value`` where it may be missing."""
+    """``key: value`` of a map literal, or ``?key: value`` with an optional."""
 
     key: Node
     value: Node
@@ -165,7 +186,7 @@ class MapLiteral:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StructField:
-    """``field: value`` of a struct literal, ``?field: value`` where it may be missing."""
+    """``field: value`` of a struct literal, or ``?field: value`` with an optional."""
 
     name: str
     value: Node
@@ -183,11 +204,11 @@ class StructLiteral:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Comprehension:
-    """What ``all``, ``exists``, ``map`` and their like are expanded to: a fold over a list or map."""
+    """A fold over a list or map, the expansion of macros such as ``all``, ``exists`` and ``map``."""
 
     number: int
     variables: tuple[str, ...]
-    """One variable for the element or key, or two for index and element or key and value."""
+    """One variable for the element or key; two for index and element, or key and value."""
     items: Node
     accumulator: str
     start: Node
@@ -203,28 +224,39 @@ Node: TypeAlias = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SyntaxTree:
-    """An expression, its types, and where its parts stand."""
+    """An expression, the types of its nodes, and their positions."""
 
     root: Node
     types: dict[int, bytes]
-    """The encoded ``cel.expr.Type`` of each node by its number."""
-    offsets: dict[int, int]
-    """Where each node stands in the source, in characters from its beginning."""
+    """The encoded ``cel.expr.Type`` of each node, by its number."""
+    _source_info: bytes = dataclasses.field(repr=False)
+
+    def offsets(self) -> dict[int, int]:
+        """Read the position of each node, by its number, in characters from the start of the source.
+
+        Only errors need them: reading them with the tree would take a quarter of its time.
+        """
+        positions = messages_at(read_message(self._source_info), 4)
+        return {number_at(entry, 1): number_at(entry, 2) for entry in positions}
 
 
-def decode(serialized: bytes) -> SyntaxTree:
-    """Read what ``Expression.serialize`` writes: a ``google.protobuf.Any`` of a CheckedExpr."""
+def decode_checked_expression(serialized: bytes) -> SyntaxTree:
+    """Decode the output of the checker's ``Expression.serialize``: a ``google.protobuf.Any`` of a CheckedExpr.
+
+    Raises:
+        ValueError: it is malformed or truncated.
+    """
     checked = read_message(data_at(read_message(serialized), 2))
     references = {number_at(entry, 1): read_message(data_at(entry, 2)) for entry in messages_at(checked, 2)}
     overloads = {
-        number: tuple(text.decode() for text in reference.get(3, ()) if isinstance(text, bytes))
+        number: tuple(text.decode() for text in reference[3] if isinstance(text, bytes))
         for number, reference in references.items()
+        if 3 in reference
     }
-    positions = messages_at(read_message(data_at(checked, 5)), 4)
     return SyntaxTree(
         root=_node(read_message(data_at(checked, 4)), overloads),
         types={number_at(entry, 1): data_at(entry, 2) for entry in messages_at(checked, 3)},
-        offsets={number_at(entry, 1): number_at(entry, 2) for entry in positions},
+        _source_info=data_at(checked, 5),
     )
 
 

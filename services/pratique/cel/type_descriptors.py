@@ -1,7 +1,8 @@
-"""Type descriptors: what the type checker knows of Kubernetes' own types.
+"""Type descriptors: Kubernetes' own types as the type checker knows them.
 
-They are declared as protocol buffer messages, which is how the checker takes types with fields; no such message is ever
-made. Source: ``k8s.io/apiserver/pkg/admission/plugin/cel/compile.go`` ``BuildRequestType``, ``BuildNamespaceType``.
+The checker takes types with fields as protocol buffer messages, so this module declares messages of which no instance
+ever exists. Source: ``k8s.io/apiserver/pkg/admission/plugin/cel/compile.go`` ``BuildRequestType`` and
+``BuildNamespaceType``.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _WELL_KNOWN = (
 )  # fmt: skip
 
 StructTypes: TypeAlias = "tuple[tuple[str, tuple[tuple[str, str], ...]], ...]"
-"""Names of types, each with the names and types of its fields."""
+"""Type names, each with the names and types of its fields."""
 
 _OPAQUE = (
     "kubernetes.URL",
@@ -119,13 +120,13 @@ _MESSAGES = {
 _EXPRESSIBLE = re.compile(
     r"(?:list<|map<string,)?(?:{names})>?".format(names="|".join([*_SCALARS, "timestamp", "duration"]))
 )
-"""Types that a field of a message can have."""
+"""Matches the types that a message field can have."""
 
 
 def build_pool(
     structs: StructTypes = (), variables: tuple[DeclaredVariable, ...] | None = None
 ) -> descriptor_pool.DescriptorPool:
-    """Describe all types, those of ``structs`` beside them, and the one whose fields are ``variables``."""
+    """Describe Kubernetes' types, the types of ``structs``, and a type whose fields are ``variables``."""
     pool = descriptor_pool.DescriptorPool()
     for module in _WELL_KNOWN:
         pool.AddSerializedFile(module.DESCRIPTOR.serialized_pb)
@@ -139,13 +140,13 @@ def build_pool(
 
 
 def _variables_file(variables: tuple[DeclaredVariable, ...]) -> descriptor_pb2.FileDescriptorProto:
-    """Describe ``kubernetes.variables``; a field whose type no message can express has any type here."""
+    """Describe ``kubernetes.variables``; a field whose type a message cannot express becomes ``dyn``."""
     file = descriptor_pb2.FileDescriptorProto(name="variables.proto", package="kubernetes", syntax="proto3")
     file.dependency.extend(f"google/protobuf/{name}.proto" for name in ("struct", "timestamp", "duration"))
     message = file.message_type.add(name="variables")
-    for number, one in enumerate(variables, start=1):
-        kind = one.kind if _EXPRESSIBLE.fullmatch(one.kind) else "dyn"
-        _add_field(message, "kubernetes.variables", number, one.name, kind)
+    for number, variable in enumerate(variables, start=1):
+        kind = variable.kind if _EXPRESSIBLE.fullmatch(variable.kind) else "dyn"
+        _add_field(message, "kubernetes.variables", number, variable.name, kind)
     return file
 
 
@@ -191,7 +192,7 @@ def _add_field(
 
 
 def _entry_name(field: str) -> str:
-    """Name the entries of a map, as descriptors require it: ``node_selector`` has ``NodeSelectorEntry``."""
+    """Name the entry type of a map as descriptors require: ``node_selector`` has ``NodeSelectorEntry``."""
     return "".join(part[:1].upper() + part[1:] for part in field.split("_")) + "Entry"
 
 

@@ -1,4 +1,7 @@
-"""CEL's values: as Python has them, and as text."""
+"""CEL values: the Python types that represent them, and their text form.
+
+Null, bools, ints, doubles, strings, bytes, lists and maps are Python's own types; the others are defined here.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,15 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 Value: TypeAlias = Any
-"""A CEL value; see the module."""
+"""A CEL value; see the module's description."""
 
 MINIMUM_INT, MAXIMUM_INT = -(2**63), 2**63 - 1
 MAXIMUM_UINT = 2**64 - 1
 
 NANOSECONDS = 1_000_000_000
-"""In a second."""
+"""Per second."""
 MINIMUM_SECONDS, MAXIMUM_SECONDS = -62_135_596_800, 253_402_300_799
-"""0001-01-01T00:00:00Z and 9999-12-31T23:59:59Z: what a timestamp can be."""
+"""0001-01-01T00:00:00Z and 9999-12-31T23:59:59Z, the range of timestamps, in seconds since 1970."""
 
 
 class Uint(int):
@@ -36,14 +39,14 @@ class Duration:
 
 @dataclasses.dataclass(frozen=True, slots=True, order=True)
 class Timestamp:
-    """A moment, in nanoseconds since 1970-01-01T00:00:00Z."""
+    """A point in time, in nanoseconds since 1970-01-01T00:00:00Z."""
 
     nanoseconds: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Optional:
-    """A value that may be missing. ``value`` says nothing where ``present`` is false."""
+    """A value that may be absent. ``value`` means nothing if ``present`` is false."""
 
     present: bool
     value: Value = None
@@ -60,7 +63,7 @@ def optional_of(value: Value) -> Optional:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TypeName:
-    """A type as a value: what ``type(x)`` gives."""
+    """A type as a value: the result of ``type(x)``."""
 
     name: str
 
@@ -83,17 +86,17 @@ _NAMES = {
 
 
 def type_name(value: Value) -> str:
-    """The name of a value's type, as ``type(x)`` and error messages have it."""
+    """The name of a value's type, as in ``type(x)`` and error messages."""
     return _NAMES.get(type(value)) or str(getattr(value, "cel_type", "dyn"))
 
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _PLAIN_EXPONENTS = range(-4, 6)
-"""The decimal exponents that Go's ``%g`` writes without one, for the shortest form of a double."""
+"""The exponents that Go's ``%g`` does not write out in the shortest form of a double."""
 
 
 def to_text(value: Value) -> str:
-    """Write a value as ``string(x)`` does; what has no such form by its Python text."""
+    """Write a value as ``string(x)`` does; values that it does not take get Python's text."""
     if value is None:
         return "null"
     write = _WRITERS.get(type(value))

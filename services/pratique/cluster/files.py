@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from pratique.apimachinery.documents import NO_DOCUMENTS, is_suite, list_files, read_documents, read_file
+from pratique.apimachinery.documents import read_objects
 from pratique.apimachinery.errors import ConfigurationError, InputError
 from pratique.apimachinery.file_snapshots import unwrap_lists
 from pratique.apimachinery.kinds import kind_of
@@ -28,36 +28,13 @@ def load_cluster(paths: Sequence[Path | str] | None, further: Sequence[SourceDoc
     if paths is None:
         return ObjectStore(assume_namespaces=True)
     problems: list[str] = []
-    documents = [document for path in paths for document in _read(path, problems)]
+    documents = list(read_objects(paths, problems))
     documents += unwrap_lists(further)
     store = ObjectStore()
     problems += _put_all(documents, store)
     if problems:
         raise ConfigurationError("\n".join(problems))
     return store
-
-
-def _read(path: Path | str, problems: list[str]) -> Iterator[SourceDocument]:
-    try:
-        files = list_files(path)
-    except InputError as error:
-        problems.append(str(error))
-        return
-    begun, found = len(problems), False
-    for file in files:
-        read = (
-            read_documents if file == str(path) else read_file
-        )  # read_documents also accepts standard input
-        try:
-            for document in read(file):
-                found = True
-                if not is_suite(document.data):
-                    yield from unwrap_lists([document])
-        except InputError as error:
-            problems.append(str(error))
-    # A single file of a folder may be empty, but a path without any object is a mistake.
-    if not found and len(problems) == begun:
-        problems.append(f"{path}: {NO_DOCUMENTS}")
 
 
 def _put_all(documents: Iterable[SourceDocument], store: ObjectStore) -> list[str]:

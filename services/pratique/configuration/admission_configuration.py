@@ -26,7 +26,7 @@ _LEGACY_PLUGINS = ("ImagePolicyWebhook", "PodNodeSelector")
 
 
 class AdmissionPluginConfiguration(msgspec.Struct, frozen=True):
-    """One of ``plugins``: ``configuration`` wins over ``path``."""
+    """An entry of ``plugins``; ``configuration`` takes precedence over ``path``."""
 
     name: str = ""
     path: str = ""
@@ -34,7 +34,7 @@ class AdmissionPluginConfiguration(msgspec.Struct, frozen=True):
 
 
 class AdmissionConfiguration(msgspec.Struct, frozen=True, rename="camel"):
-    """An AdmissionConfiguration as it is written."""
+    """An AdmissionConfiguration as written."""
 
     kind: str = ""
     api_version: str = ""
@@ -42,19 +42,17 @@ class AdmissionConfiguration(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def load_admission_configuration(path: Path, names: Collection[str] | None = None) -> Mapping[str, JSON]:
-    """Read what controllers are told: by a controller's name, its configuration as data.
+    """Read the settings of controllers, as data by a controller's name.
 
-    The first entry of a name counts; a controller whose entry says nothing is not in the answer. A file from
-    before there was an AdmissionConfiguration, with ``imagePolicy`` or ``podNodeSelectorPluginConfig`` at its
-    top, goes whole to the two controllers that read such.
+    The first entry for a name counts; controllers with an empty entry are left out. A legacy file, with ``imagePolicy``
+    or ``podNodeSelectorPluginConfig`` at the top level, goes whole to the two controllers that read such files.
 
     Args:
         path: The file.
-        names: The controllers that are asked for; the files of others are not opened. None asks for all.
+        names: The controllers to read; files of other controllers are not opened. None reads all.
 
     Raises:
-        ConfigurationError: a file cannot be read, or says what it must not. The text has a line for everything
-            that is wrong.
+        ConfigurationError: a file cannot be read or is invalid. The text has a line for each error.
     """
     document = _read_one(path, f"unable to read admission control configuration from {go_quoted(str(path))}")
     try:
@@ -67,7 +65,7 @@ def load_admission_configuration(path: Path, names: Collection[str] | None = Non
 
 
 def _plugins(document: SourceDocument) -> tuple[AdmissionPluginConfiguration, ...] | None:
-    """Decode the entries; None where the file is a legacy one."""
+    """Decode the entries; None for a legacy file."""
     if message := _unsupported(document.data):
         if not _LEGACY_MEMBERS.isdisjoint(document.data):
             return None
@@ -76,7 +74,9 @@ def _plugins(document: SourceDocument) -> tuple[AdmissionPluginConfiguration, ..
         plugins = decode_strictly(document.data, AdmissionConfiguration).plugins
     except StrictDecodingError as error:
         prefix = "strict decoding error: "
-        raise DocumentError([DecodingProblem(one.path, f"{prefix}{one}") for one in error.problems]) from None
+        raise DocumentError(
+            [DecodingProblem(problem.path, f"{prefix}{problem}") for problem in error.problems]
+        ) from None
     unnamed = [index for index, plugin in enumerate(plugins) if not plugin.name]
     if unnamed:
         raise to_document_error([required(ROOT / "plugins" / index / "name") for index in unnamed])
@@ -129,16 +129,16 @@ def _read_one(path: Path, trouble: str) -> SourceDocument:
 
 
 _OF_EVERY_CHAIN = frozenset({"resource-quota-ledger"})
-"""Flags that ``up`` and ``review`` set themselves, so that they say nothing of what you configured."""
+"""Flags that ``up`` and ``review`` set themselves; they do not show that you configured the controller."""
 
 
 def load_plugin_configurations(settings: ChainSettings) -> Mapping[str, JSON]:
-    """Read what controllers are told, by their names.
+    """Read the settings of controllers by their names.
 
-    What a flag says takes precedence over the file, and both over the release that the chain follows.
+    Flags take precedence over the file, and both over the release that the chain follows.
 
     Raises:
-        ConfigurationError: the file cannot be used.
+        ConfigurationError: the file is invalid.
     """
     file = settings.admission_control_config_file
     own = dict(load_admission_configuration(file)) if file is not None else {}
@@ -151,12 +151,12 @@ def load_plugin_configurations(settings: ChainSettings) -> Mapping[str, JSON]:
 
 
 def configured_plugins(settings: ChainSettings) -> frozenset[str]:
-    """The controllers that somebody has given settings, by a file or by flags.
+    """The controllers that a file or flags configure.
 
-    A release is not meant for any of them alone, and where quotas are charged is said for every chain.
+    The release does not count, because it applies to all controllers, nor does the quota ledger, which every chain has.
 
     Raises:
-        ConfigurationError: the file cannot be used.
+        ConfigurationError: the file is invalid.
     """
     file = settings.admission_control_config_file
     own = frozenset() if file is None else frozenset(load_admission_configuration(file))
@@ -164,7 +164,7 @@ def configured_plugins(settings: ChainSettings) -> frozenset[str]:
 
 
 def _over_release(of_release: JSON, configuration: JSON) -> JSON:
-    """What a file says, on top of what the release does. What is no mapping is for the controller to refuse."""
+    """Merge a file's settings over the release's. The controller refuses settings that are not a mapping."""
     if of_release is None or not isinstance(configuration, dict | None):
         return configuration
     return merge_settings(of_release, configuration or {})
@@ -182,7 +182,7 @@ def _with_flags(name: str, configuration: JSON, flags: Mapping[str, JSON]) -> JS
 class WebhookAdmissionConfiguration(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True
 ):
-    """How webhooks are called.
+    """The settings of the webhook controllers.
 
     Source: ``k8s.io/apiserver/pkg/admission/plugin/webhook/config``.
     """
@@ -192,16 +192,16 @@ class WebhookAdmissionConfiguration(
     )
     kind: Literal["WebhookAdmissionConfiguration", "WebhookAdmission"] = "WebhookAdmissionConfiguration"
     kube_config_file: str = ""
-    """The absolute path of a kubeconfig file with the credentials to show to webhooks; empty for none."""
+    """The absolute path of a kubeconfig file with the credentials for webhooks; empty for none."""
     static_manifests_dir: str = ""
-    """Refused: ``--config`` takes the folder."""
+    """Not supported: pass the folder to ``--config``."""
 
 
-def build(settings: WebhookAdmissionConfiguration) -> Handlers:
-    """Check the settings. There are no halves: the front door calls webhooks itself.
+def check_webhook_settings(settings: WebhookAdmissionConfiguration) -> Handlers:
+    """Validate the settings. There are no handlers, because the front door calls webhooks itself.
 
     Raises:
-        ConfigurationError: a path is not absolute, or a folder of manifests is named.
+        ConfigurationError: a path is not absolute, or ``staticManifestsDir`` is set.
     """
     path = settings.kube_config_file
     if path and not PurePosixPath(path).is_absolute():

@@ -21,7 +21,7 @@ from pratique.apimachinery.source_documents import SourceDocument
 
 GROUP = "admissionregistration.k8s.io"
 STATIC_SUFFIX = ".static.k8s.io"
-"""Names that end so are for configurations in files; an API server does not take them over its API."""
+"""The suffix of names of static manifests; an API server does not accept them through its API."""
 
 Int32: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 
@@ -51,14 +51,14 @@ class ClientConfig(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
 
 
 class MatchCondition(msgspec.Struct, frozen=True):
-    """A CEL expression that must be true for the webhook to be called."""
+    """A CEL expression that must be true for the webhook or policy to be used."""
 
     name: str = ""
     expression: str = ""
 
 
 class ValidatingWebhook(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    """A webhook, without what only mutating ones have. ``timeout_seconds`` is in seconds, 1 to 30."""
+    """A webhook without the fields of mutating webhooks. ``timeout_seconds`` is 1 to 30."""
 
     name: str = ""
     client_config: ClientConfig = ClientConfig()
@@ -80,7 +80,7 @@ class Webhook(ValidatingWebhook, frozen=True, rename="camel", omit_defaults=True
 
 
 class ObjectMeta(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The metadata of a configuration; all of what an API server may have written there is let pass."""
+    """The metadata of a configuration, with the fields that an API server may have written."""
 
     name: str = ""
     generate_name: str = ""
@@ -100,7 +100,7 @@ class ObjectMeta(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
 
 
 class WebhookConfigurationDocument(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A webhook configuration as it is written."""
+    """A webhook configuration as written."""
 
     api_version: str = ""
     kind: str = ""
@@ -109,12 +109,12 @@ class WebhookConfigurationDocument(msgspec.Struct, frozen=True, rename="camel", 
 
     @property
     def version(self) -> str:
-        """The version of its API: ``v1`` or ``v1beta1``."""
+        """The API version: ``v1`` or ``v1beta1``."""
         return self.api_version.rpartition("/")[2]
 
 
 class ValidatingWebhookConfigurationDocument(msgspec.Struct, frozen=True, rename="camel"):
-    """A ValidatingWebhookConfiguration as it is written."""
+    """A ValidatingWebhookConfiguration as written."""
 
     api_version: str = ""
     kind: str = ""
@@ -124,19 +124,19 @@ class ValidatingWebhookConfigurationDocument(msgspec.Struct, frozen=True, rename
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WebhookConfiguration:
-    """A webhook configuration ready for use: its fields have their defaults and have been checked."""
+    """A webhook configuration after defaulting and validation."""
 
     kind: WebhookConfigurationKind
     name: str
     """Its ``metadata.name``."""
     webhooks: tuple[Webhook, ...]
-    """In the order in which they are called."""
+    """In the order of the calls."""
     source: SourceDocument | None = dataclasses.field(default=None, compare=False, repr=False)
-    """Where it was written; None where it was not."""
+    """The document that it was read from; None if it was not read from one."""
 
     @property
     def is_static(self) -> bool:
-        """True where its name is one for configurations in files: it then comes before all others."""
+        """Whether its name marks it as a static manifest, which comes before all others."""
         return self.name.endswith(STATIC_SUFFIX)
 
 
@@ -162,7 +162,7 @@ _PORT = 443
 
 
 def apply_webhook_defaults(document: WebhookConfigurationDocument) -> WebhookConfigurationDocument:
-    """Fill in the defaults of the version of the API in which the configuration is written."""
+    """Fill in the defaults of a configuration's API version."""
     defaults = dict(_DEFAULTS[document.version])
     if document.kind == WebhookConfigurationKind.MUTATING.value:
         defaults["reinvocation_policy"] = "Never"
@@ -171,11 +171,18 @@ def apply_webhook_defaults(document: WebhookConfigurationDocument) -> WebhookCon
 
 
 def _default_webhook(webhook: Webhook, defaults: Mapping[str, JSON]) -> Webhook:
-    # An empty list counts as absent, which is only ever the case for the list of versions.
+    # An empty list counts as absent; that concerns only admissionReviewVersions.
     missing = {name: value for name, value in defaults.items() if getattr(webhook, name) in (None, ())}
-    rules = tuple(rule if rule.scope is not None else replace(rule, scope=_SCOPE) for rule in webhook.rules)
+    rules = tuple(map(_default_scope, webhook.rules))
     client_config = _default_client_config(webhook.client_config)
     return replace(webhook, rules=rules, client_config=client_config, **missing)
+
+
+_Rule = TypeVar("_Rule", bound=Rule)
+
+
+def _default_scope(rule: _Rule) -> _Rule:
+    return rule if rule.scope is not None else replace(rule, scope=_SCOPE)
 
 
 def _default_client_config(client_config: ClientConfig) -> ClientConfig:
@@ -186,10 +193,10 @@ def _default_client_config(client_config: ClientConfig) -> ClientConfig:
 
 
 def decode_webhook_configuration(data: JSON) -> WebhookConfigurationDocument:
-    """Decode a configuration without defaults.
+    """Decode a webhook configuration, without defaulting.
 
     Raises:
-        StrictDecodingError: a member is unknown or of another type.
+        StrictDecodingError: a field is unknown or has the wrong type.
     """
     if data.get("kind") != WebhookConfigurationKind.VALIDATING.value:
         return decode_strictly(data, WebhookConfigurationDocument)
@@ -198,7 +205,7 @@ def decode_webhook_configuration(data: JSON) -> WebhookConfigurationDocument:
 
 
 class PolicyKind(enum.Enum):
-    """The kinds of policies and of what binds them."""
+    """The kinds of policies and bindings."""
 
     MUTATING = "MutatingAdmissionPolicy"
     MUTATING_BINDING = "MutatingAdmissionPolicyBinding"
@@ -207,13 +214,13 @@ class PolicyKind(enum.Enum):
 
 
 class NamedRuleWithOperations(Rule, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    """A rule that may name objects; no names mean all."""
+    """A rule that may name objects; no names match all objects."""
 
     resource_names: tuple[str, ...] = ()
 
 
 class MatchResources(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    """Which requests are meant. Without ``resource_rules``, those for all resources."""
+    """Which requests a policy or binding matches. Without ``resource_rules``, a binding matches all resources."""
 
     namespace_selector: LabelSelector | None = None
     object_selector: LabelSelector | None = None
@@ -223,14 +230,14 @@ class MatchResources(msgspec.Struct, frozen=True, rename="camel", omit_defaults=
 
 
 class ParamKind(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The kind of a policy's parameters."""
+    """The kind of a policy's parameter objects."""
 
     api_version: str = ""
     kind: str = ""
 
 
 class ParamRef(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Which parameters a binding means: one by ``name``, or those of ``selector``."""
+    """A binding's parameter objects: one by ``name``, or several by ``selector``."""
 
     name: str = ""
     namespace: str = ""
@@ -239,14 +246,14 @@ class ParamRef(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class Variable(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A CEL expression that others ask for as ``variables.<name>``."""
+    """A CEL expression that other expressions use as ``variables.<name>``."""
 
     name: str = ""
     expression: str = ""
 
 
 class Validation(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A CEL expression that must be true, and what is said where it is not."""
+    """A CEL expression that must be true, and the message if it is not."""
 
     expression: str = ""
     message: str = ""
@@ -255,7 +262,7 @@ class Validation(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
 
 
 class AuditAnnotation(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A CEL expression whose text is written to the audit log, as ``<policy>/<key>``."""
+    """A CEL expression whose string goes to the audit log, as ``<policy>/<key>``."""
 
     key: str = ""
     value_expression: str = ""
@@ -268,7 +275,7 @@ class PatchExpression(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Mutation(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    """One change: ``patch_type`` says which of the other two is there."""
+    """One mutation; ``patch_type`` says which of the other two fields is set."""
 
     patch_type: str = ""
     apply_configuration: PatchExpression | None = None
@@ -276,7 +283,7 @@ class Mutation(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, 
 
 
 class PolicySpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    """What policies of both kinds say."""
+    """The fields of both kinds of policies."""
 
     param_kind: ParamKind | None = None
     match_constraints: MatchResources | None = None
@@ -286,28 +293,28 @@ class PolicySpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
 
     @property
     def fails_open(self) -> bool:
-        """Whether a request goes on where the policy cannot be evaluated; else it is refused."""
+        """Whether a request goes on if the evaluation fails; otherwise it is denied."""
         return self.failure_policy == "Ignore"
 
 
 class ValidatingAdmissionPolicySpec(
     PolicySpec, frozen=True, rename="camel", omit_defaults=True, kw_only=True
 ):
-    """What a ValidatingAdmissionPolicy says."""
+    """The spec of a ValidatingAdmissionPolicy."""
 
     validations: tuple[Validation, ...] = ()
     audit_annotations: tuple[AuditAnnotation, ...] = ()
 
 
 class MutatingAdmissionPolicySpec(PolicySpec, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    """What a MutatingAdmissionPolicy says."""
+    """The spec of a MutatingAdmissionPolicy."""
 
     mutations: tuple[Mutation, ...] = ()
     reinvocation_policy: str = ""
 
 
 class PolicyBindingSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    """What bindings of both kinds say."""
+    """The fields of both kinds of bindings."""
 
     policy_name: str = ""
     param_ref: ParamRef | None = None
@@ -317,7 +324,7 @@ class PolicyBindingSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaul
 class ValidatingAdmissionPolicyBindingSpec(
     PolicyBindingSpec, frozen=True, rename="camel", omit_defaults=True, kw_only=True
 ):
-    """What a ValidatingAdmissionPolicyBinding says."""
+    """The spec of a ValidatingAdmissionPolicyBinding."""
 
     validation_actions: tuple[str, ...] = ()
 
@@ -329,19 +336,19 @@ class _PolicyObject(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
 
     @property
     def version(self) -> str:
-        """The version of its API: ``v1``, ``v1beta1`` or ``v1alpha1``."""
+        """The API version: ``v1``, ``v1beta1`` or ``v1alpha1``."""
         return self.api_version.rpartition("/")[2]
 
 
 class ValidatingAdmissionPolicy(_PolicyObject, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    """A ValidatingAdmissionPolicy as it is written. ``status`` is the API server's own."""
+    """A ValidatingAdmissionPolicy as written. ``status`` belongs to the API server and is ignored."""
 
     spec: ValidatingAdmissionPolicySpec = ValidatingAdmissionPolicySpec()
     status: Any = None
 
 
 class MutatingAdmissionPolicy(_PolicyObject, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    """A MutatingAdmissionPolicy as it is written."""
+    """A MutatingAdmissionPolicy as written."""
 
     spec: MutatingAdmissionPolicySpec = MutatingAdmissionPolicySpec()
 
@@ -349,7 +356,7 @@ class MutatingAdmissionPolicy(_PolicyObject, frozen=True, rename="camel", omit_d
 class ValidatingAdmissionPolicyBinding(
     _PolicyObject, frozen=True, rename="camel", omit_defaults=True, kw_only=True
 ):
-    """A ValidatingAdmissionPolicyBinding as it is written."""
+    """A ValidatingAdmissionPolicyBinding as written."""
 
     spec: ValidatingAdmissionPolicyBindingSpec = ValidatingAdmissionPolicyBindingSpec()
 
@@ -357,7 +364,7 @@ class ValidatingAdmissionPolicyBinding(
 class MutatingAdmissionPolicyBinding(
     _PolicyObject, frozen=True, rename="camel", omit_defaults=True, kw_only=True
 ):
-    """A MutatingAdmissionPolicyBinding as it is written."""
+    """A MutatingAdmissionPolicyBinding as written."""
 
     spec: PolicyBindingSpec = PolicyBindingSpec()
 
@@ -371,32 +378,32 @@ POLICY_DOCUMENTS: dict[PolicyKind, type[PolicyDocument | PolicyBindingDocument]]
     PolicyKind.VALIDATING: ValidatingAdmissionPolicy,
     PolicyKind.VALIDATING_BINDING: ValidatingAdmissionPolicyBinding,
 }
-"""The type of the documents of each kind."""
+"""The document type of each kind."""
 
 Spec_co = TypeVar("Spec_co", bound="PolicySpec | PolicyBindingSpec", covariant=True)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PolicyConfiguration(Generic[Spec_co]):
-    """A policy or binding ready for use: its fields have their defaults and have been checked."""
+    """A policy or binding after defaulting and validation."""
 
     kind: PolicyKind
     name: str
     """Its ``metadata.name``."""
     spec: Spec_co
     source: SourceDocument | None = dataclasses.field(default=None, compare=False, repr=False)
-    """Where it was written; None where it was not."""
+    """The document that it was read from; None if it was not read from one."""
 
     @property
     def is_static(self) -> bool:
-        """True where its name is one for configurations in files: it then comes before all others."""
+        """Whether its name marks it as a static manifest, which comes before all others."""
         return self.name.endswith(STATIC_SUFFIX)
 
 
 _FAILURE_POLICY = "Fail"
 _MATCH_POLICY = "Equivalent"
 _OLDEST = "v1alpha1"
-"""The version in which parameters that are not found are refused unless said otherwise; later ones make one say."""
+"""The version in which ``parameterNotFoundAction`` defaults to Deny; later versions require it."""
 
 AnyPolicyDocument = TypeVar(
     "AnyPolicyDocument", bound="ValidatingAdmissionPolicy | MutatingAdmissionPolicy | PolicyBindingDocument"
@@ -404,7 +411,7 @@ AnyPolicyDocument = TypeVar(
 
 
 def apply_policy_defaults(document: AnyPolicyDocument) -> AnyPolicyDocument:
-    """Fill in the defaults of the version of the API in which a policy or binding is written."""
+    """Fill in the defaults of the API version of a policy or binding."""
     spec = document.spec
     if isinstance(document, ValidatingAdmissionPolicy | MutatingAdmissionPolicy):
         constraints = _default_matching(document.spec.match_constraints)
@@ -424,13 +431,9 @@ def _default_matching(resources: MatchResources | None) -> MatchResources | None
         match_policy=_MATCH_POLICY if resources.match_policy is None else resources.match_policy,
         namespace_selector=resources.namespace_selector or EVERYTHING,
         object_selector=resources.object_selector or EVERYTHING,
-        resource_rules=tuple(map(_default_named_rule, resources.resource_rules)),
-        exclude_resource_rules=tuple(map(_default_named_rule, resources.exclude_resource_rules)),
+        resource_rules=tuple(map(_default_scope, resources.resource_rules)),
+        exclude_resource_rules=tuple(map(_default_scope, resources.exclude_resource_rules)),
     )
-
-
-def _default_named_rule(rule: NamedRuleWithOperations) -> NamedRuleWithOperations:
-    return rule if rule.scope is not None else replace(rule, scope=_SCOPE)
 
 
 def _default_param_ref(param_ref: ParamRef | None, version: str) -> ParamRef | None:

@@ -1,17 +1,19 @@
-"""Webhook configurations and policies from files: read, decoded strictly, defaulted and validated."""
+"""Load webhook configurations and policies from files: read, decode strictly, default and validate them.
+
+Source: ``k8s.io/apiserver/pkg/admission/plugin/manifest/loader``, for their order and the errors of static manifests.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from pratique.apimachinery.decoding import DecodingProblem, StrictDecodingError, decode_strictly
-from pratique.apimachinery.documents import NO_DOCUMENTS, is_suite, list_files, read_documents, read_file
-from pratique.apimachinery.errors import ConfigurationError, InputError
+from pratique.apimachinery.documents import read_objects
+from pratique.apimachinery.errors import ConfigurationError
 from pratique.apimachinery.field_errors import ROOT, FieldError
-from pratique.apimachinery.file_snapshots import unwrap_lists
 from pratique.apimachinery.json_values import JSONObject, member
 from pratique.apimachinery.source_documents import SourceDocument
 from pratique.apimachinery.statuses import aggregate, go_quoted
@@ -44,23 +46,23 @@ from pratique.configuration.webhook_validation import (
 
 
 class DocumentError(ValueError):
-    """What is wrong with one document."""
+    """A document is invalid."""
 
     def __init__(self, problems: Sequence[DecodingProblem]) -> None:
-        """Hold all that is wrong with it."""
+        """Take all problems of the document."""
         super().__init__("; ".join(str(problem) for problem in problems))
         self.problems = tuple(problems)
 
 
 def to_document_error(errors: Sequence[FieldError]) -> DocumentError:
-    """Make the error of a document whose fields are wrong."""
+    """Make the error of a document with invalid fields."""
     return DocumentError([DecodingProblem(error.path, str(error)) for error in errors])
 
 
 def describe_problems(document: SourceDocument, problems: Sequence[DecodingProblem]) -> list[str]:
-    """Tell what is wrong with a document.
+    """Describe the problems of a document, a line for each.
 
-    Where that is more than one thing, the first line is the API server's answer, which names all of them.
+    With more than one problem, the first line is the API server's answer, which names all of them.
     """
     kind = member(document.data, "kind")
     name = member(document.data, "metadata", "name")
@@ -78,7 +80,7 @@ def _line(document: SourceDocument, problem: DecodingProblem) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Configurations:
-    """All webhook configurations, in the order in which they are called, and all policies."""
+    """All webhook configurations, in the order of their calls, and all policies and bindings."""
 
     mutating: tuple[WebhookConfiguration, ...] = ()
     validating: tuple[WebhookConfiguration, ...] = ()
@@ -86,7 +88,7 @@ class Configurations:
     mutating_bindings: tuple[PolicyConfiguration[PolicyBindingSpec], ...] = ()
     validating_policies: tuple[PolicyConfiguration[ValidatingAdmissionPolicySpec], ...] = ()
     validating_bindings: tuple[PolicyConfiguration[ValidatingAdmissionPolicyBindingSpec], ...] = ()
-    """Some may bind policies that are not there: they do nothing, as in a cluster."""
+    """Bindings of policies that do not exist have no effect, as in a cluster."""
 
 
 _VERSIONS = (f"{GROUP}/v1", f"{GROUP}/v1beta1")
@@ -102,20 +104,20 @@ _Loaded: TypeAlias = "WebhookConfiguration | PolicyConfiguration[PolicySpec | Po
 
 
 def load_configurations(paths: Sequence[Path | str]) -> Configurations:
-    """Read the webhook configurations and policies of files and folders.
+    """Load the webhook configurations and policies of files and folders.
 
-    They are in the order of their names, byte by byte, those named ``….static.k8s.io`` before the others, as in
+    They are sorted by name, byte by byte, with names that end in ``.static.k8s.io`` first, as in
     ``k8s.io/apiserver/pkg/admission/plugin/webhook/generic/composite_webhook_source.go``.
 
     Args:
-        paths: Files and folders. Each must hold something, and nothing but webhook configurations and policies.
+        paths: Files and folders. Each must hold documents, and only webhook configurations, policies and bindings.
 
     Raises:
-        ConfigurationError: something is wrong. The text has a line for everything that is wrong anywhere.
+        ConfigurationError: something is invalid. The text has a line for each problem in any file.
     """
     problems: list[str] = []
     loaded: dict[tuple[WebhookConfigurationKind | PolicyKind, str], _Loaded] = {}
-    for document in _read_all(paths, problems):
+    for document in read_objects(paths, problems, unique_keys=True):
         try:
             configuration = _load(document)
             at = configuration.kind, configuration.name
@@ -133,28 +135,6 @@ def load_configurations(paths: Sequence[Path | str]) -> Configurations:
         validating_policies=_in_order(loaded.values(), PolicyKind.VALIDATING),
         validating_bindings=_in_order(loaded.values(), PolicyKind.VALIDATING_BINDING),
     )
-
-
-def _read_all(paths: Iterable[Path | str], problems: list[str]) -> Iterator[SourceDocument]:
-    for path in paths:
-        try:
-            files = list_files(path)
-        except InputError as error:
-            problems.append(str(error))
-            continue
-        begun, found = len(problems), False
-        for file in files:
-            read = read_documents if file == str(path) else read_file  # standard input is named so
-            try:
-                for document in read(file, unique_keys=True):
-                    found = True
-                    if not is_suite(document.data):
-                        yield from unwrap_lists([document])
-            except InputError as error:
-                problems.append(str(error))
-        # One file of a folder may be empty; a path without anything is a mistake.
-        if not found and len(problems) == begun:
-            problems.append(f"{path}: {NO_DOCUMENTS}")
 
 
 def _load(document: SourceDocument) -> _Loaded:
@@ -185,7 +165,7 @@ def _load_policy(document: SourceDocument) -> PolicyConfiguration[PolicySpec | P
 
 
 def _unsupported(data: JSONObject) -> str:
-    """Say why this is neither a webhook configuration nor a policy; empty where it is one."""
+    """Why this is neither a webhook configuration nor a policy; empty if it is one."""
     kind, version = data.get("kind"), data.get("apiVersion")
     if not isinstance(kind, str) or not kind:
         return f"Object 'Kind' is missing; {_SUPPORTED}"
@@ -213,4 +193,6 @@ def _file(configuration: _Loaded) -> str:
 
 def _in_order(loaded: Iterable[_Loaded], kind: WebhookConfigurationKind | PolicyKind) -> tuple[Any, ...]:
     of_kind = (configuration for configuration in loaded if configuration.kind is kind)
-    return tuple(sorted(of_kind, key=lambda one: (not one.is_static, one.name.encode())))
+    return tuple(
+        sorted(of_kind, key=lambda configuration: (not configuration.is_static, configuration.name.encode()))
+    )

@@ -1,4 +1,7 @@
-"""What the API server says of a policy and of its bindings."""
+"""Validate policies and their bindings, in the API server's words.
+
+Source: ``k8s.io/kubernetes/pkg/apis/admissionregistration/validation/validation.go``.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ from pratique.configuration.expression_validation import (
 from pratique.configuration.webhook_validation import validate_metadata, validate_rule
 
 MUTABLE_OPERATIONS = ("*", "CONNECT", "CREATE", "UPDATE")
-"""The operations whose objects can be changed."""
+"""The operations whose objects a MutatingAdmissionPolicy can change."""
 
 _MATCH_POLICIES = ("Equivalent", "Exact")
 _NOT_FOUND_ACTIONS = ("Deny", "Allow")
@@ -47,7 +50,7 @@ _EXCLUSIVE = "name and selector are mutually exclusive"
 
 
 def validate_match_resources(resources: MatchResources, path: FieldPath) -> list[FieldError]:
-    """Check which requests are meant, by a policy or by a binding."""
+    """Validate ``matchConstraints`` of a policy or ``matchResources`` of a binding."""
     errors = []
     if resources.match_policy is None:
         errors.append(required(path / "matchPolicy"))
@@ -65,7 +68,7 @@ def validate_match_resources(resources: MatchResources, path: FieldPath) -> list
 
 
 def validate_mutable_operations(resources: MatchResources, path: FieldPath) -> list[FieldError]:
-    """Check that all that is meant can be changed; the path of the error has no index, as the API server's."""
+    """Validate that rules name only mutable operations; as in the API server, the error's path has no index."""
     return [
         not_supported(path / "resourceRules" / "operations", operation, MUTABLE_OPERATIONS)
         for rule in resources.resource_rules
@@ -93,7 +96,7 @@ def _validate_segment(name: str, path: FieldPath) -> list[FieldError]:
 
 
 def validate_param_kind(kind: ParamKind, path: FieldPath) -> list[FieldError]:
-    """Check the kind of parameters."""
+    """Validate a ``paramKind``."""
     errors = _validate_api_version(kind.api_version, path / "apiVersion")
     if not kind.kind:
         errors.append(required(path / "kind"))
@@ -120,7 +123,7 @@ def _validate_api_version(text: str, path: FieldPath) -> list[FieldError]:
 
 
 def validate_param_ref(ref: ParamRef, path: FieldPath) -> list[FieldError]:
-    """Check which parameters are meant."""
+    """Validate a ``paramRef``."""
     errors = []
     both = bool(ref.name) and ref.selector is not None
     if ref.name:
@@ -145,7 +148,7 @@ _REINVOCATION_POLICIES = ("Never", "IfNeeded")
 
 
 def validate_policy(document: PolicyDocument, expressions: PolicyExpressionChecker) -> list[FieldError]:
-    """Check a policy whose defaults are filled in; the errors come in Kubernetes' order.
+    """Validate a policy after defaulting. The errors come in Kubernetes' order.
 
     Args:
         document: The policy.
@@ -167,7 +170,7 @@ def validate_policy(document: PolicyDocument, expressions: PolicyExpressionCheck
 
 
 def _validate_scope(spec: PolicySpec, path: FieldPath, *, mutates: bool) -> list[FieldError]:
-    """Check what happens on failure, which parameters there are, and which requests are meant."""
+    """Validate ``failurePolicy``, ``paramKind`` and ``matchConstraints``."""
     errors = []
     if spec.failure_policy is None:
         errors.append(required(path / "failurePolicy"))
@@ -200,7 +203,7 @@ _DENY_AND_WARN = (
 
 
 def validate_binding(document: PolicyBindingDocument) -> list[FieldError]:
-    """Check a binding whose defaults are filled in; the errors come in Kubernetes' order."""
+    """Validate a binding after defaulting. The errors come in Kubernetes' order."""
     spec, path = document.spec, ROOT / "spec"
     errors = validate_metadata(document.metadata, ROOT / "metadata")
     errors += _validate_policy_name(spec.policy_name, path / "policyName")

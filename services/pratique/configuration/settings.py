@@ -32,7 +32,7 @@ class Release(NamedTuple):
     minor: int
 
     def __str__(self) -> str:
-        """As in ``1.10``."""
+        """Such as ``1.10``."""
         return f"{self.major}.{self.minor}"
 
 
@@ -40,33 +40,34 @@ OLDEST_RELEASE = Release(1, 0)
 """The oldest release that a chain can follow."""
 
 CURRENT_RELEASE = Release(1, 37)
-"""The release whose behaviour controllers follow unless told otherwise."""
+"""The release that controllers follow by default."""
 
 
 def read_release(text: str) -> Release:
-    """Read a release: ``1.10``, ``v1.10`` or, as behaviour does not change within one, ``1.10.3``.
+    """Parse a release: ``1.10`` or ``v1.10``; a patch version as in ``1.10.3`` is ignored.
 
     Raises:
-        InputError: it is none, or one that a chain cannot follow.
+        InputError: it is malformed, or a release that a chain cannot follow.
     """
     found = _RELEASE.fullmatch(text)
     release = Release(1, int(found[1])) if found else None
     if release is None or not OLDEST_RELEASE <= release <= CURRENT_RELEASE:
         raise InputError(
-            f"{go_quoted(text)} is not a release that can be followed; name one from {OLDEST_RELEASE} to {CURRENT_RELEASE}"
+            f"{go_quoted(text)} is not a supported release; choose one "
+            f"from {OLDEST_RELEASE} to {CURRENT_RELEASE}"
         )
     return release
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _FormerBehaviour:
-    """A setting of a controller that had another value in older releases."""
+    """Settings of a controller that restore the behaviour of older releases."""
 
     settings: JSONObject
     before: Release
-    """The first release that does otherwise."""
+    """The first release with the new behaviour."""
     since: Release = OLDEST_RELEASE
-    """The first release that does so."""
+    """The first release with the old behaviour."""
 
 
 _BEHAVIOURS: Mapping[str, tuple[_FormerBehaviour, ...]] = {
@@ -95,7 +96,7 @@ _BEHAVIOURS: Mapping[str, tuple[_FormerBehaviour, ...]] = {
         _FormerBehaviour({"release": "1.10"}, Release(1, 11)),
         _FormerBehaviour({"systemClassesOnlyInKubeSystem": True}, Release(1, 17), since=Release(1, 11)),
     ),
-    # Not to wait for a token: where no Secret is listed, a controller of the cluster is taken to make it later.
+    # requireAPIToken off: if no Secret is listed, a controller of the cluster is assumed to create the token later.
     "ServiceAccount": (
         _FormerBehaviour({"boundServiceAccountTokenVolume": False, "requireAPIToken": False}, Release(1, 21)),
     ),
@@ -103,26 +104,26 @@ _BEHAVIOURS: Mapping[str, tuple[_FormerBehaviour, ...]] = {
         _FormerBehaviour({"featureGates": {"VolumeAttributesClass": False}}, Release(1, 34)),
     ),
 }
-"""By controller, what older releases did; the pages of the controllers say where each is from."""
+"""The behaviour of older releases, by controller; the pages of the controllers name the sources."""
 
 
 def release_settings(release: Release | None) -> dict[str, JSONObject]:
-    """The settings that make controllers do as a release does, by their names."""
+    """The settings that make controllers behave as in a release, by controller name."""
     found: dict[str, JSONObject] = {}
     if release is None:
         return found
     for name, behaviours in _BEHAVIOURS.items():
         settings: JSONObject = {}
-        for one in behaviours:
-            if one.since <= release < one.before:
-                settings = merge_settings(settings, one.settings)
+        for behaviour in behaviours:
+            if behaviour.since <= release < behaviour.before:
+                settings = merge_settings(settings, behaviour.settings)
         if settings:
             found[name] = settings
     return found
 
 
 def merge_settings(settings: JSONObject, own: Mapping[str, JSON]) -> JSONObject:
-    """Settings with others on top of them; of mappings within, such as feature gates, each member by itself."""
+    """Merge ``own`` over ``settings``; nested mappings, such as feature gates, are merged member by member."""
     merged = dict(settings)
     for name, value in own.items():
         below = merged.get(name)
@@ -131,54 +132,54 @@ def merge_settings(settings: JSONObject, own: Mapping[str, JSON]) -> JSONObject:
     return merged
 
 
-def notices(controllers: Iterable[Controller], release: Release | None) -> Iterator[str]:
-    """Tell which controllers of a chain a release has no more, or has on their way out; None: the current one.
+def deprecation_notices(controllers: Iterable[Controller], release: Release | None) -> Iterator[str]:
+    """Yield a notice for each controller that a release, or with None the current one, has removed or deprecated.
 
-    What is deprecated is told as kube-apiserver logs it when it starts: ``NewAlwaysAdmit`` in
-    ``plugin/pkg/admission/admit/admission.go``, and likewise in those of the others.
+    Deprecations are worded as kube-apiserver logs them at start: ``NewAlwaysAdmit`` in
+    ``plugin/pkg/admission/admit/admission.go``, and so in other controllers.
     """
     followed = release or CURRENT_RELEASE
-    for one in controllers:
-        if one.removed_in is not None and read_release(one.removed_in) <= followed:
-            instead = f"; use {one.replaced_by}" if one.replaced_by else ""
-            yield f"{one.name}: Kubernetes removed this admission controller in {one.removed_in}{instead}"
-        elif one.deprecated_in is not None and read_release(one.deprecated_in) <= followed:
+    for controller in controllers:
+        if controller.removed_in is not None and read_release(controller.removed_in) <= followed:
+            instead = f"; use {controller.replaced_by}" if controller.replaced_by else ""
+            yield f"{controller.name}: Kubernetes removed this admission controller in {controller.removed_in}{instead}"
+        elif controller.deprecated_in is not None and read_release(controller.deprecated_in) <= followed:
             yield (
-                f"{one.name} admission controller is deprecated."
+                f"{controller.name} admission controller is deprecated."
                 " Please remove this controller from your configuration files and scripts."
             )
 
 
 class Isolation(enum.StrEnum):
-    """What stands between a service and the controllers of installed packages. Pratique's own run in the service."""
+    """How controllers of installed packages are isolated. Pratique's own controllers run in the service."""
 
     PROCESS = "process"
-    """A process for each: one that spins, crashes its interpreter or is killed costs its own outcome alone."""
+    """Each runs in its own process: if it hangs, crashes or is killed, only its own outcome fails."""
     THREAD = "thread"
-    """The service's own process, in threads and tasks: without the memory and the hop, and on trust."""
+    """They run in the service's process, in threads and tasks. That saves memory and a hop, and needs trust."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ChainSettings:
-    """What is in the chain and what it knows: the flags that all services take alike."""
+    """The flags that all services of a chain share: its controllers and their inputs."""
 
     config: tuple[Path, ...] = ()
     """Files and folders of webhook configurations and policies."""
     cluster: tuple[Path, ...] | None = None
     """Files and folders of the objects that controllers look up. None: every namespace exists, and nothing else."""
     enable_admission_plugins: tuple[str, ...] = ()
-    """Controllers beside the default ones."""
+    """Controllers to add to the default set."""
     disable_admission_plugins: tuple[str, ...] = ()
-    """Default controllers to leave out."""
+    """Controllers to remove from the default set."""
     admission_control: tuple[str, ...] | None = None
-    """The exact list, in that order; None: the default set with what the two lists above change."""
+    """The exact list of controllers, in order; None: the default set as changed by the two lists above."""
     admission_control_config_file: Path | None = None
-    """An ``AdmissionConfiguration``; None: every controller has its defaults."""
+    """An ``AdmissionConfiguration``; None: all controllers have their defaults."""
     plugin_flags: Mapping[str, Mapping[str, JSON]] = dataclasses.field(default_factory=dict)
-    """What flags say to controllers: by a controller's name, settings under the flags' names."""
+    """Controllers' settings from flags: by a controller's name, then by the flag's name."""
     release: Release | None = None
     """The Kubernetes release that controllers follow; None: the current one."""
     reload_grace_seconds: float = GRACE_SECONDS
-    """How long what files held before they changed is kept, so that those who notice later can be agreed with."""
+    """How long replaced inputs are kept for processes that notice a change later."""
     first_denial_only: bool = False
-    """Answer with one denial, as the API server does, instead of with all."""
+    """Answer with the first denial, as the API server does, instead of all denials."""

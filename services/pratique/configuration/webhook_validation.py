@@ -1,4 +1,4 @@
-"""Validate webhook configurations, and the rules and metadata that policies have too, in the API server's words.
+"""Validate webhook configurations, and the rules and metadata that policies share, in the API server's words.
 
 Configurations whose names end in ``.static.k8s.io`` have rules of their own.
 """
@@ -46,7 +46,7 @@ _MAXIMUM_ANNOTATIONS = 256 * 1024  # bytes of all keys and values together
 
 
 def validate_metadata(metadata: ObjectMeta, path: FieldPath) -> list[FieldError]:
-    """Check the metadata of an object that is cluster-scoped and whose name is a DNS subdomain."""
+    """Validate the metadata of a cluster-scoped object whose name is a DNS subdomain."""
     errors = []
     if not metadata.name:
         errors.append(required(path / "name", "name or generateName is required"))
@@ -75,7 +75,7 @@ _NOT_SUPPORTED = "is not supported for static manifests"
 
 
 def validate_static(document: WebhookConfigurationDocument) -> list[FieldError]:
-    """Check what holds for static configurations beyond what holds for all; others are right."""
+    """Validate what only static manifests must not have; other configurations have no errors here."""
     if not document.metadata.name.endswith(STATIC_SUFFIX):
         return []
     errors = _validate_version(document)
@@ -90,7 +90,7 @@ def validate_static(document: WebhookConfigurationDocument) -> list[FieldError]:
 
 
 def validate_static_policy(document: PolicyDocument | PolicyBindingDocument) -> list[FieldError]:
-    """Check what holds for static policies and bindings beyond what holds for all; others are right."""
+    """Validate what only static policies and bindings must not have; others have no errors here."""
     if not document.metadata.name.endswith(STATIC_SUFFIX):
         return []
     errors, path = _validate_version(document), ROOT / "spec"
@@ -115,7 +115,7 @@ def _validate_version(
 
 
 def validate_rule(rule: Rule, path: FieldPath) -> list[FieldError]:
-    """Check one rule."""
+    """Validate a rule."""
     errors = _validate_operations(rule.operations, path / "operations")
     errors += _validate_wildcard(rule.api_groups, path / "apiGroups", "API groups")
     errors += _validate_wildcard(rule.api_versions, path / "apiVersions", "API versions")
@@ -173,7 +173,7 @@ def _validate_resource_wildcards(resources: tuple[str, ...], path: FieldPath) ->
     if len(resources) > 1 and "*/*" in resources:
         errors.append(invalid(path, resources, "if '*/*' is present, must not specify other resources"))
     main = [resource for resource in resources if resource and "/" not in resource]
-    if "*" in main and main[-1] != "*":  # as the API server, which remembers only the last one
+    if "*" in main and main[-1] != "*":  # the API server looks only at the last one
         detail = "if '*' is present, must not specify other resources without subresources"
         errors.append(invalid(path, resources, detail))
     return errors
@@ -184,7 +184,7 @@ def _covered_by_wildcard(path: FieldPath, written: str, wildcard: str) -> FieldE
 
 
 GRPC_SCHEMES = frozenset({"grpc", "grpcs"})
-"""Schemes of URLs that reach a service over gRPC, in the clear or by TLS."""
+"""URL schemes of gRPC services, without and with TLS."""
 
 _HTTPS_FORM = "; desired format: https://host[/path]"
 _GRPC_FORM = "; desired format: {scheme}://host:port"
@@ -193,7 +193,7 @@ _AUTHORITY = re.compile(r"(?P<host>\[[^\]]*\]|[^:]*)(?P<port>:[0-9]*)?")
 
 
 def validate_client_config(client_config: ClientConfig, path: FieldPath) -> list[FieldError]:
-    """Check that there is exactly one of ``url`` and ``service``, and that one."""
+    """Validate that exactly one of ``url`` and ``service`` is set, and validate that one."""
     url, service = client_config.url, client_config.service
     if url is not None and service is None:
         return _validate_url(url, path / "url")
@@ -272,7 +272,7 @@ def _validate_service_path(written: str, path: FieldPath) -> list[FieldError]:
 
 
 REVIEW_VERSIONS = ("v1", "v1beta1")
-"""The versions of AdmissionReview that are spoken."""
+"""The supported versions of AdmissionReview."""
 NO_SIDE_EFFECTS = ("None", "NoneOnDryRun")
 """The ``sideEffects`` that v1 allows."""
 
@@ -287,7 +287,7 @@ _MAXIMUM_TIMEOUT_SECONDS = 30
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ValidationOptions:
-    """What is enforced. The API server forgives an update what it let pass before."""
+    """How strictly to validate. As in the API server, an update may keep what the old object had."""
 
     require_no_side_effects: bool = True
     """``sideEffects`` must be one of :data:`HARMLESS`."""
@@ -296,15 +296,15 @@ class ValidationOptions:
     require_unique_names: bool = True
     """No two webhooks of a configuration may have one name."""
     allow_invalid_selector_values: bool = False
-    """Selectors may ask for values that no label can have."""
+    """Selectors may contain values that no label can have."""
     ignore_match_conditions: bool = False
-    """``matchConditions`` are not looked at."""
+    """``matchConditions`` are not validated."""
     check_expression: ExpressionCheck | None = None
-    """Compiles the expressions of ``matchConditions``; None leaves them unread."""
+    """Compiles the expressions of ``matchConditions``; None skips them."""
 
 
 def validation_options(version: str, check_expression: ExpressionCheck | None = None) -> ValidationOptions:
-    """What is enforced when a configuration in a version of the API is created."""
+    """The options for creating a configuration in an API version."""
     strict = version != "v1beta1"
     return ValidationOptions(
         require_no_side_effects=strict, require_unique_names=strict, check_expression=check_expression
@@ -312,42 +312,42 @@ def validation_options(version: str, check_expression: ExpressionCheck | None = 
 
 
 def validate_configuration(
-    document: WebhookConfigurationDocument, strictness: ValidationOptions
+    document: WebhookConfigurationDocument, options: ValidationOptions
 ) -> list[FieldError]:
-    """Check a configuration, with or without its defaults filled in; the errors come in Kubernetes' order."""
+    """Validate a configuration, before or after defaulting. The errors come in Kubernetes' order."""
     errors = validate_metadata(document.metadata, ROOT / "metadata")
     seen: set[str] = set()
     for index, webhook in enumerate(document.webhooks):
         path = ROOT / "webhooks" / index
-        errors += _validate_webhook(webhook, path, strictness)
+        errors += _validate_webhook(webhook, path, options)
         errors += _validate_review_versions(
-            webhook.admission_review_versions, path / "admissionReviewVersions", strictness
+            webhook.admission_review_versions, path / "admissionReviewVersions", options
         )
-        if strictness.require_unique_names and webhook.name in seen:
+        if options.require_unique_names and webhook.name in seen:
             errors.append(duplicate(path / "name", webhook.name))
         if webhook.name:
             seen.add(webhook.name)
     return errors
 
 
-def _validate_webhook(webhook: Webhook, path: FieldPath, strictness: ValidationOptions) -> list[FieldError]:
+def _validate_webhook(webhook: Webhook, path: FieldPath, options: ValidationOptions) -> list[FieldError]:
     errors = _validate_full_name(webhook.name, path / "name")
     for index, rule in enumerate(webhook.rules):
         errors += validate_rule(rule, path / "rules" / index)
     for attribute, field, supported in _CHOICES:
         errors += _validate_choice(getattr(webhook, attribute), path / field, supported)
-    errors += _validate_side_effects(webhook.side_effects, path / "sideEffects", strictness)
+    errors += _validate_side_effects(webhook.side_effects, path / "sideEffects", options)
     errors += _validate_timeout(webhook.timeout_seconds, path / "timeoutSeconds")
-    lenient = strictness.allow_invalid_selector_values
+    allow_invalid = options.allow_invalid_selector_values
     namespaces, objects = webhook.namespace_selector, webhook.object_selector
-    errors += validate_selector(namespaces, path / "namespaceSelector", allow_invalid_values=lenient)
-    errors += validate_selector(objects, path / "objectSelector", allow_invalid_values=lenient)
+    errors += validate_selector(namespaces, path / "namespaceSelector", allow_invalid_values=allow_invalid)
+    errors += validate_selector(objects, path / "objectSelector", allow_invalid_values=allow_invalid)
     reinvocation = path / "reinvocationPolicy"
     errors += _validate_choice(webhook.reinvocation_policy, reinvocation, _REINVOCATION_POLICIES)
     errors += validate_client_config(webhook.client_config, path / "clientConfig")
-    if not strictness.ignore_match_conditions:
+    if not options.ignore_match_conditions:
         conditions = path / "matchConditions"
-        errors += validate_match_conditions(webhook.match_conditions, conditions, strictness.check_expression)
+        errors += validate_match_conditions(webhook.match_conditions, conditions, options.check_expression)
     return errors
 
 
@@ -367,9 +367,9 @@ def _validate_choice(value: str | None, path: FieldPath, supported: tuple[str, .
 
 
 def _validate_side_effects(
-    value: str | None, path: FieldPath, strictness: ValidationOptions
+    value: str | None, path: FieldPath, options: ValidationOptions
 ) -> list[FieldError]:
-    allowed = NO_SIDE_EFFECTS if strictness.require_no_side_effects else _SIDE_EFFECTS
+    allowed = NO_SIDE_EFFECTS if options.require_no_side_effects else _SIDE_EFFECTS
     if value is None:
         return [required(path, f"must specify one of {', '.join(allowed)}")]
     return _validate_choice(value, path, allowed)
@@ -383,7 +383,7 @@ def _validate_timeout(seconds: int | None, path: FieldPath) -> list[FieldError]:
 
 
 def _validate_review_versions(
-    versions: tuple[str, ...], path: FieldPath, strictness: ValidationOptions
+    versions: tuple[str, ...], path: FieldPath, options: ValidationOptions
 ) -> list[FieldError]:
     if not versions:
         return [required(path, f"must specify one of {', '.join(REVIEW_VERSIONS)}")]
@@ -395,7 +395,7 @@ def _validate_review_versions(
         messages = names.check_dns1035_label(version)
         errors += [invalid(path / index, version, message) for message in messages]
     known = not set(versions).isdisjoint(REVIEW_VERSIONS)
-    if strictness.require_known_review_version and not known:
+    if options.require_known_review_version and not known:
         errors.append(invalid(path, versions, f"must include at least one of {', '.join(REVIEW_VERSIONS)}"))
     return errors
 
@@ -405,7 +405,7 @@ def update_validation_options(
     old: WebhookConfigurationDocument,
     check_expression: ExpressionCheck | None = None,
 ) -> ValidationOptions:
-    """What is enforced when ``new`` takes the place of ``old``."""
+    """The options for replacing ``old`` with ``new``."""
     created = validation_options(new.version, check_expression)
     names = [webhook.name for webhook in old.webhooks]
     harmless = all(webhook.side_effects in NO_SIDE_EFFECTS for webhook in old.webhooks)

@@ -33,12 +33,11 @@ class _MutatingPolicySet:
             return _allow_without_policies
         # CEL is 14 MB of code that only those who have policies need.
         from pratique.cluster import schemas  # noqa: PLC0415
-        from pratique.policies.mutating import MutatingPolicies  # noqa: PLC0415
-        from pratique.policies.validating import admit  # noqa: PLC0415
+        from pratique.policies.mutating import MutatingPolicies, mutate  # noqa: PLC0415
 
         policies = MutatingPolicies(configurations.mutating_policies, configurations.mutating_bindings)
         schemas.load()
-        self._admit = (lambda review: admit(policies, review, self.checks)) if policies else None
+        self._admit = (lambda review: mutate(policies, review, self.checks)) if policies else None
         return self._admit or _allow_without_policies
 
     def mutate(self, review: Review) -> Answer | Awaitable[Answer]:

@@ -32,10 +32,10 @@ class _ValidatingPolicySet:
             self._judge = None
             return _allow_without_policies
         # CEL is 14 MB of code that only those who have policies need.
-        from pratique.policies.validating import ValidatingPolicies, judge  # noqa: PLC0415
+        from pratique.policies.validating import ValidatingPolicies, validate  # noqa: PLC0415
 
         policies = ValidatingPolicies(configurations.validating_policies, configurations.validating_bindings)
-        self._judge = (lambda review: judge(policies, review, self.checks)) if policies else None
+        self._judge = (lambda review: validate(policies, review, self.checks)) if policies else None
         return self._judge or _allow_without_policies
 
     def validate(self, review: Review) -> Answer | Awaitable[Answer]:

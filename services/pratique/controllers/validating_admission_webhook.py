@@ -6,13 +6,16 @@ Source: ``k8s.io/apiserver/pkg/admission/plugin/webhook/validating``. The front 
 from __future__ import annotations
 
 from pratique.admission.controllers import VALIDATE, Controller
-from pratique.configuration.admission_configuration import WebhookAdmissionConfiguration, build
+from pratique.configuration.admission_configuration import (
+    WebhookAdmissionConfiguration,
+    check_webhook_settings,
+)
 
 CONTROLLER = Controller(
     name="ValidatingAdmissionWebhook",
     summary="Calls the validating webhooks that match, side by side.",
     phases=VALIDATE,
-    build=build,
+    build=check_webhook_settings,
     settings=WebhookAdmissionConfiguration,
     default=True,
     looks_up=("namespaces",),

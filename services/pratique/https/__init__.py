@@ -1,4 +1,4 @@
-"""HTTPS as kube-apiserver speaks it to others, with Go's words for what fails.
+"""HTTPS calls as kube-apiserver makes them, with Go's error messages.
 
-Webhooks and backends of controllers are called through it. It knows nothing of reviews.
+They reach webhooks and the backends of controllers. Nothing here depends on reviews.
 """

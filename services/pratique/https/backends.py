@@ -1,4 +1,4 @@
-"""HTTPS backends: the server that a kubeconfig names, asked as kube-apiserver asks its own backends.
+"""HTTPS backends: servers that a kubeconfig names, called as kube-apiserver calls its webhook backends.
 
 Sources: ``LoadKubeconfig`` and ``NewGenericWebhook`` in ``k8s.io/apiserver/pkg/util/webhook/webhook.go``, and
 ``DefaultServerURL`` in ``k8s.io/client-go/rest/url_utils.go``.
@@ -24,8 +24,8 @@ from pratique.https.kubeconfigs import (
 from pratique.https.requests import HttpRequest, clean_path, response_body, send_with_retries
 from pratique.https.tls_contexts import open_client_context
 
-_MOST_SECONDS = 30
-"""How long one attempt may take, redirects and the reading of the answer included."""
+_TIMEOUT_SECONDS = 30
+"""The timeout of one attempt, including redirects and reading the response."""
 
 _HEADERS = (
     ("Accept", "application/json, */*"),
@@ -34,45 +34,45 @@ _HEADERS = (
     ("Accept-Encoding", "gzip"),
 )
 
-_NO_CLIENT = "could not get REST client: "
-"""What begins the errors of credentials and certificates where a webhook is called."""
+_CLIENT_ERROR_PREFIX = "could not get REST client: "
+"""The prefix of errors about credentials and certificates in webhook calls."""
 
 
 class HttpsBackend:
-    """A server that is asked over HTTPS, on connections that are kept."""
+    """A server called over HTTPS, on connections that stay open."""
 
     def __init__(self, target: ResolvedContext) -> None:
-        """See that the server can be asked, and connect to nothing yet.
+        """Check the settings, without connecting yet.
 
         Raises:
-            ConfigurationError: its URL, a certificate or the user's credentials cannot be used.
+            ConfigurationError: the URL, a certificate or the user's credentials are invalid.
         """
         self._authority, self._url = _address(target.server)
         self._credentials = _credentials(target)
-        self._kind = SessionKey(
+        self._session_key = SessionKey(
             ca_bundle=_ca_bundle(target.server),
             certificate=self._credentials.certificate,
             to_services=False,
             verified=not target.server.insecure_skip_tls_verify,
             server_name=target.server.tls_server_name,
         )
-        _check(self._kind)
+        _check_certificates(self._session_key)
         self._clients = HttpsClients()
-        self._joined = False
+        self._session_acquired = False
 
     async def ask(self, body: bytes, deadline: Deadline) -> bytes:
-        """Ask once, and have the body of the answer, which may be anything.
+        """Send one request, and return the body of the response, whatever its type.
 
         Raises:
-            CallError: no answer came that says something; the text is that of Kubernetes' client.
+            CallError: there was no response, or it is empty or an error; the text is that of Kubernetes' client.
         """
-        if not self._joined:
-            self._clients.join(self._kind)
-            self._joined = True
-        session = self._clients.session(self._kind)
+        if not self._session_acquired:
+            self._clients.acquire(self._session_key)
+            self._session_acquired = True
+        session = self._clients.session(self._session_key)
         credentials = tuple(self._credentials.headers())
         request = HttpRequest(self._url, self._authority, body, _HEADERS, credentials)
-        answer = await send_with_retries(session, request, deadline.sooner(_MOST_SECONDS))
+        answer = await send_with_retries(session, request, deadline.sooner(_TIMEOUT_SECONDS))
         content = response_body(answer)
         if not 200 <= answer.status < 300:
             raise BadAnswerError(f"Error contacting webhook: {answer.status}", answer.status)
@@ -80,16 +80,16 @@ class HttpsBackend:
 
     async def close(self) -> None:
         """Close all connections."""
-        if self._joined:
-            self._joined = False
-            await self._clients.leave(self._kind)
+        if self._session_acquired:
+            self._session_acquired = False
+            await self._clients.release(self._session_key)
 
 
 def open_backend(file: Path) -> HttpsBackend:
-    """Make ready to ask the server that the kubeconfig in a file names.
+    """Open the backend that a kubeconfig file names.
 
     Raises:
-        ConfigurationError: the file cannot be used.
+        ConfigurationError: the file is invalid.
     """
     kubeconfig = load_kubeconfig(file)
     try:
@@ -99,7 +99,7 @@ def open_backend(file: Path) -> HttpsBackend:
 
 
 def _address(server: KubeconfigCluster) -> tuple[str, str]:
-    """The authority of a server's URL, and the URL to be called."""
+    """The authority of a server's URL, and the URL to call."""
     text = server.server if "://" in server.server else f"https://{server.server}"
     try:
         url = parse_url(text)
@@ -108,14 +108,14 @@ def _address(server: KubeconfigCluster) -> tuple[str, str]:
     if url.scheme != "https" or not url.host:
         raise ConfigurationError(f"server: {go_quoted(text)} must be the URL of an HTTPS server")
     authority = url.host if url.host.isascii() else url.host.encode("idna").decode()
-    return authority, f"https://{authority}{clean_path(unquote(url.path))}?timeout={_MOST_SECONDS}s"
+    return authority, f"https://{authority}{clean_path(unquote(url.path))}?timeout={_TIMEOUT_SECONDS}s"
 
 
 def _credentials(target: ResolvedContext) -> Credentials:
     try:
         return user_credentials(target.user_name, target.user)
     except CallError as error:
-        raise ConfigurationError(str(error).removeprefix(_NO_CLIENT)) from None
+        raise ConfigurationError(str(error).removeprefix(_CLIENT_ERROR_PREFIX)) from None
 
 
 def _ca_bundle(server: KubeconfigCluster) -> bytes:
@@ -127,9 +127,9 @@ def _ca_bundle(server: KubeconfigCluster) -> bytes:
     return bundle
 
 
-def _check(kind: SessionKey) -> None:
-    """See at once what would fail every call."""
+def _check_certificates(kind: SessionKey) -> None:
+    """Check the certificates at once: invalid ones would fail every call."""
     try:
         open_client_context(kind.ca_bundle, kind.certificate, verified=kind.verified)
     except CallError as error:
-        raise ConfigurationError(str(error).removeprefix(_NO_CLIENT)) from None
+        raise ConfigurationError(str(error).removeprefix(_CLIENT_ERROR_PREFIX)) from None

@@ -1,4 +1,4 @@
-"""HTTPS clients: sessions shared by all servers that are trusted and shown the same."""
+"""HTTPS clients: sessions, each shared by all servers with the same CA bundle and client certificate."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SessionKey:
-    """What sets sessions apart."""
+    """The properties that distinguish sessions."""
 
     ca_bundle: bytes
     """CA certificates, PEM; empty means the system's."""
     certificate: ClientCertificate | None
-    """The certificate to show."""
+    """The client certificate."""
     to_services: bool
-    """True where hosts are services of the cluster."""
+    """Whether hosts are Services of the cluster."""
     verified: bool = True
-    """False where the server's certificate is not looked at."""
+    """Whether to verify the server's certificate."""
     server_name: str = ""
     """The name to expect in the server's certificate; empty means the URL's host."""
 
 
 @dataclasses.dataclass(slots=True)
-class _Shared:
+class _SharedSession:
     context: ssl.SSLContext
     stamp: tuple[object, ...]
     session: HttpsSession
@@ -39,53 +39,53 @@ class _Shared:
 
 
 class HttpsClients:
-    """All sessions of one front door."""
+    """All sessions of one process."""
 
     def __init__(self, resolve: ServiceResolver = resolve_by_dns) -> None:
-        """``resolve`` finds the addresses of the cluster's services."""
+        """``resolve`` finds the addresses of the cluster's Services."""
         self._resolve = resolve
-        self._shared: dict[SessionKey, _Shared] = {}
+        self._shared: dict[SessionKey, _SharedSession] = {}
 
-    def join(self, kind: SessionKey) -> None:
-        """Begin to use the session of a kind, which is opened if it is not there. Needs a running event loop.
-
-        Raises:
-            CallError: its certificates cannot be used.
-        """
-        if kind not in self._shared:
-            self._shared[kind] = self._open(kind)
-        self._shared[kind].users += 1
-
-    def session(self, kind: SessionKey) -> HttpsSession:
-        """The session of a kind that has been joined.
-
-        New connections show the certificate as it is now in its files.
+    def acquire(self, key: SessionKey) -> None:
+        """Start using the session of a key, and open it if needed. Needs a running event loop.
 
         Raises:
-            CallError: the certificate cannot be used any more.
+            CallError: its certificates are invalid.
         """
-        shared = self._shared[kind]
-        if kind.certificate is not None and kind.certificate.stamp != shared.stamp:
-            from pratique.https.tls_contexts import present  # noqa: PLC0415  # see _open
+        if key not in self._shared:
+            self._shared[key] = self._open(key)
+        self._shared[key].users += 1
 
-            present(shared.context, kind.certificate)
-            shared.stamp = kind.certificate.stamp
+    def session(self, key: SessionKey) -> HttpsSession:
+        """The session of a key in use.
+
+        New connections present the certificate that its files hold now.
+
+        Raises:
+            CallError: the certificate is no longer valid.
+        """
+        shared = self._shared[key]
+        if key.certificate is not None and key.certificate.stamp != shared.stamp:
+            from pratique.https.tls_contexts import load_client_certificate  # noqa: PLC0415  # see _open
+
+            load_client_certificate(shared.context, key.certificate)
+            shared.stamp = key.certificate.stamp
         return shared.session
 
-    async def leave(self, kind: SessionKey) -> None:
-        """Use the session of a kind no more; the last to leave closes it."""
-        shared = self._shared[kind]
+    async def release(self, key: SessionKey) -> None:
+        """Stop using the session of a key; the last user closes it."""
+        shared = self._shared[key]
         shared.users -= 1
         if not shared.users:
-            del self._shared[kind]
+            del self._shared[key]
             await shared.session.close()
 
-    def _open(self, kind: SessionKey) -> _Shared:
-        # Here, because the HTTP library is slow to import, and most chains call no webhooks.
+    def _open(self, key: SessionKey) -> _SharedSession:
+        # Imported late: the HTTP library is slow to import, and most chains call no webhooks.
         from pratique.https.sessions import HttpsSession  # noqa: PLC0415
         from pratique.https.tls_contexts import open_client_context  # noqa: PLC0415
 
-        context = open_client_context(kind.ca_bundle, kind.certificate, verified=kind.verified)
-        stamp = kind.certificate.stamp if kind.certificate is not None else ()
-        resolve = self._resolve if kind.to_services else None
-        return _Shared(context, stamp, HttpsSession(context, resolve, kind.server_name))
+        context = open_client_context(key.ca_bundle, key.certificate, verified=key.verified)
+        stamp = key.certificate.stamp if key.certificate is not None else ()
+        resolve = self._resolve if key.to_services else None
+        return _SharedSession(context, stamp, HttpsSession(context, resolve, key.server_name))

@@ -1,4 +1,4 @@
-"""Credentials: how a caller proves to a server who it is, as a kubeconfig's user tells.
+"""Credentials: how a client authenticates to a server, from the user of a kubeconfig.
 
 Sources: ``k8s.io/client-go/transport/{round_trippers,token_source}.go``.
 """
@@ -20,27 +20,27 @@ _TOKEN_AGE = 50.0
 """Seconds before a token file is read again: client-go gives a token a minute, and renews it 10 s early."""
 
 _HEADER_CHARACTERS = "!#$&'*+-.^_`|~"
-"""What a header's name may hold beside letters and digits (RFC 9110 5.6.2), but ``%``, which escapes."""
+"""The characters of header names besides letters and digits (RFC 9110 5.6.2), except ``%``, which escapes."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PemSource:
-    """Part of a certificate: bytes that are given, or a file that holds them and may change."""
+    """A certificate or key in PEM: bytes, or a file that may change."""
 
     data: bytes = dataclasses.field(default=b"", repr=False)
     path: str = ""
 
     def read(self) -> bytes:
-        """The bytes as they are now.
+        """Read the current bytes.
 
         Raises:
             CallError: the file cannot be read.
         """
-        return self.data or _read(self.path)
+        return self.data or _read_file(self.path)
 
     @property
     def stamp(self) -> tuple[int, int, int]:
-        """Differs once the file has changed; always the same where bytes are given, or no file is there."""
+        """A value that changes with the file; constant for bytes, and while the file is missing."""
         if self.data:
             return (0, 0, 0)
         try:
@@ -52,37 +52,37 @@ class PemSource:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ClientCertificate:
-    """A certificate to be shown to servers that ask for one."""
+    """A client certificate for servers that request one."""
 
     certificate: PemSource
     key: PemSource
 
     @property
     def stamp(self) -> tuple[object, ...]:
-        """Differs once either file has changed."""
+        """A value that changes with either file."""
         return (self.certificate.stamp, self.key.stamp)
 
 
 class TokenFile:
-    """A file that holds a bearer token, read again every minute or so."""
+    """A file with a bearer token, read again about once a minute."""
 
     def __init__(self, path: str, token: str = "", clock: Callable[[], float] = time.monotonic) -> None:
-        """``token`` serves until the file can be read."""
+        """Use ``token`` until the file can be read."""
         self._path = path
         self._token = token
         self._clock = clock
         self._stale_at = float("-inf")
 
     def token(self) -> str:
-        """The token as it was at the last reading that went well.
+        """The token of the last successful reading.
 
         Raises:
-            CallError: the file has never been read, and cannot be.
+            CallError: the file cannot be read, and never could be.
         """
         if self._clock() < self._stale_at:
             return self._token
         try:
-            content = _read(self._path).decode("utf-8", "replace").strip()
+            content = _read_file(self._path).decode("utf-8", "replace").strip()
         except CallError:
             if not self._token:
                 raise
@@ -97,22 +97,22 @@ class TokenFile:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """What one server is shown. What is not given is empty: an anonymous caller."""
+    """The credentials for one server. All empty means an anonymous client."""
 
     fixed_headers: tuple[tuple[str, str], ...] = dataclasses.field(default=(), repr=False)
     """Headers that never change."""
     token_file: TokenFile | None = None
-    """Where the bearer token comes from, unless it never changes."""
+    """The file of a bearer token that may change."""
     certificate: ClientCertificate | None = None
-    """The certificate for servers that ask for one."""
+    """The certificate for servers that request one."""
     ca_bundle: bytes = b""
-    """CA certificates to trust beside the server's own, PEM."""
+    """CA certificates to trust besides the server's own, PEM."""
 
     def headers(self) -> Iterable[tuple[str, str]]:
         """The headers to send now.
 
         Raises:
-            CallError: the token file has never been read, and cannot be.
+            CallError: the token file cannot be read, and never could be.
         """
         if self.token_file is None:
             return self.fixed_headers
@@ -120,27 +120,27 @@ class Credentials:
 
 
 ANONYMOUS = Credentials()
-"""Proves nothing."""
+"""The credentials of an anonymous client."""
 
 
 def user_credentials(name: str, user: KubeconfigUser) -> Credentials:
-    """Make a user's credentials ready.
+    """Prepare the credentials of a user.
 
     Raises:
-        CallError: they are of a kind that cannot be used; the text begins ``could not get REST client``.
+        CallError: they are invalid or of an unsupported kind; the text begins with ``could not get REST client``.
     """
-    _check_kind(name, user)
+    _check_supported(name, user)
     token_file = TokenFile(user.token_file, user.token) if user.token_file else None
     if token_file is not None:
         token_file.token()
     return Credentials(
         fixed_headers=(*_authorization(user), *_impersonation(user)),
         token_file=token_file,
-        certificate=_certificate(user),
+        certificate=_client_certificate(user),
     )
 
 
-def _check_kind(name: str, user: KubeconfigUser) -> None:
+def _check_supported(name: str, user: KubeconfigUser) -> None:
     if user.auth_provider is not None:
         raise CallError("could not get REST client: auth provider not supported", code=500)
     if user.exec is not None:
@@ -176,7 +176,7 @@ def _impersonation(user: KubeconfigUser) -> Iterable[tuple[str, str]]:
             yield f"Impersonate-Extra-{quote(key, safe=_HEADER_CHARACTERS)}", value
 
 
-def _certificate(user: KubeconfigUser) -> ClientCertificate | None:
+def _client_certificate(user: KubeconfigUser) -> ClientCertificate | None:
     if not (user.client_certificate or user.client_certificate_data):
         return None
     return ClientCertificate(
@@ -185,7 +185,7 @@ def _certificate(user: KubeconfigUser) -> ClientCertificate | None:
     )
 
 
-def _read(path: str) -> bytes:
+def _read_file(path: str) -> bytes:
     try:
         return Path(path).read_bytes()
     except OSError as error:

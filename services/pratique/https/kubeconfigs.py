@@ -1,4 +1,7 @@
-"""Kubeconfig files: servers, and how a caller proves to them who it is."""
+"""Kubeconfig files: clusters, users and contexts.
+
+Source: ``k8s.io/client-go/tools/clientcmd``: ``api/v1/types.go``, ``validation.go`` and ``client_config.go``.
+"""
 
 from __future__ import annotations
 
@@ -16,26 +19,26 @@ from pratique.apimachinery.statuses import aggregate, go_quoted
 
 
 class KubeconfigUser(msgspec.Struct, frozen=True, rename="kebab"):
-    """How a caller proves who it is. What is not given is empty."""
+    """A user of a kubeconfig: the credentials of a client. Absent fields are empty."""
 
     token: str = ""
     """A bearer token."""
     token_file: str = msgspec.field(default="", name="tokenFile")
-    """The path of a file that holds a bearer token, and may come to hold another."""
+    """The path of a file with a bearer token, which may change."""
     username: str = ""
     """For basic authentication."""
     password: str = ""
     """For basic authentication."""
     client_certificate: str = ""
-    """The path of a certificate, PEM. ``client_certificate_data`` goes before it."""
+    """The path of a certificate, PEM. ``client_certificate_data`` takes precedence."""
     client_certificate_data: bytes = b""
     """A certificate, PEM."""
     client_key: str = ""
-    """The path of the certificate's key, PEM. ``client_key_data`` goes before it."""
+    """The path of the certificate's key, PEM. ``client_key_data`` takes precedence."""
     client_key_data: bytes = b""
     """The certificate's key, PEM."""
     impersonate: str = msgspec.field(default="", name="as")
-    """The user whom the caller wants to be taken for."""
+    """The user to impersonate."""
     impersonate_uid: str = msgspec.field(default="", name="as-uid")
     """That user's uid."""
     impersonate_groups: tuple[str, ...] = msgspec.field(default=(), name="as-groups")
@@ -43,34 +46,34 @@ class KubeconfigUser(msgspec.Struct, frozen=True, rename="kebab"):
     impersonate_extra: dict[str, tuple[str, ...]] = msgspec.field(
         default_factory=dict[str, tuple[str, ...]], name="as-user-extra"
     )
-    """What else there is to know of that user."""
+    """That user's extra attributes."""
     exec: dict[str, JSON] | None = None
-    """A command to be run to get credentials."""
+    """A command that prints credentials."""
     auth_provider: dict[str, JSON] | None = None
-    """A provider of credentials, of a kind that Kubernetes no longer has."""
+    """A kind of credentials that Kubernetes has removed."""
 
     def __repr__(self) -> str:
-        """Never shows content: credentials are secrets."""
+        """Show no content: credentials are secrets."""
         return "User(…)"
 
 
 class KubeconfigCluster(msgspec.Struct, frozen=True, rename="kebab"):
-    """An API server, or any server that a kubeconfig tells how to reach: ``cluster``."""
+    """A ``cluster`` of a kubeconfig: an API server, or any other HTTPS server."""
 
     server: str = ""
     """Its URL."""
     certificate_authority: str = ""
-    """The path of CA certificates, PEM. ``certificate_authority_data`` goes before it."""
+    """The path of CA certificates, PEM. ``certificate_authority_data`` takes precedence."""
     certificate_authority_data: bytes = b""
     """CA certificates, PEM."""
     insecure_skip_tls_verify: bool = False
-    """True where its certificate is not to be looked at."""
+    """Whether to accept any certificate."""
     tls_server_name: str = ""
     """The name to expect in its certificate; empty means the URL's host."""
 
 
 class KubeconfigContext(msgspec.Struct, frozen=True):
-    """A user at a server, both by name."""
+    """A context of a kubeconfig: the names of a cluster and a user."""
 
     cluster: str = ""
     user: str = ""
@@ -78,13 +81,13 @@ class KubeconfigContext(msgspec.Struct, frozen=True):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Kubeconfig:
-    """A kubeconfig: users, servers and contexts by name."""
+    """A kubeconfig: users, clusters and contexts by name."""
 
     users: Mapping[str, KubeconfigUser] = dataclasses.field(default_factory=dict)
     servers: Mapping[str, KubeconfigCluster] = dataclasses.field(default_factory=dict)
     contexts: Mapping[str, KubeconfigContext] = dataclasses.field(default_factory=dict)
     current_context: str = ""
-    """The context that is meant where none is named."""
+    """The name of the context to use."""
 
 
 class _NamedUser(msgspec.Struct, frozen=True):
@@ -116,11 +119,11 @@ _Value = TypeVar("_Value")
 
 
 def load_kubeconfig(path: Path) -> Kubeconfig:
-    """Read a kubeconfig file; an empty one has no users.
+    """Load a kubeconfig file; an empty one has no users.
 
     Raises:
-        ConfigurationError: it cannot be read, or is no kubeconfig. The text names file and field, and never
-            repeats what a field holds.
+        ConfigurationError: it cannot be read, or is not a kubeconfig. The text names file and field, and never contains
+            a field's value.
     """
     try:
         document = next(read_file(str(path)), None)
@@ -133,10 +136,10 @@ def load_kubeconfig(path: Path) -> Kubeconfig:
 
 
 def read_kubeconfig(data: JSON, folder: Path) -> Kubeconfig:
-    """Read a kubeconfig that is parsed; relative paths start from ``folder``.
+    """Read a parsed kubeconfig; relative paths start at ``folder``.
 
     Raises:
-        ConfigurationError: it is no kubeconfig; the text names the field.
+        ConfigurationError: it is not a kubeconfig; the text names the field.
     """
     try:
         document = msgspec.convert(_without_nulls(data), _Document)
@@ -145,8 +148,10 @@ def read_kubeconfig(data: JSON, folder: Path) -> Kubeconfig:
     if (document.kind, document.api_version) != ("Config", "v1"):
         raise ConfigurationError("not a kubeconfig: expected kind Config and apiVersion v1")
     return Kubeconfig(
-        _by_name("users", document.users, lambda entry: _rooted_user(entry.user, folder)),
-        _by_name("clusters", document.clusters, lambda entry: _rooted_server(entry.cluster, folder)),
+        _by_name("users", document.users, lambda entry: _with_absolute_user_paths(entry.user, folder)),
+        _by_name(
+            "clusters", document.clusters, lambda entry: _with_absolute_cluster_paths(entry.cluster, folder)
+        ),
         _by_name("contexts", document.contexts, lambda entry: entry.context),
         document.current_context,
     )
@@ -171,48 +176,48 @@ def _by_name(
     return values
 
 
-def _rooted_user(user: KubeconfigUser, folder: Path) -> KubeconfigUser:
+def _with_absolute_user_paths(user: KubeconfigUser, folder: Path) -> KubeconfigUser:
     return msgspec.structs.replace(
         user,
-        token_file=_rooted(user.token_file, folder),
-        client_certificate=_rooted(user.client_certificate, folder),
-        client_key=_rooted(user.client_key, folder),
+        token_file=_absolute(user.token_file, folder),
+        client_certificate=_absolute(user.client_certificate, folder),
+        client_key=_absolute(user.client_key, folder),
     )
 
 
-def _rooted_server(server: KubeconfigCluster, folder: Path) -> KubeconfigCluster:
+def _with_absolute_cluster_paths(server: KubeconfigCluster, folder: Path) -> KubeconfigCluster:
     return msgspec.structs.replace(
-        server, certificate_authority=_rooted(server.certificate_authority, folder)
+        server, certificate_authority=_absolute(server.certificate_authority, folder)
     )
 
 
-def _rooted(path: str, folder: Path) -> str:
+def _absolute(path: str, folder: Path) -> str:
     return str(folder / path) if path else ""
 
 
-_NOTHING = "no configuration has been provided, try setting KUBERNETES_MASTER environment variable"
+_NO_CONFIGURATION = "no configuration has been provided, try setting KUBERNETES_MASTER environment variable"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ResolvedContext:
-    """Whom to call, and as whom."""
+    """The server to call, and the user to call it as."""
 
     server: KubeconfigCluster
     user_name: str
-    """The user's name in the kubeconfig; empty for an anonymous caller."""
+    """The user's name in the kubeconfig; empty for an anonymous client."""
     user: KubeconfigUser
 
 
 def resolve_current_context(kubeconfig: Kubeconfig) -> ResolvedContext:
-    """Take what the current context names.
+    """Find the cluster and user of the current context.
 
     Raises:
-        ConfigurationError: it is missing, or not complete; a file that it names cannot be read.
+        ConfigurationError: the context is missing or incomplete, or a file that it names cannot be read.
     """
-    context = _context(kubeconfig)
+    context = _current_context(kubeconfig)
     if context.cluster not in kubeconfig.servers:
-        raise ConfigurationError(f"invalid configuration: {_NOTHING}")
-    # Kubernetes takes a user that is missing for nobody, who has no credentials.
+        raise ConfigurationError(f"invalid configuration: {_NO_CONFIGURATION}")
+    # As in Kubernetes, a context without a user means an anonymous client.
     if context.user and context.user not in kubeconfig.users:
         raise ConfigurationError(f"auth info {go_quoted(context.user)} does not exist")
     found = ResolvedContext(
@@ -220,22 +225,22 @@ def resolve_current_context(kubeconfig: Kubeconfig) -> ResolvedContext:
         context.user,
         kubeconfig.users.get(context.user, KubeconfigUser()),
     )
-    faults = [*_user_faults(context.user, found.user), *_server_faults(context.cluster, found.server)]
-    if faults:
-        raise ConfigurationError(f"invalid configuration: {aggregate(faults)}")
+    errors = [*_user_errors(context.user, found.user), *_cluster_errors(context.cluster, found.server)]
+    if errors:
+        raise ConfigurationError(f"invalid configuration: {aggregate(errors)}")
     return found
 
 
-def _context(kubeconfig: Kubeconfig) -> KubeconfigContext:
+def _current_context(kubeconfig: Kubeconfig) -> KubeconfigContext:
     name = kubeconfig.current_context
     if not name:
-        raise ConfigurationError(f"invalid configuration: {_NOTHING}")
+        raise ConfigurationError(f"invalid configuration: {_NO_CONFIGURATION}")
     if name not in kubeconfig.contexts:
         raise ConfigurationError(f"context was not found for specified context: {name}")
     return kubeconfig.contexts[name]
 
 
-def _user_faults(name: str, user: KubeconfigUser) -> Iterable[str]:
+def _user_errors(name: str, user: KubeconfigUser) -> Iterable[str]:
     if not (user.client_certificate or user.client_certificate_data):
         return
     if not (user.client_key or user.client_key_data):
@@ -249,7 +254,7 @@ def _user_faults(name: str, user: KubeconfigUser) -> Iterable[str]:
         yield from _unreadable("client-key", user.client_key, name)
 
 
-def _server_faults(name: str, server: KubeconfigCluster) -> Iterable[str]:
+def _cluster_errors(name: str, server: KubeconfigCluster) -> Iterable[str]:
     if not server.server:
         yield f"no server found for cluster {go_quoted(name)}"
     if not server.certificate_authority_data:

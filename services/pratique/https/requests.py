@@ -1,4 +1,7 @@
-"""An HTTP request with its redirects and retries, and its response, with the errors of Kubernetes' REST client."""
+"""HTTP requests with redirects and retries, and their responses, with the errors of Kubernetes' REST client.
+
+Sources: ``net/http/client.go`` and ``mime/mediatype.go`` of Go, and ``k8s.io/client-go/rest/request.go``.
+"""
 
 from __future__ import annotations
 
@@ -24,18 +27,18 @@ _TOKEN = re.compile(_WORD)
 
 
 class MediaTypeError(ValueError):
-    """A text is no media type; says why as Go does."""
+    """A text is not a media type. The message is Go's."""
 
 
 def parse_media_type(text: str) -> str:
-    """Read a Content-Type: its media type in lower case, without parameters.
+    """Parse a Content-Type. Gives the media type in lower case, without parameters.
 
     Raises:
         MediaTypeError: it is malformed.
     """
     base = text.partition(";")[0]
     media_type = base.lower().strip()
-    _check(media_type)
+    _check_media_type(media_type)
     rest = text[len(base) :]
     seen: dict[str, str] = {}
     while rest.strip() not in {"", ";"}:
@@ -49,7 +52,7 @@ def parse_media_type(text: str) -> str:
     return media_type
 
 
-def _check(media_type: str) -> None:
+def _check_media_type(media_type: str) -> None:
     kind = _TOKEN.match(media_type)
     if kind is None:
         raise MediaTypeError("mime: no media type")
@@ -66,23 +69,23 @@ def _check(media_type: str) -> None:
 
 
 _PATH_CHARACTERS = "/$&+,:;=@~"
-"""What Go leaves as it is in a path, beside letters, digits and ``_.-``."""
+"""The characters that Go does not escape in a path, besides letters, digits and ``_.-``."""
 
 
 def clean_path(path: str) -> str:
-    """Clean and escape a path: ``.`` and ``..`` resolved, slashes single, one at the start and none at the end."""
-    # Two slashes at the start mean something to POSIX, and nothing to Go.
+    """Clean and escape a path: no ``.`` and ``..``, single slashes, one at the start and none at the end."""
+    # Two slashes at the start are special in POSIX but not in Go.
     return quote(posixpath.normpath("/" + path.lstrip("/")), safe=_PATH_CHARACTERS)
 
 
 def post_error(url: str, reason: str) -> str:
-    """Say that a POST failed, as Go's ``url.Error`` does."""
+    """Word the failure of a POST as Go's ``url.Error`` does."""
     return f"Post {go_quoted(url)}: {reason}"
 
 
-_JSON = "application/json"
-_SHOWN_BYTES = 2048
-"""How much of an answer's body is told at most."""
+_DEFAULT_CONTENT_TYPE = "application/json"
+_MAX_SHOWN_BYTES = 2048
+"""How many bytes of a response's body an error message shows at most."""
 
 _TEXTS = {
     400: "the server rejected our request for an unknown reason",
@@ -111,64 +114,64 @@ _REASONS = {
     504: "Timeout",
 }
 _UNACCEPTABLE = "the server was unable to respond with a content type that the client supports"
-_OWN_TEXT = frozenset({403, 415})
-"""Codes with which the server's text stands alone."""
+_CODES_WITH_SERVER_TEXT = frozenset({403, 415})
+"""Codes for which the message is the response's text."""
 
-_LONGEST_INTEGER = 19
-"""Characters of a 64-bit number; Go reads no longer one."""
+_MAX_INTEGER_LENGTH = 19
+"""The characters of a 64-bit number; Go reads no longer ones."""
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class HttpResponse:
-    """An HTTP response, read whole."""
+    """An HTTP response with its whole body."""
 
     status: int
-    """The code."""
+    """The HTTP code."""
     body: bytes
-    """Decompressed."""
+    """The decompressed body."""
     content_type: str = ""
-    """The header as it came; empty where it did not."""
+    """The header as received; empty if absent."""
     retry_after: str = ""
-    """The header as it came; empty where it did not."""
+    """The header as received; empty if absent."""
     location: str = ""
-    """The header as it came; empty where it did not."""
+    """The header as received; empty if absent."""
 
     @property
     def retry_seconds(self) -> int | None:
-        """How long to wait before asking again; None where it must not be asked again."""
+        """How long to wait before a retry; None if the response must not be retried."""
         retryable = self.status == 429 or self.status >= 500
         return self.retry_after_seconds if retryable else None
 
     @property
     def retry_after_seconds(self) -> int | None:
-        """What the header asks for; None where it is no number."""
-        if len(self.retry_after) > _LONGEST_INTEGER or not _INTEGER.fullmatch(self.retry_after):
+        """The seconds in ``Retry-After``; None if it is not a number."""
+        if len(self.retry_after) > _MAX_INTEGER_LENGTH or not _INTEGER.fullmatch(self.retry_after):
             return None
         return max(0, int(self.retry_after))
 
 
-def response_body(answer: HttpResponse) -> bytes:
-    """The body of an answer that says something; of what type it claims to be does not matter.
+def response_body(response: HttpResponse) -> bytes:
+    """The body of a successful response, whatever its content type.
 
     Raises:
-        BadAnswerError: there is none, or the HTTP code is one of failure, which its ``status`` tells.
+        BadAnswerError: the body is empty, or the HTTP code means failure, which the error's ``status`` describes.
     """
     try:
-        media_type = parse_media_type(answer.content_type) if answer.content_type else ""
+        media_type = parse_media_type(response.content_type) if response.content_type else ""
     except MediaTypeError as error:
         status = internal_error(str(error))
         raise BadAnswerError(status.message, status.code, status) from None
-    if not (200 <= answer.status <= 206 or answer.status == 101):
-        told = _decode_status(answer.body)
-        status = _unexpected(answer, media_type) if told is None else told.as_status()
+    if not (200 <= response.status <= 206 or response.status == 101):
+        status_body = _decode_status(response.body)
+        status = _status_of_failure(response, media_type) if status_body is None else status_body.as_status()
         raise BadAnswerError(status.message, status.code, status)
-    if not answer.body:
+    if not response.body:
         raise BadAnswerError(
-            f"0-length response with status code: {answer.status} "
-            f"and content type: {answer.content_type or _JSON}"
+            f"0-length response with status code: {response.status} "
+            f"and content type: {response.content_type or _DEFAULT_CONTENT_TYPE}"
         )
-    return answer.body
+    return response.body
 
 
 class _StatusDetailsBody(msgspec.Struct, rename="camel"):
@@ -200,116 +203,116 @@ _status_decoder = msgspec.json.Decoder(_StatusBody)
 
 
 def _decode_status(body: bytes) -> _StatusBody | None:
-    """The Kubernetes Status that tells a failure; None where the body holds no such thing."""
+    """Decode a Kubernetes Status of a failure; None if the body is something else."""
     try:
-        told = _status_decoder.decode(body.decode("utf-8", "replace"))
+        status = _status_decoder.decode(body.decode("utf-8", "replace"))
     except (msgspec.DecodeError, RecursionError):
         return None
-    if (told.kind, told.api_version or "v1", told.status) != ("Status", "v1", "Failure"):
+    if (status.kind, status.api_version or "v1", status.status) != ("Status", "v1", "Failure"):
         return None
-    return told
+    return status
 
 
-def _unexpected(answer: HttpResponse, media_type: str) -> Status:
-    """What is made of a failure that no Status tells."""
-    reason = _REASONS.get(answer.status, "InternalError" if answer.status >= 500 else "")
-    seconds = answer.retry_after_seconds
+def _status_of_failure(response: HttpResponse, media_type: str) -> Status:
+    """Make the Status of a failed response whose body is not one."""
+    reason = _REASONS.get(response.status, "InternalError" if response.status >= 500 else "")
+    seconds = response.retry_after_seconds
     return Status(
         status="Failure",
-        message=_message(answer, media_type),
+        message=_message(response, media_type),
         reason=reason,
         details=StatusDetails(retry_after_seconds=seconds) if seconds else None,
-        code=answer.status,
+        code=response.status,
     )
 
 
-def _message(answer: HttpResponse, media_type: str) -> str:
-    is_text = not answer.content_type or media_type.startswith("text/")
-    text = answer.body[:_SHOWN_BYTES].decode("utf-8", "replace").strip() if is_text else "unknown"
-    if answer.status in _OWN_TEXT:
+def _message(response: HttpResponse, media_type: str) -> str:
+    is_text = not response.content_type or media_type.startswith("text/")
+    text = response.body[:_MAX_SHOWN_BYTES].decode("utf-8", "replace").strip() if is_text else "unknown"
+    if response.status in _CODES_WITH_SERVER_TEXT:
         return text
-    if answer.status == 406:
+    if response.status == 406:
         return _UNACCEPTABLE if text in {"", "unknown"} else text
-    if answer.status in _TEXTS:
-        return _TEXTS[answer.status]
-    if answer.status >= 500:
+    if response.status in _TEXTS:
+        return _TEXTS[response.status]
+    if response.status >= 500:
         return f"an error on the server ({go_quoted(text)}) has prevented the request from succeeding"
-    return f"the server responded with the status code {answer.status} but did not return more information"
+    return f"the server responded with the status code {response.status} but did not return more information"
 
 
 Headers = tuple[tuple[str, str], ...]
 
-_MOST_REDIRECTS = 10
-_MOST_RETRIES = 10
+_MAX_REDIRECTS = 10
+_MAX_RETRIES = 10
 _URL_CHARACTERS = "!#$%&'()*+,/:;=?@[]~"
-"""What may stand in a URL, beside letters, digits and ``_.-``."""
+"""The characters that a URL may contain besides letters, digits and ``_.-``."""
 
-_TO_GET = frozenset({301, 302, 303})
-_AS_IT_WAS = frozenset({307, 308})
+_REDIRECTS_AS_GET = frozenset({301, 302, 303})
+_REDIRECTS_WITH_BODY = frozenset({307, 308})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """A request to a webhook."""
+    """An HTTP request."""
 
     url: str
     host: str
     """The Host header: ``host`` or ``host:port``."""
     body: bytes
     headers: Headers
-    """Those that describe the body and the caller."""
+    """The headers that describe the body and the client."""
     credentials: Headers
-    """Those that prove who the caller is."""
+    """The headers that authenticate the client."""
     method: str = "POST"
 
-    def redirected(self, answer: HttpResponse, url: str) -> HttpRequest:
-        """The request that follows from a redirect to ``url``."""
+    def redirected(self, response: HttpResponse, url: str) -> HttpRequest:
+        """The request to send after a redirect to ``url``."""
         host = urlsplit(url).netloc.rpartition("@")[2]
         credentials = self.credentials if host == self.host else ()
         headers = (*self.headers, ("Referer", self.url))
-        if answer.status in _AS_IT_WAS:
+        if response.status in _REDIRECTS_WITH_BODY:
             return HttpRequest(url, host, self.body, headers, credentials, self.method)
         headers = tuple(pair for pair in headers if pair[0] != "Content-Type")
         return HttpRequest(url, host, b"", headers, credentials, "GET")
 
 
 async def send_with_retries(session: HttpsSession, request: HttpRequest, deadline: Deadline) -> HttpResponse:
-    """Send a request until an answer comes that is not to be asked for again.
+    """Send a request, follow redirects, and retry until a response must not be retried.
 
     Raises:
-        CallError: none came; the text is Go's.
+        CallError: there was no response; the text is Go's.
     """
-    answer = await _follow(session, request, deadline)
-    for _ in range(_MOST_RETRIES):
-        if answer.retry_seconds is None:
+    response = await _follow_redirects(session, request, deadline)
+    for _ in range(_MAX_RETRIES):
+        if response.retry_seconds is None:
             break
-        await asyncio.sleep(min(answer.retry_seconds, deadline.remaining_seconds))
-        answer = await _follow(session, request, deadline)
-    return answer
+        await asyncio.sleep(min(response.retry_seconds, deadline.remaining_seconds))
+        response = await _follow_redirects(session, request, deadline)
+    return response
 
 
-async def _follow(session: HttpsSession, first: HttpRequest, deadline: Deadline) -> HttpResponse:
-    request, answer = first, await _send(session, first, deadline)
-    for _ in range(_MOST_REDIRECTS - 1):
-        if not _redirects(answer):
-            return answer
-        request = request.redirected(answer, _location(request, answer))
-        answer = await _send(session, request, deadline)
-    if _redirects(answer):
-        raise UnreachableError(post_error(answer.location, f"stopped after {_MOST_REDIRECTS} redirects"))
-    return answer
+async def _follow_redirects(session: HttpsSession, first: HttpRequest, deadline: Deadline) -> HttpResponse:
+    request, response = first, await _send(session, first, deadline)
+    for _ in range(_MAX_REDIRECTS - 1):
+        if not _is_redirect(response):
+            return response
+        request = request.redirected(response, _location(request, response))
+        response = await _send(session, request, deadline)
+    if _is_redirect(response):
+        raise UnreachableError(post_error(response.location, f"stopped after {_MAX_REDIRECTS} redirects"))
+    return response
 
 
-def _location(request: HttpRequest, answer: HttpResponse) -> str:
+def _location(request: HttpRequest, response: HttpResponse) -> str:
     try:
-        return quote(urljoin(request.url, answer.location), safe=_URL_CHARACTERS)
+        return quote(urljoin(request.url, response.location), safe=_URL_CHARACTERS)
     except ValueError as error:
-        reason = f"failed to parse Location header {go_quoted(answer.location)}: {error}"
+        reason = f"failed to parse Location header {go_quoted(response.location)}: {error}"
         raise UnreachableError(post_error(request.url, reason)) from None
 
 
-def _redirects(answer: HttpResponse) -> bool:
-    return answer.status in _TO_GET | _AS_IT_WAS and bool(answer.location)
+def _is_redirect(response: HttpResponse) -> bool:
+    return response.status in _REDIRECTS_AS_GET | _REDIRECTS_WITH_BODY and bool(response.location)
 
 
 async def _send(session: HttpsSession, request: HttpRequest, deadline: Deadline) -> HttpResponse:

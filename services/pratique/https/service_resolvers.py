@@ -1,6 +1,6 @@
-"""Service resolvers: at which address a service of the cluster is to be reached.
+"""Service resolvers: the address at which to reach a Service of the cluster.
 
-The name that a webhook's certificate must bear stays the service's, whatever the address. Source:
+Whatever the address, a webhook's certificate must have the Service's name. Source:
 ``k8s.io/apiserver/pkg/util/proxy/proxy.go``.
 """
 
@@ -15,26 +15,26 @@ from pratique.apimachinery.statuses import go_quoted
 from pratique.cluster.store import Cluster
 
 ServiceResolver: TypeAlias = Callable[[str, int], tuple[str, int]]
-"""From a service's host, ``<name>.<namespace>.svc``, and port to the host or address and port to use.
+"""Maps a Service's host, ``<name>.<namespace>.svc``, and port to the host or address and port to connect to.
 
-It may raise :class:`UnresolvedError`.
+May raise :class:`UnresolvedError`.
 """
 
 
 class UnresolvedError(Exception):
-    """A service has no address. Says why as the API server does."""
+    """A Service has no address. The message is the API server's."""
 
 
 def resolve_by_dns(host: str, port: int) -> tuple[str, int]:
-    """Leave a service to DNS, as in a Pod of its cluster."""
+    """Leave a Service to DNS, as in a Pod of its cluster."""
     return host, port
 
 
 def cluster_resolver(cluster: Cluster) -> ServiceResolver:
-    """Look services up among the cluster's objects; those that it does not hold are left to DNS.
+    """Look up Services among the cluster's objects; leave unknown ones to DNS.
 
-    The address is that of a ready endpoint, where the cluster holds the service's EndpointSlices, else its
-    cluster IP or external name.
+    The address is that of a ready endpoint if the cluster holds the Service's EndpointSlices, otherwise the cluster
+    IP or the external name.
     """
 
     def resolve(host: str, port: int) -> tuple[str, int]:
@@ -53,9 +53,9 @@ def cluster_resolver(cluster: Cluster) -> ServiceResolver:
 
 def _slices(cluster: Cluster, name: str, namespace: str) -> list[JSONObject]:
     return [
-        each
-        for each in cluster.list("discovery.k8s.io", "endpointslices", namespace)
-        if member(each, "metadata", "labels", "kubernetes.io/service-name") == name
+        endpoint_slice
+        for endpoint_slice in cluster.list("discovery.k8s.io", "endpointslices", namespace)
+        if member(endpoint_slice, "metadata", "labels", "kubernetes.io/service-name") == name
     ]
 
 
@@ -63,9 +63,9 @@ def _endpoints(service: JSONObject, slices: Iterable[JSONObject], port: int) -> 
     port_name = member(_service_port(service, port), "name") or ""
     found = [
         (address, slice_port)
-        for each in slices
-        for slice_port in _ports(each, port_name)
-        for address in _ready_addresses(each)
+        for endpoint_slice in slices
+        for slice_port in _ports(endpoint_slice, port_name)
+        for address in _ready_addresses(endpoint_slice)
     ]
     if not found:
         raise UnresolvedError(f"no endpoints available for service {go_quoted(_name(service))}")
@@ -98,9 +98,9 @@ def _cluster_address(service: JSONObject, port: int) -> tuple[str, int]:
 
 
 def _service_port(service: JSONObject, port: int) -> JSON:
-    for each in member(service, "spec", "ports") or ():
-        if member(each, "port") == port:
-            return each
+    for service_port in member(service, "spec", "ports") or ():
+        if member(service_port, "port") == port:
+            return service_port
     raise UnresolvedError(f"no service port {port} found for service {go_quoted(_name(service))}")
 
 

@@ -1,4 +1,4 @@
-"""HTTPS sessions: connections to servers, kept open between calls. Only this file knows the HTTP library."""
+"""HTTPS sessions: connections to servers that stay open between calls. Only this module uses the HTTP library."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ _ALERTS = {
     "INSUFFICIENT_SECURITY": "insufficient security level",
     "NO_APPLICATION_PROTOCOL": "no application protocol",
 }
-"""What Go calls TLS alerts, where it is more than the name in small letters (``crypto/tls/alert.go``)."""
+"""Go's texts for TLS alerts, if they are not just the name in lower case (``crypto/tls/alert.go``)."""
 
 _NO_SUCH_HOST = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)})
-_ENDED = frozenset({None, errno.EPIPE})
-"""Errors of connections that ended before they were answered. asyncio has no number for the ordinary end."""
+_END_OF_CONNECTION = frozenset({None, errno.EPIPE})
+"""The error numbers of connections that ended before a response. asyncio has none for an orderly end."""
 
 
 def network_error(error: Exception, host: str, address: str) -> str:
-    """Word an error that came instead of a response.
+    """Word the error of a request without response, as Go does.
 
-    ``host`` is the URL's; ``address`` is where the connection went or was to go, ``host:port``.
+    ``host`` is the URL's; ``address`` is the peer's, as ``host:port``.
     """
     match error:
         case aiohttp.ClientConnectorDNSError():
@@ -70,13 +70,13 @@ def network_error(error: Exception, host: str, address: str) -> str:
 
 
 def is_reset(error: Exception) -> bool:
-    """Tell whether the other side reset the connection: ``IsConnectionReset`` of ``k8s.io/apimachinery``."""
+    """Whether the peer reset the connection: ``IsConnectionReset`` of ``k8s.io/apimachinery``."""
     cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
     return isinstance(cause, OSError) and cause.errno == errno.ECONNRESET
 
 
 def body_error(error: Exception) -> str:
-    """Word an error that came in the middle of a response's body."""
+    """Word an error within a response's body, as Go does."""
     match error:
         case aiohttp.ClientPayloadError() if "Content-Encoding" in str(error) or "decode" in str(error):
             return "gzip: invalid header"
@@ -89,27 +89,35 @@ def _lookup_error(error: OSError, host: str) -> str:
         known = error.errno in _NO_SUCH_HOST
         return f"dial tcp: lookup {host}: {'no such host' if known else 'server misbehaving'}"
     cause = error.__cause__
-    return str(cause) if isinstance(cause, UnresolvedError) else f"dial tcp: lookup {host}: {_text(error)}"
+    return (
+        str(cause)
+        if isinstance(cause, UnresolvedError)
+        else f"dial tcp: lookup {host}: {_os_error_text(error)}"
+    )
 
 
 def _connect_error(error: OSError, address: str) -> str:
     if isinstance(error, ssl.SSLError):
         return _tls_error(error)
     if isinstance(error, ConnectionResetError):
-        return "EOF" if error.errno in _ENDED else _reset(address)
-    return f"dial tcp {address}: connect: {_text(error)}"
+        return "EOF" if error.errno in _END_OF_CONNECTION else _reset_text(address)
+    return f"dial tcp {address}: connect: {_os_error_text(error)}"
 
 
 def _read_error(error: OSError, address: str) -> str:
     alert = _ALERT.search(str(error))
     if alert is not None:
-        return _alert(alert["name"])
-    if error.errno in _ENDED:
+        return _alert_text(alert["name"])
+    if error.errno in _END_OF_CONNECTION:
         return "EOF"
-    return _reset(address) if error.errno == errno.ECONNRESET else f"read tcp {address}: read: {_text(error)}"
+    return (
+        _reset_text(address)
+        if error.errno == errno.ECONNRESET
+        else f"read tcp {address}: read: {_os_error_text(error)}"
+    )
 
 
-def _reset(address: str) -> str:
+def _reset_text(address: str) -> str:
     return f"read tcp {address}: read: connection reset by peer"
 
 
@@ -118,39 +126,39 @@ def _tls_error(error: Exception) -> str:
         return str(error)
     alert = _ALERT.search(str(error))
     if alert is not None:
-        return _alert(alert["name"])
+        return _alert_text(alert["name"])
     reason = error.reason if isinstance(error, ssl.SSLError) else ""
     if isinstance(error, ssl.SSLEOFError) or reason == "UNEXPECTED_EOF_WHILE_READING":
         return "EOF"
     return f"tls: {(reason or 'handshake failure').lower().replace('_', ' ')}"
 
 
-def _alert(name: str) -> str:
+def _alert_text(name: str) -> str:
     return f"remote error: tls: {_ALERTS.get(name) or name.lower().replace('_', ' ')}"
 
 
-def _text(error: OSError) -> str:
-    # Resolvers have errors of their own, which are negative.
+def _os_error_text(error: OSError) -> str:
+    # Resolvers have their own error numbers, which are negative.
     return os.strerror(error.errno).lower() if error.errno and error.errno > 0 else "connection refused"
 
 
 BODY_LIMIT = 16 * 1024 * 1024
-"""Bytes of an answer, decompressed: twice what a legal patch of a legal object takes, Base64 included."""
+"""The most bytes of a decompressed response: twice what the largest patch of the largest object takes in Base64."""
 
 _IDLE_SECONDS = 90.0
-"""How long an idle connection is kept: Go's ``http.DefaultTransport``."""
+"""How long an idle connection stays open: Go's ``http.DefaultTransport``."""
 
 _HEADER_LIMIT = 1024 * 1024
-"""Bytes of one header of an answer. Go takes ten times as many for all together."""
+"""The most bytes of one response header. Go accepts ten times as many for all headers together."""
 
 _SMALL_BODY = 512 * 1024
-"""Bytes that are written at once; aiohttp warns of more than 1 MiB."""
+"""The largest body that is written at once; aiohttp warns above 1 MiB."""
 
-_EXCEEDED = "context deadline exceeded"
-_BROKEN_OFF = "unexpected error when reading response body. Please retry. Original error: "
+_DEADLINE_EXCEEDED = "context deadline exceeded"
+_READ_ERROR_PREFIX = "unexpected error when reading response body. Please retry. Original error: "
 
-_dialed: contextvars.ContextVar[list[str]] = contextvars.ContextVar("dialed")
-"""The addresses that the call at hand has tried to connect to."""
+_attempted_addresses: contextvars.ContextVar[list[str]] = contextvars.ContextVar("attempted")
+"""The addresses that the current call has tried to connect to."""
 
 
 class HttpsSession:
@@ -161,8 +169,8 @@ class HttpsSession:
     ) -> None:
         """Open no connection yet.
 
-        ``resolve`` finds addresses; None leaves names to DNS. ``server_name`` is what a server's certificate must
-        bear; empty means the URL's host.
+        ``resolve`` finds addresses; None leaves names to DNS. ``server_name`` is the name that a server's certificate
+        must have; empty means the URL's host.
         """
         self._server_name = server_name or None
         self._connector = aiohttp.TCPConnector(
@@ -185,34 +193,34 @@ class HttpsSession:
     async def send(
         self, method: str, url: str, headers: Iterable[tuple[str, str]], body: bytes, deadline: Deadline
     ) -> HttpResponse:
-        """Send one request and read its answer.
+        """Send one request and read its response.
 
         Raises:
-            CallTimeoutError: the deadline came first.
-            UnreachableError: no answer came.
-            BadAnswerError: the answer broke off, or is too large.
+            CallTimeoutError: the deadline passed.
+            UnreachableError: there was no response.
+            BadAnswerError: the response was cut off, or is too large.
         """
         try:
-            # A connection that is at hand would be written to before any timeout is noticed.
+            # An idle connection would be written to before the timeout takes effect.
             if deadline.passed:
-                raise TimeoutError  # noqa: TRY301  # told below, like one that comes later
+                raise TimeoutError  # noqa: TRY301  # handled below, like a later timeout
             async with asyncio.timeout(deadline.remaining_seconds):
                 response = await self._start(method, url, headers, body)
         except TimeoutError:
-            raise CallTimeoutError(post_error(url, _EXCEEDED)) from None
+            raise CallTimeoutError(post_error(url, _DEADLINE_EXCEEDED)) from None
         async with response:
             try:
                 async with asyncio.timeout(deadline.remaining_seconds):
-                    return await _read(response)
+                    return await _read_response(response)
             except TimeoutError:
-                raise CallTimeoutError(f"{_BROKEN_OFF}{_EXCEEDED}") from None
+                raise CallTimeoutError(f"{_READ_ERROR_PREFIX}{_DEADLINE_EXCEEDED}") from None
 
     async def _start(
         self, method: str, url: str, headers: Iterable[tuple[str, str]], body: bytes
     ) -> aiohttp.ClientResponse:
         target = _target(url)
-        dialed: list[str] = []
-        _dialed.set(dialed)
+        attempted: list[str] = []
+        _attempted_addresses.set(attempted)
         try:
             return await self._session.request(
                 method,
@@ -223,19 +231,19 @@ class HttpsSession:
                 server_hostname=self._server_name,
             )
         except aiohttp.ClientError as error:
-            address = dialed[0] if dialed else target.authority
+            address = attempted[0] if attempted else target.authority
             reason = network_error(error, target.host or "", address)
             raise (ResetError if is_reset(error) else UnreachableError)(post_error(url, reason)) from None
 
     async def close(self) -> None:
-        """Close all connections, at once: peers that are slow to say goodbye are not waited for."""
+        """Close all connections at once, without waiting for peers that are slow to close theirs."""
         await self._connector.close(abort_ssl=True)
         await self._session.close()
 
 
 def _target(url: str) -> yarl.URL:
     target = yarl.URL(url, encoded=True)
-    # The port is looked at only when it is asked for.
+    # yarl validates the port only on access.
     with contextlib.suppress(ValueError):
         if target.port is not None:
             return target
@@ -247,7 +255,7 @@ def _payload(body: bytes) -> bytes | io.BytesIO | None:
     return (body if len(body) <= _SMALL_BODY else io.BytesIO(body)) if body else None
 
 
-async def _read(response: aiohttp.ClientResponse) -> HttpResponse:
+async def _read_response(response: aiohttp.ClientResponse) -> HttpResponse:
     content = bytearray()
     try:
         async for chunk in response.content.iter_any():
@@ -255,7 +263,7 @@ async def _read(response: aiohttp.ClientResponse) -> HttpResponse:
             if len(content) > BODY_LIMIT:
                 raise BadAnswerError(f"response body is larger than {BODY_LIMIT} bytes")
     except aiohttp.ClientError as error:
-        raise BadAnswerError(f"{_BROKEN_OFF}{body_error(error)}") from None
+        raise BadAnswerError(f"{_READ_ERROR_PREFIX}{body_error(error)}") from None
     headers = response.headers
     return HttpResponse(
         status=response.status,
@@ -269,12 +277,12 @@ async def _read(response: aiohttp.ClientResponse) -> HttpResponse:
 def _open_socket(address_info: tuple[Any, ...]) -> socket.socket:
     family, kind, protocol, _, address = address_info
     host = f"[{address[0]}]" if family == socket.AF_INET6 else address[0]
-    _dialed.get([]).append(f"{host}:{address[1]}")
+    _attempted_addresses.get([]).append(f"{host}:{address[1]}")
     return socket.socket(family, kind, protocol)
 
 
 class _Resolver(aiohttp.abc.AbstractResolver):
-    """Asks the seam first, DNS then. Addresses are not remembered, so that services may move."""
+    """Uses the service resolver first, then DNS. Addresses are not cached, because Services may move."""
 
     def __init__(self, resolve: ServiceResolver | None) -> None:
         self._resolve = resolve
@@ -287,14 +295,14 @@ class _Resolver(aiohttp.abc.AbstractResolver):
         except UnresolvedError as error:
             raise OSError(None, str(error)) from error
         if _is_address(found):
-            return [_result(host, found, found_port)]
+            return [_resolve_result(host, found, found_port)]
         loop = asyncio.get_running_loop()
         try:
             infos = await loop.getaddrinfo(found, found_port, family=family, type=socket.SOCK_STREAM)
         except UnicodeError:
-            # A label that is empty or too long, which no server needs to be asked about.
+            # A label is empty or too long, so that no DNS server can know the name.
             raise socket.gaierror(socket.EAI_NONAME, "no such host") from None
-        return [_result(host, str(info[4][0]), found_port) for info in infos]
+        return [_resolve_result(host, str(info[4][0]), found_port) for info in infos]
 
     async def close(self) -> None:
         """Hold nothing."""
@@ -308,7 +316,7 @@ def _is_address(text: str) -> bool:
     return True
 
 
-def _result(hostname: str, address: str, port: int) -> aiohttp.abc.ResolveResult:
+def _resolve_result(hostname: str, address: str, port: int) -> aiohttp.abc.ResolveResult:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     return aiohttp.abc.ResolveResult(
         hostname=hostname,

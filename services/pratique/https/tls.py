@@ -1,4 +1,4 @@
-"""TLS for servers: certificates, keys and authorities from files that are watched, and who a client is by its certificate.
+"""TLS for servers: certificates, keys and authorities from watched files, and the authentication of clients.
 
 As in ``k8s.io/apiserver/pkg/authentication/request/x509``, each request checks the client's certificate again: an
 authority that you remove ends access on open connections, too.
@@ -31,11 +31,11 @@ _log = logging.getLogger(__name__)
 
 _DAY_SECONDS = 86_400
 EXPIRY_WARNING_SECONDS = 7 * _DAY_SECONDS
-"""How long before its end a certificate is warned of. A week: whoever has to renew it by hand is at work by then."""
+"""How long before expiry a certificate causes warnings. A week includes working days for renewal by hand."""
 
 
 class ReloadedCertificate(Reloaded[T]):
-    """Something reloaded that somebody has to look after."""
+    """A reloaded certificate, key pair or bundle, which may expire."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class ReloadedCertificate(Reloaded[T]):
         *,
         ends_at: Callable[[T], float] | None = None,
     ) -> None:
-        """Load for the first time; ``ends_at`` says when a value ends, in seconds since 1970.
+        """Load for the first time; ``ends_at`` gives the expiry of a value, in seconds since 1970.
 
         Raises:
             Exception: whatever ``load`` raises.
@@ -55,11 +55,11 @@ class ReloadedCertificate(Reloaded[T]):
 
     @property
     def ends_at(self) -> float | None:
-        """When it ends, in seconds since 1970; None where it does not."""
+        """When it expires, in seconds since 1970; None if never."""
         return None if self._ends_at is None else self._ends_at(self.value)
 
     def warning(self) -> str:
-        """As of all that is reloaded; and that it ends soon."""
+        """The warning of a failed reload, or of the expiry."""
         if self.failure:
             return super().warning()
         end = self.ends_at
@@ -70,20 +70,20 @@ class ReloadedCertificate(Reloaded[T]):
 
 
 async def keep_certificates_fresh(
-    kept: Sequence[ReloadedCertificate[Any]], *, poll_seconds: float = POLL_SECONDS
+    certificates: Sequence[ReloadedCertificate[Any]], *, poll_seconds: float = POLL_SECONDS
 ) -> None:
-    """Refresh all whenever a file of theirs changes, and warn of those that end soon, until cancelled."""
-    warning = asyncio.ensure_future(_warn_daily(kept))
+    """Reload certificates when their files change, and warn of those that expire soon, until cancelled."""
+    warning = asyncio.ensure_future(_warn_daily(certificates))
     try:
-        await keep_reloading(kept, poll_seconds=poll_seconds)
+        await keep_reloading(certificates, poll_seconds=poll_seconds)
     finally:
         warning.cancel()
 
 
-async def _warn_daily(kept: Sequence[ReloadedCertificate[Any]]) -> None:
+async def _warn_daily(certificates: Sequence[ReloadedCertificate[Any]]) -> None:
     while True:
-        for one in kept:
-            reason = "" if one.failure else one.warning()
+        for certificate in certificates:
+            reason = "" if certificate.failure else certificate.warning()
             if reason:
                 _log.warning("certificate to be renewed", extra={"reason": reason})
         await asyncio.sleep(_DAY_SECONDS)
@@ -91,19 +91,21 @@ async def _warn_daily(kept: Sequence[ReloadedCertificate[Any]]) -> None:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CertificateAuthorities:
-    """The certificates of a bundle, each trusted as it stands."""
+    """The certificates of a bundle, each of which is trusted directly."""
 
     pem: bytes
-    """All of them, and nothing beside."""
+    """The certificates in PEM, without anything else."""
     certificates: tuple[Certificate, ...] = dataclasses.field(compare=False, repr=False)
-    """The same, read."""
+    """The same certificates, parsed."""
 
     @property
     def ends_at(self) -> float:
         """When the last of them ends, in seconds since 1970: from then on nobody is believed. 0 where there is none."""
-        return max((one.not_valid_after_utc.timestamp() for one in self.certificates), default=0.0)
+        return max(
+            (certificate.not_valid_after_utc.timestamp() for certificate in self.certificates), default=0.0
+        )
 
-    def be_trusted_by(self, context: ssl.SSLContext) -> None:
+    def trust_in(self, context: ssl.SSLContext) -> None:
         """Let ``context`` believe what they have signed."""
         if self.pem:  # of nothing OpenSSL makes an error; with nothing loaded it believes nobody
             context.load_verify_locations(cadata=self.pem.decode("ascii"))
@@ -113,7 +115,7 @@ def read_authorities(file: Path, flag: str) -> CertificateAuthorities:
     """Read a bundle.
 
     Raises:
-        ConfigurationError: the file cannot be read, or holds no certificate, or one that is none.
+        ConfigurationError: the file cannot be read, has no certificate, or has an invalid one.
     """
     from cryptography import x509  # noqa: PLC0415  # a tenth of a second, for nothing where there is no TLS
     from cryptography.hazmat.primitives.serialization import Encoding  # noqa: PLC0415  # likewise
@@ -125,26 +127,26 @@ def read_authorities(file: Path, flag: str) -> CertificateAuthorities:
     except ValueError:
         raise ConfigurationError(f"{flag} {file}: cannot be read as certificates in PEM") from None
     return CertificateAuthorities(
-        b"".join(one.public_bytes(Encoding.PEM) for one in certificates), tuple(certificates)
+        b"".join(certificate.public_bytes(Encoding.PEM) for certificate in certificates), tuple(certificates)
     )
 
 
 def read_client_authorities(file: Path, flag: str) -> CertificateAuthorities:
-    """Read the bundle of those whose clients may call.
+    """Read the bundle of authorities whose clients may call.
 
     Raises:
-        PartlyUsableError: the file is gone, unreadable or blank; brings a bundle that believes nobody.
-        ConfigurationError: as :func:`read_authorities`, otherwise.
+        PartlyUsableError: the file is missing, unreadable or blank; the error carries a bundle that trusts nobody.
+        ConfigurationError: the file is invalid, as in :func:`read_authorities`.
     """
     try:
         return read_authorities(file, flag)
     except ConfigurationError as error:
-        if _holds_something(file):
+        if _has_content(file):
             raise
         raise PartlyUsableError(str(error), CertificateAuthorities(b"", ())) from None
 
 
-def _holds_something(file: Path) -> bool:
+def _has_content(file: Path) -> bool:
     try:
         return bool(file.read_bytes().strip())
     except OSError:
@@ -153,7 +155,7 @@ def _holds_something(file: Path) -> bool:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class KeyPairFiles:
-    """Where a pair is, and what the operator calls its two files."""
+    """The files of a certificate and its key, and the flags that name them."""
 
     certificate: Path
     key: Path
@@ -161,11 +163,13 @@ class KeyPairFiles:
     key_flag: str
 
     @classmethod
-    def given(cls, certificate: Path | None, key: Path | None, flags: tuple[str, str]) -> KeyPairFiles | None:
-        """Take what two flags say; None where they say nothing.
+    def from_flags(
+        cls, certificate: Path | None, key: Path | None, flags: tuple[str, str]
+    ) -> KeyPairFiles | None:
+        """Take the values of two flags; None if neither is set.
 
         Raises:
-            ConfigurationError: one of them says something, and the other does not.
+            ConfigurationError: only one of them is set.
         """
         if certificate is None and key is None:
             return None
@@ -184,48 +188,48 @@ class KeyPairFiles:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class KeyPair:
-    """A certificate and its key. What it holds is from one reading: files may change meanwhile."""
+    """A certificate and its key, as read once: the files may have changed since."""
 
     chain: bytes
-    """The certificate and those between it and its authority, in PEM, own certificate first."""
+    """The certificate and its intermediates in PEM, its own certificate first."""
     key: bytes = dataclasses.field(repr=False)
     """The private key, in PEM."""
 
     @property
     def ends_at(self) -> float:
-        """When the certificate ends, in seconds since 1970."""
+        """When the certificate expires, in seconds since 1970."""
         from cryptography import x509  # noqa: PLC0415  # a tenth of a second, for nothing where there is no TLS
 
         return x509.load_pem_x509_certificate(self.chain).not_valid_after_utc.timestamp()
 
-    def show_by(self, context: ssl.SSLContext) -> None:
-        """Let ``context`` prove itself with it.
+    def load_into(self, context: ssl.SSLContext) -> None:
+        """Load the pair into ``context``.
 
         Raises:
             OSError: OpenSSL cannot use it; ``ssl.SSLError`` is one.
-            ValueError: the key is encrypted, or the certificate none.
+            ValueError: the key is encrypted, or the certificate is invalid.
         """
         with temporary_pem_file(self.chain) as chain, temporary_pem_file(self.key) as key:
-            context.load_cert_chain(chain, key, password=_no_password)
+            context.load_cert_chain(chain, key, password=_refuse_password)
 
 
 def read_key_pair(files: KeyPairFiles) -> KeyPair:
-    """Read a pair.
+    """Read a key pair.
 
     Raises:
-        ConfigurationError: a file cannot be read, is not PEM, or the two do not belong together.
+        ConfigurationError: a file cannot be read or is not PEM, or the key does not fit the certificate.
     """
     try:
         pair = KeyPair(files.certificate.read_bytes(), files.key.read_bytes())
-        # gRPC would notice a bad pair only at the first handshake, and tell nobody.
-        pair.show_by(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
+        # gRPC would notice a bad pair only at the first handshake, and report it nowhere.
+        pair.load_into(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
         _ = pair.ends_at
     except (OSError, ValueError) as error:
-        raise ConfigurationError(f"{files}: {_complaint(error)}") from None
+        raise ConfigurationError(f"{files}: {_error_text(error)}") from None
     return pair
 
 
-def _complaint(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     if isinstance(error, ssl.SSLError) and error.reason == "KEY_VALUES_MISMATCH":
         return "the private key does not belong to the certificate"
     if isinstance(error, ssl.SSLError | ValueError) or not isinstance(error, OSError):
@@ -233,51 +237,53 @@ def _complaint(error: Exception) -> str:
     return error.strerror or str(error)
 
 
-def _no_password() -> str:
-    # Without this, OpenSSL would ask for one on the terminal.
+def _refuse_password() -> str:
+    # Without this, OpenSSL would prompt for a password on the terminal.
     raise ValueError("the private key is encrypted")
 
 
-_MOST_LINKS = 8
-"""Certificates between a client's and an authority that are looked at; real chains have one or two."""
+_MAX_CHAIN_LENGTH = 8
+"""The most certificates that a chain may have between a client's and an authority; real chains have one or two."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TlsClient:
-    """Who a certificate says that its holder is."""
+    """A client as its certificate identifies it."""
 
     names: tuple[str, ...]
     """Common name, DNS names and URIs, in that order."""
     is_allowed: bool
-    """One of its names is one that may call."""
+    """Whether one of its names is allowed to call."""
 
     @property
     def name(self) -> str:
-        """What to call it; empty where the certificate has no name."""
+        """Its first name; empty if the certificate has none."""
         return self.names[0] if self.names else ""
 
 
 class ClientCertificateAuthenticator:
-    """Knows clients by certificates of the authorities, as they are now."""
+    """Authenticates clients by certificates that the current authorities have signed."""
 
     def __init__(
         self, authorities: ReloadedCertificate[CertificateAuthorities], allowed_names: Iterable[str]
     ) -> None:
-        """Allow those with one of the names; with no names, everybody whom an authority has signed."""
+        """Allow clients with one of the names; without names, allow every client with a signed certificate."""
         self.authorities = authorities
         self._allowed = frozenset(allowed_names)
-        # By certificate: front doors and API servers show the same one on all connections.
-        self._read = functools.lru_cache(maxsize=256)(self._judge)
+        # Cached by chain: front doors and API servers present the same one on all connections.
+        self._cached_identify = functools.lru_cache(maxsize=256)(self._identify)
 
-    def client(self, chain: tuple[bytes, ...]) -> TlsClient | None:
-        """Say who has shown ``chain``, own certificate first, each in DER or PEM; None where that is not believed."""
-        client, begins_at, ends_at = self._read(self.authorities.value, chain)
+    def authenticate(self, chain: tuple[bytes, ...]) -> TlsClient | None:
+        """Identify the client that presents ``chain``, its own certificate first, in DER or PEM; None if untrusted."""
+        client, begins_at, ends_at = self._cached_identify(self.authorities.value, chain)
         return client if begins_at <= time.time() <= ends_at else None
 
-    def _judge(
+    def _identify(
         self, authorities: CertificateAuthorities, chain: tuple[bytes, ...]
     ) -> tuple[TlsClient | None, float, float]:
-        certificates = [one for der_or_pem in chain for one in _certificates(der_or_pem)]
+        certificates = [
+            certificate for der_or_pem in chain for certificate in _parse_certificates(der_or_pem)
+        ]
         if not certificates or not chains_to_authority(certificates, authorities.certificates):
             return None, 0.0, 0.0
         own = certificates[0]
@@ -287,7 +293,7 @@ class ClientCertificateAuthenticator:
 
 
 def certificate_names(certificate: Certificate) -> tuple[str, ...]:
-    """Give the common name, the DNS names and the URIs of a certificate, each once."""
+    """The common name, the DNS names and the URIs of a certificate, without duplicates."""
     from cryptography import x509  # noqa: PLC0415  # a tenth of a second, for nothing where there is no TLS
 
     common = certificate.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
@@ -302,22 +308,25 @@ def certificate_names(certificate: Certificate) -> tuple[str, ...]:
 
 
 def chains_to_authority(chain: Sequence[Certificate], authorities: Sequence[Certificate]) -> bool:
-    """Tell whether the first of ``chain``, by way of the others, was signed by an authority.
+    """Whether an authority signed the first certificate of ``chain``, directly or through the others.
 
-    All else that there is to check has been, by the handshake; what can have changed since are the authorities.
+    The handshake has checked everything else; only the authorities may have changed since.
     """
     current, others = chain[0], chain[1:]
-    for _ in range(_MOST_LINKS):
-        if current in authorities or any(_signed(current, authority) for authority in authorities):
+    for _ in range(_MAX_CHAIN_LENGTH):
+        if current in authorities or any(_is_issued_by(current, authority) for authority in authorities):
             return True
-        issuer = next((one for one in others if one != current and _signed(current, one)), None)
+        issuer = next(
+            (candidate for candidate in others if candidate != current and _is_issued_by(current, candidate)),
+            None,
+        )
         if issuer is None:
             return False
         current = issuer
     return False
 
 
-def _signed(certificate: Certificate, issuer: Certificate) -> bool:
+def _is_issued_by(certificate: Certificate, issuer: Certificate) -> bool:
     from cryptography.exceptions import InvalidSignature  # noqa: PLC0415  # as above
 
     try:
@@ -327,7 +336,7 @@ def _signed(certificate: Certificate, issuer: Certificate) -> bool:
     return True
 
 
-def _certificates(der_or_pem: bytes) -> list[Certificate]:
+def _parse_certificates(der_or_pem: bytes) -> list[Certificate]:
     from cryptography import x509  # noqa: PLC0415  # as above
 
     if der_or_pem.startswith(b"-----BEGIN"):

@@ -93,7 +93,7 @@ def _constant_value(expression: Expression) -> bool | None:
     The expression is evaluated without variables, so each of them is an error. Where ``||`` and ``&&`` absorb an error,
     they absorb any value.
     """
-    value, _ = expression.measure({})
+    value, _ = expression.evaluate_with_cost({})
     return value if isinstance(value, bool) else None
 
 

@@ -1,1 +1,1 @@
-"""ValidatingAdmissionPolicy and MutatingAdmissionPolicy: compiled once, decided for each review."""
+"""ValidatingAdmissionPolicy and MutatingAdmissionPolicy, compiled once and evaluated for each review."""

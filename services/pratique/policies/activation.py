@@ -1,18 +1,23 @@
-"""Sights: a review as the expressions of policies see it, made once for all policies that see it so.
+"""Activations: the variables of a review for the expressions of policies, and the limits of their evaluation.
+
+Policies that see a review in the same version share its activations.
 
 Sources, below ``k8s.io/apiserver/pkg/admission/plugin/cel``: ``activation.go`` and ``condition.go``.
 """
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
+from pratique.admission.results import Answer
 from pratique.admission.reviews import Review
 from pratique.apimachinery.json_values import JSON, JSONObject, member
 from pratique.cel.activation import VARIABLES, LazyVariables
 from pratique.cel.costs import InlineBudget
+from pratique.cel.errors import SlowEvaluationError
 from pratique.cel.expressions import Expression
 from pratique.cel.policy_compiler import AdmissionActivation, request_variable
 from pratique.cel.values import Value
@@ -31,37 +36,53 @@ _NAMESPACE_METADATA = (
     "annotations",
     "finalizers",
 )
-"""What of a Namespace's metadata expressions see: ``CreateNamespaceObject``."""
+"""The metadata fields of ``namespaceObject``: ``CreateNamespaceObject``."""
 _AUTHORIZER = frozenset({"authorizer", "authorizer.requestResource"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class EvaluationLimits:
-    """How long, and with how much patience, expressions are evaluated."""
+    """The limits of evaluating expressions, besides their cost budget."""
 
     until: float | None = None
-    """When they are cut off, by ``time.monotonic``; None means never."""
+    """The deadline, by ``time.monotonic``; None means none."""
     inline_budget: InlineBudget | None = None
-    """What may be spent where they run; None means all that they may cost."""
+    """What they may spend where they block others; None means all that they may cost."""
 
 
 UNLIMITED = EvaluationLimits()
-"""As long as it takes."""
+"""No deadline and no inline budget."""
+
+
+INLINE_COST = 10_000
+"""The most that all policies may cost on the event loop for one review, about 2 ms; beyond that, a thread evaluates
+them."""
+
+
+def answer_within_limits(
+    decide: Callable[[EvaluationLimits], Answer], review: Review
+) -> Answer | Awaitable[Answer]:
+    """Decide at once, or in a thread if that exceeds the inline budget."""
+    until = review.deadline.at if review.deadline is not None else None
+    try:
+        return decide(EvaluationLimits(until, InlineBudget(INLINE_COST, INLINE_COST)))
+    except SlowEvaluationError:
+        return asyncio.to_thread(decide, EvaluationLimits(until))
 
 
 class Activation(dict[str, "Value"]):
-    """The variables of one evaluation: its own, and those that it shares with others."""
+    """The variables of one evaluation: its own, and those shared with other evaluations."""
 
     __slots__ = ("_hidden", "_shared")
 
     def __init__(self, own: Mapping[str, Value], shared: Mapping[str, Value], hidden: frozenset[str]) -> None:
-        """Show what is ``own`` and what is ``shared`` but not ``hidden``."""
+        """Combine the ``own`` variables with the ``shared`` ones that are not ``hidden``."""
         super().__init__(own)
         self._shared = shared
         self._hidden = hidden
 
     def __missing__(self, name: str) -> Value:
-        """Take a variable from those that are shared. Raises KeyError where there is none of that name."""
+        """Take a shared variable. Raises KeyError if none has that name."""
         if name in self._hidden:
             raise KeyError(name)
         value = self[name] = self._shared[name]
@@ -69,28 +90,28 @@ class Activation(dict[str, "Value"]):
 
 
 class ReviewActivations:
-    """A review in the version that policies matched it in, and its namespace."""
+    """The activations of a review in the version that policies matched, with its namespace."""
 
     def __init__(self, review: Review, namespace: JSONObject | None) -> None:
-        """Look at nothing yet.
+        """Compute nothing yet.
 
         Args:
-            review: In the version that is wanted.
-            namespace: The Namespace that the object is in; None where it is in none.
+            review: The review, converted to the version that policies matched.
+            namespace: The object's Namespace; None if it is cluster-scoped.
         """
         self.review = review
         self._namespace = namespace
         self._shared = AdmissionActivation(review, review.authorizer)
 
     def changed(self, review: Review) -> ReviewActivations:
-        """The same sight of an object that a policy has changed."""
+        """The activations of the same review with a changed object."""
         other = ReviewActivations(review, self._namespace)
-        other._namespace_object = self._namespace_object  # made once: it is the same namespace
+        other._namespace_object = self._namespace_object  # the namespace is the same
         return other
 
     @functools.cached_property
     def _request(self) -> JSONObject:
-        """``request`` as all but match conditions have it: ``resource`` is the one that was matched."""
+        """``request`` for all expressions but match conditions: ``resource`` is the matched one."""
         resource = self.review.resource
         matched = {"group": resource.group, "version": resource.version, "resource": resource.resource}
         return {**request_variable(self.review), "resource": matched}
@@ -100,7 +121,7 @@ class ReviewActivations:
         return None if self._namespace is None else namespace_object_of(self._namespace)
 
     def for_conditions(self, params: JSON) -> Mapping[str, Value]:
-        """What match conditions see: no ``namespaceObject``, and ``request.resource`` as it was requested."""
+        """The activation of match conditions: a null ``namespaceObject``, and ``request.resource`` as requested."""
         return Activation({"params": params}, self._shared, frozenset())
 
     def for_expressions(
@@ -111,7 +132,7 @@ class ReviewActivations:
         *,
         has_authorizer: bool,
     ) -> tuple[Mapping[str, Value], LazyVariables]:
-        """What all other expressions see, and the variables of the policy among it, none evaluated yet."""
+        """The activation of all other expressions, and the policy's variables in it, none of them evaluated yet."""
         own = {"params": params, "request": self._request, "namespaceObject": self._namespace_object}
         hidden = frozenset() if has_authorizer else _AUTHORIZER
         activation = Activation(own, self._shared, hidden)
@@ -123,7 +144,7 @@ class ReviewActivations:
 
 
 def namespace_object_of(namespace: JSONObject) -> JSONObject:
-    """What expressions see of a Namespace; what is empty in its metadata is absent."""
+    """The value of ``namespaceObject``; empty metadata fields are absent."""
     metadata = {name: member(namespace, "metadata", name) for name in _NAMESPACE_METADATA}
     return {
         "metadata": {name: value for name, value in metadata.items() if value not in (None, "", 0, {}, [])},

@@ -1,4 +1,4 @@
-"""Policies and bindings compiled, and which of them a request may match."""
+"""Compiled policies and bindings, the evaluation of their expressions, and which of them a request may match."""
 
 from __future__ import annotations
 
@@ -6,14 +6,22 @@ import dataclasses
 import functools
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Generic, Protocol, TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from pratique.admission.matching import RequestKey
 from pratique.admission.reviews import Review
+from pratique.apimachinery import statuses
+from pratique.apimachinery.json_values import JSON
 from pratique.cel.activation import LazyVariables
 from pratique.cel.costs import Budget
-from pratique.cel.errors import EvaluationError
-from pratique.cel.expressions import CompiledCondition, Expression
+from pratique.cel.errors import EvaluationError, OutOfBudgetError
+from pratique.cel.expressions import (
+    CompiledCondition,
+    Expression,
+    condition_errors,
+    evaluate_conditions,
+    first_false_condition,
+)
 from pratique.cel.policy_compiler import PolicyCompiler
 from pratique.cel.values import Value
 from pratique.cluster.api_resources import ApiResources
@@ -24,80 +32,81 @@ from pratique.configuration.admissionregistration import (
     PolicySpec,
     ValidatingAdmissionPolicySpec,
 )
-from pratique.policies.activation import EvaluationLimits
+from pratique.policies.activation import EvaluationLimits, ReviewActivations
 from pratique.policies.matching import ResourceMatcher, is_excluded
 
 EvaluationResult: TypeAlias = "Value | EvaluationError"
-"""What an expression came to: a value, or why it has none."""
+"""The value of an expression, or the error of its evaluation."""
 
 
 def evaluate_all(
     expressions: Sequence[Expression | None],
-    seen: tuple[Mapping[str, Value], LazyVariables],
+    activation_and_variables: tuple[Mapping[str, Value], LazyVariables],
     budget: Budget,
     limits: EvaluationLimits,
     seconds: list[float] | None = None,
 ) -> list[EvaluationResult]:
-    """Evaluate expressions; one that is None comes to null. ``seconds`` gets how long each took.
+    """Evaluate expressions; None in place of one gives null. Appends the time of each to ``seconds``.
 
     Raises:
-        OutOfBudgetError: the budget is used up; what has been found so far is void.
-        SlowEvaluationError: it takes more than the patience that there is.
+        OutOfBudgetError: the budget is used up; the results so far are void.
+        SlowEvaluationError: they exceed the inline budget.
     """
-    activation, composition = seen
-    findings: list[EvaluationResult] = []
+    activation, composition = activation_and_variables
+    results: list[EvaluationResult] = []
     for expression in expressions:
         if expression is None:
-            findings.append(None)
+            results.append(None)
             continue
-        begun = time.perf_counter()
+        started = time.perf_counter()
         try:
-            found = expression.evaluate(
+            result = expression.evaluate(
                 activation, budget, until=limits.until, inline_budget=limits.inline_budget
             )
         except EvaluationError as error:
-            found = error
-        composition.settle(budget)
-        findings.append(found)
+            result = error
+        composition.charge_to(budget)
+        results.append(result)
         if seconds is not None:
-            seconds.append(time.perf_counter() - begun)
-    return findings
+            seconds.append(time.perf_counter() - started)
+    return results
 
 
 P = TypeVar("P", bound=PolicySpec)
 B = TypeVar("B", bound=PolicyBindingSpec)
 P_co = TypeVar("P_co", bound=PolicySpec, covariant=True)
 B_co = TypeVar("B_co", bound=PolicyBindingSpec, covariant=True)
+E_co = TypeVar("E_co", covariant=True)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Policy(Generic[P_co]):
-    """What policies of both kinds are made of."""
+    """The compiled parts that both kinds of policies have."""
 
     name: str
     is_static: bool
     spec: P_co
     matcher: ResourceMatcher
-    """The requests that it means."""
+    """Matches its ``matchConstraints``."""
     conditions: tuple[CompiledCondition, ...]
-    """What must be true besides."""
+    """Its ``matchConditions``."""
     variables: Mapping[str, Expression]
-    """What its other expressions ask for; of two of one name the last."""
+    """Its variables by name; the last of several with the same name."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Binding(Generic[B_co]):
-    """What binds a policy."""
+    """A compiled binding."""
 
     name: str
     spec: B_co
     matcher: ResourceMatcher | None
-    """Which of the requests that the policy means are meant here; None for all."""
+    """Matches its ``matchResources``, among the requests that the policy matches; None matches all of them."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ValidatingExpressions:
-    """The expressions of a ValidatingAdmissionPolicy, each in the place of what it belongs to."""
+    """The compiled expressions of a ValidatingAdmissionPolicy, in the order of its validations and annotations."""
 
     validations: tuple[Expression, ...]
     messages: tuple[Expression | None, ...]
@@ -105,20 +114,20 @@ class ValidatingExpressions:
 
 
 def compile_policy(configured: PolicyConfiguration[P]) -> tuple[Policy[P], PolicyCompiler]:
-    """Make a policy ready, all but what it does; the compiler that is given back knows its variables.
+    """Compile a policy except its validations or mutations, for which the returned compiler knows the variables.
 
     Raises:
-        CompilationError: an expression does not compile, which loading it would have told.
+        CompilationError: an expression does not compile; loading reports that before.
     """
     spec = configured.spec
     if spec.match_constraints is None:
         raise ValueError(f"policy {configured.name} contained no match constraints, a required field")
     composes = bool(spec.variables) or isinstance(spec, MutatingAdmissionPolicySpec)
     compiler = PolicyCompiler(spec.param_kind is not None, {} if composes else None)
-    variables = {one.name: compiler.add_variable(one.name, one.expression) for one in spec.variables}
+    variables = {entry.name: compiler.add_variable(entry.name, entry.expression) for entry in spec.variables}
     conditions = tuple(
-        CompiledCondition(one.name, compiler.compile(one.expression, "bool", has_variables=False))
-        for one in spec.match_conditions
+        CompiledCondition(entry.name, compiler.compile(entry.expression, "bool", has_variables=False))
+        for entry in spec.match_conditions
     )
     matcher = ResourceMatcher.compile(spec.match_constraints)
     policy = Policy(configured.name, configured.is_static, spec, matcher, conditions, variables)
@@ -128,34 +137,35 @@ def compile_policy(configured: PolicyConfiguration[P]) -> tuple[Policy[P], Polic
 def compile_expressions(
     spec: ValidatingAdmissionPolicySpec, compiler: PolicyCompiler
 ) -> ValidatingExpressions:
-    """Compile what a ValidatingAdmissionPolicy validates and annotates.
+    """Compile the validations and audit annotations of a ValidatingAdmissionPolicy.
 
     Raises:
         CompilationError: an expression does not compile.
     """
     return ValidatingExpressions(
-        validations=tuple(compiler.compile(one.expression, "bool") for one in spec.validations),
+        validations=tuple(compiler.compile(entry.expression, "bool") for entry in spec.validations),
         messages=tuple(
-            compiler.compile(one.message_expression, "string", has_authorizer=False)
-            if one.message_expression
+            compiler.compile(entry.message_expression, "string", has_authorizer=False)
+            if entry.message_expression
             else None
-            for one in spec.validations
+            for entry in spec.validations
         ),
         annotations=tuple(
-            compiler.compile(one.value_expression, "string", "null_type") for one in spec.audit_annotations
+            compiler.compile(entry.value_expression, "string", "null_type")
+            for entry in spec.audit_annotations
         ),
     )
 
 
 def compile_bindings(policy: Policy[P], bindings: Iterable[PolicyConfiguration[B]]) -> tuple[Binding[B], ...]:
-    """Make the bindings of a policy ready; those of others are left out.
+    """Compile the bindings that bind ``policy``.
 
-    Policies in files alone are bound by bindings in files alone, as they do not know each other in the API server.
+    Static policies and bindings bind only each other, as in the API server, which loads them separately.
     """
     return tuple(
-        Binding(one.name, one.spec, _matcher(one.spec))
-        for one in bindings
-        if one.spec.policy_name == policy.name and one.is_static == policy.is_static
+        Binding(binding.name, binding.spec, _matcher(binding.spec))
+        for binding in bindings
+        if binding.spec.policy_name == policy.name and binding.is_static == policy.is_static
     )
 
 
@@ -163,46 +173,87 @@ def _matcher(spec: PolicyBindingSpec) -> ResourceMatcher | None:
     return None if spec.match_resources is None else ResourceMatcher.compile(spec.match_resources)
 
 
-_REMEMBERED = 256
-"""Kinds of requests whose hooks are remembered: the four operations on 64 collections and subresources."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class MatchResult:
+    """The result of a policy's match conditions; both texts are empty if all conditions are true."""
+
+    exclusion: str = ""
+    """Why the conditions exclude the request."""
+    error: str = ""
+    """The error of evaluating them, if the failure policy is Fail."""
 
 
-class PolicyHook(Protocol):
-    """A policy, and whatever else belongs to it."""
+def evaluate_match_conditions(
+    policy: Policy[PolicySpec], activations: ReviewActivations, params: JSON, limits: EvaluationLimits
+) -> MatchResult:
+    """Evaluate the match conditions of a policy of either kind.
 
-    @property
-    def policy(self) -> Policy[PolicySpec]:
-        """The policy."""
+    Raises:
+        SlowEvaluationError: they exceed the inline budget.
+    """
+    if not policy.conditions:
+        return MatchResult()
+    variables = activations.for_conditions(params)
+    try:
+        results = evaluate_conditions(policy.conditions, variables, limits.until, limits.inline_budget)
+    except OutOfBudgetError as error:
+        return _conditions_failed(str(error), policy)
+    if (name := first_false_condition(results)) is not None:
+        return MatchResult(exclusion=f"matchCondition {statuses.go_quoted(name)} is false")
+    errors = condition_errors(results)
+    return _conditions_failed(statuses.aggregate(errors), policy) if errors else MatchResult()
 
 
-H = TypeVar("H", bound=PolicyHook)
+def _conditions_failed(text: str, policy: Policy[PolicySpec]) -> MatchResult:
+    if policy.spec.fails_open:
+        return MatchResult(
+            exclusion=f"matchConditions cannot be evaluated and failurePolicy is Ignore: {text}"
+        )
+    return MatchResult(error=text)
+
+
+_CANDIDATE_CACHE_SIZE = 256
+"""How many kinds of requests have their candidates cached: four operations on 64 resources and subresources."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PolicyHook(Generic[P_co, B_co, E_co]):
+    """A policy with its bindings and its validations or mutations: ``PolicyHook`` in ``…/policy/generic``."""
+
+    policy: Policy[P_co]
+    bindings: tuple[Binding[B_co], ...]
+    evaluator: E_co
+    """Its compiled validations or mutations."""
+
+
+H = TypeVar("H", bound=PolicyHook[PolicySpec, PolicyBindingSpec, object])
 
 
 class PolicyHooks(Generic[H]):
-    """Policies that something binds, in the order in which they are asked."""
+    """The bound policies, in the order of their evaluation."""
 
     def __init__(self, hooks: Iterable[H]) -> None:
-        """Keep them in their order."""
-        self._hooks = tuple(hooks)
-        self._candidates = functools.lru_cache(_REMEMBERED)(self._find_candidates)
+        """Keep the bound policies of ``hooks``, in their order."""
+        self._hooks = tuple(hook for hook in hooks if hook.bindings)
+        self._candidates = functools.lru_cache(_CANDIDATE_CACHE_SIZE)(self._find_candidates)
 
     def __bool__(self) -> bool:
-        """False where there is nothing to ask."""
+        """False if there are no bound policies."""
         return bool(self._hooks)
 
-    def of(self, review: Review, *, explain: bool) -> Sequence[H]:
-        """Those to be asked about a review; where all is to be told, those that do not mean it, too."""
+    def candidates(self, review: Review, *, explain: bool) -> Sequence[H]:
+        """The policies to evaluate for a review; with ``explain``, also those that do not match it."""
         if explain:
             return [hook for hook in self._hooks if not _excludes(hook, RequestKey.of(review))]
         return self._candidates(RequestKey.of(review), review.cluster.resources)
 
-    def _find_candidates(self, asked: RequestKey, resources: ApiResources) -> tuple[H, ...]:
+    def _find_candidates(self, key: RequestKey, resources: ApiResources) -> tuple[H, ...]:
         return tuple(
             hook
             for hook in self._hooks
-            if not _excludes(hook, asked) and hook.policy.matcher.may_match(asked, resources)
+            if not _excludes(hook, key) and hook.policy.matcher.may_match(key, resources)
         )
 
 
-def _excludes(hook: PolicyHook, asked: RequestKey) -> bool:
-    return is_excluded(asked.resource, is_static=hook.policy.is_static)
+def _excludes(hook: PolicyHook[PolicySpec, PolicyBindingSpec, object], key: RequestKey) -> bool:
+    return is_excluded(key.resource, is_static=hook.policy.is_static)

@@ -27,7 +27,7 @@ B = TypeVar("B", bound=PolicyBindingSpec)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Invocation(Generic[B]):
-    """A policy is to be evaluated, once with each of the parameters."""
+    """A policy to evaluate, once with each of the parameters."""
 
     binding: Binding[B]
     activations: ReviewActivations
@@ -36,7 +36,7 @@ class Invocation(Generic[B]):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Unmatched(Generic[B]):
-    """A policy does not mean the request, or a binding does not."""
+    """A policy or binding that does not match the request."""
 
     binding: Binding[B] | None
     reason: str
@@ -44,14 +44,14 @@ class Unmatched(Generic[B]):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Misconfigured(Generic[B]):
-    """A policy or binding cannot be used for the request: the policy's failure policy decides."""
+    """A policy or binding that cannot be evaluated for the request; the policy's failure policy decides."""
 
     binding: Binding[B] | None
     reason: str
 
     @property
     def text(self) -> str:
-        """The error as the API server words it."""
+        """The error in the API server's words."""
         return f"failed to configure {'binding' if self.binding else 'policy'}: {self.reason}"
 
 
@@ -59,69 +59,62 @@ Dispatch: TypeAlias = Invocation[B] | Unmatched[B] | Misconfigured[B]
 
 
 class PolicyDispatcher:
-    """A review as all policies look at it: what one of them has found out, the others need not."""
+    """Dispatches the policies for one review, and shares conversions and lookups between them."""
 
     def __init__(self, review: Review, *, mutates: bool = False) -> None:
-        """Look at nothing yet.
+        """Look up nothing yet.
 
         Args:
             review: The review.
-            mutates: Convert objects before parameters are looked for, as MutatingAdmissionPolicy does, and blame the
-                policy where that cannot be done.
+            mutates: Convert objects before looking up parameters, as MutatingAdmissionPolicy does, and report a failed
+                conversion as the policy's error.
         """
         self.review = review
         self._mutates = mutates
-        self._subject = MatchContext(review)
+        self._context = MatchContext(review)
         self._activations: dict[MatchedResource, ReviewActivations] = {}
 
-    @property
-    def subject(self) -> MatchContext:
-        """The review as selectors look at it."""
-        return self._subject
-
-    def invocations(
-        self, policy: Policy[PolicySpec], bindings: Sequence[Binding[B]]
-    ) -> Iterator[Dispatch[B]]:
-        """Find by which bindings, and with which parameters, a policy is to be evaluated.
+    def dispatch(self, policy: Policy[PolicySpec], bindings: Sequence[Binding[B]]) -> Iterator[Dispatch[B]]:
+        """Find the bindings and parameters with which to evaluate a policy.
 
         Raises:
-            RefusalError: the request's Namespace does not exist. This refuses the request whatever policies say.
+            RefusalError: the request's Namespace does not exist, which denies the request whatever policies decide.
         """
         try:
-            target = policy.matcher.match(self._subject)
-            if isinstance(target, Mismatch):
-                yield Unmatched(None, target.reason)
+            matched = policy.matcher.match(self._context)
+            if isinstance(matched, Mismatch):
+                yield Unmatched(None, matched.reason)
                 return
             kind = self._param_type(policy)
         except PolicySettingError as error:
             yield Misconfigured(None, str(error))
             return
         for binding in bindings:
-            yield self._invocation(binding, target, kind)
+            yield self._invocation(binding, matched, kind)
 
     def _invocation(
-        self, binding: Binding[B], target: MatchedResource, kind: ResourceType | None
+        self, binding: Binding[B], matched: MatchedResource, kind: ResourceType | None
     ) -> Dispatch[B]:
         review = self.review
         try:
-            found = None if binding.matcher is None else binding.matcher.match(self._subject)
+            found = None if binding.matcher is None else binding.matcher.match(self._context)
             if isinstance(found, Mismatch):
                 return Unmatched(binding, found.reason)
             if self._mutates:
-                self._subject.converted(target)
+                self._context.converted(matched)
             params = collect_params(kind, binding.spec.param_ref, review.namespace, review.cluster)
         except PolicySettingError as error:
             return Misconfigured(binding, str(error))
         except ConversionError as error:
             return Misconfigured(None, str(error))
         if not params:
-            if not self._mutates:  # which looks for the Namespace only once there is something to invoke
+            if not self._mutates:  # MutatingAdmissionPolicy looks up the Namespace only for an invocation
                 self._namespace()
             return Unmatched(
                 binding, "no params found for policy binding with `Allow` parameterNotFoundAction"
             )
         try:
-            return Invocation(binding, self._activations_for(target), params)
+            return Invocation(binding, self._activations_for(matched), params)
         except ConversionError as error:
             return Misconfigured(binding, f"failed to convert object version: {error}")
 
@@ -131,15 +124,15 @@ class PolicyDispatcher:
             return None
         return find_param_type(kind, self.review.cluster)
 
-    def _activations_for(self, target: MatchedResource) -> ReviewActivations:
-        found = self._activations.get(target)
+    def _activations_for(self, matched: MatchedResource) -> ReviewActivations:
+        found = self._activations.get(matched)
         if found is None:
-            converted = self._subject.converted(target)
-            found = self._activations[target] = ReviewActivations(converted, self._namespace())
+            converted = self._context.converted(matched)
+            found = self._activations[matched] = ReviewActivations(converted, self._namespace())
         return found
 
     def _namespace(self) -> JSONObject | None:
-        """The Namespace that the object is in. Raises RefusalError where it does not exist."""
+        """The object's Namespace; None if it is cluster-scoped. Raises RefusalError if it does not exist."""
         review = self.review
         if not is_in_namespace(review):
             return None

@@ -37,17 +37,17 @@ from pratique.configuration.admissionregistration import (
 
 
 class PolicySettingError(PratiqueError):
-    """A policy or binding cannot be used for a request: the policy's failure policy decides.
+    """A policy or binding cannot be evaluated for a request; the policy's failure policy decides.
 
-    ``failed to configure policy: …`` and ``failed to configure binding: …`` in the API server.
+    The API server reports ``failed to configure policy: …`` or ``failed to configure binding: …``.
     """
 
 
 def find_param_type(kind: ParamKind, cluster: Cluster) -> ResourceType:
-    """Find the collection of a kind of parameters.
+    """Find the resource that serves a ``paramKind``.
 
     Raises:
-        SettingError: the cluster has none.
+        PolicySettingError: the cluster serves none.
     """
     group, _, version = kind.api_version.rpartition("/")
     wanted = GroupVersionKind(group, version, kind.kind)
@@ -60,34 +60,33 @@ def find_param_type(kind: ParamKind, cluster: Cluster) -> ResourceType:
 def collect_params(
     kind: ResourceType | None, ref: ParamRef | None, namespace: str, cluster: Cluster
 ) -> Sequence[JSON]:
-    """Find the parameters that a binding means: the policy is evaluated once with each of them.
+    """Find the parameters of a binding; the policy is evaluated once with each of them.
 
     Args:
-        kind: The collection that the policy's parameters are in; None where it has none.
-        ref: What the binding says of them; it is ignored where the policy has none.
-        namespace: The request's.
-        cluster: Where they are.
+        kind: The resource of the policy's ``paramKind``; None if it has none.
+        ref: The binding's ``paramRef``; ignored if the policy has no ``paramKind``.
+        namespace: The namespace of the request.
+        cluster: The cluster that holds the parameters.
 
     Returns:
-        The parameters; one that is null where there are to be none, and nothing where none were found and the
-        binding lets that pass.
+        The parameters; a single null if the policy takes none; nothing if none were found and the binding allows that.
 
     Raises:
-        SettingError: they cannot be found, and must be.
+        PolicySettingError: the reference is invalid, or none were found and the binding requires one.
     """
     if kind is None or ref is None:
         return (None,)
     found = [
-        _in_version(each, kind, cluster)
-        for each in _find_params(kind, ref, _place(kind, ref, namespace), cluster)
+        _convert_param(param, kind, cluster)
+        for param in _find_params(kind, ref, _params_namespace(kind, ref, namespace), cluster)
     ]
     if not found and ref.parameter_not_found_action == "Deny":
         raise PolicySettingError("no params found for policy binding with `Deny` parameterNotFoundAction")
     return found
 
 
-def _place(kind: ResourceType, ref: ParamRef, namespace: str) -> str:
-    """The namespace to look in; empty for parameters that are in none."""
+def _params_namespace(kind: ResourceType, ref: ParamRef, namespace: str) -> str:
+    """The namespace of the parameters; empty if they are cluster-scoped."""
     if not kind.namespaced:
         if ref.namespace:
             raise PolicySettingError(
@@ -103,8 +102,8 @@ def _place(kind: ResourceType, ref: ParamRef, namespace: str) -> str:
 def _find_params(kind: ResourceType, ref: ParamRef, namespace: str, cluster: Cluster) -> Sequence[JSONObject]:
     group, resource = kind.resource.group, kind.resource.resource
     if ref.name:
-        one = cluster.get(group, resource, ref.name, namespace)
-        return () if one is None else (one,)
+        param = cluster.get(group, resource, ref.name, namespace)
+        return () if param is None else (param,)
     if ref.selector is None:
         raise PolicySettingError("one of name or selector must be provided")
     try:
@@ -112,10 +111,10 @@ def _find_params(kind: ResourceType, ref: ParamRef, namespace: str, cluster: Clu
     except InputError as error:
         raise PolicySettingError(str(error)) from None
     found = cluster.list(group, resource, namespace if kind.namespaced else None)
-    return [each for each in found if selector.matches_object(each)]
+    return [param for param in found if selector.matches_object(param)]
 
 
-def _in_version(param: JSONObject, kind: ResourceType, cluster: Cluster) -> JSON:
+def _convert_param(param: JSONObject, kind: ResourceType, cluster: Cluster) -> JSON:
     try:
         return convert(Document.from_data(param), kind.resource, kind.kind, cluster).data
     except ConversionError as error:
@@ -130,18 +129,18 @@ _POLICIES = frozenset(
         ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings"),
     }
 )
-"""Seen by none but static policies, so that a broken policy can be repaired."""
+"""Only static policies see requests for these, so that a broken policy can be repaired."""
 
 
 def is_excluded(resource: GroupVersionResource, *, is_static: bool) -> bool:
-    """Tell whether a policy never sees requests for a collection, in whatever version."""
-    asked = (resource.group, resource.resource)
-    return asked in VIRTUAL_RESOURCES or (asked in _POLICIES and not is_static)
+    """Whether a policy never sees requests for a resource, in any version."""
+    group_resource = (resource.group, resource.resource)
+    return group_resource in VIRTUAL_RESOURCES or (group_resource in _POLICIES and not is_static)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Mismatch:
-    """The request is not meant."""
+    """The request does not match."""
 
     reason: str
 
@@ -150,140 +149,142 @@ class Mismatch:
 class _Rule:
     rules: RuleSet
     names: frozenset[str]
-    """Of the objects that are meant; empty where all are."""
+    """The ``resourceNames``; empty matches all objects."""
 
-    def wants(self, asked: RequestKey, resource: GroupVersionResource) -> bool:
-        return self.rules.matches_request(asked.operation, resource, asked.subresource, asked.namespace)
+    def matches(self, key: RequestKey, resource: GroupVersionResource) -> bool:
+        return self.rules.matches_request(key.operation, resource, key.subresource, key.namespace)
 
 
 _EVERY_NAME: frozenset[str] = frozenset()
-_REMEMBERED = 64
-"""Kinds of requests whose rules are remembered by each policy."""
+_CANDIDATE_CACHE_SIZE = 64
+"""How many kinds of requests have their matching rules cached in each policy."""
 
 _Candidates: TypeAlias = "tuple[tuple[frozenset[str], MatchedResource | str], ...]"
-"""The rules that match, in their order: the names of the objects that each means, and what the request is seen as, or
-why that cannot be told."""
+"""The matching rules in order: each rule's ``resourceNames``, and the resource that the policy sees, or why it cannot
+be determined."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ResourceMatcher:
-    """The requests that a policy or binding means, made ready to be asked for many of them."""
+    """Compiled ``matchConstraints`` or ``matchResources``."""
 
     namespace_selector: SelectorOrStatus
     object_selector: SelectorOrStatus
     is_equivalent: bool
-    """Whether rules that name another version of a collection mean it, too."""
+    """Whether a rule for one version of a resource also matches its other versions."""
     _rules: tuple[_Rule, ...]
     _excluded: tuple[_Rule, ...]
 
     @classmethod
     def compile(cls, resources: MatchResources) -> ResourceMatcher:
-        """Make ready. A selector that cannot be used is an error of each request that is meant otherwise."""
+        """Compile. An invalid selector becomes an error for each request that matches otherwise."""
         return cls(
             compile_selector_or_status(resources.namespace_selector),
             compile_selector_or_status(resources.object_selector),
             resources.match_policy == "Equivalent",
-            _rules(resources.resource_rules),
-            _rules(resources.exclude_resource_rules),
+            _compile_each(resources.resource_rules),
+            _compile_each(resources.exclude_resource_rules),
         )
 
-    def may_match(self, asked: RequestKey, resources: ApiResources) -> bool:
-        """Tell whether such a request can be meant, whatever its name, labels and objects are."""
+    def may_match(self, key: RequestKey, resources: ApiResources) -> bool:
+        """Whether such a request can match, whatever its name, labels and objects."""
         if not self._rules:
             return True
-        found = next(self._wanted(self._rules, asked, resources), None)
+        found = next(self._matching_rules(self._rules, key, resources), None)
         return found is not None
 
-    def means_literally(self, asked: RequestKey) -> bool:
-        """Tell whether rules mean such a request by the collection that was asked for, whatever object they name."""
+    def matches_requested_resource(self, key: RequestKey) -> bool:
+        """Whether a rule without ``resourceNames`` matches the requested resource itself, not an equivalent one."""
         return not self._rules or any(
-            rule.wants(asked, asked.resource) for rule in self._rules if not rule.names
+            rule.matches(key, key.resource) for rule in self._rules if not rule.names
         )
 
-    def match(self, subject: MatchContext) -> MatchedResource | Mismatch:
-        """Tell as what the request is meant, if it is.
+    def match(self, context: MatchContext) -> MatchedResource | Mismatch:
+        """Match a request. Gives the resource that the policy sees, or why it does not match.
 
         Raises:
-            SettingError: that cannot be told.
+            PolicySettingError: a selector is invalid or missing, or the resource cannot be determined.
         """
-        # Without selectors, there is nothing that rules could put right: ``errNilSelector``.
+        # A missing selector is an error even if no rule matches: ``errNilSelector``.
         for selector, name in ((self.namespace_selector, "namespace"), (self.object_selector, "object")):
             if selector is None:
                 raise PolicySettingError(
                     f"a nil {name} selector was passed, please ensure selectors are initialized properly"
                 )
-        in_namespace = subject.selects_namespace(self.namespace_selector)
+        in_namespace = context.selects_namespace(self.namespace_selector)
         if in_namespace is False:
             return Mismatch("namespaceSelector does not match the labels of the namespace")
-        selected = subject.selects_object(self.object_selector)
+        selected = context.selects_object(self.object_selector)
         if selected is False:
             return Mismatch("objectSelector matches the labels of neither object nor oldObject")
-        found = self._match_rules(subject)
+        found = self._match_rules(context)
         for refusal in (in_namespace, selected):
             if isinstance(found, MatchedResource) and isinstance(refusal, Status):
                 raise PolicySettingError(refusal.message)
         return found
 
-    def _match_rules(self, subject: MatchContext) -> MatchedResource | Mismatch:
-        review = subject.review
-        excluded, wanted = self._known(subject.request_key, review.cluster.resources)
-        if _first_target(excluded, review.name) is not None:
+    def _match_rules(self, context: MatchContext) -> MatchedResource | Mismatch:
+        review = context.review
+        excluded, wanted = self._cached_candidates(context.request_key, review.cluster.resources)
+        if _first_match(excluded, review.name) is not None:
             return Mismatch("excludeResourceRules match")
-        found = _first_target(wanted, review.name)
-        return Mismatch(self._why_not(subject)) if found is None else found
+        found = _first_match(wanted, review.name)
+        return Mismatch(self._mismatch_reason(context)) if found is None else found
 
     @functools.cached_property
-    def _known(self) -> Callable[[RequestKey, ApiResources], tuple[_Candidates, _Candidates]]:
-        """Gives the rules that exclude such a request and those that mean it, remembered: few kinds are asked for."""
-        return functools.lru_cache(_REMEMBERED)(self._candidates)
+    def _cached_candidates(self) -> Callable[[RequestKey, ApiResources], tuple[_Candidates, _Candidates]]:
+        """Finds the rules that exclude and that match such a request. Cached, as few kinds of requests occur."""
+        return functools.lru_cache(_CANDIDATE_CACHE_SIZE)(self._candidates)
 
-    def _candidates(self, asked: RequestKey, resources: ApiResources) -> tuple[_Candidates, _Candidates]:
-        excluded = self._targets(self._excluded, asked, resources)
+    def _candidates(self, key: RequestKey, resources: ApiResources) -> tuple[_Candidates, _Candidates]:
+        excluded = self._matched_resources(self._excluded, key, resources)
         if not self._rules:
-            return excluded, ((_EVERY_NAME, MatchedResource(asked.resource, asked.kind)),)
-        return excluded, self._targets(self._rules, asked, resources)
+            return excluded, ((_EVERY_NAME, MatchedResource(key.resource, key.kind)),)
+        return excluded, self._matched_resources(self._rules, key, resources)
 
-    def _targets(self, rules: tuple[_Rule, ...], asked: RequestKey, resources: ApiResources) -> _Candidates:
+    def _matched_resources(
+        self, rules: tuple[_Rule, ...], key: RequestKey, resources: ApiResources
+    ) -> _Candidates:
         return tuple(
-            (rule.names, _target(asked, resource, resources))
-            for rule, resource in self._wanted(rules, asked, resources)
+            (rule.names, _matched_resource(key, resource, resources))
+            for rule, resource in self._matching_rules(rules, key, resources)
         )
 
-    def _why_not(self, subject: MatchContext) -> str:
-        every = compile_rules(rule for one in self._rules for rule in one.rules.rules)
-        return every.mismatch(subject.review) or "no rule names the object"
+    def _mismatch_reason(self, context: MatchContext) -> str:
+        rules = compile_rules(rule for policy_rule in self._rules for rule in policy_rule.rules.rules)
+        return rules.mismatch(context.review) or "no rule names the object"
 
-    def _wanted(
-        self, rules: tuple[_Rule, ...], asked: RequestKey, resources: ApiResources
+    def _matching_rules(
+        self, rules: tuple[_Rule, ...], key: RequestKey, resources: ApiResources
     ) -> Iterator[tuple[_Rule, GroupVersionResource]]:
-        """The rules that match by the collection that was asked for, all of them; then those by an equivalent."""
-        yield from ((rule, asked.resource) for rule in rules if rule.wants(asked, asked.resource))
+        """The rules that match the requested resource, then those that match an equivalent one."""
+        yield from ((rule, key.resource) for rule in rules if rule.matches(key, key.resource))
         if not self.is_equivalent or not rules:
             return
-        others = served_beside(resources, asked.resource, asked.subresource)
-        yield from ((rule, other) for rule in rules for other in others if rule.wants(asked, other))
+        others = served_beside(resources, key.resource, key.subresource)
+        yield from ((rule, other) for rule in rules for other in others if rule.matches(key, other))
 
 
-def _target(
-    asked: RequestKey, resource: GroupVersionResource, resources: ApiResources
+def _matched_resource(
+    key: RequestKey, resource: GroupVersionResource, resources: ApiResources
 ) -> MatchedResource | str:
-    """What a request is seen as, or why that cannot be told."""
-    if resource == asked.resource:
-        return MatchedResource(resource, asked.kind)
-    registered = resources.for_resource(resource, asked.subresource)
+    """The resource that the policy sees, or why it cannot be determined."""
+    if resource == key.resource:
+        return MatchedResource(resource, key.kind)
+    registered = resources.for_resource(resource, key.subresource)
     if registered is None or not registered.kind.kind:
         return f"unable to convert to {resource}: unknown kind"
     return MatchedResource(resource, registered.kind)
 
 
-def _first_target(candidates: _Candidates, name: str) -> MatchedResource | None:
-    for names, target in candidates:
-        if isinstance(target, str):
-            raise PolicySettingError(target)
+def _first_match(candidates: _Candidates, name: str) -> MatchedResource | None:
+    for names, matched in candidates:
+        if isinstance(matched, str):
+            raise PolicySettingError(matched)
         if not names or name in names:
-            return target
+            return matched
     return None
 
 
-def _rules(rules: Iterable[NamedRuleWithOperations]) -> tuple[_Rule, ...]:
+def _compile_each(rules: Iterable[NamedRuleWithOperations]) -> tuple[_Rule, ...]:
     return tuple(_Rule(compile_rules((rule,)), frozenset(rule.resource_names)) for rule in rules)

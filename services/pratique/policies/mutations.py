@@ -1,4 +1,7 @@
-"""The patches of one MutatingAdmissionPolicy, made by its expressions and applied one after another."""
+"""The mutations of a MutatingAdmissionPolicy: its expressions make patches, which are applied one after another.
+
+Source: ``k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch``.
+"""
 
 from __future__ import annotations
 
@@ -34,17 +37,17 @@ _C = TypeVar("_C", bound="list[JSON] | JSONObject")
 
 
 class PolicyPatchError(PratiqueError):
-    """What an expression gives cannot be applied; ``failurePolicy`` decides. The text is the API server's."""
+    """The patch of an expression cannot be applied; ``failurePolicy`` decides. The text is the API server's."""
 
 
 def apply_configuration(value: Struct, stored: JSONObject, schema: Structure) -> JSONObject:
-    """Apply what an ``applyConfiguration`` expression gave to an object, which is not changed.
+    """Apply the value of an ``applyConfiguration`` expression to an object. Gives a new object.
 
     Raises:
-        PolicyPatchError: its types are not named by their fields, it does not fit the schema, or it sets what is
-            never merged.
+        PolicyPatchError: a type name does not match its field's path, the value does not fit the schema, or it sets a
+            list that can only be replaced as a whole.
     """
-    _check_names(value)
+    _check_type_names(value)
     try:
         return structured_apply(schema, stored, to_object(value))
     except ApplyError as error:
@@ -54,20 +57,20 @@ def apply_configuration(value: Struct, stored: JSONObject, schema: Structure) ->
 
 
 def apply_json_patch(patches: Sequence[Struct], stored: JSONObject, schema: Structure | None) -> JSONObject:
-    """Apply what a ``jsonPatch`` expression gave to an object, which is not changed.
+    """Apply the value of a ``jsonPatch`` expression to an object. Gives a new object.
 
-    Where a ``test`` operation does not hold, nothing is applied and nothing is wrong.
+    If a ``test`` operation fails, nothing is applied, and that is no error.
 
     Args:
         patches: The operations.
         stored: The object.
-        schema: What fields the object may have; None where any are allowed.
+        schema: The fields that the object may have; None allows any.
 
     Raises:
-        PolicyPatchError: an operation cannot be made or does not fit the object.
-        RefusalError: what comes out has fields that its kind does not have, 500, whatever ``failurePolicy`` says.
+        PolicyPatchError: an operation has no JSON value or does not fit the object.
+        RefusalError: the patch adds fields that the kind does not have: 500, whatever ``failurePolicy`` says.
     """
-    operations = [_operation(each) for each in patches]
+    operations = [_operation(patch) for patch in patches]
     try:
         patched = apply_patch(stored, operations)
     except PatchTestError:
@@ -77,7 +80,7 @@ def apply_json_patch(patches: Sequence[Struct], stored: JSONObject, schema: Stru
     if schema is not None:
         _check_fields(schema, stored, patched)
     if not isinstance(patched, dict):
-        raise RefusalError(internal_error("the patched object is no object"))
+        raise RefusalError(internal_error("the result of the patch is not an object"))
     return patched
 
 
@@ -89,7 +92,7 @@ def _operation(patch: Struct) -> JSONObject:
         return operation
     value = patch.fields["value"]
     if isinstance(value, Struct):
-        _check_names(value)
+        _check_type_names(value)
     try:
         return operation | {"value": to_json(value)}
     except EvaluationError as error:
@@ -97,117 +100,119 @@ def _operation(patch: Struct) -> JSONObject:
         raise PolicyPatchError(f"{text}: {error}") from None
 
 
-def _check_names(value: Struct) -> None:
+def _check_type_names(value: Struct) -> None:
     wrong = list(value.misnamed())
     if wrong:
         raise PolicyPatchError("type mismatch: " + "\n".join(wrong))
 
 
 def _check_fields(schema: Structure, stored: JSON, patched: JSON) -> None:
-    """See that a patch brings no field that the kind does not have; what was there before is let be."""
-    found = list(_unknown(schema, patched, "", stored))
+    """Check that a patch adds no field that the kind does not have; unknown fields from before may stay."""
+    found = list(_unknown_fields(schema, patched, "", stored))
     if not found:
         return
-    before = set(_unknown(schema, stored, ""))
+    before = set(_unknown_fields(schema, stored, ""))
     added = [field for field in found if field not in before]
     if added:
         listed = ", ".join(f"unknown field {go_quoted(field)}" for field in added)
         raise RefusalError(internal_error(f"strict decoding error: {listed}"))
 
 
-_NOWHERE = object()
-"""What stands where nothing stood before."""
+_ABSENT = object()
+"""Marks a value that did not exist before."""
 
 
-def _unknown(kind: Type, value: JSON, path: str, before: JSON = _NOWHERE) -> Iterator[str]:
-    """Find fields that a kind does not have, but in what is the very value that stood in its place before."""
+def _unknown_fields(kind: Type, value: JSON, path: str, before: JSON = _ABSENT) -> Iterator[str]:
+    """Find fields that a kind does not have; skip values that are the same Python object as in ``before``."""
     match kind, value:
         case ListType(), list():
-            for index, item, was in _changed(enumerate(value), dict(enumerate(_or(before, list)))):
-                yield from _unknown(kind.items, item, f"{path}[{index}]", was)
+            for index, item, was in _changed_children(
+                enumerate(value), dict(enumerate(_container(before, list)))
+            ):
+                yield from _unknown_fields(kind.items, item, f"{path}[{index}]", was)
         case MapType(), dict():
-            for name, child, was in _changed(value.items(), _or(before, dict)):
-                yield from _unknown(kind.values, child, f"{path}.{name}", was)
+            for name, child, was in _changed_children(value.items(), _container(before, dict)):
+                yield from _unknown_fields(kind.values, child, f"{path}.{name}", was)
         case Structure(), dict():
-            for name, child, was in _changed(value.items(), _or(before, dict)):
+            for name, child, was in _changed_children(value.items(), _container(before, dict)):
                 inner = f"{path}.{name}" if path else name
                 if name in kind.fields:
-                    yield from _unknown(kind.fields[name], child, inner, was)
+                    yield from _unknown_fields(kind.fields[name], child, inner, was)
                 elif not kind.open:
                     yield inner
         case _:
             return
 
 
-def _or(value: JSON, container: type[_C]) -> _C:
-    """A value where it is such a container, else an empty one."""
+def _container(value: JSON, container: type[_C]) -> _C:
+    """The value if it is such a container, else an empty one."""
     return value if isinstance(value, container) else container()
 
 
-def _changed(
+def _changed_children(
     children: Iterable[tuple[_K, JSON]], before: Mapping[_K, JSON]
 ) -> Iterator[tuple[_K, JSON, JSON]]:
-    """The children that are not those that were in their places before, with what was."""
+    """The children that are different Python objects from before, each with its previous value."""
     for key, child in children:
-        was = before.get(key, _NOWHERE)
+        was = before.get(key, _ABSENT)
         if child is not was:
             yield key, child, was
 
 
 class MutatedObjects:
-    """The object in each version, by how it came in.
+    """The mutated object in each API version, by the activations of the object as received.
 
-    As in the API server, each version is looked after for itself: policies that matched by one do not see what those
-    that matched by another have done, and what comes out is the version that was mutated last.
+    As in the API server, versions are independent: a policy that matched by one version does not see the mutations of
+    policies that matched by another, and the version mutated last is the result.
     """
 
     def __init__(self) -> None:
-        """Nothing has been changed."""
-        self._now: dict[ReviewActivations, ReviewActivations] = {}
-        self._last: ReviewActivations | None = None
+        """Begin without changes."""
+        self._current: dict[ReviewActivations, ReviewActivations] = {}
+        self._last_attempted: ReviewActivations | None = None
 
-    def now(self, original: ReviewActivations) -> ReviewActivations:
-        """See one version as it is now."""
-        return self._now.get(original, original)
+    def current(self, original: ReviewActivations) -> ReviewActivations:
+        """The activations of one version with the mutations so far."""
+        return self._current.get(original, original)
 
-    def touch(self, original: ReviewActivations) -> None:
-        """Remember that a mutation of this version is tried."""
-        self._last = original
+    def mark_attempted(self, original: ReviewActivations) -> None:
+        """Record that a mutation of this version is attempted."""
+        self._last_attempted = original
 
-    def change(self, original: ReviewActivations, document: JSONObject) -> None:
-        """Replace the object in one version, be it by what it is anyway."""
-        activations = self.now(original)
+    def replace_object(self, original: ReviewActivations, document: JSONObject) -> None:
+        """Replace the object in one version, even if it is the same."""
+        activations = self.current(original)
         review = activations.review
-        self._now[original] = activations.changed(review.with_object(Document.from_data(document)))
+        self._current[original] = activations.changed(review.with_object(Document.from_data(document)))
 
     def are_only_of(self, resource: GroupVersionResource) -> bool:
-        """Whether nothing but the object in that version was mutated."""
-        return [one.review.resource for one in self._now.values()] == [resource]
+        """Whether the object was mutated in that version only."""
+        return [current.review.resource for current in self._current.values()] == [resource]
 
-    def outcome(self, asked: Review) -> tuple[Document, bool]:
-        """Give the object in the version of the request, and whether anything was applied to it at all."""
-        if self._last is None or self._last not in self._now:
-            return asked.object_document, False
-        review = self._now[self._last].review
-        if review.resource == asked.resource:
+    def result(self, requested: Review) -> tuple[Document, bool]:
+        """Give the object in the version of the request, and whether any patch was applied to it."""
+        if self._last_attempted is None or self._last_attempted not in self._current:
+            return requested.object_document, False
+        review = self._current[self._last_attempted].review
+        if review.resource == requested.resource:
             return review.object_document, True
-        return convert(review.object_document, asked.resource, asked.kind, asked.cluster), True
+        return convert(review.object_document, requested.resource, requested.kind, requested.cluster), True
 
 
 _SCHEME = "pkg/api/legacyscheme/scheme.go:30"
-"""What the API server calls the place where it knows its own kinds from."""
+"""The API server's name for the scheme of built-in kinds."""
 _TYPE = ("apiVersion", "kind")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Patcher:
-    """One mutation, ready to be made."""
+    """One compiled mutation."""
 
     expression: Expression
-    configures: bool
-    """Whether the expression makes an apply configuration; else it makes a JSON Patch."""
+    is_apply_configuration: bool
+    """Whether the expression makes an apply configuration; otherwise it makes a JSON Patch."""
     budget: int = costs.RUNTIME_COST_BUDGET
-    """What the expression, and the variables that it asks for, may cost: each mutation has all of it."""
+    """The most that the expression and its variables may cost; each mutation has its own budget."""
 
     def patch(
         self,
@@ -215,26 +220,25 @@ class Patcher:
         params: JSON,
         variables: Mapping[str, Expression],
         limits: EvaluationLimits,
-        asked: GroupVersionKind,
+        requested: GroupVersionKind,
     ) -> JSONObject:
-        """Give the object as the mutation leaves it; nothing is changed in place.
+        """Apply the mutation. Gives a new object.
 
-        Variables are evaluated anew for each mutation, as they see what the one before it did.
+        Variables are evaluated again for each mutation, because they see the previous one's result.
 
         Args:
-            sight: The object as it is now, in the version that the policy matched.
+            activations: The object with the mutations so far, in the version that the policy matched.
             params: The parameter.
-            variables: Those of the policy.
-            limits: How long, and with how much patience, the expression is evaluated.
-            asked: The object's kind in the request.
+            variables: The policy's variables.
+            limits: The limits of the evaluation.
+            requested: The object's kind in the request.
 
         Raises:
-            PolicyPatchError: what the expression gives cannot be applied; the failure policy decides.
-            EvaluationError: it has no value; the failure policy decides.
+            PolicyPatchError: the patch cannot be applied; the failure policy decides.
+            EvaluationError: the evaluation failed; the failure policy decides.
             OutOfBudgetError: it costs too much; the failure policy decides.
-            RefusalError: the kind is not known, 503, or what comes out is none of it, 500, whatever the failure
-                policy says.
-            SlowEvaluationError: it takes more than there is patience for.
+            RefusalError: the kind is unknown, 503, or the result does not fit it, 500, whatever the failure policy.
+            SlowEvaluationError: it exceeds the inline budget.
         """
         review, is_custom = (
             activations.review,
@@ -242,15 +246,15 @@ class Patcher:
         )
         schema = _find_schema(review)
         value = self._evaluate(activations, params, variables, limits)
-        if self.configures:
-            patched = apply_configuration(value, review.object, _merging(schema, review))
+        if self.is_apply_configuration:
+            patched = apply_configuration(value, review.object, _require_schema(schema, review))
         else:
-            # Custom resources are decoded without a schema: what it does not have is dropped later, or kept.
+            # As in the API server, custom resources are decoded without a schema; pruning follows later.
             fields = None if is_custom else schema
-            patched = _typed(apply_json_patch(value, review.object, fields), review.object)
-            _check_types(review, patched)
+            patched = _restore_type(apply_json_patch(value, review.object, fields), review.object)
+            _check_field_types(review, patched)
         if not is_custom:
-            _check_version(review.kind, asked)
+            _check_version(review.kind, requested)
         return patched
 
     def _evaluate(
@@ -260,39 +264,39 @@ class Patcher:
         variables: Mapping[str, Expression],
         limits: EvaluationLimits,
     ) -> Value:
-        seen = activations.for_expressions(params, variables, limits, has_authorizer=True)
-        (found,) = evaluate_all((self.expression,), seen, Budget(self.budget), limits)
-        if isinstance(found, EvaluationError):
-            raise found
-        return found
+        activation = activations.for_expressions(params, variables, limits, has_authorizer=True)
+        (result,) = evaluate_all((self.expression,), activation, Budget(self.budget), limits)
+        if isinstance(result, EvaluationError):
+            raise result
+        return result
 
 
 def compile_mutations(spec: MutatingAdmissionPolicySpec, compiler: PolicyCompiler) -> tuple[Patcher, ...]:
-    """Compile what a MutatingAdmissionPolicy does, in its order.
+    """Compile the mutations of a MutatingAdmissionPolicy, in order.
 
     Raises:
-        CompilationError: an expression does not compile, which loading it would have told.
+        CompilationError: an expression does not compile; loading reports that before.
     """
     return tuple(_compile(mutation, compiler) for mutation in spec.mutations)
 
 
 def _compile(mutation: Mutation, compiler: PolicyCompiler) -> Patcher:
-    configures = mutation.patch_type == APPLY_CONFIGURATION
-    written = mutation.apply_configuration if configures else mutation.json_patch
+    is_apply_configuration = mutation.patch_type == APPLY_CONFIGURATION
+    written = mutation.apply_configuration if is_apply_configuration else mutation.json_patch
     if written is None:
         raise ValueError(f"a mutation of type {mutation.patch_type} has no expression, a required field")
-    kind = "Object" if configures else "list(JSONPatch)"
-    return Patcher(compiler.compile(written.expression, kind, has_patches=True), configures)
+    kind = "Object" if is_apply_configuration else "list(JSONPatch)"
+    return Patcher(compiler.compile(written.expression, kind, has_patches=True), is_apply_configuration)
 
 
 def _find_schema(review: Review) -> Structure | None:
-    """The schema of the object; None where the API server serves the version and has no schema of the kind in it."""
+    """Find the schema of the object; None if the API server serves the version but has no schema for the kind."""
     kind = review.kind
     found = schema_of(kind, review.cluster)
     if found is not None:
         return found
     version = (kind.group, kind.version)
-    if any((one.kind.group, one.kind.version) == version for one in review.cluster.resources):
+    if any((resource.kind.group, resource.kind.version) == version for resource in review.cluster.resources):
         return None
     raise RefusalError(
         service_unavailable(
@@ -302,40 +306,42 @@ def _find_schema(review: Review) -> Structure | None:
     )
 
 
-def _merging(schema: Structure | None, review: Review) -> Structure:
+def _require_schema(schema: Structure | None, review: Review) -> Structure:
     if schema is None:
         text = "error applying patch: failed to convert patch object to typed object"
         raise PolicyPatchError(f"{text}: no corresponding type for {review.kind}")
     return schema
 
 
-def _typed(patched: JSONObject, stored: JSONObject) -> JSONObject:
-    """Read a patched object as one of the type that it had: a patch may leave the type out, not change it."""
+def _restore_type(patched: JSONObject, stored: JSONObject) -> JSONObject:
+    """Restore ``apiVersion`` and ``kind`` if a patch removed them. A patch must not change them."""
     had = {name: stored[name] for name in _TYPE if stored.get(name)}
     for name, value in had.items():
         if (patched.get(name) or value) != value:
-            raise RefusalError(internal_error(f"the patched object has another {name}"))
+            raise RefusalError(internal_error(f"the patch changes the {name} of the object"))
     return patched if patched.items() >= had.items() else patched | had
 
 
-def _check_types(review: Review, patched: JSONObject) -> None:
-    """Fail as the API server does where what a patch brings is not of its field's type, whatever the policy says."""
+def _check_field_types(review: Review, patched: JSONObject) -> None:
+    """Fail as the API server does if a patched value does not have its field's type, whatever the failure policy."""
     try:
         decode_changed(review.kind, review.object, Document.from_data(patched))
     except TypedDecodingError as error:
         raise RefusalError(internal_error(str(error))) from None
 
 
-def _check_version(seen: GroupVersionKind, asked: GroupVersionKind) -> None:
-    """Fail as the API server does for built-in kinds seen in another version than the request's.
+def _check_version(matched: GroupVersionKind, requested: GroupVersionKind) -> None:
+    """Fail as the API server does for built-in kinds matched in another version than the request's.
 
-    After each mutation it converts the object to that version at once, for which it would have to go by the version
-    that all others are converted by: it knows no direct way between two.
+    After each mutation it converts the object to the request's version directly, but it can convert built-in kinds only
+    to and from their internal version.
     """
-    if seen.api_version == asked.api_version:
+    if matched.api_version == requested.api_version:
         return
-    found = f"{seen.version}.{seen.kind}"
-    if seen.group != asked.group:
-        text = f"{found} is not suitable for converting to {go_quoted(asked.api_version)} in scheme"
+    found = f"{matched.version}.{matched.kind}"
+    if matched.group != requested.group:
+        text = f"{found} is not suitable for converting to {go_quoted(requested.api_version)} in scheme"
         raise PolicyPatchError(f"{text} {go_quoted(_SCHEME)}")
-    raise PolicyPatchError(f"converting ({found}) to ({asked.version}.{asked.kind}): unknown conversion")
+    raise PolicyPatchError(
+        f"converting ({found}) to ({requested.version}.{requested.kind}): unknown conversion"
+    )

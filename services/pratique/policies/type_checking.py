@@ -15,7 +15,7 @@ from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.field_errors import ROOT
 from pratique.apimachinery.kinds import GroupVersionKind, ResourceType, parse_api_version
 from pratique.cel.activation import declared_type, mentioned_variables
-from pratique.cel.declarations import declare, restore_type_paths
+from pratique.cel.declarations import declare_schema, restore_type_paths
 from pratique.cel.environments import Environment
 from pratique.cel.errors import CompilationError
 from pratique.cel.expressions import Expression, compile_expression
@@ -31,30 +31,30 @@ from pratique.configuration.admissionregistration import (
 )
 
 _MAX_KINDS = 10
-"""How many kinds one rule may have checked."""
+"""The number of kinds that are checked for one rule."""
 _AUTHORIZER = ("authorizer", "kubernetes.authorization.Authorizer")
 _COMPILATION_FAILED = "compilation failed: "
-"""What the API server says of expressions before it takes a policy, but not here."""
+"""A prefix of the API server's errors when it validates a policy, which its warnings lack."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ExpressionWarning:
-    """What is wrong with one expression."""
+    """A type-checking warning about one expression."""
 
     field_ref: str
-    """Its field, such as ``spec.validations[0].expression``."""
+    """The field, such as ``spec.validations[0].expression``."""
     warning: str
-    """For each kind that it is wrong for, the kind, the errors and an empty line."""
+    """For each kind with errors: the kind, the errors and an empty line."""
 
 
 def check_types(
     policy: PolicyConfiguration[ValidatingAdmissionPolicySpec], cluster: Cluster
 ) -> list[ExpressionWarning]:
-    """Check the types in a policy's expressions against the schemas of the kinds that its rules name.
+    """Check a policy's expressions against the schemas of the kinds that its rules name.
 
-    Kinds that the cluster does not know and rules with wildcards are left out, and of subresources nothing is known.
+    Rules with wildcards, subresources, and kinds that the cluster does not know are left out.
     """
-    checks = [*_checks(policy.spec, cluster)]
+    checks = [*_kind_checks(policy.spec, cluster)]
     path = ROOT / "spec" / "validations"
     warnings: list[ExpressionWarning] = []
     for index, validation in enumerate(policy.spec.validations):
@@ -67,7 +67,7 @@ def check_types(
 
 
 def kinds_to_check(rules: Iterable[Rule], resources: ApiResources) -> list[GroupVersionKind]:
-    """The kinds that rules name, sorted. Once a rule names ten, those after it are not looked at."""
+    """The kinds that rules name, sorted. After a rule that names ten kinds, further rules are ignored."""
     kinds: set[GroupVersionKind] = set()
     for rule in rules:
         named = list(itertools.islice(_kinds_of_rule(rule, resources), _MAX_KINDS))
@@ -78,17 +78,17 @@ def kinds_to_check(rules: Iterable[Rule], resources: ApiResources) -> list[Group
 
 
 def _kinds_of_rule(rule: Rule, resources: ApiResources) -> Iterator[GroupVersionKind]:
-    if any("*" in each for each in (*rule.api_groups, *rule.api_versions)):
+    if any("*" in resource for resource in (*rule.api_groups, *rule.api_versions)):
         return
     names = [name for name in rule.resources if "*" not in name and "/" not in name]
-    for asked in itertools.product(sorted(rule.api_groups), sorted(rule.api_versions), sorted(names)):
-        yield from dict.fromkeys(each.kind for each in resources if _is_meant(each, *asked))
+    for named in itertools.product(sorted(rule.api_groups), sorted(rule.api_versions), sorted(names)):
+        yield from dict.fromkeys(resource.kind for resource in resources if _names_resource(resource, *named))
 
 
-def _is_meant(known: ResourceType, group: str, version: str, name: str) -> bool:
-    """Tell whether a name means a collection, which may also be named by its kind.
+def _names_resource(known: ResourceType, group: str, version: str, name: str) -> bool:
+    """Whether a name in a rule refers to a resource, which it may also name by its kind.
 
-    Without a group, those of all groups are meant:
+    An empty group matches all groups:
     ``k8s.io/apimachinery/pkg/api/meta/restmapper.go`` ``DefaultRESTMapper.KindsFor``.
     """
     return (
@@ -101,8 +101,8 @@ def _is_meant(known: ResourceType, group: str, version: str, name: str) -> bool:
     )
 
 
-class _Check:
-    """Compiles expressions as for one kind."""
+class _KindCheck:
+    """Compiles expressions with the schema of one kind."""
 
     def __init__(
         self, kind: GroupVersionKind, environment: Environment, variables: Iterable[Variable]
@@ -114,11 +114,11 @@ class _Check:
             try:
                 result = declared_type(self._compile(variable.expression).result_type)
             except CompilationError:
-                result = "dyn"  # the API server does not tell of it here
+                result = "dyn"  # the API server does not report it here
             self._types[variable.name] = result
 
     def errors(self, expression: str) -> Iterator[str]:
-        """Say what is wrong with an expression, if anything is."""
+        """Yield the error of an expression, if it has one."""
         try:
             self._compile(expression)
         except CompilationError as error:
@@ -129,23 +129,25 @@ class _Check:
         return compile_expression(source, dataclasses.replace(self._environment, composited=composited))
 
 
-def _checks(spec: ValidatingAdmissionPolicySpec, cluster: Cluster) -> Iterator[_Check]:
+def _kind_checks(spec: ValidatingAdmissionPolicySpec, cluster: Cluster) -> Iterator[_KindCheck]:
     if spec.match_constraints is None:
         return
-    params, params_structs = _params(spec.param_kind, cluster)
+    params, params_structs = _params_variable(spec.param_kind, cluster)
     for kind in kinds_to_check(spec.match_constraints.resource_rules, cluster.resources):
         schema = schema_of(kind, cluster)
         if schema is None:
             continue
-        name, structs = declare(schema, kind.kind)
-        # Only the authorizer itself is declared, not authorizer.requestResource, and so it is in the API server.
+        name, structs = declare_schema(schema, kind.kind)
+        # As in the API server, only the authorizer itself is declared, not authorizer.requestResource.
         variables = (("object", name), ("oldObject", name), *params, _AUTHORIZER)
         environment = Environment(variables=variables, structs=structs + params_structs)
-        yield _Check(kind, environment, spec.variables)
+        yield _KindCheck(kind, environment, spec.variables)
 
 
-def _params(kind: ParamKind | None, cluster: Cluster) -> tuple[tuple[tuple[str, str], ...], StructTypes]:
-    """The variable ``params``, if there is one, with the types that it is made of; of any type without a schema."""
+def _params_variable(
+    kind: ParamKind | None, cluster: Cluster
+) -> tuple[tuple[tuple[str, str], ...], StructTypes]:
+    """The variable ``params``, if there is one, and the types of its schema; without a schema, it is ``dyn``."""
     if kind is None:
         return (), ()
     try:
@@ -155,5 +157,5 @@ def _params(kind: ParamKind | None, cluster: Cluster) -> tuple[tuple[tuple[str, 
     schema = schema_of(GroupVersionKind(group, version, kind.kind), cluster)
     if schema is None:
         return (("params", "dyn"),), ()
-    name, structs = declare(schema, kind.kind, "params")
+    name, structs = declare_schema(schema, kind.kind, "params")
     return (("params", name),), structs

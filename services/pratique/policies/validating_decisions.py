@@ -1,4 +1,7 @@
-"""Decide what the validations of a policy mean under the actions of a binding."""
+"""Decide what the validations of a policy mean under the actions of a binding.
+
+Source: ``k8s.io/apiserver/pkg/admission/plugin/policy/validating``: ``validator.go`` and ``dispatcher.go``.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ _INVALID = "Invalid"
 
 
 class PolicyDecisionAction(enum.Enum):
-    """What a validation asks for."""
+    """Whether a validation admits or denies."""
 
     ADMIT = "admit"
     DENY = "deny"
@@ -41,19 +44,19 @@ class PolicyDecisionAction(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ValidationDecision:
-    """What one validation came to."""
+    """The decision of one validation."""
 
     action: PolicyDecisionAction
     message: str = ""
-    """Why it is not simply admitted."""
+    """Why the validation does not hold, or the error of its evaluation; empty if it holds."""
     reason: str = ""
-    """The reason of the Status; empty where the expression could not be evaluated."""
+    """The reason of the Status; empty if the evaluation failed."""
     failed: bool = False
-    """Whether the expression could not be evaluated."""
+    """Whether the evaluation failed."""
 
 
 class AuditAnnotationAction(enum.Enum):
-    """What is to be done with an audit annotation."""
+    """What to do with an audit annotation."""
 
     PUBLISH = "publish"
     EXCLUDE = "exclude"
@@ -62,7 +65,7 @@ class AuditAnnotationAction(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PolicyAuditAnnotation:
-    """What one audit annotation came to: ``text`` is its value, or why it has none."""
+    """The result of one audit annotation: ``text`` is its value, or the error of its evaluation."""
 
     key: str
     action: AuditAnnotationAction
@@ -71,18 +74,18 @@ class PolicyAuditAnnotation:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ValidateResult:
-    """What a policy came to, with one parameter."""
+    """The decisions of a policy with one parameter."""
 
     validations: tuple[ValidationDecision, ...] = ()
     annotations: tuple[PolicyAuditAnnotation, ...] = ()
-    unmet: str = ""
-    """The match condition that does not hold, so that the policy says nothing; empty where all hold."""
+    exclusion: str = ""
+    """Which match condition excludes the request; empty if all are true."""
     seconds: tuple[float, ...] = ()
-    """How long each validation took; empty where none was evaluated."""
+    """How long each validation took, in seconds; empty if none was evaluated."""
 
 
 def failure(error: str, *, fails_open: bool) -> ValidationDecision:
-    """Weigh that something could not be evaluated: the failure policy decides."""
+    """Decide about an evaluation error by the failure policy."""
     return ValidationDecision(
         PolicyDecisionAction.ADMIT if fails_open else PolicyDecisionAction.DENY, error, failed=True
     )
@@ -90,27 +93,27 @@ def failure(error: str, *, fails_open: bool) -> ValidationDecision:
 
 def decide_validations(
     validations: Sequence[Validation],
-    findings: Sequence[EvaluationResult],
+    results: Sequence[EvaluationResult],
     messages: Sequence[EvaluationResult] | OutOfBudgetError,
     *,
     fails_open: bool,
 ) -> tuple[ValidationDecision, ...]:
-    """Weigh what validations came to.
+    """Decide validations from the results of their expressions.
 
     Args:
-        validations: As they are written.
-        findings: What their expressions came to.
-        messages: What their message expressions came to, null where there is none; or that there was no budget for
-            them, which then fails every validation, even one that is true.
-        fails_open: What the failure policy says.
+        validations: The validations as written.
+        results: The results of their expressions.
+        messages: The results of their message expressions, null for a validation without one; or the error that these
+            exceeded the budget, which fails every validation, even a true one.
+        fails_open: Whether the failure policy is Ignore.
     """
     decisions = []
-    for place, (validation, finding) in enumerate(zip(validations, findings, strict=True)):
-        if isinstance(finding, EvaluationError):
-            decisions.append(failure(str(finding), fails_open=fails_open))
+    for place, (validation, result) in enumerate(zip(validations, results, strict=True)):
+        if isinstance(result, EvaluationError):
+            decisions.append(failure(str(result), fails_open=fails_open))
         elif isinstance(messages, OutOfBudgetError):
             decisions.append(failure(f"failed messageExpression: {messages}", fails_open=fails_open))
-        elif finding is True:
+        elif result is True:
             decisions.append(ValidationDecision(PolicyDecisionAction.ADMIT))
         else:
             reason = _INVALID if validation.reason is None else validation.reason
@@ -121,47 +124,47 @@ def decide_validations(
 
 
 def _message(validation: Validation, evaluated: EvaluationResult) -> str:
-    """What is said of a validation that is false: what was evaluated for it, else what is written, else itself."""
-    said = evaluated.strip() if isinstance(evaluated, str) else ""
-    if len(said.encode()) > _MAXIMUM_MESSAGE or "\n" in said:
-        said = ""
-    return said or validation.message.strip() or f"failed expression: {validation.expression.strip()}"
+    """The message for a false validation: of ``messageExpression``, else ``message``, else naming the expression."""
+    message = evaluated.strip() if isinstance(evaluated, str) else ""
+    if len(message.encode()) > _MAXIMUM_MESSAGE or "\n" in message:
+        message = ""
+    return message or validation.message.strip() or f"failed expression: {validation.expression.strip()}"
 
 
 def decide_annotations(
-    annotations: Sequence[AuditAnnotation], findings: Sequence[EvaluationResult], *, fails_open: bool
+    annotations: Sequence[AuditAnnotation], results: Sequence[EvaluationResult], *, fails_open: bool
 ) -> tuple[PolicyAuditAnnotation, ...]:
-    """Weigh what audit annotations came to: texts are published, null and blank ones left out."""
+    """Decide audit annotations from their results: strings are published, null and blank strings are not."""
     return tuple(
-        _decide_annotation(annotation, finding, fails_open=fails_open)
-        for annotation, finding in zip(annotations, findings, strict=True)
+        _decide_annotation(annotation, result, fails_open=fails_open)
+        for annotation, result in zip(annotations, results, strict=True)
     )
 
 
 def _decide_annotation(
-    annotation: AuditAnnotation, finding: EvaluationResult, *, fails_open: bool
+    annotation: AuditAnnotation, result: EvaluationResult, *, fails_open: bool
 ) -> PolicyAuditAnnotation:
     key = annotation.key
-    if isinstance(finding, EvaluationError):
+    if isinstance(result, EvaluationError):
         return PolicyAuditAnnotation(
-            key, AuditAnnotationAction.EXCLUDE if fails_open else AuditAnnotationAction.ERROR, str(finding)
+            key, AuditAnnotationAction.EXCLUDE if fails_open else AuditAnnotationAction.ERROR, str(result)
         )
-    if isinstance(finding, str):
-        value = finding.strip()
+    if isinstance(result, str):
+        value = result.strip()
         return PolicyAuditAnnotation(
             key, AuditAnnotationAction.PUBLISH if value else AuditAnnotationAction.EXCLUDE, value
         )
-    if finding is None:
+    if result is None:
         return PolicyAuditAnnotation(key, AuditAnnotationAction.EXCLUDE)
     text = (
         f"valueExpression '{annotation.value_expression}' resulted in unsupported return type: "
-        f"{type_name(finding)}. Return type must be either string or null."
+        f"{type_name(result)}. Return type must be either string or null."
     )
     return PolicyAuditAnnotation(key, AuditAnnotationAction.ERROR, text)
 
 
 VALIDATION_FAILURE_ANNOTATION = "validation.policy.admission.k8s.io/validation_failure"
-"""The audit annotation that lists validations that failed under the action ``Audit``."""
+"""The audit annotation that lists the validations that failed under the action ``Audit``."""
 
 _MAXIMUM_FAILURES = 50
 _MAXIMUM_ANNOTATION = 10 * 1024  # bytes of one value
@@ -170,54 +173,54 @@ _CODES = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413, _
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PolicyDecision:
-    """What one policy says by one binding, with all its parameters."""
+    """The decision of one policy through one binding, with all its parameters."""
 
     policy: str
     binding: str
-    """Empty where no binding has a part in it."""
+    """Empty if the decision does not depend on a binding."""
     outcome: OutcomeStatus
     reason: str = ""
     """Why it is not simply allowed."""
     denials: tuple[Status, ...] = ()
-    """Each of which refuses the request."""
+    """The denials; any of them denies the request."""
     warnings: tuple[str, ...] = ()
-    """What the user is told."""
+    """The warnings for the user."""
     seconds: float = 0.0
-    """How long it took."""
+    """How long it took, in seconds."""
     unmet: tuple[int, ...] = ()
-    """Which validations were false, whatever the binding makes of it, from 0."""
+    """The indexes of the false validations, from 0, whatever the binding's actions."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PoliciesDecision:
-    """What all policies say, in the order in which they were asked."""
+    """The decisions of all policies, in the order of their evaluation."""
 
     decisions: tuple[PolicyDecision, ...] = ()
     audit_annotations: Mapping[str, str] = dataclasses.field(default_factory=dict)
     refusal: Status | None = None
-    """Why the request is refused whatever policies say; those not asked before are not asked."""
+    """Why the request is denied whatever policies decide; the remaining policies are then not evaluated."""
     checks: tuple[PolicyCheck, ...] = ()
-    """What is to be counted."""
+    """The checks to count in metrics."""
 
     @property
     def denials(self) -> tuple[Status, ...]:
-        """All that refuse the request."""
-        found = tuple(status for one in self.decisions for status in one.denials)
+        """All denials of the request."""
+        found = tuple(status for decision in self.decisions for status in decision.denials)
         return found if self.refusal is None else (self.refusal,)
 
     @property
     def status(self) -> Status | None:
-        """What the API server answers: the first denial; None where the request goes on."""
+        """The API server's answer, which is the first denial; None if the request goes on."""
         return next(iter(self.denials), None)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """All that the user is told."""
-        return tuple(text for one in self.decisions for text in one.warnings)
+        """The warnings of all policies."""
+        return tuple(text for decision in self.decisions for text in decision.warnings)
 
 
 def denial(review: Review, policy: str, binding: str, message: str, reason: str) -> Status:
-    """Make the Status by which a policy refuses a request."""
+    """Make the Status with which a policy denies a request."""
     by = f" with binding '{binding}'" if binding else ""
     text = f"ValidatingAdmissionPolicy '{policy}'{by} denied request: {message}"
     status = statuses.admission_forbidden(review, text)
@@ -230,29 +233,29 @@ def denial(review: Review, policy: str, binding: str, message: str, reason: str)
 
 
 def warning(policy: str, binding: str, message: str) -> str:
-    """What the user is told of a validation that failed under the action ``Warn``."""
+    """The warning about a validation that failed under the action ``Warn``."""
     return f"Validation failed for ValidatingAdmissionPolicy '{policy}' with binding '{binding}': {message}"
 
 
 def failures_annotation(failures: Iterable[JSONObject]) -> str:
-    """Write the value of :data:`FAILURES`; of very many failures, the first."""
+    """Write the value of :data:`VALIDATION_FAILURE_ANNOTATION`, with the first 50 failures."""
     return go_json(list(failures)[:_MAXIMUM_FAILURES])
 
 
 class AuditAnnotationCollector:
-    """The audit annotations of one policy, of all its bindings together."""
+    """Collects the audit annotations of one policy over all its bindings."""
 
     def __init__(self) -> None:
-        """Begin without any."""
+        """Begin without annotations."""
         self._values: dict[str, dict[str, None]] = {}
 
     def add(self, key: str, value: str) -> None:
-        """Add a value, cut where it is too long; of equal ones one counts."""
+        """Add a value, cut to the maximum length; equal values count once."""
         cut = value.encode()[:_MAXIMUM_ANNOTATION].decode(errors="replace")
         self._values.setdefault(key, {})[cut] = None
 
     def published(self, policy: str) -> dict[str, str]:
-        """The annotations as they are published: several values of one key stand in a list."""
+        """The annotations to publish; the values of a key are joined by commas."""
         return {f"{policy}/{key}": ", ".join(values) for key, values in self._values.items()}
 
 
@@ -260,7 +263,7 @@ _OUT_OF_BUDGET = "validation failed due to running out of cost budget"
 
 
 class PolicyDecisionBuilder:
-    """The judgement of a policy by one binding, in the making."""
+    """Builds the decision of a policy through one binding. Its time runs from its construction."""
 
     def __init__(
         self,
@@ -269,38 +272,38 @@ class PolicyDecisionBuilder:
         binding: Binding[ValidatingAdmissionPolicyBindingSpec] | None,
     ) -> None:
         """Begin without decisions."""
-        self._begun = time.perf_counter()
+        self._started = time.perf_counter()
         self._review = review
         self._policy = policy
         self._actions = binding.spec.validation_actions if binding else ()
         self._binding = binding.name if binding else ""
         self._denials: list[tuple[Status, ValidationDecision | PolicyAuditAnnotation]] = []
         self._warnings: list[str] = []
-        self._unmet: list[str] = []
-        self._told: list[ValidationDecision] = []
+        self._exclusions: list[str] = []
+        self._reported: list[ValidationDecision] = []
         self._count = 0
-        self._false: set[int] = set()
+        self._false_validations: set[int] = set()
         self.failures: list[JSONObject] = []
-        """What is to be written to the audit log."""
+        """The failures for the audit log."""
         self.checks: list[PolicyCheck] = []
-        """What is to be counted."""
+        """The checks to count in metrics."""
 
     def skip(self, reason: str) -> PolicyDecision:
-        """Say that the policy does not mean the request."""
-        return self._judgement(OutcomeStatus.SKIPPED, reason)
+        """Decide that the policy does not match the request."""
+        return self._decision(OutcomeStatus.SKIPPED, reason)
 
     def misconfigured(self, text: str) -> PolicyDecision:
-        """Weigh that the policy cannot be used: under failure policy Fail it refuses, whatever the actions are."""
+        """Decide about a misconfigured policy: under failure policy Fail it denies, whatever the actions."""
         if self._policy.spec.fails_open:
-            return self._judgement(OutcomeStatus.FAILED_OPEN, text)
+            return self._decision(OutcomeStatus.FAILED_OPEN, text)
         status = denial(self._review, self._policy.name, self._binding, text, "")
-        return self._judgement(OutcomeStatus.FAILED, text, (status,))
+        return self._decision(OutcomeStatus.FAILED, text, (status,))
 
     def add(self, decisions: ValidateResult, annotations: AuditAnnotationCollector) -> None:
-        """Add what the policy came to with one more parameter."""
+        """Add the decisions with one more parameter."""
         self._count += 1
-        if decisions.unmet:
-            self._unmet.append(decisions.unmet)
+        if decisions.exclusion:
+            self._exclusions.append(decisions.exclusion)
         for place, decision in enumerate(decisions.validations):
             self._add_decision(place, decision)
             if decision.message:
@@ -310,11 +313,11 @@ class PolicyDecisionBuilder:
 
     def _add_decision(self, place: int, decision: ValidationDecision) -> None:
         if decision.message:
-            self._told.append(decision)
+            self._reported.append(decision)
         if decision.action is PolicyDecisionAction.ADMIT:
             return
         if not decision.failed:
-            self._false.add(place)
+            self._false_validations.add(place)
         for action in self._actions:
             match action:
                 case "Deny":
@@ -325,7 +328,7 @@ class PolicyDecisionBuilder:
                     self.failures.append(self._failure(place, decision.message))
 
     def _count_decision(self, decision: ValidationDecision, seconds: float) -> None:
-        """Count as ``Dispatch`` does: what holds is not counted."""
+        """Count as ``Dispatch`` does, which does not count validations that hold."""
         actions = (
             ("allow",) if decision.action is PolicyDecisionAction.ADMIT else map(str.lower, self._actions)
         )
@@ -359,29 +362,31 @@ class PolicyDecisionBuilder:
         self._denials.append((status, decision))
 
     def conclude(self) -> PolicyDecision:
-        """Say what the policy says by this binding."""
+        """Decide from everything added."""
         if self._denials:
             _, first = self._denials[0]
             failed = isinstance(first, PolicyAuditAnnotation) or first.failed
             text = first.text if isinstance(first, PolicyAuditAnnotation) else first.message
-            return self._judgement(
+            return self._decision(
                 OutcomeStatus.FAILED if failed else OutcomeStatus.DENIED,
                 text,
-                tuple(one for one, _ in self._denials),
+                tuple(status for status, _ in self._denials),
             )
-        reason = self._told[0].message if self._told else ""
+        reason = self._reported[0].message if self._reported else ""
         if self._warnings:
-            return self._judgement(OutcomeStatus.WARNED, reason)
-        if any(decision.failed and decision.action is PolicyDecisionAction.ADMIT for decision in self._told):
-            return self._judgement(OutcomeStatus.FAILED_OPEN, reason)
-        if len(self._unmet) == self._count:
-            return self._judgement(OutcomeStatus.SKIPPED, self._unmet[0])
-        return self._judgement(OutcomeStatus.ALLOWED, reason)
+            return self._decision(OutcomeStatus.WARNED, reason)
+        if any(
+            decision.failed and decision.action is PolicyDecisionAction.ADMIT for decision in self._reported
+        ):
+            return self._decision(OutcomeStatus.FAILED_OPEN, reason)
+        if len(self._exclusions) == self._count:
+            return self._decision(OutcomeStatus.SKIPPED, self._exclusions[0])
+        return self._decision(OutcomeStatus.ALLOWED, reason)
 
-    def _judgement(
+    def _decision(
         self, outcome: OutcomeStatus, reason: str, denials: tuple[Status, ...] = ()
     ) -> PolicyDecision:
-        seconds = time.perf_counter() - self._begun
+        seconds = time.perf_counter() - self._started
         return PolicyDecision(
             self._policy.name,
             self._binding,
@@ -390,12 +395,12 @@ class PolicyDecisionBuilder:
             denials,
             tuple(self._warnings),
             seconds,
-            tuple(sorted(self._false)),
+            tuple(sorted(self._false_validations)),
         )
 
 
 def _error_type(message: str) -> str:
-    """Tell why a validation failed by what is said of it: ``ErrorType`` in ``…/policy/validating/errors.go``."""
+    """Classify a failed validation by its message: ``ErrorType`` in ``…/policy/validating/errors.go``."""
     if message.startswith("compilation"):
         return COMPILE_ERROR
     return OUT_OF_BUDGET if message.startswith(_OUT_OF_BUDGET) else INVALID_ERROR

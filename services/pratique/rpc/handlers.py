@@ -114,7 +114,7 @@ def require_known_client(clients: ClientCertificateAuthenticator) -> Interceptor
 
     def intercept(handler: BytesHandler) -> BytesHandler:
         async def authenticated(request: bytes, context: Context) -> bytes:
-            client = clients.client(_client_certificates(context.auth_context()))
+            client = clients.authenticate(_client_certificates(context.auth_context()))
             if client is None:
                 details = "the client's certificate has expired, or is not from a trusted authority"
                 await context.abort(grpc.StatusCode.UNAUTHENTICATED, details)

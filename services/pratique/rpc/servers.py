@@ -75,7 +75,7 @@ class ServerTls:
         Raises:
             ConfigurationError: a file cannot be used, or another file that it needs is missing.
         """
-        files = KeyPairFiles.given(settings.tls_cert_file, settings.tls_private_key_file, PAIR_FLAGS)
+        files = KeyPairFiles.from_flags(settings.tls_cert_file, settings.tls_private_key_file, PAIR_FLAGS)
         if settings.client_ca_file is None and settings.client_allowed_names:
             raise ConfigurationError(
                 "--client-allowed-names needs --client-ca-file, which says whose names they are"

@@ -187,7 +187,7 @@ class PolicyRules:
 
     def _find_steady(self, request_key: RequestKey, resources: ApiResources) -> bool:
         concerned = [policy for policy in self._policies if policy.may_match(request_key, resources)]
-        return all(policy.is_plain and policy.means_literally(request_key) for policy in concerned)
+        return all(policy.is_plain and policy.matches_requested_resource(request_key) for policy in concerned)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -210,9 +210,9 @@ class _BoundPolicy:
     def may_match(self, request_key: RequestKey, resources: ApiResources) -> bool:
         return self.matcher is not None and self.matcher.may_match(request_key, resources)
 
-    def means_literally(self, request_key: RequestKey) -> bool:
+    def matches_requested_resource(self, request_key: RequestKey) -> bool:
         """Return whether it matches the requested resource itself, not only an equivalent."""
-        return self.matcher is not None and self.matcher.means_literally(request_key)
+        return self.matcher is not None and self.matcher.matches_requested_resource(request_key)
 
 
 def _selects_everything(resources: MatchResources) -> bool:

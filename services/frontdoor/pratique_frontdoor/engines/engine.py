@@ -13,7 +13,7 @@ from pratique.apimachinery.json_values import JSON
 from pratique.cluster.store import Cluster
 from pratique.configuration.admission_configuration import configured_plugins, load_plugin_configurations
 from pratique.configuration.loading import Configurations
-from pratique.configuration.settings import ChainSettings, Release, notices
+from pratique.configuration.settings import ChainSettings, Release, deprecation_notices
 from pratique.hosting.catalogue import Catalogue, HostedController, load_catalogue
 from pratique.https.clients import HttpsClients
 from pratique.https.kubeconfigs import load_kubeconfig
@@ -110,7 +110,7 @@ class ChainSources:
         """Yield what has no effect, or will soon have none, in the release of the chain: controllers and spellings."""
         from pratique.lint.spellings import unread_in_cluster, unread_in_settings  # noqa: PLC0415 - once, at the start
 
-        yield from notices(self.selected, release)
+        yield from deprecation_notices(self.selected, release)
         yield from unread_in_settings(self.plugin_configurations, release)
         if cluster is not None:
             yield from unread_in_cluster(cluster, release)

@@ -163,7 +163,7 @@ class Callers:
     def _client(self, peer: Peer | None) -> TlsClient | None:
         if self.certificates is None or peer is None or not peer.chain:
             return None
-        return self.certificates.client(peer.chain)
+        return self.certificates.authenticate(peer.chain)
 
     def _caller(self, scope: Scope) -> str | None:
         """Return the caller of a token or a password; a token is named by its digest, which reveals nothing of it."""

@@ -135,7 +135,7 @@ class Certificate:
             ConfigurationError: as above, or only one of the two files is set.
         """
         handshakes = HandshakeSettings.of(settings)
-        files = KeyPairFiles.given(settings.tls_cert_file, settings.tls_private_key_file, PAIR_FLAGS)
+        files = KeyPairFiles.from_flags(settings.tls_cert_file, settings.tls_private_key_file, PAIR_FLAGS)
         return None if files is None else cls(files, authorities, handshakes)
 
     def _renew(self, _: object) -> None:
@@ -147,12 +147,12 @@ class Certificate:
 
     def _new_context(self) -> ssl.SSLContext:
         context = self._handshakes.context()
-        self.pair.value.show_by(context)
+        self.pair.value.load_into(context)
         if self._authorities is not None:
             # A request without a certificate is judged by its path: a kubelet that probes has none.
             context.verify_mode = ssl.CERT_OPTIONAL
             context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-            self._authorities.value.be_trusted_by(context)
+            self._authorities.value.trust_in(context)
             # A resumed session has the client's certificate without its intermediate ones.
             context.options |= ssl.OP_NO_TICKET
             context.num_tickets = 0

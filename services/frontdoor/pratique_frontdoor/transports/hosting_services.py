@@ -44,7 +44,7 @@ class ServicesTls:
         Raises:
             ConfigurationError: a file is unusable, or is set without another that it needs.
         """
-        files = KeyPairFiles.given(
+        files = KeyPairFiles.from_flags(
             settings.services_cert_file, settings.services_private_key_file, _PAIR_FLAGS
         )
         authority_file = settings.services_ca_file

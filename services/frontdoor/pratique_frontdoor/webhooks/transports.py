@@ -162,7 +162,7 @@ class HttpsTransport:
         """Close connections that no other webhook uses."""
         connection, self._connection = self._connection, None
         if connection is not None:
-            await self._clients.leave(connection.kind)
+            await self._clients.release(connection.kind)
 
     async def _ask(self, phase: Phase, review: Review, calls: Sequence[Call], deadline: Deadline) -> Outcome:
         (call,) = calls
@@ -187,7 +187,7 @@ class HttpsTransport:
     def _connect(self) -> _WebhookConnection:
         if self._connection is None:
             connection = _WebhookConnection.to(self._webhook, self._credentials)
-            self._clients.join(connection.kind)
+            self._clients.acquire(connection.kind)
             self._connection = connection
         return self._connection
 

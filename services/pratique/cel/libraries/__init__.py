@@ -1,5 +1,5 @@
-"""The functions that expressions may call, one file for each library.
+"""The functions that expressions may call, one module for each library or group of libraries.
 
-``operators``, ``conversions`` and ``times`` are the language's own, ``strings``, ``lists``, ``sets`` and ``optionals``
-extensions of cel-go, the others Kubernetes'.
+``operators`` and ``conversions`` are CEL's own, ``strings`` and ``lists`` mostly cel-go's extensions, and the others
+Kubernetes'.
 """

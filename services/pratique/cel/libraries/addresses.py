@@ -1,4 +1,7 @@
-"""IP addresses and the networks that CIDR notation names, read and refused in Go's words."""
+"""IP addresses and CIDR networks, parsed as Go's ``net/netip`` does and with its error messages.
+
+Source: ``k8s.io/apiserver/pkg/cel/library/ip.go`` and ``cidr.go``.
+"""
 
 from __future__ import annotations
 
@@ -21,15 +24,15 @@ Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 _DIGITS = frozenset("0123456789")
 _HEXADECIMAL = _DIGITS | frozenset("abcdefABCDEF")
 _GROUPS = 8
-"""Sixteen-bit groups of an IPv6 address."""
+"""The number of 16-bit groups in an IPv6 address."""
 
 
 class AddressError(InputError):
-    """A text is no IP address."""
+    """A text is not an IP address, or not a network."""
 
 
 class _AddressParseError(Exception):
-    """Why, and from where in the text on."""
+    """The reason, and the rest of the text from where it applies."""
 
     def __init__(self, why: str, rest: str = "") -> None:
         super().__init__(why)
@@ -38,7 +41,7 @@ class _AddressParseError(Exception):
 
 
 def parse_address(text: str) -> tuple[Address, str]:
-    """Read an address and its zone, empty where it has none. Raises AddressError in Go's words."""
+    """Parse an address and its zone, which may be empty. Raises AddressError with Go's message."""
     try:
         return _parse(text)
     except _AddressParseError as refusal:
@@ -47,7 +50,7 @@ def parse_address(text: str) -> tuple[Address, str]:
 
 
 def _parse(text: str) -> tuple[Address, str]:
-    """Tell the two families apart by the first character that only one of them has."""
+    """Choose the address family by the first separator in the text."""
     mark = next((character for character in text if character in ".:%"), "")
     if mark == ".":
         return ipaddress.IPv4Address(_octets(text)), ""
@@ -61,9 +64,11 @@ def _octets(text: str) -> bytes:
     octets = []
     for place, field in enumerate(fields):
         if not field:
-            raise _AddressParseError("IPv4 field must have at least one digit", _from(text, fields, place))
+            raise _AddressParseError(
+                "IPv4 field must have at least one digit", _rest_from_field(text, fields, place)
+            )
         if not _DIGITS.issuperset(field):
-            raise _AddressParseError("unexpected character", _from_character(text, fields, place))
+            raise _AddressParseError("unexpected character", _rest_from_character(text, fields, place))
         if len(field) > 1 and field[0] == "0":
             raise _AddressParseError("IPv4 field has octet with leading zero")
         if int(field[:4]) > 255:
@@ -76,12 +81,12 @@ def _octets(text: str) -> bytes:
     return bytes(octets)
 
 
-def _from(text: str, fields: list[str], place: int) -> str:
+def _rest_from_field(text: str, fields: list[str], place: int) -> str:
     start = sum(len(field) + 1 for field in fields[:place])
     return text[max(start - 1, 0) if start >= len(text) else start :]
 
 
-def _from_character(text: str, fields: list[str], place: int) -> str:
+def _rest_from_character(text: str, fields: list[str], place: int) -> str:
     start = sum(len(field) + 1 for field in fields[:place])
     return next(text[at:] for at in range(start, len(text)) if text[at] not in _DIGITS)
 
@@ -115,7 +120,7 @@ def _groups(text: str) -> tuple[list[int], int | None]:
         rest = rest[digits:]
         if not rest:
             break
-        rest = _behind_colon(rest)
+        rest = _after_colon(rest)
         if rest.startswith(":"):
             if ellipsis is not None:
                 raise _AddressParseError("multiple :: in address", rest)
@@ -132,7 +137,7 @@ def _check_group(rest: str, digits: int) -> None:
         raise _AddressParseError("each group must have 4 or less digits", rest)
 
 
-def _behind_colon(rest: str) -> str:
+def _after_colon(rest: str) -> str:
     if rest[0] != ":":
         raise _AddressParseError("unexpected character, want colon", rest)
     if len(rest) == 1:
@@ -141,7 +146,7 @@ def _behind_colon(rest: str) -> str:
 
 
 def _embedded(rest: str, found: int, ellipsis: int | None) -> list[int]:
-    """Read the IPv4 address that an IPv6 address may end with."""
+    """Parse the IPv4 address at the end of an IPv6 address."""
     if ellipsis is None and found != _GROUPS - 2:
         raise _AddressParseError("embedded IPv4 address must replace the final 2 fields of the address", rest)
     if found > _GROUPS - 2:
@@ -160,25 +165,25 @@ _LINK_LOCAL_MULTICAST = ipaddress.IPv4Network("224.0.0.0/24")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AddressValue:
-    """An IP address as CEL value."""
+    """An IP address as a CEL value."""
 
     cel_type: ClassVar[str] = "net.IP"
     address: _Address
 
     @property
     def cel_size(self) -> int:
-        """Its bytes."""
+        """The number of its bytes."""
         return len(self.address.packed)
 
     @property
     def cel_string(self) -> str:
-        """Its canonical text."""
+        """The canonical notation."""
         return str(self.address)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NetworkValue:
-    """An address with the length of a prefix, as CEL value; the bits behind the prefix may be set."""
+    """An address with a prefix length, as a CEL value; bits after the prefix may be set."""
 
     cel_type: ClassVar[str] = "net.CIDR"
     address: _Address
@@ -186,17 +191,17 @@ class NetworkValue:
 
     @property
     def cel_size(self) -> int:
-        """The bytes that the prefix reaches into."""
+        """The number of bytes that the prefix covers, at least in part."""
         return -(-self.bits // 8)
 
     @property
     def cel_string(self) -> str:
-        """Its text."""
+        """CIDR notation."""
         return f"{self.address}/{self.bits}"
 
     @property
     def network(self) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
-        """All addresses that begin with the prefix."""
+        """The network of all addresses with the prefix."""
         return ipaddress.ip_network((self.address, self.bits), strict=False)
 
 
@@ -256,7 +261,7 @@ def _cidr(_: Frame, text: Value) -> NetworkValue:
     return _parse_cidr(text)
 
 
-def _is(parse: Callable[[str], object]) -> Callable[[Frame, Value], bool]:
+def _parses(parse: Callable[[str], object]) -> Callable[[Frame, Value], bool]:
     def run(_: Frame, text: Value) -> bool:
         require_types((str,), text)
         try:
@@ -273,7 +278,7 @@ def _is_canonical(_: Frame, text: Value) -> bool:
     return bool(_parse_ip(text).cel_string == text)
 
 
-def _of_address(read: Callable[[_Address], Value]) -> Callable[[Frame, Value], Value]:
+def _address_property(read: Callable[[_Address], Value]) -> Callable[[Frame, Value], Value]:
     def run(_: Frame, value: Value) -> Value:
         if type(value) is not AddressValue:
             raise NoSuchOverloadError
@@ -282,7 +287,7 @@ def _of_address(read: Callable[[_Address], Value]) -> Callable[[Frame, Value], V
     return run
 
 
-def _of_network(read: Callable[[NetworkValue], Value]) -> Callable[[Frame, Value], Value]:
+def _network_property(read: Callable[[NetworkValue], Value]) -> Callable[[Frame, Value], Value]:
     def run(_: Frame, value: Value) -> Value:
         if type(value) is not NetworkValue:
             raise NoSuchOverloadError
@@ -344,18 +349,20 @@ LIBRARY = Library(
     functions={
         "ip": _ip,
         "cidr": _cidr,
-        "isIP": _is(_parse_ip),
-        "isCIDR": _is(_parse_cidr),
+        "isIP": _parses(_parse_ip),
+        "isCIDR": _parses(_parse_cidr),
         "ip.isCanonical": _is_canonical,
-        "family": _of_address(lambda address: address.version),
-        "isUnspecified": _of_address(lambda address: address.is_unspecified),
-        "isLoopback": _of_address(lambda address: address.is_loopback),
-        "isLinkLocalMulticast": _of_address(_is_link_local_multicast),
-        "isLinkLocalUnicast": _of_address(lambda address: address.is_link_local),
-        "isGlobalUnicast": _of_address(_is_global_unicast),
+        "family": _address_property(lambda address: address.version),
+        "isUnspecified": _address_property(lambda address: address.is_unspecified),
+        "isLoopback": _address_property(lambda address: address.is_loopback),
+        "isLinkLocalMulticast": _address_property(_is_link_local_multicast),
+        "isLinkLocalUnicast": _address_property(lambda address: address.is_link_local),
+        "isGlobalUnicast": _address_property(_is_global_unicast),
         "containsIP": _contains_ip,
         "containsCIDR": _contains_cidr,
-        "prefixLength": _of_network(lambda network: network.bits),
-        "masked": _of_network(lambda network: NetworkValue(network.network.network_address, network.bits)),
+        "prefixLength": _network_property(lambda network: network.bits),
+        "masked": _network_property(
+            lambda network: NetworkValue(network.network.network_address, network.bits)
+        ),
     },
 )

@@ -1,4 +1,4 @@
-"""Authorizers: asking whether somebody may do something.
+"""Authorizers: authorization checks in expressions.
 
 Source: ``k8s.io/apiserver/pkg/cel/library/authz.go``.
 """
@@ -59,7 +59,7 @@ class GroupCheck:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceCheck:
-    """``authorizer.group(…).resource(…)`` and what narrows it."""
+    """``authorizer.group(…).resource(…)`` with the attributes that narrow the check."""
 
     cel_type: ClassVar[str] = f"{_PREFIX}.ResourceCheck"
     authorizer: AuthorizerValue

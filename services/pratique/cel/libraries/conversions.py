@@ -39,8 +39,8 @@ _TIMESTAMP = re.compile(
 _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 _FALSE = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 _TEXTUAL = frozenset({str, bool, int, Uint, float, Duration, Timestamp})
-_LONGEST = 1000
-"""Characters that a number or time may be written with: reading it costs 1, however long it is."""
+_MAX_LENGTH = 1000
+"""The longest text, in characters, that is read as a number or time: reading costs 1, whatever the length."""
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
@@ -49,7 +49,7 @@ def _conversion_error(source: str, target: str) -> EvaluationError:
 
 
 def _parse_integer(text: str, target: str, minimum: int, maximum: int) -> int:
-    if len(text) < _LONGEST and _INTEGER.fullmatch(text) and minimum <= int(text) <= maximum:
+    if len(text) < _MAX_LENGTH and _INTEGER.fullmatch(text) and minimum <= int(text) <= maximum:
         return int(text)
     raise _conversion_error("string", target)
 
@@ -105,9 +105,9 @@ def _double(_: Frame, value: Value) -> Value:
 
 
 def _parse_double(text: str) -> float:
-    """Read a double. One too large for a double is none, unless it says that it is infinite."""
+    """Parse a double. A number that is too large is an error, unless it is written as infinite."""
     if (
-        len(text) < _LONGEST
+        len(text) < _MAX_LENGTH
         and _DOUBLE.fullmatch(text)
         and ("inf" in text.lower() or not math.isinf(float(text)))
     ):
@@ -134,7 +134,7 @@ def _bytes(frame: Frame, value: Value) -> Value:
         case bytes():
             return value
         case str():
-            frame.work(len(value))
+            frame.add_work(len(value))
             return value.encode()
         case _:
             raise NoSuchOverloadError
@@ -144,7 +144,7 @@ def _string(frame: Frame, value: Value) -> Value:
     if type(value) in _TEXTUAL:
         return to_text(value)
     if type(value) is bytes:
-        frame.work(len(value))
+        frame.add_work(len(value))
         return _decode_utf8(value)
     if hasattr(value, "cel_string"):
         return value.cel_string
@@ -170,7 +170,7 @@ def _duration(_: Frame, value: Value) -> Value:
 
 def _parse_duration(text: str) -> Duration:
     failure = _conversion_error("string", "google.protobuf.Duration")
-    if len(text) >= _LONGEST:
+    if len(text) >= _MAX_LENGTH:
         raise failure
     try:
         return Duration(durations.parse(text).nanoseconds)
@@ -193,9 +193,9 @@ def _timestamp(_: Frame, value: Value) -> Value:
 
 
 def _parse_timestamp(text: str) -> int:
-    """Read RFC 3339 as Go's ``time.Parse`` does; what is finer than a nanosecond is cut off."""
+    """Parse RFC 3339 as Go's ``time.Parse`` does; digits beyond nanoseconds are cut off."""
     failure = _conversion_error("string", "google.protobuf.Timestamp")
-    match = _TIMESTAMP.fullmatch(text) if len(text) < _LONGEST else None
+    match = _TIMESTAMP.fullmatch(text) if len(text) < _MAX_LENGTH else None
     if match is None:
         raise failure
     fraction, sign, hours, minutes = match[7] or "", match[8] or "+", match[9] or "0", match[10] or "0"
@@ -244,12 +244,12 @@ CONVERSIONS = Library(
     },
 )
 EXCLUDED_CONVERSIONS = ("string",)
-"""What is declared here in place of the checker's own: it knows nothing of addresses."""
+"""Functions whose own declarations the checker drops for ours: its ``string`` takes no addresses."""
 
 
 _NUMBER = re.compile(r"[+-]?[0-9]{1,9}", re.ASCII)
-_ZONE_TOIL = 1000
-"""Toil of finding a time zone: one that does not exist is looked for in files each time."""
+_ZONE_WORK = 1000
+"""Uncounted work for a time zone: each lookup of one that does not exist searches the file system."""
 _UNITS = {
     "getHours": 3600 * NANOSECONDS,
     "getMinutes": 60 * NANOSECONDS,
@@ -298,7 +298,7 @@ def _time_part(name: str, read: Callable[[dt.datetime], int]) -> Callable[..., i
 
     def run(frame: Frame, value: Value, zone: Value = None) -> int:
         if type(value) is Timestamp:
-            frame.work(1 if zone is None else _ZONE_TOIL)
+            frame.add_work(1 if zone is None else _ZONE_WORK)
             return read(_in_zone(value, zone))
         if type(value) is not Duration or unit is None or zone is not None:
             raise NoSuchOverloadError

@@ -21,7 +21,7 @@ from pratique.cel.structs import compare, contains, equal
 from pratique.cel.values import OPTIONAL_NONE, Optional, Value, optional_of, to_text
 
 _PLAINLY_ORDERED = frozenset({str, int, bytes, bool})
-"""Types that Python orders as CEL does."""
+"""Types whose values Python orders as CEL does."""
 _SUMMABLE = ("int", "uint", "double", "duration")
 _COMPARABLE = (*_SUMMABLE, "bool", "timestamp", "string", "bytes")
 
@@ -44,9 +44,7 @@ def _max_or_min(name: str, better: int) -> Value:
         require_types((list,), items)
         if not items:
             raise EvaluationError(f"{name} called on empty list")
-        return functools.reduce(
-            lambda one, another: another if compare(another, one) == better else one, items
-        )
+        return functools.reduce(lambda best, item: item if compare(item, best) == better else best, items)
 
     return run
 
@@ -90,7 +88,7 @@ def _flatten(frame: Frame, items: Value, depth: Value = 1) -> list[Value]:
     if depth < 0:
         raise EvaluationError("level must be non-negative")
     flat = list(_flattened(items, depth))
-    frame.work(len(flat))
+    frame.add_work(len(flat))
     return flat
 
 
@@ -116,7 +114,7 @@ def _distinct(frame: Frame, items: Value) -> list[Value]:
     require_types((list,), items)
     found: list[Value] = []
     for item in items:
-        frame.work(len(found))
+        frame.add_work(len(found))
         if not contains(found, item, frame):
             found.append(item)
     return found
@@ -143,8 +141,8 @@ def _sorted_by(items: list[Value], keys: list[Value]) -> list[Value]:
     return [item for _, item in pairs]
 
 
-def _compare_keys(one: tuple[Value, Value], other: tuple[Value, Value]) -> int:
-    return compare(one[0], other[0])
+def _compare_keys(left: tuple[Value, Value], right: tuple[Value, Value]) -> int:
+    return compare(left[0], right[0])
 
 
 def _first(_: Frame, items: Value) -> Optional:
@@ -229,7 +227,7 @@ def _optional_of(_: Frame, value: Value) -> Optional:
 
 
 def _optional_of_non_zero(_: Frame, value: Value) -> Optional:
-    """An empty text, list or map, zero, false and null are no values."""
+    """Give none for an empty string, list or map, zero, false and null."""
     return OPTIONAL_NONE if value is None or value in (0, "", b"", [], {}) else optional_of(value)
 
 

@@ -1,4 +1,4 @@
-"""Named formats: ``format.dns1123Label().validate(text)``.
+"""Named formats, such as ``format.dns1123Label().validate(text)``.
 
 Source: ``k8s.io/apiserver/pkg/cel/library/format.go``.
 """
@@ -29,18 +29,18 @@ _TIME = re.compile(r"(\d\d):(\d\d):(\d\d)(?:.\d+)?(?:z|[+-]\d\d:\d\d)", re.ASCII
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FormatValue:
-    """A format as CEL value; equal where the name is."""
+    """A format as a CEL value; formats with the same name are equal."""
 
     cel_type: ClassVar[str] = "kubernetes.NamedFormat"
     name: str
     check: Callable[[str], list[str]] = dataclasses.field(compare=False)
-    """Says what is wrong with a text; nothing where it is right."""
+    """Lists what is wrong with a string; nothing if it is valid."""
     pattern_size: int = dataclasses.field(compare=False)
-    """The length of the pattern that it is checked with, which its cost goes by."""
+    """The length of the regular expression that determines the cost."""
 
 
-def _masked(check: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
-    """Check a prefix, which may end with a hyphen: ``maskTrailingDash``."""
+def _check_prefix(check: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
+    """Check a prefix, which may end in a hyphen: ``maskTrailingDash``."""
     return lambda text: check(f"{text[:-1]}a" if len(text) > 1 and text.endswith("-") else text)
 
 
@@ -84,11 +84,11 @@ FORMATS = {
     "dns1123Subdomain": FormatValue("DNS1123Subdomain", names.check_dns1123_subdomain, 60),
     "dns1035Label": FormatValue("DNS1035Label", names.check_dns1035_label, 30),
     "qualifiedName": FormatValue("QualifiedName", names.check_qualified_name, 60),
-    "dns1123LabelPrefix": FormatValue("DNS1123LabelPrefix", _masked(names.check_dns1123_label), 30),
+    "dns1123LabelPrefix": FormatValue("DNS1123LabelPrefix", _check_prefix(names.check_dns1123_label), 30),
     "dns1123SubdomainPrefix": FormatValue(
-        "DNS1123SubdomainPrefix", _masked(names.check_dns1123_subdomain), 60
+        "DNS1123SubdomainPrefix", _check_prefix(names.check_dns1123_subdomain), 60
     ),
-    "dns1035LabelPrefix": FormatValue("DNS1035LabelPrefix", _masked(names.check_dns1035_label), 30),
+    "dns1035LabelPrefix": FormatValue("DNS1035LabelPrefix", _check_prefix(names.check_dns1035_label), 30),
     "labelValue": FormatValue("LabelValue", names.check_label_value, 40),
     "uri": FormatValue("URI", _check_url, 1103),
     "uuid": FormatValue("uuid", _pattern(_UUID, "does not match the UUID format"), 78),
@@ -96,7 +96,7 @@ FORMATS = {
     "date": FormatValue("date", _check_date, 75),
     "datetime": FormatValue("datetime", _check_datetime, 75),
 }
-"""All formats by the name that ``format.named`` takes."""
+"""The formats by the name that ``format.named`` takes."""
 
 
 def _validate(_: Frame, form: Value, text: Value) -> Optional:
@@ -110,7 +110,7 @@ def _named(_: Frame, name: Value) -> Optional:
     return optional_of(FORMATS[name]) if name in FORMATS else OPTIONAL_NONE
 
 
-def _giving(form: FormatValue) -> Implementation:
+def _constant_function(form: FormatValue) -> Implementation:
     return lambda _: form
 
 
@@ -124,6 +124,6 @@ LIBRARY = Library(
     functions={
         "validate": _validate,
         "format.named": _named,
-        **{f"format.{name}": _giving(form) for name, form in FORMATS.items()},
+        **{f"format.{name}": _constant_function(form) for name, form in FORMATS.items()},
     },
 )

@@ -33,28 +33,28 @@ _COMPARING = _NUMERIC | {bool, str, bytes, Duration, Timestamp}
 
 
 def checked_int(number: int) -> int:
-    """Give a 64-bit integer. Raises EvaluationError where it is too large."""
+    """Check that a number fits a 64-bit integer. Raises EvaluationError if it overflows."""
     if MINIMUM_INT <= number <= MAXIMUM_INT:
         return number
     raise EvaluationError("integer overflow")
 
 
 def checked_uint(number: int) -> Uint:
-    """Give an unsigned 64-bit integer. Raises EvaluationError where it is too large or negative."""
+    """Convert a number to an unsigned 64-bit integer. Raises EvaluationError if it overflows."""
     if 0 <= number <= MAXIMUM_UINT:
         return Uint(number)
     raise EvaluationError("unsigned integer overflow")
 
 
 def checked_duration(nanoseconds: int) -> Duration:
-    """Give a duration. Raises EvaluationError where it is too long."""
+    """Convert nanoseconds to a duration. Raises EvaluationError if it overflows."""
     if MINIMUM_INT <= nanoseconds <= MAXIMUM_INT:
         return Duration(nanoseconds)
     raise EvaluationError("duration overflow")
 
 
 def checked_timestamp(nanoseconds: int) -> Timestamp:
-    """Give a timestamp. Raises EvaluationError where it is beyond the years 1 to 9999."""
+    """Convert nanoseconds to a timestamp. Raises EvaluationError outside the years 1 to 9999."""
     if MINIMUM_SECONDS <= nanoseconds // NANOSECONDS <= MAXIMUM_SECONDS:
         return Timestamp(nanoseconds)
     raise EvaluationError("timestamp overflow")
@@ -66,7 +66,7 @@ def _require(value: Value, kinds: frozenset[type], operator: str) -> None:
 
 
 def add(frame: Frame, left: Value, right: Value) -> Value:
-    """Add numbers, times, texts or lists."""
+    """Add numbers, timestamps and durations, or concatenate strings, bytes or lists."""
     _require(left, _ADDING, "_+_")
     kind, other = type(left), type(right)
     if {kind, other} == {Timestamp, Duration}:
@@ -74,7 +74,7 @@ def add(frame: Frame, left: Value, right: Value) -> Value:
     if kind is not other or kind is Timestamp:
         raise NoSuchOverloadError
     if kind in (list, str, bytes):
-        frame.work(len(left) + len(right))  # free by cel-go's count where the checker does not know the types
+        frame.add_work(len(left) + len(right))  # cel-go counts no cost if the checker does not know the types
     if kind is Duration:
         return checked_duration(left.nanoseconds + right.nanoseconds)
     return _checked(kind, left + right)
@@ -153,7 +153,7 @@ def _comparison(operator: str, verdict: Callable[[int], bool]) -> Callable[[Fram
     def run(frame: Frame, left: Value, right: Value) -> bool:
         _require(left, _COMPARING, operator)
         if type(left) in (str, bytes):
-            frame.work(len(left))  # free by cel-go's count where the checker does not know the types
+            frame.add_work(len(left))  # cel-go counts no cost if the checker does not know the types
         return verdict(compare(left, right))
 
     return run
@@ -161,7 +161,7 @@ def _comparison(operator: str, verdict: Callable[[int], bool]) -> Callable[[Fram
 
 def _in(frame: Frame, value: Value, items: Value) -> bool:
     if type(items) is list:
-        frame.work(len(items))
+        frame.add_work(len(items))
         return contains(items, value, frame)
     if type(items) is dict:
         return find(items, value).present
@@ -199,7 +199,7 @@ _TYPES = {"int64": "int", "uint64": "uint"}
 
 
 def _comparison_overloads() -> tuple[Overload, ...]:
-    """Declare order between numbers of different types, which the checker does not know of by itself."""
+    """Declare comparisons, including those between different numeric types, which the checker lacks."""
     pairs = [(kind, kind) for kind in _SAME] + [(a, b) for a in _MIXED for b in _MIXED if a != b]
     return tuple(
         Overload(
@@ -232,4 +232,4 @@ LIBRARY = Library(
     },
 )
 EXCLUDED = tuple(_COMPARISONS)
-"""What is declared here in place of the checker's own."""
+"""Functions whose own declarations the checker drops for ours."""

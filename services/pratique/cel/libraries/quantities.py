@@ -1,7 +1,7 @@
-"""Quantities: amounts of a resource in expressions.
+"""Quantities: ``quantity(text)``, comparisons and arithmetic.
 
-Source: ``k8s.io/apiserver/pkg/cel/library/quantity.go``. ``isGreaterThan``, ``isLessThan`` and ``compareTo`` serve
-versions too: :mod:`pratique.cel.libraries.semvers`.
+Source: ``k8s.io/apiserver/pkg/cel/library/quantity.go``. :mod:`pratique.cel.libraries.semvers` implements
+``isGreaterThan``, ``isLessThan`` and ``compareTo`` for quantities, too.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from pratique.cel.values import Value
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class QuantityValue:
-    """A quantity as CEL value."""
+    """A quantity as a CEL value."""
 
     cel_type: ClassVar[str] = "kubernetes.Quantity"
     quantity: Quantity
 
     def compare(self, other: QuantityValue) -> int:
-        """Order two quantities: -1, 0 or 1."""
+        """Compare two quantities: -1, 0 or 1."""
         return self.quantity.compare(other.quantity)
 
 
@@ -47,7 +47,7 @@ def _is_quantity(_: Frame, text: Value) -> bool:
     return True
 
 
-def _of(read: Callable[[Quantity], Value]) -> Callable[[Frame, Value], Value]:
+def _quantity_property(read: Callable[[Quantity], Value]) -> Callable[[Frame, Value], Value]:
     def run(_: Frame, value: Value) -> Value:
         require_types((QuantityValue,), value)
         return read(value.quantity)
@@ -62,7 +62,7 @@ def _as_integer(quantity: Quantity) -> int:
     return amount
 
 
-def _combined(
+def _arithmetic(
     combine: Callable[[Quantity, Quantity], Quantity],
 ) -> Callable[[Frame, Value, Value], QuantityValue]:
     def run(_: Frame, left: Value, right: Value) -> QuantityValue:
@@ -98,11 +98,11 @@ LIBRARY = Library(
     functions={
         "quantity": _quantity,
         "isQuantity": _is_quantity,
-        "sign": _of(lambda quantity: quantity.sign),
-        "asApproximateFloat": _of(Quantity.as_float),
-        "asInteger": _of(_as_integer),
-        "isInteger": _of(lambda quantity: quantity.as_integer() is not None),
-        "add": _combined(lambda left, right: left + right),
-        "sub": _combined(lambda left, right: left - right),
+        "sign": _quantity_property(lambda quantity: quantity.sign),
+        "asApproximateFloat": _quantity_property(Quantity.as_float),
+        "asInteger": _quantity_property(_as_integer),
+        "isInteger": _quantity_property(lambda quantity: quantity.as_integer() is not None),
+        "add": _arithmetic(lambda left, right: left + right),
+        "sub": _arithmetic(lambda left, right: left - right),
     },
 )

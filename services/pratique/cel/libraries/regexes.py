@@ -1,6 +1,6 @@
 """Regular expressions: ``matches``, ``find`` and ``findAll``.
 
-RE2 takes time linear in the text, whatever the pattern, and its syntax is Go's. Source:
+RE2 has Go's syntax, and takes time linear in the string, whatever the pattern. Source:
 ``k8s.io/apiserver/pkg/cel/library/regex.go``.
 """
 
@@ -20,10 +20,10 @@ from pratique.cel.values import Value
 if TYPE_CHECKING:
     from pratique.cel.activation import Frame
 
-_REMEMBERED = 256
-"""Patterns that are remembered compiled; policies write nearly all of theirs as literals."""
-_MATCH_TOIL = 40
-"""Toil of a match that is found: the binding takes about 10 µs to make an object of it."""
+_PATTERN_CACHE_SIZE = 256
+"""How many compiled patterns are cached; nearly all patterns of policies are literals."""
+_MATCH_WORK = 40
+"""Uncounted work for each match: the binding takes about 10 µs to make an object of it."""
 _GO_WORDS = {
     "missing )": "missing closing )",
     "unexpected )": "unexpected )",
@@ -36,24 +36,24 @@ _GO_WORDS = {
     "invalid named capture group": "invalid named capture",
     "invalid perl operator": "invalid or unsupported Perl syntax",
 }
-"""What Go's ``regexp/syntax`` says where RE2 says something else."""
+"""From RE2's error messages to those of Go's ``regexp/syntax``."""
 
 
-@functools.lru_cache(_REMEMBERED)
+@functools.lru_cache(_PATTERN_CACHE_SIZE)
 def compile_pattern(pattern: str) -> re2._Regexp:
-    """Compile a pattern. Raises EvaluationError in the words of Go's ``regexp.Compile``."""
+    """Compile a pattern. Raises EvaluationError with the message of Go's ``regexp.Compile``."""
     options = re2.Options()
     options.log_errors = False
     try:
         return re2.compile(pattern, options)
     except re2.error as error:
-        raise EvaluationError(f"error parsing regexp: {_in_go_words(error)}") from None
+        raise EvaluationError(f"error parsing regexp: {_to_go_message(error)}") from None
 
 
-def _in_go_words(error: Exception) -> str:
+def _to_go_message(error: Exception) -> str:
     text = error.args[0]
-    said = text.decode(errors="replace") if isinstance(text, bytes) else str(text)
-    problem, _, place = said.partition(": ")
+    message = text.decode(errors="replace") if isinstance(text, bytes) else str(text)
+    problem, _, place = message.partition(": ")
     if problem.startswith("trailing"):
         return "trailing backslash at end of expression: ``"
     return f"{_GO_WORDS.get(problem, problem)}: `{place}`"
@@ -66,7 +66,7 @@ def _matches(_: Frame, text: Value, pattern: Value) -> bool:
     return compile_pattern(pattern).search(text) is not None
 
 
-def _compiled(pattern: str) -> re2._Regexp:
+def _compile_for_find(pattern: str) -> re2._Regexp:
     try:
         return compile_pattern(pattern)
     except EvaluationError as error:
@@ -75,7 +75,7 @@ def _compiled(pattern: str) -> re2._Regexp:
 
 def _find(_: Frame, text: Value, pattern: Value) -> str:
     require_types((str, str), text, pattern)
-    found = _compiled(pattern).search(text)
+    found = _compile_for_find(pattern).search(text)
     return found.group(0) if found else ""
 
 
@@ -84,11 +84,11 @@ def _find_all(frame: Frame, text: Value, pattern: Value, limit: Value = -1) -> l
     found: list[str] = []
     end = -1
     for match in itertools.takewhile(
-        lambda _: limit < 0 or len(found) < limit, _compiled(pattern).finditer(text)
+        lambda _: limit < 0 or len(found) < limit, _compile_for_find(pattern).finditer(text)
     ):
         if match.start() == match.end() == end:
-            continue  # Go does not find an empty text right behind another match
-        frame.work(_MATCH_TOIL)
+            continue  # Go finds no empty match right after another match
+        frame.add_work(_MATCH_WORK)
         found.append(match.group(0))
         end = match.end()
     return found

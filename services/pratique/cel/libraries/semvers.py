@@ -1,4 +1,4 @@
-"""Versions: semantic versions in expressions.
+"""Semantic versions: ``semver(text)`` and comparisons.
 
 Source: ``k8s.io/apiserver/pkg/cel/library/semverlib.go`` and ``github.com/blang/semver/v4``.
 """
@@ -26,7 +26,7 @@ _PARTS = ("Major", "Minor", "Patch")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SemverValue:
-    """A version as CEL value. Build metadata does not tell versions apart."""
+    """A version as a CEL value. Versions that differ only in build metadata are equal."""
 
     cel_type: ClassVar[str] = "kubernetes.Semver"
     numbers: tuple[int, int, int]
@@ -34,18 +34,18 @@ class SemverValue:
     prerelease: tuple[int | str, ...] = ()
 
     def compare(self, other: SemverValue) -> int:
-        """Order two versions: -1, 0 or 1."""
+        """Compare two versions: -1, 0 or 1."""
         mine, others = self._rank(), other._rank()
         return (mine > others) - (mine < others)
 
     def _rank(self) -> tuple[tuple[int, int, int], bool, list[tuple[bool, int, str]]]:
-        """A release comes after its prereleases, a number before a word."""
+        """The sort key: a release comes after its prereleases, a number before a word."""
         parts = [(False, part, "") if isinstance(part, int) else (True, 0, part) for part in self.prerelease]
         return self.numbers, not self.prerelease, parts
 
 
 def parse_semver(text: str) -> SemverValue:
-    """Read a version. Raises EvaluationError in the words of ``semver.Parse``."""
+    """Parse a version. Raises EvaluationError with the message of ``semver.Parse``."""
     if not text:
         raise EvaluationError("Version string empty")
     parts = text.split(".", 2)
@@ -98,7 +98,7 @@ def _check_build(text: str) -> None:
 
 
 def normalize_version(text: str) -> str:
-    """Complete a version such as ``v1.02`` to ``1.2.0``. Raises EvaluationError where that cannot be."""
+    """Complete a version such as ``v1.02`` to ``1.2.0``. Raises EvaluationError if that is impossible."""
     parts = [_without_zeros(part) for part in text.removeprefix("v").split(".", 2)]
     if len(parts) < 3 and any(sign in parts[-1] for sign in "+-"):
         raise EvaluationError("short version cannot contain PreRelease/Build meta data")
@@ -126,7 +126,7 @@ def _is_semver(frame: Frame, text: Value, normalize: Value = False) -> bool:  # 
     return True
 
 
-def _part(place: int) -> Callable[[Frame, Value], int]:
+def _version_number(place: int) -> Callable[[Frame, Value], int]:
     def run(_: Frame, version: Value) -> int:
         require_types((SemverValue,), version)
         return int(version.numbers[place])
@@ -160,9 +160,9 @@ LIBRARY = Library(
     functions={
         "semver": _semver,
         "isSemver": _is_semver,
-        "major": _part(0),
-        "minor": _part(1),
-        "patch": _part(2),
+        "major": _version_number(0),
+        "minor": _version_number(1),
+        "patch": _version_number(2),
         "isGreaterThan": _comparison(lambda order: order == 1),
         "isLessThan": _comparison(lambda order: order == -1),
         "compareTo": _comparison(lambda order: order),

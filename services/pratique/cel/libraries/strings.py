@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 _CLAUSE = re.compile(r"%(?:%|(?:\.([0-9]*))?(.?))", re.DOTALL)
 _DEFAULT_PRECISION = 6
 _MAXIMUM_PRECISION = 1000
-"""Digits after the point; cel-go has no limit of its own here, and the process would fill its memory."""
+"""Digits after the point. cel-go has no limit here; without one, an expression could fill the process's memory."""
 _SPECIAL_DOUBLES = frozenset({"NaN", "Infinity", "-Infinity"})
 
 
 def format_text(frame: Frame, text: str, values: list[Value]) -> str:
-    """Fill in the clauses of a format. Raises EvaluationError in cel-go's words."""
+    """Fill in the clauses of a format string. Raises EvaluationError with cel-go's message."""
     remaining = iter(enumerate(values))
 
     def fill(match: re.Match[str]) -> str:
@@ -50,7 +50,7 @@ def format_text(frame: Frame, text: str, values: list[Value]) -> str:
         if not match[2]:
             raise EvaluationError("unexpected end of string")
         filled = _clause(match[2], match[1], value)
-        frame.work(len(filled))
+        frame.add_work(len(filled))
         return filled
 
     return _CLAUSE.sub(fill, text)
@@ -102,7 +102,7 @@ def _string(value: Value, _: int) -> str:
 
 
 def _element(value: Value) -> str:
-    """Write a value inside a list or map, where texts stand in quotes."""
+    """Format a value inside a list or map, where strings are quoted."""
     match value:
         case str():
             return go_quoted(value)
@@ -184,7 +184,7 @@ _SPACE = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000"
 )
-"""What Go's ``strings.TrimSpace`` takes for white space."""
+"""The white space of Go's ``strings.TrimSpace``."""
 _ESCAPES = {
     "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v",
     "\\": "\\\\", '"': '\\"',
@@ -192,7 +192,7 @@ _ESCAPES = {
 
 
 def require_types(kinds: tuple[type, ...], *values: Value) -> None:
-    """Check the types of arguments. Raises NoSuchOverloadError where one is of another."""
+    """Check the types of arguments. Raises NoSuchOverloadError if one has another type."""
     if any(type(value) is not kind for kind, value in zip(kinds, values, strict=True)):
         raise NoSuchOverloadError
 
@@ -205,7 +205,7 @@ def _char_at(_: Frame, text: Value, place: Value) -> str:
 
 
 def index_of(text: str, part: str, start: int) -> int:
-    """Find ``part`` from ``start`` on; -1 where it is not. Raises EvaluationError for a negative start."""
+    """Find ``part`` from ``start`` on; -1 if there is none. Raises EvaluationError for a negative start."""
     if start < 0:
         raise EvaluationError(f"index out of range: {start}")
     if not part:
@@ -214,7 +214,7 @@ def index_of(text: str, part: str, start: int) -> int:
 
 
 def last_index_of(text: str, part: str, start: int | None) -> int:
-    """Find the last ``part`` that begins at ``start`` or before; -1 where there is none."""
+    """Find the last ``part`` that begins at ``start`` or before; -1 if there is none. Raises as :func:`index_of`."""
     if start is None:
         return _find_last(text, part)
     if start < 0:
@@ -225,14 +225,14 @@ def last_index_of(text: str, part: str, start: int | None) -> int:
 
 
 def _find_last(text: str, part: str) -> int:
-    """Search backwards in linear time, which ``str.rfind`` does not."""
+    """Find the last occurrence in linear time; ``str.rfind`` may take quadratic time."""
     place = text[::-1].find(part[::-1])
     return -1 if place < 0 else len(text) - len(part) - place
 
 
 def _change_case(frame: Frame, text: Value, *, upper: bool) -> str:
     require_types((str,), text)
-    frame.work(len(text))
+    frame.add_work(len(text))
     encoded = text.encode()
     return str((encoded.upper() if upper else encoded.lower()).decode())
 
@@ -240,13 +240,13 @@ def _change_case(frame: Frame, text: Value, *, upper: bool) -> str:
 def _replace(frame: Frame, text: Value, old: Value, new: Value, limit: Value = -1) -> str:
     require_types((str, str, str, int), text, old, new, limit)
     count = text.count(old) if limit < 0 else min(text.count(old), limit)
-    frame.work(len(text) + count * len(new))
+    frame.add_work(len(text) + count * len(new))
     return str(text.replace(old, new, limit))
 
 
 def _split(frame: Frame, text: Value, separator: Value, limit: Value = -1) -> list[str]:
     require_types((str, str, int), text, separator, limit)
-    frame.work(len(text))
+    frame.add_work(len(text))
     if limit == 0:
         return []
     if not separator:

@@ -1,6 +1,6 @@
 """URLs: ``url(text)`` and its parts.
 
-Source: ``k8s.io/apiserver/pkg/cel/library/urls.go``, which takes Go's ``net/url`` at its word.
+Source: ``k8s.io/apiserver/pkg/cel/library/urls.go``, which uses Go's ``net/url``.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _UNESCAPED = "/-._~$&+,:;=@!'()*[]"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class UrlValue:
-    """A URL as CEL value."""
+    """A URL as a CEL value."""
 
     cel_type: ClassVar[str] = "kubernetes.URL"
     parts: Url
 
 
 def parse_request_url(text: str) -> Url:
-    """Take an absolute URL or path apart. Raises ValueError in the words of Go's ``url.ParseRequestURI``."""
+    """Parse an absolute URL or path. Raises ValueError with the message of Go's ``url.ParseRequestURI``."""
     if not text:
         raise ValueError('parse "": empty url')
     if not text.startswith(("/", ":")) and text != "*" and not _SCHEME.match(text):
@@ -59,7 +59,7 @@ def _is_url(_: Frame, text: Value) -> bool:
     return True
 
 
-def _part(read: Callable[[Url], Value]) -> Callable[[Frame, Value], Value]:
+def _url_property(read: Callable[[Url], Value]) -> Callable[[Frame, Value], Value]:
     def run(_: Frame, url: Value) -> Value:
         if type(url) is not UrlValue:
             raise NoSuchOverloadError
@@ -108,11 +108,11 @@ LIBRARY = Library(
     functions={
         "url": _url,
         "isURL": _is_url,
-        "getScheme": _part(lambda url: url.scheme),
-        "getHost": _part(lambda url: url.host),
-        "getHostname": _part(_hostname),
-        "getPort": _part(_port),
-        "getEscapedPath": _part(_escaped_path),
-        "getQuery": _part(_query),
+        "getScheme": _url_property(lambda url: url.scheme),
+        "getHost": _url_property(lambda url: url.host),
+        "getHostname": _url_property(_hostname),
+        "getPort": _url_property(_port),
+        "getEscapedPath": _url_property(_escaped_path),
+        "getQuery": _url_property(_query),
     },
 )

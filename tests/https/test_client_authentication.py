@@ -1,4 +1,4 @@
-"""Who somebody is by his certificate."""
+"""Authentication of clients by their certificates."""
 
 from __future__ import annotations
 
@@ -35,26 +35,26 @@ def clients_of(
 
 def der_of(issued: trustme.LeafCert) -> tuple[bytes, ...]:
     read = x509.load_pem_x509_certificates(chain_of(issued))
-    return tuple(one.public_bytes(serialization.Encoding.DER) for one in read)
+    return tuple(item.public_bytes(serialization.Encoding.DER) for item in read)
 
 
 @pytest.mark.parametrize("chain", [der_of, lambda issued: (chain_of(issued),)], ids=["DER", "PEM"])
-def test_a_client_is_known_by_any_of_its_names(
+def test_a_client_is_allowed_by_any_of_its_names(
     tmp_path: Path, chain: Callable[[trustme.LeafCert], tuple[bytes, ...]]
 ) -> None:
     authority = trustme.CA()
     clients = clients_of(tmp_path, authority, names=("one", "b.example.com"))
     shown = authority.issue_cert("a.example.com", "b.example.com", common_name="zero")
-    assert clients.client(chain(shown)) == TlsClient(
+    assert clients.authenticate(chain(shown)) == TlsClient(
         ("zero", "a.example.com", "b.example.com"), is_allowed=True
     )
     other = authority.issue_cert("c.example.com")
-    assert clients.client(chain(other)) == TlsClient(("c.example.com",), is_allowed=False)
-    assert clients.client(chain(trustme.CA().issue_cert("b.example.com"))) is None
-    assert clients.client(()) is None
+    assert clients.authenticate(chain(other)) == TlsClient(("c.example.com",), is_allowed=False)
+    assert clients.authenticate(chain(trustme.CA().issue_cert("b.example.com"))) is None
+    assert clients.authenticate(()) is None
 
 
-def test_a_client_is_called_by_its_first_name_or_by_none() -> None:
+def test_a_clients_name_is_its_first_name_or_empty() -> None:
     assert [TlsClient(names, is_allowed=False).name for names in (("one", "two"), ("one",), ())] == [
         "one",
         "one",
@@ -62,7 +62,7 @@ def test_a_client_is_called_by_its_first_name_or_by_none() -> None:
     ]
 
 
-def test_a_common_name_alone_is_a_name() -> None:
+def test_a_common_name_alone_names_a_client() -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     now = dt.datetime.now(dt.UTC)
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "door")])
@@ -71,24 +71,24 @@ def test_a_common_name_alone_is_a_name() -> None:
 
 
 @pytest.mark.parametrize("chain", [der_of, lambda issued: (chain_of(issued),)], ids=["DER", "PEM"])
-def test_a_client_has_its_own_names_and_not_those_of_the_authority_that_it_shows(
+def test_a_client_has_its_own_names_and_not_those_of_its_authority(
     tmp_path: Path, chain: Callable[[trustme.LeafCert], tuple[bytes, ...]]
 ) -> None:
     authority = trustme.CA()
     clients = clients_of(tmp_path, authority, names=("a.example.com",))
-    client = clients.client(chain(authority.create_child_ca().issue_cert("a.example.com")))
+    client = clients.authenticate(chain(authority.create_child_ca().issue_cert("a.example.com")))
     assert client == TlsClient(("a.example.com",), is_allowed=True)
 
 
-def test_who_is_trusted_is_what_the_authorities_are_now(tmp_path: Path) -> None:
+def test_trust_follows_the_current_authorities(tmp_path: Path) -> None:
     old, new = trustme.CA(), trustme.CA()
     clients = clients_of(tmp_path, old)
     shown = der_of(old.issue_cert("a.example.com"))
-    assert clients.client(shown) is not None
+    assert clients.authenticate(shown) is not None
     clients.authorities.value = read_authorities(_bundle(tmp_path, old, new), "--ca")
-    assert clients.client(shown) is not None
+    assert clients.authenticate(shown) is not None
     clients.authorities.value = read_authorities(_bundle(tmp_path, new), "--ca")
-    assert clients.client(shown) is None
+    assert clients.authenticate(shown) is None
 
 
 def _bundle(folder: Path, *authorities: trustme.CA) -> Path:
@@ -97,18 +97,18 @@ def _bundle(folder: Path, *authorities: trustme.CA) -> Path:
     return file
 
 
-def test_a_certificate_that_ends_ends_its_holder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_expired_certificate_identifies_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     authority = trustme.CA()
     clients = clients_of(tmp_path, authority)
     end = dt.datetime.now(dt.UTC) + dt.timedelta(hours=1)
     shown = der_of(authority.issue_cert("a.example.com", not_after=end))
-    assert clients.client(shown) is not None
+    assert clients.authenticate(shown) is not None
     monkeypatch.setattr("pratique.https.tls.time.time", lambda: end.timestamp() + 1)
-    assert clients.client(shown) is None
+    assert clients.authenticate(shown) is None
 
 
 @pytest.mark.parametrize(("seconds", "known"), [(-1, False), (0, True), (60, True), (61, False)])
-def test_a_certificate_counts_from_its_first_second_to_its_last(
+def test_a_certificate_is_valid_from_its_first_second_to_its_last(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     seconds: int,
@@ -119,10 +119,10 @@ def test_a_certificate_counts_from_its_first_second_to_its_last(
     end = begin + dt.timedelta(seconds=60)
     shown = der_of(authority.issue_cert("a.example.com", not_before=begin, not_after=end))
     monkeypatch.setattr("pratique.https.tls.time.time", lambda: begin.timestamp() + seconds)
-    assert (clients_of(tmp_path, authority).client(shown) is not None) is known
+    assert (clients_of(tmp_path, authority).authenticate(shown) is not None) is known
 
 
-def test_uris_are_names() -> None:
+def test_uris_are_names_of_a_client() -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     now = dt.datetime.now(dt.UTC)
     spiffe = x509.UniformResourceIdentifier("spiffe://example.com/ns/shop")
@@ -132,7 +132,7 @@ def test_uris_are_names() -> None:
     assert certificate_names(builder.sign(key, hashes.SHA256())) == ("spiffe://example.com/ns/shop",)
 
 
-def test_a_chain_leads_to_an_authority_whatever_its_order_and_no_further_than_it_may() -> None:
+def test_a_chain_leads_to_an_authority_in_any_order_within_the_limit() -> None:
     root, stranger = trustme.CA(), trustme.CA()
     deep = root
     for _ in range(3):
@@ -148,7 +148,7 @@ def test_a_chain_leads_to_an_authority_whatever_its_order_and_no_further_than_it
 
 
 @pytest.mark.parametrize(("links", "leads"), [(7, True), (8, False)])
-def test_a_chain_is_followed_so_far_and_believed_no_further(links: int, leads: bool) -> None:  # noqa: FBT001 - likewise
+def test_a_chain_longer_than_the_limit_is_not_trusted(links: int, leads: bool) -> None:  # noqa: FBT001 - likewise
     root = last = trustme.CA()
     for _ in range(links):
         last = last.create_child_ca()

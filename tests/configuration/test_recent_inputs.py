@@ -1,4 +1,4 @@
-"""What was decided by before is held for a while, and no longer."""
+"""Replaced inputs are kept for the grace period only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def digests(number: int) -> InputDigests:
     return InputDigests.of("chain", f"{number}", "cluster")
 
 
-def test_what_was_there_before_is_held_for_the_grace_and_then_dropped() -> None:
+def test_previous_inputs_are_kept_for_the_grace_period() -> None:
     async def run() -> tuple[list[int], list[int], int]:
         held = RecentInputs(digests(0), 0, grace_seconds=0.05)
         news = asyncio.Event()
@@ -25,7 +25,7 @@ def test_what_was_there_before_is_held_for_the_grace_and_then_dropped() -> None:
     assert asyncio.run(run()) == ([1, 0], [1], 1)
 
 
-def test_only_so_many_are_held_however_often_files_change() -> None:
+def test_a_limited_number_of_inputs_is_kept_however_often_files_change() -> None:
     async def run() -> list[int]:
         held = RecentInputs(digests(0), 0)
         for number in range(1, 50):
@@ -36,7 +36,7 @@ def test_only_so_many_are_held_however_often_files_change() -> None:
     assert asyncio.run(run()) == [49, 48, 47, 46]
 
 
-def test_what_comes_back_is_the_newest_again_and_is_not_dropped() -> None:
+def test_inputs_that_come_back_are_current_again_and_not_dropped() -> None:
     async def run() -> tuple[list[int], list[int]]:
         held = RecentInputs(digests(0), 0, grace_seconds=0.05)
         held.switch_to(digests(1), 1)
@@ -48,7 +48,7 @@ def test_what_comes_back_is_the_newest_again_and_is_not_dropped() -> None:
     assert asyncio.run(run()) == ([2, 1], [2])
 
 
-def test_the_same_written_otherwise_changes_nothing_for_others() -> None:
+def test_equal_inputs_written_differently_change_nothing() -> None:
     async def run() -> tuple[list[int], int]:
         told: list[int] = []
         held = RecentInputs(digests(0), 0)
@@ -59,7 +59,7 @@ def test_the_same_written_otherwise_changes_nothing_for_others() -> None:
     assert asyncio.run(run()) == ([], 7)
 
 
-def test_an_unknown_digest_is_waited_for_as_long_as_there_is_time() -> None:
+def test_an_unknown_digest_is_awaited_until_the_timeout() -> None:
     async def run() -> tuple[int | None, int | None]:
         held = RecentInputs(digests(0), 0)
         waiting = asyncio.ensure_future(held.wait_for(digests(1).whole, 10))

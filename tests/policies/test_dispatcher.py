@@ -1,4 +1,4 @@
-"""By which bindings, and in which version, policies see a review: the same for both kinds."""
+"""Dispatching policies of both kinds: bindings, versions and parameters."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HPA: dict[str, Any] = {
 def steps(policy_document: Any, binding_document: Any, dispatcher: PolicyDispatcher) -> list[Any]:
     found = loaded(policy_document, binding_document)
     compiled, _ = compile_policy(found.validating_policies[0])
-    return list(dispatcher.invocations(compiled, compile_bindings(compiled, found.validating_bindings)))
+    return list(dispatcher.dispatch(compiled, compile_bindings(compiled, found.validating_bindings)))
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def steps(policy_document: Any, binding_document: Any, dispatcher: PolicyDispatc
         (True, "failed to configure policy: "),
     ],
 )
-def test_who_is_blamed_for_what_cannot_be_converted(mutates: bool, text: str) -> None:  # noqa: FBT001
+def test_a_failed_conversion_is_blamed_on_the_policy_or_the_binding(mutates: bool, text: str) -> None:  # noqa: FBT001
     rule = EVERYTHING | {"apiGroups": ["autoscaling"], "apiVersions": ["v1"]}
     review = deployment_review({"metadata": {"name": "web"}}, **HPA)
     (step,) = steps(
@@ -45,7 +45,7 @@ def test_who_is_blamed_for_what_cannot_be_converted(mutates: bool, text: str) ->
     assert "failed to convert" not in step.text.removeprefix(text)
 
 
-def test_bindings_without_parameters_to_be_found_are_passed() -> None:
+def test_a_binding_whose_parameters_do_not_exist_is_unmatched() -> None:
     kind = {"apiVersion": "v1", "kind": "ConfigMap"}
     ref = {"name": "none", "parameterNotFoundAction": "Allow"}
     (step,) = steps(
@@ -55,14 +55,14 @@ def test_bindings_without_parameters_to_be_found_are_passed() -> None:
     assert step.reason == "no params found for policy binding with `Allow` parameterNotFoundAction"
 
 
-def test_all_policies_that_match_by_one_version_share_one_sight() -> None:
+def test_policies_that_match_by_the_same_version_share_activations() -> None:
     dispatcher = PolicyDispatcher(deployment_review())
     seen = [steps(policy("true"), binding(), dispatcher)[0] for _ in range(2)]
-    assert all(isinstance(one, Invocation) for one in seen)
+    assert all(isinstance(entry, Invocation) for entry in seen)
     assert seen[0].activations is seen[1].activations
 
 
-def test_a_sight_can_be_had_of_an_object_that_was_changed() -> None:
+def test_activations_of_a_changed_object_show_the_change() -> None:
     (step,) = steps(policy("true"), binding(), PolicyDispatcher(deployment_review()))
     changed = dataclasses.replace(
         step.activations.review, object_document=Document.from_data(deployment(replicas=9))

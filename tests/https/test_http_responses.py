@@ -18,7 +18,7 @@ def refusal(status: int, body: bytes = b"boom", content_type: str = "text/plain"
 @pytest.mark.parametrize(
     "content_type", ["", "application/json", "text/html; charset=utf-8", "x", "image/png"]
 )
-def test_an_answer_is_read_whatever_type_it_claims_to_be(status: int, content_type: str) -> None:
+def test_a_response_is_read_whatever_its_content_type(status: int, content_type: str) -> None:
     assert response_body(HttpResponse(status=status, body=b"{}", content_type=content_type)) == b"{}"
 
 
@@ -53,7 +53,7 @@ def test_an_answer_is_read_whatever_type_it_claims_to_be(status: int, content_ty
         (418, "the server responded with the status code 418 but did not return more information"),
     ],
 )
-def test_a_failure_is_told_by_its_code(status: int, text: str) -> None:
+def test_a_failure_is_explained_by_its_code(status: int, text: str) -> None:
     assert refusal(status) == text
 
 
@@ -70,7 +70,7 @@ def test_a_failure_is_told_by_its_code(status: int, text: str) -> None:
         (b"x" * 3000, "text/plain", "x" * 2048),
     ],
 )
-def test_text_is_shown_and_anything_else_is_not(body: bytes, content_type: str, shown: str) -> None:
+def test_only_a_text_body_is_shown(body: bytes, content_type: str, shown: str) -> None:
     text = f'an error on the server ("{shown}") has prevented the request from succeeding'
     assert refusal(500, body, content_type) == text
 
@@ -83,9 +83,7 @@ def test_an_unacceptable_type_without_a_text_is_explained(body: bytes) -> None:
 
 @pytest.mark.parametrize("status", [300, 400, 404, 500, 503])
 @pytest.mark.parametrize("api_version", ["v1", "", None])
-def test_the_message_of_a_status_in_the_body_goes_before_the_code(
-    status: int, api_version: str | None
-) -> None:
+def test_a_status_in_the_body_takes_precedence_over_the_code(status: int, api_version: str | None) -> None:
     told = {"kind": "Status", "apiVersion": api_version, "status": "Failure", "message": "no: full"}
     assert refusal(status, json.dumps(told).encode(), "application/json") == "no: full"
 
@@ -104,7 +102,7 @@ def test_the_message_of_a_status_in_the_body_goes_before_the_code(
     ],
     ids=lambda body: body[:40],
 )
-def test_a_body_that_is_no_failed_status_says_nothing(body: bytes) -> None:
+def test_a_body_that_is_no_failure_status_is_ignored(body: bytes) -> None:
     assert refusal(404, body) == "the server could not find the requested resource"
 
 
@@ -112,13 +110,13 @@ def test_a_body_that_is_no_failed_status_says_nothing(body: bytes) -> None:
     ("content_type", "shown"),
     [("", "application/json"), ("text/plain", "text/plain"), ("text/x; a=b", "text/x; a=b")],
 )
-def test_an_empty_answer_is_refused(content_type: str, shown: str) -> None:
+def test_an_empty_response_is_an_error(content_type: str, shown: str) -> None:
     expected = f"0-length response with status code: 200 and content type: {shown}"
     assert refusal(200, b"", content_type) == expected
 
 
 @pytest.mark.parametrize("status", [200, 500])
-def test_a_type_that_is_none_is_refused_before_anything_else(status: int) -> None:
+def test_a_malformed_content_type_is_refused_first(status: int) -> None:
     expected = "Internal error occurred: mime: expected token after slash"
     assert refusal(status, b"{}", "application/") == expected
 
@@ -139,7 +137,7 @@ def test_a_type_that_is_none_is_refused_before_anything_else(status: int) -> Non
         (200, "1", None),
     ],
 )
-def test_only_a_busy_server_that_says_when_is_asked_again(
+def test_only_a_retryable_response_with_retry_after_is_retried(
     status: int, retry_after: str, seconds: int | None
 ) -> None:
     answer = HttpResponse(status=status, body=b"", retry_after=retry_after)

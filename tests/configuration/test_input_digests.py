@@ -1,4 +1,4 @@
-"""Digests are equal where what decides is equal, however it is written, and differ where it differs."""
+"""Digests are equal for equal inputs, however they are written, and differ for different ones."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def documents(objects: dict[tuple[str, str], dict[str, JSON]]) -> list[Any]:
 
 
 def canonical(objects: dict[tuple[str, str], dict[str, JSON]]) -> list[str]:
-    """The same as texts, in which 1 is not true."""
-    return sorted(json.dumps(each, sort_keys=True) for each in documents(objects))
+    """The objects as JSON texts, in which 1 and true differ."""
+    return sorted(json.dumps(document, sort_keys=True) for document in documents(objects))
 
 
 def digest_of(texts: Sequence[str], load: Any, digest: Any) -> str:
@@ -76,31 +76,31 @@ def digest_of(texts: Sequence[str], load: Any, digest: Any) -> str:
 
 
 def turned(value: Any) -> Any:
-    """The same with the members of mappings in another order."""
+    """The value with the members of its mappings in another order."""
     if isinstance(value, dict):
         return {key: turned(value[key]) for key in sorted(value, reverse=True)}
-    return [turned(each) for each in value] if isinstance(value, list) else value
+    return [turned(item) for item in value] if isinstance(value, list) else value
 
 
 @settings(max_examples=25, deadline=None)
 @given(OBJECTS, OBJECTS)
-def test_clusters_have_equal_digests_exactly_where_they_are_equal(
-    one: dict[tuple[str, str], dict[str, JSON]], other: dict[tuple[str, str], dict[str, JSON]]
+def test_cluster_digests_are_equal_exactly_for_equal_clusters(
+    first: dict[tuple[str, str], dict[str, JSON]], second: dict[tuple[str, str], dict[str, JSON]]
 ) -> None:
-    written = documents(one)
+    written = documents(first)
     plain = digest_of([yaml.safe_dump_all(written)], load_cluster, cluster_digest)
-    scattered = [json.dumps(turned(each), indent=3) for each in reversed(written)]
+    scattered = [json.dumps(turned(item), indent=3) for item in reversed(written)]
     assert digest_of(scattered, load_cluster, cluster_digest) == plain
-    assert (digest_of([yaml.safe_dump_all(documents(other))], load_cluster, cluster_digest) != plain) == (
-        canonical(one) != canonical(other)
+    assert (digest_of([yaml.safe_dump_all(documents(second))], load_cluster, cluster_digest) != plain) == (
+        canonical(first) != canonical(second)
     )
 
 
-def test_a_cluster_of_nothing_is_not_one_that_nobody_described() -> None:
+def test_an_empty_cluster_differs_from_an_unspecified_one() -> None:
     assert cluster_digest(load_cluster(())) != cluster_digest(load_cluster(None))
 
 
-def test_configurations_have_equal_digests_however_they_are_written() -> None:
+def test_configuration_digests_do_not_depend_on_formatting() -> None:
     def digest(policy: Any, dump: Any = json.dumps) -> str:
         return digest_of([dump(policy)], load_configurations, configuration_digest)
 
@@ -117,7 +117,7 @@ def chain(configurations: dict[str, JSON], *names: str) -> str:
     return chain_digest(load_catalogue().select(ChainSettings(admission_control=names)), configurations)
 
 
-def test_chains_have_equal_digests_where_controllers_order_and_settings_are_equal() -> None:
+def test_chain_digests_are_equal_for_equal_controllers_order_and_settings() -> None:
     pair = ("AlwaysPullImages", "ResourceQuota")
     plain = chain({}, *pair)
     assert chain({"ResourceQuota": {"resource-quota-ledger": "postgresql://here"}}, *pair) == plain
@@ -127,7 +127,7 @@ def test_chains_have_equal_digests_where_controllers_order_and_settings_are_equa
     assert chain({}, *pair[:1]) != plain
 
 
-def test_paths_of_kubeconfigs_make_no_difference_at_any_depth() -> None:
+def test_kubeconfig_paths_do_not_change_the_digest_at_any_depth() -> None:
     def digest(file: str, limit: int) -> str:
         policy: JSON = {"imagePolicy": {"kubeConfigFile": file, "allowTTL": limit}}
         return chain({"ImagePolicyWebhook": policy}, "ImagePolicyWebhook")
@@ -137,5 +137,7 @@ def test_paths_of_kubeconfigs_make_no_difference_at_any_depth() -> None:
 
 
 @given(*[st.tuples(NAMES, NAMES, NAMES)] * 2)
-def test_no_two_sets_of_parts_have_one_digest(one: tuple[str, str, str], other: tuple[str, str, str]) -> None:
-    assert (InputDigests.of(*one).whole == InputDigests.of(*other).whole) == (one == other)
+def test_different_parts_never_share_a_digest(
+    first: tuple[str, str, str], second: tuple[str, str, str]
+) -> None:
+    assert (InputDigests.of(*first).whole == InputDigests.of(*second).whole) == (first == second)

@@ -1,4 +1,4 @@
-"""What the expressions of mutating policies evaluate to, applied to an object.
+"""Apply configurations and JSON Patches of mutating policies, applied to objects.
 
 The cases follow ``k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch/{smd,json_patch}_test.go``.
 """
@@ -93,12 +93,12 @@ def test_json_patches_are_applied(
     assert patched(expression, stored) == deployment(*containers, **metadata)
 
 
-def test_the_type_of_a_patchs_own_value_is_not_held_against_its_path() -> None:
+def test_the_type_name_of_a_json_patch_value_need_not_match_its_path() -> None:
     expression = '[JSONPatch{op: "add", path: "/spec", value: Object.invalid{replicas: 1}}]'
     assert patched(expression, deployment())["spec"] == {"replicas": 1}
 
 
-def test_a_patch_that_brings_an_unknown_field_fails_whatever_the_failure_policy_says() -> None:
+def test_a_patch_that_adds_an_unknown_field_fails_whatever_the_failure_policy() -> None:
     expression = (
         '[JSONPatch{op: "add", path: "/spec/template/spec/containers/-", value:'
         " Object.spec.template.spec.containers{name: 'x', ports:"
@@ -134,18 +134,18 @@ def test_a_patch_that_brings_an_unknown_field_fails_whatever_the_failure_policy_
             '[JSONPatch{op: "add", path: "/spec/x", value: 1.0 / 0.0}]',
             (
                 "JSONPath valueExpression evaluated to a type that could not marshal to JSON:"
-                " a number that is infinite or none has no form in JSON"
+                " JSON cannot represent infinite numbers or NaN"
             ),
         ),
     ],
 )
-def test_what_cannot_be_patched_is_an_error(expression: str, told: str) -> None:
+def test_a_patch_that_does_not_fit_is_an_error(expression: str, told: str) -> None:
     with pytest.raises(PolicyPatchError) as refused:
         patched(expression, deployment({"name": "a"}))
     assert str(refused.value) == told
 
 
-def test_configurations_are_merged() -> None:
+def test_apply_configurations_are_merged() -> None:
     expression = (
         "Object{spec: Object.spec{template: Object.spec.template{spec: Object.spec.template.spec{containers:"
         ' object.spec.template.spec.containers.map(c, Object.spec.template.spec.containers{name: c.name, image: "b"})'
@@ -181,7 +181,7 @@ def test_configurations_are_merged() -> None:
         ),
     ],
 )
-def test_what_cannot_be_merged_is_an_error(expression: str, told: str) -> None:
+def test_an_apply_configuration_that_does_not_fit_is_an_error(expression: str, told: str) -> None:
     with pytest.raises(PolicyPatchError) as refused:
         configured(expression, deployment())
     assert str(refused.value) == told
