@@ -23,8 +23,7 @@ from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.apimachinery.patches import apply_patch
 from pratique.cluster.store import ANY_NAMESPACE, ObjectStore
 from pratique.configuration.settings import ChainSettings
-from pratique.controllers.image_policy_webhook import CONTROLLER
-from pratique.controllers.image_policy_webhook.configurations import Settings
+from pratique.controllers.image_policy_webhook import CONTROLLER, Settings
 from pratique.controllers.image_policy_webhook.image_reviews import ImageReviewer
 from pratique.hosting.catalogue import HostedController, configure_controller
 from pratique.hosting.hosts import ValidatorHost

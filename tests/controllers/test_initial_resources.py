@@ -24,7 +24,7 @@ from pratique.apimachinery.decoding import decode_strictly
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.controllers.initial_resources import CONTROLLER, Settings, build, usage_queries
-from pratique.controllers.usage_history.histories import Usage, UsageQuery, open_history
+from pratique.controllers.usage_history import Usage, UsageQuery, open_history
 from pratique.controllers.usage_history.prometheus import promql
 from pratique.controllers.usage_history.sqlite import SCHEMA
 from pratique.hosting.catalogue import configure_controller

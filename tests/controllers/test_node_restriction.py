@@ -16,7 +16,7 @@ from pratique.cluster.api_resources import built_in_resources
 from pratique.cluster.authorization import AuthorizationAttributes, AuthorizationDecision, Authorizer
 from pratique.cluster.store import ObjectStore
 from pratique.controllers.node_restriction import CONTROLLER
-from pratique.controllers.node_restriction.tokens import AUDIENCE_VERB
+from pratique.controllers.node_restriction.checks import AUDIENCE_VERB
 from support import vector_cases
 from support.admissions import Admission, admit, review_of
 from support.expectations import check

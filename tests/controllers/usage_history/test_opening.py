@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from pratique.apimachinery.errors import ConfigurationError
-from pratique.controllers.usage_history.histories import open_history
+from pratique.controllers.usage_history import open_history
 from pratique.controllers.usage_history.prometheus import PrometheusHistory
 from pratique.controllers.usage_history.sqlite import SqliteHistory
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pratique.controllers.usage_history.histories import (
+from pratique.controllers.usage_history import (
     NO_SAMPLES,
     Usage,
     UsageHistoryError,

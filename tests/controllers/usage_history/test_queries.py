@@ -9,7 +9,7 @@ import re2  # type: ignore[import-untyped] # google-re2 comes without types
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique.controllers.usage_history.histories import UsageQuery
+from pratique.controllers.usage_history import UsageQuery
 from pratique.controllers.usage_history.prometheus import promql, promql_string
 
 ESCAPES = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pratique.controllers.usage_history.histories import NO_SAMPLES, Usage, UsageHistoryError, UsageQuery
+from pratique.controllers.usage_history import NO_SAMPLES, Usage, UsageHistoryError, UsageQuery
 from pratique.controllers.usage_history.sqlite import open_history
 from support.usage_samples import DAY, NOW, samples, write_samples
 
