@@ -67,7 +67,7 @@ async def used(one: QuotaController, cluster: Cluster) -> dict[str, dict[str, st
             namespace=each.namespace,
             name=each.name,
             uid=each.uid,
-            start=functools.partial(starting_usage, each, cluster),
+            initial_usage=functools.partial(starting_usage, each, cluster),
         )
         for each in read
     ]

@@ -35,7 +35,7 @@ def test_services_use_node_ports_and_load_balancers(
         "services.nodeports": node_ports,
         "services.loadbalancers": load_balancers,
     }
-    assert all(map(evaluators.SERVICES.measures, found))
+    assert all(map(evaluators.SERVICES.matches_resource, found))
 
 
 def claim(storage: JSON = None, allocated: JSON = None, **spec: JSON) -> JSONObject:
@@ -72,8 +72,8 @@ def test_claims_are_charged_by_class_too() -> None:
         "gold.storageclass.storage.k8s.io/persistentvolumeclaims": "1",
         "gold.storageclass.storage.k8s.io/requests.storage": "1Gi",
     }
-    assert all(map(evaluators.VOLUME_CLAIMS.measures, found))
-    assert not evaluators.VOLUME_CLAIMS.measures("gold.storageclass.storage.k8s.io/limits.storage")
+    assert all(map(evaluators.VOLUME_CLAIMS.matches_resource, found))
+    assert not evaluators.VOLUME_CLAIMS.matches_resource("gold.storageclass.storage.k8s.io/limits.storage")
 
 
 @pytest.mark.parametrize(("subresource", "charged"), [("", True), ("status", True), ("finalize", False)])
@@ -81,13 +81,13 @@ def test_claims_are_charged_when_they_change(subresource: str, *, charged: bool)
     update = review(
         claim("2Gi"), resource="persistentvolumeclaims", old=claim("1Gi"), subresource=subresource
     )
-    assert evaluators.VOLUME_CLAIMS.is_charged(update) is charged
+    assert evaluators.VOLUME_CLAIMS.handles(update) is charged
 
 
 def devices(*requests: JSONObject) -> dict[str, str]:
     claims = {"kind": "ResourceClaim", "spec": {"devices": {"requests": list(requests)}}}
     found = evaluators.DEVICE_CLAIMS.usage(claims)
-    assert all(map(evaluators.DEVICE_CLAIMS.measures, found))
+    assert all(map(evaluators.DEVICE_CLAIMS.matches_resource, found))
     used = texts(found)
     assert used.pop("count/resourceclaims.resource.k8s.io") == "1"
     return {name.removesuffix(".deviceclass.resource.k8s.io/devices"): count for name, count in used.items()}
@@ -130,15 +130,15 @@ def test_resource_claims_use_devices_at_worst(requests: list[JSONObject], used: 
 def test_everything_else_is_counted(group: str, resource: str, names: set[str]) -> None:
     evaluator = evaluator_of(group, resource)
     assert evaluator.usage({}).keys() == names
-    assert set(filter(evaluator.measures, {"configmaps", "secrets", "pods", *names})) == names
+    assert set(filter(evaluator.matches_resource, {"configmaps", "secrets", "pods", *names})) == names
 
 
 def test_objects_are_counted_when_they_are_made() -> None:
     evaluator = evaluator_of("", "configmaps")
     one = document("configmaps")
-    assert evaluator.is_charged(review(one, resource="configmaps"))
-    assert not evaluator.is_charged(review(one, resource="configmaps", old=one))
-    assert not evaluator.is_charged(review(one, resource="configmaps", subresource="status"))
+    assert evaluator.handles(review(one, resource="configmaps"))
+    assert not evaluator.handles(review(one, resource="configmaps", old=one))
+    assert not evaluator.handles(review(one, resource="configmaps", subresource="status"))
 
 
 def test_a_quota_is_measured_by_those_who_know_its_names() -> None:
@@ -150,6 +150,6 @@ def test_a_quota_is_measured_by_those_who_know_its_names() -> None:
 @pytest.mark.parametrize("resource", ["services", "persistentvolumeclaims", "pods"])
 def test_what_is_no_such_object_is_a_bad_request(resource: str) -> None:
     with pytest.raises(RefusalError) as caught:
-        evaluator_of("", resource).see_that_fit({"kind": "Other"})
+        evaluator_of("", resource).check_kind({"kind": "Other"})
     assert caught.value.status.code == 400
     assert caught.value.status.message == f"Resource was marked as {resource} but was unable to be converted"

@@ -8,7 +8,6 @@ from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.controllers.quota.pod_evaluator import (
     PODS,
     is_ended,
-    measures_pods,
     missing_requirements,
     pod_quota_usage,
 )
@@ -52,12 +51,12 @@ ALL = (
 def test_a_pod_uses_what_it_requests(requests: JSON, limits: JSON, used: dict[str, str]) -> None:
     found = pod_quota_usage(pod(container(limits=limits, **requests)))
     assert texts(found) == {"count/pods": "1", "pods": "1", **used}
-    assert all(map(measures_pods, found))
+    assert all(map(PODS.matches_resource, found))
 
 
 @pytest.mark.parametrize("name", ["services", "secrets", "requests.storage", "requests.batteries", "cpus"])
 def test_other_resources_are_not_those_of_pods(name: str) -> None:
-    assert not measures_pods(name)
+    assert not PODS.matches_resource(name)
 
 
 def deleted(when: JSON, grace: JSON) -> JSONObject:
@@ -125,4 +124,4 @@ def with_deadline(seconds: JSON) -> JSONObject:
 def test_pods_are_charged_when_they_are_made_or_resized_or_change_scope(
     new: JSON, old: JSON, subresource: str, *, charged: bool
 ) -> None:
-    assert PODS.is_charged(review(new, old=old, subresource=subresource)) is charged
+    assert PODS.handles(review(new, old=old, subresource=subresource)) is charged

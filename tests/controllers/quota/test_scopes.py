@@ -56,7 +56,7 @@ OWN: JSONObject = {"topologyKey": "zone", "namespaces": []}
     ],
 )
 def test_pods_are_of_scopes(name: str, one: JSONObject, *, fits: bool) -> None:
-    assert pod_evaluator.PODS.fits(scope(name), one) is fits
+    assert pod_evaluator.PODS.matches_scope(scope(name), one) is fits
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_a_priority_class_is_selected_by_name(
     operator: str, values: tuple[str, ...], named: JSON, *, fits: bool
 ) -> None:
     one = pod(priorityClassName=named) if named else pod()
-    assert pod_evaluator.PODS.fits(scope("PriorityClass", operator, *values), one) is fits
+    assert pod_evaluator.PODS.matches_scope(scope("PriorityClass", operator, *values), one) is fits
 
 
 def claim(spec: JSON = None, **status: JSON) -> JSONObject:
@@ -94,7 +94,7 @@ def claim(spec: JSON = None, **status: JSON) -> JSONObject:
     ],
 )
 def test_a_claim_is_of_every_class_that_it_has_or_wants(one: JSONObject) -> None:
-    fits = evaluators.VOLUME_CLAIMS.fits
+    fits = evaluators.VOLUME_CLAIMS.matches_scope
     assert fits(scope("VolumeAttributesClass", "In", "fast"), one)
     assert fits(scope("VolumeAttributesClass"), one)
     assert not fits(scope("VolumeAttributesClass", "In", "cold"), one)
@@ -103,13 +103,13 @@ def test_a_claim_is_of_every_class_that_it_has_or_wants(one: JSONObject) -> None
 
 
 def test_a_claim_without_class_is_of_none() -> None:
-    fits = evaluators.VOLUME_CLAIMS.fits
+    fits = evaluators.VOLUME_CLAIMS.matches_scope
     assert not fits(scope("VolumeAttributesClass"), claim({"volumeAttributesClassName": ""}))
     assert fits(scope("VolumeAttributesClass", "DoesNotExist"), claim())
 
 
 def test_services_are_of_no_scope() -> None:
-    assert not evaluators.SERVICES.fits(scope("NotTerminating"), document("services"))
+    assert not evaluators.SERVICES.matches_scope(scope("NotTerminating"), document("services"))
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def test_what_is_known_is_not_counted_again(url: str) -> None:
     async def scenario() -> None:
         async with opened(url) as [ledger]:
             for _ in range(3):
-                quota = Account(namespace="shop", name="quota", uid="1", start=start)
+                quota = Account(namespace="shop", name="quota", uid="1", initial_usage=start)
                 await ledger.charge([quota], charge(), plus())
 
     asyncio.run(scenario())

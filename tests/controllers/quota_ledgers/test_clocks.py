@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from pratique.apimachinery.json_values import JSONObject
 from pratique.cluster.store import ObjectStore, ReloadableCluster
-from pratique.controllers.quota.sql_accounts import METADATA
+from pratique.controllers.quota.sql_database import METADATA
 from pratique.controllers.quota.sql_ledger import SQLLedger
 from support.quota_ledgers import account, admitted, charge, plus, pod, pods_used, quota, sizes_of_pods, up_to
 

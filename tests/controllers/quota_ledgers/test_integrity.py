@@ -17,7 +17,7 @@ import pytest
 from pratique.apimachinery.errors import CallError
 from pratique.cluster.store import ObjectStore
 from pratique.controllers.quota.ledger import parse_ledger_url
-from pratique.controllers.quota.sql_accounts import connect
+from pratique.controllers.quota.sql_database import connect
 from pratique.controllers.quota.sql_ledger import SQLLedger
 from support import postgres
 from support.quota_ledgers import account, admitted, charge, plus, pods_used, quota, sizes_of_pods, up_to

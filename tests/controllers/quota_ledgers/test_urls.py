@@ -46,7 +46,7 @@ def test_a_path_is_a_file_of_sqlite(url: str, path: str) -> None:
 )
 def test_a_database_is_shown_without_its_password(url: str, shown: str) -> None:
     place = parse_ledger_url(url)
-    assert (place.storage, place.shown) == (LedgerStorage.POSTGRESQL, shown)
+    assert (place.storage, place.display_url) == (LedgerStorage.POSTGRESQL, shown)
     assert "s3cret" not in repr(place)
 
 
