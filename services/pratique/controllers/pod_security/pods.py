@@ -69,17 +69,17 @@ CHECKS: tuple[PodSecurityCheck, ...] = (
     restricted_checks.RUN_AS_USER,
     restricted_checks.SECCOMP_PROFILE_RESTRICTED,
 )
-"""Every check, in the order in which findings are told: by level, and by id in each."""
+"""All checks in the order of reporting: by level, then by id."""
 
-NEWEST = max(revision.since for check in CHECKS for revision in check.revisions)
-"""The last minor release that changed a check, which is what ``latest`` means."""
+NEWEST = max(revision.since for check in CHECKS for revision in check.versions)
+"""The last minor release that changed a check; ``latest`` means this one."""
 
 
 def evaluate(level_version: LevelVersion, pod: CheckedPod) -> tuple[CheckResult, ...]:
-    """All that a level holds against a Pod; nothing where it may do what it does.
+    """What a level forbids in a Pod; empty if it allows the Pod.
 
     Raises:
-        MistypedError: a member of the Pod is of another type than its field.
+        MistypedError: A field of the Pod has the wrong type.
     """
     minor = level_version.version.minor
     finders = _checks_of(level_version.level, NEWEST if minor is None else min(minor, NEWEST))
@@ -88,7 +88,7 @@ def evaluate(level_version: LevelVersion, pod: CheckedPod) -> tuple[CheckResult,
 
 @functools.cache
 def _checks_of(level: PodSecurityLevel, minor: int) -> tuple[CheckPod, ...]:
-    """What a level of a release looks at, worked out once."""
+    """The checks of a level in a release, cached."""
     if level is PodSecurityLevel.PRIVILEGED:
         return ()
     current = tuple(_current_checks(level, minor))
@@ -97,11 +97,11 @@ def _checks_of(level: PodSecurityLevel, minor: int) -> tuple[CheckPod, ...]:
 
 
 def _current_checks(level: PodSecurityLevel, minor: int) -> Iterator[tuple[PodSecurityCheck, VersionedCheck]]:
-    """The checks that a level has in a release, each as it was then."""
+    """The checks of a level in a release, each in the form it had then."""
     for check in CHECKS:
-        revisions = [revision for revision in check.revisions if revision.since <= minor]
-        if revisions and check.level.strictness <= level.strictness:
-            yield check, revisions[-1]
+        versions = [revision for revision in check.versions if revision.since <= minor]
+        if versions and check.level.strictness <= level.strictness:
+            yield check, versions[-1]
 
 
 _ENFORCE_POLICY_ANNOTATION = f"{LABEL_PREFIX}enforce-policy"
@@ -109,22 +109,22 @@ _AUDIT_VIOLATIONS_ANNOTATION = f"{LABEL_PREFIX}audit-violations"
 _ERROR_ANNOTATION = f"{LABEL_PREFIX}error"
 
 ALLOWED_AS_PRIVILEGED = allow(audit_annotations={_ENFORCE_POLICY_ANNOTATION: str(PRIVILEGED)})
-"""The answer to every Pod of a namespace that neither refuses nor tells anything."""
+"""The answer to every Pod in a namespace whose policy is fully privileged."""
 
 
-def evaluate_policy(labelled: LabeledPolicy, pod: CheckedPod, review: Review, *, enforce: bool) -> Answer:
-    """Hold a Pod to a policy.
+def evaluate_policy(labeled: LabeledPolicy, pod: CheckedPod, review: Review, *, enforce: bool) -> Answer:
+    """Evaluate a Pod against the policy of its namespace.
 
     Args:
-        labelled: The policy of its namespace.
+        labeled: The policy.
         pod: The Pod, or a template.
-        review: The request that brought it.
-        enforce: Refuse it; otherwise what is wrong is only told.
+        review: The request.
+        enforce: Deny violations of the enforced level. False: only audit and warn.
 
     Raises:
-        MistypedError: a member of the Pod is of another type than its field.
+        MistypedError: A field of the Pod has the wrong type.
     """
-    policy = labelled.policy
+    policy = labeled.policy
     results: dict[LevelVersion, Sequence[CheckResult]] = {}
 
     def findings(level_version: LevelVersion) -> Sequence[CheckResult]:
@@ -133,8 +133,8 @@ def evaluate_policy(labelled: LabeledPolicy, pod: CheckedPod, review: Review, *,
         return results[level_version]
 
     annotations: dict[str, str] = {}
-    if labelled.errors:
-        annotations[_ERROR_ANNOTATION] = f"Failed to parse policy: {join(labelled.errors)}"
+    if labeled.errors:
+        annotations[_ERROR_ANNOTATION] = f"Failed to parse policy: {join(labeled.errors)}"
     if enforce:
         annotations[_ENFORCE_POLICY_ANNOTATION] = str(policy.enforce)
     if audited := findings(policy.audit):
@@ -157,7 +157,7 @@ def _forbidden_status(review: Review, text: str) -> Status:
 
 
 def deny_with_error(review: Review, status: Status, error: str = "") -> Deny:
-    """Refuse a request because the Pod or its namespace cannot be read; ``error`` says what of it."""
+    """Deny a request because its Pod or namespace cannot be read; ``error`` has the details."""
     text = f"{status.message}: {error}" if error else status.message
     if status.details is None:
         details_ = statuses.admission_forbidden(review, "").details
@@ -166,26 +166,26 @@ def deny_with_error(review: Review, status: Status, error: str = "") -> Deny:
 
 
 def deny_undecodable(review: Review, what: str, error: str = "") -> Deny:
-    """Refuse a request because ``what`` of it, such as ``old object``, is not what it should be."""
+    """Deny a request because ``what``, such as ``old object``, cannot be decoded."""
     return deny_with_error(review, statuses.bad_request(f"failed to decode {what}"), error)
 
 
 def allow_with_error(error: str) -> Allow:
-    """Let a workload through that cannot be looked at, because its Pods will be."""
+    """Admit a workload that cannot be evaluated: its Pods will be."""
     return allow(audit_annotations={_ERROR_ANNOTATION: error})
 
 
 _IGNORED_SUBRESOURCES = frozenset(
     {"exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"}
 )
-"""All others bring a Pod."""
+"""All other subresources carry a Pod."""
 
 
-def validate_pod(standards: PodSecuritySettings, review: Review) -> Answer:
-    """Refuse a Pod that does what its namespace forbids, and tell what it warns of."""
+def validate_pod(settings: PodSecuritySettings, review: Review) -> Answer:
+    """Deny a Pod that violates the enforced level of its namespace, and warn about violations of the warn level."""
     if review.subresource in _IGNORED_SUBRESOURCES:
         return allow()
-    exempt = standards.exempt.answer_to(review)
+    exempt = settings.exempt.answer_for(review)
     if exempt is not None:
         return exempt
     name = review.namespace
@@ -193,59 +193,61 @@ def validate_pod(standards: PodSecuritySettings, review: Review) -> Answer:
     if namespace is None:
         status = statuses.internal_error(f"failed to lookup namespace {go_quoted(name)}")
         return deny_with_error(review, status, not_found(name))
-    labelled = standards.policies.of(namespace)
-    if labelled.policy.is_fully_privileged and not labelled.errors:
+    labeled = settings.policies.of(namespace)
+    if labeled.policy.is_fully_privileged and not labeled.errors:
         return ALLOWED_AS_PRIVILEGED
-    return _evaluate_pod(standards, labelled, review)
+    return _evaluate_pod(settings, labeled, review)
 
 
 def not_found(namespace: str) -> str:
-    """Say that there is no such Namespace."""
+    """The message for a missing Namespace."""
     return statuses.not_found("", "namespaces", namespace).message
 
 
-def _evaluate_pod(standards: PodSecuritySettings, labelled: LabeledPolicy, review: Review) -> Answer:
+def _evaluate_pod(settings: PodSecuritySettings, labeled: LabeledPolicy, review: Review) -> Answer:
     updating = review.operation is Operation.UPDATE
-    wrong = _undecodable_pod(review.object)
-    if not wrong and updating:
+    undecoded = _undecodable_pod(review.object)
+    if not undecoded and updating:
         old = _undecodable_pod(review.old_object)
-        wrong = f"old {old}" if old else ""
-    if wrong:
-        return deny_undecodable(review, wrong)
+        undecoded = f"old {old}" if old else ""
+    if undecoded:
+        return deny_undecodable(review, undecoded)
     try:
         if updating and not _is_significant_update(review.object, review.old_object):
             return allow()
         pod = read_pod(review.object)
-        if standards.exempt.has_runtime_class(pod.spec):
+        if settings.exempt.has_runtime_class(pod.spec):
             return EXEMPT_RUNTIME_CLASS
-        return evaluate_policy(labelled, pod, review, enforce=True)
+        return evaluate_policy(labeled, pod, review, enforce=True)
     except MistypedError as error:
         return deny_undecodable(review, "object", str(error))
 
 
 def _undecodable_pod(document: JSON) -> str:
-    """What cannot be decoded; empty where the document is a Pod."""
+    """The part of the request that cannot be decoded; empty if the document is a Pod."""
     if not isinstance(document, dict):
         return "object"
     return "" if is_pod(document) else "pod"
 
 
 def _is_significant_update(pod: JSONObject, old: JSONObject) -> bool:
-    """Tell whether an update brings containers or images, the only things that can be changed and matter."""
+    """Whether an update changes containers or images; its other changes cannot violate a level."""
     spec, old_spec = as_object(pod.get("spec"), "spec"), as_object(old.get("spec"), "spec")
     if any(_images(spec, field) != _images(old_spec, field) for field in ("containers", "initContainers")):
         return True
-    # Reversed, because the first of a name counts.
+    # Reversed, because the first container of a name counts.
     known = {
-        text(each, "name"): text(each, "image") for each in reversed(objects(old_spec, "ephemeralContainers"))
+        text(container, "name"): text(container, "image")
+        for container in reversed(objects(old_spec, "ephemeralContainers"))
     }
     return any(
-        known.get(text(each, "name")) != text(each, "image") for each in objects(spec, "ephemeralContainers")
+        known.get(text(container, "name")) != text(container, "image")
+        for container in objects(spec, "ephemeralContainers")
     )
 
 
 def _images(spec: JSONObject, field: str) -> list[str]:
-    return [text(each, "image") for each in objects(spec, field)]
+    return [text(container, "image") for container in objects(spec, field)]
 
 
 _SPEC_TEMPLATE = ("spec", "template")
@@ -260,31 +262,31 @@ WORKLOADS: Mapping[tuple[str, str], tuple[str, tuple[str, ...]]] = {
     ("batch", "jobs"): ("Job", _SPEC_TEMPLATE),
     ("batch", "cronjobs"): ("CronJob", ("spec", "jobTemplate", *_SPEC_TEMPLATE)),
 }
-"""By group and resource, the kind of the workload, and where it has its template."""
+"""By group and resource: the workload's kind, and the path of its template."""
 
 
-def validate_workload(standards: PodSecuritySettings, review: Review) -> Answer:
-    """Tell what its namespace has against the Pods that a workload is going to make."""
+def validate_workload(settings: PodSecuritySettings, review: Review) -> Answer:
+    """Warn about and audit the Pods that a workload will create."""
     if review.subresource:
         return allow()
-    exempt = standards.exempt.answer_to(review)
+    exempt = settings.exempt.answer_for(review)
     if exempt is not None:
         return exempt
     name = review.namespace
     namespace = review.cluster.get("", "namespaces", name)
     if namespace is None:
         return allow_with_error(f"failed to lookup namespace {go_quoted(name)}: {not_found(name)}")
-    labelled = standards.policies.of(namespace)
-    policy = labelled.policy
-    if policy.warn.level is policy.audit.level is PodSecurityLevel.PRIVILEGED and not labelled.errors:
+    labeled = settings.policies.of(namespace)
+    policy = labeled.policy
+    if policy.warn.level is policy.audit.level is PodSecurityLevel.PRIVILEGED and not labeled.errors:
         return allow()
     try:
-        return _evaluate_template(standards, labelled, review)
+        return _evaluate_template(settings, labeled, review)
     except MistypedError as error:
         return allow_with_error(f"failed to decode object: {error}")
 
 
-def _evaluate_template(standards: PodSecuritySettings, labelled: LabeledPolicy, review: Review) -> Answer:
+def _evaluate_template(settings: PodSecuritySettings, labeled: LabeledPolicy, review: Review) -> Answer:
     workload = review.object
     kind, path = WORKLOADS[review.resource.group, review.resource.resource]
     if not isinstance(workload, dict) or workload.get("kind", kind) != kind:
@@ -293,22 +295,22 @@ def _evaluate_template(standards: PodSecuritySettings, labelled: LabeledPolicy, 
     if template is None:
         return allow()
     pod = read_pod(template, is_template=True)
-    if standards.exempt.has_runtime_class(pod.spec):
+    if settings.exempt.has_runtime_class(pod.spec):
         return EXEMPT_RUNTIME_CLASS
-    return evaluate_policy(labelled, pod, review, enforce=False)
+    return evaluate_policy(labeled, pod, review, enforce=False)
 
 
 def _template(workload: JSONObject, path: tuple[str, ...]) -> JSONObject | None:
-    """The template of a workload; None where it has none."""
-    found = workload
+    """The template of a workload; None if it has none."""
+    holder = workload
     for name in path[:-1]:
-        found = as_object(found.get(name), name)
-    template = found.get(path[-1])
+        holder = as_object(holder.get(name), name)
+    template = holder.get(path[-1])
     return None if template is None else as_object(template, path[-1])
 
 
 def _go_type(document: JSON) -> str:
-    """What Go calls the type of an object that is not the one expected."""
+    """The Go type of an object of an unexpected kind."""
     kind = member(document, "kind")
     if not kind:
         return "<nil>"
