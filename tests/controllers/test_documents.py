@@ -111,7 +111,7 @@ def assert_holds(actual: JSON, expected: JSON) -> None:
 
 
 @pytest.mark.parametrize("example", list(all_examples()), ids=str)
-def test_an_example_is_decided_as_its_document_says(
+def test_every_example_gets_the_decision_that_its_page_states(
     example: Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -132,9 +132,9 @@ def test_an_example_is_decided_as_its_document_says(
 
 
 @pytest.mark.parametrize(
-    "controller", [each for each in load_catalogue() if each.hosted], ids=lambda c: c.name
+    "controller", [controller for controller in load_catalogue() if controller.hosted], ids=lambda c: c.name
 )
-def test_every_hosted_controller_has_a_document(controller: Controller) -> None:
+def test_every_hosted_controller_has_a_page(controller: Controller) -> None:
     text = (DOCS / "controllers" / f"{controller.name}.md").read_text("utf-8")
     assert text.startswith(f"# {controller.name}\n")
     assert all(entry in text for entry in ENTRIES)

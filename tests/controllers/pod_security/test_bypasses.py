@@ -270,7 +270,7 @@ async def found_by(validate: Handler, review: Review) -> Answer:
 
 
 @pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
-def test_nothing_gets_round_a_level(setting: Setting) -> None:
+def test_no_spelling_bypasses_a_level(setting: Setting) -> None:
     async def judge() -> list[str]:
         wrong = []
         for kind in KINDS:
@@ -306,10 +306,10 @@ def lookalikes(word: str) -> list[str]:
     ]
     patterns = ["*", ".*", "%", f"{word[:2]}*", word.replace(word[1], "?", 1), word.replace(word[1], ".", 1)]
     found = dict.fromkeys([*spellings(word), *parts, *longer, *patterns])
-    return [each for each in found if each != word]
+    return [word_like for word_like in found if word_like != word]
 
 
-NEARLY_EXEMPT = [(field, each) for field, word in EXEMPT_WORDS.items() for each in lookalikes(word)]
+NEARLY_EXEMPT = [(field, lookalike) for field, word in EXEMPT_WORDS.items() for lookalike in lookalikes(word)]
 
 
 def answer_to_one_who_is(field: str, word: str, kind: tuple[str, str]) -> Answer:
@@ -334,12 +334,12 @@ def answer_to_one_who_is(field: str, word: str, kind: tuple[str, str]) -> Answer
     )
     if field == "usernames":
         review = dataclasses.replace(review, user=UserInfo(word))
-    return asyncio.run(found_by(half(**{one: [exempt] for one, exempt in EXEMPT_WORDS.items()}), review))
+    return asyncio.run(found_by(half(**{field: [exempt] for field, exempt in EXEMPT_WORDS.items()}), review))
 
 
 @pytest.mark.parametrize("kind", [("", "pods"), ("apps", "deployments")], ids=["Pod", "Deployment"])
 @pytest.mark.parametrize(("field", "word"), EXEMPT_WORDS.items())
-def test_the_very_name_is_exempt(field: str, word: str, kind: tuple[str, str]) -> None:
+def test_the_exact_name_is_exempt(field: str, word: str, kind: tuple[str, str]) -> None:
     answer = answer_to_one_who_is(field, word, kind)
     assert not isinstance(answer, Deny)
     assert not answer.warnings
@@ -347,13 +347,13 @@ def test_the_very_name_is_exempt(field: str, word: str, kind: tuple[str, str]) -
 
 
 @pytest.mark.parametrize(("field", "word"), NEARLY_EXEMPT)
-def test_only_the_very_name_is_exempt(field: str, word: str) -> None:
+def test_only_the_exact_name_is_exempt(field: str, word: str) -> None:
     assert isinstance(answer_to_one_who_is(field, word, ("", "pods")), Deny)
     if word or field != "namespaces":  # a workload that is in no namespace is warned of nothing
         assert answer_to_one_who_is(field, word, ("apps", "deployments")).warnings
 
 
-def test_an_object_that_is_being_deleted_is_looked_at_all_the_same() -> None:
+def test_an_object_that_is_being_deleted_is_evaluated_too() -> None:
     pod = pod_of(SETTINGS["added capabilities"], "containers", "SYS_ADMIN", sandboxed=0)
     pod["metadata"] |= {"deletionTimestamp": "2001-01-01T00:00:00Z", "finalizers": ["example.com/wait"]}
     request = {

@@ -39,32 +39,32 @@ def test_no_table_of_a_ledger_holds_a_time() -> None:
 
 @pytest.mark.parametrize("jump", [300.0, DAY, -DAY])
 @pytest.mark.parametrize("when", ["at start", "between two reviews", "on one of two"])
-def test_a_clock_that_jumps_gives_nothing_back(jump: float, when: str, shared_url: str) -> None:
+def test_a_clock_change_gives_nothing_back(jump: float, when: str, shared_url: str) -> None:
     """Even one that is said never to jump, as long as the cluster was not seen anew."""
     clocks = [Clock(), Clock(jump if when == "at start" else 0)]
 
     async def scenario() -> None:
-        one, other = (SQLLedger(shared_url, wait_seconds=WAIT, clock=clock) for clock in clocks)
+        first, second = (SQLLedger(shared_url, wait_seconds=WAIT, clock=clock) for clock in clocks)
         cluster = ReloadableCluster(ObjectStore([quota()]))
-        assert len(await admitted(one, [account()], "abc", up_to(HARD))) == HARD
-        await reconcile_both(one, other)(cluster)
+        assert len(await admitted(first, [account()], "abc", up_to(HARD))) == HARD
+        await reconcile_both(first, second)(cluster)
         if when != "at start":
             for clock in clocks[:1] if when == "on one of two" else clocks:
                 clock.seconds += jump
         for _ in range(3):
-            await reconcile_both(one, other)(cluster)
-            for ledger in (one, other):
+            await reconcile_both(first, second)(cluster)
+            for ledger in (first, second):
                 assert await admitted(ledger, [account()], "def", up_to(HARD)) == []
-        await asyncio.gather(one.close(), other.close())
+        await asyncio.gather(first.close(), second.close())
 
     asyncio.run(scenario())
 
 
 def reconcile_both(
-    one: SQLLedger, other: SQLLedger
+    first: SQLLedger, second: SQLLedger
 ) -> Callable[[ReloadableCluster], asyncio.Future[list[bool]]]:
     return lambda cluster: asyncio.gather(
-        *(ledger.reconcile(cluster, PERIOD, sizes_of_pods) for ledger in (one, other))
+        *(ledger.reconcile(cluster, PERIOD, sizes_of_pods) for ledger in (first, second))
     )
 
 
@@ -114,18 +114,18 @@ WEB, OTHER = pod("web", uid="7"), pod("other")
         ([(10.0, [WEB]), (20.0, [pod("web", uid="8")])], "1"),  # its successor
     ],
 )
-def test_what_the_cluster_shows_gives_back(
+def test_a_newer_state_of_the_cluster_gives_back(
     states: list[tuple[float, list[JSONObject]]], used: str, url: str
 ) -> None:
     assert after(url, *states) == used
 
 
 @pytest.mark.parametrize(("seconds", "used"), [(50.0, "1"), (150.0, "0")])
-def test_a_service_that_was_started_again_waits_as_long(seconds: float, used: str, shared_url: str) -> None:
+def test_a_restarted_service_waits_just_as_long(seconds: float, used: str, shared_url: str) -> None:
     assert after(shared_url, (seconds, []), restarted=True) == used
 
 
-def test_a_service_that_looks_at_an_older_cluster_does_not_count_by_it(shared_url: str) -> None:
+def test_a_service_with_an_older_cluster_does_not_count_by_it(shared_url: str) -> None:
     """Its cluster's files stay behind, and what they lack was given up by who has seen it arrive."""
     clock = Clock()
 

@@ -90,7 +90,7 @@ def charged(file: Path, pods: int = 3) -> None:
 
 
 @pytest.mark.parametrize(("damage", "words"), DAMAGES, ids=[damage.__name__ for damage, _ in DAMAGES])
-def test_what_happens_to_its_file_in_use_is_noticed_at_the_next_charge(
+def test_damage_to_a_file_in_use_is_detected_at_the_next_charge(
     damage: Callable[[Path], None], words: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "quotas.sqlite"
@@ -124,7 +124,7 @@ def test_what_happens_to_its_file_in_use_is_noticed_at_the_next_charge(
         (remove, "is gone, and with it what was charged.*quotas.sqlite.identity to begin a new ledger"),
     ],
 )
-def test_what_happened_to_its_file_meanwhile_is_noticed_at_the_start(
+def test_damage_to_a_file_at_rest_is_detected_at_the_start(
     damage: Callable[[Path], None], words: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "quotas.sqlite"
@@ -142,7 +142,7 @@ def test_what_happened_to_its_file_meanwhile_is_noticed_at_the_start(
     asyncio.run(scenario())
 
 
-def test_another_ledger_in_its_place_is_noticed_at_the_start(tmp_path: Path) -> None:
+def test_a_replaced_ledger_is_detected_at_the_start(tmp_path: Path) -> None:
     file, other = tmp_path / "quotas.sqlite", tmp_path / "other.sqlite"
     charged(file)
     charged(other)
@@ -152,19 +152,19 @@ def test_another_ledger_in_its_place_is_noticed_at_the_start(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("pods", [1, 2])
-def test_who_removes_the_marker_too_begins_anew_and_that_is_told(
+def test_removing_the_identity_file_too_starts_a_new_ledger_with_a_warning(
     pods: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "quotas.sqlite"
     charged(file)
-    for each in tmp_path.iterdir():
-        each.unlink()
+    for leftover in tmp_path.iterdir():
+        leftover.unlink()
     caplog.clear()
     charged(file, pods)
     assert caplog.messages == ["a new ledger of quotas was begun"]
 
 
-def test_a_file_that_is_put_back_is_used_again(tmp_path: Path) -> None:
+def test_a_restored_file_is_used_again(tmp_path: Path) -> None:
     file = tmp_path / "quotas.sqlite"
 
     async def scenario() -> None:
@@ -181,22 +181,22 @@ def test_a_file_that_is_put_back_is_used_again(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_many_charges_by_several_services_are_no_damage(tmp_path: Path) -> None:
+def test_many_charges_by_several_services_cause_no_damage(tmp_path: Path) -> None:
     """They write the file itself again and again, which every one of them looks into."""
 
     async def scenario() -> None:
         ledgers = [SQLLedger(str(tmp_path / "quotas.sqlite")) for _ in range(3)]
         names = [str(number) for number in range(600)]
-        each = [
+        charging = [
             admitted(ledger, [account()], names[first::3], up_to(600)) for first, ledger in enumerate(ledgers)
         ]
-        assert sum(map(len, await asyncio.gather(*each))) == 600
+        assert sum(map(len, await asyncio.gather(*charging))) == 600
         await asyncio.gather(*(ledger.close() for ledger in ledgers))
 
     asyncio.run(scenario())
 
 
-def test_a_database_of_something_else_stays_untouched(tmp_path: Path) -> None:
+def test_a_database_of_something_else_is_never_changed(tmp_path: Path) -> None:
     file = tmp_path / "quotas.sqlite"
     with contextlib.closing(sqlite3.connect(file)) as connection:
         connection.execute("CREATE TABLE theirs (number INTEGER)")
@@ -206,7 +206,7 @@ def test_a_database_of_something_else_stays_untouched(tmp_path: Path) -> None:
         assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("theirs",)]
 
 
-def test_a_server_whose_ledger_was_made_anew_is_another_ledger(server: postgres.Server) -> None:
+def test_a_server_with_a_recreated_ledger_is_detected(server: postgres.Server) -> None:
     url = server.database()
 
     async def scenario() -> None:
@@ -223,7 +223,7 @@ def test_a_server_whose_ledger_was_made_anew_is_another_ledger(server: postgres.
     asyncio.run(scenario())
 
 
-def test_every_connection_has_each_commit_on_the_disk_before_it_returns(tmp_path: Path) -> None:
+def test_every_connection_syncs_each_commit_to_disk(tmp_path: Path) -> None:
     database = connect(parse_ledger_url(str(tmp_path / "quotas.sqlite")))
     for engine in (database.reader, database.writer):
         with engine.connect() as connection:
@@ -235,7 +235,7 @@ def test_every_connection_has_each_commit_on_the_disk_before_it_returns(tmp_path
     database.close()
 
 
-def test_nobody_else_may_read_who_runs_what(tmp_path: Path) -> None:
+def test_a_ledgers_folder_is_private_to_its_user(tmp_path: Path) -> None:
     folder = tmp_path / "new"
     mask = os.umask(0o022)
     try:
@@ -246,7 +246,7 @@ def test_nobody_else_may_read_who_runs_what(tmp_path: Path) -> None:
     assert stat.S_IMODE((folder / "quotas.sqlite.identity").stat().st_mode) == 0o600
 
 
-def test_a_ledger_of_an_earlier_form_says_what_to_do(tmp_path: Path) -> None:
+def test_a_ledger_of_an_earlier_version_says_what_to_do(tmp_path: Path) -> None:
     file = tmp_path / "quotas.sqlite"
     with contextlib.closing(sqlite3.connect(file)) as connection:
         connection.execute("CREATE TABLE pratique_quota_reconciliations (number INTEGER)")
@@ -254,7 +254,7 @@ def test_a_ledger_of_an_earlier_form_says_what_to_do(tmp_path: Path) -> None:
         charged(file)
 
 
-def test_a_ledger_that_went_back_in_time_is_noticed(shared_url: str) -> None:
+def test_a_ledger_restored_from_an_older_copy_is_detected(shared_url: str) -> None:
     """As one does that a server restored, without what was charged last."""
 
     async def scenario() -> None:
