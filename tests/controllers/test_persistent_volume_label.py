@@ -212,7 +212,7 @@ def test_terms_that_are_not_a_list_are_a_bad_request(terms: JSON) -> None:
 @pytest.mark.parametrize(
     ("configuration", "text"),
     [
-        ({"volumes": [], "labeler": "acme"}, "labeler: there cannot be volumes as well"),
+        ({"volumes": [], "labeler": "acme"}, "labeler: set either labeler or volumes, not both"),
         ({"labeler": "acme"}, 'labeler "acme" is unknown'),
         (
             {"volumes": [{"source": "ebs", "id": "1", "labels": {}}]},

@@ -107,7 +107,7 @@ def test_a_validator_that_cannot_write_there_refuses_and_goes_on(cluster: Path, 
     (tmp_path / "file").write_text("")
     with validator(cluster, str(tmp_path / "file")) as address:
         for name in ("one", "two"):
-            assert "the ledger of quotas cannot be asked" in refused(address, name)
+            assert "the quota ledger is unavailable" in refused(address, name)
 
 
 def test_an_offline_run_counts_in_memory_whatever_it_is_told(cluster: Path, tmp_path: Path) -> None:

@@ -221,7 +221,7 @@ def test_a_ledger_that_cannot_be_asked_lets_nothing_through(cluster: Path, tmp_p
     ) as stack:
         response = stack.post("/validate", create("web"))["response"]
     assert (response["allowed"], response["status"]["code"]) == (False, 500)
-    assert "the ledger of quotas cannot be asked" in response["status"]["message"]
+    assert "the quota ledger is unavailable" in response["status"]["message"]
 
 
 def test_a_ledger_that_is_removed_under_validators_is_missed_by_them_and_by_those_that_follow(

@@ -149,7 +149,7 @@ def _labeler(settings: Settings) -> VolumeLabeler | None:
     if settings.labeler is None:
         return None if settings.volumes is None else ListedVolumes(settings.volumes)
     if settings.volumes is not None:
-        raise ConfigurationError("labeler: there cannot be volumes as well: one of them knows the labels")
+        raise ConfigurationError("labeler: set either labeler or volumes, not both")
     return load_labeler(settings.labeler)
 
 

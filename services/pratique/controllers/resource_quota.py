@@ -51,7 +51,7 @@ EVALUATION_SECONDS = 10.0
 
 _CHARGES_METRIC = (
     "pratique_quota_charges_total",
-    "Requests to be charged against ResourceQuotas, by what came of it: charged, refused, timeout or error.",
+    "Charges against ResourceQuotas, by result: charged, refused, timeout or error.",
     ("result",),
 )
 
@@ -289,8 +289,8 @@ def _series_left_out(ledger: Ledger) -> int:
 
 
 def _usage_gauges(ledger: Ledger) -> tuple[CallbackMetric, ...]:
-    used = "How much of a ResourceQuota is used, as the ledger was last put right."
-    left_out = "How many more of these there are than are shown."
+    used = "The usage of a ResourceQuota at the ledger's last reconciliation."
+    left_out = "How many usage series are left out because there are too many."
     return (
         CallbackMetric(
             "pratique_quota_used",

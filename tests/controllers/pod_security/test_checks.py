@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pratique.apimachinery.json_values import JSON, JSONObject
-from pratique.controllers.pod_security.checks import MistypedError, details, read_pod
+from pratique.controllers.pod_security.checks import MistypedError, join_details, read_pod
 from pratique.controllers.pod_security.pods import NEWEST, evaluate
 from pratique.controllers.pod_security.standards import (
     LATEST,
@@ -22,7 +22,7 @@ SINGLE = pod_security_cases.cases("checks.jsonl")
 
 def detail_of(pod: JSONObject, level: str, minor: int | None = None, *, template: bool = False) -> str:
     level_version = LevelVersion(PodSecurityLevel(level), Version(minor))
-    return details(evaluate(level_version, read_pod(pod, is_template=template)))
+    return join_details(evaluate(level_version, read_pod(pod, is_template=template)))
 
 
 @pytest.mark.parametrize("case", FIXTURES, ids=pod_security_cases.title)

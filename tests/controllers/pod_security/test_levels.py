@@ -74,8 +74,8 @@ def test_levels_are_ordered_by_strictness() -> None:
     assert [parse_level(text).strictness for text in ("privileged", "baseline", "restricted")] == [0, 1, 2]
 
 
-@pytest.mark.parametrize("other", ALL, ids=str)
-@pytest.mark.parametrize("one", ALL, ids=str)
+@pytest.mark.parametrize("second", ALL, ids=str)
+@pytest.mark.parametrize("first", ALL, ids=str)
 def test_versions_matter_except_for_privileged(first: LevelVersion, second: LevelVersion) -> None:
     both_privileged = first.level is second.level is PodSecurityLevel.PRIVILEGED
     assert first.is_equivalent(second) is (both_privileged or str(first) == str(second))

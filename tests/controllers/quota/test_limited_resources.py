@@ -12,7 +12,7 @@ def limited(*scopes: ScopeRequirement, resource: str = "pods") -> LimitedResourc
 
 
 @pytest.mark.parametrize(
-    ("one", "fault"),
+    ("resource", "expected"),
     [
         (limited(resource=""), "limitedResources[0].resource: Required value"),
         (

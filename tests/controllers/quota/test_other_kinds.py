@@ -46,7 +46,7 @@ def claim(storage: JSON = None, allocated: JSON = None, **spec: JSON) -> JSONObj
 
 
 @pytest.mark.parametrize(
-    ("one", "storage"),
+    ("reviewed", "storage"),
     [
         (claim("1Gi"), "1Gi"),
         (claim("1500m"), "2"),

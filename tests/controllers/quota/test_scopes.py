@@ -32,7 +32,7 @@ OWN: JSONObject = {"topologyKey": "zone", "namespaces": []}
 
 
 @pytest.mark.parametrize(
-    ("name", "one", "fits"),
+    ("name", "reviewed", "fits"),
     [
         ("Terminating", pod(activeDeadlineSeconds=0), True),
         ("Terminating", pod(), False),
@@ -85,7 +85,7 @@ def claim(spec: JSON = None, **status: JSON) -> JSONObject:
 
 
 @pytest.mark.parametrize(
-    "one",
+    "reviewed",
     [
         claim({"volumeAttributesClassName": "fast"}),
         claim(currentVolumeAttributesClassName="fast"),

@@ -67,13 +67,13 @@ def write_another_over_it(file: Path) -> None:
 
 DAMAGES = [
     (overwrite, "damaged|malformed|not a database"),
-    (flip, "it holds what no ledger wrote"),
-    (cut, "was cut|malformed|damaged"),
-    (empty, "was cut"),
+    (flip, "it contains data that no ledger wrote"),
+    (cut, "was truncated|malformed|damaged"),
+    (empty, "was truncated"),
     (remove, "was removed while it was in use"),
     (remove_what_is_committed, "was removed while it was in use"),
     (replace_by_a_copy, "was replaced while it was in use"),
-    (write_another_over_it, "another ledger than before"),
+    (write_another_over_it, "not the same ledger as before"),
 ]
 
 
@@ -111,17 +111,17 @@ def test_damage_to_a_file_in_use_is_detected_at_the_next_charge(
 
     caplog.set_level(logging.ERROR)
     asyncio.run(scenario())
-    assert caplog.messages == ["the ledger of quotas cannot be asked"]  # once
+    assert caplog.messages == ["the quota ledger is unavailable"]  # once
 
 
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
         (overwrite, "damaged|malformed"),
-        (flip, "it holds what no ledger wrote"),
+        (flip, "it contains data that no ledger wrote"),
         (cut, "damaged|malformed|gone"),
-        (empty, "is gone, and with it what was charged"),
-        (remove, "is gone, and with it what was charged.*quotas.sqlite.identity to begin a new ledger"),
+        (empty, "is gone, and its charges with it"),
+        (remove, "is gone, and its charges with it.*quotas.sqlite.identity to start a new ledger"),
     ],
 )
 def test_damage_to_a_file_at_rest_is_detected_at_the_start(
@@ -147,7 +147,7 @@ def test_a_replaced_ledger_is_detected_at_the_start(tmp_path: Path) -> None:
     charged(file)
     charged(other)
     other.replace(file)
-    with pytest.raises(CallError, match="is another ledger than the one that was there"):
+    with pytest.raises(CallError, match="is not the ledger that was there before"):
         charged(file)
 
 
@@ -161,7 +161,7 @@ def test_removing_the_identity_file_too_starts_a_new_ledger_with_a_warning(
         leftover.unlink()
     caplog.clear()
     charged(file, pods)
-    assert caplog.messages == ["a new ledger of quotas was begun"]
+    assert caplog.messages == ["a new quota ledger was created"]
 
 
 def test_a_restored_file_is_used_again(tmp_path: Path) -> None:
@@ -200,7 +200,7 @@ def test_a_database_of_something_else_is_never_changed(tmp_path: Path) -> None:
     file = tmp_path / "quotas.sqlite"
     with contextlib.closing(sqlite3.connect(file)) as connection:
         connection.execute("CREATE TABLE theirs (number INTEGER)")
-    with pytest.raises(CallError, match="it is a database of something else"):
+    with pytest.raises(CallError, match="it is the database of another application"):
         charged(file)
     with contextlib.closing(sqlite3.connect(file)) as connection:
         assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("theirs",)]
@@ -216,7 +216,7 @@ def test_a_server_with_a_recreated_ledger_is_detected(server: postgres.Server) -
         with database.writer.begin() as connection:
             connection.exec_driver_sql("UPDATE pratique_quota_ledger SET identity = 'another'")
         database.close()
-        with pytest.raises(CallError, match="it is another ledger than before"):
+        with pytest.raises(CallError, match="it is not the same ledger as before"):
             await ledger.reconcile(ObjectStore([quota()]), PERIOD, sizes_of_pods)
         await ledger.close()
 
@@ -250,7 +250,7 @@ def test_a_ledger_of_an_earlier_version_says_what_to_do(tmp_path: Path) -> None:
     file = tmp_path / "quotas.sqlite"
     with contextlib.closing(sqlite3.connect(file)) as connection:
         connection.execute("CREATE TABLE pratique_quota_reconciliations (number INTEGER)")
-    with pytest.raises(CallError, match="of an earlier version: remove it, or its tables"):
+    with pytest.raises(CallError, match="has an earlier version: remove it, or its tables"):
         charged(file)
 
 
@@ -266,7 +266,7 @@ def test_a_ledger_restored_from_an_older_copy_is_detected(shared_url: str) -> No
         with database.writer.begin() as connection:
             connection.exec_driver_sql("UPDATE pratique_quota_ledger SET turn = 1")
         database.close()
-        with pytest.raises(CallError, match="an older copy has taken its place"):
+        with pytest.raises(CallError, match="an older copy has replaced it"):
             await ledger.reconcile(ObjectStore([quota()]), PERIOD, sizes_of_pods)
         await ledger.close()
 

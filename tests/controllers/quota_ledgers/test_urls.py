@@ -95,7 +95,7 @@ def fail(url: str) -> str:
     first, second = asyncio.run(scenario())
     assert isinstance(first, CallError)
     assert isinstance(second, CallError)
-    assert str(first).startswith("the ledger of quotas cannot be asked: ")
+    assert str(first).startswith("the quota ledger is unavailable: ")
     return str(first)
 
 

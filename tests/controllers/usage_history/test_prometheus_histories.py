@@ -104,7 +104,7 @@ def test_an_answer_has_two_numbers_or_none(reply: Reply, usage: Usage) -> None:
 BAD = failure("bad_data", 'parse error: image="secret-image:v1"', 400)
 MATRIX = {"status": "success", "data": {"resultType": "matrix", "result": []}}
 STRANGE = {"status": "success", "data": {"resultType": "vector", "result": [{"metric": {}, "value": "1"}]}}
-NUMBERS = "Prometheus answered with something else than two numbers"
+NUMBERS = "Prometheus did not answer with two numbers"
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ NUMBERS = "Prometheus answered with something else than two numbers"
         (vector(usage="-1", samples="3"), "an amount in the history is out of range"),
         (Reply(b" " * (ANSWER_LIMIT + 1)), f"Prometheus answered with more than {ANSWER_LIMIT} bytes"),
         (Reply(b"", 307, {"Location": "http://localhost:1/"}), "Prometheus answered with code 307"),
-        (Reply(b"{}", announced=100), "Prometheus cannot be asked: ClientPayloadError"),
+        (Reply(b"{}", announced=100), "Prometheus cannot be queried: ClientPayloadError"),
     ],
 )
 def test_any_other_answer_is_an_error_that_reveals_nothing_of_the_object(reply: Reply, text: str) -> None:
@@ -143,7 +143,7 @@ def test_an_answer_may_reach_the_size_limit() -> None:
 def test_an_unreachable_server_is_an_error() -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
-        with pytest.raises(UsageHistoryError, match="Prometheus cannot be asked: ClientConnector"):
+        with pytest.raises(UsageHistoryError, match="Prometheus cannot be queried: ClientConnector"):
             ask(f"http://user:word@127.0.0.1:{closed.getsockname()[1]}")
 
 

@@ -259,7 +259,7 @@ class ImageReviewer:
         """Decide without the backend. The error is not logged, because the backend may have written it."""
         decision = "allowed" if self._default_allow else "refused"
         reason = f"{type(error).__name__}: the Pod is {decision}"
-        _log.warning("the image review backend gave no answer", extra={"uid": review.uid, "reason": reason})
+        _log.warning("the image review backend did not answer", extra={"uid": review.uid, "reason": reason})
         if self._default_allow:
             edits = Edits(review.object)
             edits.set(("metadata", "annotations", _FAILED_OPEN), "true")

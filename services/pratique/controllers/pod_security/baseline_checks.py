@@ -15,16 +15,16 @@ from pratique.controllers.pod_security.checks import (
     PodSecurityCheck,
     VersionedCheck,
     as_object,
+    bool_field,
     containers,
-    flag,
     forbidden_types,
-    integer,
-    objects,
+    int_field,
+    object_list,
     pluralize,
     quoted,
     setters,
-    text,
-    texts,
+    string_field,
+    string_list,
     unless_user_namespace,
 )
 from pratique.controllers.pod_security.standards import PodSecurityLevel
@@ -52,7 +52,7 @@ def _forbidden_annotations(pod: CheckedPod) -> list[str]:
     forbidden = []
     for key in pod.annotations:
         if key.startswith(_APP_ARMOR_ANNOTATION):
-            value = text(pod.annotations, key)
+            value = string_field(pod.annotations, key)
             if value not in ("", "runtime/default") and not value.startswith("localhost/"):
                 forbidden.append(f"{key}={go_quoted(value)}")
     return sorted(forbidden)
@@ -78,7 +78,7 @@ def _find_capabilities(pod: CheckedPod) -> CheckResult | None:
     added: set[str] = set()
     for container in pod.containers:
         capabilities = as_object(container.security.get("capabilities"), "capabilities")
-        extra = set(texts(capabilities, "add")) - _BASELINE_CAPABILITIES
+        extra = set(string_list(capabilities, "add")) - _BASELINE_CAPABILITIES
         if extra:
             bad.append(container.name)
             added |= extra
@@ -94,7 +94,7 @@ CAPABILITIES_BASELINE = PodSecurityCheck(
 
 
 def _find_host_namespaces(pod: CheckedPod) -> CheckResult | None:
-    shared = [f"{name}=true" for name in ("hostNetwork", "hostPID", "hostIPC") if flag(pod.spec, name)]
+    shared = [f"{name}=true" for name in ("hostNetwork", "hostPID", "hostIPC") if bool_field(pod.spec, name)]
     return CheckResult("host namespaces", ", ".join(shared)) if shared else None
 
 
@@ -108,7 +108,9 @@ HOST_PATH_VOLUMES_ID = "hostPathVolumes"
 
 def _find_host_path_volumes(pod: CheckedPod) -> CheckResult | None:
     bad = [
-        text(volume, "name") for volume in objects(pod.spec, "volumes") if volume.get("hostPath") is not None
+        string_field(volume, "name")
+        for volume in object_list(pod.spec, "volumes")
+        if volume.get("hostPath") is not None
     ]
     return CheckResult("hostPath volumes", f"{pluralize('volume', bad)} {quoted(bad)}") if bad else None
 
@@ -121,13 +123,13 @@ HOST_PATH_VOLUMES = PodSecurityCheck(
 def _find_host_ports(pod: CheckedPod) -> CheckResult | None:
     # pkg/apis/core/v1/defaults.go SetDefaults_Pod: in the host's network, every container port is a host port.
     # Since 1.28, templates do not get this default.
-    on_host = not pod.is_template and flag(pod.spec, "hostNetwork") is True
+    on_host = not pod.is_template and bool_field(pod.spec, "hostNetwork") is True
     bad: list[str] = []
     ports: set[str] = set()
     for container in pod.containers:
         host_ports = {
             str(port)
-            for entry in objects(container.document, "ports")
+            for entry in object_list(container.document, "ports")
             if (port := _host_port(entry, on_host=on_host))
         }
         if host_ports:
@@ -142,7 +144,7 @@ def _find_host_ports(pod: CheckedPod) -> CheckResult | None:
 
 
 def _host_port(port: JSONObject, *, on_host: bool) -> int | None:
-    return integer(port, "hostPort") or (integer(port, "containerPort") if on_host else None)
+    return int_field(port, "hostPort") or (int_field(port, "containerPort") if on_host else None)
 
 
 HOST_PORTS = PodSecurityCheck("hostPorts", PodSecurityLevel.BASELINE, (VersionedCheck(0, _find_host_ports),))
@@ -181,7 +183,7 @@ def _handler_hosts(holder: JSONObject, name: str) -> Iterator[str]:
     if not handler:
         return  # most containers have none of the five handlers
     for action in _ACTIONS:
-        host = text(as_object(handler.get(action), action), "host")
+        host = string_field(as_object(handler.get(action), action), "host")
         if host:
             yield host
 
@@ -194,7 +196,7 @@ HOST_PROBES_AND_HOST_LIFECYCLE = PodSecurityCheck(
 
 
 def _find_privileged(pod: CheckedPod) -> CheckResult | None:
-    bad = [container.name for container in pod.containers if flag(container.security, "privileged")]
+    bad = [container.name for container in pod.containers if bool_field(container.security, "privileged")]
     if not bad:
         return None
     return CheckResult("privileged", f"{containers(bad)} must not set securityContext.privileged=true")
@@ -209,7 +211,7 @@ _PROC_MOUNT = "procMount"
 
 def _find_proc_mount(pod: CheckedPod) -> CheckResult | None:
     named = [
-        (container.name, text(container.security, _PROC_MOUNT))
+        (container.name, string_field(container.security, _PROC_MOUNT))
         for container in pod.containers
         if container.security.get(_PROC_MOUNT) is not None
     ]
@@ -223,12 +225,12 @@ def _find_proc_mount(pod: CheckedPod) -> CheckResult | None:
     return CheckResult("procMount", detail)
 
 
-BASELINE = PodSecurityCheck(
+PROC_MOUNT_BASELINE = PodSecurityCheck(
     _PROC_MOUNT_ID,
     PodSecurityLevel.BASELINE,
     (VersionedCheck(0, _find_proc_mount), VersionedCheck(35, unless_user_namespace(_find_proc_mount))),
 )
-RESTRICTED = PodSecurityCheck(
+PROC_MOUNT_RESTRICTED = PodSecurityCheck(
     "procMount_restricted",
     PodSecurityLevel.RESTRICTED,
     (VersionedCheck(35, _find_proc_mount, (_PROC_MOUNT_ID,)),),
@@ -241,7 +243,7 @@ _SE_LINUX_TYPES_1_31 = _SE_LINUX_TYPES | {"container_engine_t"}
 
 
 def _se_linux_check(allowed: frozenset[str]) -> CheckPod:
-    def find(pod: CheckedPod) -> CheckResult | None:
+    def check_pod(pod: CheckedPod) -> CheckResult | None:
         own = _forbidden_se_linux_options(pod.security, allowed)
         named = [
             (container.name, _forbidden_se_linux_options(container.security, allowed))
@@ -254,15 +256,15 @@ def _se_linux_check(allowed: frozenset[str]) -> CheckPod:
         what = "; ".join(_describe_se_linux_options(set(own).union(*(options for _, options in named))))
         return CheckResult(_SE_LINUX_OPTIONS, f"{who} set forbidden securityContext.seLinuxOptions: {what}")
 
-    return find
+    return check_pod
 
 
 def _forbidden_se_linux_options(security: JSONObject, allowed: frozenset[str]) -> set[tuple[str, str]]:
     """The options that are set and forbidden: ``type`` with its value, ``user`` and ``role``."""
     options = as_object(security.get(_SE_LINUX_OPTIONS), _SE_LINUX_OPTIONS)
-    kind = text(options, "type")
+    kind = string_field(options, "type")
     forbidden = set() if kind in allowed else {("type", kind)}
-    return forbidden | {(name, "") for name in ("user", "role") if text(options, name)}
+    return forbidden | {(name, "") for name in ("user", "role") if string_field(options, name)}
 
 
 def _describe_se_linux_options(options: set[tuple[str, str]]) -> list[str]:
@@ -303,7 +305,7 @@ def _find_forbidden_seccomp_annotations(pod: CheckedPod) -> CheckResult | None:
         _SECCOMP_POD_ANNOTATION,
         *(f"{_SECCOMP_CONTAINER_ANNOTATION}{container.name}" for container in pod.containers),
     }
-    named = {key: text(pod.annotations, key) for key in keys if key in pod.annotations}
+    named = {key: string_field(pod.annotations, key) for key in keys if key in pod.annotations}
     bad = sorted(
         f"{key}={go_quoted(value)}"
         for key, value in named.items()
@@ -359,18 +361,20 @@ _SYSCTLS_BY_RELEASE: tuple[tuple[int, frozenset[str]], ...] = (
 """The allowed sysctls, by the minor release that added them."""
 
 
-def _sysctls_check(since: int) -> VersionedCheck:
-    allowed = frozenset().union(*(names for release, names in _SYSCTLS_BY_RELEASE if release <= since))
-    return VersionedCheck(since, _find_sysctls_outside(allowed))
+def _sysctls_check(minimum_minor: int) -> VersionedCheck:
+    allowed = frozenset().union(
+        *(names for release, names in _SYSCTLS_BY_RELEASE if release <= minimum_minor)
+    )
+    return VersionedCheck(minimum_minor, _find_sysctls_outside(allowed))
 
 
 def _find_sysctls_outside(allowed: frozenset[str]) -> CheckPod:
-    def find(pod: CheckedPod) -> CheckResult | None:
-        names = [text(sysctl, "name") for sysctl in objects(pod.security, "sysctls")]
+    def check_pod(pod: CheckedPod) -> CheckResult | None:
+        names = [string_field(sysctl, "name") for sysctl in object_list(pod.security, "sysctls")]
         bad = [name for name in names if name not in allowed]
         return CheckResult("forbidden sysctls", ", ".join(bad)) if bad else None
 
-    return find
+    return check_pod
 
 
 SYSCTLS = PodSecurityCheck(
@@ -387,7 +391,7 @@ def _find_windows_host_process(pod: CheckedPod) -> CheckResult | None:
 
 
 def _is_host_process(security: JSONObject) -> bool:
-    return flag(as_object(security.get("windowsOptions"), "windowsOptions"), "hostProcess") is True
+    return bool_field(as_object(security.get("windowsOptions"), "windowsOptions"), "hostProcess") is True
 
 
 WINDOWS_HOST_PROCESS = PodSecurityCheck(

@@ -44,7 +44,7 @@ def as_object(value: JSON, name: str) -> JSONObject:
 _EMPTY_OBJECT: JSONObject = {}
 
 
-def objects(holder: JSONObject, name: str) -> list[JSONObject]:
+def object_list(holder: JSONObject, name: str) -> list[JSONObject]:
     """The objects of a list; empty if the field is missing.
 
     Raises:
@@ -53,13 +53,13 @@ def objects(holder: JSONObject, name: str) -> list[JSONObject]:
     return [as_object(item, name) for item in _list(holder, name)]
 
 
-def texts(holder: JSONObject, name: str) -> list[str]:
+def string_list(holder: JSONObject, name: str) -> list[str]:
     """The strings of a list; empty if the field is missing.
 
     Raises:
         MistypedError: It is not a list, or holds something else.
     """
-    return [as_text(item, name) for item in _list(holder, name)]
+    return [as_string(item, name) for item in _list(holder, name)]
 
 
 def _list(holder: JSONObject, name: str) -> list[JSON]:
@@ -71,7 +71,7 @@ def _list(holder: JSONObject, name: str) -> list[JSON]:
     raise MistypedError(value, name, "array")
 
 
-def flag(holder: JSONObject, name: str) -> bool | None:
+def bool_field(holder: JSONObject, name: str) -> bool | None:
     """A boolean; None if the field is missing.
 
     Raises:
@@ -83,7 +83,7 @@ def flag(holder: JSONObject, name: str) -> bool | None:
     raise MistypedError(value, name, "bool")
 
 
-def integer(holder: JSONObject, name: str) -> int | None:
+def int_field(holder: JSONObject, name: str) -> int | None:
     """An integer; None if the field is missing.
 
     Raises:
@@ -95,16 +95,16 @@ def integer(holder: JSONObject, name: str) -> int | None:
     raise MistypedError(value, name, "int64")
 
 
-def text(holder: JSONObject, name: str) -> str:
+def string_field(holder: JSONObject, name: str) -> str:
     """A string; empty if the field is missing.
 
     Raises:
         MistypedError: It has another type.
     """
-    return as_text(holder.get(name), name)
+    return as_string(holder.get(name), name)
 
 
-def as_text(value: JSON, name: str) -> str:
+def as_string(value: JSON, name: str) -> str:
     """The value as a string; empty for null.
 
     Raises:
@@ -143,12 +143,12 @@ class CheckedPod:
     @property
     def is_windows(self) -> bool:
         """Whether ``spec.os`` says Windows."""
-        return text(as_object(self.spec.get("os"), "os"), "name") == "windows"
+        return string_field(as_object(self.spec.get("os"), "os"), "name") == "windows"
 
     @property
     def has_user_namespace(self) -> bool:
         """Whether it runs in a user namespace, so that its root user has no privileges on the host."""
-        return flag(self.spec, "hostUsers") is False
+        return bool_field(self.spec, "hostUsers") is False
 
 
 def read_pod(pod: JSONObject, *, is_template: bool = False) -> CheckedPod:
@@ -170,9 +170,9 @@ def read_pod(pod: JSONObject, *, is_template: bool = False) -> CheckedPod:
 
 def _containers(spec: JSONObject) -> Iterator[CheckedContainer]:
     for field in CONTAINER_FIELDS:
-        for document in objects(spec, field):
+        for document in object_list(spec, field):
             security = as_object(document.get("securityContext"), "securityContext")
-            yield CheckedContainer(text(document, "name"), document, security)
+            yield CheckedContainer(string_field(document, "name"), document, security)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -188,14 +188,14 @@ class CheckResult:
         return f"{self.reason} ({self.detail})" if self.detail else self.reason
 
 
-def join_reasons(findings: Iterable[CheckResult]) -> str:
+def join_reasons(violations: Iterable[CheckResult]) -> str:
     """The reasons in one line: ``host namespaces, hostPort``."""
-    return ", ".join(finding.reason for finding in findings)
+    return ", ".join(violation.reason for violation in violations)
 
 
-def details(findings: Iterable[CheckResult]) -> str:
+def join_details(violations: Iterable[CheckResult]) -> str:
     """The reasons and details in one line."""
-    return ", ".join(map(str, findings))
+    return ", ".join(map(str, violations))
 
 
 def quoted(texts: Iterable[str]) -> str:
@@ -204,7 +204,7 @@ def quoted(texts: Iterable[str]) -> str:
 
 
 def pluralize(singular: str, items: Sequence[object] | set[str], plural: str = "") -> str:
-    """The singular for one item, otherwise the plural, which is the singular with an ``s`` unless ``many`` is given."""
+    """The singular for a single item, otherwise the plural, by default the singular with an ``s``."""
     return singular if len(items) == 1 else plural or f"{singular}s"
 
 
@@ -229,10 +229,10 @@ CheckPod: TypeAlias = Callable[[CheckedPod], CheckResult | None]
 class VersionedCheck:
     """A check as of a minor release."""
 
-    since: int
+    minimum_minor: int
     """The first minor release of Kubernetes 1 in which the check has this form."""
-    find: CheckPod
-    overrides: tuple[str, ...] = ()
+    check_pod: CheckPod
+    override_check_ids: tuple[str, ...] = ()
     """The ids of the ``baseline`` checks that it replaces."""
 
 
@@ -248,20 +248,20 @@ class PodSecurityCheck:
     """In ascending order of releases. Before the first of them, the check does not exist."""
 
 
-def unless_windows(find: CheckPod) -> CheckPod:
+def unless_windows(check_pod: CheckPod) -> CheckPod:
     """Exempt Pods for Windows: the API server's validation rejects such fields there."""
 
     def check(pod: CheckedPod) -> CheckResult | None:
-        return None if pod.is_windows else find(pod)
+        return None if pod.is_windows else check_pod(pod)
 
     return check
 
 
-def unless_user_namespace(find: CheckPod) -> CheckPod:
+def unless_user_namespace(check_pod: CheckPod) -> CheckPod:
     """Exempt Pods with a user namespace of their own."""
 
     def check(pod: CheckedPod) -> CheckResult | None:
-        return None if pod.has_user_namespace else find(pod)
+        return None if pod.has_user_namespace else check_pod(pod)
 
     return check
 
@@ -281,7 +281,7 @@ class ForbiddenTypes:
 def profile_type(security: JSONObject, field: str) -> str | None:
     """The type of the profile in a field of a ``securityContext``; None if there is no profile."""
     profile = security.get(field)
-    return None if profile is None else text(as_object(profile, field), "type")
+    return None if profile is None else string_field(as_object(profile, field), "type")
 
 
 def forbidden_types(pod: CheckedPod, field: str) -> ForbiddenTypes:

@@ -84,8 +84,8 @@ async def evaluate_pods_in_namespace(
 
 def _count_pod(groups: dict[str, _PodGroup], pod: JSONObject, enforce: LevelVersion) -> None:
     try:
-        findings = evaluate(enforce, read_pod(pod))
-        reason = join_reasons(findings)
+        violations = evaluate(enforce, read_pod(pod))
+        reason = join_reasons(violations)
     except MistypedError:
         reason = _UNKNOWN_REASON
     if reason:

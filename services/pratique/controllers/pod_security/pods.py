@@ -22,10 +22,10 @@ from pratique.controllers.pod_security import baseline_checks, restricted_checks
 from pratique.controllers.pod_security.checks import (
     MistypedError,
     as_object,
-    details,
-    objects,
+    join_details,
+    object_list,
     read_pod,
-    text,
+    string_field,
 )
 from pratique.controllers.pod_security.configuration import EXEMPT_RUNTIME_CLASS
 from pratique.controllers.pod_security.standards import (
@@ -56,14 +56,14 @@ CHECKS: tuple[PodSecurityCheck, ...] = (
     baseline_checks.HOST_PORTS,
     baseline_checks.HOST_PROBES_AND_HOST_LIFECYCLE,
     baseline_checks.PRIVILEGED,
-    baseline_checks.BASELINE,
+    baseline_checks.PROC_MOUNT_BASELINE,
     baseline_checks.SE_LINUX_OPTIONS,
     baseline_checks.SECCOMP_PROFILE_BASELINE,
     baseline_checks.SYSCTLS,
     baseline_checks.WINDOWS_HOST_PROCESS,
     restricted_checks.ALLOW_PRIVILEGE_ESCALATION,
     restricted_checks.CAPABILITIES_RESTRICTED,
-    baseline_checks.RESTRICTED,
+    baseline_checks.PROC_MOUNT_RESTRICTED,
     restricted_checks.RESTRICTED_VOLUMES,
     restricted_checks.RUN_AS_NON_ROOT,
     restricted_checks.RUN_AS_USER,
@@ -71,7 +71,7 @@ CHECKS: tuple[PodSecurityCheck, ...] = (
 )
 """All checks in the order of reporting: by level, then by id."""
 
-NEWEST = max(revision.since for check in CHECKS for revision in check.versions)
+NEWEST = max(version.minimum_minor for check in CHECKS for version in check.versions)
 """The last minor release that changed a check; ``latest`` means this one."""
 
 
@@ -82,8 +82,8 @@ def evaluate(level_version: LevelVersion, pod: CheckedPod) -> tuple[CheckResult,
         MistypedError: A field of the Pod has the wrong type.
     """
     minor = level_version.version.minor
-    finders = _checks_of(level_version.level, NEWEST if minor is None else min(minor, NEWEST))
-    return tuple([finding for find in finders if (finding := find(pod)) is not None])
+    checks = _checks_of(level_version.level, NEWEST if minor is None else min(minor, NEWEST))
+    return tuple([violation for check_pod in checks if (violation := check_pod(pod)) is not None])
 
 
 @functools.cache
@@ -92,14 +92,14 @@ def _checks_of(level: PodSecurityLevel, minor: int) -> tuple[CheckPod, ...]:
     if level is PodSecurityLevel.PRIVILEGED:
         return ()
     current = tuple(_current_checks(level, minor))
-    overridden = {name for _, revision in current for name in revision.overrides}
-    return tuple(revision.find for check, revision in current if check.id not in overridden)
+    overridden = {name for _, version in current for name in version.override_check_ids}
+    return tuple(version.check_pod for check, version in current if check.id not in overridden)
 
 
 def _current_checks(level: PodSecurityLevel, minor: int) -> Iterator[tuple[PodSecurityCheck, VersionedCheck]]:
     """The checks of a level in a release, each in the form it had then."""
     for check in CHECKS:
-        versions = [revision for revision in check.versions if revision.since <= minor]
+        versions = [version for version in check.versions if version.minimum_minor <= minor]
         if versions and check.level.strictness <= level.strictness:
             yield check, versions[-1]
 
@@ -108,7 +108,7 @@ _ENFORCE_POLICY_ANNOTATION = f"{LABEL_PREFIX}enforce-policy"
 _AUDIT_VIOLATIONS_ANNOTATION = f"{LABEL_PREFIX}audit-violations"
 _ERROR_ANNOTATION = f"{LABEL_PREFIX}error"
 
-ALLOWED_AS_PRIVILEGED = allow(audit_annotations={_ENFORCE_POLICY_ANNOTATION: str(PRIVILEGED)})
+PRIVILEGED_ANSWER = allow(audit_annotations={_ENFORCE_POLICY_ANNOTATION: str(PRIVILEGED)})
 """The answer to every Pod in a namespace whose policy is fully privileged."""
 
 
@@ -127,7 +127,7 @@ def evaluate_policy(labeled: LabeledPolicy, pod: CheckedPod, review: Review, *, 
     policy = labeled.policy
     results: dict[LevelVersion, Sequence[CheckResult]] = {}
 
-    def findings(level_version: LevelVersion) -> Sequence[CheckResult]:
+    def violations(level_version: LevelVersion) -> Sequence[CheckResult]:
         if level_version not in results:
             results[level_version] = evaluate(level_version, pod)
         return results[level_version]
@@ -137,18 +137,18 @@ def evaluate_policy(labeled: LabeledPolicy, pod: CheckedPod, review: Review, *, 
         annotations[_ERROR_ANNOTATION] = f"Failed to parse policy: {join(labeled.errors)}"
     if enforce:
         annotations[_ENFORCE_POLICY_ANNOTATION] = str(policy.enforce)
-    if audited := findings(policy.audit):
+    if audited := violations(policy.audit):
         annotations[_AUDIT_VIOLATIONS_ANNOTATION] = _violation_message("would violate", policy.audit, audited)
-    if enforce and (forbidden := findings(policy.enforce)):
+    if enforce and (forbidden := violations(policy.enforce)):
         status = _forbidden_status(review, _violation_message("violates", policy.enforce, forbidden))
         return deny(status=status, audit_annotations=annotations)
-    warned = findings(policy.warn)
+    warned = violations(policy.warn)
     warnings = (_violation_message("would violate", policy.warn, warned),) if warned else ()
     return Allow(warnings, annotations)
 
 
-def _violation_message(verb: str, level_version: LevelVersion, findings: Sequence[CheckResult]) -> str:
-    return f'{verb} PodSecurity "{level_version}": {details(findings)}'
+def _violation_message(verb: str, level_version: LevelVersion, violations: Sequence[CheckResult]) -> str:
+    return f'{verb} PodSecurity "{level_version}": {join_details(violations)}'
 
 
 def _forbidden_status(review: Review, text: str) -> Status:
@@ -160,8 +160,8 @@ def deny_with_error(review: Review, status: Status, error: str = "") -> Deny:
     """Deny a request because its Pod or namespace cannot be read; ``error`` has the details."""
     text = f"{status.message}: {error}" if error else status.message
     if status.details is None:
-        details_ = statuses.admission_forbidden(review, "").details
-        status = msgspec.structs.replace(status, details=details_)
+        details = statuses.admission_forbidden(review, "").details
+        status = msgspec.structs.replace(status, details=details)
     return deny(status=status, audit_annotations={_ERROR_ANNOTATION: text})
 
 
@@ -195,7 +195,7 @@ def validate_pod(settings: PodSecuritySettings, review: Review) -> Answer:
         return deny_with_error(review, status, not_found(name))
     labeled = settings.policies.of(namespace)
     if labeled.policy.is_fully_privileged and not labeled.errors:
-        return ALLOWED_AS_PRIVILEGED
+        return PRIVILEGED_ANSWER
     return _evaluate_pod(settings, labeled, review)
 
 
@@ -231,23 +231,23 @@ def _undecodable_pod(document: JSON) -> str:
 
 
 def _is_significant_update(pod: JSONObject, old: JSONObject) -> bool:
-    """Whether an update changes containers or images; its other changes cannot violate a level."""
+    """Whether an update changes containers or images; no other mutable field matters to a level."""
     spec, old_spec = as_object(pod.get("spec"), "spec"), as_object(old.get("spec"), "spec")
     if any(_images(spec, field) != _images(old_spec, field) for field in ("containers", "initContainers")):
         return True
     # Reversed, because the first container of a name counts.
     known = {
-        text(container, "name"): text(container, "image")
-        for container in reversed(objects(old_spec, "ephemeralContainers"))
+        string_field(container, "name"): string_field(container, "image")
+        for container in reversed(object_list(old_spec, "ephemeralContainers"))
     }
     return any(
-        known.get(text(container, "name")) != text(container, "image")
-        for container in objects(spec, "ephemeralContainers")
+        known.get(string_field(container, "name")) != string_field(container, "image")
+        for container in object_list(spec, "ephemeralContainers")
     )
 
 
 def _images(spec: JSONObject, field: str) -> list[str]:
-    return [text(container, "image") for container in objects(spec, field)]
+    return [string_field(container, "image") for container in object_list(spec, field)]
 
 
 _SPEC_TEMPLATE = ("spec", "template")

@@ -8,23 +8,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pratique.apimachinery.json_values import JSONObject
-from pratique.controllers.pod_security import baseline_checks
-from pratique.controllers.pod_security import baseline_checks as baseline
+from pratique.controllers.pod_security.baseline_checks import (
+    CAPABILITIES_BASELINE_ID,
+    HOST_PATH_VOLUMES_ID,
+    SECCOMP_FIELD,
+    SECCOMP_PROFILE_BASELINE_ID,
+    SECCOMP_REASON,
+    find_forbidden_seccomp_profile,
+)
 from pratique.controllers.pod_security.checks import (
     CheckResult,
     PodSecurityCheck,
     VersionedCheck,
     as_object,
+    bool_field,
     containers,
-    flag,
-    integer,
-    objects,
+    int_field,
+    object_list,
     pluralize,
     profile_type,
     quoted,
     setters,
-    text,
-    texts,
+    string_field,
+    string_list,
     unless_user_namespace,
     unless_windows,
 )
@@ -40,7 +46,7 @@ def _find_allow_privilege_escalation(pod: CheckedPod) -> CheckResult | None:
     bad = [
         container.name
         for container in pod.containers
-        if flag(container.security, _ALLOW_PRIVILEGE_ESCALATION) is not False
+        if bool_field(container.security, _ALLOW_PRIVILEGE_ESCALATION) is not False
     ]
     if not bad:
         return None
@@ -66,9 +72,9 @@ def _find_capabilities(pod: CheckedPod) -> CheckResult | None:
     added: set[str] = set()
     for container in pod.containers:
         capabilities = as_object(container.security.get("capabilities"), "capabilities")
-        if "ALL" not in texts(capabilities, "drop"):
+        if "ALL" not in string_list(capabilities, "drop"):
             keeping.append(container.name)
-        extra = set(texts(capabilities, "add")) - {"NET_BIND_SERVICE"}
+        extra = set(string_list(capabilities, "add")) - {"NET_BIND_SERVICE"}
         if extra:
             adding.append(container.name)
             added |= extra
@@ -81,7 +87,7 @@ def _find_capabilities(pod: CheckedPod) -> CheckResult | None:
     return CheckResult("unrestricted capabilities", "; ".join(details)) if details else None
 
 
-_CAPABILITIES_OVERRIDES = (baseline_checks.CAPABILITIES_BASELINE_ID,)
+_CAPABILITIES_OVERRIDES = (CAPABILITIES_BASELINE_ID,)
 
 CAPABILITIES_RESTRICTED = PodSecurityCheck(
     "capabilities_restricted",
@@ -120,10 +126,10 @@ _FORBIDDEN_VOLUMES = (
 def _find_restricted_volumes(pod: CheckedPod) -> CheckResult | None:
     bad: list[str] = []
     types: set[str] = set()
-    for volume in objects(pod.spec, "volumes"):
+    for volume in object_list(pod.spec, "volumes"):
         kind = _restricted_volume_type(volume)
         if kind:
-            bad.append(text(volume, "name"))
+            bad.append(string_field(volume, "name"))
             types.add(kind)
     if not bad:
         return None
@@ -144,7 +150,7 @@ def _restricted_volume_type(volume: JSONObject) -> str:
 RESTRICTED_VOLUMES = PodSecurityCheck(
     "restrictedVolumes",
     PodSecurityLevel.RESTRICTED,
-    (VersionedCheck(0, _find_restricted_volumes, (baseline_checks.HOST_PATH_VOLUMES_ID,)),),
+    (VersionedCheck(0, _find_restricted_volumes, (HOST_PATH_VOLUMES_ID,)),),
 )
 
 
@@ -153,8 +159,10 @@ _RUN_AS_NON_ROOT_REASON = "runAsNonRoot != true"
 
 
 def _find_run_as_non_root(pod: CheckedPod) -> CheckResult | None:
-    in_pod = flag(pod.security, _RUN_AS_NON_ROOT)
-    values = [(container.name, flag(container.security, _RUN_AS_NON_ROOT)) for container in pod.containers]
+    in_pod = bool_field(pod.security, _RUN_AS_NON_ROOT)
+    values = [
+        (container.name, bool_field(container.security, _RUN_AS_NON_ROOT)) for container in pod.containers
+    ]
     refusing = setters([name for name, value in values if value is False], pod=in_pod is False)
     if refusing:
         return CheckResult(
@@ -182,8 +190,8 @@ _RUN_AS_USER = "runAsUser"
 
 
 def _find_run_as_user(pod: CheckedPod) -> CheckResult | None:
-    bad = [container.name for container in pod.containers if integer(container.security, _RUN_AS_USER) == 0]
-    who = setters(bad, pod=integer(pod.security, _RUN_AS_USER) == 0)
+    bad = [container.name for container in pod.containers if int_field(container.security, _RUN_AS_USER) == 0]
+    who = setters(bad, pod=int_field(pod.security, _RUN_AS_USER) == 0)
     return CheckResult("runAsUser=0", f"{who} must not set runAsUser=0") if who else None
 
 
@@ -195,21 +203,21 @@ RUN_AS_USER = PodSecurityCheck(
 
 
 def _find_seccomp_profile(pod: CheckedPod) -> CheckResult | None:
-    forbidden = baseline.find_forbidden_seccomp_profile(pod)
-    if forbidden is not None or profile_type(pod.security, baseline.SECCOMP_FIELD) is not None:
+    forbidden = find_forbidden_seccomp_profile(pod)
+    if forbidden is not None or profile_type(pod.security, SECCOMP_FIELD) is not None:
         return forbidden
     unset = [
         container.name
         for container in pod.containers
-        if profile_type(container.security, baseline.SECCOMP_FIELD) is None
+        if profile_type(container.security, SECCOMP_FIELD) is None
     ]
     if not unset:
         return None
     must = 'must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost"'
-    return CheckResult(baseline.SECCOMP_REASON, f"pod or {containers(unset)} {must}")
+    return CheckResult(SECCOMP_REASON, f"pod or {containers(unset)} {must}")
 
 
-_SECCOMP_OVERRIDES = (baseline.SECCOMP_PROFILE_BASELINE_ID,)
+_SECCOMP_OVERRIDES = (SECCOMP_PROFILE_BASELINE_ID,)
 
 SECCOMP_PROFILE_RESTRICTED = PodSecurityCheck(
     "seccompProfile_restricted",

@@ -189,7 +189,7 @@ def _make_providers(documents: Sequence[JSONObject], release: ReleaseBehavior) -
         try:
             providers.append(make_provider(document, release))
         except InputError as error:
-            _log.warning("a policy that cannot judge anybody is left out", extra={"reason": str(error)})
+            _log.warning("an invalid policy is left out", extra={"reason": str(error)})
     return sorted(providers, key=lambda provider: provider.policy.name)
 
 

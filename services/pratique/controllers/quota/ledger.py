@@ -46,7 +46,7 @@ def decode_usage(text: str) -> dict[str, Quantity]:
         QuantityError: An amount is not a quantity.
     """
     if not has_valid_checksum(text):
-        raise msgspec.DecodeError("the checksum is another")
+        raise msgspec.DecodeError("the checksum does not match")
     return {name: Quantity.parse(amount) for name, amount in _DECODER.decode(text[_CHECKSUM_DIGITS:]).items()}
 
 
@@ -270,12 +270,12 @@ def parse_ledger_url(url: str) -> LedgerLocation:
         return _file_location(_sqlite_path(rest))
     if scheme in {"postgresql", "postgres", "postgresql+psycopg"}:
         return _postgresql_location(rest)
-    raise ConfigurationError(f"{_SETTING}: the scheme {go_quoted(scheme)} is not known: {_USAGE}")
+    raise ConfigurationError(f"{_SETTING}: unknown scheme {go_quoted(scheme)}: {_USAGE}")
 
 
 def _file_location(path: str) -> LedgerLocation:
     if "\0" in path:
-        raise ConfigurationError(f"{_SETTING}: a path holds no NUL: {_USAGE}")
+        raise ConfigurationError(f"{_SETTING}: a path cannot contain NUL: {_USAGE}")
     # absolute at once, so that it stays the same file in any working directory
     absolute = Path(path).absolute()
     return LedgerLocation(LedgerStorage.SQLITE, str(absolute), path=absolute)
@@ -283,14 +283,14 @@ def _file_location(path: str) -> LedgerLocation:
 
 def _sqlite_path(rest: str) -> str:
     if not rest.startswith("/") or rest == "/":
-        raise ConfigurationError(f"{_SETTING}: sqlite:// is followed by a slash and a path: {_USAGE}")
+        raise ConfigurationError(f"{_SETTING}: sqlite:// must be followed by a slash and a path: {_USAGE}")
     return rest[1:]
 
 
 def _postgresql_location(rest: str) -> LedgerLocation:
     match = _POSTGRESQL.fullmatch(rest)
     if match is None or int(match["port"] or 1) not in range(1, 65536):
-        raise ConfigurationError(f"{_SETTING}: postgresql:// is not followed by what it should be: {_USAGE}")
+        raise ConfigurationError(f"{_SETTING}: the rest after postgresql:// is malformed: {_USAGE}")
     user = f"{match['user']}@" if match["user"] else ""
     port = f":{match['port']}" if match["port"] else ""
     display_url = f"postgresql://{user}{match['host']}{port}/{match['database']}"

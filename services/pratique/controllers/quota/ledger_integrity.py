@@ -27,7 +27,7 @@ _IDENTITIES = "SELECT identity FROM pratique_quota_ledger"
 _USED = "SELECT used FROM pratique_quota_accounts"
 _AMOUNTS = "SELECT amounts FROM pratique_quota_charges"
 _BUSY_SECONDS = 5.0
-_MARKER_BYTES = 256
+_IDENTITY_FILE_BYTES = 256
 """More than an identity file has."""
 
 
@@ -66,7 +66,7 @@ class LedgerFiles:
                 raise LedgerDamageError(f"{path} was replaced while it was in use")
         size, written = stats[0].st_size, stats[0].st_mtime_ns
         if size < self._size:
-            raise LedgerDamageError(f"{self._path} was cut while it was in use")
+            raise LedgerDamageError(f"{self._path} was truncated while it was in use")
         if written != self._written:
             # after damage was found, the thorough check repeats until it passes
             self._check_database(thoroughly=not self._written)
@@ -84,10 +84,10 @@ class LedgerFiles:
     def _check_database(self, *, thoroughly: bool) -> None:
         identity, charges = inspect_ledger_file(self._path, thoroughly=thoroughly)
         if identity != self._identity:
-            raise LedgerDamageError(f"{self._path} is another ledger than before")
+            raise LedgerDamageError(f"{self._path} is not the same ledger as before")
         if charges < self._charges:
             raise LedgerDamageError(
-                f"{self._path} lacks charges that were in it before: an older copy has taken its place"
+                f"{self._path} lacks charges that it had before: an older copy has replaced it"
             )
         self._charges = charges
 
@@ -125,7 +125,7 @@ def inspect_ledger_file(path: Path, *, thoroughly: bool = True) -> tuple[str, in
                 text for query in (_USED, _AMOUNTS)[: 1 + thoroughly] for (text,) in connection.execute(query)
             )
             if not all(map(ledger.has_valid_checksum, texts)):
-                raise LedgerDamageError("it holds what no ledger wrote")
+                raise LedgerDamageError("it contains data that no ledger wrote")
             identities = [identity for (identity,) in connection.execute(_IDENTITIES)]
             charges = [count for (count,) in connection.execute(_CHARGES)]
     except sqlite3.Error as error:
@@ -139,19 +139,19 @@ def expected_identity(path: Path) -> str:
     Raises:
         LedgerDamageError: The file is missing or empty.
     """
-    marker = identity_file(path)
+    identity_path = identity_file(path)
     try:
-        with marker.open("rb") as file:
-            identity = file.read(_MARKER_BYTES).decode("ascii", "replace").strip()
+        with identity_path.open("rb") as file:
+            identity = file.read(_IDENTITY_FILE_BYTES).decode("ascii", "replace").strip()
     except (FileNotFoundError, NotADirectoryError):
         return ""
     if not path.exists() or not path.stat().st_size:
         raise LedgerDamageError(
-            f"{path} is gone, and with it what was charged: put it back, or remove {marker} to begin a new ledger, in"
-            " which usage is counted from the cluster's objects"
+            f"{path} is gone, and its charges with it: restore it, or remove {identity_path} to start a new ledger,"
+            " which counts usage from the cluster's objects"
         )
     if not identity:
-        raise LedgerDamageError(f"{marker} is damaged: remove it to go on with {path} as it is")
+        raise LedgerDamageError(f"{identity_path} is damaged: remove it to continue with {path} as it is")
     return identity
 
 
@@ -162,18 +162,18 @@ def record_identity(path: Path, identity: str, known: str) -> None:
         LedgerDamageError: It holds another ledger.
         OSError: The identity cannot be written.
     """
-    marker = identity_file(path)
+    identity_path = identity_file(path)
     if known:
         if known != identity:
             raise LedgerDamageError(
-                f"{path} is another ledger than the one that was there: put that back, or remove {marker}"
-                " to go on with this one"
+                f"{path} is not the ledger that was there before: restore that one, or remove {identity_path}"
+                " to continue with this one"
             )
         return
     # Several processes may do this at once; all write the same.
-    descriptor, fresh = tempfile.mkstemp(dir=marker.parent, prefix=f"{marker.name}.")
+    descriptor, fresh = tempfile.mkstemp(dir=identity_path.parent, prefix=f"{identity_path.name}.")
     with os.fdopen(descriptor, "w", encoding="ascii") as file:
         file.write(f"{identity}\n")
         file.flush()
         os.fsync(file.fileno())
-    Path(fresh).replace(marker)
+    Path(fresh).replace(identity_path)

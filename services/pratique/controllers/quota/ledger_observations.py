@@ -48,9 +48,7 @@ class LedgerObservations:
             LedgerDamageError: The ledger had progressed further before.
         """
         if settled < self._settled or turn < (self.turn or 0):
-            raise LedgerDamageError(
-                "it lacks charges that were in it before: an older copy has taken its place"
-            )
+            raise LedgerDamageError("it lacks charges that it had before: an older copy has replaced it")
         self._seen_before = (self._looked_at, self._settled)
         self.turn, self._settled, self._looked_at = turn, settled, self._clock()
         self._latest = max(

@@ -130,7 +130,7 @@ class SQLAccounts:
         with self.database.writer.begin() as connection:
             ledger_row = connection.execute(sa.select(LEDGER)).first()
             if ledger_row is None or ledger_row.identity != self.database.identity:
-                raise LedgerDamageError("it is another ledger than before")
+                raise LedgerDamageError("it is not the same ledger as before")
             latest = connection.execute(sa.select(sa.func.max(CHARGES.c.number))).scalar() or 0
             accounts, now = None, ledger_row.turn
             if always or now == turn:

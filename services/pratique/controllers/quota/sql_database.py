@@ -47,7 +47,7 @@ def storage_error_reason(error: BaseException) -> str:
     if isinstance(error, OSError):
         return f"{error.filename or 'storage'}: {error.strerror or type(error).__name__}"
     if isinstance(error, msgspec.DecodeError | QuantityError):
-        return "it holds what no ledger wrote"
+        return "it contains data that no ledger wrote"
     return type(error).__name__
 
 
@@ -194,25 +194,25 @@ def _create_tables(database: LedgerDatabase, place: LedgerLocation) -> str:
             return _identity(connection)
         if there.has_table(EARLIER_TABLE):
             raise LedgerDamageError(
-                "it is of an earlier version: remove it, or its tables, and usage is counted anew"
+                "it has an earlier version: remove it, or its tables, and usage will be recounted"
             )
         if not _is_postgresql(connection):
             if there.get_table_names():
-                raise LedgerDamageError("it is a database of something else")
+                raise LedgerDamageError("it is the database of another application")
             connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.exec_driver_sql(f"PRAGMA user_version = {SCHEMA_VERSION}")
         METADATA.create_all(connection)
         row = {"number": 1, "identity": secrets.token_hex(_IDENTITY_BYTES), "turn": 0, "settled": 0}
         connection.execute(sa.insert(LEDGER), row)
     if place.storage is not LedgerStorage.MEMORY:
-        _log.warning("a new ledger of quotas was begun", extra={"ledger": place.display_url})
+        _log.warning("a new quota ledger was created", extra={"ledger": place.display_url})
     return str(row["identity"])
 
 
 def _identity(connection: sa.Connection) -> str:
     identity = connection.execute(sa.select(LEDGER.c.identity)).scalar()
     if not identity:
-        raise LedgerDamageError("it has lost what tells it from others")
+        raise LedgerDamageError("it has lost its identity")
     return str(identity)
 
 

@@ -103,7 +103,9 @@ class SQLLedger:
                 return
             if stored.charge(accounts, charge, decide, lambda: not given_up.is_set()):
                 return
-        raise CallError("the ledger of quotas cannot be asked: accounts went as often as they were begun")
+        raise CallError(
+            "the quota ledger is unavailable: accounts were deleted as often as they were created"
+        )
 
     async def usage(self, accounts: Sequence[Account]) -> Sequence[Usage]:
         """The usage of each account: see ``Ledger``."""
@@ -159,7 +161,7 @@ class SQLLedger:
         try:
             future = self._threads.submit(self._run, job)
         except RuntimeError:
-            raise CallError("the ledger of quotas cannot be asked: it is closed") from None
+            raise CallError("the quota ledger is unavailable: it is closed") from None
         return await asyncio.wrap_future(future)
 
     def _run(self, job: Callable[[], _Result]) -> _Result:
@@ -173,7 +175,7 @@ class SQLLedger:
         except sql_database.STORAGE_ERRORS as error:
             self._log_change(failing=True, reason=sql_database.storage_error_reason(error))
             raise CallError(
-                f"the ledger of quotas cannot be asked: {sql_database.storage_error_reason(error)}"
+                f"the quota ledger is unavailable: {sql_database.storage_error_reason(error)}"
             ) from None
         self._log_change(failing=False)
         return result
@@ -182,11 +184,11 @@ class SQLLedger:
         """Log changes between working and failing, not every one of a thousand failed reviews."""
         if failing and not self._failing:
             _log.error(
-                "the ledger of quotas cannot be asked",
+                "the quota ledger is unavailable",
                 extra={"ledger": self._place.display_url, "reason": reason},
             )
         elif self._failing and not failing:
-            _log.info("the ledger of quotas can be asked again", extra={"ledger": self._place.display_url})
+            _log.info("the quota ledger is available again", extra={"ledger": self._place.display_url})
         self._failing = failing
 
     def _connected(self) -> SQLAccounts:

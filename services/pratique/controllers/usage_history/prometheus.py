@@ -126,7 +126,7 @@ class PrometheusHistory:
                 status, body = response.status, await _read_body(response)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             # The texts of these errors may contain what was sent.
-            raise UsageHistoryError(f"Prometheus cannot be asked: {type(error).__name__}") from None
+            raise UsageHistoryError(f"Prometheus cannot be queried: {type(error).__name__}") from None
         if status != 200:
             raise UsageHistoryError(f"Prometheus answered with code {status}")
         return _decode_usage(body)
@@ -163,7 +163,7 @@ def _decode_usage(body: bytes) -> Usage:
             element.metric.get(ANSWER_LABEL): float(element.value[1]) for element in answer.data.result
         }
     except (msgspec.MsgspecError, ValueError):
-        raise UsageHistoryError("Prometheus answered with something else than two numbers") from None
+        raise UsageHistoryError("Prometheus did not answer with two numbers") from None
     return _usage_from_numbers(numbers)
 
 

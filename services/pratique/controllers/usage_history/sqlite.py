@@ -76,7 +76,7 @@ class SqliteHistory:
 
     def _read(self, query: UsageQuery, abandoned: threading.Event) -> Usage:
         if not self.path.exists():
-            raise UsageHistoryError("there is no such file")
+            raise UsageHistoryError("the file does not exist")
         try:
             return self._select(query, abandoned)
         except sqlite3.Error as error:
@@ -92,7 +92,7 @@ class SqliteHistory:
             return NO_SAMPLES
         amount, samples = row
         if not isinstance(amount, int | float):
-            raise UsageHistoryError("a usage in the table is no number")
+            raise UsageHistoryError("a usage in the table is not a number")
         return Usage(round_up_amount(amount), samples)
 
 
