@@ -33,20 +33,20 @@ APP_ARMOR = "apparmor.security.beta.kubernetes.io"
 def filled(
     reviewed: JSONObject, release: ReleaseBehavior = RELEASE_1_24, *, annotations: JSON = None, **spec: JSON
 ) -> Edits:
-    return make_provider(policy(annotations=annotations, **spec), release).filled(reviewed)
+    return make_provider(policy(annotations=annotations, **spec), release).with_defaults(reviewed)
 
 
-def faults(
+def errors_in(
     reviewed: JSONObject, release: ReleaseBehavior = RELEASE_1_24, *, annotations: JSON = None, **spec: JSON
 ) -> list[str]:
     """What a policy has against a Pod, as it fills it in first."""
     provider = make_provider(policy(annotations=annotations, **spec), release)
-    return list(map(str, provider.faults(provider.filled(reviewed).document)))
+    return list(map(str, provider.errors(provider.with_defaults(reviewed).document)))
 
 
-def faults_as_is(reviewed: JSONObject, *, annotations: JSON = None, **spec: JSON) -> list[str]:
+def errors_without_defaults(reviewed: JSONObject, *, annotations: JSON = None, **spec: JSON) -> list[str]:
     """What a policy has against a Pod that it has not filled in."""
-    return list(map(str, make_provider(policy(annotations=annotations, **spec)).faults(reviewed)))
+    return list(map(str, make_provider(policy(annotations=annotations, **spec)).errors(reviewed)))
 
 
 def in_container(document: JSON, *path: str) -> JSON:
@@ -59,7 +59,7 @@ def in_pod(document: JSON, *path: str) -> JSON:
 
 def test_a_policy_without_requirements_changes_nothing() -> None:
     assert not filled(pod()).changed
-    assert faults(pod()) == []
+    assert errors_in(pod()) == []
 
 
 def test_defaults_of_a_policy_are_set() -> None:
@@ -110,7 +110,7 @@ def test_the_pods_security_context_applies_to_its_containers() -> None:
     reviewed = pod(securityContext={"runAsUser": 11, "runAsGroup": 12, "seLinuxOptions": {"level": "s0"}})
     rule = {"rule": "MustRunAs", "seLinuxOptions": {"level": "s0"}}
     assert not filled(reviewed, runAsUser=MUST, runAsGroup=MUST, seLinux=rule).changed
-    assert faults(reviewed, runAsUser=MUST, runAsGroup=MUST, seLinux=rule) == []
+    assert errors_in(reviewed, runAsUser=MUST, runAsGroup=MUST, seLinux=rule) == []
 
 
 @pytest.mark.parametrize(
@@ -252,7 +252,7 @@ NIL_GROUPS = "Invalid value: []int64(nil): unable to validate empty groups again
 def test_forbidden_fields_of_a_container_are_reported(
     spec: JSONObject, container: JSONObject, expected: str | None
 ) -> None:
-    assert faults(pod(container=container), **spec) == ([] if expected is None else [expected])
+    assert errors_in(pod(container=container), **spec) == ([] if expected is None else [expected])
 
 
 @pytest.mark.parametrize(
@@ -297,7 +297,7 @@ def test_forbidden_fields_of_a_container_are_reported(
     ],
 )
 def test_required_fields_that_are_missing_are_reported(spec: JSONObject, expected: list[str]) -> None:
-    assert faults_as_is(pod(), **spec) == expected
+    assert errors_without_defaults(pod(), **spec) == expected
 
 
 @pytest.mark.parametrize(
@@ -310,7 +310,7 @@ def test_required_fields_that_are_missing_are_reported(spec: JSONObject, expecte
 )
 def test_capabilities_that_must_be_dropped_are_reported(drop: JSON, printed: str) -> None:
     reviewed = pod(container={"capabilities": {"drop": drop}})
-    assert faults_as_is(reviewed, requiredDropCapabilities=["A"]) == [
+    assert errors_without_defaults(reviewed, requiredDropCapabilities=["A"]) == [
         f"{AT}.capabilities.drop: Invalid value: {printed}: A is required to be dropped but was not found"
     ]
 
@@ -320,9 +320,9 @@ def test_sharing_namespaces_of_the_node_must_be_allowed(field: str) -> None:
     called = field.removeprefix("host").replace("Network", "network")
     reviewed = pod(**{field: True})
     expected = f"spec.securityContext.{field}: Invalid value: true: Host {called} is not allowed to be used"
-    assert faults(reviewed) == [expected]
+    assert errors_in(reviewed) == [expected]
     spec: JSONObject = {field: True}
-    assert faults(reviewed, **spec) == []
+    assert errors_in(reviewed, **spec) == []
 
 
 @pytest.mark.parametrize("rule", [MUST, MAY])
@@ -331,7 +331,7 @@ def test_groups_must_be_in_the_ranges(field: str, rule: JSONObject) -> None:
     value = 1 if field == "fsGroup" else [1]
     reviewed = pod(securityContext={field: value})
     spec: JSONObject = {field: rule}
-    assert faults(reviewed, **spec) == [
+    assert errors_in(reviewed, **spec) == [
         (
             f"spec.securityContext.{field}: Invalid value: []int64{{1}}: "
             "group 1 must be in the ranges: [{10 20} {30 30}]"
@@ -342,7 +342,7 @@ def test_groups_must_be_in_the_ranges(field: str, rule: JSONObject) -> None:
 def test_every_supplemental_group_outside_the_ranges_is_reported() -> None:
     reviewed = pod(securityContext={"supplementalGroups": [1, 10, 2]})
     at = "spec.securityContext.supplementalGroups: Invalid value: []int64{1, 10, 2}"
-    assert faults(reviewed, supplementalGroups=MUST) == [
+    assert errors_in(reviewed, supplementalGroups=MUST) == [
         f"{at}: group {group} must be in the ranges: [{{10 20}} {{30 30}}]" for group in (1, 2)
     ]
 
@@ -350,7 +350,7 @@ def test_every_supplemental_group_outside_the_ranges_is_reported() -> None:
 def test_an_empty_list_of_groups_gets_no_default() -> None:
     reviewed = pod(securityContext={"supplementalGroups": []})
     assert not filled(reviewed, supplementalGroups=MUST).changed
-    assert faults(reviewed, supplementalGroups=MUST) == [
+    assert errors_in(reviewed, supplementalGroups=MUST) == [
         (
             "spec.securityContext.supplementalGroups: Invalid value: []int64{}: "
             "unable to validate empty groups against required ranges"
@@ -379,7 +379,7 @@ def test_selinux_labels_must_be_those_of_the_policy(
     texts = [f'{name}: Invalid value: "{found}": must be {right}' for name, found, right in wrong]
     of_pod, of_container = "spec.securityContext.seLinuxOptions", f"{AT}.seLinuxOptions"
     expected = [f"{at}.{text}" for at in (of_pod, of_container) for text in texts]
-    assert faults(pod(securityContext={"seLinuxOptions": labels}), seLinux=rule) == expected
+    assert errors_in(pod(securityContext={"seLinuxOptions": labels}), seLinux=rule) == expected
 
 
 @pytest.mark.parametrize(
@@ -397,7 +397,7 @@ def test_host_ports_must_be_in_the_ranges(port: int, ports: list[JSONObject], pr
         f"spec.containers[0].hostPort: Invalid value: {port}: "
         f"Host port {port} is not allowed to be used. Allowed ports: [{printed}]"
     )
-    assert faults(reviewed, hostPorts=ports) == ([] if printed is None else [text])
+    assert errors_in(reviewed, hostPorts=ports) == ([] if printed is None else [text])
 
 
 @pytest.mark.parametrize(
@@ -411,7 +411,7 @@ def test_host_ports_must_be_in_the_ranges(port: int, ports: list[JSONObject], pr
     ],
 )
 def test_runtime_classes_must_be_allowed(name: str | None, allowed: list[str], text: str | None) -> None:
-    found = faults(pod(runtimeClassName=name), runtimeClass={"allowedRuntimeClassNames": allowed})
+    found = errors_in(pod(runtimeClassName=name), runtimeClass={"allowedRuntimeClassNames": allowed})
     assert found == ([] if text is None else [text])
 
 
@@ -442,8 +442,8 @@ def sysctls(*names: str) -> JSONObject:
     ],
 )
 def test_sysctls_must_be_safe_or_allowed(names: tuple[str, ...], spec: JSONObject, texts: list[str]) -> None:
-    assert faults(sysctls(*names), **spec) == [f"pod.spec.securityContext.sysctls{text}" for text in texts]
-    assert faults(sysctls(*names), RELEASE_1_10, **spec) == []
+    assert errors_in(sysctls(*names), **spec) == [f"pod.spec.securityContext.sysctls{text}" for text in texts]
+    assert errors_in(sysctls(*names), RELEASE_1_10, **spec) == []
 
 
 @pytest.mark.parametrize("key", [SYSCTLS_ANNOTATION, UNSAFE_SYSCTLS_ANNOTATION])
@@ -465,8 +465,8 @@ def test_early_releases_check_sysctls_in_annotations(
     annotations = None if allowed is None else {SYSCTLS_ANNOTATION: allowed}
     reviewed = pod(annotations={key: asked})
     expected = [] if text is None else [f"pod.metadata.annotations[{key}]{text}"]
-    assert faults(reviewed, RELEASE_1_10, annotations=annotations) == expected
-    assert faults(reviewed, annotations=annotations) == []
+    assert errors_in(reviewed, RELEASE_1_10, annotations=annotations) == expected
+    assert errors_in(reviewed, annotations=annotations) == []
 
 
 @pytest.mark.parametrize(
@@ -493,7 +493,7 @@ def test_app_armor_profiles_get_defaults_and_must_be_allowed(
     said = {f"{APP_ARMOR}/allowedProfileNames": allowed, f"{APP_ARMOR}/defaultProfileName": default}
     reviewed = pod(annotations=None if profile is None else {key: profile})
     expected = [] if detail is None else [f"pod.metadata.annotations[{key}]: Forbidden: {detail}"]
-    assert faults(reviewed, annotations=said) == expected
+    assert errors_in(reviewed, annotations=said) == expected
 
 
 POD_KEY, CONTAINER_KEY = f"{SECCOMP}/pod", f"container.{SECCOMP}/c"
@@ -546,7 +546,7 @@ def test_seccomp_profiles_get_defaults_and_must_be_allowed(
         for key, detail in ((POD_KEY, of_pod), (CONTAINER_KEY, of_container))
         if detail is not None
     ]
-    assert faults(reviewed, annotations={f"{SECCOMP}/allowedProfileNames": allowed}) == expected
+    assert errors_in(reviewed, annotations={f"{SECCOMP}/allowedProfileNames": allowed}) == expected
 
 
 def test_a_pod_with_a_seccomp_field_gets_no_annotation() -> None:
@@ -559,8 +559,8 @@ def test_a_pod_with_a_seccomp_field_gets_no_annotation() -> None:
 def test_early_releases_distinguish_runtime_defaults_and_ignore_fields() -> None:
     allowed = {f"{SECCOMP}/allowedProfileNames": "runtime/default"}
     docker = pod(annotations={POD_KEY: "docker/default"})
-    assert len(faults(docker, RELEASE_1_10, annotations=allowed)) == 2
-    assert faults(pod(securityContext=UNCONFINED), RELEASE_1_10) == []
+    assert len(errors_in(docker, RELEASE_1_10, annotations=allowed)) == 2
+    assert errors_in(pod(securityContext=UNCONFINED), RELEASE_1_10) == []
 
 
 def test_errors_come_in_kubernetes_order() -> None:
@@ -574,7 +574,7 @@ def test_errors_come_in_kubernetes_order() -> None:
     )
     places = [
         text.partition(": ")[0]
-        for text in faults(reviewed, runAsUser=NON_ROOT, fsGroup=MAY, supplementalGroups=MAY)
+        for text in errors_in(reviewed, runAsUser=NON_ROOT, fsGroup=MAY, supplementalGroups=MAY)
     ]
     assert places == [
         "spec.securityContext.fsGroup",
@@ -594,9 +594,9 @@ def test_errors_come_in_kubernetes_order() -> None:
 @given(confined_pods(), policies("p"))
 def test_a_second_pass_changes_nothing(reviewed: JSONObject, document: JSONObject) -> None:
     provider = make_provider(document)
-    once = provider.filled(reviewed)
+    once = provider.with_defaults(reviewed)
     assert apply_patch(reviewed, once.operations) == once.document
-    assert not provider.filled(once.document).changed
+    assert not provider.with_defaults(once.document).changed
 
 
 EVERYTHING = policy(
@@ -613,5 +613,5 @@ EVERYTHING = policy(
 @given(confined_pods())
 def test_a_policy_that_allows_everything_admits_every_pod_unchanged(reviewed: JSONObject) -> None:
     provider = make_provider(EVERYTHING)
-    assert not provider.filled(reviewed).changed
-    assert provider.faults(reviewed) == []
+    assert not provider.with_defaults(reviewed).changed
+    assert provider.errors(reviewed) == []

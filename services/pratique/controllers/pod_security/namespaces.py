@@ -139,7 +139,7 @@ def validate_namespace(settings: PodSecuritySettings, review: Review) -> Answer 
     undecoded = _undecodable_namespace(review.object)
     if undecoded:
         return deny_undecodable(review, undecoded)
-    new = settings.policies.of(review.object)
+    new = settings.policies.policy_of(review.object)
     if review.operation is Operation.CREATE:
         return (
             _deny_invalid_labels(review, new)
@@ -150,7 +150,7 @@ def validate_namespace(settings: PodSecuritySettings, review: Review) -> Answer 
     if undecoded:
         # Kubernetes' own text has two spaces.
         return deny_undecodable(review, f" old {undecoded}")
-    return _validate_update(settings, review, new, settings.policies.of(review.old_object))
+    return _validate_update(settings, review, new, settings.policies.policy_of(review.old_object))
 
 
 def _validate_update(

@@ -193,7 +193,7 @@ def validate_pod(settings: PodSecuritySettings, review: Review) -> Answer:
     if namespace is None:
         status = statuses.internal_error(f"failed to lookup namespace {go_quoted(name)}")
         return deny_with_error(review, status, not_found(name))
-    labeled = settings.policies.of(namespace)
+    labeled = settings.policies.policy_of(namespace)
     if labeled.policy.is_fully_privileged and not labeled.errors:
         return PRIVILEGED_ANSWER
     return _evaluate_pod(settings, labeled, review)
@@ -276,7 +276,7 @@ def validate_workload(settings: PodSecuritySettings, review: Review) -> Answer:
     namespace = review.cluster.get("", "namespaces", name)
     if namespace is None:
         return allow_with_error(f"failed to lookup namespace {go_quoted(name)}: {not_found(name)}")
-    labeled = settings.policies.of(namespace)
+    labeled = settings.policies.policy_of(namespace)
     policy = labeled.policy
     if policy.warn.level is policy.audit.level is PodSecurityLevel.PRIVILEGED and not labeled.errors:
         return allow()

@@ -153,7 +153,7 @@ class NamespacePolicies:
         # Users write the labels, so the cache is bounded. Few namespaces of a cluster differ in them.
         self._read = functools.lru_cache(maxsize=1024)(functools.partial(_read, defaults))
 
-    def of(self, namespace: JSON) -> LabeledPolicy:
+    def policy_of(self, namespace: JSON) -> LabeledPolicy:
         """The policy of a Namespace."""
         labels = member(namespace, "metadata", "labels")
         if not labels or not isinstance(labels, dict):

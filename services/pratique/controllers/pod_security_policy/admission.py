@@ -76,12 +76,12 @@ class PolicyMatch:
 class NoPolicyMatch:
     """No policy admits the Pod."""
 
-    faults: tuple[FieldError, ...]
+    errors: tuple[FieldError, ...]
     """The errors of the usable policies. Policies that would admit the Pod with changes contribute none."""
 
     def __str__(self) -> str:
         """Formatted as Go prints a list of errors."""
-        return f"[{' '.join(map(str, self.faults))}]"
+        return f"[{' '.join(map(str, self.errors))}]"
 
 
 def find_policy(
@@ -108,8 +108,8 @@ def find_policy(
     changing: PolicyMatch | None = None
     refusals: list[tuple[str, list[FieldError]]] = []
     for provider in providers:
-        name, edits = provider.policy.name, provider.filled(pod)
-        errors = provider.faults(edits.document)
+        name, edits = provider.policy.name, provider.with_defaults(pod)
+        errors = provider.errors(edits.document)
         if errors:
             refusals.append((name, errors))
         elif not edits.changed:

@@ -62,7 +62,7 @@ class PolicyProvider:
     policy: PodSecurityPolicy
     release: ReleaseBehavior = RELEASE_1_24
 
-    def filled(self, document: JSON) -> Edits:
+    def with_defaults(self, document: JSON) -> Edits:
         """Set the policy's defaults where the Pod leaves fields open.
 
         Raises:
@@ -83,7 +83,7 @@ class PolicyProvider:
                 edits.set((*_ANNOTATIONS, key), profile)
         return edits
 
-    def faults(self, document: JSON) -> list[FieldError]:
+    def errors(self, document: JSON) -> list[FieldError]:
         """What the policy forbids in a Pod that has its defaults, in Kubernetes' order.
 
         Raises:
@@ -91,15 +91,15 @@ class PolicyProvider:
         """
         pod = read_pod(document)
         return [
-            *self._pod_faults(pod),
+            *self._pod_errors(pod),
             *(
                 error
                 for path, container in pod.spec.all_containers()
-                for error in self._container_faults(pod, container, path)
+                for error in self._container_errors(pod, container, path)
             ),
         ]
 
-    def _pod_faults(self, pod: Pod) -> Iterator[FieldError]:
+    def _pod_errors(self, pod: Pod) -> Iterator[FieldError]:
         spec, context, path = self.policy.spec, pod.spec.context, SPEC / "securityContext"
         fs_groups = None if context.fs_group is None else [context.fs_group]
         yield from strategies.group_errors(spec.fs_group, path / "fsGroup", fs_groups)
@@ -118,7 +118,7 @@ class PolicyProvider:
         yield from strategies.volume_errors(spec, pod.spec)
         yield from _runtime_class_errors(spec, pod.spec.runtime_class_name)
 
-    def _container_faults(self, pod: Pod, container: Container, at: FieldPath) -> Iterator[FieldError]:
+    def _container_errors(self, pod: Pod, container: Container, at: FieldPath) -> Iterator[FieldError]:
         spec, context, path = self.policy.spec, pod.spec.effective(container), at / "securityContext"
         yield from strategies.user_errors(spec.run_as_user, path, context)
         own_groups = None if context.run_as_group is None else [context.run_as_group]
@@ -201,10 +201,10 @@ def _fill_container(
 
 
 def _fill_capabilities(edits: Edits, spec: PodSecurityPolicySpec, path: Path, container: Container) -> None:
-    filled = strategies.default_capabilities(spec, container.context.capabilities)
-    if filled is None:
+    with_defaults = strategies.default_capabilities(spec, container.context.capabilities)
+    if with_defaults is None:
         return
-    for field, names in (("add", filled.add), ("drop", filled.drop)):
+    for field, names in (("add", with_defaults.add), ("drop", with_defaults.drop)):
         if names:
             edits.set((*path, field), names)
 

@@ -176,7 +176,7 @@ def quota_deltas(
     negative = [name for name, amount in usage.items() if amount.sign < 0]
     if negative:
         raise _forbidden(review, f"quota usage is negative for resource(s): {format_names(negative)}")
-    changes = _UsageChange.of(review, evaluator, usage)
+    changes = _UsageChange.for_review(review, evaluator, usage)
     deltas = [(quota, without_zeros(changes.for_quota(quota))) for quota in coverage.matching]
     if not any(amounts for _, amounts in deltas) and (deltas or not without_zeros(changes.uncovered)):
         return ()
@@ -300,7 +300,7 @@ class _UsageChange:
     """The increase since the old object; None if the old object cannot have been charged."""
 
     @classmethod
-    def of(cls, review: Review, evaluator: QuotaEvaluator, usage: ResourceList) -> _UsageChange:
+    def for_review(cls, review: Review, evaluator: QuotaEvaluator, usage: ResourceList) -> _UsageChange:
         growth = None
         if review.operation is Operation.UPDATE:
             if review.old_object is None:

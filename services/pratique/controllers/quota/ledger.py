@@ -141,7 +141,7 @@ class Ledger(Protocol):
         Raises:
             RefusalError: ``decide`` refused. Nothing is charged.
             CallError: Storage failed; the text says why. The request must be denied. If the connection broke during
-            the commit, the charge may persist until reconciliation.
+                the commit, the charge may persist until reconciliation.
         """
 
     async def usage(self, accounts: Sequence[Account]) -> Sequence[Usage]:

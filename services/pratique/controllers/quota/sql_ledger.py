@@ -59,7 +59,7 @@ class SQLLedger:
         Args:
             url: As in :func:`open_ledger`.
             wait_seconds: How much younger than a charge a state of the cluster must be for a charge to be given back
-            if its object is not in that state.
+                if its object is not in that state.
             clock: Monotonic seconds, which measure this.
 
         Raises:
