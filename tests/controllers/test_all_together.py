@@ -1,4 +1,4 @@
-"""All mutating halves at once: what they have made of a Pod, they leave as it is."""
+"""All mutating handlers together: a second pass leaves their result as it is."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Ways round controllers that compare words of Pods: every list of containers, and every spelling.
+"""Bypasses of controllers that compare words in Pods: every list of containers, and every spelling.
 
-What is right is what Kubernetes' own controllers do, which compare byte by byte and look into every list.
+The expected decisions are Kubernetes': it compares byte by byte, and looks into every list.
 """
 
 from __future__ import annotations

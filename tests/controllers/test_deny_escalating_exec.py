@@ -1,4 +1,4 @@
-"""DenyEscalatingExec and DenyExecOnPrivileged, which is a part of it."""
+"""DenyEscalatingExec, and DenyExecOnPrivileged, which is a part of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the documents of the controllers promise, executed."""
+"""What the pages of the controllers promise, executed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ENTRIES = (
 
 @dataclasses.dataclass(frozen=True)
 class Example:
-    """What stands between one expectation and the one before."""
+    """The inputs of an expectation on a page."""
 
     document: str
     controller: Controller
@@ -42,9 +42,9 @@ class Example:
     configuration: JSON
     cluster: list[JSONObject] | None
     kubeconfig: str = ""
-    """What is in ``kubeconfig.yaml``, in the folder where the example runs."""
+    """The content of ``kubeconfig.yaml`` in the folder where the example runs."""
     policies: str = ""
-    """What ``--config`` holds."""
+    """The content of ``--config``."""
 
     def __str__(self) -> str:
         return f"{self.document}: {member(self.input, 'kind')} {self.expected['allowed']}"
@@ -87,7 +87,7 @@ def all_examples() -> Iterator[Example]:
 
 
 def request_of(document: JSONObject) -> JSONObject:
-    """The request that a document is, or that creates it."""
+    """The request in a document, or the request that creates it."""
     if document["kind"] == "AdmissionReview":
         return dict(document["request"])
     found = built_in_resources().for_object(document)
@@ -102,7 +102,7 @@ def request_of(document: JSONObject) -> JSONObject:
 
 
 def assert_holds(actual: JSON, expected: JSON) -> None:
-    """Assert what is expected; objects may hold more than that."""
+    """Assert an expectation; objects may have more members."""
     if isinstance(expected, dict):
         for name, value in expected.items():
             assert_holds(actual[name], value)

@@ -35,7 +35,7 @@ SECOND = 1_000_000_000
 
 
 class Clock:
-    """A time that goes on when it is told to."""
+    """A clock that moves on command."""
 
     def __init__(self) -> None:
         self.now = 12_345 * SECOND
@@ -316,7 +316,7 @@ def test_any_text_can_be_a_key() -> None:
 
 
 def bytes_held(root: object) -> int:
-    """The size of everything that an object leads to, code left out."""
+    """The size of everything that is reachable from an object, except code."""
     seen: set[int] = set()
     waiting, size = [root], 0
     while waiting:
@@ -338,7 +338,7 @@ def test_a_million_users_stay_within_the_memory_of_the_cache() -> None:
         most = max(most, len(buckets))
     assert most == len(buckets) == size
     assert bytes_held(buckets) <= size * MAX_BUCKET_BYTES
-    # Those who came last are remembered: they have one token less.
+    # The latest keys are remembered: they have one token less.
     assert all(buckets.take("system:serviceaccount:shop:user-999999", 999_999_000) for _ in range(49))
     assert not buckets.take("system:serviceaccount:shop:user-999999", 999_999_000)
 
@@ -349,5 +349,5 @@ def test_long_keys_use_no_more_memory_than_short_ones() -> None:
     for number in range(4 * size):
         buckets.take(f"{number}" * 10_000, number)
     assert len(buckets) == size
-    # What the cache itself is made of counts among so few.
+    # With so few keys, the cache itself counts.
     assert bytes_held(buckets) <= size * MAX_BUCKET_BYTES + 4096

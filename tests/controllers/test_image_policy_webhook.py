@@ -62,13 +62,13 @@ NAME = "ImagePolicyWebhook"
 FAILED_OPEN = {"imagepolicywebhook.image-policy.k8s.io/failed-open": "true"}
 NOTE = {"alpha.image-policy.k8s.io/failed-open": "true"}
 NOTED = Patched(({"op": "add", "path": "/metadata/annotations", "value": NOTE},))
-"""What becomes of a Pod without annotations that nobody answered for."""
+"""The result for a Pod without annotations whose backend did not answer."""
 BACKOFF = 0.5
-"""Seconds of the first wait, where nothing else is said."""
+"""The default wait in seconds before the first retry."""
 
 
 class Clock:
-    """Time that passes when it is told to, and the waits of those who sleep in it."""
+    """A clock that moves on command, and the waits of those who sleep by it."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -122,7 +122,7 @@ async def asking(server: WebhookServer, folder: Path, path: str = "", **policy: 
 
 @pytest.fixture
 def outcome_of(tmp_path: Path) -> Callable[..., Outcome]:
-    """Have a Pod reviewed by a backend that behaves in some way."""
+    """Review a Pod with a backend that behaves in the given way."""
 
     def ask(behaviour: Behaviour, reviewed: Review | None = None, **policy: JSON) -> Outcome:
         async def run(server: WebhookServer) -> Outcome:
@@ -272,7 +272,7 @@ def test_the_request_equals_that_of_kubernetes_client(tmp_path: Path) -> None:
     assert received.certificate is not None
 
 
-# What is made of answers.
+# How answers are used.
 
 
 @pytest.mark.parametrize(
@@ -443,7 +443,7 @@ def test_a_slow_backend_cannot_exceed_the_time_of_a_review(*, default_allow: boo
         (tmp_path / path[1:]).mkdir()
     with serve(SLOW, clients=clients()) as server:
         found = dict(zip(SLOW, asyncio.run(run(server)), strict=True))
-    # One that is ended by whoever hosts it has failed, whatever the configuration says.
+    # A controller that its host cancels has failed, whatever the configuration says.
     assert {type(decision) for decision in found.values()} == {Patched if default_allow else Denied}, found
     if not default_allow:
         texts = {
@@ -452,7 +452,7 @@ def test_a_slow_backend_cannot_exceed_the_time_of_a_review(*, default_allow: boo
         assert all("context deadline exceeded" in text for text in texts.values()), texts
 
 
-# Asking again.
+# Retries.
 
 
 @pytest.mark.parametrize(
@@ -515,11 +515,11 @@ def test_no_retry_starts_that_would_end_after_the_deadline(tmp_path: Path) -> No
     assert len(server.received) == 1
 
 
-# Remembering.
+# Caching.
 
 
 def times_asked(folder: Path, seconds: float, policy: JSONObject, *, image: str = "good") -> int:
-    """How often the backend is asked of the same image, so many seconds apart."""
+    """How often the backend is asked about the same image at intervals of this many seconds."""
 
     async def run(server: WebhookServer) -> None:
         async with asking(server, folder, **policy) as asked:
@@ -690,7 +690,7 @@ def test_the_configuration_may_have_a_version_and_another_controllers_settings(
 
 
 def through_the_engine(file: Path, image: str) -> JSON:
-    """The message of the refusal of a whole chain of this controller; None where it lets the Pod through."""
+    """The denial of a whole chain with this controller; None if it admits the Pod."""
 
     async def run() -> JSON:
         settings = ChainSettings(admission_control=(NAME,), admission_control_config_file=file)

@@ -43,7 +43,7 @@ WINDOWS = {"7d": "[604800s:300s]", "30d": "[2592000s:300s]"}
 def admitted(
     source: object, review: Review, configuration: JSONObject | None = None, patience: float = 30
 ) -> Admission:
-    """Admit a review with a history that is opened and closed around it."""
+    """Admit a review with a history that is open meanwhile."""
 
     async def mutate(reviewed: Review) -> Answer:
         settings = decode_strictly({"ir-data-source": str(source), **(configuration or {})}, Settings)
@@ -62,7 +62,7 @@ def admitted(
 
 
 def answering(rows: list[JSONObject]) -> Callable[[Question], Reply]:
-    """Answer as the usage source of a case: with the row that is asked for, else with nothing."""
+    """Answer like the usage source of a case: with the row for the query, or nothing."""
 
     def answer(question: Question) -> Reply:
         for row in rows:
@@ -351,13 +351,13 @@ def test_an_endless_file_costs_only_the_estimate(path: Path) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Broken:
-    """Somebody's history that breaks."""
+    """A history that fails."""
 
     async def usage(self, query: UsageQuery) -> Usage:
         raise KeyError(query.image)
 
     async def close(self) -> None:
-        """Hold nothing."""
+        """Do nothing."""
 
 
 def test_any_exception_of_a_history_costs_only_the_estimate(caplog: pytest.LogCaptureFixture) -> None:

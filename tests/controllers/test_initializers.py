@@ -22,7 +22,7 @@ from support.strategies.pods import pods
 
 @dataclasses.dataclass(frozen=True)
 class Answering:
-    """An authorizer with one answer, who writes down what it was asked."""
+    """An authorizer with a single answer that records the questions."""
 
     decision: AuthorizationDecision
     asked: list[AuthorizationAttributes] = dataclasses.field(default_factory=list, repr=False)

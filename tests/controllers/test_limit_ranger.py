@@ -23,7 +23,7 @@ from support.strategies.demands import limit_ranges, pods
 MUTATING = dataclasses.replace(
     CONTROLLER, phases=MUTATE, build=lambda given: Handlers(mutate=CONTROLLER.build(given).mutate)
 )
-"""The half that fills in defaults, whether or not the result is within bounds."""
+"""The handler that sets defaults, whether or not the result is within bounds."""
 
 PHASES = {"mutating": Phase.MUTATE, "validating": Phase.VALIDATE}
 

@@ -27,7 +27,7 @@ FAILURES = {"Forbidden": RefusalError(statuses.forbidden("", "namespaces", "test
 
 
 class Guarded(ObjectStore):
-    """A cluster that holds nothing yet and is never written to with success."""
+    """An empty cluster on which every write fails."""
 
     def __init__(self, failure: PratiqueError | None) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class Guarded(ObjectStore):
     async def create(self, document: JSONObject) -> bool:
         assert document == {"apiVersion": "v1", "kind": "Namespace", "metadata": document["metadata"]}
         if self.failure is None:
-            return False  # somebody else was faster
+            return False  # another request was faster
         raise self.failure
 
 
@@ -140,7 +140,7 @@ def test_an_invalid_namespace_name_is_denied() -> None:
 
 
 class ReadOnly:
-    """A cluster that nobody can write to."""
+    """A cluster that cannot be written to."""
 
     def __init__(self) -> None:
         self.resources = ObjectStore().resources
@@ -169,7 +169,7 @@ def test_a_cluster_of_files_is_writable_until_the_files_change() -> None:
 
 
 def decisions(*, dry_run: bool) -> list[OutcomeDecision]:
-    """What the mutating phase of a chain with NamespaceLifecycle comes to, in a cluster without namespaces."""
+    """The decisions of a mutating phase with NamespaceLifecycle, in a cluster without namespaces."""
     names = ("NamespaceAutoProvision", "NamespaceLifecycle")
     catalogue = load_catalogue()
     controllers = [controller for controller in catalogue if controller.name in names]

@@ -53,7 +53,7 @@ def test_without_cluster_files_every_namespace_exists() -> None:
 
 
 class Lagging(LaggingCluster):
-    """A cache that knows nothing yet, and the storage behind it."""
+    """An empty cache, and the storage behind it."""
 
     def __init__(self, *stored: JSONObject, failure: str = "") -> None:
         self.cache = ObjectStore()

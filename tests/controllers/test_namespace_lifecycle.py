@@ -25,7 +25,7 @@ from support.expectations import check
 
 @dataclasses.dataclass
 class Clock:
-    """A clock that stands still until it is moved."""
+    """A clock that moves on command."""
 
     seconds: float = 1000.0
 
@@ -63,7 +63,7 @@ CASES = vector_cases.plugin("NamespaceLifecycle")
 
 
 def settings_of(case: JSONObject) -> JSON:
-    """The cases contradict each other about updates, which no release lets through so far."""
+    """The cases contradict each other about updates, which no release admits so far."""
     return {"allowUpdates": True} if case.get("era", "").startswith("after v1.37") else None
 
 

@@ -27,7 +27,7 @@ KUBELET = {"username": "system:node:n", "groups": ["system:nodes", "system:authe
 
 @dataclasses.dataclass
 class Granting:
-    """Grants what it has a decision for, and remembers what it was asked."""
+    """Grants what it has a decision for, and records the questions."""
 
     decision: AuthorizationDecision
     asked: list[AuthorizationAttributes] = dataclasses.field(default_factory=list)
@@ -85,7 +85,7 @@ def ask(operation: str, resource: str, new: JSON = None, old: JSON = None, **oth
 
 
 def refused(found: Admission) -> str:
-    """The text of a Forbidden, without what every one of them begins with."""
+    """The text of a Forbidden status, without its common beginning."""
     assert found.status is not None
     assert (found.status.code, found.status.reason) == (403, "Forbidden")
     assert found.operations == ()

@@ -25,12 +25,12 @@ OTHER_ERAS: dict[str, JSONObject] = {
     "OwnerReferencesPermissionEnforcement-004": {"checkCreations": True},
     "OwnerReferencesPermissionEnforcement-006": {"checkCreations": True},
 }
-"""Cases of releases before 1.11, which asked about new objects, too."""
+"""Cases of releases before 1.11, which also asked about new objects."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Refusing:
-    """The stand-in of a case: it allows what none of its rules refuses."""
+    """The authorizer of a case: it allows everything that its rules do not deny."""
 
     rules: Sequence[JSONObject]
 

@@ -26,7 +26,7 @@ OLD_ZONE, OLD_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-domain
 
 @dataclasses.dataclass(frozen=True)
 class Cloud:
-    """A cloud whose disks all have the same labels, or that cannot be asked."""
+    """A cloud whose disks all have the same labels, or that fails."""
 
     found: Mapping[str, str] = dataclasses.field(default_factory=dict)
     error: str = ""

@@ -1,4 +1,4 @@
-"""PodSecurityPolicy: which policies are asked, who may use them, and what is left of a Pod."""
+"""PodSecurityPolicy: which policies are tried, who may use them, and what they change."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LASTING = [case for case in CASES if not of_early_releases_alone(case)]
 
 
 def stand_in(decisions: JSONObject) -> Deciding:
-    """The authorizer that a case describes: it allows by default, or exactly what is listed."""
+    """The authorizer of a case: it allows by default, or exactly what is listed."""
     if decisions["default"] == "allow":
         return allowing()
     return Deciding(lambda asked: grant_of(asked) in decisions["allow"])
@@ -61,7 +61,7 @@ def run_case(case: JSONObject, configuration: JSON) -> None:
 
 
 def audit_annotations(review: Review, phases: Sequence[Phase], configuration: JSON = None) -> dict[str, str]:
-    """What both halves note, each given the Pod as it was sent."""
+    """The audit annotations of both phases, each for the Pod as it was sent."""
     handlers = configure_controller(CONTROLLER, configuration).handlers
     noted: dict[str, str] = {}
     for phase, half in ((Phase.MUTATE, handlers.mutate), (Phase.VALIDATE, handlers.validate)):
@@ -401,7 +401,7 @@ def test_a_pod_that_one_policy_admits_unchanged_is_changed_by_none(
 
 
 def changes(reviewed: JSONObject, found: Admission) -> bool:
-    """Tell whether more has changed than the annotation that names the policy."""
+    """Whether anything but the annotation that names the policy has changed."""
     before, after = (
         {
             **document,

@@ -56,7 +56,7 @@ def pod(*tolerations: JSONObject, promised: bool = False) -> JSONObject:
 
 
 def in_namespace(review: Review, defaults: JSON = None, whitelist: JSON = None) -> Review:
-    """A review in a namespace with annotations: texts as they are, all else as JSON."""
+    """A review in a namespace with annotations: strings as they are, everything else as JSON."""
     written = {DEFAULTS_ANNOTATION: defaults, WHITELIST_ANNOTATION: whitelist}
     annotations = {
         name: value if isinstance(value, str) else json.dumps(value)

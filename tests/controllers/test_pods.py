@@ -1,4 +1,4 @@
-"""How controllers walk through Pods."""
+"""How controllers iterate over Pods."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ async def admission(configuration: JSON = None) -> AsyncIterator[QuotaController
 
 
 async def refusal(controller: QuotaController, asked: Review) -> Status | None:
-    """Why a request is refused; None where it is admitted."""
+    """Why a request is denied; None if it is admitted."""
     try:
         answer = await controller.validate(asked)
     except RefusalError as error:
@@ -60,7 +60,7 @@ async def refusal(controller: QuotaController, asked: Review) -> Status | None:
 
 
 async def used(controller: QuotaController, cluster: Cluster) -> dict[str, dict[str, str]]:
-    """What the ledger says is used of all quotas of a cluster."""
+    """The ledger's usage of all quotas of a cluster."""
     read = [read_quota(stored) for stored in cluster.list("", "resourcequotas")]
     accounts = [
         Account(
@@ -78,7 +78,7 @@ async def used(controller: QuotaController, cluster: Cluster) -> dict[str, dict[
 
 
 def run(*asked: Review, configuration: JSON = None) -> tuple[list[str], dict[str, dict[str, str]]]:
-    """Let requests through one after another: why each is refused, and what is used in the end."""
+    """Send requests one after another: why each is denied, and the usage in the end."""
 
     async def reviewed() -> tuple[list[str], dict[str, dict[str, str]]]:
         async with admission(configuration) as controller:
@@ -94,7 +94,7 @@ def run(*asked: Review, configuration: JSON = None) -> tuple[list[str], dict[str
 def test_it_charges_as_in_kubernetes(case: JSONObject) -> None:
     cluster = ObjectStore(case["cluster"])
     asked = review_of(case["request"], cluster)
-    # What becomes of the object is seen in the engine.
+    # The engine shows what happens to the object.
     expected = {name: value for name, value in case["expected"].items() if name != "object"}
 
     async def admitted() -> dict[str, dict[str, str]]:
@@ -209,7 +209,7 @@ def test_usage_that_cannot_be_counted_denies_the_request(stored: JSONObject, cod
 
 @dataclasses.dataclass(frozen=True)
 class Silent:
-    """A ledger that never answers, or that cannot be asked."""
+    """A ledger that never answers, or that fails."""
 
     reason: str = ""
     known: Mapping[AccountKey, Usage] = dataclasses.field(default_factory=dict)
@@ -254,7 +254,7 @@ def test_a_ledger_that_does_not_answer_denies_the_request(reason: str, text: str
 
 
 class Telling(SQLLedger):
-    """A ledger that tells when usage has been put right."""
+    """A ledger that signals when it has reconciled."""
 
     def __init__(self) -> None:
         super().__init__("")
@@ -342,7 +342,7 @@ def test_no_more_is_given_back_than_is_used() -> None:
     [("", {}), ("resize", {"cpu": "2"}), ("status", {}), ("ephemeralcontainers", {})],
 )
 def test_only_resizes_of_a_pod_are_charged(subresource: str, charged: JSONObject) -> None:
-    """As in kube-apiserver: nothing else that an UPDATE can change of a Pod takes more of a quota."""
+    """As in kube-apiserver: no other update of a Pod increases its usage."""
     before = {"pods": "1", "cpu": "1"}
     small, big = (
         reviewed | {"metadata": {**reviewed["metadata"], "resourceVersion": "1"}} for reviewed in (SMALL, BIG)

@@ -57,7 +57,7 @@ def create(reviewed: JSON, *objects: JSONObject, configuration: JSON = None) -> 
 
 
 def create_named(reviewed: JSON, *objects: JSONObject, **choices: bool) -> Admission:
-    """Create a Pod where all generated names end in ``abcde``."""
+    """Create a Pod with generated names that all end in ``abcde``."""
     handlers = build(Settings(**choices), lambda base: f"{base}abcde")
     review = dataclasses.replace(pod_review(reviewed), cluster=ObjectStore(objects or (account(),)))
     return run(CONTROLLER, handlers, review)

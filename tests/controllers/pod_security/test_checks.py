@@ -1,4 +1,4 @@
-"""The checks, by Kubernetes' own cases: what is held against a Pod, to the word."""
+"""The checks, by Kubernetes' own cases: what they forbid, word for word."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods that are there when a namespace becomes stricter."""
+"""Existing Pods when a namespace becomes stricter."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_the_number_of_evaluated_pods_is_limited() -> None:
 
 
 def test_the_evaluation_time_is_limited() -> None:
-    # Each look takes half a second and a bit, so that the second is over at the end of the second one.
+    # Every evaluation takes slightly over half a second, so time is up after the second one.
     ticks = itertools.count(0.0, 0.55)
     assert warnings([pod(name) for name in "abcd"], PodEvaluationLimits(clock=lambda: next(ticks))) == [
         "new PodSecurity enforce level only checked against the first 2 of 4 existing pods",

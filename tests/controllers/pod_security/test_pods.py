@@ -152,7 +152,7 @@ def test_the_denial_of_a_pod_with_a_generated_name_has_that_name() -> None:
 
 
 def of_images(**fields: list[str]) -> JSONObject:
-    """A Pod that may not be, with containers of those images, called by their place."""
+    """A forbidden Pod with containers of these images, named by their position."""
     containers = {
         field: [{"name": str(at), "image": image} for at, image in enumerate(images)]
         for field, images in fields.items()

@@ -1,4 +1,4 @@
-"""What makes Pods, by the cases of Kubernetes' ``admission/admission_test.go`` and more."""
+"""Workloads, by the cases of Kubernetes' ``admission/admission_test.go`` and more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a policy fills in at a Pod, and what it has against it, word for word."""
+"""The defaults and the errors of a policy, word for word."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def filled(
 def errors_in(
     reviewed: JSONObject, release: ReleaseBehavior = RELEASE_1_24, *, annotations: JSON = None, **spec: JSON
 ) -> list[str]:
-    """What a policy has against a Pod, as it fills it in first."""
+    """The errors of a Pod that has the policy's defaults."""
     provider = make_provider(policy(annotations=annotations, **spec), release)
     return list(map(str, provider.errors(provider.with_defaults(reviewed).document)))
 
 
 def errors_without_defaults(reviewed: JSONObject, *, annotations: JSON = None, **spec: JSON) -> list[str]:
-    """What a policy has against a Pod that it has not filled in."""
+    """The errors of a Pod without the policy's defaults."""
     return list(map(str, make_provider(policy(annotations=annotations, **spec)).errors(reviewed)))
 
 

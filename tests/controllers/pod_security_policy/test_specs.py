@@ -1,4 +1,4 @@
-"""Policies as files hold them."""
+"""Policies as files contain them."""
 
 from __future__ import annotations
 

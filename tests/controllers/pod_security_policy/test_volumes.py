@@ -1,4 +1,4 @@
-"""Which volumes a policy lets a Pod have."""
+"""Which volumes a policy allows."""
 
 from __future__ import annotations
 

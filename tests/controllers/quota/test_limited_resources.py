@@ -1,4 +1,4 @@
-"""What a configuration says of limited resources."""
+"""The configuration of limited resources."""
 
 from __future__ import annotations
 

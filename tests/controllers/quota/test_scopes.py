@@ -1,4 +1,4 @@
-"""Scopes of quotas, and the objects that are of them."""
+"""The scopes of quotas, and the objects that match them."""
 
 from __future__ import annotations
 

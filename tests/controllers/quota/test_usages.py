@@ -1,4 +1,4 @@
-"""What of a quota is used, counted from what there is."""
+"""The usage of a quota, counted from existing objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Charging: all accounts or none, nobody twice, and never more than what a decision lets through."""
+"""Charging: all accounts or none, never twice, and never more than a decision allows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HARD, CREATES = 1000, 5000
 
 @contextlib.asynccontextmanager
 async def opened(url: str, number: int = 1) -> AsyncIterator[list[Ledger]]:
-    """Several services' ledgers at the same place."""
+    """The ledgers of several services at the same URL."""
     ledgers = [open_ledger(url) for _ in range(number)]
     try:
         yield ledgers
@@ -142,7 +142,7 @@ def test_a_refusal_under_the_lock_charges_nothing(url: str) -> None:
 
 
 def test_a_refusal_needs_no_lock(shared_url: str) -> None:
-    """One service refuses while another is in the middle of its charge."""
+    """One service refuses while another one is in the middle of its charge."""
     charging, refused = threading.Event(), threading.Event()
     asked: list[int] = []
 

@@ -1,4 +1,4 @@
-"""Clocks: a charge is given back because the cluster was seen again later, never because a clock says so."""
+"""Clocks: a charge is given back because the cluster was observed later, never because a clock says so."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HARD = 3
 
 @dataclasses.dataclass
 class Clock:
-    """A clock that moves when it is told to."""
+    """A clock that moves on command."""
 
     seconds: float = 0.0
 
@@ -40,7 +40,7 @@ def test_no_table_of_a_ledger_holds_a_time() -> None:
 @pytest.mark.parametrize("jump", [300.0, DAY, -DAY])
 @pytest.mark.parametrize("when", ["at start", "between two reviews", "on one of two"])
 def test_a_clock_change_gives_nothing_back(jump: float, when: str, shared_url: str) -> None:
-    """Even one that is said never to jump, as long as the cluster was not seen anew."""
+    """Not even a monotonic clock that jumps gives back, unless the cluster was observed again."""
     clocks = [Clock(), Clock(jump if when == "at start" else 0)]
 
     async def scenario() -> None:
@@ -69,7 +69,7 @@ def reconcile_both(
 
 
 def after(url: str, *states: tuple[float, list[JSONObject]], restarted: bool = False) -> str:
-    """How many Pods are used after one charge, and so many seconds later the cluster became such and such."""
+    """How many Pods are used after one charge, and after the cluster's states at these times."""
     clock = Clock()
 
     async def scenario() -> str:
@@ -106,12 +106,12 @@ WEB, OTHER = pod("web", uid="7"), pod("other")
         ([], "1"),
         ([(50.0, [])], "1"),  # too early to tell
         ([(50.0, []), (90.0, [])], "1"),
-        ([(150.0, [])], "0"),  # long after, and it is not there
+        ([(150.0, [])], "0"),  # long after the charge, and it is missing
         ([(150.0, [WEB])], "1"),
         ([(10.0, [WEB]), (150.0, [WEB])], "1"),
-        ([(10.0, [WEB]), (20.0, [])], "0"),  # it was there, and is no longer
-        ([(10.0, [OTHER]), (20.0, [])], "1"),  # that was another
-        ([(10.0, [WEB]), (20.0, [pod("web", uid="8")])], "1"),  # its successor
+        ([(10.0, [WEB]), (20.0, [])], "0"),  # it was there, and has left
+        ([(10.0, [OTHER]), (20.0, [])], "1"),  # that was another Pod
+        ([(10.0, [WEB]), (20.0, [pod("web", uid="8")])], "1"),  # a later Pod of the same name
     ],
 )
 def test_a_newer_state_of_the_cluster_gives_back(
@@ -126,7 +126,7 @@ def test_a_restarted_service_waits_just_as_long(seconds: float, used: str, share
 
 
 def test_a_service_with_an_older_cluster_does_not_count_by_it(shared_url: str) -> None:
-    """Its cluster's files stay behind, and what they lack was given up by who has seen it arrive."""
+    """Its files lag behind: a charge that they lack was given up by a service that saw its object arrive."""
     clock = Clock()
 
     async def scenario() -> None:
@@ -148,7 +148,7 @@ def test_a_service_with_an_older_cluster_does_not_count_by_it(shared_url: str) -
 
 
 class Quotas(RuleBasedStateMachine):
-    """An API server that takes its time, two services with clocks and clusters of their own, and one ledger."""
+    """A slow API server, two services with clocks and clusters of their own, and one ledger."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -157,7 +157,7 @@ class Quotas(RuleBasedStateMachine):
         self.now = 0.0
         self.numbers = iter(range(1_000_000))
         self.pending: dict[str, float] = {}
-        """Admitted, by when: not stored yet, and perhaps never."""
+        """The deadlines of admitted objects that are not stored yet, and may never be."""
         self.stored: dict[str, JSONObject] = {}
         self.history: list[tuple[float, ObjectStore]] = [(0.0, ObjectStore([quota()]))]
         self.looks_at = [0, 0]
@@ -203,7 +203,7 @@ class Quotas(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([1.0, PERIOD, 45.0, WAIT]), data=st.data())
     def pass_time(self, seconds: float, data: st.DataObject) -> None:
-        """Time passes for all; none of them may measure more than there is."""
+        """Time passes for all; a service may measure less than that, but never more."""
         self.now += seconds
         for clock in self.clocks:
             clock.seconds += seconds * data.draw(st.sampled_from([0.0, 0.5, 1.0]))
@@ -213,14 +213,14 @@ class Quotas(RuleBasedStateMachine):
 
     @rule(index=st.integers(0, 1), behind=st.integers(0, 5))
     def follow(self, index: int, behind: int) -> None:
-        """A service sees a state that is up to half a minute old, and never an older one than before."""
+        """A service observes a state that is up to half a minute old, but never older than its last one."""
         young = [place for place, (_, _) in enumerate(self.history) if self.ended(place) > self.now - 30]
         place = max(self.looks_at[index], min(young, default=0), len(self.history) - 1 - behind)
         self.looks_at[index] = place
         self.clusters[index].swap(self.history[place][1])
 
     def ended(self, place: int) -> float:
-        """When a state was the newest for the last time."""
+        """When a state was last the newest one."""
         return self.history[place + 1][0] if place + 1 < len(self.history) else self.now
 
     @rule(index=st.integers(0, 1))

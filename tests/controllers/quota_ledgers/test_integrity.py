@@ -1,4 +1,4 @@
-"""Integrity: a ledger whose file is not what it was charges nothing, and never starts anew by itself."""
+"""Integrity: a ledger whose file has changed charges nothing, and never starts anew by itself."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ PERIOD = 10.0
 
 
 def overwrite(file: Path) -> None:
-    """Write over all pages but the first, as a failing disk or a careless hand does."""
+    """Overwrite all pages but the first, like a failing disk."""
     with file.open("r+b") as opened:
         opened.seek(4096)
         opened.write(b"\xa5" * (file.stat().st_size - 4096))
 
 
 def flip(file: Path) -> None:
-    """Let every account have used nothing, and leave all that SQLite looks at as it should be."""
+    """Set the usage of every account to zero, in a way that SQLite does not notice."""
     written = file.read_bytes()
     assert b'{"pods":"3"}' in written
     with file.open("r+b") as opened:
@@ -78,7 +78,7 @@ DAMAGES = [
 
 
 def charged(file: Path, pods: int = 3) -> None:
-    """Let a service charge, and end."""
+    """Let a service charge and exit."""
 
     async def scenario() -> None:
         ledger = SQLLedger(str(file))
@@ -182,7 +182,7 @@ def test_a_restored_file_is_used_again(tmp_path: Path) -> None:
 
 
 def test_many_charges_by_several_services_cause_no_damage(tmp_path: Path) -> None:
-    """They write the file itself again and again, which every one of them looks into."""
+    """They all write the file again and again, and every one inspects it."""
 
     async def scenario() -> None:
         ledgers = [SQLLedger(str(tmp_path / "quotas.sqlite")) for _ in range(3)]
@@ -255,7 +255,7 @@ def test_a_ledger_of_an_earlier_version_says_what_to_do(tmp_path: Path) -> None:
 
 
 def test_a_ledger_restored_from_an_older_copy_is_detected(shared_url: str) -> None:
-    """As one does that a server restored, without what was charged last."""
+    """A server, too, may be restored from a backup without the latest charges."""
 
     async def scenario() -> None:
         ledger = SQLLedger(shared_url)

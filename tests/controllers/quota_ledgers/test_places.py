@@ -1,4 +1,4 @@
-"""Where charges are kept where nobody says so."""
+"""Where charges are kept by default."""
 
 from __future__ import annotations
 

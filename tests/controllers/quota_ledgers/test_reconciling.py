@@ -1,4 +1,4 @@
-"""Reconciliation: what is deleted or refused elsewhere comes back, what is on its way is not forgotten."""
+"""Reconciliation: deleted and never stored objects are given back, pending ones are kept."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from pratique.controllers.quota.sql_ledger import SQLLedger
 from support.quota_ledgers import account, admitted, charge, plus, pod, pods_used, quota, sizes_of_pods, up_to
 
 NOT_YET = 3600.0
-"""A time that no test outlives."""
+"""Longer than any test."""
 AT_ONCE = 0.0
 NEVER_DUE = 1.0
-"""A period in which the first look reconciles nothing."""
+"""A period after which the first look reconciles nothing."""
 
 
 def reconciled(
@@ -31,7 +31,7 @@ def reconciled(
     start: str = "0",
     wait_seconds: float = NOT_YET,
 ) -> str:
-    """How many Pods a quota has after charges, once a cluster of ``before`` has become one of ``objects``."""
+    """How many Pods a quota uses after charges, once a cluster of ``before`` has become one of ``objects``."""
 
     async def scenario() -> str:
         ledger = SQLLedger(url, wait_seconds=wait_seconds)
@@ -74,11 +74,11 @@ def test_an_earlier_object_of_the_same_name_is_another_object(uid: str, used: st
 @pytest.mark.parametrize(
     ("old", "now", "used"),
     [
-        ("7", "7", "13"),  # as it was: 10, and 3 more on their way
+        ("7", "7", "13"),  # as before: 10, and 3 pending
         ("7", "8", "10"),
         ("9", "10", "10"),
-        ("10", "9", "13"),  # seen from further behind
-        ("", "", "13"),  # nobody can tell
+        ("10", "9", "13"),  # an older state
+        ("", "", "13"),  # undecidable
         ("a", "b", "13"),
     ],
 )
@@ -134,7 +134,7 @@ def test_one_service_reconciles_per_period(shared_url: str) -> None:
         ledgers = [open_ledger(shared_url) for _ in range(4)]
         await ledgers[0].charge([account()], charge(), plus())
         for expected in ([False] * 4, [False, False, False, True], [False, False, False, True]):
-            # the first time nobody knows whether another has just done so
+            # at first, nobody knows whether another service has just reconciled
             reconciling = [
                 ledger.reconcile(ObjectStore([quota()]), 3600, sizes_of_pods) for ledger in ledgers
             ]
@@ -208,7 +208,7 @@ def test_reconciliation_creates_no_file(tmp_path: Path) -> None:
 def test_reconciliation_repeats_until_it_is_cancelled(
     caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
-    """Also where the ledger cannot be asked for a while."""
+    """Even if the ledger is unavailable for a while."""
     file = tmp_path / "folder" / "quotas.sqlite"
     tmp_path.joinpath("folder").mkdir()
     file.mkdir()

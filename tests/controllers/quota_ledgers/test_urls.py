@@ -1,4 +1,4 @@
-"""What ``--resource-quota-ledger`` may say, and what it is told where it may not."""
+"""The URLs that ``--resource-quota-ledger`` accepts, and the errors for others."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_opening_a_ledger_imports_no_database_and_touches_no_file(tmp_path: Path
 
 
 def fail(url: str) -> str:
-    """Charge twice where it cannot be done, and give the reason."""
+    """Charge twice where it is impossible, and return the reason."""
 
     async def scenario() -> list[BaseException | None]:
         ledger = open_ledger(url)
@@ -104,7 +104,7 @@ def test_a_folder_that_cannot_be_created_fails_the_charge(
 ) -> None:
     (tmp_path / "file").write_text("")
     assert fail(f"{tmp_path}/file/quotas.sqlite").endswith(f"{tmp_path}/file: File exists")
-    [record] = caplog.records  # told once, not for each charge
+    [record] = caplog.records  # logged once, not for every charge
     assert (record.levelno, vars(record)["ledger"]) == (logging.ERROR, f"{tmp_path}/file/quotas.sqlite")
 
 

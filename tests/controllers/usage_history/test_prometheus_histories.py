@@ -1,4 +1,4 @@
-"""Usage histories in Prometheus: a real HTTP server that answers as Prometheus does, or as it should not."""
+"""Usage histories in Prometheus: a real HTTP server that answers like Prometheus, or wrongly."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_the_query_is_sent_as_a_form() -> None:
 
 @pytest.fixture(name="trusted")
 def _trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Authority:
-    """An authority that the system trusts."""
+    """A certificate authority that the system trusts."""
     (tmp_path / "ca.pem").write_bytes(authority().pem)
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
     return authority()

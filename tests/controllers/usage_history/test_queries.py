@@ -32,7 +32,7 @@ def query(
 
 
 def unquoted(literal: str) -> str:
-    """Read a string of PromQL, as Go's lexer does."""
+    """Parse a PromQL string, as Go's lexer does."""
     assert re.fullmatch(r'"(?:[^"\\\n]|\\[\\"n])*"', literal)
     return re.sub(r"\\.", lambda escape: ESCAPES[escape[0]], literal[1:-1])
 

@@ -41,7 +41,7 @@ def ask(
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where a file may be; its name has what URLs give a meaning to."""
+    """Where a file may be; its name contains characters with a meaning in URLs."""
     return tmp_path / "usage?mode=rwc#100%.db"
 
 
