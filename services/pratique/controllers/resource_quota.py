@@ -98,10 +98,7 @@ class QuotaController:
         """Charge a request to all quotas that it affects, or deny it and charge none."""
         resource = review.resource
         evaluator = evaluator_of(resource.group, resource.resource)
-        if (
-            not review.namespace
-            or (resource.group, resource.resource) in IGNORED_RESOURCES | _NAMESPACE_RESOURCE
-        ):
+        if not review.namespace or (resource.group, resource.resource) in _NEVER_CHARGED:
             return allow()
         if review.charging is QuotaMode.COUNTED or not evaluator.handles(review):
             return allow()
@@ -132,7 +129,7 @@ class QuotaController:
                 if review.dry_run or review.charging is QuotaMode.CHECK:
                     decide(await self.ledger.usage(accounts))
                 else:
-                    await self._charge(review, accounts, decide)
+                    await self._commit(review, accounts, decide)
         except TimeoutError:
             self.charges.add("timeout")
             raise RefusalError(statuses.internal_error("resource quota evaluation timed out")) from None
@@ -140,9 +137,9 @@ class QuotaController:
             self.charges.add("error")
             raise RefusalError(statuses.internal_error(f"error charging quota: {error}")) from None
 
-    async def _charge(self, review: Review, accounts: Sequence[Account], decide: Decide) -> None:
+    async def _commit(self, review: Review, accounts: Sequence[Account], decide: Decide) -> None:
         try:
-            await self.ledger.charge(accounts, _charge(review), decide)
+            await self.ledger.charge(accounts, _ledger_charge(review), decide)
         except RefusalError:
             self.charges.add("refused")
             raise
@@ -160,12 +157,12 @@ class QuotaController:
         cluster = _snapshot(review.cluster)
         evaluator = evaluator_of(review.resource.group, review.resource.resource)
         with contextlib.suppress(InputError, RefusalError):
-            quotas = [read_quota(each) for each in cluster.list("", "resourcequotas", review.namespace)]
+            quotas = [read_quota(quota) for quota in cluster.list("", "resourcequotas", review.namespace)]
             deltas = freed_deltas(review, evaluator, quotas)
             if deltas:
                 accounts = [_ledger_account(delta, cluster) for delta in deltas]
                 await self.ledger.charge(
-                    accounts, _charge(review), functools.partial(_usage_after_release, deltas)
+                    accounts, _ledger_charge(review), functools.partial(_usage_after_release, deltas)
                 )
 
     async def run_in_background(self, cluster: Cluster) -> None:
@@ -194,8 +191,8 @@ def _skip_reason(configuration: JSON, review: Review) -> str:
 _FREEING_OPERATIONS = frozenset({Operation.DELETE, Operation.UPDATE})
 """The operations that can free usage."""
 
-_NAMESPACE_RESOURCE = {("", "namespaces")}
-"""A namespace is not in itself: requests for namespaces are never charged."""
+_NEVER_CHARGED = IGNORED_RESOURCES | {("", "namespaces")}
+"""A namespace is not in itself, so requests for namespaces are not charged either."""
 
 
 def _snapshot(cluster: Cluster) -> Cluster:
@@ -236,7 +233,7 @@ def _complete_usage(delta: QuotaDelta, account: Account, used: ResourceList) -> 
     return used if delta.amounts.keys() <= used.keys() else {**account.initial_usage(), **used}
 
 
-def _charge(review: Review) -> Charge:
+def _ledger_charge(review: Review) -> Charge:
     metadata = member(review.object, "metadata")
     old_version = member(review.old_object, "metadata", "resourceVersion")
     return Charge(
