@@ -108,7 +108,7 @@ def test_a_ledger_that_went_back_is_damaged(turn: int, settled: int) -> None:
 def test_fewer_charges_alone_are_no_damage() -> None:
     clock = Clock()
     observations = LedgerObservations(WAIT, clock)
-    for clock.seconds, state, latest in ((0, "a", 9), (150, "b", 3), (151, "c", 3), (302, "d", 3)):
+    for clock.seconds, state, latest in ((0, "a", 9), (3, "a", 3), (160, "b", 3), (161, "c", 3)):
         observations.record_ledger(0, latest, 0)
         observations.record_cluster(state)
     assert observations.horizon == 9

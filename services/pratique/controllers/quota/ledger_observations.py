@@ -51,9 +51,8 @@ class LedgerObservations:
             raise LedgerDamageError("it lacks charges that it had before: an older copy has replaced it")
         self._seen_before = (self._looked_at, self._settled)
         self.turn, self._settled, self._looked_at = turn, settled, self._clock()
-        self._latest = max(
-            latest, self._latest
-        )  # the ledger deletes charges, so its latest one may be an earlier one
+        # the ledger deletes charges, so its latest one may be an earlier one
+        self._latest = max(latest, self._latest)
         self._mark()
 
     def record_cluster(self, state: object) -> None:
