@@ -25,6 +25,7 @@ ALPHA_KEYS = ("node.alpha.kubernetes.io/notReady", "node.alpha.kubernetes.io/unr
 
 _PATH = ("spec", "tolerations")
 _DEFAULT_SECONDS = 300
+"""Five minutes, the default of both flags."""
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="kebab"):

@@ -56,6 +56,7 @@ def connected_pod(review: Review) -> JSONObject | Deny:
 
 def refuse_privileged(pod: JSONObject) -> Answer:
     """Deny if any container is privileged, whichever container the request names."""
+    # The plugin predates ephemeral containers, and ignores them.
     for field, _, container in pod_spec.iter_containers(pod):
         privileged = member(container, "securityContext", "privileged") is True
         if privileged and field != "ephemeralContainers":

@@ -35,6 +35,7 @@ from pratique.apimachinery.statuses import Status
 _API_VERSION = "eventratelimit.admission.k8s.io/v1alpha1"
 _KIND = "Configuration"
 _DEFAULT_CACHE_SIZE = 4096
+"""Keys; the bound keeps users from filling the memory with made-up keys."""
 
 _KEY_FIELDS = (
     ("source", "component"),

@@ -19,6 +19,7 @@ from pratique.pods import pod_spec, tolerations
 from pratique.pods.tolerations import EXISTS, NO_SCHEDULE, Toleration
 
 _FIELDS = ("containers", "initContainers")
+"""Ephemeral containers cannot request resources."""
 
 
 def mutate(review: Review) -> Answer:

@@ -132,34 +132,39 @@ def _pod_violations(pod: JSONObject) -> Callable[[LimitRangeBounds], Iterator[st
     containers, init_containers = (container_requirements(pod, field) for field in _FIELDS)
     whole = pod_requirements(pod, containers, init_containers)
 
-    def find(bounds: LimitRangeBounds) -> Iterator[str]:
+    def violations_of(bounds: LimitRangeBounds) -> Iterator[str]:
         if bounds.type == POD:
             yield from limit_ranges.limit_violations(bounds, whole)
             return
         for container in (*containers, *init_containers):
             yield from limit_ranges.limit_violations(bounds, container.demand)
 
-    return find
+    return violations_of
 
 
 def _claim_violations(settings: Settings, review: Review) -> Callable[[LimitRangeBounds], Iterator[str]]:
-    demand = _claim_demand(review.object)
-    old = _claim_demand(review.old_object) if settings.skip_unchanged_claims else ResourceRequirements({}, {})
-    unchanged = {name for name, amount in demand.requests.items() if old.requests.get(name) == amount}
+    requirements = _claim_requirements(review.object)
+    old = (
+        _claim_requirements(review.old_object)
+        if settings.skip_unchanged_claims
+        else ResourceRequirements({}, {})
+    )
+    unchanged = {name for name, amount in requirements.requests.items() if old.requests.get(name) == amount}
 
-    def find(bounds: LimitRangeBounds) -> Iterator[str]:
+    def violations_of(bounds: LimitRangeBounds) -> Iterator[str]:
+        # Claims have no limits, so there is no ratio to check.
         checked = LimitRangeBounds(
             bounds.type,
             {name: bound for name, bound in bounds.minimum.items() if name not in unchanged},
             {name: bound for name, bound in bounds.maximum.items() if name not in unchanged},
             {},
         )
-        return limit_ranges.limit_violations(checked, demand)
+        return limit_ranges.limit_violations(checked, requirements)
 
-    return find
+    return violations_of
 
 
-def _claim_demand(claim: JSON) -> ResourceRequirements:
+def _claim_requirements(claim: JSON) -> ResourceRequirements:
     """What a claim requests. Bounds look at nothing else."""
     requests = read_requirements(
         member(claim, "spec", "resources"), FieldPath(("spec", "resources"))

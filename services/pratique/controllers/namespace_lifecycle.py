@@ -122,6 +122,7 @@ class _Lifecycle:
         if namespace is None and operation is Operation.CREATE:
             await asyncio.sleep(_MISSING_WAIT_SECONDS)
             namespace = cluster.get("", "namespaces", name)
+        # A cache may show a namespace as active for a while after this service let its deletion through.
         stale = namespace is not None and name in self.forced and _phase(namespace) == "Active"
         return await cluster.get_live("", "namespaces", name) if namespace is None or stale else namespace
 

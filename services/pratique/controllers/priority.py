@@ -31,6 +31,7 @@ SYSTEM_CLASSES = {
 
 _OLD_RELEASE = "1.10"
 _HIGHEST_USER_PRIORITY = 1_000_000_000
+"""``HighestUserDefinablePriority``: higher values are reserved for system classes."""
 _PREEMPT_LOWER_PRIORITY = "PreemptLowerPriority"
 _CLASSES = ("scheduling.k8s.io", "priorityclasses")
 _CLASS_NAME = ("spec", "priorityClassName")

@@ -46,6 +46,7 @@ def _forbidden_fields(pod: JSONObject) -> Iterator[str]:
         if member(pod, "spec", "securityContext", field) is not None:
             yield f"pod.Spec.SecurityContext.{_GO_NAMES[field]}"
     for kind, _, container in pod_spec.iter_containers(pod):
+        # Kubernetes does not look at ephemeral containers here.
         for field in _CONTAINER_FIELDS if kind != "ephemeralContainers" else ():
             if member(container, "securityContext", field) is not None:
                 yield f"SecurityContext.{_GO_NAMES[field]}"

@@ -166,6 +166,7 @@ class PodSecurityPolicyAdmission:
             raise RefusalError(statuses.admission_forbidden(review, text))
         if not may_change:
             hint = member(review.object, "metadata", "annotations", POLICY_ANNOTATION)
+            # sorted() is stable: the hinted policy comes first, and all others keep their order by name.
             providers = tuple(sorted(providers, key=lambda provider: provider.policy.name != hint))
         allowed = functools.cache(functools.partial(may_use, review))
         return find_policy(review.object, providers, allowed, may_change=may_change)

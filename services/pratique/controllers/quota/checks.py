@@ -178,6 +178,7 @@ def quota_deltas(
         raise _forbidden(review, f"quota usage is negative for resource(s): {format_names(negative)}")
     changes = _UsageChange.for_review(review, evaluator, usage)
     deltas = [(quota, without_zeros(changes.for_quota(quota))) for quota in coverage.matching]
+    # A request that adds nothing is admitted even if its resources should be covered and are not.
     if not any(amounts for _, amounts in deltas) and (deltas or not without_zeros(changes.uncovered)):
         return ()
     _check_covered(review, coverage, limited_names(limited, evaluator, usage), wanted_scopes)
@@ -269,6 +270,7 @@ def _check_measurable(review: Review, evaluator: QuotaEvaluator, quota: Quota, n
     missing = evaluator.missing_constraints(names, review.object)
     if missing:
         raise _forbidden(review, f"failed quota: {quota.name}: {missing}")
+    # Until the quota controller has counted a resource, nobody knows how much is left.
     if quota.used is not None and any(name not in quota.used for name in names):
         text = f"status unknown for quota: {quota.name}, resources: {format_names(names)}"
         raise _forbidden(review, text)

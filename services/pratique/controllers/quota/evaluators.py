@@ -216,6 +216,7 @@ def _claim_storage(claim: JSON) -> Quantity | None:
 
 def _storage_amount(claim: JSON, *place: str) -> Quantity | None:
     storage = read_resource_list(member(claim, *place), FieldPath(place)).get("storage")
+    # As Go's Quantity.Value(), by which Kubernetes counts bytes.
     return None if storage is None else storage.rounded_up(0)
 
 

@@ -107,7 +107,7 @@ def pod_quota_usage(pod: JSON) -> ResourceList:
     """
     if is_ended(pod):
         return {_COUNT: ONE}
-    return {_COUNT: ONE, **_resource_names(pod_usage(pod))}
+    return {_COUNT: ONE, **_charged_amounts(pod_usage(pod))}
 
 
 def is_ended(pod: JSON) -> bool:
@@ -125,17 +125,18 @@ def is_ended(pod: JSON) -> bool:
         return False  # invalid times: a Pod that may still run is charged
 
 
-def _resource_names(demand: ResourceRequirements) -> dict[str, Quantity]:
+def _charged_amounts(requirements: ResourceRequirements) -> dict[str, Quantity]:
     """The amounts of a Pod or container under the names that quotas use."""
     charges = {_PODS: ONE}
     for name in _COMPUTE:
-        if name in demand.requests:
-            charges[name] = charges[f"{_REQUESTS}{name}"] = demand.requests[name]
-        if name in demand.limits:
-            charges[f"{_LIMITS}{name}"] = demand.limits[name]
-    for name, amount in demand.requests.items():
+        if name in requirements.requests:
+            charges[name] = charges[f"{_REQUESTS}{name}"] = requirements.requests[name]
+        if name in requirements.limits:
+            charges[f"{_LIMITS}{name}"] = requirements.limits[name]
+    for name, amount in requirements.requests.items():
         if name.startswith(_HUGE_PAGES):
             charges[name] = amount
+        # Extended resources cannot be overcommitted, so a quota limits only their requests.
         if name.startswith((_HUGE_PAGES, _DEVICE_CLASS)) or quantities.is_extended_resource(name):
             charges[f"{_REQUESTS}{name}"] = amount
     return charges
@@ -164,7 +165,7 @@ def missing_requirements(required: Collection[str], pod: JSON) -> str:
         *container_requirements(pod, "containers"),
         *container_requirements(pod, "initContainers"),
     ):
-        for name in required_names - _resource_names(container.demand).keys():
+        for name in required_names - _charged_amounts(container.demand).keys():
             without.setdefault(name, set()).add(container.name)
     if not without:
         return ""
