@@ -103,7 +103,7 @@ def test_an_unreadable_ledger_is_one_clear_error(pratique: Program, ledger: Path
     ledger.unlink()
     shown = pratique("quotas", f"--resource-quota-ledger={ledger}")
     assert (shown.returncode, shown.stdout) == (2, "")
-    assert f"{ledger} is gone, and with it what was charged" in shown.stderr
+    assert f"{ledger} is gone, and its charges with it" in shown.stderr
 
 
 def request(operation: str, name: str, new: Any, old: Any = None) -> str:

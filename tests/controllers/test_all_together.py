@@ -1,4 +1,4 @@
-"""All mutating halves at once: what they have made of a Pod, they leave as it is."""
+"""All mutating handlers together: a second pass leaves their result as it is."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from support.strategies.pods import pods
 
 REFUSING = {"AlwaysDeny"}
 CONTROLLERS = [
-    one for one in load_catalogue() if one.hosted and Phase.MUTATE in one.phases and one.name not in REFUSING
+    controller
+    for controller in load_catalogue()
+    if controller.hosted and Phase.MUTATE in controller.phases and controller.name not in REFUSING
 ]
 LIMITS = {"cpu": "500m", "memory": "128Mi"}
 CLUSTER = ObjectStore(
@@ -55,8 +57,8 @@ CLUSTER = ObjectStore(
 )
 
 
-def test_most_mutating_controllers_are_there() -> None:
-    names = {one.name for one in CONTROLLERS}
+def test_most_mutating_controllers_are_covered() -> None:
+    names = {controller.name for controller in CONTROLLERS}
     assert {
         "LimitRanger",
         "ServiceAccount",
@@ -68,7 +70,7 @@ def test_most_mutating_controllers_are_there() -> None:
 
 @settings(max_examples=1000, suppress_health_check=[HealthCheck.too_slow])
 @given(pods())
-def test_their_second_answer_is_that_nothing_is_left_to_do(pod: JSONObject) -> None:
+def test_a_second_pass_of_any_mutating_controller_changes_nothing(pod: JSONObject) -> None:
     async def both() -> None:
         review = pod_review(pod, cluster=CLUSTER)
         once = await decided(review, CONTROLLERS, phases=MUTATE)

@@ -13,17 +13,17 @@ from support.expectations import check
 
 
 @pytest.mark.parametrize("case", vector_cases.plugin("AlwaysAdmit"), ids=vector_cases.source)
-def test_always_admit_does_as_in_kubernetes(case: JSONObject) -> None:
+def test_always_admit_answers_as_kubernetes_does(case: JSONObject) -> None:
     check(admit(always_admit.CONTROLLER, review_of(case["request"])), case["expected"])
 
 
 @pytest.mark.parametrize("case", vector_cases.plugin("AlwaysDeny"), ids=vector_cases.source)
-def test_always_deny_does_as_in_kubernetes(case: JSONObject) -> None:
+def test_always_deny_answers_as_kubernetes_does(case: JSONObject) -> None:
     check(admit(always_deny.CONTROLLER, review_of(case["request"])), case["expected"])
 
 
 @pytest.mark.parametrize("phase", list(Phase))
-def test_always_deny_refuses_in_both_phases(phase: Phase) -> None:
+def test_always_deny_denies_in_both_phases(phase: Phase) -> None:
     found = admit(always_deny.CONTROLLER, pod_review({}), phases=[phase])
     assert found.status is not None
     assert found.status.message == ('pods "web" is forbidden: admission control is denying all modifications')

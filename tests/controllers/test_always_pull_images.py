@@ -17,7 +17,7 @@ PHASES = {"mutating": Phase.MUTATE, "validating": Phase.VALIDATE}
 
 
 @pytest.mark.parametrize("case", vector_cases.plugin("AlwaysPullImages"), ids=vector_cases.source)
-def test_it_does_as_in_kubernetes(case: JSONObject) -> None:
+def test_it_answers_as_kubernetes_does(case: JSONObject) -> None:
     phases = [PHASES[phase] for phase in case["phases"]]
     check(admit(CONTROLLER, review_of(case["request"]), phases=phases), case["expected"])
 
@@ -32,7 +32,7 @@ def pod(policy: str = "Never", image: str = "nginx", **spec: JSON) -> JSONObject
     }
 
 
-def test_containers_of_every_field_and_image_volumes_pull_always() -> None:
+def test_every_container_and_image_volume_gets_the_policy_always() -> None:
     reviewed = pod(
         initContainers=[{"name": "i", "image": "init"}],
         ephemeralContainers=[{"name": "e", "image": "debug", "imagePullPolicy": "Always"}],
@@ -51,7 +51,7 @@ def refused(reviewed: JSON) -> tuple[int, str, str]:
     return status.code, status.reason, status.message
 
 
-def test_one_other_policy_is_refused_with_its_field() -> None:
+def test_another_pull_policy_is_denied_with_its_field() -> None:
     assert refused(pod("Never")) == (
         500,
         "",
@@ -62,7 +62,7 @@ def test_one_other_policy_is_refused_with_its_field() -> None:
     )
 
 
-def test_all_other_policies_are_refused_in_one_list() -> None:
+def test_all_other_pull_policies_are_denied_in_one_message() -> None:
     reviewed = pod(
         "IfNotPresent",
         initContainers=[{"name": "i", "image": "init"}],
@@ -75,13 +75,13 @@ def test_all_other_policies_are_refused_in_one_list() -> None:
         'ephemeralContainers[0].imagePullPolicy: Unsupported value: "Never"',
         'volumes[0].image.pullPolicy: Unsupported value: ""',
     ]
-    each = (f'pods "web" is forbidden: spec.{text}: supported values: "Always"' for text in wrong)
-    assert refused(reviewed) == (500, "", f"[{', '.join(each)}]")
+    messages = (f'pods "web" is forbidden: spec.{text}: supported values: "Always"' for text in wrong)
+    assert refused(reviewed) == (500, "", f"[{', '.join(messages)}]")
 
 
 @pytest.mark.parametrize("phase", BOTH)
 @pytest.mark.parametrize("reviewed", [{"kind": "Service"}, None, "pod", []])
-def test_what_is_no_pod_is_a_bad_request(reviewed: JSON, phase: Phase) -> None:
+def test_an_object_other_than_a_pod_is_a_bad_request(reviewed: JSON, phase: Phase) -> None:
     status = admit(CONTROLLER, pod_review(reviewed), phases=[phase]).status
     assert status is not None
     assert (status.code, status.reason) == (400, "BadRequest")
@@ -103,28 +103,28 @@ VOLUME = [{"name": "v", "image": {"reference": "data", "pullPolicy": "Never"}}]
         ({"kind": "Service"}, pod(), True),
     ],
 )
-def test_an_update_counts_only_where_it_brings_a_new_image(old: JSON, new: JSON, *, forced: bool) -> None:
+def test_an_update_is_checked_only_if_it_adds_an_image(old: JSON, new: JSON, *, forced: bool) -> None:
     found = admit(CONTROLLER, pod_review(new, operation="UPDATE", old=old))
     assert found.allowed
     assert bool(found.operations) is forced
 
 
 @pytest.mark.parametrize("subresource", ["status", "exec", "ephemeralcontainers"])
-def test_subresources_are_left_alone(subresource: str) -> None:
+def test_subresources_are_ignored(subresource: str) -> None:
     assert admit(CONTROLLER, pod_review(pod(), subresource=subresource)).operations == ()
 
 
 @pytest.mark.parametrize(
     "spec", [None, "x", [], {"containers": "x"}, {"containers": ["x", None]}, {"volumes": [1]}]
 )
-def test_a_malformed_pod_does_not_break_it(spec: JSON) -> None:
+def test_a_malformed_pod_causes_no_failure(spec: JSON) -> None:
     found = admit(CONTROLLER, pod_review({"kind": "Pod", "spec": spec}))
     assert found.allowed
     assert found.operations == ()
 
 
 @given(pods())
-def test_its_second_answer_is_that_nothing_is_left_to_do(reviewed: JSON) -> None:
+def test_a_second_pass_changes_nothing(reviewed: JSON) -> None:
     once = admit(CONTROLLER, pod_review(reviewed))
     assert once.allowed
     assert admit(CONTROLLER, pod_review(once.object)).operations == ()

@@ -1,6 +1,6 @@
-"""Ways round controllers that compare words of Pods: every list of containers, and every spelling.
+"""Bypasses of controllers that compare words in Pods: every list of containers, and every spelling.
 
-What is right is what Kubernetes' own controllers do, which compare byte by byte and look into every list.
+The expected decisions are Kubernetes': it compares byte by byte, and looks into every list.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def pod(field: str, **container: object) -> JSONObject:
 
 
 @LISTS
-def test_no_image_is_written_so_that_it_is_not_pulled(field: str) -> None:
+def test_every_spelling_of_an_image_gets_the_policy_always(field: str) -> None:
     for image in IMAGES:
         for deleted in ({}, {"deletionTimestamp": "2001-01-01T00:00:00Z"}):
             given = pod(field, image=image, imagePullPolicy="IfNotPresent")
@@ -64,7 +64,7 @@ def test_no_image_is_written_so_that_it_is_not_pulled(field: str) -> None:
 
 
 @LISTS
-def test_only_one_pull_policy_passes(field: str) -> None:
+def test_only_the_exact_spelling_of_always_passes(field: str) -> None:
     words = dict.fromkeys([*spellings("Always"), *spellings("IfNotPresent"), *spellings("Never")])
     passed = [
         word
@@ -79,15 +79,15 @@ def test_only_one_pull_policy_passes(field: str) -> None:
 
 
 @LISTS
-def test_a_backend_is_asked_of_every_image_as_it_is_written(field: str) -> None:
+def test_the_backend_sees_every_image_exactly_as_written(field: str) -> None:
     subresource = "ephemeralcontainers" if field == "ephemeralContainers" else ""
     for image in IMAGES:
-        told = json.loads(review_spec(pod_review(pod(field, image=image), subresource=subresource)))
-        assert told["containers"][-1] == ({"image": image} if image else {})
+        spec = json.loads(review_spec(pod_review(pod(field, image=image), subresource=subresource)))
+        assert spec["containers"][-1] == ({"image": image} if image else {})
 
 
 @LISTS
-def test_no_capability_is_spelled_so_that_a_policy_does_not_know_it(field: str) -> None:
+def test_every_spelling_of_a_capability_is_checked(field: str) -> None:
     cluster = ObjectStore(
         [policy("p", allowedCapabilities=["CHOWN"], volumes=["*"]), *roles_of({"default": "allow"})],
         assume_namespaces=True,

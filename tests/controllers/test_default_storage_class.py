@@ -21,7 +21,7 @@ LEGACY = {"refuseSeveralDefaults": True}
 
 
 @pytest.mark.parametrize("case", vector_cases.plugin("DefaultStorageClass"), ids=vector_cases.source)
-def test_it_does_as_in_kubernetes(case: JSONObject) -> None:
+def test_it_answers_as_kubernetes_does(case: JSONObject) -> None:
     configuration = LEGACY if "legacy" in (case.get("era") or "") else None
     review = review_of(case["request"], ObjectStore(case["cluster"]))
     check(admit(CONTROLLER, review, configuration), case["expected"])
@@ -54,13 +54,13 @@ def test_a_claim_without_a_class_gets_the_default() -> None:
         [],
     ],
 )
-def test_a_claim_that_says_what_it_wants_is_left_alone(claim: JSON) -> None:
+def test_a_claim_that_names_a_class_keeps_it(claim: JSON) -> None:
     found = admit(CONTROLLER, claim_review(claim, cluster=DEFAULT))
     assert (found.allowed, found.operations) == (True, ())
 
 
 @pytest.mark.parametrize("claim", [{"spec": {"storageClassName": None}}, {"spec": None}, {}])
-def test_null_says_nothing(claim: JSONObject) -> None:
+def test_a_null_class_gets_the_default(claim: JSONObject) -> None:
     found = admit(CONTROLLER, claim_review(claim, cluster=DEFAULT))
     assert found.object["spec"] == {"storageClassName": "fast"}
 
@@ -83,13 +83,13 @@ def test_null_says_nothing(claim: JSONObject) -> None:
         ([marked("b", "x"), marked("a", None)], "a"),
     ],
 )
-def test_the_newest_default_is_taken(cluster: list[JSONObject], chosen: str | None) -> None:
+def test_the_newest_default_class_wins(cluster: list[JSONObject], chosen: str | None) -> None:
     found = admit(CONTROLLER, claim_review(CLAIM, cluster=cluster))
     assert found.allowed
     assert found.object["spec"].get("storageClassName") == chosen
 
 
-def test_several_defaults_are_refused_as_in_older_releases() -> None:
+def test_older_releases_deny_several_defaults() -> None:
     status = admit(CONTROLLER, claim_review(CLAIM, cluster=[marked("a"), marked("b")]), LEGACY).status
     assert status is not None
     assert (status.code, status.reason) == (403, "Forbidden")
@@ -99,23 +99,23 @@ def test_several_defaults_are_refused_as_in_older_releases() -> None:
 
 
 @pytest.mark.parametrize("claim", [CLAIM, {"spec": {"storageClassName": "slow"}}])
-def test_one_default_is_taken_in_older_releases_too(claim: JSONObject) -> None:
+def test_older_releases_use_a_single_default(claim: JSONObject) -> None:
     assert admit(CONTROLLER, claim_review(claim, cluster=DEFAULT), LEGACY).allowed
 
 
 @pytest.mark.parametrize(("operation", "subresource"), [("UPDATE", ""), ("DELETE", ""), ("CREATE", "status")])
-def test_other_requests_are_left_alone(operation: str, subresource: str) -> None:
+def test_other_requests_are_ignored(operation: str, subresource: str) -> None:
     review = claim_review(CLAIM, operation=operation, old=CLAIM, subresource=subresource, cluster=DEFAULT)
     assert admit(CONTROLLER, review).operations == ()
 
 
-def test_a_claim_of_another_form_is_a_bad_request() -> None:
+def test_a_malformed_claim_is_a_bad_request() -> None:
     status = admit(CONTROLLER, claim_review({"spec": []}, cluster=DEFAULT)).status
     assert status is not None
     assert (status.code, status.message) == (400, "spec: must be a mapping, not a list")
 
 
-def test_a_setting_of_another_type_is_refused() -> None:
+def test_a_setting_of_the_wrong_type_is_rejected() -> None:
     with pytest.raises(ConfigurationError, match="refuseSeveralDefaults in body must be of type boolean"):
         admit(CONTROLLER, claim_review(CLAIM), {"refuseSeveralDefaults": "yes"})
 
@@ -125,5 +125,5 @@ def test_a_setting_of_another_type_is_refused() -> None:
     claims(),
     st.lists(st.sampled_from([marked("a"), marked("b", "2021-01-01T00:00:00Z"), storage_class("c")])),
 )
-def test_nothing_is_left_to_do_after_it(claim: JSONObject, cluster: list[JSONObject]) -> None:
+def test_a_second_pass_changes_nothing(claim: JSONObject, cluster: list[JSONObject]) -> None:
     admitted_twice(CONTROLLER, claim_review(claim, cluster=cluster))

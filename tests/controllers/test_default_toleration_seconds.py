@@ -18,7 +18,7 @@ THEIRS = "default-unreachable-toleration-seconds"
 
 
 @pytest.mark.parametrize("case", vector_cases.plugin("DefaultTolerationSeconds"), ids=vector_cases.source)
-def test_it_does_as_in_kubernetes(case: JSONObject) -> None:
+def test_it_answers_as_kubernetes_does(case: JSONObject) -> None:
     check(admit(CONTROLLER, review_of(case["request"]), case["config"] or None), case["expected"])
 
 
@@ -36,7 +36,7 @@ def test_a_pod_without_tolerations_gets_both(spec: JSONObject) -> None:
     assert found.object["spec"]["tolerations"] == [added(NOT_READY), added(UNREACHABLE)]
 
 
-def test_both_come_in_one_operation_where_there_were_none() -> None:
+def test_both_tolerations_are_added_in_one_operation() -> None:
     assert admit(CONTROLLER, pod_review({"kind": "Pod"})).operations == (
         {"op": "add", "path": "/spec", "value": {"tolerations": [added(NOT_READY), added(UNREACHABLE)]}},
     )
@@ -56,12 +56,12 @@ def test_both_come_in_one_operation_where_there_were_none() -> None:
         ({"key": "dedicated"}, [NOT_READY, UNREACHABLE]),
     ],
 )
-def test_what_a_pod_tolerates_already_is_not_added(toleration: JSONObject, missing: list[str]) -> None:
+def test_a_toleration_that_the_pod_has_is_not_added(toleration: JSONObject, missing: list[str]) -> None:
     found = admit(CONTROLLER, pod_review(pod(toleration)))
     assert found.object["spec"]["tolerations"] == [toleration, *map(added, missing)]
 
 
-def test_updates_are_treated_alike() -> None:
+def test_updates_are_treated_like_creations() -> None:
     found = admit(CONTROLLER, pod_review(pod(), operation="UPDATE", old=pod()))
     assert len(found.object["spec"]["tolerations"]) == 2
 
@@ -72,10 +72,10 @@ def test_updates_are_treated_alike() -> None:
 )
 def test_the_seconds_can_be_set(configuration: JSON, seconds: list[int]) -> None:
     found = admit(CONTROLLER, pod_review(pod()), configuration)
-    assert [each["tolerationSeconds"] for each in found.object["spec"]["tolerations"]] == seconds
+    assert [toleration["tolerationSeconds"] for toleration in found.object["spec"]["tolerations"]] == seconds
 
 
-def test_seconds_are_whole_numbers() -> None:
+def test_the_seconds_must_be_integers() -> None:
     with pytest.raises(ConfigurationError) as fault:
         admit(CONTROLLER, pod_review(pod()), {OURS: "300"})
     assert str(fault.value) == (
@@ -87,7 +87,7 @@ def test_seconds_are_whole_numbers() -> None:
 @pytest.mark.parametrize(
     ("reviewed", "go_type"), [({"kind": "Service"}, "*core.Service"), (None, "<nil>"), ([], "<nil>")]
 )
-def test_what_is_no_pod_is_a_bad_request(reviewed: JSON, go_type: str) -> None:
+def test_an_object_other_than_a_pod_is_a_bad_request(reviewed: JSON, go_type: str) -> None:
     status = admit(CONTROLLER, pod_review(reviewed)).status
     assert status is not None
     assert (status.code, status.reason) == (400, "BadRequest")
@@ -95,7 +95,7 @@ def test_what_is_no_pod_is_a_bad_request(reviewed: JSON, go_type: str) -> None:
 
 
 @pytest.mark.parametrize("tolerations", ["x", {"a": 1}, 5])
-def test_tolerations_that_are_no_list_are_a_bad_request(tolerations: JSON) -> None:
+def test_tolerations_that_are_not_a_list_are_a_bad_request(tolerations: JSON) -> None:
     status = admit(CONTROLLER, pod_review({"kind": "Pod", "spec": {"tolerations": tolerations}})).status
     assert status is not None
     assert status.code == 400
@@ -103,7 +103,7 @@ def test_tolerations_that_are_no_list_are_a_bad_request(tolerations: JSON) -> No
 
 
 @given(pods())
-def test_its_second_answer_is_that_nothing_is_left_to_do(reviewed: JSON) -> None:
+def test_a_second_pass_changes_nothing(reviewed: JSON) -> None:
     once = admit(CONTROLLER, pod_review(reviewed))
     assert once.allowed
     assert admit(CONTROLLER, pod_review(once.object)).operations == ()

@@ -1,4 +1,4 @@
-"""DenyEscalatingExec and DenyExecOnPrivileged, which is a part of it."""
+"""DenyEscalatingExec, and DenyExecOnPrivileged, which is a part of it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from support.expectations import check
 
 ESCALATING = deny_escalating_exec.CONTROLLER
 PRIVILEGED = deny_exec_on_privileged.CONTROLLER
-BOTH = pytest.mark.parametrize("controller", [ESCALATING, PRIVILEGED], ids=lambda each: each.name)
+BOTH = pytest.mark.parametrize("controller", [ESCALATING, PRIVILEGED], ids=lambda controller: controller.name)
 
 
 def assert_as_expected(controller: Controller, case: JSONObject) -> None:
@@ -82,7 +82,7 @@ def refusal(found: Admission) -> str:
         ({"hostIPC": True, "containers": [container(privileged=True)]}, "container using host ipc"),
     ],
 )
-def test_the_first_thing_in_order_is_named(spec: JSONObject, text: str, subresource: str) -> None:
+def test_the_first_violation_is_reported(spec: JSONObject, text: str, subresource: str) -> None:
     assert refusal(connect(ESCALATING, pod(**spec), subresource=subresource)) == text
 
 
@@ -97,18 +97,18 @@ def test_the_first_thing_in_order_is_named(spec: JSONObject, text: str, subresou
         {"containers": "x"},
     ],
 )
-def test_other_pods_can_be_entered(controller: Controller, spec: JSONObject) -> None:
+def test_other_pods_may_be_entered(controller: Controller, spec: JSONObject) -> None:
     assert connect(controller, pod(**spec)).allowed
 
 
 @pytest.mark.parametrize("spec", [{"hostNetwork": True}, {"hostPID": True}, {"hostIPC": True}])
-def test_the_smaller_one_looks_at_privileges_alone(spec: JSONObject) -> None:
+def test_deny_exec_on_privileged_checks_only_privileges(spec: JSONObject) -> None:
     assert connect(PRIVILEGED, pod(**spec)).allowed
     found = connect(PRIVILEGED, pod(**spec, containers=[container(privileged=True)]))
     assert refusal(found) == "privileged container"
 
 
-def test_the_network_of_the_node_can_be_left_out_as_before_1_10() -> None:
+def test_the_host_network_check_can_be_turned_off_as_before_1_10() -> None:
     settings = {"checkHostNetwork": False}
     assert connect(ESCALATING, pod(hostNetwork=True), configuration=settings).allowed
     shared = pod(hostNetwork=True, hostPID=True)
@@ -117,13 +117,13 @@ def test_the_network_of_the_node_can_be_left_out_as_before_1_10() -> None:
 
 @BOTH
 @pytest.mark.parametrize("subresource", ["portforward", "proxy", "log", ""])
-def test_other_ways_to_a_pod_are_free(controller: Controller, subresource: str) -> None:
+def test_other_connections_to_a_pod_are_allowed(controller: Controller, subresource: str) -> None:
     privileged = pod(containers=[container(privileged=True)])
     assert connect(controller, privileged, subresource=subresource).allowed
 
 
 @BOTH
-def test_a_pod_that_is_not_there_cannot_be_judged(controller: Controller) -> None:
+def test_a_missing_pod_is_not_found(controller: Controller) -> None:
     status = connect(controller).status
     assert status is not None
     assert (status.code, status.reason) == (403, "Forbidden")
@@ -137,7 +137,7 @@ def test_a_pod_that_is_not_there_cannot_be_judged(controller: Controller) -> Non
         ({"hostNetwork": False}, 'unknown field "hostNetwork"; known fields: checkHostNetwork'),
     ],
 )
-def test_bad_settings_are_refused_with_their_field(configuration: JSON, fault: str) -> None:
+def test_invalid_settings_are_rejected_with_their_field(configuration: JSON, fault: str) -> None:
     with pytest.raises(ConfigurationError) as refused:
         connect(ESCALATING, pod(), configuration=configuration)
     assert str(refused.value).startswith('couldn\'t init admission plugin "DenyEscalatingExec": ')
@@ -152,6 +152,6 @@ SPECS = st.fixed_dictionaries(
 
 
 @given(SPECS)
-def test_what_the_smaller_one_refuses_the_other_refuses_too(spec: JSONObject) -> None:
+def test_whatever_deny_exec_on_privileged_denies_deny_escalating_exec_denies_too(spec: JSONObject) -> None:
     found = pod(**spec)
     assert connect(PRIVILEGED, found).allowed or not connect(ESCALATING, found).allowed

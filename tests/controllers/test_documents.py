@@ -1,4 +1,4 @@
-"""What the documents of the controllers promise, executed."""
+"""What the pages of the controllers promise, executed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ENTRIES = (
 
 @dataclasses.dataclass(frozen=True)
 class Example:
-    """What stands between one expectation and the one before."""
+    """The inputs of an expectation on a page."""
 
     document: str
     controller: Controller
@@ -42,9 +42,9 @@ class Example:
     configuration: JSON
     cluster: list[JSONObject] | None
     kubeconfig: str = ""
-    """What is in ``kubeconfig.yaml``, in the folder where the example runs."""
+    """The content of ``kubeconfig.yaml`` in the folder where the example runs."""
     policies: str = ""
-    """What ``--config`` holds."""
+    """The content of ``--config``."""
 
     def __str__(self) -> str:
         return f"{self.document}: {member(self.input, 'kind')} {self.expected['allowed']}"
@@ -87,7 +87,7 @@ def all_examples() -> Iterator[Example]:
 
 
 def request_of(document: JSONObject) -> JSONObject:
-    """The request that a document is, or that creates it."""
+    """The request in a document, or the request that creates it."""
     if document["kind"] == "AdmissionReview":
         return dict(document["request"])
     found = built_in_resources().for_object(document)
@@ -102,7 +102,7 @@ def request_of(document: JSONObject) -> JSONObject:
 
 
 def assert_holds(actual: JSON, expected: JSON) -> None:
-    """Assert what is expected; objects may hold more than that."""
+    """Assert an expectation; objects may have more members."""
     if isinstance(expected, dict):
         for name, value in expected.items():
             assert_holds(actual[name], value)
@@ -111,7 +111,7 @@ def assert_holds(actual: JSON, expected: JSON) -> None:
 
 
 @pytest.mark.parametrize("example", list(all_examples()), ids=str)
-def test_an_example_is_decided_as_its_document_says(
+def test_every_example_gets_the_decision_that_its_page_states(
     example: Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -132,9 +132,9 @@ def test_an_example_is_decided_as_its_document_says(
 
 
 @pytest.mark.parametrize(
-    "controller", [each for each in load_catalogue() if each.hosted], ids=lambda c: c.name
+    "controller", [controller for controller in load_catalogue() if controller.hosted], ids=lambda c: c.name
 )
-def test_every_hosted_controller_has_a_document(controller: Controller) -> None:
+def test_every_hosted_controller_has_a_page(controller: Controller) -> None:
     text = (DOCS / "controllers" / f"{controller.name}.md").read_text("utf-8")
     assert text.startswith(f"# {controller.name}\n")
     assert all(entry in text for entry in ENTRIES)

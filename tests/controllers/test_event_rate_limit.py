@@ -28,14 +28,14 @@ from pratique.controllers.event_rate_limit import CONTROLLER, Settings, build
 from pratique.hosting.catalogue import configure_controller
 from pratique_frontdoor.engines.engine import open_local
 from support import vector_cases
-from support.admissions import Admission, review_of, run
+from support.admissions import denial, review_of, run
 from support.expectations import check
 
 SECOND = 1_000_000_000
 
 
 class Clock:
-    """A time that goes on when it is told to."""
+    """A clock that moves on command."""
 
     def __init__(self) -> None:
         self.now = 12_345 * SECOND
@@ -74,13 +74,8 @@ def admitted(handlers: Handlers, reviews: Iterable[Review]) -> list[bool]:
     return [run(CONTROLLER, handlers, review).allowed for review in reviews]
 
 
-def refused(found: Admission) -> tuple[int, str, str]:
-    assert found.status is not None
-    return found.status.code, found.status.reason, found.status.message
-
-
 @pytest.mark.parametrize("case", vector_cases.plugin("EventRateLimit"), ids=vector_cases.source)
-def test_it_does_as_in_kubernetes(case: JSONObject) -> None:
+def test_it_answers_as_kubernetes_does(case: JSONObject) -> None:
     clock = Clock()
     handlers = build(decode_strictly(case["config"], Settings), clock)
     for step in case["steps"]:
@@ -111,44 +106,44 @@ def test_it_does_as_in_kubernetes(case: JSONObject) -> None:
         ("SourceAndObject", event(source=None, involvedObject={"name": 7, "kind": "Pod"}), "Pod"),
     ],
 )
-def test_a_refusal_names_the_limit_and_the_key(of: str, review: Review, key: str) -> None:
+def test_a_denial_names_the_limit_and_the_key(of: str, review: Review, key: str) -> None:
     handlers = built(limit(of))
     assert run(CONTROLLER, handlers, review).allowed
     said = f"Too many requests: Too many requests: limit reached on type {of} for key {key}"
-    assert refused(run(CONTROLLER, handlers, review)) == (429, "TooManyRequests", said)
+    assert denial(run(CONTROLLER, handlers, review)) == (429, "TooManyRequests", said)
 
 
-def test_one_refusal_names_all_limits_that_were_reached() -> None:
+def test_a_denial_names_every_limit_that_was_reached() -> None:
     handlers = built(limit("Server"), limit("Namespace", burst=9), limit("User"))
     run(CONTROLLER, handlers, event())
-    assert refused(run(CONTROLLER, handlers, event()))[2] == (
+    assert denial(run(CONTROLLER, handlers, event()))[2] == (
         "Too many requests: [Too many requests: limit reached on type Server for key ,"
         " Too many requests: limit reached on type User for key alice]"
     )
 
 
-def test_every_bucket_is_drained_though_another_refuses() -> None:
+def test_every_bucket_is_drained_even_if_another_denies() -> None:
     clock = Clock()
     handlers = built(limit("Server", burst=1, qps=1000), limit("User", burst=2), clock=clock)
     assert admitted(handlers, [event(), event()]) == [True, False]
     clock.advance(0.001)
-    assert refused(run(CONTROLLER, handlers, event()))[2].endswith("type User for key alice")
+    assert denial(run(CONTROLLER, handlers, event()))[2].endswith("type User for key alice")
 
 
-def test_keys_are_joined_without_anything_between() -> None:
+def test_keys_are_concatenated_without_a_separator() -> None:
     handlers = built(limit("SourceAndObject"))
     first = event(source={"component": "ab", "host": "c"})
     second = event(source={"component": "a", "host": "bc"})
     assert admitted(handlers, [first, second]) == [True, False]
 
 
-def test_a_dry_run_takes_nothing_and_is_not_refused() -> None:
+def test_a_dry_run_takes_no_token_and_is_never_denied() -> None:
     handlers = built(limit("Server"))
     reviews = [event(dry_run=True), event(dry_run=True), event(), event(dry_run=True), event()]
     assert admitted(handlers, reviews) == [True, True, True, True, False]
 
 
-def test_what_is_only_tried_takes_nothing_and_is_not_refused() -> None:
+def test_a_trial_takes_no_token_and_is_never_denied() -> None:
     handlers = built(limit("Server"))
     tried = dataclasses.replace(event(), quota_mode=QuotaMode.CHECK)
     assert admitted(handlers, [tried, tried, event(), tried, event()]) == [True, True, True, True, False]
@@ -162,7 +157,7 @@ def test_what_is_only_tried_takes_nothing_and_is_not_refused() -> None:
         ("", "Event", "events", "DELETE"),
     ],
 )
-def test_everything_else_is_let_through(group: str, kind: str, resource: str, operation: str) -> None:
+def test_everything_else_is_admitted(group: str, kind: str, resource: str, operation: str) -> None:
     handlers = built(limit("Server"))
     request = {
         "operation": operation,
@@ -173,7 +168,7 @@ def test_everything_else_is_let_through(group: str, kind: str, resource: str, op
     assert run(CONTROLLER, handlers, event()).allowed
 
 
-def test_updates_count_as_creations_do() -> None:
+def test_updates_count_like_creations() -> None:
     handlers = built(limit("Server"))
     update = review_of(
         {
@@ -185,7 +180,7 @@ def test_updates_count_as_creations_do() -> None:
     assert admitted(handlers, [event(), update]) == [True, False]
 
 
-def test_an_event_that_is_no_object_has_no_source() -> None:
+def test_an_event_that_is_not_an_object_has_no_source() -> None:
     request = {
         "operation": "CREATE",
         "kind": {"group": "", "version": "v1", "kind": "Event"},
@@ -195,13 +190,13 @@ def test_an_event_that_is_no_object_has_no_source() -> None:
     assert admitted(built(limit("SourceAndObject")), [review_of(request)] * 2) == [True, False]
 
 
-def test_the_size_of_the_cache_is_that_of_the_limit() -> None:
+def test_the_limit_sets_the_size_of_the_cache() -> None:
     handlers = built(limit("User", cache_size=2))
     users = [event(user=name) for name in ("a", "b", "c", "b", "a")]
     assert admitted(handlers, users) == [True, True, True, False, True]
 
 
-def test_one_server_has_one_bucket_whatever_the_size_of_its_cache() -> None:
+def test_a_server_limit_has_one_bucket_whatever_its_cache_size() -> None:
     assert admitted(built(limit("Server", cache_size=-5)), [event(), event("other", "bob")]) == [True, False]
 
 
@@ -250,13 +245,13 @@ NO_LIMITS = "limits: Invalid value: {}: must not be empty"
         ),
     ],
 )
-def test_limits_that_make_no_sense_are_refused(configuration: JSON, text: str) -> None:
+def test_invalid_limits_are_rejected(configuration: JSON, text: str) -> None:
     with pytest.raises(ConfigurationError) as fault:
         configure_controller(CONTROLLER, configuration)
     assert str(fault.value) == f'couldn\'t init admission plugin "EventRateLimit": {text}'
 
 
-def test_limits_count_across_the_reviews_of_one_engine(tmp_path: Path) -> None:
+def test_limits_persist_across_the_reviews_of_an_engine(tmp_path: Path) -> None:
     file = tmp_path / "admission.json"
     plugin = {"name": "EventRateLimit", "configuration": {"limits": [limit("Server", burst=2)]}}
     head = {"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AdmissionConfiguration"}
@@ -278,13 +273,13 @@ def test_limits_count_across_the_reviews_of_one_engine(tmp_path: Path) -> None:
     assert sum(allowed) <= 2 + (time.monotonic() - began)
 
 
-def test_the_real_clock_goes_on() -> None:
+def test_the_default_clock_advances() -> None:
     handlers = configure_controller(CONTROLLER, {"limits": [limit("Server", qps=2**31 - 1)]}).handlers
     assert admitted(handlers, [event()] * 100) == [True] * 100
 
 
 @given(st.integers(1, 50), st.integers(1, 50), st.lists(st.integers(0, 3 * SECOND), min_size=1, max_size=80))
-def test_no_more_goes_through_than_burst_and_rate_allow(burst: int, qps: int, pauses: list[int]) -> None:
+def test_burst_and_rate_are_never_exceeded(burst: int, qps: int, pauses: list[int]) -> None:
     bucket, rate, now, taken = TokenBucket(burst), Rate(qps, burst), 0, 0
     for pause in pauses:
         now += pause
@@ -294,19 +289,19 @@ def test_no_more_goes_through_than_burst_and_rate_allow(burst: int, qps: int, pa
 
 
 @given(st.integers(1, 20), st.integers(1, 10_000))
-def test_a_steady_stream_at_the_rate_is_never_refused(burst: int, qps: int) -> None:
+def test_a_steady_stream_at_the_rate_is_never_denied(burst: int, qps: int) -> None:
     bucket, rate = TokenBucket(burst), Rate(qps, burst)
     pause = -(-SECOND // qps)
     assert all(bucket.take(rate, number * pause) for number in range(200))
 
 
-def test_a_bucket_holds_no_more_than_its_burst_after_a_long_time() -> None:
+def test_a_bucket_never_holds_more_than_its_burst() -> None:
     bucket, rate = TokenBucket(3), Rate(100, 3)
     assert bucket.take(rate, 0)
     assert [bucket.take(rate, 3600 * SECOND) for _ in range(5)] == [True] * 3 + [False] * 2
 
 
-def test_a_refusal_costs_nothing_of_what_flows_in() -> None:
+def test_a_denial_does_not_slow_down_the_refill() -> None:
     bucket, rate = TokenBucket(1), Rate(1, 1)
     assert bucket.take(rate, 0)
     assert not any(bucket.take(rate, tenth * SECOND // 10) for tenth in range(1, 10))
@@ -321,20 +316,20 @@ def test_any_text_can_be_a_key() -> None:
 
 
 def bytes_held(root: object) -> int:
-    """The size of everything that an object leads to, code left out."""
+    """The size of everything that is reachable from an object, except code."""
     seen: set[int] = set()
     waiting, size = [root], 0
     while waiting:
-        one = waiting.pop()
-        if id(one) in seen or isinstance(one, type) or inspect.isroutine(one) or inspect.ismodule(one):
+        item = waiting.pop()
+        if id(item) in seen or isinstance(item, type) or inspect.isroutine(item) or inspect.ismodule(item):
             continue
-        seen.add(id(one))
-        size += sys.getsizeof(one)
-        waiting += gc.get_referents(one)
+        seen.add(id(item))
+        size += sys.getsizeof(item)
+        waiting += gc.get_referents(item)
     return size
 
 
-def test_a_million_users_take_no_more_memory_than_the_cache_may() -> None:
+def test_a_million_users_stay_within_the_memory_of_the_cache() -> None:
     size = 4096
     buckets = TokenBuckets(Rate(10, 50), size)
     most = 0
@@ -343,16 +338,16 @@ def test_a_million_users_take_no_more_memory_than_the_cache_may() -> None:
         most = max(most, len(buckets))
     assert most == len(buckets) == size
     assert bytes_held(buckets) <= size * MAX_BUCKET_BYTES
-    # Those who came last are remembered: they have one token less.
+    # The latest keys are remembered: they have one token less.
     assert all(buckets.take("system:serviceaccount:shop:user-999999", 999_999_000) for _ in range(49))
     assert not buckets.take("system:serviceaccount:shop:user-999999", 999_999_000)
 
 
-def test_long_keys_take_no_more_memory_than_short_ones() -> None:
+def test_long_keys_use_no_more_memory_than_short_ones() -> None:
     size = 256
     buckets = TokenBuckets(Rate(10, 50), size)
     for number in range(4 * size):
         buckets.take(f"{number}" * 10_000, number)
     assert len(buckets) == size
-    # What the cache itself is made of counts among so few.
+    # With so few keys, the cache itself counts.
     assert bytes_held(buckets) <= size * MAX_BUCKET_BYTES + 4096

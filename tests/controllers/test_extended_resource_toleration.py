@@ -21,7 +21,7 @@ ADDED = {"key": GPU, "operator": "Exists", "effect": "NoSchedule"}
 
 
 @pytest.mark.parametrize("case", vector_cases.plugin("ExtendedResourceToleration"), ids=vector_cases.source)
-def test_it_does_as_in_kubernetes(case: JSONObject) -> None:
+def test_it_answers_as_kubernetes_does(case: JSONObject) -> None:
     check(admit(CONTROLLER, review_of(case["request"])), case["expected"])
 
 
@@ -30,7 +30,7 @@ def pod(*tolerations: JSON, requests: JSON = None, field: str = "containers") ->
     return {"kind": "Pod", "spec": {field: [container], "tolerations": list(tolerations)}}
 
 
-def test_one_operation_adds_one_toleration() -> None:
+def test_every_toleration_is_added_by_its_own_operation() -> None:
     reviewed = pod({"key": "other"}, requests={"example.com/b": 1, "example.com/a": 1, "cpu": 1})
     assert admit(CONTROLLER, pod_review(reviewed)).operations == (
         {"op": "add", "path": "/spec/tolerations/1", "value": {**ADDED, "key": "example.com/a"}},
@@ -38,13 +38,13 @@ def test_one_operation_adds_one_toleration() -> None:
     )
 
 
-def test_a_toleration_that_is_there_but_ends_ends_no_longer() -> None:
+def test_an_expiring_toleration_becomes_permanent() -> None:
     found = admit(CONTROLLER, pod_review(pod({**ADDED, "tolerationSeconds": 5})))
     assert found.operations == ({"op": "remove", "path": "/spec/tolerations/0/tolerationSeconds"},)
 
 
 @pytest.mark.parametrize("written", [ADDED, {**ADDED, "value": ""}])
-def test_a_toleration_that_is_there_is_left_alone(written: JSONObject) -> None:
+def test_an_existing_toleration_stays_as_it_is(written: JSONObject) -> None:
     assert admit(CONTROLLER, pod_review(pod(written))).operations == ()
 
 
@@ -57,17 +57,17 @@ def test_a_toleration_that_is_there_is_left_alone(written: JSONObject) -> None:
         {"kind": "Pod", "spec": None},
     ],
 )
-def test_other_pods_are_left_alone(reviewed: JSONObject) -> None:
+def test_other_pods_are_ignored(reviewed: JSONObject) -> None:
     assert admit(CONTROLLER, pod_review(reviewed)).operations == ()
 
 
-def test_updates_are_treated_alike() -> None:
+def test_updates_are_treated_like_creations() -> None:
     found = admit(CONTROLLER, pod_review(pod(), operation="UPDATE", old=pod()))
     assert found.object["spec"]["tolerations"] == [ADDED]
 
 
 @pytest.mark.parametrize(("reviewed", "go_type"), [({"kind": "Service"}, "*core.Service"), (None, "<nil>")])
-def test_what_is_no_pod_is_a_bad_request(reviewed: JSON, go_type: str) -> None:
+def test_an_object_other_than_a_pod_is_a_bad_request(reviewed: JSON, go_type: str) -> None:
     status = admit(CONTROLLER, pod_review(reviewed)).status
     assert status is not None
     assert (status.code, status.message) == (400, f"expected *core.Pod but got {go_type}")
@@ -75,10 +75,10 @@ def test_what_is_no_pod_is_a_bad_request(reviewed: JSON, go_type: str) -> None:
 
 @settings(max_examples=1000)
 @given(pods(), st.none() | lists(), st.sampled_from(["CREATE", "UPDATE"]))
-def test_nothing_is_left_to_do_after_it(
+def test_a_second_pass_changes_nothing(
     reviewed: JSONObject, present: list[Toleration] | None, operation: str
 ) -> None:
     if present is not None:
-        written = [one.document for one in present]
+        written = [toleration.document for toleration in present]
         reviewed = {**reviewed, "spec": {**reviewed.get("spec", {}), "tolerations": written}}
     assert admitted_twice(CONTROLLER, pod_review(reviewed, operation=operation, old=reviewed)).allowed

@@ -23,8 +23,7 @@ from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.apimachinery.patches import apply_patch
 from pratique.cluster.store import ANY_NAMESPACE, ObjectStore
 from pratique.configuration.settings import ChainSettings
-from pratique.controllers.image_policy_webhook import CONTROLLER
-from pratique.controllers.image_policy_webhook.configurations import Settings
+from pratique.controllers.image_policy_webhook import CONTROLLER, Settings
 from pratique.controllers.image_policy_webhook.image_reviews import ImageReviewer
 from pratique.hosting.catalogue import HostedController, configure_controller
 from pratique.hosting.hosts import ValidatorHost
@@ -63,13 +62,13 @@ NAME = "ImagePolicyWebhook"
 FAILED_OPEN = {"imagepolicywebhook.image-policy.k8s.io/failed-open": "true"}
 NOTE = {"alpha.image-policy.k8s.io/failed-open": "true"}
 NOTED = Patched(({"op": "add", "path": "/metadata/annotations", "value": NOTE},))
-"""What becomes of a Pod without annotations that nobody answered for."""
+"""The result for a Pod without annotations whose backend did not answer."""
 BACKOFF = 0.5
-"""Seconds of the first wait, where nothing else is said."""
+"""The default wait in seconds before the first retry."""
 
 
 class Clock:
-    """Time that passes when it is told to, and the waits of those who sleep in it."""
+    """A clock that moves on command, and the waits of those who sleep by it."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -123,7 +122,7 @@ async def asking(server: WebhookServer, folder: Path, path: str = "", **policy: 
 
 @pytest.fixture
 def outcome_of(tmp_path: Path) -> Callable[..., Outcome]:
-    """Have a Pod reviewed by a backend that behaves in some way."""
+    """Review a Pod with a backend that behaves in the given way."""
 
     def ask(behaviour: Behaviour, reviewed: Review | None = None, **policy: JSON) -> Outcome:
         async def run(server: WebhookServer) -> Outcome:
@@ -167,7 +166,7 @@ def answer_of(answer: JSONObject) -> Behaviour:
 
 
 @pytest.mark.parametrize("case", [case for case in REVIEWING if "request" in case], ids=vector_cases.source)
-def test_it_decides_as_in_kubernetes(case: JSONObject, tmp_path: Path) -> None:
+def test_it_decides_as_kubernetes_does(case: JSONObject, tmp_path: Path) -> None:
     async def run(server: WebhookServer) -> None:
         async with asking(server, tmp_path, **case["config"]["imagePolicy"]) as asked:
             expected = dict(case["expected"])
@@ -181,7 +180,7 @@ def test_it_decides_as_in_kubernetes(case: JSONObject, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("case", [case for case in REVIEWING if "steps" in case], ids=vector_cases.source)
-def test_it_remembers_as_in_kubernetes(case: JSONObject, tmp_path: Path) -> None:
+def test_it_caches_as_kubernetes_does(case: JSONObject, tmp_path: Path) -> None:
     current: list[JSONObject] = []
 
     async def behave(received: JSON, writer: JSON) -> None:
@@ -201,7 +200,7 @@ def test_it_remembers_as_in_kubernetes(case: JSONObject, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("case", LOADING, ids=vector_cases.source)
-def test_a_configuration_is_refused_as_in_kubernetes(case: JSONObject) -> None:
+def test_invalid_configurations_are_rejected_as_in_kubernetes(case: JSONObject) -> None:
     with pytest.raises(ConfigurationError) as raised:
         configure_controller(CONTROLLER, case["config"])
     assert case["steps"][0]["expected"]["configError"] in str(raised.value)
@@ -220,7 +219,7 @@ def spec_sent(folder: Path, reviewed: Review) -> JSON:
     return server.received[0].review["spec"]
 
 
-def test_the_images_of_containers_come_before_those_of_init_containers(tmp_path: Path) -> None:
+def test_images_of_containers_come_before_those_of_init_containers(tmp_path: Path) -> None:
     reviewed = pod("b", "a")
     reviewed["spec"]["initContainers"] = [{"image": "i"}, {"name": "none"}]
     reviewed["spec"]["ephemeralContainers"] = [{"image": "e"}]
@@ -231,14 +230,14 @@ def test_the_images_of_containers_come_before_those_of_init_containers(tmp_path:
     }
 
 
-def test_of_ephemeral_containers_only_their_own_images_are_sent(tmp_path: Path) -> None:
+def test_for_ephemeral_containers_only_their_own_images_are_sent(tmp_path: Path) -> None:
     reviewed = pod("a")
     reviewed["spec"]["ephemeralContainers"] = [{"image": "e"}]
     update = pod_review(reviewed, operation="UPDATE", subresource="ephemeralcontainers")
     assert spec_sent(tmp_path, update)["containers"] == [{"image": "e"}]
 
 
-def test_annotations_are_sent_whose_key_holds_the_domain_anywhere(tmp_path: Path) -> None:
+def test_annotations_are_sent_if_their_key_contains_the_domain(tmp_path: Path) -> None:
     annotations = {
         "b.image-policy.k8s.io/x": "2",
         "a.image-policy.k8s.io/ticket": "1",
@@ -254,7 +253,7 @@ def test_annotations_are_sent_whose_key_holds_the_domain_anywhere(tmp_path: Path
     ]
 
 
-def test_the_request_is_that_of_kubernetes_client(tmp_path: Path) -> None:
+def test_the_request_equals_that_of_kubernetes_client(tmp_path: Path) -> None:
     async def run(server: WebhookServer) -> None:
         async with asking(server, tmp_path, "//a/../policy/?x=y") as asked:
             await asked.outcome(pod_review(pod("<a>")))
@@ -273,7 +272,7 @@ def test_the_request_is_that_of_kubernetes_client(tmp_path: Path) -> None:
     assert received.certificate is not None
 
 
-# What is made of answers.
+# How answers are used.
 
 
 @pytest.mark.parametrize(
@@ -286,7 +285,9 @@ def test_the_request_is_that_of_kubernetes_client(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_a_refusal_says_why(outcome_of: Callable[..., Outcome], status: JSONObject, text: str) -> None:
+def test_a_denial_contains_the_reason(
+    outcome_of: Callable[..., Outcome], status: JSONObject, text: str
+) -> None:
     decision = outcome_of(verdict(**status)).decision
     assert isinstance(decision, Denied)
     assert (decision.status.code, decision.status.reason) == (403, "Forbidden")
@@ -294,7 +295,7 @@ def test_a_refusal_says_why(outcome_of: Callable[..., Outcome], status: JSONObje
 
 
 @pytest.mark.parametrize("allowed", [True, False])
-def test_audit_annotations_are_kept_whose_key_can_be_one(
+def test_audit_annotations_with_a_valid_key_are_kept(
     *, outcome_of: Callable[..., Outcome], allowed: bool
 ) -> None:
     annotations = {"by": "scanner", "empty": None, "": "no", "a b": "no", "a/b": "no"}
@@ -306,7 +307,9 @@ def test_audit_annotations_are_kept_whose_key_can_be_one(
 
 
 @pytest.mark.parametrize("reviewed", [None, "x", [], {"kind": "ConfigMap"}], ids=str)
-def test_what_is_no_pod_is_a_bad_request(outcome_of: Callable[..., Outcome], reviewed: JSON) -> None:
+def test_an_object_other_than_a_pod_is_a_bad_request(
+    outcome_of: Callable[..., Outcome], reviewed: JSON
+) -> None:
     decision = outcome_of(verdict(allowed=True), pod_review(reviewed)).decision
     assert isinstance(decision, Denied)
     assert decision.status.code == 400
@@ -366,7 +369,7 @@ unusable = pytest.mark.parametrize(("behaviour", "text"), UNUSABLE.values(), ids
 
 
 @unusable
-def test_a_backend_without_a_usable_answer_is_asked_once_and_refuses(
+def test_without_a_usable_answer_the_pod_is_denied_after_one_attempt(
     behaviour: Behaviour, text: str, tmp_path: Path
 ) -> None:
     async def run(server: WebhookServer) -> str:
@@ -382,7 +385,7 @@ def test_a_backend_without_a_usable_answer_is_asked_once_and_refuses(
 
 
 @unusable
-def test_or_it_allows_and_leaves_a_note(
+def test_with_default_allow_the_pod_is_admitted_and_annotated(
     outcome_of: Callable[..., Outcome], behaviour: Behaviour, text: str
 ) -> None:
     outcome = outcome_of(behaviour, defaultAllow=True)
@@ -390,14 +393,14 @@ def test_or_it_allows_and_leaves_a_note(
     assert outcome.audit_annotations == FAILED_OPEN
 
 
-def test_what_the_backend_forbids_the_caller_is_told_as_it_is(outcome_of: Callable[..., Outcome]) -> None:
+def test_a_forbidden_status_of_the_backend_is_passed_on(outcome_of: Callable[..., Outcome]) -> None:
     status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403}
-    told = respond(403, json.dumps({**status, "message": "who are you?"}).encode())
+    respond_forbidden = respond(403, json.dumps({**status, "message": "who are you?"}).encode())
     assert message(outcome_of(respond(403, b"go away\n"))) == "go away"
-    assert message(outcome_of(told)) == "who are you?"
+    assert message(outcome_of(respond_forbidden)) == "who are you?"
 
 
-def test_a_backend_that_is_down_is_told_with_its_address(tmp_path: Path) -> None:
+def test_an_unreachable_backend_is_reported_with_its_address(tmp_path: Path) -> None:
     with closed_port() as port:
         file = written(tmp_path, kubeconfig(f"https://127.0.0.1:{port}"))
 
@@ -428,7 +431,7 @@ SLOW: Mapping[str, Behaviour] = {
 
 
 @pytest.mark.parametrize("default_allow", [True, False])
-def test_a_slow_backend_costs_a_review_no_more_than_its_time(*, default_allow: bool, tmp_path: Path) -> None:
+def test_a_slow_backend_cannot_exceed_the_time_of_a_review(*, default_allow: bool, tmp_path: Path) -> None:
     async def decision(server: WebhookServer, path: str) -> OutcomeDecision:
         async with asking(server, tmp_path / path[1:], path, defaultAllow=default_allow) as asked:
             return (await asked.outcome(pod_review(pod("good")), 2)).decision
@@ -440,14 +443,16 @@ def test_a_slow_backend_costs_a_review_no_more_than_its_time(*, default_allow: b
         (tmp_path / path[1:]).mkdir()
     with serve(SLOW, clients=clients()) as server:
         found = dict(zip(SLOW, asyncio.run(run(server)), strict=True))
-    # One that is ended by whoever hosts it has failed, whatever the configuration says.
-    assert {type(each) for each in found.values()} == {Patched if default_allow else Denied}, found
+    # A controller that its host cancels has failed, whatever the configuration says.
+    assert {type(decision) for decision in found.values()} == {Patched if default_allow else Denied}, found
     if not default_allow:
-        texts = {path: each.status.message for path, each in found.items() if isinstance(each, Denied)}
+        texts = {
+            path: decision.status.message for path, decision in found.items() if isinstance(decision, Denied)
+        }
         assert all("context deadline exceeded" in text for text in texts.values()), texts
 
 
-# Asking again.
+# Retries.
 
 
 @pytest.mark.parametrize(
@@ -468,7 +473,7 @@ def test_a_slow_backend_costs_a_review_no_more_than_its_time(*, default_allow: b
         (raw(), 1),
     ],
 )
-def test_some_failures_are_worth_another_attempt(behaviour: Behaviour, times: int, tmp_path: Path) -> None:
+def test_some_failures_are_retried(behaviour: Behaviour, times: int, tmp_path: Path) -> None:
     async def run(server: WebhookServer) -> None:
         async with asking(server, tmp_path) as asked:
             assert isinstance((await asked.outcome(pod_review(pod("good")))).decision, Denied)
@@ -481,13 +486,13 @@ def test_some_failures_are_worth_another_attempt(behaviour: Behaviour, times: in
     assert len(server.received) == times
 
 
-def test_an_attempt_that_goes_well_ends_it(outcome_of: Callable[..., Outcome]) -> None:
+def test_a_successful_attempt_ends_the_retries(outcome_of: Callable[..., Outcome]) -> None:
     behaviour = in_turn(respond(500), reset(), respond(429), respond(502), verdict(allowed=True))
     assert isinstance(outcome_of(behaviour).decision, Allowed)
 
 
 @pytest.mark.parametrize(("milliseconds", "first"), [(-1, 0), (0, 0.5), (20, 0.02)])
-def test_the_first_wait_is_the_configured_one(milliseconds: int, first: float, tmp_path: Path) -> None:
+def test_the_first_wait_is_the_configured_backoff(milliseconds: int, first: float, tmp_path: Path) -> None:
     async def run(server: WebhookServer) -> list[float]:
         async with asking(server, tmp_path, retryBackoff=milliseconds) as asked:
             await asked.outcome(pod_review(pod("good")))
@@ -499,7 +504,7 @@ def test_the_first_wait_is_the_configured_one(milliseconds: int, first: float, t
     assert first <= waits[0] <= first * 1.2
 
 
-def test_nobody_waits_for_an_attempt_that_would_come_too_late(tmp_path: Path) -> None:
+def test_no_retry_starts_that_would_end_after_the_deadline(tmp_path: Path) -> None:
     async def run(server: WebhookServer) -> None:
         async with asking(server, tmp_path, retryBackoff=60_000) as asked:
             assert isinstance((await asked.outcome(pod_review(pod("good")))).decision, Denied)
@@ -510,11 +515,11 @@ def test_nobody_waits_for_an_attempt_that_would_come_too_late(tmp_path: Path) ->
     assert len(server.received) == 1
 
 
-# Remembering.
+# Caching.
 
 
 def times_asked(folder: Path, seconds: float, policy: JSONObject, *, image: str = "good") -> int:
-    """How often the backend is asked of the same image, so many seconds apart."""
+    """How often the backend is asked about the same image at intervals of this many seconds."""
 
     async def run(server: WebhookServer) -> None:
         async with asking(server, folder, **policy) as asked:
@@ -540,13 +545,15 @@ def times_asked(folder: Path, seconds: float, policy: JSONObject, *, image: str 
         ("good", {"allowTTL": 1800}, 1800),
     ],
 )
-def test_a_verdict_counts_for_its_time(image: str, policy: JSONObject, last: float, tmp_path: Path) -> None:
+def test_a_cached_review_expires_after_its_ttl(
+    image: str, policy: JSONObject, last: float, tmp_path: Path
+) -> None:
     assert times_asked(tmp_path, last, policy, image=image) == 1
     assert times_asked(tmp_path, last + 0.001, policy, image=image) == 2
 
 
 @pytest.mark.parametrize(("image", "policy"), [("good", {"allowTTL": -1}), ("bad", {"denyTTL": -1})])
-def test_what_is_not_to_be_remembered_is_asked_each_time(
+def test_without_a_ttl_the_backend_is_asked_every_time(
     image: str, policy: JSONObject, tmp_path: Path
 ) -> None:
     assert times_asked(tmp_path, 0, policy, image=image) == 2
@@ -555,8 +562,8 @@ def test_what_is_not_to_be_remembered_is_asked_each_time(
 def images_asked(folder: Path, *reviews: Review, answer: Behaviour | None = None) -> list[list[str]]:
     async def run(server: WebhookServer) -> None:
         async with asking(server, folder) as asked:
-            for each in reviews:
-                await asked.outcome(each)
+            for review in reviews:
+                await asked.outcome(review)
 
     with serve(answer or verdict(allowed=True), clients=clients()) as server:
         asyncio.run(run(server))
@@ -564,7 +571,7 @@ def images_asked(folder: Path, *reviews: Review, answer: Behaviour | None = None
     return [images_of(received) for received in server.received]
 
 
-def test_a_verdict_is_for_images_namespace_and_shown_annotations_alone(tmp_path: Path) -> None:
+def test_the_cache_key_is_images_namespace_and_visible_annotations(tmp_path: Path) -> None:
     shown = {"x.image-policy.k8s.io/a": "1"}
     reviews = [
         pod_review(pod("a")),
@@ -578,20 +585,20 @@ def test_a_verdict_is_for_images_namespace_and_shown_annotations_alone(tmp_path:
     assert images_asked(tmp_path, *reviews) == [["a"], ["a"], ["a"], ["b"]]
 
 
-def test_a_verdict_that_is_too_large_is_not_remembered(tmp_path: Path) -> None:
+def test_an_oversized_review_is_not_cached(tmp_path: Path) -> None:
     reviews = [pod_review(pod("a")), pod_review(pod("a"))]
     large = verdict(allowed=False, reason="x" * 20_000)
     assert images_asked(tmp_path, *reviews, answer=large) == [["a"], ["a"]]
 
 
-def test_the_least_used_verdict_makes_room(tmp_path: Path) -> None:
+def test_a_full_cache_evicts_the_least_recently_used_review(tmp_path: Path) -> None:
     everything = [pod_review(pod(f"i{number}")) for number in range(1024)]
     again, new = everything[0], pod_review(pod("new"))
     asked = images_asked(tmp_path, *everything, again, new, again, everything[1])
     assert asked[1024:] == [["new"], ["i1"]]
 
 
-def test_reviews_are_asked_side_by_side(tmp_path: Path) -> None:
+def test_reviews_are_sent_concurrently(tmp_path: Path) -> None:
     async def run(server: WebhookServer) -> list[Outcome]:
         async with asking(server, tmp_path) as asked:
             return await asyncio.gather(*(asked.outcome(pod_review(pod(f"i{n}"))) for n in range(20)))
@@ -638,7 +645,7 @@ def refusal(configuration: JSON) -> str:
         ("retryBackoff", -2, "valid value is between 1ns and 5m0s, got -2ms"),
     ],
 )
-def test_a_number_out_of_bounds_is_refused(field: str, value: int, text: str, usable_file: str) -> None:
+def test_a_number_out_of_bounds_is_rejected(field: str, value: int, text: str, usable_file: str) -> None:
     policy = {"kubeConfigFile": usable_file, field: value}
     assert refusal({"imagePolicy": policy}) == f"imagePolicy.{field}: {text}"
 
@@ -647,7 +654,7 @@ def test_a_number_out_of_bounds_is_refused(field: str, value: int, text: str, us
     ("field", "value"),
     [("allowTTL", 2), ("allowTTL", 1800), ("denyTTL", 0), ("denyTTL", -1), ("retryBackoff", 300_000)],
 )
-def test_a_number_within_bounds_is_taken(field: str, value: int, usable_file: str) -> None:
+def test_a_number_within_bounds_is_accepted(field: str, value: int, usable_file: str) -> None:
     policy = {"kubeConfigFile": usable_file, field: value}
     assert configure_controller(CONTROLLER, {"imagePolicy": policy}).handlers.validate is not None
 
@@ -662,7 +669,7 @@ def test_a_number_within_bounds_is_taken(field: str, value: int, usable_file: st
         ({"imagePolicy": {"kubeConfigFile": "no/such/file"}}, "no/such/file"),
     ],
 )
-def test_a_configuration_that_names_no_backend_is_refused(configuration: JSON, text: str) -> None:
+def test_a_configuration_without_a_backend_is_rejected(configuration: JSON, text: str) -> None:
     assert text in refusal(configuration)
 
 
@@ -675,7 +682,7 @@ def test_a_configuration_that_names_no_backend_is_refused(configuration: JSON, t
     ],
     ids=str,
 )
-def test_the_configuration_may_say_its_version_and_hold_that_of_another(
+def test_the_configuration_may_have_a_version_and_another_controllers_settings(
     around: JSONObject, usable_file: str
 ) -> None:
     document = {**around, "imagePolicy": {"kubeConfigFile": usable_file}}
@@ -683,7 +690,7 @@ def test_the_configuration_may_say_its_version_and_hold_that_of_another(
 
 
 def through_the_engine(file: Path, image: str) -> JSON:
-    """The message of the refusal of a whole chain of this controller; None where it lets the Pod through."""
+    """The denial of a whole chain with this controller; None if it admits the Pod."""
 
     async def run() -> JSON:
         settings = ChainSettings(admission_control=(NAME,), admission_control_config_file=file)
@@ -700,7 +707,7 @@ def through_the_engine(file: Path, image: str) -> JSON:
 
 
 @pytest.mark.parametrize("shape", ["inline", "file", "legacy"])
-def test_a_chain_is_configured_in_any_of_three_shapes(shape: str, tmp_path: Path) -> None:
+def test_all_three_shapes_of_the_configuration_are_accepted(shape: str, tmp_path: Path) -> None:
     def admission_configuration(plugin: JSONObject) -> JSONObject:
         head = {"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AdmissionConfiguration"}
         return {**head, "plugins": [{"name": NAME, **plugin}]}
@@ -719,7 +726,7 @@ def test_a_chain_is_configured_in_any_of_three_shapes(shape: str, tmp_path: Path
         assert "not allowed" in through_the_engine(file, "bad")
 
 
-def test_no_failure_is_logged_with_what_was_asked_or_answered(
+def test_no_log_record_contains_the_question_or_the_answer(
     outcome_of: Callable[..., Outcome], caplog: pytest.LogCaptureFixture
 ) -> None:
     outcome_of(respond(404, b"hunter2"), pod_review(pod("registry/hunter2")), defaultAllow=True)
@@ -728,7 +735,7 @@ def test_no_failure_is_logged_with_what_was_asked_or_answered(
     assert "hunter2" not in json.dumps(record.__dict__, default=str)
 
 
-def test_what_is_slow_to_import_waits_until_it_is_configured() -> None:
+def test_slow_imports_wait_until_the_controller_is_configured() -> None:
     code = (
         "import sys, pratique.controllers.image_policy_webhook; "
         "sys.exit(any(name in sys.modules for name in ('aiohttp', 'ssl', 'tenacity')))"

@@ -24,7 +24,7 @@ from pratique.apimachinery.decoding import decode_strictly
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.controllers.initial_resources import CONTROLLER, Settings, build, usage_queries
-from pratique.controllers.usage_history.histories import Usage, UsageQuery, open_history
+from pratique.controllers.usage_history import Usage, UsageQuery, open_history
 from pratique.controllers.usage_history.prometheus import promql
 from pratique.controllers.usage_history.sqlite import SCHEMA
 from pratique.hosting.catalogue import configure_controller
@@ -43,7 +43,7 @@ WINDOWS = {"7d": "[604800s:300s]", "30d": "[2592000s:300s]"}
 def admitted(
     source: object, review: Review, configuration: JSONObject | None = None, patience: float = 30
 ) -> Admission:
-    """Admit a review with a history that is opened and closed around it."""
+    """Admit a review with a history that is open meanwhile."""
 
     async def mutate(reviewed: Review) -> Answer:
         settings = decode_strictly({"ir-data-source": str(source), **(configuration or {})}, Settings)
@@ -62,7 +62,7 @@ def admitted(
 
 
 def answering(rows: list[JSONObject]) -> Callable[[Question], Reply]:
-    """Answer as the usage source of a case: with the row that is asked for, else with nothing."""
+    """Answer like the usage source of a case: with the row for the query, or nothing."""
 
     def answer(question: Question) -> Reply:
         for row in rows:
@@ -80,7 +80,7 @@ def answering(rows: list[JSONObject]) -> Callable[[Question], Reply]:
 
 
 @pytest.mark.parametrize("case", vector_cases.plugin("InitialResources"), ids=vector_cases.source)
-def test_it_does_as_in_kubernetes(case: JSONObject) -> None:
+def test_it_answers_as_kubernetes_does(case: JSONObject) -> None:
     configuration = {
         "ir-percentile": case["config"]["percentile"],
         "ir-namespace-only": case["config"]["namespaceOnly"],
@@ -141,7 +141,7 @@ def test_requests_come_from_a_file_of_samples(path: Path) -> None:
         (0.2, 1024, {"cpu": "1m", "memory": "1024"}),
     ],
 )
-def test_amounts_are_written_as_kubernetes_does(
+def test_amounts_are_formatted_as_kubernetes_does(
     path: Path, cpu: float, memory: float, written: JSONObject
 ) -> None:
     write_samples(path, many(usage=cpu), many(usage=memory, resource="memory"))
@@ -149,7 +149,7 @@ def test_amounts_are_written_as_kubernetes_does(
 
 
 @pytest.mark.parametrize("percentile", [1, 50, 90, 100])
-def test_the_percentile_is_that_of_the_settings(path: Path, percentile: int) -> None:
+def test_the_settings_choose_the_percentile(path: Path, percentile: int) -> None:
     write_samples(path, samples("web:v1", *range(1, 101)))
     found = admitted(path, pod_review(pod(container())), {"ir-percentile": percentile})
     assert requests(found) == {"cpu": f"{percentile}m"}
@@ -165,14 +165,14 @@ def test_the_percentile_is_that_of_the_settings(path: Path, percentile: int) -> 
         ({"requests": None, "limits": None}, {"cpu": "100m", "memory": "100"}),
     ],
 )
-def test_what_is_requested_or_limited_is_left_alone(
+def test_resources_with_a_request_or_limit_stay_as_they_are(
     path: Path, resources: JSONObject, left: JSONObject
 ) -> None:
     write_samples(path, many(), many(resource="memory"))
     assert requests(admitted(path, pod_review(pod(container(**resources))))) == left
 
 
-def test_init_containers_are_looked_at_first_and_ephemeral_ones_are_not(path: Path) -> None:
+def test_init_containers_come_first_and_ephemeral_ones_are_ignored(path: Path) -> None:
     write_samples(path, many(), many("setup:v1", 7))
     reviewed = pod(
         container(),
@@ -216,7 +216,7 @@ WEEK_AND_MONTH = (
         (({"image": "webmail:v1", "count": 400, "usage": 9},), False, None),
     ],
 )
-def test_it_looks_further_until_there_are_thirty_samples(
+def test_the_search_widens_until_it_finds_thirty_samples(
     path: Path, groups: tuple[JSONObject, ...], *, namespace_only: bool, cpu: str | None
 ) -> None:
     write_samples(path, *(many(**group) for group in groups))
@@ -224,15 +224,15 @@ def test_it_looks_further_until_there_are_thirty_samples(
     assert requests(found) == (None if cpu is None else {"cpu": cpu})
 
 
-def test_the_tries_are_those_of_kubernetes() -> None:
+def test_the_queries_are_those_of_kubernetes() -> None:
     wanted = UsageQuery(
         resource="cpu", percentile=90, image="r:5000/web:v1", namespace="shop", start=NOW - 7 * DAY, end=NOW
     )
 
     def asked(*, namespace_only: bool) -> list[tuple[int, str, str, bool]]:
         return [
-            ((each.end - each.start) // DAY, each.namespace, each.image, each.any_tag)
-            for each in usage_queries(wanted, namespace_only=namespace_only)
+            ((query.end - query.start) // DAY, query.namespace, query.image, query.any_tag)
+            for query in usage_queries(wanted, namespace_only=namespace_only)
         ]
 
     exact = [(7, "shop", "r:5000/web:v1", False), (30, "shop", "r:5000/web:v1", False)]
@@ -248,13 +248,13 @@ def test_the_tries_are_those_of_kubernetes() -> None:
 @pytest.mark.parametrize(
     "image", ["", None, 7, "a" * 521, "web\n:v1", "w\u00e9b", 'web"} or vector(1) #\ud800']
 )
-def test_nobody_is_asked_of_what_is_no_image(image: JSON) -> None:
+def test_texts_that_are_not_image_names_are_never_looked_up(image: JSON) -> None:
     with serve(lambda _: vector(usage=1, samples=100)) as server:
         assert admitted(server.url, pod_review(pod({"name": "c0", "image": image}))).operations == ()
     assert server.asked == []
 
 
-def test_containers_of_one_image_are_asked_of_once() -> None:
+def test_containers_with_the_same_image_share_a_query() -> None:
     with serve(lambda _: vector(usage=1, samples=100)) as server:
         found = admitted(server.url, pod_review(pod(*(container(f"c{index}") for index in range(9)))))
     assert len(found.object["spec"]["containers"]) == 9
@@ -262,7 +262,7 @@ def test_containers_of_one_image_are_asked_of_once() -> None:
     assert len(server.asked) == 2
 
 
-def test_something_else_than_a_pod_is_refused(path: Path) -> None:
+def test_an_object_other_than_a_pod_is_a_bad_request(path: Path) -> None:
     found = admitted(path, pod_review({"kind": "Service"}))
     assert found.status is not None
     assert (found.status.code, found.status.message) == (
@@ -275,12 +275,12 @@ def test_something_else_than_a_pod_is_refused(path: Path) -> None:
     "broken",
     [{"metadata": {"annotations": "x"}}, {"metadata": 5}, {"spec": {"containers": [container()] * 2 + [3]}}],
 )
-def test_malformed_pods_are_left_to_others(path: Path, broken: JSONObject) -> None:
+def test_malformed_pods_are_ignored(path: Path, broken: JSONObject) -> None:
     write_samples(path, many())
     assert admitted(path, pod_review({**pod(container()), **broken})).allowed
 
 
-def test_updates_and_subresources_are_left_alone(path: Path) -> None:
+def test_updates_and_subresources_are_ignored(path: Path) -> None:
     write_samples(path, many())
     for review in (
         pod_review(pod(container()), operation="UPDATE"),
@@ -289,9 +289,7 @@ def test_updates_and_subresources_are_left_alone(path: Path) -> None:
         assert admitted(path, review).operations == ()
 
 
-def test_a_file_that_is_not_there_costs_the_estimate_alone(
-    path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_missing_file_costs_only_the_estimate(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert admitted(path, pod_review(pod(container()))).operations == ()
     (record,) = caplog.records
     assert (record.levelno, record.getMessage()) == (logging.WARNING, "usage could not be estimated")
@@ -303,7 +301,7 @@ def test_a_file_that_is_not_there_costs_the_estimate_alone(
     "reply",
     [failure("internal", "secret-image", 500), Reply(b"secret-image"), vector(usage="+Inf", samples="99")],
 )
-def test_a_server_that_fails_costs_the_estimate_alone(reply: Reply, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_server_costs_only_the_estimate(reply: Reply, caplog: pytest.LogCaptureFixture) -> None:
     with serve(lambda _: reply) as server:
         found = admitted(server.url, pod_review(pod(container(image="secret-image:v1"))))
     assert found.allowed
@@ -311,7 +309,7 @@ def test_a_server_that_fails_costs_the_estimate_alone(reply: Reply, caplog: pyte
     assert "secret-image" not in str([vars(record) for record in caplog.records])
 
 
-def test_a_failure_of_one_resource_is_none_of_the_other() -> None:
+def test_a_failure_for_one_resource_does_not_affect_the_other() -> None:
     def answer(question: Question) -> Reply:
         return vector(usage=1, samples=30) if "memory" in question.query else failure("timeout", "", 503)
 
@@ -321,7 +319,7 @@ def test_a_failure_of_one_resource_is_none_of_the_other() -> None:
     assert annotation(found) == "Initial Resources plugin set: memory request for container c0"
 
 
-def test_a_server_that_hangs_costs_its_estimates_alone(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_hanging_server_costs_only_its_estimates(caplog: pytest.LogCaptureFixture) -> None:
     over = threading.Event()
 
     def answer(question: Question) -> Reply:
@@ -345,7 +343,7 @@ CREATE VIEW samples AS
 """
 
 
-def test_a_file_that_never_ends_costs_the_estimate_alone(path: Path) -> None:
+def test_an_endless_file_costs_only_the_estimate(path: Path) -> None:
     with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.executescript(ENDLESS)
     assert admitted(path, pod_review(pod(container())), patience=0.2).operations == ()
@@ -353,23 +351,23 @@ def test_a_file_that_never_ends_costs_the_estimate_alone(path: Path) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Broken:
-    """Somebody's history that breaks."""
+    """A history that fails."""
 
     async def usage(self, query: UsageQuery) -> Usage:
         raise KeyError(query.image)
 
     async def close(self) -> None:
-        """Hold nothing."""
+        """Do nothing."""
 
 
-def test_whatever_a_history_raises_costs_the_estimate_alone(caplog: pytest.LogCaptureFixture) -> None:
+def test_any_exception_of_a_history_costs_only_the_estimate(caplog: pytest.LogCaptureFixture) -> None:
     handlers = build(Settings(), Broken())
     assert run(CONTROLLER, handlers, pod_review(pod(container(image="secret-image")))).operations == ()
     assert "KeyError" in str([vars(record) for record in caplog.records])
     assert "secret-image" not in str([vars(record) for record in caplog.records])
 
 
-def test_its_history_is_closed_with_it() -> None:
+def test_closing_the_controller_closes_its_history() -> None:
     closed = asyncio.Event()
 
     class Closing(Broken):
@@ -383,7 +381,7 @@ def test_its_history_is_closed_with_it() -> None:
     assert closed.is_set()
 
 
-def test_a_review_that_is_cancelled_leaves_nothing_behind(path: Path) -> None:
+def test_a_cancelled_review_leaves_nothing_behind(path: Path) -> None:
     with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.executescript(ENDLESS)
 
@@ -402,9 +400,7 @@ def test_a_review_that_is_cancelled_leaves_nothing_behind(path: Path) -> None:
     asyncio.run(cancelled())
 
 
-def test_without_settings_the_file_in_the_folder_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_settings_the_default_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert admit(CONTROLLER, pod_review(pod(container()))).operations == ()
     assert list(tmp_path.iterdir()) == []
@@ -430,7 +426,7 @@ def test_without_settings_the_file_in_the_folder_is_read(
         ({"ir-percentil": 1}, 'unknown field "ir-percentil"; known fields: ir-data-source, ir-percentile'),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(configuration: JSONObject, text: str) -> None:
+def test_invalid_settings_are_rejected(configuration: JSONObject, text: str) -> None:
     with pytest.raises(ConfigurationError) as fault:
         configure_controller(CONTROLLER, configuration)
     assert text in str(fault.value)
@@ -438,7 +434,7 @@ def test_settings_that_make_no_sense_are_refused(configuration: JSONObject, text
 
 @hypothesis_settings(max_examples=50, deadline=None)
 @given(pods())
-def test_its_second_answer_is_that_nothing_is_left_to_do(reviewed: JSONObject) -> None:
+def test_a_second_pass_changes_nothing(reviewed: JSONObject) -> None:
     review = pod_review(reviewed)
     known = _Known()
     once = run(CONTROLLER, build(Settings(), known), review)
@@ -454,7 +450,7 @@ class _Known(Broken):
         return Usage(len(query.image), 30)
 
 
-def test_its_document_shows_the_table_and_the_question() -> None:
+def test_its_page_shows_the_table_and_the_query() -> None:
     text = (Path(__file__).parents[2] / "docs/controllers/InitialResources.md").read_text("utf-8")
     question = UsageQuery(
         resource="cpu", percentile=90, image="web:v1", namespace="shop", start=0, end=7 * DAY

@@ -14,7 +14,7 @@ from pratique.cluster.authorization import AuthorizationAttributes, Authorizatio
 from pratique.cluster.store import ObjectStore
 from pratique.controllers.initializers import CONTROLLER
 from support import vector_cases
-from support.admissions import Admission, admit, review_of
+from support.admissions import Admission, admit, denial, review_of
 from support.expectations import check
 from support.mutation_invariants import admitted_twice
 from support.strategies.pods import pods
@@ -22,7 +22,7 @@ from support.strategies.pods import pods
 
 @dataclasses.dataclass(frozen=True)
 class Answering:
-    """An authorizer with one answer, who writes down what it was asked."""
+    """An authorizer with a single answer that records the questions."""
 
     decision: AuthorizationDecision
     asked: list[AuthorizationAttributes] = dataclasses.field(default_factory=list, repr=False)
@@ -41,10 +41,10 @@ def user() -> Answering:
 
 
 @pytest.mark.parametrize("case", vector_cases.plugin("Initializers"), ids=vector_cases.source)
-def test_it_does_as_in_kubernetes(case: JSONObject) -> None:
-    told = case["external"]["authorizer"]
+def test_it_answers_as_kubernetes_does(case: JSONObject) -> None:
+    decisions = case["external"]["authorizer"]
     authorizer = Answering(
-        AuthorizationDecision(allowed=told["default"] == "allow", reason=told.get("reason", ""))
+        AuthorizationDecision(allowed=decisions["default"] == "allow", reason=decisions.get("reason", ""))
     )
     review = review_of(case["request"], ObjectStore(case["cluster"]))
     check(admit(CONTROLLER, dataclasses.replace(review, authorizer=authorizer)), case["expected"])
@@ -59,7 +59,9 @@ def configuration(name: str, **rules: list[JSONObject]) -> JSONObject:
         "apiVersion": "admissionregistration.k8s.io/v1alpha1",
         "kind": "InitializerConfiguration",
         "metadata": {"name": name},
-        "initializers": [{"name": each.replace("_", "."), "rules": of} for each, of in rules.items()],
+        "initializers": [
+            {"name": initializer.replace("_", "."), "rules": of} for initializer, of in rules.items()
+        ],
     }
 
 
@@ -99,17 +101,12 @@ def review(
     return dataclasses.replace(review_of(request, cluster), authorizer=authorizer or user())
 
 
-def refused(found: Admission) -> tuple[int, str, str]:
-    assert found.status is not None
-    return found.status.code, found.status.reason, found.status.message
-
-
 def waiting_for(found: Admission) -> JSON:
     assert found.allowed
     return found.object["metadata"].get("initializers")
 
 
-def test_a_new_object_waits_for_all_initializers_in_the_order_of_configurations() -> None:
+def test_a_new_object_waits_for_all_initializers_in_configuration_order() -> None:
     cluster = ObjectStore(
         [
             configuration("b", third_example_com=[rule("pods")]),
@@ -143,7 +140,7 @@ def test_a_new_object_waits_for_all_initializers_in_the_order_of_configurations(
         ([{"apiGroups": [], "apiVersions": ["*"], "resources": ["*"]}], False),
     ],
 )
-def test_every_rule_of_an_initializer_has_to_match(rules: list[JSONObject], *, matches: bool) -> None:
+def test_every_rule_of_an_initializer_must_match(rules: list[JSONObject], *, matches: bool) -> None:
     cluster = ObjectStore([configuration("mesh", sidecar_example_com=rules)])
     expected = WAITING if matches else None
     assert waiting_for(admit(CONTROLLER, review(pod(), cluster=cluster))) == expected
@@ -152,13 +149,13 @@ def test_every_rule_of_an_initializer_has_to_match(rules: list[JSONObject], *, m
 @pytest.mark.parametrize(
     "reviewed", [pod(**{"kubernetes.io/config.mirror": ""}), {"kind": "Pod"}, {"metadata": "x"}, None]
 )
-def test_mirror_pods_and_what_has_no_metadata_wait_for_nobody(reviewed: JSON) -> None:
+def test_mirror_pods_and_objects_without_metadata_get_no_initializers(reviewed: JSON) -> None:
     found = admit(CONTROLLER, review(reviewed))
     assert found.allowed
     assert found.operations == ()
 
 
-def test_who_may_initialize_can_name_the_initializers() -> None:
+def test_a_user_who_may_initialize_can_name_the_initializers() -> None:
     authorizer = admin()
     assert waiting_for(admit(CONTROLLER, review(pod(pending("mine")), authorizer=authorizer))) == pending(
         "mine"
@@ -169,32 +166,32 @@ def test_who_may_initialize_can_name_the_initializers() -> None:
 
 
 @pytest.mark.parametrize("empty", [{}, {"pending": []}, {"pending": None, "result": None}])
-def test_who_may_initialize_can_bypass_initialization(empty: JSONObject) -> None:
+def test_a_user_who_may_initialize_can_bypass_initialization(empty: JSONObject) -> None:
     found = admit(CONTROLLER, review(pod(empty), authorizer=admin()))
     assert found.operations == ({"op": "remove", "path": "/metadata/initializers"},)
 
 
 @pytest.mark.parametrize("initializers", [{}, pending("mine"), FAILED])
-def test_others_cannot_name_them_or_bypass_initialization(initializers: JSONObject) -> None:
-    assert refused(admit(CONTROLLER, review(pod(initializers)))) == (
+def test_other_users_can_neither_name_initializers_nor_bypass_them(initializers: JSONObject) -> None:
+    assert denial(admit(CONTROLLER, review(pod(initializers)))) == (
         403,
         "Forbidden",
         'pods "web" is forbidden: create with initializers denied: no rule says so',
     )
 
 
-def test_a_refusal_names_no_object_whose_name_is_still_to_be_generated() -> None:
-    code, _, message = refused(admit(CONTROLLER, review(pod({}), name="")))
+def test_the_denial_of_an_object_with_a_generate_name_has_no_name() -> None:
+    code, _, message = denial(admit(CONTROLLER, review(pod({}), name="")))
     assert (code, message) == (403, "pods is forbidden: create with initializers denied: no rule says so")
 
 
-def test_naming_exactly_those_that_are_configured_needs_no_permission() -> None:
+def test_naming_exactly_the_configured_initializers_needs_no_permission() -> None:
     assert waiting_for(admit(CONTROLLER, review(pod(WAITING)))) == WAITING
 
 
-def test_an_authorizer_that_cannot_decide_is_a_plain_error() -> None:
+def test_an_authorizer_failure_is_a_plain_error() -> None:
     undecided = Answering(AuthorizationDecision(allowed=False, error="no answer"))
-    assert refused(admit(CONTROLLER, review(pod({}), authorizer=undecided))) == (500, "", "no answer")
+    assert denial(admit(CONTROLLER, review(pod({}), authorizer=undecided))) == (500, "", "no answer")
 
 
 @pytest.mark.parametrize(
@@ -211,14 +208,14 @@ def test_an_authorizer_that_cannot_decide_is_a_plain_error() -> None:
         (FAILED, None, None),
     ],
 )
-def test_who_may_initialize_completes_objects(old: JSON, new: JSON, left: JSON) -> None:
+def test_a_user_who_may_initialize_completes_objects(old: JSON, new: JSON, left: JSON) -> None:
     found = admitted_twice(CONTROLLER, review(pod(new), pod(old), admin()))
     assert waiting_for(found) == left
 
 
 @pytest.mark.parametrize(("old", "new"), [(WAITING, WAITING), (WAITING, None), (WAITING, {}), (FAILED, None)])
-def test_others_cannot_update_what_is_waiting(old: JSON, new: JSON) -> None:
-    assert refused(admit(CONTROLLER, review(pod(new), pod(old)))) == (
+def test_other_users_cannot_update_uninitialized_objects(old: JSON, new: JSON) -> None:
+    assert denial(admit(CONTROLLER, review(pod(new), pod(old)))) == (
         403,
         "Forbidden",
         'pods "web" is forbidden: update to uninitialized resource denied: no rule says so',
@@ -226,7 +223,7 @@ def test_others_cannot_update_what_is_waiting(old: JSON, new: JSON) -> None:
 
 
 @pytest.mark.parametrize("new", [None, {}])
-def test_anybody_may_update_what_waits_for_nobody(new: JSON) -> None:
+def test_anybody_may_update_an_initialized_object(new: JSON) -> None:
     assert waiting_for(admit(CONTROLLER, review(pod(new), pod()))) is None
 
 
@@ -250,24 +247,24 @@ def test_anybody_may_update_what_waits_for_nobody(new: JSON) -> None:
         (WAITING, {"result": {}}, ".result.status", "Invalid value: \"\": must be 'Failure'"),
     ],
 )
-def test_other_changes_are_invalid_whoever_makes_them(old: JSON, new: JSON, field: str, message: str) -> None:
+def test_other_changes_are_invalid_for_everybody(old: JSON, new: JSON, field: str, message: str) -> None:
     found = admit(CONTROLLER, review(pod(new), pod(old), admin()))
     place = f"metadata.initializers{field}"
-    assert refused(found) == (422, "Invalid", f'Pod "web" is invalid: {place}: {message}')
+    assert denial(found) == (422, "Invalid", f'Pod "web" is invalid: {place}: {message}')
     assert found.status is not None
     assert found.status.details is not None
     (cause,) = found.status.details.causes
     assert (cause.reason, cause.message, cause.field) == ("FieldValueInvalid", message, place)
 
 
-def test_subresources_do_not_wait() -> None:
+def test_subresources_get_no_initializers() -> None:
     status = dataclasses.replace(review(pod()), subresource="status")
     assert admit(CONTROLLER, status).operations == ()
 
 
 @settings(max_examples=1000)
 @given(pods(), st.sampled_from([None, WAITING, pending("mine")]), st.sampled_from([admin(), user()]))
-def test_its_second_answer_is_that_nothing_is_left_to_do(
+def test_a_second_pass_changes_nothing(
     reviewed: JSONObject, initializers: JSON, authorizer: Answering
 ) -> None:
     metadata = {**reviewed.get("metadata", {}), "initializers": initializers}

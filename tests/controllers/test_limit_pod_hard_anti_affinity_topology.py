@@ -17,7 +17,7 @@ PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 @pytest.mark.parametrize(
     "case", vector_cases.plugin("LimitPodHardAntiAffinityTopology"), ids=vector_cases.source
 )
-def test_it_does_as_in_kubernetes(case: JSONObject) -> None:
+def test_it_answers_as_kubernetes_does(case: JSONObject) -> None:
     check(admit(CONTROLLER, review_of(case["request"])), case["expected"])
 
 
@@ -39,12 +39,12 @@ def pod(*keys: str, kind: str = "podAntiAffinity", when: str = REQUIRED) -> JSON
         {"kind": "Pod", "spec": {"affinity": {"podAntiAffinity": {REQUIRED: "x"}}}},
     ],
 )
-def test_a_pod_may_keep_others_off_its_own_node(reviewed: JSON) -> None:
+def test_anti_affinity_on_the_node_is_allowed(reviewed: JSON) -> None:
     assert admit(CONTROLLER, pod_review(reviewed)).allowed
 
 
 @pytest.mark.parametrize("keys", [["zone"], [HOSTNAME, "zone", "region"], [""]])
-def test_the_first_other_topology_is_refused(keys: list[str]) -> None:
+def test_the_first_other_topology_is_denied(keys: list[str]) -> None:
     status = admit(CONTROLLER, pod_review(pod(*keys))).status
     assert status is not None
     assert (status.code, status.reason) == (403, "Forbidden")
@@ -55,7 +55,7 @@ def test_the_first_other_topology_is_refused(keys: list[str]) -> None:
     )
 
 
-def test_a_pod_whose_name_is_still_to_be_generated_goes_without_one() -> None:
+def test_the_denial_of_a_pod_with_a_generate_name_has_no_name() -> None:
     reviewed = {**pod("zone"), "metadata": {"generateName": "web-"}}
     status = admit(CONTROLLER, pod_review(reviewed, name="")).status
     assert status is not None
@@ -63,7 +63,7 @@ def test_a_pod_whose_name_is_still_to_be_generated_goes_without_one() -> None:
 
 
 @pytest.mark.parametrize("reviewed", [{"kind": "Service"}, None])
-def test_what_is_no_pod_is_a_bad_request(reviewed: JSON) -> None:
+def test_an_object_other_than_a_pod_is_a_bad_request(reviewed: JSON) -> None:
     status = admit(CONTROLLER, pod_review(reviewed)).status
     assert status is not None
     assert (status.code, status.message) == (

@@ -15,7 +15,7 @@ from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.cluster.store import ObjectStore
 from pratique.controllers.limit_ranger import ANNOTATION, CONTROLLER
 from support import vector_cases
-from support.admissions import BOTH, Admission, admit, pod_review, review_of
+from support.admissions import BOTH, Admission, admit, forbidden_text, pod_review, review_of
 from support.expectations import check
 from support.mutation_invariants import admitted_twice
 from support.strategies.demands import limit_ranges, pods
@@ -23,13 +23,13 @@ from support.strategies.demands import limit_ranges, pods
 MUTATING = dataclasses.replace(
     CONTROLLER, phases=MUTATE, build=lambda given: Handlers(mutate=CONTROLLER.build(given).mutate)
 )
-"""The half that fills in defaults, whether or not the result is within bounds."""
+"""The handler that sets defaults, whether or not the result is within bounds."""
 
 PHASES = {"mutating": Phase.MUTATE, "validating": Phase.VALIDATE}
 
 
 @pytest.mark.parametrize("case", vector_cases.plugin("LimitRanger"), ids=vector_cases.source)
-def test_it_does_as_in_kubernetes(case: JSONObject) -> None:
+def test_it_answers_as_kubernetes_does(case: JSONObject) -> None:
     review = review_of(case["request"], ObjectStore(case["cluster"]))
     check(admit(CONTROLLER, review, phases=[PHASES[phase] for phase in case["phases"]]), case["expected"])
 
@@ -74,12 +74,6 @@ def claim_review(storage: str | None, old: str | None = None, *ranges: JSONObjec
     return review_of(request, ObjectStore(ranges))
 
 
-def message(found: Admission) -> str:
-    assert found.status is not None
-    assert (found.status.code, found.status.reason) == (403, "Forbidden")
-    return found.status.message.partition(" is forbidden: ")[2]
-
-
 DEFAULTS = {
     "type": "Container",
     "default": {"cpu": "0.5", "memory": "1024Mi"},
@@ -87,7 +81,7 @@ DEFAULTS = {
 }
 
 
-def test_defaults_fill_what_is_missing_and_say_so() -> None:
+def test_defaults_fill_missing_amounts_and_the_annotation_lists_them() -> None:
     reviewed = pod(
         container("web", limits={"cpu": "1"}),
         container("side"),
@@ -127,11 +121,11 @@ def test_defaults_fill_what_is_missing_and_say_so() -> None:
     )
 
 
-def test_ephemeral_containers_get_nothing() -> None:
+def test_ephemeral_containers_get_no_defaults() -> None:
     assert on_pod(pod(ephemeralContainers=[{"name": "debug"}]), limits(DEFAULTS)).operations == ()
 
 
-def test_the_annotation_is_that_of_the_last_limit_range_that_set_something() -> None:
+def test_the_annotation_is_that_of_the_last_limit_range_with_an_effect() -> None:
     first = limits({"type": "Container", "default": {"cpu": "1"}}, name="a")
     second = limits({"type": "Container", "default": {"cpu": "2", "memory": "1Gi"}}, name="b")
     found = on_pod(pod(container()), second, first, limits(name="c"))
@@ -148,7 +142,7 @@ def test_the_annotation_is_that_of_the_last_limit_range_that_set_something() -> 
         ({"max": {"cpu": "2"}}, {}, {}),
     ],
 )
-def test_limit_ranges_are_what_is_stored(item: JSONObject, requests: JSONObject, most: JSONObject) -> None:
+def test_limit_ranges_are_read_as_stored(item: JSONObject, requests: JSONObject, most: JSONObject) -> None:
     found = on_pod(pod(container()), limits({"type": "Container", **item}), configuration={})
     resources = found.object["spec"]["containers"][0].get("resources", {})
     assert (resources.get("requests", {}), resources.get("limits", {})) == (requests, most)
@@ -164,7 +158,7 @@ def test_limit_ranges_are_what_is_stored(item: JSONObject, requests: JSONObject,
         ({"min": {"cpu": "1m"}, "defaultRequest": {"cpu": "5m"}}, {"cpu": "5m"}, {}),
     ],
 )
-def test_handwritten_limit_ranges_can_be_filled_as_an_api_server_does(
+def test_handwritten_limit_ranges_can_be_defaulted_as_an_api_server_does(
     item: JSONObject, requests: JSONObject, most: JSONObject
 ) -> None:
     found = on_pod(
@@ -203,9 +197,11 @@ RATIO = "cpu max limit to request ratio per Container is"
         ({"max": {"cpu": "1"}}, {"cpu": "1"}, {"cpu": "20E"}, f"maximum {USAGE} 1, but limit is 20E"),
     ],
 )  # fmt: skip
-def test_what_a_container_is_told(item: JSONObject, requests: JSON, most: JSON, text: str) -> None:
+def test_violations_of_a_container_are_reported_word_for_word(
+    item: JSONObject, requests: JSON, most: JSON, text: str
+) -> None:
     reviewed = pod(container(requests=requests, limits=most))
-    assert message(on_pod(reviewed, limits({"type": "Container", **item}))) == text
+    assert forbidden_text(on_pod(reviewed, limits({"type": "Container", **item}))) == text
 
 
 @pytest.mark.parametrize(
@@ -219,24 +215,24 @@ def test_what_a_container_is_told(item: JSONObject, requests: JSON, most: JSON, 
         ({}, None, None),
     ],
 )
-def test_what_is_just_within_bounds_is_let_through(item: JSONObject, requests: JSON, most: JSON) -> None:
+def test_amounts_exactly_at_the_bounds_are_admitted(item: JSONObject, requests: JSON, most: JSON) -> None:
     assert on_pod(
         pod(container(requests=requests, limits=most)), limits({"type": "Container", **item})
     ).allowed
 
 
-def test_all_violations_of_one_limit_range_are_told_and_those_of_the_next_are_not() -> None:
+def test_all_violations_of_the_first_violated_limit_range_are_reported() -> None:
     least = {"type": "Container", "min": {"memory": "1Gi", "cpu": "1"}}
     whole = {"type": "Pod", "max": {"cpu": "3"}}
     reviewed = pod(container("a", {"cpu": "2"}, {"cpu": "2"}), container("b", {"cpu": "2"}, {"cpu": "2"}))
     first, second = limits(least, whole, name="a"), limits({"type": "Pod", "max": {"cpu": "1"}}, name="b")
-    assert message(on_pod(reviewed, second, first)) == (
+    assert forbidden_text(on_pod(reviewed, second, first)) == (
         "[minimum memory usage per Container is 1Gi.  No request is specified,"
         " maximum cpu usage per Pod is 3, but limit is 4]"
     )
 
 
-def test_a_pod_is_measured_as_a_whole() -> None:
+def test_a_pod_bound_applies_to_the_sum_of_its_containers() -> None:
     reviewed = pod(
         container(requests={"memory": "300Mi"}, limits={"memory": "300Mi"}),
         container(requests={"memory": "300Mi"}, limits={"memory": "900Mi"}),
@@ -248,7 +244,7 @@ def test_a_pod_is_measured_as_a_whole() -> None:
         "max": {"memory": "1Gi"},
         "maxLimitRequestRatio": {"memory": "1"},
     }
-    assert message(on_pod(reviewed, limits(item))) == (
+    assert forbidden_text(on_pod(reviewed, limits(item))) == (
         "[minimum memory usage per Pod is 1Gi, but request is 600Mi,"
         " maximum memory usage per Pod is 1Gi, but limit is 1200Mi,"
         " memory max limit to request ratio per Pod is 1, but provided ratio is 2.000000]"
@@ -273,16 +269,21 @@ CLAIMS = {"type": "PersistentVolumeClaim", "min": {"storage": "1Gi"}, "max": {"s
     ],
 )
 @pytest.mark.parametrize("old", [None, "1Gi"])
-def test_what_a_claim_is_told(storage: str | None, text: str, old: str | None) -> None:
-    assert message(admit(CONTROLLER, claim_review(storage, old, limits(CLAIMS)))) == text
+def test_violations_of_a_claim_are_reported_word_for_word(
+    storage: str | None, text: str, old: str | None
+) -> None:
+    assert (
+        forbidden_text(
+            admit(CONTROLLER, claim_review(storage, old, limits(CLAIMS))), 'persistentvolumeclaims "data"'
+        )
+        == text
+    )
 
 
 @pytest.mark.parametrize(
     ("storage", "old", "allowed"), [("20Gi", "20480Mi", True), ("20Gi", "21Gi", False), ("20Gi", None, False)]
 )
-def test_a_claim_that_stays_as_it_is_can_be_let_alone(
-    storage: str, old: str | None, *, allowed: bool
-) -> None:
+def test_unchanged_claims_can_be_exempted(storage: str, old: str | None, *, allowed: bool) -> None:
     review = claim_review(storage, old, limits(CLAIMS))
     assert admit(CONTROLLER, review, {"skipUnchangedClaims": True}).allowed is allowed
     assert not admit(CONTROLLER, review).allowed
@@ -292,31 +293,31 @@ BOUND = limits({"type": "Container", "default": {"cpu": "1"}, "min": {"cpu": "1"
 
 
 @pytest.mark.parametrize("subresource", ["status", "ephemeralcontainers", "binding"])
-def test_subresources_are_left_alone(subresource: str) -> None:
+def test_subresources_are_ignored(subresource: str) -> None:
     found = on_pod(pod(container()), BOUND, operation="UPDATE", subresource=subresource)
     assert (found.allowed, found.operations) == (True, ())
 
 
-def test_a_resize_is_looked_at() -> None:
+def test_a_resize_is_checked() -> None:
     found = on_pod(
         pod(container(requests={"cpu": "1m"})), BOUND, operation="UPDATE", old=pod(), subresource="resize"
     )
-    assert message(found) == "minimum cpu usage per Container is 1, but request is 1m"
+    assert forbidden_text(found) == "minimum cpu usage per Container is 1, but request is 1m"
     assert len(found.operations) == 2
 
 
-def test_updates_of_pods_are_left_alone() -> None:
+def test_updates_of_pods_are_ignored() -> None:
     found = on_pod(pod(container()), BOUND, operation="UPDATE", old=pod(container()))
     assert (found.allowed, found.operations) == (True, ())
 
 
-def test_updates_of_pods_are_looked_at_as_in_older_releases() -> None:
+def test_older_releases_check_updates_of_pods() -> None:
     found = on_pod(pod(container()), BOUND, operation="UPDATE", old=pod(), configuration={"podUpdates": True})
-    assert message(found).startswith("minimum cpu usage")
+    assert forbidden_text(found).startswith("minimum cpu usage")
 
 
 @pytest.mark.parametrize("configuration", [None, {"podUpdates": True}])
-def test_what_is_being_deleted_is_left_alone(configuration: JSON) -> None:
+def test_objects_that_are_being_deleted_are_ignored(configuration: JSON) -> None:
     old = {"kind": "Pod", "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}
     for subresource in ("", "resize"):
         found = on_pod(
@@ -332,14 +333,14 @@ def test_what_is_being_deleted_is_left_alone(configuration: JSON) -> None:
 
 @pytest.mark.parametrize("phase", BOTH)
 @pytest.mark.parametrize("reviewed", [{"kind": "Service"}, None, "pod", []])
-def test_what_is_no_pod_is_a_bad_request(reviewed: JSON, phase: Phase) -> None:
+def test_an_object_other_than_a_pod_is_a_bad_request(reviewed: JSON, phase: Phase) -> None:
     status = admit(CONTROLLER, pod_review(reviewed), phases=[phase]).status
     assert status is not None
     assert (status.code, status.reason) == (400, "BadRequest")
     assert status.message == "Resource was marked with kind Pod but was unable to be converted"
 
 
-def test_what_is_no_claim_is_a_bad_request() -> None:
+def test_an_object_other_than_a_claim_is_a_bad_request() -> None:
     request = {
         "operation": "CREATE",
         "kind": {"group": "", "version": "v1", "kind": "PersistentVolumeClaim"},
@@ -356,9 +357,9 @@ def test_what_is_no_claim_is_a_bad_request() -> None:
 
 
 @pytest.mark.parametrize("item", [{"default": {"cpu": "x"}}, {"default": "x"}, {"min": {"cpu": ""}}])
-def test_a_limit_range_that_cannot_be_read_refuses_the_request(item: JSONObject) -> None:
+def test_an_unreadable_limit_range_denies_the_request(item: JSONObject) -> None:
     found = on_pod(pod(container()), limits({"type": "Container", **item}))
-    assert message(found) == (
+    assert forbidden_text(found) == (
         "unable to CREATE /v1, Resource=pods at this time because there was an error enforcing limit ranges"
     )
 
@@ -366,7 +367,7 @@ def test_a_limit_range_that_cannot_be_read_refuses_the_request(item: JSONObject)
 @pytest.mark.parametrize(
     "spec", [None, {}, {"limits": None}, {"limits": ["x", {"type": "Container", "min": None}]}]
 )
-def test_a_limit_range_that_says_nothing_is_none(spec: JSON) -> None:
+def test_an_empty_limit_range_has_no_effect(spec: JSON) -> None:
     assert on_pod(pod(container()), {**limits(), "spec": spec}).allowed
 
 
@@ -381,7 +382,7 @@ def test_a_limit_range_that_says_nothing_is_none(spec: JSON) -> None:
         {"requests": {"cpu": []}},
     ],
 )
-def test_what_are_no_resources_is_a_bad_request(resources: JSON) -> None:
+def test_malformed_resources_are_a_bad_request(resources: JSON) -> None:
     status = on_pod(pod({"name": "c", "resources": resources}), BOUND).status
     assert status is not None
     assert status.code == 400
@@ -389,12 +390,12 @@ def test_what_are_no_resources_is_a_bad_request(resources: JSON) -> None:
 
 
 @pytest.mark.parametrize("resources", [None, {"limits": None}])
-def test_null_is_as_good_as_nothing(resources: JSON) -> None:
+def test_null_amounts_count_as_missing(resources: JSON) -> None:
     found = on_pod(pod({"name": "c", "resources": resources}), limits(DEFAULTS))
     assert found.object["spec"]["containers"][0]["resources"]["limits"] == {"cpu": "500m", "memory": "1Gi"}
 
 
-def test_an_unknown_setting_is_refused() -> None:
+def test_unknown_settings_are_rejected() -> None:
     with pytest.raises(
         ConfigurationError, match='unknown field "podUpdate"; known fields: defaultLimitRanges'
     ):
@@ -402,13 +403,18 @@ def test_an_unknown_setting_is_refused() -> None:
 
 
 @settings(max_examples=1000)
-@given(reviewed=pods(), one=limit_ranges("a"), other=limit_ranges("b"), filled=st.booleans())
-def test_nothing_is_left_to_do_after_it(
-    reviewed: JSONObject, one: JSONObject, other: JSONObject, *, filled: bool
+@given(reviewed=pods(), first=limit_ranges("a"), second=limit_ranges("b"), filled=st.booleans())
+def test_a_second_pass_changes_nothing(
+    reviewed: JSONObject, first: JSONObject, second: JSONObject, *, filled: bool
 ) -> None:
-    review = in_cluster(pod_review(reviewed), (one, other))
+    review = in_cluster(pod_review(reviewed), (first, second))
     found = admitted_twice(MUTATING, review, {"defaultLimitRanges": filled})
-    items = [item for each in (one, other) for item in each["spec"]["limits"] if item["type"] == "Container"]
+    items = [
+        item
+        for limit_range in (first, second)
+        for item in limit_range["spec"]["limits"]
+        if item["type"] == "Container"
+    ]
     defaults = {name for item in items for name in item.get("default", {})}
     for container in found.object["spec"]["containers"]:
         assert set(container.get("resources", {}).get("limits", {})) >= defaults

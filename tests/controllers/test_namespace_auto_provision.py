@@ -27,7 +27,7 @@ FAILURES = {"Forbidden": RefusalError(statuses.forbidden("", "namespaces", "test
 
 
 class Guarded(ObjectStore):
-    """A cluster that holds nothing yet and is never written to with success."""
+    """An empty cluster on which every write fails."""
 
     def __init__(self, failure: PratiqueError | None) -> None:
         super().__init__()
@@ -36,18 +36,18 @@ class Guarded(ObjectStore):
     async def create(self, document: JSONObject) -> bool:
         assert document == {"apiVersion": "v1", "kind": "Namespace", "metadata": document["metadata"]}
         if self.failure is None:
-            return False  # somebody else was faster
+            return False  # another request was faster
         raise self.failure
 
 
 @pytest.mark.parametrize("case", vector_cases.plugin("NamespaceAutoProvision"), ids=vector_cases.source)
-def test_it_does_as_in_kubernetes(case: JSONObject) -> None:
+def test_it_answers_as_kubernetes_does(case: JSONObject) -> None:
     store = ObjectStore(case["cluster"])
     failure = case.get("external", {}).get("createNamespaceFailsWith")
     cluster = Guarded(FAILURES.get(failure)) if failure else store
-    before = [each["metadata"]["name"] for each in store.list("", "namespaces")]
+    before = [namespace["metadata"]["name"] for namespace in store.list("", "namespaces")]
     check(admit(CONTROLLER, review_of(case["request"], cluster)), case["expected"])
-    created = {each["metadata"]["name"] for each in store.list("", "namespaces")} - set(before)
+    created = {namespace["metadata"]["name"] for namespace in store.list("", "namespaces")} - set(before)
     if "sideEffects" in case:
         assert sorted(created) == case["sideEffects"]["created"]
 
@@ -72,7 +72,7 @@ def test_a_missing_namespace_is_created() -> None:
     }
 
 
-def test_a_new_namespace_has_its_default_service_account() -> None:
+def test_a_new_namespace_gets_its_default_service_account() -> None:
     store = ObjectStore()
     create(store)
     account = store.get("", "serviceaccounts", "default", "shop")
@@ -80,7 +80,7 @@ def test_a_new_namespace_has_its_default_service_account() -> None:
     assert account["metadata"] == {"name": "default", "namespace": "shop"}
 
 
-def test_a_namespace_that_exists_stays_as_it_is() -> None:
+def test_an_existing_namespace_stays_as_it_is() -> None:
     shop = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "labels": {"a": "b"}}}
     store = ObjectStore([{**shop, "status": {"phase": "Terminating"}}])
     before = store.get("", "namespaces", "shop")
@@ -95,14 +95,14 @@ def test_a_dry_run_creates_nothing() -> None:
 
 
 @pytest.mark.parametrize("operation", ["UPDATE", "DELETE", "CONNECT"])
-def test_only_creation_creates(operation: str) -> None:
+def test_only_create_requests_create_a_namespace(operation: str) -> None:
     store = ObjectStore()
     review = dataclasses.replace(pod_review(POD, operation=operation, old=POD), cluster=store)
     assert admit(CONTROLLER, review).allowed
     assert store.list("", "namespaces") == ()
 
 
-def test_where_namespaces_are_assumed_there_is_nothing_to_create() -> None:
+def test_without_cluster_files_nothing_is_created() -> None:
     store = ObjectStore(assume_namespaces=True)
     assert create(store).allowed
     assert store.list("", "namespaces") == ()
@@ -115,7 +115,7 @@ def refusal(found: Admission) -> str:
     return found.status.message
 
 
-def test_a_refusal_to_create_is_passed_on_as_it_is() -> None:
+def test_a_forbidden_creation_is_passed_on_unchanged() -> None:
     assert refusal(create(Guarded(FAILURES["Forbidden"]))) == 'namespaces "test" is forbidden: no'
 
 
@@ -126,11 +126,11 @@ def test_a_refusal_to_create_is_passed_on_as_it_is() -> None:
         (RefusalError(statuses.internal_error("etcd")), "Internal error occurred: etcd"),
     ],
 )
-def test_any_other_failure_is_said_of_the_object(failure: PratiqueError, text: str) -> None:
+def test_any_other_failure_is_reported_for_the_object(failure: PratiqueError, text: str) -> None:
     assert refusal(create(Guarded(failure))) == f'pods "web" is forbidden: {text}'
 
 
-def test_a_name_that_no_namespace_can_have_is_refused() -> None:
+def test_an_invalid_namespace_name_is_denied() -> None:
     store = ObjectStore()
     assert refusal(create(store, namespace="My_Shop")).startswith(
         'pods "web" is forbidden: Namespace "My_Shop" is invalid: metadata.name: Invalid value: "My_Shop": '
@@ -140,7 +140,7 @@ def test_a_name_that_no_namespace_can_have_is_refused() -> None:
 
 
 class ReadOnly:
-    """A cluster that nobody can write to."""
+    """A cluster that cannot be written to."""
 
     def __init__(self) -> None:
         self.resources = ObjectStore().resources
@@ -153,12 +153,12 @@ class ReadOnly:
 
 
 @pytest.mark.parametrize("cluster", [ReadOnly(), ReloadableCluster(ReadOnly())])
-def test_a_cluster_that_cannot_be_written_to_says_so(cluster: Cluster) -> None:
+def test_a_read_only_cluster_is_reported(cluster: Cluster) -> None:
     text = "shop cannot be created: the cluster that it belongs to cannot be written to"
     assert refusal(create(cluster)) == f'pods "web" is forbidden: {text}'
 
 
-def test_a_cluster_that_files_describe_can_be_written_to_until_they_change() -> None:
+def test_a_cluster_of_files_is_writable_until_the_files_change() -> None:
     cluster = ReloadableCluster(ObjectStore())
     assert create(cluster).allowed
     assert cluster.get("", "namespaces", "shop") is not None
@@ -169,11 +169,11 @@ def test_a_cluster_that_files_describe_can_be_written_to_until_they_change() -> 
 
 
 def decisions(*, dry_run: bool) -> list[OutcomeDecision]:
-    """What the mutating phase of a chain with NamespaceLifecycle comes to, in a cluster without namespaces."""
+    """The decisions of a mutating phase with NamespaceLifecycle, in a cluster without namespaces."""
     names = ("NamespaceAutoProvision", "NamespaceLifecycle")
     catalogue = load_catalogue()
-    controllers = [each for each in catalogue if each.name in names]
-    assert tuple(each.name for each in controllers) == names
+    controllers = [controller for controller in catalogue if controller.name in names]
+    assert tuple(controller.name for controller in controllers) == names
     host = MutatorHost(catalogue.configure(controllers, {}), ReloadableCluster(ObjectStore()))
     review = dataclasses.replace(pod_review(POD), dry_run=dry_run)
     outcomes = asyncio.run(host.mutate(review, [Call(name) for name in names]))
@@ -184,7 +184,7 @@ def test_namespace_lifecycle_sees_the_new_namespace_in_the_same_pass() -> None:
     assert decisions(dry_run=False) == [ALLOWED, ALLOWED]
 
 
-def test_namespace_lifecycle_refuses_a_dry_run_because_nothing_was_created() -> None:
+def test_namespace_lifecycle_denies_a_dry_run_because_nothing_was_created() -> None:
     first, second = decisions(dry_run=True)
     assert first == ALLOWED
     assert isinstance(second, Denied)
@@ -197,4 +197,4 @@ def test_it_never_changes_the_object(reviewed: JSON) -> None:
     store = ObjectStore()
     for _ in range(2):
         assert admit(CONTROLLER, dataclasses.replace(pod_review(reviewed), cluster=store)).operations == ()
-    assert [each["metadata"]["name"] for each in store.list("", "namespaces")] == ["shop"]
+    assert [namespace["metadata"]["name"] for namespace in store.list("", "namespaces")] == ["shop"]

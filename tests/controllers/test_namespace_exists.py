@@ -21,7 +21,7 @@ SHOP = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
 
 
 @pytest.mark.parametrize("case", vector_cases.plugin("NamespaceExists"), ids=vector_cases.source)
-def test_it_does_as_in_kubernetes(case: JSONObject) -> None:
+def test_it_answers_as_kubernetes_does(case: JSONObject) -> None:
     check(admit(CONTROLLER, review_of(case["request"], ObjectStore(case["cluster"]))), case["expected"])
 
 
@@ -40,20 +40,20 @@ def test_every_operation_needs_the_namespace(operation: str) -> None:
     assert status.message == 'namespaces "shop" not found'
 
 
-def test_a_namespace_that_is_going_away_still_exists() -> None:
+def test_a_terminating_namespace_still_exists() -> None:
     assert act(ObjectStore([{**SHOP, "status": {"phase": "Terminating"}}])).allowed
 
 
-def test_connecting_is_not_looked_at() -> None:
+def test_connections_are_not_checked() -> None:
     assert act(ObjectStore(), "CONNECT").allowed
 
 
-def test_without_a_described_cluster_every_namespace_exists() -> None:
+def test_without_cluster_files_every_namespace_exists() -> None:
     assert act(ANY_NAMESPACE).allowed
 
 
 class Lagging(LaggingCluster):
-    """A cache that knows nothing yet, and the storage behind it."""
+    """An empty cache, and the storage behind it."""
 
     def __init__(self, *stored: JSONObject, failure: str = "") -> None:
         self.cache = ObjectStore()
@@ -76,14 +76,14 @@ class Lagging(LaggingCluster):
         return self.stored.get(group, resource, name, namespace)
 
 
-def test_what_a_cache_does_not_know_is_looked_up_in_storage() -> None:
+def test_a_namespace_missing_from_the_cache_is_looked_up_in_storage() -> None:
     assert act(Lagging(SHOP)).allowed
     status = act(Lagging()).status
     assert status is not None
     assert status.message == 'namespaces "shop" not found'
 
 
-def test_storage_that_cannot_be_asked_is_an_internal_error() -> None:
+def test_a_storage_failure_is_an_internal_error() -> None:
     status = act(Lagging(failure="connection refused")).status
     assert status is not None
     assert (status.code, status.reason) == (500, "InternalError")

@@ -25,7 +25,7 @@ from support.expectations import check
 
 @dataclasses.dataclass
 class Clock:
-    """A clock that stands still until it is moved."""
+    """A clock that moves on command."""
 
     seconds: float = 1000.0
 
@@ -63,12 +63,12 @@ CASES = vector_cases.plugin("NamespaceLifecycle")
 
 
 def settings_of(case: JSONObject) -> JSON:
-    """The cases contradict each other about updates, which no release lets through so far."""
+    """The cases contradict each other about updates, which no release admits so far."""
     return {"allowUpdates": True} if case.get("era", "").startswith("after v1.37") else None
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if "request" in case], ids=vector_cases.source)
-def test_it_does_as_in_kubernetes(case: JSONObject) -> None:
+def test_it_answers_as_kubernetes_does(case: JSONObject) -> None:
     objects = case["cluster"]
     cluster = Lagging(objects, objects, case.get("external", {}).get("getNamespaceFailsWith", ""))
     check(admit(CONTROLLER, review_of(case["request"], cluster), settings_of(case)), case["expected"])
@@ -77,13 +77,13 @@ def test_it_does_as_in_kubernetes(case: JSONObject) -> None:
 @pytest.mark.parametrize(
     "case", [case for case in CASES if "request" in case and "external" not in case], ids=vector_cases.source
 )
-def test_it_does_the_same_where_no_cache_can_lag(case: JSONObject) -> None:
+def test_without_a_cache_it_answers_the_same(case: JSONObject) -> None:
     cluster = ObjectStore(case["cluster"])
     check(admit(CONTROLLER, review_of(case["request"], cluster), settings_of(case)), case["expected"])
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if "steps" in case], ids=vector_cases.source)
-def test_it_does_as_in_kubernetes_step_by_step(case: JSONObject) -> None:
+def test_sequences_of_requests_are_answered_as_in_kubernetes(case: JSONObject) -> None:
     clock = Clock()
     cluster = Lagging(case["cluster"], case["cluster"])
     handlers = build(Settings(), clock)
@@ -130,7 +130,7 @@ def test_three_namespaces_cannot_be_deleted(name: str) -> None:
         ("CREATE", "new", ""),
     ],
 )
-def test_namespaces_themselves_are_free_otherwise(operation: str, name: str, subresource: str) -> None:
+def test_other_requests_for_namespaces_are_admitted(operation: str, name: str, subresource: str) -> None:
     assert on_namespace(operation, name, subresource).allowed
 
 
@@ -142,11 +142,11 @@ def test_a_missing_namespace_is_not_found() -> None:
     assert status.message == 'namespaces "shop" not found'
 
 
-def test_without_a_described_cluster_every_namespace_exists() -> None:
+def test_without_cluster_files_every_namespace_exists() -> None:
     assert admit(CONTROLLER, dataclasses.replace(pod_review({"kind": "Pod"}), cluster=ANY_NAMESPACE)).allowed
 
 
-def test_nothing_is_created_in_a_namespace_that_is_going_away() -> None:
+def test_nothing_can_be_created_in_a_terminating_namespace() -> None:
     cluster = ObjectStore([namespace(phase="Terminating")])
     status = admit(CONTROLLER, dataclasses.replace(pod_review({"kind": "Pod"}), cluster=cluster)).status
     assert status is not None
@@ -169,7 +169,7 @@ def test_nothing_is_created_in_a_namespace_that_is_going_away() -> None:
         ([], {"allowUpdates": True}, 0),
     ],
 )
-def test_an_update_needs_the_namespace_to_exist_unless_told_otherwise(
+def test_an_update_needs_the_namespace_unless_configured_otherwise(
     objects: list[JSONObject], configuration: JSON, code: int
 ) -> None:
     review = pod_review({"kind": "Pod"}, operation="UPDATE", old={"kind": "Pod"})
@@ -183,25 +183,25 @@ def create_in(cluster: Lagging) -> Admission:
     return admit(CONTROLLER, dataclasses.replace(pod_review({"kind": "Pod"}), cluster=cluster))
 
 
-def test_a_namespace_that_the_cache_does_not_know_yet_is_looked_up_in_storage() -> None:
+def test_a_namespace_missing_from_the_cache_is_looked_up_in_storage() -> None:
     cluster = Lagging([], [namespace()])
     assert create_in(cluster).allowed
     assert cluster.live_lookups == 1
 
 
-def test_a_namespace_that_the_cache_knows_is_not_looked_up_in_storage() -> None:
+def test_a_cached_namespace_is_not_looked_up_in_storage() -> None:
     cluster = Lagging([namespace()], [])
     assert create_in(cluster).allowed
     assert cluster.live_lookups == 0
 
 
-def test_storage_that_cannot_be_asked_is_an_internal_error() -> None:
+def test_a_storage_failure_is_an_internal_error() -> None:
     status = create_in(Lagging([], [], "connection refused")).status
     assert status is not None
     assert (status.code, status.message) == (500, "Internal error occurred: connection refused")
 
 
-def test_a_name_is_remembered_for_thirty_seconds() -> None:
+def test_a_deleted_namespace_is_remembered_for_thirty_seconds() -> None:
     clock = Clock()
     names = ForceLiveLookupCache(clock)
     names.add("shop")
@@ -211,7 +211,7 @@ def test_a_name_is_remembered_for_thirty_seconds() -> None:
     assert "shop" not in names
 
 
-def test_the_longest_unused_of_a_hundred_names_is_forgotten() -> None:
+def test_the_least_recently_used_of_a_hundred_names_is_forgotten() -> None:
     names = ForceLiveLookupCache(Clock())
     for number in range(100):
         names.add(f"n{number}")

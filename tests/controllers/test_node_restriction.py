@@ -16,7 +16,7 @@ from pratique.cluster.api_resources import built_in_resources
 from pratique.cluster.authorization import AuthorizationAttributes, AuthorizationDecision, Authorizer
 from pratique.cluster.store import ObjectStore
 from pratique.controllers.node_restriction import CONTROLLER
-from pratique.controllers.node_restriction.tokens import AUDIENCE_VERB
+from pratique.controllers.node_restriction.checks import AUDIENCE_VERB
 from support import vector_cases
 from support.admissions import Admission, admit, review_of
 from support.expectations import check
@@ -27,7 +27,7 @@ KUBELET = {"username": "system:node:n", "groups": ["system:nodes", "system:authe
 
 @dataclasses.dataclass
 class Granting:
-    """Grants what it has a decision for, and remembers what it was asked."""
+    """Grants what it has a decision for, and records the questions."""
 
     decision: AuthorizationDecision
     asked: list[AuthorizationAttributes] = dataclasses.field(default_factory=list)
@@ -41,7 +41,7 @@ DENYING = Granting(AuthorizationDecision(allowed=False))
 
 
 @pytest.mark.parametrize("case", vector_cases.plugin("NodeRestriction"), ids=vector_cases.source)
-def test_it_does_as_in_kubernetes(case: JSONObject) -> None:
+def test_it_answers_as_kubernetes_does(case: JSONObject) -> None:
     review = review_of(case["request"], ObjectStore(case["cluster"]))
     if "authorizer" in case.get("external", {}):
         assert case["external"]["authorizer"] == {"default": "deny"}
@@ -85,7 +85,7 @@ def ask(operation: str, resource: str, new: JSON = None, old: JSON = None, **oth
 
 
 def refused(found: Admission) -> str:
-    """The text of a Forbidden, without what every one of them begins with."""
+    """The text of a Forbidden status, without its common beginning."""
     assert found.status is not None
     assert (found.status.code, found.status.reason) == (403, "Forbidden")
     assert found.operations == ()
@@ -110,7 +110,7 @@ def create_mirror(pod: JSON) -> Admission:
     return ask("CREATE", "pods", pod, name="web", cluster=(NODE,))
 
 
-def test_a_mirror_of_a_pod_of_its_own_is_let_through() -> None:
+def test_a_mirror_pod_of_its_own_is_admitted() -> None:
     assert create_mirror(mirror()).allowed
 
 
@@ -155,11 +155,11 @@ MIRRORS = 'node "n" can only create pods with'
         ),
     ],
 )
-def test_any_other_pod_is_refused(pod: JSON, text: str) -> None:
+def test_every_other_pod_is_denied(pod: JSON, text: str) -> None:
     assert refused(create_mirror(pod)) == text
 
 
-def test_a_node_that_is_not_there_is_not_found() -> None:
+def test_a_missing_node_is_not_found() -> None:
     status = ask("CREATE", "pods", mirror()).status
     assert status is not None
     assert (status.code, status.message) == (404, 'node "n" not found')
@@ -182,7 +182,9 @@ PODS = (MINE, THEIRS)
         ),
     ],
 )
-def test_pods_go_where_they_run(operation: str, resource: str, new: JSON, text: str) -> None:
+def test_a_node_may_delete_and_evict_only_its_own_pods(
+    operation: str, resource: str, new: JSON, text: str
+) -> None:
     assert ask(operation, resource, new, name="mine", cluster=PODS).allowed
     assert refused(ask(operation, resource, new, name="theirs", cluster=PODS)) == text
     missing = ask(operation, resource, new, name="none", cluster=PODS).status
@@ -214,7 +216,9 @@ def test_pods_go_where_they_run(operation: str, resource: str, new: JSON, text: 
         ("CREATE", "persistentvolumeclaims/status", {}, 'unexpected operation "CREATE"'),
     ],
 )
-def test_nothing_else_is_done_to_pods_and_claims(operation: str, resource: str, new: JSON, text: str) -> None:
+def test_other_operations_on_pods_and_claims_are_denied(
+    operation: str, resource: str, new: JSON, text: str
+) -> None:
     assert refused(ask(operation, resource, new)) == text
 
 
@@ -247,7 +251,7 @@ CLAIMS = [{"name": "gpu", "resourceClaimName": "a"}]
         ({"kind": "Service"}, pod_with(), "unexpected type *core.Service"),
     ],
 )
-def test_a_node_reports_of_its_own_pods(new: JSON, old: JSON, text: str | None) -> None:
+def test_a_node_updates_the_status_of_its_own_pods_only(new: JSON, old: JSON, text: str | None) -> None:
     found = ask("UPDATE", "pods/status", new, old, name="web")
     assert found.allowed if text is None else refused(found) == text
 
@@ -295,7 +299,7 @@ TAINTS = [{"key": "a", "effect": "NoSchedule", "value": ""}]
         ("DELETE", None, None, None),
     ],
 )
-def test_a_node_describes_itself(operation: str, new: JSON, old: JSON, text: str | None) -> None:
+def test_a_node_updates_only_itself(operation: str, new: JSON, old: JSON, text: str | None) -> None:
     found = ask(operation, "nodes", new, old, name="" if operation == "CREATE" else "n", namespace="")
     assert found.allowed if text is None else refused(found) == text
 
@@ -317,12 +321,12 @@ CLAIM_TEXT = 'node "n" is not allowed to update fields other than status.quantit
         (claim() | {"spec": {"volumeName": "v"}}, "/spec"),
     ],
 )
-def test_a_node_reports_how_large_volumes_are(new: JSONObject, places: str) -> None:
+def test_a_node_may_report_only_the_size_of_claims(new: JSONObject, places: str) -> None:
     found = ask("UPDATE", "persistentvolumeclaims/status", new, claim(), name="data")
     assert refused(found) == f"{CLAIM_TEXT}{places}" if places else found.allowed
 
 
-def test_how_far_an_expansion_is_needs_its_feature() -> None:
+def test_the_progress_of_an_expansion_needs_its_feature_gate() -> None:
     asked = review(
         "UPDATE", "persistentvolumeclaims/status", claim(allocatedResources={"storage": "2Gi"}), claim()
     )
@@ -372,18 +376,18 @@ def ask_for_token(
         ),
     ],
 )
-def test_a_node_gets_tokens_of_its_own_pods_alone(requested: JSON, text: str) -> None:
+def test_a_node_gets_tokens_only_for_its_own_pods(requested: JSON, text: str) -> None:
     assert refused(ask_for_token(requested)) == text
 
 
-def test_a_token_of_a_pod_that_is_missing_is_not_found() -> None:
+def test_a_token_for_a_missing_pod_is_not_found() -> None:
     status = ask_for_token(token(name="none")).status
     assert status is not None
     assert (status.code, status.message) == (404, 'pod "none" not found')
 
 
 def using(*volumes: JSONObject) -> JSONObject:
-    return {**MINE, "spec": {"nodeName": "n", "volumes": [{"name": "v", **each} for each in volumes]}}
+    return {**MINE, "spec": {"nodeName": "n", "volumes": [{"name": "v", **volume} for volume in volumes]}}
 
 
 def projected(**projection: str) -> JSONObject:
@@ -398,7 +402,7 @@ def projected(**projection: str) -> JSONObject:
         (using({"csi": {"driver": "gone"}}, projected(audience="vault")), token("vault")),
     ],
 )
-def test_an_audience_that_the_pod_uses_is_free(pod: JSONObject, requested: JSONObject) -> None:
+def test_an_audience_that_the_pod_uses_needs_no_grant(pod: JSONObject, requested: JSONObject) -> None:
     assert ask_for_token(requested, pod).allowed
 
 
@@ -406,7 +410,7 @@ LOST = using({"csi": {"driver": "d"}}, {"persistentVolumeClaim": {"claimName": "
 FAULTS = '[csidriver.storage.k8s.io "d" not found, persistentvolumeclaim "c" not found]'
 
 
-def test_what_could_not_be_looked_up_is_named_if_nothing_else_helps() -> None:
+def test_failed_look_ups_are_reported_if_no_grant_exists() -> None:
     assert refused(ask_for_token(token("a"), LOST)) == f'error validating audience "a": {FAULTS}'
 
 
@@ -420,7 +424,7 @@ def test_a_node_may_be_granted_an_audience(pod: JSONObject) -> None:
     assert (asked.namespace, asked.name) == ("shop", "cart")
 
 
-def test_an_authorizer_that_fails_grants_nothing() -> None:
+def test_a_failing_authorizer_grants_nothing() -> None:
     failing = Granting(AuthorizationDecision(allowed=False, error="no quorum"))
     assert (
         refused(ask_for_token(token("a"), authorizer=failing)) == 'error validating audience "a": no quorum'
@@ -429,7 +433,7 @@ def test_an_authorizer_that_fails_grants_nothing() -> None:
 
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("gate", [True, False, None])
-def test_audiences_are_looked_at_where_grants_are_known_unless_a_gate_says_otherwise(
+def test_audiences_are_checked_if_grants_are_known_unless_a_gate_overrides_it(
     *, known: bool, gate: bool | None
 ) -> None:
     binding = {
@@ -445,7 +449,7 @@ def test_audiences_are_looked_at_where_grants_are_known_unless_a_gate_says_other
     assert admit(CONTROLLER, asked, gates).allowed is not restricted
 
 
-def test_roles_of_the_cluster_grant_audiences() -> None:
+def test_cluster_roles_grant_audiences() -> None:
     role = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "Role",
@@ -469,7 +473,7 @@ def test_roles_of_the_cluster_grant_audiences() -> None:
 
 
 @pytest.mark.parametrize("operation", ["UPDATE", "DELETE"])
-def test_accounts_themselves_are_left_alone(operation: str) -> None:
+def test_other_requests_for_service_accounts_are_ignored(operation: str) -> None:
     assert ask(operation, "serviceaccounts", {}, {}).allowed
 
 
@@ -494,13 +498,13 @@ def lease(name: str) -> JSONObject:
         ),
     ],
 )
-def test_a_node_has_one_lease(new: JSONObject, namespace: str, text: str | None) -> None:
+def test_a_node_may_only_write_its_own_lease(new: JSONObject, namespace: str, text: str | None) -> None:
     found = ask("CREATE", "coordination.k8s.io/leases", new, namespace=namespace)
     assert found.allowed if text is None else refused(found) == text
 
 
 @pytest.mark.parametrize(("operation", "name"), [("CREATE", ""), ("UPDATE", "n"), ("DELETE", "n")])
-def test_a_node_has_one_csi_node(operation: str, name: str) -> None:
+def test_a_node_may_only_write_its_own_csi_node(operation: str, name: str) -> None:
     new = {"kind": "CSINode", "metadata": {"name": "n"}}
     assert ask(operation, "storage.k8s.io/csinodes", new, name=name).allowed
     other = {"kind": "CSINode", "metadata": {"name": "m"}}
@@ -511,7 +515,7 @@ def test_a_node_has_one_csi_node(operation: str, name: str) -> None:
 
 @pytest.mark.parametrize("operation", ["CREATE", "DELETE"])
 @pytest.mark.parametrize("place", ["m", "", None])
-def test_a_node_offers_its_own_devices(operation: str, place: JSON) -> None:
+def test_a_node_may_only_publish_its_own_devices(operation: str, place: JSON) -> None:
     offered = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "spec": {"nodeName": place}}
     documents = (offered, None) if operation == "CREATE" else (None, offered)
     assert refused(ask(operation, "resource.k8s.io/resourceslices", *documents)) == (
@@ -528,11 +532,11 @@ CSRS = "certificates.k8s.io/certificatesigningrequests"
 
 
 def of_another_node() -> JSON:
-    cases = (each for each in vector_cases.plugin("NodeRestriction") if "othernode" in each.get("note", ""))
+    cases = (case for case in vector_cases.plugin("NodeRestriction") if "othernode" in case.get("note", ""))
     return next(cases)["request"]["object"]
 
 
-def test_a_node_asks_for_its_own_certificate() -> None:
+def test_a_node_may_only_request_its_own_certificate() -> None:
     assert (
         refused(ask("CREATE", CSRS, of_another_node())) == "can only create a node CSR with CN=system:node:n"
     )
@@ -550,7 +554,7 @@ def test_a_node_asks_for_its_own_certificate() -> None:
         (certificate(b"x", "example.com/other"), None),
     ],
 )
-def test_certificates_of_nodes_alone_are_looked_at(new: JSON, text: str | None) -> None:
+def test_only_requests_for_node_certificates_are_checked(new: JSON, text: str | None) -> None:
     found = ask("CREATE", CSRS, new)
     assert found.allowed if text is None else refused(found) == text
 
@@ -564,22 +568,22 @@ def test_certificates_of_nodes_alone_are_looked_at(new: JSON, text: str | None) 
         {},
     ],
 )
-def test_everybody_else_is_left_alone(user: JSONObject) -> None:
+def test_other_users_are_ignored(user: JSONObject) -> None:
     assert ask("UPDATE", "pods", {}, {}, user=user).allowed
 
 
-def test_a_node_has_a_name() -> None:
+def test_a_node_without_a_name_is_denied() -> None:
     user = {"username": "system:node:", "groups": ["system:nodes"]}
     assert refused(ask("CREATE", "pods", mirror(), user=user)) == (
         'could not determine node from user "system:node:"'
     )
 
 
-def test_what_nodes_have_nothing_to_do_with_is_left_alone() -> None:
+def test_other_resources_are_ignored() -> None:
     assert ask("UPDATE", "configmaps", {}, {}).allowed
 
 
-def test_an_unknown_feature_is_refused() -> None:
+def test_unknown_feature_gates_are_rejected() -> None:
     with pytest.raises(ConfigurationError, match=r'unknown field "featureGates.DynamicKubeletConfig"'):
         admit(CONTROLLER, review("CREATE", "pods"), {"featureGates": {"DynamicKubeletConfig": True}})
 
@@ -606,19 +610,22 @@ RESOURCES = [
     st.none() | objects(),
     objects(),
 )
-def test_whatever_a_node_sends_it_is_only_refused_or_let_through(
+def test_no_request_of_a_node_is_changed_or_fails(
     resource: str, operation: str, new: JSON, old: JSON, inner: JSONObject
 ) -> None:
-    for one in (new, old):
-        if one is not None:
-            one |= {"metadata": inner, "spec": {"nodeName": "n", **inner}, "status": inner}
+    for document in (new, old):
+        if document is not None:
+            document |= {"metadata": inner, "spec": {"nodeName": "n", **inner}, "status": inner}
     found = ask(operation, resource, new, old, name="n", cluster=PODS)
     assert found.operations == ()
     assert found.status is None or found.status.code in {403, 404}
 
 
-def test_its_rules_name_what_kubernetes_has() -> None:
-    known = {(each.resource.group, each.resource.resource) for each in built_in_resources()}
+def test_its_rules_equal_those_of_kubernetes() -> None:
+    known = {
+        (resource_type.resource.group, resource_type.resource.resource)
+        for resource_type in built_in_resources()
+    }
     for rule in CONTROLLER.rules:
         assert {
             (group, name.partition("/")[0]) for group in rule.api_groups for name in rule.resources

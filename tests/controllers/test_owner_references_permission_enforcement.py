@@ -17,7 +17,7 @@ from pratique.cluster.authorization import AuthorizationAttributes, Authorizatio
 from pratique.cluster.store import ObjectStore
 from pratique.controllers.owner_references_permission_enforcement import CONTROLLER
 from support import vector_cases
-from support.admissions import Admission, admit, review_of
+from support.admissions import admit, forbidden_text, review_of
 from support.expectations import check
 from support.role_bindings import binding, role
 
@@ -25,12 +25,12 @@ OTHER_ERAS: dict[str, JSONObject] = {
     "OwnerReferencesPermissionEnforcement-004": {"checkCreations": True},
     "OwnerReferencesPermissionEnforcement-006": {"checkCreations": True},
 }
-"""Cases of releases before 1.11, which asked about new objects, too."""
+"""Cases of releases before 1.11, which also asked about new objects."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Refusing:
-    """The stand-in of a case: it allows what none of its rules refuses."""
+    """The authorizer of a case: it allows everything that its rules do not deny."""
 
     rules: Sequence[JSONObject]
 
@@ -52,12 +52,12 @@ def types_of(mapper: JSONObject) -> Iterator[ResourceType]:
 @pytest.mark.parametrize(
     "case", vector_cases.plugin("OwnerReferencesPermissionEnforcement"), ids=vector_cases.source
 )
-def test_it_does_as_in_kubernetes(case: JSONObject) -> None:
-    told = case["external"]["authorizer"]
-    assert told["default"] == "allow"
+def test_it_answers_as_kubernetes_does(case: JSONObject) -> None:
+    decisions = case["external"]["authorizer"]
+    assert decisions["default"] == "allow"
     resources = ApiResources(types_of(case["external"]["restMapper"]))
     review = review_of(case["request"], ObjectStore(case["cluster"], resources=resources))
-    review = dataclasses.replace(review, authorizer=Refusing(told["deny"]))
+    review = dataclasses.replace(review, authorizer=Refusing(decisions["deny"]))
     check(admit(CONTROLLER, review, OTHER_ERAS.get(case["id"])), case["expected"])
 
 
@@ -102,12 +102,6 @@ def review(new: JSON, old: JSON = None, *cluster: JSONObject, **fields: JSON) ->
     return review_of(request | fields, ObjectStore(cluster))
 
 
-def told(found: Admission) -> str:
-    assert found.status is not None
-    assert (found.status.code, found.status.reason) == (403, "Forbidden")
-    return found.status.message.removeprefix('pods "web" is forbidden: ')
-
-
 CANNOT_DELETE = "cannot set an ownerRef on a resource you can't delete: , <nil>"
 CANNOT_FINALIZE = (
     "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on"
@@ -125,8 +119,10 @@ CANNOT_FINALIZE = (
         (pod(owner(controller=False)), pod(owner())),
     ],
 )
-def test_who_may_not_delete_an_object_may_not_change_its_owners(new: JSONObject, old: JSONObject) -> None:
-    assert told(admit(CONTROLLER, review(new, old))) == CANNOT_DELETE
+def test_a_user_who_may_not_delete_an_object_may_not_change_its_owners(
+    new: JSONObject, old: JSONObject
+) -> None:
+    assert forbidden_text(admit(CONTROLLER, review(new, old))) == CANNOT_DELETE
     assert admit(CONTROLLER, review(new, old, *DELETER)).allowed
 
 
@@ -142,17 +138,17 @@ def test_who_may_not_delete_an_object_may_not_change_its_owners(new: JSONObject,
         (pod(owner()), {"kind": "Scale"}),
     ],
 )
-def test_what_changes_no_owner_is_let_through(new: JSONObject, old: JSONObject) -> None:
+def test_requests_that_change_no_owner_are_admitted(new: JSONObject, old: JSONObject) -> None:
     assert admit(CONTROLLER, review(new, old)).allowed
 
 
-def test_whoever_makes_an_object_may_say_what_owns_it() -> None:
+def test_a_user_who_creates_an_object_may_set_its_owners() -> None:
     assert admit(CONTROLLER, review(pod(owner()))).allowed
     before_1_11 = {"checkCreations": True}
-    assert told(admit(CONTROLLER, review(pod(owner())), before_1_11)) == CANNOT_DELETE
+    assert forbidden_text(admit(CONTROLLER, review(pod(owner())), before_1_11)) == CANNOT_DELETE
 
 
-def test_the_status_of_pods_is_not_looked_at_and_other_subresources_are() -> None:
+def test_the_status_of_pods_is_ignored_but_other_subresources_are_checked() -> None:
     new, old = pod(owner()), pod()
     assert admit(CONTROLLER, review(new, old, subResource="status")).allowed
     assert not admit(CONTROLLER, review(new, old, *DELETER, subResource="ephemeralcontainers")).allowed
@@ -169,17 +165,17 @@ def test_the_status_of_pods_is_not_looked_at_and_other_subresources_are() -> Non
         (pod(blocking(uid="other")), True),
     ],
 )
-def test_who_may_not_finalize_an_owner_may_not_let_it_wait(old: JSON, *, blocks: bool) -> None:
+def test_a_user_who_may_not_finalize_an_owner_may_not_block_its_deletion(old: JSON, *, blocks: bool) -> None:
     found = admit(CONTROLLER, review(pod(blocking()), old, *DELETER))
     assert found.allowed is not blocks
     if blocks:
-        assert told(found) == CANNOT_FINALIZE
+        assert forbidden_text(found) == CANNOT_FINALIZE
     assert admit(CONTROLLER, review(pod(blocking()), old, *DELETER, *finalizer("cart"))).allowed
 
 
-def test_every_owner_that_is_to_wait_is_asked_about() -> None:
+def test_every_blocked_owner_is_checked() -> None:
     new = pod(blocking(), owner("lamp"), blocking("till"))
-    assert told(admit(CONTROLLER, review(new, None, *finalizer("cart")))) == CANNOT_FINALIZE
+    assert forbidden_text(admit(CONTROLLER, review(new, None, *finalizer("cart")))) == CANNOT_FINALIZE
     assert admit(CONTROLLER, review(new, None, *finalizer("cart", "till"))).allowed
 
 
@@ -192,7 +188,7 @@ def test_every_owner_that_is_to_wait_is_asked_about() -> None:
         ("", "*", True),
     ],
 )
-def test_an_owner_of_no_namespace_takes_a_grant_for_the_whole_cluster(
+def test_a_cluster_scoped_owner_needs_a_cluster_wide_grant(
     namespace: str, resources: str, *, allowed: bool
 ) -> None:
     definition = {
@@ -226,35 +222,37 @@ def test_an_owner_of_no_namespace_takes_a_grant_for_the_whole_cluster(
         ("apps/", "Cart", 'no matches for kind "Cart" in version "apps/"'),
     ],
 )
-def test_an_owner_of_a_kind_that_is_not_known_cannot_wait(api_version: str, kind: str, text: str) -> None:
+def test_an_owner_of_an_unknown_kind_cannot_be_blocked(api_version: str, kind: str, text: str) -> None:
     new = pod(blocking(kind=kind, apiVersion=api_version))
-    assert told(admit(CONTROLLER, review(new, None, *finalizer()))) == (
+    assert forbidden_text(admit(CONTROLLER, review(new, None, *finalizer()))) == (
         "cannot set blockOwnerDeletion in this case because cannot find RESTMapping for"
         f" APIVersion {api_version} Kind {kind}: {text}"
     )
 
 
 @pytest.mark.parametrize(("api_version", "kind"), [("apps/v1", "replicaset"), ("apps/", "ReplicaSet")])
-def test_kinds_are_found_as_a_rest_mapper_finds_them(api_version: str, kind: str) -> None:
+def test_kinds_are_mapped_as_kubernetes_rest_mapper_does(api_version: str, kind: str) -> None:
     new = pod(blocking(kind=kind, apiVersion=api_version))
     assert admit(CONTROLLER, review(new, None, *finalizer())).allowed
 
 
-def test_who_may_finalize_anything_need_not_know_the_kind() -> None:
+def test_a_user_who_may_finalize_everything_may_block_unknown_kinds() -> None:
     new = pod(blocking(kind="Cart"))
     everything = role("all", "", verbs=["update"], groups=["*"], resources=["*/finalizers"])
     bound = binding("all", "ClusterRole/all", "User/ann")
     assert admit(CONTROLLER, review(new, None, everything, bound)).allowed
     here_only = binding("all", "ClusterRole/all", "User/ann", namespace="shop")
-    assert "cannot find RESTMapping" in told(admit(CONTROLLER, review(new, None, everything, here_only)))
+    assert "cannot find RESTMapping" in forbidden_text(
+        admit(CONTROLLER, review(new, None, everything, here_only))
+    )
 
 
-def test_the_authorizers_reason_and_error_are_told() -> None:
+def test_the_denial_contains_the_authorizers_reason_and_error() -> None:
     failing = dataclasses.replace(
         review(pod(owner()), pod()),
         authorizer=Answering(AuthorizationDecision(allowed=False, reason="no", error="lost")),
     )
-    assert told(admit(CONTROLLER, failing)).endswith("you can't delete: no, lost")
+    assert forbidden_text(admit(CONTROLLER, failing)).endswith("you can't delete: no, lost")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -265,7 +263,7 @@ class Answering:
         return self.decision
 
 
-def test_what_is_no_list_of_references_is_a_bad_request() -> None:
+def test_malformed_owner_references_are_a_bad_request() -> None:
     found = admit(CONTROLLER, review({"metadata": {"ownerReferences": ["secret"]}}))
     assert found.status is not None
     assert (found.status.code, found.status.reason) == (400, "BadRequest")
@@ -287,19 +285,21 @@ def rights(held: set[str]) -> list[JSONObject]:
 
 
 @given(REFERENCES, REFERENCES, RIGHTS)
-def test_a_change_takes_the_right_to_delete_and_a_block_that_to_finalize(
+def test_a_change_needs_delete_and_blocking_needs_finalizers(
     new: list[JSONObject], old: list[JSONObject], held: set[str]
 ) -> None:
-    blocked = {each.get("uid"): each.get("blockOwnerDeletion") for each in old}
+    blocked = {reference.get("uid"): reference.get("blockOwnerDeletion") for reference in old}
     wanted = {"delete"} | {
-        each["name"] for each in new if each.get("blockOwnerDeletion") and not blocked.get(each.get("uid"))
+        reference["name"]
+        for reference in new
+        if reference.get("blockOwnerDeletion") and not blocked.get(reference.get("uid"))
     }
     found = admit(CONTROLLER, review(pod(*new), pod(*old), *rights(held)))
     assert found.allowed is (new == old or wanted <= held)
 
 
 @given(REFERENCES, REFERENCES, RIGHTS, RIGHTS)
-def test_more_rights_never_refuse_what_fewer_allow(
+def test_additional_rights_never_cause_a_denial(
     new: list[JSONObject], old: list[JSONObject], held: set[str], more: set[str]
 ) -> None:
     if admit(CONTROLLER, review(pod(*new), pod(*old), *rights(held))).allowed:

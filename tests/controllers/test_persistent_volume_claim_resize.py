@@ -31,7 +31,7 @@ CLASSES = [
 
 
 @pytest.mark.parametrize("case", vector_cases.plugin("PersistentVolumeClaimResize"), ids=vector_cases.source)
-def test_it_does_as_in_kubernetes(case: JSONObject) -> None:
+def test_it_answers_as_kubernetes_does(case: JSONObject) -> None:
     check(admit(CONTROLLER, review_of(case["request"], ObjectStore(case["cluster"]))), case["expected"])
 
 
@@ -83,7 +83,7 @@ ANNOTATED: JSONObject = {"volume.beta.kubernetes.io/storage-class": "gold"}
         (claim("2Gi"), None, ""),
     ],
 )
-def test_a_claim_grows_where_its_class_lets_it(new: JSON, old: JSON, text: str) -> None:
+def test_a_claim_may_grow_if_its_class_allows_it(new: JSON, old: JSON, text: str) -> None:
     assert refusal(new, old) == text
 
 
@@ -94,7 +94,7 @@ def test_a_claim_grows_where_its_class_lets_it(new: JSON, old: JSON, text: str) 
         ("hostPath", "volume plugin does not support resize"), ("csi", "volume plugin does not support resize"),
     ],
 )  # fmt: skip
-def test_older_releases_look_at_the_volume_too(source: str, text: str) -> None:
+def test_older_releases_check_the_volume_too(source: str, text: str) -> None:
     disk = {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
@@ -112,19 +112,19 @@ def test_older_releases_need_the_volume() -> None:
 
 
 @pytest.mark.parametrize("volume", [{}, {"spec": None}, {"spec": {"glusterfs": None}}])
-def test_a_volume_of_no_source_cannot_be_resized(volume: JSONObject) -> None:
+def test_a_volume_without_a_source_cannot_be_resized(volume: JSONObject) -> None:
     disk = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "disk"}, **volume}
     assert refusal(claim("2Gi"), claim("1Gi"), LEGACY, disk) == "volume plugin does not support resize"
 
 
 @pytest.mark.parametrize(("operation", "subresource"), [("CREATE", ""), ("DELETE", ""), ("UPDATE", "status")])
-def test_other_requests_are_left_alone(operation: str, subresource: str) -> None:
+def test_other_requests_are_ignored(operation: str, subresource: str) -> None:
     new, old = claim("2Gi", "silver"), claim("1Gi", "silver")
     review = claim_review(new, operation=operation, old=old, subresource=subresource, cluster=CLASSES)
     assert admit(CONTROLLER, review).allowed
 
 
-def test_what_is_no_amount_is_a_bad_request() -> None:
+def test_a_malformed_amount_is_a_bad_request() -> None:
     review = claim_review(claim("much"), operation="UPDATE", old=claim("1Gi"))
     status = admit(CONTROLLER, review).status
     assert status is not None
@@ -134,7 +134,7 @@ def test_what_is_no_amount_is_a_bad_request() -> None:
     )
 
 
-def test_an_unknown_setting_is_refused() -> None:
+def test_unknown_settings_are_rejected() -> None:
     with pytest.raises(
         ConfigurationError, match='unknown field "volumePlugin"; known fields: checkVolumePlugin'
     ):
@@ -142,7 +142,7 @@ def test_an_unknown_setting_is_refused() -> None:
 
 
 @given(claims(), claims())
-def test_only_growth_is_ever_refused(new: JSONObject, old: JSONObject) -> None:
+def test_only_growth_is_ever_denied(new: JSONObject, old: JSONObject) -> None:
     def size(of: JSONObject) -> Quantity:
         resources = of.get("spec", {}).get("resources", {})
         return Quantity.from_json(resources.get("requests", {}).get("storage"))

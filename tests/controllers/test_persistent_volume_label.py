@@ -26,7 +26,7 @@ OLD_ZONE, OLD_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-domain
 
 @dataclasses.dataclass(frozen=True)
 class Cloud:
-    """A cloud whose disks all have the same labels, or that cannot be asked."""
+    """A cloud whose disks all have the same labels, or that fails."""
 
     found: Mapping[str, str] = dataclasses.field(default_factory=dict)
     error: str = ""
@@ -43,7 +43,7 @@ def asking(labeler: VolumeLabeler | None) -> Controller:
 
 
 @pytest.mark.parametrize("case", vector_cases.plugin("PersistentVolumeLabel"), ids=vector_cases.source)
-def test_it_does_as_in_kubernetes(case: JSONObject) -> None:
+def test_it_answers_as_kubernetes_does(case: JSONObject) -> None:
     cloud = case["external"]["pvLabeler"]
     labeler = Cloud(cloud.get("labels") or {}, cloud.get("error", ""))
     check(admit(asking(labeler), review_of(case["request"])), case["expected"])
@@ -58,7 +58,11 @@ def required(*terms: dict[str, list[str]]) -> JSONObject:
     expressions = (
         [{"key": key, "operator": "In", "values": values} for key, values in term.items()] for term in terms
     )
-    return {"required": {"nodeSelectorTerms": [{"matchExpressions": each} for each in expressions]}}
+    return {
+        "required": {
+            "nodeSelectorTerms": [{"matchExpressions": requirements} for requirements in expressions]
+        }
+    }
 
 
 def listing(labels: JSONObject, source: str = "awsElasticBlockStore") -> JSONObject:
@@ -73,7 +77,7 @@ def test_labels_and_affinity_come_from_the_list() -> None:
     )
 
 
-def test_what_the_user_wrote_is_overwritten() -> None:
+def test_labels_written_by_the_user_are_overwritten() -> None:
     found = admit(CONTROLLER, volume_review(volume(labels={ZONE: "mine", "a": "b"})), listing({ZONE: "z"}))
     assert found.operations[0] == {
         "op": "replace",
@@ -94,21 +98,21 @@ def test_what_the_user_wrote_is_overwritten() -> None:
         ({}, False),
     ],
 )
-def test_what_a_provisioner_wrote_is_believed(labels: JSONObject, *, kept: bool) -> None:
+def test_labels_written_by_a_provisioner_are_trusted(labels: JSONObject, *, kept: bool) -> None:
     reviewed = volume(labels=labels, annotations={"pv.kubernetes.io/provisioned-by": ""})
     found = admit(CONTROLLER, volume_review(reviewed), listing({"cloud": "c"}))
     assert ("cloud" not in found.object["metadata"]["labels"]) is kept
     assert found.object["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"]
 
 
-def test_a_provisioner_is_believed_of_any_kind_of_volume() -> None:
+def test_a_provisioner_is_trusted_for_every_kind_of_volume() -> None:
     annotations = {"pv.kubernetes.io/provisioned-by": "x"}
     reviewed = volume("csi", labels={ZONE: "z__y", REGION: "r"}, annotations=annotations)
     found = admit(CONTROLLER, volume_review(reviewed))
     assert found.object["spec"]["nodeAffinity"] == required({REGION: ["r"], ZONE: ["y", "z"]})
 
 
-def test_every_term_requires_the_labels() -> None:
+def test_every_node_selector_term_requires_the_labels() -> None:
     reviewed = volume()
     reviewed["spec"]["nodeAffinity"] = {
         "required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "c"}]}, {}]}
@@ -124,7 +128,7 @@ def test_every_term_requires_the_labels() -> None:
 
 
 @pytest.mark.parametrize("keys", [["a"], ["c", "b"]])
-def test_a_term_that_requires_one_of_them_keeps_all_as_they_are(keys: list[str]) -> None:
+def test_terms_stay_as_they_are_if_one_requires_any_of_the_labels(keys: list[str]) -> None:
     reviewed = volume()
     affinity = required({"c": ["3"]}, {key: ["9"] for key in keys})
     reviewed["spec"]["nodeAffinity"] = affinity
@@ -141,7 +145,7 @@ def test_an_affinity_without_terms_gets_one(affinity: JSON) -> None:
     assert found.object["spec"]["nodeAffinity"] == required({"a": ["1"]})
 
 
-def test_older_releases_set_labels_alone() -> None:
+def test_older_releases_set_only_labels() -> None:
     found = admit(CONTROLLER, volume_review(volume()), {**listing({"a": "1"}), "nodeAffinity": False})
     assert found.object == volume(labels={"a": "1"})
 
@@ -163,7 +167,7 @@ def refusal(controller: Controller, reviewed: JSONObject, configuration: JSON = 
 
 
 @pytest.mark.parametrize(("source", "title", "provider"), TITLES)
-def test_a_volume_whose_labels_are_not_known_is_refused(source: str, title: str, provider: str) -> None:
+def test_a_volume_with_unknown_labels_is_denied(source: str, title: str, provider: str) -> None:
     reviewed = volume(source)
     assert (
         refusal(asking(Cloud(error="invalid volume")), reviewed) == f"error querying {title}: invalid volume"
@@ -173,7 +177,7 @@ def test_a_volume_whose_labels_are_not_known_is_refused(source: str, title: str,
     assert refusal(CONTROLLER, reviewed, {"volumes": []}) == unlisted
 
 
-def test_zones_that_make_no_sense_are_refused() -> None:
+def test_malformed_zones_are_rejected() -> None:
     text = refusal(asking(Cloud({ZONE: "a____b"})), volume())
     assert text == "failed to convert label string for Zone: a____b to a Set"
 
@@ -181,22 +185,22 @@ def test_zones_that_make_no_sense_are_refused() -> None:
 @pytest.mark.parametrize(
     "source", ["awsElasticBlockStore", "gcePersistentDisk", "azureDisk", "cinder", "hostPath", "csi", "nfs"]
 )
-def test_nobody_is_asked_of_disks_still_to_be_made_or_of_other_kinds(source: str) -> None:
+def test_placeholders_and_other_kinds_of_disks_are_not_looked_up(source: str) -> None:
     found = admit(CONTROLLER, volume_review(volume(source, "placeholder-for-provisioning")))
     assert (found.allowed, found.operations) == (True, ())
 
 
 @pytest.mark.parametrize("reviewed", [{"kind": "Service", "spec": {"cinder": {}}}, None, []])
-def test_what_is_no_volume_is_left_alone(reviewed: JSON) -> None:
+def test_objects_other_than_volumes_are_ignored(reviewed: JSON) -> None:
     assert admit(CONTROLLER, volume_review(reviewed)).allowed
 
 
-def test_updates_are_left_alone() -> None:
+def test_updates_are_ignored() -> None:
     assert admit(CONTROLLER, volume_review(volume(), operation="UPDATE")).operations == ()
 
 
 @pytest.mark.parametrize("terms", ["x", 5, {"a": 1}])
-def test_terms_that_are_no_list_are_a_bad_request(terms: JSON) -> None:
+def test_terms_that_are_not_a_list_are_a_bad_request(terms: JSON) -> None:
     reviewed = volume()
     reviewed["spec"]["nodeAffinity"] = {"required": {"nodeSelectorTerms": terms}}
     status = admit(CONTROLLER, volume_review(reviewed), listing({"a": "1"})).status
@@ -208,7 +212,7 @@ def test_terms_that_are_no_list_are_a_bad_request(terms: JSON) -> None:
 @pytest.mark.parametrize(
     ("configuration", "text"),
     [
-        ({"volumes": [], "labeler": "acme"}, "labeler: there cannot be volumes as well"),
+        ({"volumes": [], "labeler": "acme"}, "labeler: set either labeler or volumes, not both"),
         ({"labeler": "acme"}, 'labeler "acme" is unknown'),
         (
             {"volumes": [{"source": "ebs", "id": "1", "labels": {}}]},
@@ -218,12 +222,12 @@ def test_terms_that_are_no_list_are_a_bad_request(terms: JSON) -> None:
         ({"zones": {}}, 'unknown field "zones"; known fields: volumes, labeler, nodeAffinity'),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(configuration: JSON, text: str) -> None:
+def test_invalid_settings_are_rejected(configuration: JSON, text: str) -> None:
     with pytest.raises(ConfigurationError, match=text):
         admit(CONTROLLER, volume_review(volume()), configuration)
 
 
-def test_it_is_marked_as_gone_from_kubernetes() -> None:
+def test_the_catalogue_shows_that_kubernetes_removed_it() -> None:
     assert not CONTROLLER.default
     assert CONTROLLER.removed_in == "1.31"
     assert CONTROLLER.replaced_by
@@ -231,12 +235,12 @@ def test_it_is_marked_as_gone_from_kubernetes() -> None:
 
 @settings(max_examples=1000)
 @given(volumes())
-def test_nothing_is_left_to_do_after_it(reviewed: JSONObject) -> None:
+def test_a_second_pass_changes_nothing(reviewed: JSONObject) -> None:
     cloud = Cloud({ZONE: "a__b", REGION: "r", "a": "1"})
     assert admitted_twice(asking(cloud), volume_review(reviewed)).allowed
 
 
-def test_what_will_be_believed_is_required_at_once() -> None:
+def test_labels_that_a_second_pass_would_trust_are_required_at_once() -> None:
     reviewed = volume(annotations={"pv.kubernetes.io/provisioned-by": "x"})
     reviewed["spec"]["nodeAffinity"] = required({"a": ["9"]})
     cloud = Cloud({ZONE: "z", REGION: "r", "a": "1"})

@@ -26,7 +26,7 @@ NOT_ALLOWED = "pod node label selector labels conflict with its namespace whitel
 
 
 @pytest.mark.parametrize("case", vector_cases.plugin("PodNodeSelector"), ids=vector_cases.source)
-def test_it_does_as_in_kubernetes(case: JSONObject) -> None:
+def test_it_answers_as_kubernetes_does(case: JSONObject) -> None:
     review = review_of(case["request"], ObjectStore(case["cluster"]))
     phases = [PHASES[phase] for phase in case["phases"]]
     check(admit(CONTROLLER, review, case["config"] or None, phases), case["expected"])
@@ -48,7 +48,7 @@ def create(reviewed: JSON, annotation: str | None = None, **selectors: str) -> A
     return admit(CONTROLLER, in_namespace(pod_review(reviewed), annotation), settings_)
 
 
-def test_the_labels_of_the_namespace_are_added_one_by_one() -> None:
+def test_every_label_of_the_namespace_is_added_by_its_own_operation() -> None:
     assert create(pod(env="test"), "infra = true, env=test").operations == (
         {"op": "add", "path": "/spec/nodeSelector/infra", "value": "true"},
     )
@@ -63,7 +63,7 @@ def test_a_pod_without_a_selector_gets_one(spec: JSON) -> None:
 @pytest.mark.parametrize(
     ("annotation", "expected"), [(None, {"env": "dev"}), ("", {}), ("env=prod", {"env": "prod"})]
 )
-def test_an_annotation_counts_before_the_default_of_the_cluster(
+def test_an_annotation_overrides_the_default_of_the_cluster(
     annotation: str | None, expected: JSONObject
 ) -> None:
     found = create(pod(), annotation, clusterDefaultNodeSelector="env=dev")
@@ -87,7 +87,7 @@ def validate(reviewed: JSON, annotation: str, **selectors: str) -> Admission:
         (pod(a="1"), "env=dev", {"other": "b=1"}, None),
     ],
 )
-def test_both_halves_refuse_the_same(
+def test_both_phases_deny_the_same(
     ask: object, reviewed: JSONObject, annotation: str, selectors: JSONObject, text: str | None
 ) -> None:
     assert callable(ask)
@@ -99,13 +99,13 @@ def test_both_halves_refuse_the_same(
         assert status.message == f'pods "web" is forbidden: {text}'
 
 
-def test_what_is_merged_in_has_to_be_allowed_too() -> None:
+def test_the_merged_selector_must_be_allowed_too() -> None:
     status = create(pod(), "env=dev", shop="a=1").status
     assert status is not None
     assert status.message.endswith(NOT_ALLOWED)
 
 
-def test_a_pod_whose_name_is_still_to_be_generated_goes_without_one() -> None:
+def test_the_denial_of_a_pod_with_a_generate_name_has_no_name() -> None:
     reviewed = {**pod(env="prod"), "metadata": {"generateName": "web-"}}
     status = create(reviewed, "env=dev").status
     assert status is not None
@@ -121,7 +121,7 @@ def test_a_missing_namespace_is_an_internal_error(phase: Phase) -> None:
     assert status.message == "Internal error occurred: namespace shop does not exist"
 
 
-def test_an_annotation_that_is_no_list_of_labels_is_a_plain_error() -> None:
+def test_a_malformed_annotation_is_a_plain_error() -> None:
     status = create(pod(), "env in (dev)").status
     assert status is not None
     assert (status.code, status.reason) == (500, "")
@@ -132,14 +132,14 @@ def test_an_annotation_that_is_no_list_of_labels_is_a_plain_error() -> None:
     ("operation", "subresource", "reviewed"),
     [("UPDATE", "", pod(env="x")), ("CREATE", "binding", pod(env="x")), ("CREATE", "", {"kind": "Service"})],
 )
-def test_everything_else_is_left_alone(operation: str, subresource: str, reviewed: JSONObject) -> None:
+def test_everything_else_is_ignored(operation: str, subresource: str, reviewed: JSONObject) -> None:
     review = pod_review(reviewed, operation=operation, old=reviewed, subresource=subresource)
     found = admit(CONTROLLER, in_namespace(review, "env=dev"))
     assert found.allowed
     assert found.operations == ()
 
 
-def test_without_a_described_cluster_nothing_is_added() -> None:
+def test_without_cluster_files_nothing_is_added() -> None:
     assert admit(CONTROLLER, dataclasses.replace(pod_review(pod()), cluster=ANY_NAMESPACE)).operations == ()
 
 
@@ -154,7 +154,7 @@ def test_without_a_described_cluster_nothing_is_added() -> None:
         ({"shop": 1}, 'podNodeSelectorPluginConfig.shop in body must be of type string: "integer"'),
     ],
 )
-def test_bad_settings_are_refused_with_their_field(selectors: JSONObject, text: str) -> None:
+def test_invalid_settings_are_rejected_with_their_field(selectors: JSONObject, text: str) -> None:
     with pytest.raises(ConfigurationError) as fault:
         admit(CONTROLLER, pod_review(pod()), {"podNodeSelectorPluginConfig": selectors})
     assert text in str(fault.value)
@@ -165,7 +165,7 @@ LABELS = st.dictionaries(st.sampled_from(["a", "b", "example.com/c"]), st.sample
 
 @settings(max_examples=1000)
 @given(pods(), LABELS, st.none() | LABELS, LABELS)
-def test_nothing_is_left_to_do_after_it(
+def test_a_second_pass_changes_nothing(
     reviewed: JSONObject, selector: JSONObject, annotation: dict[str, str] | None, default: dict[str, str]
 ) -> None:
     reviewed = {**reviewed, "spec": {**reviewed.get("spec", {}), "nodeSelector": selector}}

@@ -21,7 +21,7 @@ PREFIX = "podpreset.admission.kubernetes.io"
 
 
 @pytest.mark.parametrize("case", vector_cases.plugin("PodPreset"), ids=vector_cases.source)
-def test_it_does_as_in_kubernetes(case: JSONObject) -> None:
+def test_it_answers_as_kubernetes_does(case: JSONObject) -> None:
     check(admit(CONTROLLER, review_of(case["request"], ObjectStore(case["cluster"]))), case["expected"])
 
 
@@ -57,7 +57,7 @@ SOURCE = {"configMapRef": {"name": "settings"}}
 EVERYTHING: JSONObject = {"env": [ENV], "volumeMounts": [MOUNT], "envFrom": [SOURCE], "volumes": [VOLUME]}
 
 
-def test_everything_of_a_preset_is_injected_member_by_member() -> None:
+def test_every_list_of_a_preset_is_injected() -> None:
     old = {"name": "A", "value": "a"}
     reviewed = pod({"a": "b"}, init=[{"name": "i"}], volumes=[{"name": "v"}], env=[old])
     found = create(reviewed, preset("db", **EVERYTHING))
@@ -73,7 +73,7 @@ def test_everything_of_a_preset_is_injected_member_by_member() -> None:
     )
 
 
-def test_init_containers_can_be_left_alone_as_before_1_14() -> None:
+def test_init_containers_can_be_excluded_as_before_1_14() -> None:
     reviewed = pod(init=[{"name": "i"}])
     found = create(reviewed, preset("db", env=[ENV]), configuration={"initContainers": False})
     assert found.object["spec"]["initContainers"] == [{"name": "i"}]
@@ -90,7 +90,7 @@ def test_presets_are_merged_in_the_order_of_their_names() -> None:
     }
 
 
-def test_a_preset_that_injects_nothing_still_leaves_its_mark() -> None:
+def test_a_preset_that_injects_nothing_still_sets_its_annotation() -> None:
     found = create(pod(), preset("empty"))
     assert found.object == pod({f"{PREFIX}/podpreset-empty": "7"})
 
@@ -105,20 +105,20 @@ def test_a_preset_that_injects_nothing_still_leaves_its_mark() -> None:
         ({}, True),
     ],
 )
-def test_a_preset_is_for_the_pods_that_it_selects(selector: JSONObject, *, matches: bool) -> None:
+def test_a_preset_applies_only_to_pods_that_it_selects(selector: JSONObject, *, matches: bool) -> None:
     assert bool(create(pod(), preset("db", selector, env=[ENV])).operations) is matches
 
 
-def test_presets_of_other_namespaces_do_not_count() -> None:
+def test_presets_of_other_namespaces_are_ignored() -> None:
     assert create(pod(), preset("db", namespace="other", env=[ENV])).operations == ()
 
 
 @pytest.mark.parametrize("annotations", [{f"{PREFIX}/exclude": "true"}, {"kubernetes.io/config.mirror": "x"}])
-def test_some_pods_are_left_alone(annotations: JSONObject) -> None:
+def test_mirror_pods_and_excluded_pods_are_ignored(annotations: JSONObject) -> None:
     assert create(pod(annotations), preset("db", env=[ENV])).operations == ()
 
 
-def test_only_the_word_true_excludes_a_pod() -> None:
+def test_only_the_exact_word_true_excludes_a_pod() -> None:
     assert create(pod({f"{PREFIX}/exclude": "yes"}), preset("db", env=[ENV])).operations
 
 
@@ -132,7 +132,7 @@ def test_only_the_word_true_excludes_a_pod() -> None:
         (pod(envFrom=[{**SOURCE, "prefix": ""}]), {"envFrom": [SOURCE]}),
     ],
 )
-def test_what_is_there_already_is_not_added(reviewed: JSON, spec: JSONObject) -> None:
+def test_items_that_are_there_already_are_not_added(reviewed: JSON, spec: JSONObject) -> None:
     (annotation,) = create(reviewed, preset("db", **spec)).operations
     assert annotation["path"].startswith("/metadata/annotations")
 
@@ -176,7 +176,7 @@ def test_what_is_there_already_is_not_added(reviewed: JSON, spec: JSONObject) ->
         ),
     ],
 )
-def test_a_conflict_leaves_the_pod_as_it_was_and_is_told(
+def test_a_conflict_leaves_the_pod_unchanged_and_warns(
     reviewed: JSON, spec: JSONObject, conflict: str
 ) -> None:
     found = create(reviewed, preset("db", **spec))
@@ -185,7 +185,7 @@ def test_a_conflict_leaves_the_pod_as_it_was_and_is_told(
     assert found.warnings == (f"conflict occurred while applying podpresets: db: {conflict}",)
 
 
-def test_presets_that_conflict_with_each_other_are_all_left_out() -> None:
+def test_conflicting_presets_are_all_left_out() -> None:
     found = create(pod(), preset("a", env=[ENV]), preset("b", env=[OTHER_ENV]))
     assert found.operations == ()
     assert found.warnings == (
@@ -193,7 +193,7 @@ def test_presets_that_conflict_with_each_other_are_all_left_out() -> None:
     )
 
 
-def test_a_warning_does_not_tell_values() -> None:
+def test_a_warning_contains_no_values() -> None:
     (warning,) = create(pod(env=[OTHER_ENV]), preset("db", env=[ENV])).warnings
     assert "other" not in warning
     assert "'db'" not in warning
@@ -218,7 +218,7 @@ def test_a_warning_does_not_tell_values() -> None:
         ),
     ],
 )
-def test_a_selector_that_is_none_is_a_plain_error(selector: JSONObject, text: str) -> None:
+def test_an_invalid_selector_is_a_plain_error(selector: JSONObject, text: str) -> None:
     status = create(pod(), preset("db", selector)).status
     assert status is not None
     assert (status.code, status.reason) == (500, "")
@@ -226,7 +226,7 @@ def test_a_selector_that_is_none_is_a_plain_error(selector: JSONObject, text: st
 
 
 @pytest.mark.parametrize("reviewed", [{"kind": "Service"}, None])
-def test_what_is_no_pod_is_a_bad_request(reviewed: JSON) -> None:
+def test_an_object_other_than_a_pod_is_a_bad_request(reviewed: JSON) -> None:
     status = admit(CONTROLLER, pod_review(reviewed)).status
     assert status is not None
     assert (status.code, status.reason) == (400, "BadRequest")
@@ -234,7 +234,7 @@ def test_what_is_no_pod_is_a_bad_request(reviewed: JSON) -> None:
 
 
 @pytest.mark.parametrize("subresource", ["", "status"])
-def test_updates_and_subresources_are_left_alone(subresource: str) -> None:
+def test_updates_and_subresources_are_ignored(subresource: str) -> None:
     operation = "CREATE" if subresource else "UPDATE"
     review = pod_review(pod(), operation=operation, old=pod(), subresource=subresource)
     review = dataclasses.replace(review, cluster=ObjectStore([preset("db", env=[ENV])]))
@@ -242,7 +242,7 @@ def test_updates_and_subresources_are_left_alone(subresource: str) -> None:
 
 
 @pytest.mark.parametrize("metadata", [None, {"annotations": "x"}, {"labels": ["app"]}])
-def test_malformed_metadata_does_not_break_it(metadata: JSON) -> None:
+def test_malformed_metadata_causes_no_failure(metadata: JSON) -> None:
     reviewed = {"kind": "Pod", "metadata": metadata, "spec": {"containers": ["x"], "volumes": 1}}
     review = dataclasses.replace(pod_review(reviewed), cluster=ObjectStore([preset("db", env=[ENV])]))
     assert admit(CONTROLLER, review).operations == ()
@@ -255,14 +255,14 @@ def test_malformed_metadata_does_not_break_it(metadata: JSON) -> None:
         ({"containers": [{"env": "x"}]}, "spec.containers[0].env: must be a list, not a string"),
     ],
 )
-def test_what_cannot_be_added_to_is_a_bad_request(spec: JSONObject, message: str) -> None:
+def test_a_malformed_list_in_the_pod_is_a_bad_request(spec: JSONObject, message: str) -> None:
     status = create({**pod(), "spec": spec}, preset("db", env=[ENV])).status
     assert status is not None
     assert (status.code, status.message) == (400, message)
 
 
 @pytest.mark.parametrize("containers", [None, 5, {"name": "c"}])
-def test_containers_that_are_no_list_get_nothing(containers: JSON) -> None:
+def test_containers_that_are_not_a_list_get_nothing(containers: JSON) -> None:
     found = create({**pod(), "spec": {"containers": containers}}, preset("db", env=[ENV]))
     assert found.object["spec"] == {"containers": containers}
 
@@ -283,14 +283,14 @@ PRESETS = st.lists(optional({}, volumes=VOLUMES, **INJECTED), max_size=2)
 
 @settings(max_examples=1000)
 @given(pods(), optional({}, **INJECTED), PRESETS)
-def test_its_second_answer_is_that_nothing_is_left_to_do(
+def test_a_second_pass_changes_nothing(
     reviewed: JSONObject, wanted: JSONObject, specs: list[JSONObject]
 ) -> None:
     spec = reviewed.get("spec", {})
     containers = [{**container, **wanted} for container in spec.get("containers", [])]
     found = create(
         {**reviewed, "spec": {**spec, "containers": containers}},
-        *(preset(str(index), {}, **each) for index, each in enumerate(specs)),
+        *(preset(str(index), {}, **injected) for index, injected in enumerate(specs)),
     )
     assert found.allowed
     assert not (found.operations and found.warnings)

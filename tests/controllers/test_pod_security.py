@@ -16,7 +16,7 @@ FIXTURES = cases("fixtures.jsonl")
 
 
 @pytest.mark.parametrize("case", FIXTURES, ids=title)
-def test_a_pod_is_admitted_or_refused_as_in_kubernetes(case: JSONObject) -> None:
+def test_pods_are_admitted_or_denied_as_in_kubernetes(case: JSONObject) -> None:
     for minor in range(case["from"], case["to"] + 1):
         found = answer(pod_request(case["pod"], namespace_of(case["level"], minor)), cluster())
         policy = f"{case['level']}:v1.{minor}"
@@ -34,13 +34,13 @@ def test_a_pod_is_admitted_or_refused_as_in_kubernetes(case: JSONObject) -> None
 
 
 @pytest.mark.parametrize("case", FIXTURES, ids=title)
-def test_a_deployment_is_admitted_with_warnings_as_in_kubernetes(case: JSONObject) -> None:
+def test_deployments_are_admitted_with_warnings_as_in_kubernetes(case: JSONObject) -> None:
     for minor in range(case["from"], case["to"] + 1):
         found = answer(deployment_request(case["pod"], namespace_of(case["level"], minor)), cluster())
         policy = f"{case['level']}:v1.{minor}"
-        told = (f'would violate PodSecurity "{policy}": {case["detail"]}',) if "detail" in case else ()
+        warnings = (f'would violate PodSecurity "{policy}": {case["detail"]}',) if "detail" in case else ()
         assert not isinstance(found, Deny)
-        assert (found.warnings, found.audit_annotations) == (told, {})
+        assert (found.warnings, found.audit_annotations) == (warnings, {})
 
 
 @pytest.mark.parametrize(
@@ -56,12 +56,12 @@ def test_a_deployment_is_admitted_with_warnings_as_in_kubernetes(case: JSONObjec
         ("foobars", "apps", "CREATE", False),
     ],
 )
-def test_it_wants_to_see_pods_what_makes_them_and_namespaces(
+def test_its_rules_match_pods_workloads_and_namespaces(
     resource: str, group: str, operation: str, *, wanted: bool
 ) -> None:
     request = workload("Kind", group, resource, {}, "shop") | {"operation": operation}
     assert compile_rules(CONTROLLER.rules).matches(review_of(request)) is wanted
 
 
-def test_without_a_cluster_no_namespace_forbids_anything() -> None:
+def test_without_cluster_files_no_namespace_restricts_pods() -> None:
     assert admit(CONTROLLER, review_of(pod_request(PRIVILEGED, "anywhere"))).allowed

@@ -1,4 +1,4 @@
-"""PodSecurityPolicy: which policies are asked, who may use them, and what is left of a Pod."""
+"""PodSecurityPolicy: which policies are tried, who may use them, and what they change."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pratique.controllers.pod_security_policy import CONTROLLER
 from pratique.controllers.pod_security_policy.admission import AUDIT_PREFIX, POLICY_ANNOTATION
 from pratique.hosting.catalogue import configure_controller
 from support import vector_cases
-from support.admissions import Admission, admit, answer_of, pod_review, review_of
+from support.admissions import Admission, admit, answer_of, forbidden_text, pod_review, review_of
 from support.expectations import check
 from support.pod_security_policies import EARLY, Deciding, allowing, of_early_releases_alone, pod, policy
 from support.strategies.pod_security_policies import confined_pods, policies
@@ -33,11 +33,11 @@ PHASES = {"mutating": Phase.MUTATE, "validating": Phase.VALIDATE}
 LASTING = [case for case in CASES if not of_early_releases_alone(case)]
 
 
-def stand_in(told: JSONObject) -> Deciding:
-    """The authorizer that a case describes: it allows by default, or exactly what is listed."""
-    if told["default"] == "allow":
+def stand_in(decisions: JSONObject) -> Deciding:
+    """The authorizer of a case: it allows by default, or exactly what is listed."""
+    if decisions["default"] == "allow":
         return allowing()
-    return Deciding(lambda asked: grant_of(asked) in told["allow"])
+    return Deciding(lambda asked: grant_of(asked) in decisions["allow"])
 
 
 def grant_of(asked: AuthorizationAttributes) -> JSONObject:
@@ -56,12 +56,12 @@ def run_case(case: JSONObject, configuration: JSON) -> None:
     review = dataclasses.replace(review, authorizer=stand_in(case["external"]["authorizer"]))
     phases = [PHASES[phase] for phase in case["phases"]]
     check(admit(CONTROLLER, review, configuration, phases), case["expected"])
-    told = case["expected"].get("auditAnnotations", {})
-    assert told.items() <= audit_annotations(review, phases, configuration).items()
+    expected = case["expected"].get("auditAnnotations", {})
+    assert expected.items() <= audit_annotations(review, phases, configuration).items()
 
 
 def audit_annotations(review: Review, phases: Sequence[Phase], configuration: JSON = None) -> dict[str, str]:
-    """What both halves note, each given the Pod as it was sent."""
+    """The audit annotations of both phases, each for the Pod as it was sent."""
     handlers = configure_controller(CONTROLLER, configuration).handlers
     noted: dict[str, str] = {}
     for phase, half in ((Phase.MUTATE, handlers.mutate), (Phase.VALIDATE, handlers.validate)):
@@ -72,16 +72,16 @@ def audit_annotations(review: Review, phases: Sequence[Phase], configuration: JS
 
 
 @pytest.mark.parametrize("case", CASES, ids=vector_cases.source)
-def test_it_does_as_in_kubernetes_110(case: JSONObject) -> None:
+def test_it_answers_as_kubernetes_1_10_does(case: JSONObject) -> None:
     run_case(case, EARLY)
 
 
 @pytest.mark.parametrize("case", LASTING, ids=vector_cases.source)
-def test_the_last_release_does_the_same(case: JSONObject) -> None:
+def test_the_last_release_answers_the_same(case: JSONObject) -> None:
     run_case(case, None)
 
 
-def test_few_cases_are_of_early_releases_alone() -> None:
+def test_few_cases_apply_to_early_releases_only() -> None:
     assert len(LASTING) > 0.9 * len(CASES)
 
 
@@ -107,49 +107,42 @@ def chosen(found: Admission) -> JSON:
     return found.object["metadata"].get("annotations", {}).get(POLICY_ANNOTATION)
 
 
-def refusal(found: Admission) -> str:
-    assert found.status is not None
-    assert (found.status.code, found.status.reason) == (403, "Forbidden")
-    assert found.status.message.startswith('pods "web" is forbidden: ')
-    return found.status.message.removeprefix('pods "web" is forbidden: ')
-
-
 USER_1 = {"rule": "MustRunAs", "ranges": [{"min": 1, "max": 1}]}
 USER_2 = {"rule": "MustRunAs", "ranges": [{"min": 2, "max": 2}]}
 PRIVILEGED = "Invalid value: true: Privileged containers are not allowed"
 
 
-def test_policies_are_asked_in_the_order_of_their_names() -> None:
+def test_policies_are_tried_in_the_order_of_their_names() -> None:
     found = admit(CONTROLLER, review(pod(), policy("b", runAsUser=USER_2), policy("a", runAsUser=USER_1)))
     assert chosen(found) == "a"
     assert found.object["spec"]["containers"][0]["securityContext"] == {"runAsUser": 1}
 
 
-def test_one_that_changes_nothing_goes_before_those_that_do() -> None:
+def test_a_policy_that_changes_nothing_takes_precedence() -> None:
     found = admit(CONTROLLER, review(pod(), policy("a", runAsUser=USER_1), policy("b"), policy("c")))
     assert chosen(found) == "b"
-    assert [each["path"] for each in found.operations] == ["/metadata/annotations"]
+    assert [operation["path"] for operation in found.operations] == ["/metadata/annotations"]
 
 
-def test_all_containers_have_to_fit_one_policy() -> None:
+def test_one_policy_must_admit_all_containers() -> None:
     two = pod(container={"runAsUser": 1}, initContainers=[{"name": "i", "securityContext": {"runAsUser": 2}}])
     found = admit(CONTROLLER, review(two, policy("a", runAsUser=USER_1), policy("b", runAsUser=USER_2)))
-    assert refusal(found) == (
+    assert forbidden_text(found) == (
         "PodSecurityPolicy: unable to admit pod: ["
         "spec.initContainers[0].securityContext.runAsUser: Invalid value: 2: must be in the ranges: [{1 1}] "
         "spec.containers[0].securityContext.runAsUser: Invalid value: 1: must be in the ranges: [{2 2}]]"
     )
 
 
-def test_what_admitted_a_pod_is_asked_first_when_it_is_validated() -> None:
+def test_the_policy_of_the_mutating_phase_is_tried_first_in_validation() -> None:
     hinted = pod(annotations={POLICY_ANNOTATION: "b"})
     asked = allowing()
     reviewed = review(hinted, policy("a"), policy("b"), policy("c"), authorizer=asked)
     assert audit_annotations(reviewed, [Phase.VALIDATE]) == {f"{AUDIT_PREFIX}/validate-policy": "b"}
-    assert {each.name for each in asked.asked} == {"b"}
+    assert {attributes.name for attributes in asked.asked} == {"b"}
 
 
-def test_the_mutating_half_heeds_no_hint() -> None:
+def test_the_mutating_phase_ignores_the_annotation() -> None:
     hinted = pod(annotations={POLICY_ANNOTATION: "b"})
     reviewed = review(hinted, policy("a"), policy("b"))
     assert audit_annotations(reviewed, [Phase.MUTATE]) == {f"{AUDIT_PREFIX}/admit-policy": "a"}
@@ -163,10 +156,10 @@ def test_an_update_is_never_changed() -> None:
     assert (found.allowed, found.operations) == (True, ())
 
 
-def test_an_update_that_would_have_to_be_changed_is_refused_without_a_reason() -> None:
+def test_an_update_that_needs_changes_is_denied_without_a_reason() -> None:
     new = pod(container={"privileged": False})
     found = admit(CONTROLLER, review(new, policy("a", runAsUser=USER_1), old=pod()))
-    assert refusal(found) == "PodSecurityPolicy: unable to validate pod: []"
+    assert forbidden_text(found) == "PodSecurityPolicy: unable to validate pod: []"
 
 
 @pytest.mark.parametrize(
@@ -178,7 +171,7 @@ def test_an_update_that_would_have_to_be_changed_is_refused_without_a_reason() -
         {"annotations": {}},
     ],
 )
-def test_updates_of_garbage_collection_pass(garbage: JSONObject) -> None:
+def test_updates_by_garbage_collection_are_admitted(garbage: JSONObject) -> None:
     old = pod(container={"privileged": True})
     new = {**old, "metadata": {**old["metadata"], **garbage}}
     assert admit(CONTROLLER, review(new, policy(), old=old)).allowed
@@ -186,21 +179,21 @@ def test_updates_of_garbage_collection_pass(garbage: JSONObject) -> None:
 
 
 @pytest.mark.parametrize("subresource", ["status", "ephemeralcontainers", "resize"])
-def test_subresources_are_not_looked_at(subresource: str) -> None:
+def test_subresources_are_ignored(subresource: str) -> None:
     reviewed = review(pod(container={"privileged": True}), old=pod(), subresource=subresource)
     assert admit(CONTROLLER, reviewed).allowed
 
 
 @pytest.mark.parametrize("phase", list(Phase))
 @pytest.mark.parametrize(("release", "prefix"), [("", "PodSecurityPolicy: "), ("1.10", "")])
-def test_without_policies_nothing_is_admitted(phase: Phase, release: str, prefix: str) -> None:
+def test_without_policies_no_pod_is_admitted(phase: Phase, release: str, prefix: str) -> None:
     found = admit(CONTROLLER, review(pod()), {"release": release}, [phase])
-    assert refusal(found) == f"{prefix}no providers available to validate pod request"
+    assert forbidden_text(found) == f"{prefix}no providers available to validate pod request"
 
 
-def test_where_nobody_says_what_there_is_there_are_no_policies() -> None:
+def test_without_cluster_files_there_are_no_policies() -> None:
     found = admit(CONTROLLER, dataclasses.replace(review(pod()), cluster=ANY_NAMESPACE))
-    assert refusal(found) == "PodSecurityPolicy: no providers available to validate pod request"
+    assert forbidden_text(found) == "PodSecurityPolicy: no providers available to validate pod request"
 
 
 @pytest.mark.parametrize(
@@ -212,14 +205,14 @@ def test_where_nobody_says_what_there_is_there_are_no_policies() -> None:
         (Phase.VALIDATE, "1.10", "unable to validate against any pod security policy: "),
     ],
 )
-def test_a_refusal_says_what_every_policy_has_against_the_pod(phase: Phase, release: str, text: str) -> None:
+def test_a_denial_lists_the_errors_of_every_policy(phase: Phase, release: str, text: str) -> None:
     privileged = pod(container={"privileged": True})
     found = admit(CONTROLLER, review(privileged, policy("b"), policy("a")), {"release": release}, [phase])
     fault = f"spec.containers[0].securityContext.privileged: {PRIVILEGED}"
-    assert refusal(found) == f"{text}[{fault} {fault}]"
+    assert forbidden_text(found) == f"{text}[{fault} {fault}]"
 
 
-def test_policies_that_may_not_be_used_have_no_say() -> None:
+def test_policies_that_may_not_be_used_are_not_mentioned() -> None:
     privileged = pod(container={"privileged": True}, hostPID=True)
     cluster = (
         policy("a", privileged=True),
@@ -227,20 +220,20 @@ def test_policies_that_may_not_be_used_have_no_say() -> None:
         policy("c", privileged=True, hostPID=True),
     )
     found = admit(CONTROLLER, review(privileged, *cluster, authorizer=allowing("a")))
-    assert refusal(found) == (
+    assert forbidden_text(found) == (
         "PodSecurityPolicy: unable to admit pod: "
         "[spec.securityContext.hostPID: Invalid value: true: Host PID is not allowed to be used]"
     )
     nobody = Deciding(lambda _: False)
     found = admit(CONTROLLER, review(privileged, *cluster, authorizer=nobody))
-    assert refusal(found) == "PodSecurityPolicy: unable to admit pod: []"
+    assert forbidden_text(found) == "PodSecurityPolicy: unable to admit pod: []"
 
 
-def test_the_account_is_asked_for_before_the_user_and_the_new_group_before_the_old() -> None:
+def test_the_account_comes_before_the_user_and_the_new_group_before_the_old() -> None:
     nobody = Deciding(lambda _: False)
     reviewed = review(pod(serviceAccountName="cart"), policy("a"), authorizer=nobody)
     assert not admit(CONTROLLER, reviewed, phases=[Phase.MUTATE]).allowed
-    assert [(each.user.username, each.group) for each in nobody.asked] == [
+    assert [(attributes.user.username, attributes.group) for attributes in nobody.asked] == [
         ("system:serviceaccount:shop:cart", "policy"),
         ("system:serviceaccount:shop:cart", "extensions"),
         ("alice", "policy"),
@@ -256,10 +249,10 @@ def test_the_account_is_asked_for_before_the_user_and_the_new_group_before_the_o
     assert first.user.groups == ("system:serviceaccounts", "system:serviceaccounts:shop")
 
 
-def test_without_an_account_the_user_alone_counts() -> None:
+def test_without_an_account_only_the_user_counts() -> None:
     asked = allowing()
     assert admit(CONTROLLER, review(pod(), policy("a"), authorizer=asked)).allowed
-    assert {each.user.username for each in asked.asked} == {"alice"}
+    assert {attributes.user.username for attributes in asked.asked} == {"alice"}
 
 
 def role(kind: str, name: str, *, group: str = "policy", names: JSON = None) -> JSONObject:
@@ -305,7 +298,7 @@ ACCOUNTS = {"kind": "Group", "name": "system:serviceaccounts:shop", "apiGroup": 
         ([ALL, binding(ALL, "other", ALICE)], None),
     ],
 )
-def test_roles_say_who_may_use_what(objects: list[JSONObject], found: str | None) -> None:
+def test_roles_grant_the_use_of_policies(objects: list[JSONObject], found: str | None) -> None:
     cluster = [policy("a"), policy("b"), *objects]
     reviewed = review(pod(serviceAccountName="cart"), *cluster)
     reviewed = dataclasses.replace(reviewed, authorizer=RbacAuthorizer(reviewed.cluster))
@@ -313,12 +306,12 @@ def test_roles_say_who_may_use_what(objects: list[JSONObject], found: str | None
     assert (chosen(admitted) if admitted.allowed else None) == found
 
 
-def test_policies_of_the_old_group_count_as_well() -> None:
+def test_grants_for_the_old_group_count_too() -> None:
     old = {**policy("old"), "apiVersion": "extensions/v1beta1"}
     assert chosen(admit(CONTROLLER, review(pod(), old))) == "old"
 
 
-def test_a_policy_that_cannot_judge_is_left_out_and_said_so_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_invalid_policy_is_left_out_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     broken = policy("a", fsGroup={"rule": "Sometimes"}, runAsUser={"rule": "MustRunAs"})
     reviewed = review(pod(), broken, policy("b"))
     with caplog.at_level(logging.WARNING):
@@ -329,10 +322,10 @@ def test_a_policy_that_cannot_judge_is_left_out_and_said_so_once(caplog: pytest.
         "Unrecognized FSGroup strategy type Sometimes]"
     )
     found = admit(CONTROLLER, review(pod(), broken))
-    assert refusal(found) == "PodSecurityPolicy: no providers available to validate pod request"
+    assert forbidden_text(found) == "PodSecurityPolicy: no providers available to validate pod request"
 
 
-def test_a_policy_that_changes_is_read_again() -> None:
+def test_a_changed_policy_is_read_again() -> None:
     handlers = configure_controller(CONTROLLER, None).handlers
     assert handlers.validate is not None
     store = ObjectStore([policy("a", privileged=True)])
@@ -347,13 +340,13 @@ def test_a_policy_that_changes_is_read_again() -> None:
     ("reviewed", "type_name"),
     [(None, "<nil>"), ({"apiVersion": "v1", "kind": "Service"}, "*core.Service"), ([], "<nil>")],
 )
-def test_something_else_than_a_pod_is_refused(reviewed: JSON, type_name: str, phase: Phase) -> None:
+def test_an_object_other_than_a_pod_is_denied(reviewed: JSON, type_name: str, phase: Phase) -> None:
     found = admit(CONTROLLER, review(reviewed, policy()), phases=[phase])
-    assert refusal(found) == f"unexpected type {type_name}"
+    assert forbidden_text(found) == f"unexpected type {type_name}"
 
 
 @pytest.mark.parametrize("phase", list(Phase))
-def test_a_field_of_another_type_is_a_bad_request_that_does_not_quote_it(phase: Phase) -> None:
+def test_a_field_of_the_wrong_type_is_a_bad_request_without_its_value(phase: Phase) -> None:
     found = admit(CONTROLLER, review(pod(container={"privileged": "secret"}), policy()), phases=[phase])
     assert found.status is not None
     assert (found.status.code, found.status.reason) == (400, "BadRequest")
@@ -361,7 +354,7 @@ def test_a_field_of_another_type_is_a_bad_request_that_does_not_quote_it(phase: 
     assert "secret" not in found.status.message
 
 
-def test_an_unknown_release_is_an_error_of_the_configuration() -> None:
+def test_an_unknown_release_is_rejected() -> None:
     with pytest.raises(
         ConfigurationError, match=r'release: Unsupported value: "1\.9": supported values: "1\.10"'
     ):
@@ -370,9 +363,7 @@ def test_an_unknown_release_is_an_error_of_the_configuration() -> None:
 
 @settings(max_examples=500)
 @given(confined_pods(), policies("a"))
-def test_what_the_mutating_half_leaves_passes_the_validating_half(
-    reviewed: JSONObject, a: JSONObject
-) -> None:
+def test_the_result_of_the_mutating_phase_passes_validation(reviewed: JSONObject, a: JSONObject) -> None:
     changed = admit(CONTROLLER, review(reviewed, a), phases=[Phase.MUTATE])
     event(f"admitted: {changed.allowed}")
     if changed.allowed:
@@ -382,20 +373,22 @@ def test_what_the_mutating_half_leaves_passes_the_validating_half(
 
 @settings(max_examples=500)
 @given(confined_pods(), policies("a"), policies("b"))
-def test_admitting_twice_changes_nothing_more(reviewed: JSONObject, a: JSONObject, b: JSONObject) -> None:
+def test_a_second_pass_changes_nothing(reviewed: JSONObject, a: JSONObject, b: JSONObject) -> None:
     once = admit(CONTROLLER, review(reviewed, a, b))
     if once.allowed:
         again = admit(CONTROLLER, review(once.object, a, b))
         assert again.allowed
         # An earlier policy that does not allow its own defaults may allow those of a later one.
-        assert {each["path"] for each in again.operations} <= {"/metadata/annotations/kubernetes.io~1psp"}
+        assert {operation["path"] for operation in again.operations} <= {
+            "/metadata/annotations/kubernetes.io~1psp"
+        }
         third = admit(CONTROLLER, review(again.object, a, b))
         assert (third.allowed, third.operations) == (True, ())
 
 
 @settings(max_examples=500)
 @given(confined_pods(), policies("a"), policies("b"))
-def test_what_one_policy_admits_unchanged_no_other_changes(
+def test_a_pod_that_one_policy_admits_unchanged_is_changed_by_none(
     reviewed: JSONObject, a: JSONObject, b: JSONObject
 ) -> None:
     alone = admit(CONTROLLER, review(reviewed, b))
@@ -408,13 +401,13 @@ def test_what_one_policy_admits_unchanged_no_other_changes(
 
 
 def changes(reviewed: JSONObject, found: Admission) -> bool:
-    """Tell whether more has changed than the annotation that names the policy."""
+    """Whether anything but the annotation that names the policy has changed."""
     before, after = (
         {
-            **each,
-            "metadata": {**each.get("metadata", {}), "annotations": other_annotations(each)},
+            **document,
+            "metadata": {**document.get("metadata", {}), "annotations": other_annotations(document)},
         }
-        for each in (reviewed, found.object)
+        for document in (reviewed, found.object)
     )
     return before != after
 

@@ -38,7 +38,7 @@ def settings_of(case: JSONObject) -> JSON:
 
 
 @pytest.mark.parametrize("case", vector_cases.plugin("PodTolerationRestriction"), ids=vector_cases.source)
-def test_it_does_as_in_kubernetes(case: JSONObject) -> None:
+def test_it_answers_as_kubernetes_does(case: JSONObject) -> None:
     review = review_of(case["request"], ObjectStore(case["cluster"]))
     phases = [PHASES[phase] for phase in case["phases"]]
     check(admit(CONTROLLER, review, settings_of(case), phases), case["expected"])
@@ -56,7 +56,7 @@ def pod(*tolerations: JSONObject, promised: bool = False) -> JSONObject:
 
 
 def in_namespace(review: Review, defaults: JSON = None, whitelist: JSON = None) -> Review:
-    """A review in a namespace with annotations: texts as they are, all else as JSON."""
+    """A review in a namespace with annotations: strings as they are, everything else as JSON."""
     written = {DEFAULTS_ANNOTATION: defaults, WHITELIST_ANNOTATION: whitelist}
     annotations = {
         name: value if isinstance(value, str) else json.dumps(value)
@@ -77,7 +77,7 @@ def tolerated(found: Admission) -> JSON:
     return found.object["spec"]["tolerations"]
 
 
-def test_defaults_are_appended_one_by_one() -> None:
+def test_every_default_is_appended_by_its_own_operation() -> None:
     found = create(pod({"key": "own"}, promised=True), [DEDICATED])
     assert found.operations == (
         {"op": "add", "path": "/spec/tolerations/1", "value": DEDICATED},
@@ -85,7 +85,7 @@ def test_defaults_are_appended_one_by_one() -> None:
     )
 
 
-def test_what_a_default_covers_is_removed_by_itself() -> None:
+def test_tolerations_that_a_default_covers_are_removed() -> None:
     found = create(pod({"key": "own"}, DEDICATED, OTHER), [ANY_DEDICATED])
     assert found.operations == (
         {"op": "remove", "path": "/spec/tolerations/2"},
@@ -94,7 +94,7 @@ def test_what_a_default_covers_is_removed_by_itself() -> None:
     )
 
 
-def test_without_anything_to_add_even_doubled_tolerations_stay() -> None:
+def test_without_anything_to_add_even_duplicates_stay() -> None:
     assert create(pod(DEDICATED, DEDICATED)).operations == ()
 
 
@@ -110,18 +110,18 @@ def test_without_anything_to_add_even_doubled_tolerations_stay() -> None:
         ("", {"default": [DEDICATED], "emptyOverrides": False}, [DEDICATED]),
     ],
 )
-def test_the_namespace_counts_before_the_settings(
+def test_the_namespace_overrides_the_settings(
     annotation: JSON, configuration: JSONObject, expected: JSON
 ) -> None:
     assert tolerated(create(pod(), annotation, **configuration)) == expected
 
 
-def test_a_pod_that_is_promised_something_tolerates_memory_pressure() -> None:
+def test_pods_other_than_best_effort_tolerate_memory_pressure() -> None:
     assert tolerated(create(pod(promised=True))) == [PRESSURE]
     assert tolerated(create(pod())) == []
 
 
-def test_on_update_nothing_but_memory_pressure_is_added() -> None:
+def test_an_update_adds_only_memory_pressure() -> None:
     reviewed = pod(OTHER, promised=True)
     review = in_namespace(pod_review(reviewed, operation="UPDATE", old=reviewed), [DEDICATED])
     assert tolerated(admit(CONTROLLER, review)) == [OTHER, PRESSURE]
@@ -142,7 +142,7 @@ def test_on_update_nothing_but_memory_pressure_is_added() -> None:
     ],
 )
 @pytest.mark.parametrize("phase", BOTH)
-def test_what_is_not_on_the_list_is_a_plain_error(
+def test_tolerations_missing_from_the_whitelist_are_a_plain_error(
     whitelist: JSON, configuration: JSONObject, scope: str | None, phase: Phase
 ) -> None:
     review = in_namespace(pod_review(pod(OTHER)), None, whitelist)
@@ -158,18 +158,18 @@ def test_what_is_not_on_the_list_is_a_plain_error(
         )
 
 
-def test_of_old_a_pod_may_not_say_something_else_than_its_namespace() -> None:
+def test_old_releases_deny_conflicts_with_the_namespace() -> None:
     status = create(pod(OTHER), [DEDICATED], exact=True).status
     assert status is not None
     assert (status.code, status.message) == (500, "namespace tolerations and pod tolerations conflict")
 
 
-def test_of_old_tolerations_were_united() -> None:
+def test_old_releases_unite_tolerations() -> None:
     found = create(pod(DEDICATED, promised=True), [DEDICATED, ANY_DEDICATED], exact=True)
     assert tolerated(found) == [DEDICATED, ANY_DEDICATED, PRESSURE]
 
 
-def test_of_old_memory_pressure_took_the_place_of_what_was_said_of_it() -> None:
+def test_old_releases_replace_tolerations_of_memory_pressure() -> None:
     own = {**PRESSURE, "operator": "Equal", "value": "high"}
     assert tolerated(create(pod(own, DEDICATED, promised=True), exact=True)) == [DEDICATED, PRESSURE]
 
@@ -183,7 +183,7 @@ def test_of_old_memory_pressure_took_the_place_of_what_was_said_of_it() -> None:
         ('["a"]', "json: cannot unmarshal string into Go value of type v1.Toleration"),
     ],
 )
-def test_an_annotation_that_cannot_be_read_is_a_plain_error(annotation: str, text: str) -> None:
+def test_a_malformed_annotation_is_a_plain_error(annotation: str, text: str) -> None:
     for found in (create(pod(), annotation), create(pod(DEDICATED), None, annotation)):
         assert found.status is not None
         assert (found.status.code, found.status.reason, found.status.message) == (500, "", text)
@@ -196,18 +196,18 @@ def test_a_missing_namespace_is_not_found() -> None:
     assert (status.code, status.message) == (404, 'namespaces "shop" not found')
 
 
-def test_a_namespace_that_is_not_asked_for_anything_may_be_missing() -> None:
+def test_a_missing_namespace_is_ignored_if_nothing_is_looked_up_in_it() -> None:
     review = dataclasses.replace(pod_review(pod(), operation="UPDATE", old=pod()), cluster=ObjectStore())
     assert admit(CONTROLLER, review).allowed
 
 
 @pytest.mark.parametrize("subresource", ["status", "binding"])
-def test_subresources_are_left_alone(subresource: str) -> None:
+def test_subresources_are_ignored(subresource: str) -> None:
     review = in_namespace(pod_review(pod(promised=True), subresource=subresource), [DEDICATED])
     assert admit(CONTROLLER, review).operations == ()
 
 
-def test_what_is_no_pod_is_left_alone() -> None:
+def test_objects_other_than_pods_are_ignored() -> None:
     assert create({"kind": "Service"}, [DEDICATED], [DEDICATED]).operations == ()
 
 
@@ -227,7 +227,7 @@ def test_what_is_no_pod_is_left_alone() -> None:
         ),
     ],
 )
-def test_bad_settings_are_refused_with_their_field(configuration: JSONObject, text: str) -> None:
+def test_invalid_settings_are_rejected_with_their_field(configuration: JSONObject, text: str) -> None:
     with pytest.raises(ConfigurationError) as fault:
         admit(CONTROLLER, pod_review(pod()), configuration)
     assert text in str(fault.value)
@@ -235,7 +235,7 @@ def test_bad_settings_are_refused_with_their_field(configuration: JSONObject, te
 
 @settings(max_examples=1000)
 @given(pods(), st.none() | lists(), st.none() | lists(), st.sampled_from(["CREATE", "UPDATE"]), st.booleans())
-def test_nothing_is_left_to_do_after_it(
+def test_a_second_pass_changes_nothing(
     reviewed: JSONObject,
     own: list[Toleration] | None,
     defaults: list[Toleration] | None,
@@ -243,9 +243,9 @@ def test_nothing_is_left_to_do_after_it(
     exact: bool,  # noqa: FBT001 - hypothesis passes arguments by position
 ) -> None:
     if own is not None:
-        written = [one.document for one in own]
+        written = [toleration.document for toleration in own]
         reviewed = {**reviewed, "spec": {**reviewed.get("spec", {}), "tolerations": written}}
-    annotation = None if defaults is None else [one.document for one in defaults]
+    annotation = None if defaults is None else [toleration.document for toleration in defaults]
     review = in_namespace(pod_review(reviewed, operation=operation, old=reviewed), annotation)
     found = admitted_twice(CONTROLLER, review, {"exact": exact})
     assert found.allowed or exact

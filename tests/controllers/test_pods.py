@@ -1,4 +1,4 @@
-"""How controllers walk through Pods."""
+"""How controllers iterate over Pods."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_containers_come_in_kubernetes_order() -> None:
     ]
 
 
-def test_what_is_no_object_is_no_container_and_no_volume() -> None:
+def test_items_that_are_not_objects_are_neither_containers_nor_volumes() -> None:
     pod = {"spec": {"containers": ["x", None, {"name": "a"}], "volumes": {"name": "v"}}}
     assert list(pod_spec.iter_containers(pod)) == [("containers", 2, {"name": "a"})]
     assert list(pod_spec.iter_volumes(pod)) == []
@@ -42,6 +42,6 @@ def test_a_pod_is_recognised_by_its_kind(document: JSON, *, expected: bool) -> N
     assert pod_spec.is_pod(document) is expected
 
 
-def test_subresources_are_not_pods_themselves() -> None:
+def test_subresources_are_not_pods() -> None:
     assert pod_spec.is_pod_review(pod_review({}))
     assert not pod_spec.is_pod_review(pod_review({}, subresource="status"))

@@ -14,7 +14,7 @@ from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.cluster.store import ObjectStore
 from pratique.controllers.priority import CONTROLLER
 from support import vector_cases
-from support.admissions import Admission, admit, pod_review, review_of
+from support.admissions import Admission, admit, forbidden_text, pod_review, review_of
 from support.expectations import check
 from support.mutation_invariants import admitted_twice
 from support.strategies.pods import pods
@@ -25,7 +25,7 @@ PREEMPT = "PreemptLowerPriority"
 
 
 @pytest.mark.parametrize("case", vector_cases.plugin("Priority"), ids=vector_cases.source)
-def test_it_does_as_in_kubernetes(case: JSONObject) -> None:
+def test_it_answers_as_kubernetes_does(case: JSONObject) -> None:
     configuration = AS_IN_1_10 if case.get("era") == "legacy (1.10)" else None
     review = review_of(case["request"], ObjectStore(case["cluster"]))
     phases = [PHASES[phase] for phase in case["phases"]]
@@ -51,12 +51,6 @@ def create(
     return admit(CONTROLLER, review, configuration)
 
 
-def refusal(found: Admission) -> str:
-    assert found.status is not None
-    assert (found.status.code, found.status.reason) == (403, "Forbidden")
-    return found.status.message.partition(" is forbidden: ")[2]
-
-
 @pytest.mark.parametrize(
     ("spec", "expected"),
     [
@@ -74,7 +68,7 @@ def refusal(found: Admission) -> str:
         ),
     ],
 )
-def test_a_pod_gets_what_its_class_says(spec: JSONObject, expected: tuple[str, int, str]) -> None:
+def test_a_pod_gets_the_values_of_its_class(spec: JSONObject, expected: tuple[str, int, str]) -> None:
     changed = create(**spec).object["spec"]
     assert (changed["priorityClassName"], changed["priority"], changed["preemptionPolicy"]) == expected
 
@@ -84,14 +78,14 @@ def test_without_a_default_class_a_pod_gets_zero_and_no_class(cluster: ObjectSto
     assert create(cluster).object["spec"] == {"priority": 0, "preemptionPolicy": PREEMPT}
 
 
-def test_a_class_of_value_zero_is_written_too() -> None:
+def test_a_value_of_zero_is_written_too() -> None:
     cluster = ObjectStore([priority_class("none", 0, globalDefault=True)])
     assert create(cluster).object["spec"]["priorityClassName"] == "none"
     assert create(cluster).object["spec"]["priority"] == 0
 
 
 @pytest.mark.parametrize("names", [("a", "b"), ("b", "a")])
-def test_of_several_default_classes_the_lowest_counts(names: tuple[str, str]) -> None:
+def test_the_default_class_with_the_lowest_value_wins(names: tuple[str, str]) -> None:
     low, high = names
     cluster = ObjectStore(
         [priority_class(low, -5, globalDefault=True), priority_class(high, 5, globalDefault=True)]
@@ -133,9 +127,9 @@ def test_of_several_default_classes_the_lowest_counts(names: tuple[str, str]) ->
         ),
     ],
 )
-def test_a_pod_cannot_choose_for_itself(spec: JSONObject, text: str) -> None:
+def test_a_pod_cannot_choose_its_own_priority(spec: JSONObject, text: str) -> None:
     found = create(**spec)
-    assert refusal(found) == text
+    assert forbidden_text(found) == text
     assert found.operations == ()
 
 
@@ -155,7 +149,7 @@ def update(old: JSON, **spec: JSON) -> Admission:
         ({"priority": 5, "priorityClassName": "low"}, {}, {"priority": 5}),
     ],
 )
-def test_an_update_keeps_what_it_does_not_mention(
+def test_an_update_keeps_the_fields_that_it_leaves_out(
     old: JSONObject, new: JSONObject, expected: JSONObject
 ) -> None:
     assert update({"kind": "Pod", "spec": old}, **new).object["spec"] == expected
@@ -165,7 +159,7 @@ def test_an_update_keeps_what_it_does_not_mention(
     ("operation", "reviewed", "old"),
     [("CREATE", {"kind": "Service"}, None), ("UPDATE", {"kind": "Pod"}, None), ("CREATE", None, None)],
 )
-def test_what_is_no_pod_is_a_bad_request(operation: str, reviewed: JSON, old: JSON) -> None:
+def test_an_object_other_than_a_pod_is_a_bad_request(operation: str, reviewed: JSON, old: JSON) -> None:
     status = admit(CONTROLLER, pod_review(reviewed, operation=operation, old=old)).status
     assert status is not None
     assert (status.code, status.reason) == (400, "BadRequest")
@@ -187,12 +181,13 @@ def put_class(
 
 
 DEFAULT = priority_class("new", globalDefault=True)
+NEW_CLASS = 'priorityclasses.scheduling.k8s.io "new"'
 
 
 @pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
-def test_a_second_default_class_is_refused(operation: str) -> None:
+def test_a_second_default_class_is_denied(operation: str) -> None:
     text = "PriorityClass low is already marked as default. Only one default can exist"
-    assert refusal(put_class(DEFAULT, operation)) == text
+    assert forbidden_text(put_class(DEFAULT, operation), NEW_CLASS) == text
 
 
 @pytest.mark.parametrize(
@@ -204,7 +199,7 @@ def test_a_second_default_class_is_refused(operation: str) -> None:
         (priority_class("system-mine", 2_000_000_000), "CREATE", CLASSES),
     ],
 )
-def test_other_classes_are_let_through(reviewed: JSON, operation: str, cluster: ObjectStore) -> None:
+def test_other_classes_are_admitted(reviewed: JSON, operation: str, cluster: ObjectStore) -> None:
     found = put_class(reviewed, operation, cluster)
     assert found.allowed
     assert found.operations == ()
@@ -215,7 +210,7 @@ def test_the_default_class_cannot_be_created_again() -> None:
 
 
 @pytest.mark.parametrize("reviewed", [{"kind": "Pod"}, None, "x"])
-def test_what_is_no_priority_class_is_a_bad_request(reviewed: JSON) -> None:
+def test_an_object_other_than_a_priority_class_is_a_bad_request(reviewed: JSON) -> None:
     status = put_class(reviewed).status
     assert status is not None
     assert (status.code, status.reason) == (400, "BadRequest")
@@ -233,7 +228,7 @@ def test_what_is_no_priority_class_is_a_bad_request(reviewed: JSON) -> None:
         ),
     ],
 )
-def test_release_1_10_writes_the_integer_alone(spec: JSONObject, expected: JSONObject) -> None:
+def test_release_1_10_sets_only_the_integer(spec: JSONObject, expected: JSONObject) -> None:
     assert create(configuration=AS_IN_1_10, **spec).object["spec"] == expected
 
 
@@ -250,11 +245,11 @@ def test_release_1_10_writes_the_integer_alone(spec: JSONObject, expected: JSONO
         ({"priorityClassName": "none"}, "no PriorityClass with name none was found"),
     ],
 )
-def test_release_1_10_takes_no_integer_at_all(spec: JSONObject, text: str) -> None:
-    assert refusal(create(configuration=AS_IN_1_10, **spec)) == text
+def test_release_1_10_denies_any_integer(spec: JSONObject, text: str) -> None:
+    assert forbidden_text(create(configuration=AS_IN_1_10, **spec)) == text
 
 
-def test_release_1_10_leaves_updates_alone() -> None:
+def test_release_1_10_ignores_updates() -> None:
     old = {"kind": "Pod", "spec": {"priority": 5}}
     review = pod_review({"kind": "Pod", "spec": {}}, operation="UPDATE", old=old)
     assert admit(CONTROLLER, review, AS_IN_1_10).operations == ()
@@ -274,11 +269,11 @@ def test_release_1_10_leaves_updates_alone() -> None:
         (DEFAULT, "PriorityClass low is already marked as default. Only one default can exist"),
     ],
 )
-def test_release_1_10_checks_classes(reviewed: JSON, text: str) -> None:
-    assert refusal(put_class(reviewed, configuration=AS_IN_1_10)) == text
+def test_release_1_10_validates_classes(reviewed: JSON, text: str) -> None:
+    assert forbidden_text(put_class(reviewed, configuration=AS_IN_1_10), NEW_CLASS) == text
 
 
-def test_release_1_10_takes_other_classes() -> None:
+def test_release_1_10_admits_other_classes() -> None:
     assert put_class(priority_class("system-mine", 1_000_000_000), configuration=AS_IN_1_10).allowed
 
 
@@ -299,10 +294,10 @@ def test_release_1_10_takes_other_classes() -> None:
         ),
     ],
 )
-def test_system_classes_can_be_kept_to_kube_system(namespace: str, name: str, text: str) -> None:
+def test_system_classes_can_be_restricted_to_kube_system(namespace: str, name: str, text: str) -> None:
     configuration = {"systemClassesOnlyInKubeSystem": True}
     found = create(configuration=configuration, namespace=namespace, priorityClassName=name)
-    assert (found.allowed, refusal(found) if text else "") == (not text, text)
+    assert (found.allowed, forbidden_text(found) if text else "") == (not text, text)
 
 
 @pytest.mark.parametrize(
@@ -312,7 +307,7 @@ def test_system_classes_can_be_kept_to_kube_system(namespace: str, name: str, te
         ({"release": 1.1}, 'release in body must be of type string: "number"'),
     ],
 )
-def test_bad_settings_are_refused_with_their_field(configuration: JSON, fault: str) -> None:
+def test_invalid_settings_are_rejected_with_their_field(configuration: JSON, fault: str) -> None:
     with pytest.raises(ConfigurationError) as refused:
         create(configuration=configuration)
     assert str(refused.value).startswith('couldn\'t init admission plugin "Priority": ')
@@ -331,15 +326,13 @@ SPECS = st.fixed_dictionaries(
 
 @settings(max_examples=1000)
 @given(pods(), SPECS, st.sampled_from([ObjectStore(), CLASSES]))
-def test_its_second_answer_is_that_nothing_is_left_to_do(
-    reviewed: JSONObject, spec: JSONObject, cluster: ObjectStore
-) -> None:
+def test_a_second_pass_changes_nothing(reviewed: JSONObject, spec: JSONObject, cluster: ObjectStore) -> None:
     pod = {**reviewed, "spec": {**reviewed.get("spec", {}), **spec}}
     admitted_twice(CONTROLLER, dataclasses.replace(pod_review(pod), cluster=cluster))
 
 
 @given(pods(), SPECS, SPECS)
-def test_an_update_never_changes_what_is_there(
+def test_an_update_never_changes_existing_values(
     reviewed: JSONObject, new: JSONObject, old: JSONObject
 ) -> None:
     pod = {**reviewed, "spec": {**reviewed.get("spec", {}), **new}}

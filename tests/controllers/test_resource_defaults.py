@@ -15,12 +15,12 @@ from support.strategies.demands import pods
 
 
 @pytest.mark.parametrize("case", vector_cases.plugin("ResourceDefaults"), ids=vector_cases.source)
-def test_it_does_as_in_kubernetes(case: JSONObject) -> None:
+def test_it_answers_as_kubernetes_does(case: JSONObject) -> None:
     check(admit(CONTROLLER, review_of(case["request"])), case["expected"])
 
 
 def pod(*resources: JSON, field: str = "containers") -> JSONObject:
-    return {"kind": "Pod", "spec": {field: [{"name": "c", "resources": each} for each in resources]}}
+    return {"kind": "Pod", "spec": {field: [{"name": "c", "resources": amounts} for amounts in resources]}}
 
 
 @pytest.mark.parametrize(
@@ -41,12 +41,12 @@ def test_limits_that_are_missing_or_zero_are_set(
     reviewed = pod({"limits": {"cpu": 1, "memory": 1}}, {"limits": limits})
     found = admit(CONTROLLER, pod_review(reviewed, operation=operation, old=reviewed))
     path = "/spec/containers/1/resources/limits"
-    assert [(each["path"], each["value"]) for each in found.operations] == [
+    assert [(added["path"], added["value"]) for added in found.operations] == [
         (path + name, value) for name, value in operations
     ]
 
 
-def test_requests_are_not_looked_at() -> None:
+def test_requests_are_ignored() -> None:
     found = admit(CONTROLLER, pod_review(pod({"requests": {"cpu": "3"}})))
     assert found.object["spec"]["containers"][0]["resources"] == {
         "requests": {"cpu": "3"},
@@ -55,21 +55,21 @@ def test_requests_are_not_looked_at() -> None:
 
 
 @pytest.mark.parametrize("field", ["initContainers", "ephemeralContainers"])
-def test_containers_that_did_not_exist_then_are_left_alone(field: str) -> None:
+def test_newer_kinds_of_containers_are_ignored(field: str) -> None:
     assert admit(CONTROLLER, pod_review(pod({}, field=field))).operations == ()
 
 
 @pytest.mark.parametrize(
     ("operation", "subresource"), [("DELETE", ""), ("UPDATE", "status"), ("CREATE", "binding")]
 )
-def test_other_requests_are_left_alone(operation: str, subresource: str) -> None:
+def test_other_requests_are_ignored(operation: str, subresource: str) -> None:
     assert (
         admit(CONTROLLER, pod_review(pod({}), operation=operation, subresource=subresource)).operations == ()
     )
 
 
 @pytest.mark.parametrize("reviewed", [{"kind": "Service"}, None, []])
-def test_what_is_no_pod_is_a_bad_request(reviewed: JSON) -> None:
+def test_an_object_other_than_a_pod_is_a_bad_request(reviewed: JSON) -> None:
     status = admit(CONTROLLER, pod_review(reviewed)).status
     assert status is not None
     assert (status.code, status.reason) == (400, "BadRequest")
@@ -83,13 +83,13 @@ def test_what_is_no_pod_is_a_bad_request(reviewed: JSON) -> None:
         ({"cpu": "1K"}, "spec.containers[0].resources.limits.cpu: unable to parse quantity's suffix"),
     ],
 )
-def test_what_are_no_limits_is_a_bad_request(limits: JSON, text: str) -> None:
+def test_malformed_limits_are_a_bad_request(limits: JSON, text: str) -> None:
     status = admit(CONTROLLER, pod_review(pod({"limits": limits}))).status
     assert status is not None
     assert (status.code, status.message) == (400, text)
 
 
-def test_it_is_marked_as_gone_from_kubernetes() -> None:
+def test_the_catalogue_shows_that_kubernetes_removed_it() -> None:
     assert not CONTROLLER.default
     assert CONTROLLER.removed_in == "1.0"
     assert "LimitRanger" in (CONTROLLER.replaced_by or "")
@@ -97,7 +97,7 @@ def test_it_is_marked_as_gone_from_kubernetes() -> None:
 
 @settings(max_examples=1000)
 @given(pods())
-def test_nothing_is_left_to_do_after_it(reviewed: JSONObject) -> None:
+def test_a_second_pass_changes_nothing(reviewed: JSONObject) -> None:
     found = admitted_twice(CONTROLLER, pod_review(reviewed))
     for container in found.object["spec"]["containers"]:
         assert {"cpu", "memory"} <= set(container["resources"]["limits"])

@@ -42,48 +42,50 @@ from support.strategies.quotas import pods, quotas
 @contextlib.asynccontextmanager
 async def admission(configuration: JSON = None) -> AsyncIterator[QuotaController]:
     settings = configure_controller(CONTROLLER, configuration).settings
-    one = QuotaController(ledger=open_ledger(""), limited=settings.limited_resources)  # type: ignore[attr-defined]  # its own settings
+    controller = QuotaController(ledger=open_ledger(""), limited=settings.limited_resources)  # type: ignore[attr-defined]  # its own settings
     try:
-        yield one
+        yield controller
     finally:
-        await one.ledger.close()
+        await controller.ledger.close()
 
 
-async def refusal(one: QuotaController, asked: Review) -> Status | None:
-    """Why a request is refused; None where it is admitted."""
+async def refusal(controller: QuotaController, asked: Review) -> Status | None:
+    """Why a request is denied; None if it is admitted."""
     try:
-        answer = await one.validate(asked)
+        answer = await controller.validate(asked)
     except RefusalError as error:
         return error.status
     assert isinstance(answer, Allow | Patch)
     return None
 
 
-async def used(one: QuotaController, cluster: Cluster) -> dict[str, dict[str, str]]:
-    """What the ledger says is used of all quotas of a cluster."""
-    read = [read_quota(each) for each in cluster.list("", "resourcequotas")]
+async def used(controller: QuotaController, cluster: Cluster) -> dict[str, dict[str, str]]:
+    """The ledger's usage of all quotas of a cluster."""
+    read = [read_quota(stored) for stored in cluster.list("", "resourcequotas")]
     accounts = [
         Account(
-            namespace=each.namespace,
-            name=each.name,
-            uid=each.uid,
-            start=functools.partial(starting_usage, each, cluster),
+            namespace=stored.namespace,
+            name=stored.name,
+            uid=stored.uid,
+            initial_usage=functools.partial(starting_usage, stored, cluster),
         )
-        for each in read
+        for stored in read
     ]
     return {
         account.name: texts(usage)
-        for account, usage in zip(accounts, await one.ledger.usage(accounts), strict=True)
+        for account, usage in zip(accounts, await controller.ledger.usage(accounts), strict=True)
     }
 
 
 def run(*asked: Review, configuration: JSON = None) -> tuple[list[str], dict[str, dict[str, str]]]:
-    """Let requests through one after another: why each is refused, and what is used in the end."""
+    """Send requests one after another: why each is denied, and the usage in the end."""
 
     async def reviewed() -> tuple[list[str], dict[str, dict[str, str]]]:
-        async with admission(configuration) as one:
-            statuses = [await refusal(one, each) for each in asked]
-            return [each.message if each else "" for each in statuses], await used(one, asked[0].cluster)
+        async with admission(configuration) as controller:
+            statuses = [await refusal(controller, status) for status in asked]
+            return [status.message if status else "" for status in statuses], await used(
+                controller, asked[0].cluster
+            )
 
     return asyncio.run(reviewed())
 
@@ -92,14 +94,14 @@ def run(*asked: Review, configuration: JSON = None) -> tuple[list[str], dict[str
 def test_it_charges_as_in_kubernetes(case: JSONObject) -> None:
     cluster = ObjectStore(case["cluster"])
     asked = review_of(case["request"], cluster)
-    # What becomes of the object is seen in the engine.
+    # The engine shows what happens to the object.
     expected = {name: value for name, value in case["expected"].items() if name != "object"}
 
     async def admitted() -> dict[str, dict[str, str]]:
-        async with admission(case["config"]) as one:
-            before = await used(one, cluster)
-            check(Admission(await refusal(one, asked), asked.object), expected)
-            after = await used(one, cluster)
+        async with admission(case["config"]) as controller:
+            before = await used(controller, cluster)
+            check(Admission(await refusal(controller, asked), asked.object), expected)
+            after = await used(controller, cluster)
         assert after == before or (expected["allowed"] and not asked.dry_run)
         return after
 
@@ -111,7 +113,7 @@ def test_it_charges_as_in_kubernetes(case: JSONObject) -> None:
 FULL = quota({"pods": "2"}, {"pods": "1"})
 
 
-def test_what_is_charged_stays_charged() -> None:
+def test_charges_persist_across_reviews() -> None:
     there = ObjectStore([FULL])
     messages, after = run(review(pod(), cluster=there), review(pod(), cluster=there))
     text = 'pods "one" is forbidden: exceeded quota: quota, requested: pods=1, used: pods=2, limited: pods=2'
@@ -119,11 +121,11 @@ def test_what_is_charged_stays_charged() -> None:
     assert after == {"quota": {"pods": "2"}}
 
 
-def test_a_dry_run_is_refused_alike_and_charged_nothing() -> None:
+def test_a_dry_run_is_denied_alike_but_never_charged() -> None:
     there = ObjectStore([FULL])
     dry = review(pod(), cluster=there, dry_run=True)
     messages, after = run(dry, dry, review(pod(), cluster=there), dry)
-    assert [bool(each) for each in messages] == [False, False, False, True]
+    assert [bool(message) for message in messages] == [False, False, False, True]
     assert after == {"quota": {"pods": "2"}}
 
 
@@ -138,35 +140,37 @@ def test_several_quotas_are_charged_together_or_not_at_all() -> None:
     assert after == {"a": {"pods": "1"}, "b": {"cpu": "1"}}
 
 
-def test_requests_at_once_never_use_more_than_there_is() -> None:
+def test_concurrent_requests_never_exceed_the_quota() -> None:
     there = ObjectStore([quota({"pods": "5"}, {"pods": "1"}), quota({"cpu": "9"}, {"cpu": "0"}, name="cpu")])
 
     async def reviewed() -> tuple[int, dict[str, dict[str, str]]]:
-        async with admission() as one:
+        async with admission() as controller:
             asked = review(pod(container(cpu="1")), cluster=there)
-            refused = await asyncio.gather(*(refusal(one, asked) for _ in range(20)))
-            return refused.count(None), await used(one, there)
+            refused = await asyncio.gather(*(refusal(controller, asked) for _ in range(20)))
+            return refused.count(None), await used(controller, there)
 
     assert asyncio.run(reviewed()) == (4, {"cpu": {"cpu": "4"}, "quota": {"pods": "5"}})
 
 
-def test_a_quota_without_status_counts_what_there_is() -> None:
+def test_without_a_status_the_existing_objects_are_counted() -> None:
     there = ObjectStore([quota({"pods": "2", "secrets": "1"}), pod(name="there")])
     messages, after = run(review(pod(), cluster=there), review(pod(), cluster=there))
-    assert [each[-48:] for each in messages] == ["", "requested: pods=1, used: pods=2, limited: pods=2"]
+    assert [message[-48:] for message in messages] == ["", "requested: pods=1, used: pods=2, limited: pods=2"]
     assert after == {"quota": {"pods": "2", "secrets": "0"}}
 
 
-def test_another_cluster_is_looked_up_from_then_on() -> None:
+def test_a_reloaded_cluster_is_used_from_then_on() -> None:
     there = ReloadableCluster(ObjectStore([FULL]))
 
     async def reviewed() -> list[bool]:
-        async with admission() as one:
-            refused = [await refusal(one, review(pod(), cluster=there)) for _ in range(2)]
+        async with admission() as controller:
+            refused = [await refusal(controller, review(pod(), cluster=there)) for _ in range(2)]
             there.swap(ObjectStore([quota({"pods": "3", "cpu": "1"}, {"pods": "1", "cpu": "0"})]))
-            refused += [await refusal(one, review(pod(container(cpu="1")), cluster=there)) for _ in range(2)]
-            assert await used(one, there) == {"quota": {"pods": "3", "cpu": "1"}}
-        return [each is not None for each in refused]
+            refused += [
+                await refusal(controller, review(pod(container(cpu="1")), cluster=there)) for _ in range(2)
+            ]
+            assert await used(controller, there) == {"quota": {"pods": "3", "cpu": "1"}}
+        return [status is not None for status in refused]
 
     assert asyncio.run(reviewed()) == [False, True, False, True]
 
@@ -181,7 +185,7 @@ def test_another_cluster_is_looked_up_from_then_on() -> None:
         dataclasses.replace(review(pod(), quota({"pods": "0"}, {"pods": "0"})), namespace="other"),
     ],
 )
-def test_what_is_of_no_concern_is_let_through(asked: Review) -> None:
+def test_requests_that_no_quota_limits_are_admitted(asked: Review) -> None:
     assert run(asked)[0] == [""]
 
 
@@ -192,10 +196,10 @@ def test_what_is_of_no_concern_is_let_through(asked: Review) -> None:
         (pod(container(cpu="much"), name="other"), 500, 'error resolving quota: pods "shop/other": spec.'),
     ],
 )
-def test_what_cannot_be_counted_refuses(stored: JSONObject, code: int, text: str) -> None:
+def test_usage_that_cannot_be_counted_denies_the_request(stored: JSONObject, code: int, text: str) -> None:
     async def reviewed() -> Status | None:
-        async with admission() as one:
-            return await refusal(one, review(pod(), quota({"pods": "1"}, name="z"), stored))
+        async with admission() as controller:
+            return await refusal(controller, review(pod(), quota({"pods": "1"}, name="z"), stored))
 
     status = asyncio.run(reviewed())
     assert status is not None
@@ -205,7 +209,7 @@ def test_what_cannot_be_counted_refuses(stored: JSONObject, code: int, text: str
 
 @dataclasses.dataclass(frozen=True)
 class Silent:
-    """A ledger that never answers, or that cannot be asked."""
+    """A ledger that never answers, or that fails."""
 
     reason: str = ""
     known: Mapping[AccountKey, Usage] = dataclasses.field(default_factory=dict)
@@ -241,16 +245,16 @@ class Silent:
     ("reason", "text"),
     [("", "resource quota evaluation timed out"), ("no such file", "error charging quota: no such file")],
 )
-def test_a_ledger_that_does_not_answer_refuses(reason: str, text: str, *, dry_run: bool) -> None:
-    one = QuotaController(ledger=Silent(reason), evaluation_seconds=0.01)
-    status = asyncio.run(refusal(one, review(pod(), FULL, dry_run=dry_run)))
+def test_a_ledger_that_does_not_answer_denies_the_request(reason: str, text: str, *, dry_run: bool) -> None:
+    controller = QuotaController(ledger=Silent(reason), evaluation_seconds=0.01)
+    status = asyncio.run(refusal(controller, review(pod(), FULL, dry_run=dry_run)))
     assert status is not None
     assert (status.code, status.reason) == (500, "InternalError")
     assert status.message == f"Internal error occurred: {text}"
 
 
 class Telling(SQLLedger):
-    """A ledger that tells when usage has been put right."""
+    """A ledger that signals when it has reconciled."""
 
     def __init__(self) -> None:
         super().__init__("")
@@ -263,20 +267,20 @@ class Telling(SQLLedger):
         return done
 
 
-def test_usage_is_put_right_beside_reviews() -> None:
+def test_usage_is_reconciled_beside_the_reviews() -> None:
     there = ObjectStore([quota({"pods": "2"}, {"pods": "2"}), pod(name="there")])
 
     async def reviewed() -> list[bool]:
         ledger = Telling()
-        one = QuotaController(ledger=ledger, sync_seconds=0.01)
-        refused = [await refusal(one, review(pod(), cluster=there))]
-        beside = asyncio.create_task(one.run_in_background(there))
+        controller = QuotaController(ledger=ledger, sync_seconds=0.01)
+        refused = [await refusal(controller, review(pod(), cluster=there))]
+        beside = asyncio.create_task(controller.run_in_background(there))
         await ledger.reconciled.wait()
         beside.cancel()
         await asyncio.gather(beside, return_exceptions=True)
-        refused.append(await refusal(one, review(pod(), cluster=there)))
+        refused.append(await refusal(controller, review(pod(), cluster=there)))
         await ledger.close()
-        return [each is not None for each in refused]
+        return [status is not None for status in refused]
 
     assert asyncio.run(reviewed()) == [True, False]
 
@@ -305,7 +309,7 @@ QUIET = document("services", {"type": "ClusterIP", "ports": [{"port": 1}]})
         (Operation.CREATE, "pods", (POD, None), {}, {}),
     ],
 )
-def test_what_was_done_offline_gives_back_what_it_left_free(
+def test_offline_runs_give_back_what_a_request_frees(
     operation: Operation, resource: str, objects: tuple[JSON, JSON], fields: JSONObject, given: JSONObject
 ) -> None:
     full = {"pods": "5", "cpu": "5", "services.nodeports": "5"}
@@ -314,9 +318,9 @@ def test_what_was_done_offline_gives_back_what_it_left_free(
     asked = dataclasses.replace(asked, operation=operation, **fields)
 
     async def concluded() -> dict[str, dict[str, str]]:
-        async with admission() as one:
-            await one.on_admitted(asked)
-            return await used(one, asked.cluster)
+        async with admission() as controller:
+            await controller.on_admitted(asked)
+            return await used(controller, asked.cluster)
 
     assert asyncio.run(concluded()) == {"quota": full | given}
 
@@ -326,9 +330,9 @@ def test_no_more_is_given_back_than_is_used() -> None:
     asked = at(asked, Operation.DELETE)
 
     async def concluded() -> dict[str, dict[str, str]]:
-        async with admission() as one:
-            await one.on_admitted(asked)
-            return await used(one, asked.cluster)
+        async with admission() as controller:
+            await controller.on_admitted(asked)
+            return await used(controller, asked.cluster)
 
     assert asyncio.run(concluded()) == {"quota": {"pods": "0"}}
 
@@ -337,19 +341,21 @@ def test_no_more_is_given_back_than_is_used() -> None:
     ("subresource", "charged"),
     [("", {}), ("resize", {"cpu": "2"}), ("status", {}), ("ephemeralcontainers", {})],
 )
-def test_of_a_pod_that_changes_only_its_size_is_charged(subresource: str, charged: JSONObject) -> None:
-    """As in kube-apiserver: nothing else that an UPDATE can change of a Pod takes more of a quota."""
+def test_only_resizes_of_a_pod_are_charged(subresource: str, charged: JSONObject) -> None:
+    """As in kube-apiserver: no other update of a Pod increases its usage."""
     before = {"pods": "1", "cpu": "1"}
-    small, big = (each | {"metadata": {**each["metadata"], "resourceVersion": "1"}} for each in (SMALL, BIG))
+    small, big = (
+        reviewed | {"metadata": {**reviewed["metadata"], "resourceVersion": "1"}} for reviewed in (SMALL, BIG)
+    )
     _, after = run(review(big, quota({"pods": "5", "cpu": "5"}, before), old=small, subresource=subresource))
     assert after == {"quota": before | charged}
 
 
-def test_as_many_quotas_as_a_cluster_may_have_make_no_more_series_than_are_shown() -> None:
-    one = dataclasses.replace(
+def test_the_number_of_series_is_limited() -> None:
+    ledger = dataclasses.replace(
         Silent(), known={("shop", f"{n:05}", ""): {"pods": Quantity(n)} for n in range(1200)}
     )
-    used_series, left_out = (next(iter(gauge.collect())) for gauge in _usage_gauges(one))
+    used_series, left_out = (next(iter(gauge.collect())) for gauge in _usage_gauges(ledger))
     assert len(used_series.samples) == MAX_SERIES
     assert used_series.samples[7].labels == {
         "namespace": "shop",
@@ -372,14 +378,14 @@ def settings(configuration: JSON) -> Settings:
         ("resourcequota.admission.k8s.io/v1alpha1", "Configuration"),
     ],
 )
-def test_configurations_of_all_versions_are_read(version: str, kind: str) -> None:
+def test_configurations_of_all_versions_are_accepted(version: str, kind: str) -> None:
     limited = [{"resource": "pods", "matchContains": ["cpu"], "matchScopes": [{"scopeName": "BestEffort"}]}]
     read = settings({"apiVersion": version, "kind": kind, "limitedResources": limited})
     assert read.limited_resources[0].resource == "pods"
     assert read.limited_resources[0].match_scopes[0].scope_name == "BestEffort"
 
 
-def test_flags_are_read_beside_a_configuration() -> None:
+def test_flags_and_configurations_can_be_combined() -> None:
     read = settings(
         {"resource-quota-sync-period": "1m", "resource-quota-ledger": "", "limitedResources": None}
     )
@@ -398,7 +404,7 @@ def test_flags_are_read_beside_a_configuration() -> None:
         ({"resource-quota-ledger": "ftp://somewhere"}, "ftp"),
     ],
 )
-def test_a_bad_configuration_is_refused_at_start(configuration: JSONObject, text: str) -> None:
+def test_an_invalid_configuration_is_rejected_at_start(configuration: JSONObject, text: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         settings(configuration)
     assert str(caught.value).startswith('couldn\'t init admission plugin "ResourceQuota": ')
@@ -408,8 +414,10 @@ def test_a_bad_configuration_is_refused_at_start(configuration: JSONObject, text
 @given(st.lists(pods(), min_size=1, max_size=4), quotas())
 def test_no_quota_is_ever_exceeded(every: list[JSONObject], stored: list[JSONObject]) -> None:
     there = ObjectStore(stored)
-    _, after = run(*(review(one, cluster=there) for one in every))
-    for each in map(read_quota, stored):
-        left = {name for name, amount in (each.used or {}).items() if str(amount) == after[each.name][name]}
-        spent = quota({}, after[each.name])
-        assert exceeding(read_quota(spent).used or {}, each.hard) <= left
+    _, after = run(*(review(reviewed, cluster=there) for reviewed in every))
+    for before in map(read_quota, stored):
+        left = {
+            name for name, amount in (before.used or {}).items() if str(amount) == after[before.name][name]
+        }
+        spent = quota({}, after[before.name])
+        assert exceeding(read_quota(spent).used or {}, before.hard) <= left

@@ -14,13 +14,14 @@ from support.strategies.pods import pods
 
 
 @pytest.mark.parametrize("case", vector_cases.plugin("SecurityContextDeny"), ids=vector_cases.source)
-def test_it_does_as_in_kubernetes(case: JSONObject) -> None:
+def test_it_answers_as_kubernetes_does(case: JSONObject) -> None:
     check(admit(CONTROLLER, review_of(case["request"])), case["expected"])
 
 
 def pod(context: JSON = None, **containers: JSONObject) -> JSONObject:
     spec = {
-        field: [{"name": "a"}, {"name": "b", "securityContext": each}] for field, each in containers.items()
+        field: [{"name": "a"}, {"name": "b", "securityContext": context_}]
+        for field, context_ in containers.items()
     }
     return {"kind": "Pod", "metadata": {"name": "web"}, "spec": {**spec, "securityContext": context}}
 
@@ -53,7 +54,7 @@ def message(reviewed: JSON, operation: str = "CREATE") -> str:
         (pod({"fsGroup": 1}, containers={"runAsUser": 1}), "pod.Spec.SecurityContext.FSGroup"),
     ],
 )
-def test_the_first_field_that_is_set_is_refused(reviewed: JSON, field: str, operation: str) -> None:
+def test_the_first_field_that_is_set_is_denied(reviewed: JSON, field: str, operation: str) -> None:
     assert message(reviewed, operation) == f'pods "web" is forbidden: {field} is forbidden'
 
 
@@ -69,28 +70,28 @@ def test_the_first_field_that_is_set_is_refused(reviewed: JSON, field: str, oper
         {"kind": "Pod", "spec": {"securityContext": "x", "containers": [None]}},
     ],
 )
-def test_nothing_else_is_looked_at(reviewed: JSON) -> None:
+def test_all_other_fields_are_ignored(reviewed: JSON) -> None:
     assert admit(CONTROLLER, pod_review(reviewed)).allowed
 
 
 @pytest.mark.parametrize("metadata", [{"generateName": "web-"}, {}, None])
-def test_a_pod_without_a_name_is_refused_without_one(metadata: JSON) -> None:
+def test_the_denial_of_a_pod_without_a_name_has_no_name(metadata: JSON) -> None:
     reviewed = {**pod({"runAsUser": 1}), "metadata": metadata}
     assert message(reviewed) == "pods is forbidden: pod.Spec.SecurityContext.RunAsUser is forbidden"
 
 
 @pytest.mark.parametrize("reviewed", [{"kind": "Service"}, None, []])
-def test_what_is_no_pod_is_a_bad_request(reviewed: JSON) -> None:
+def test_an_object_other_than_a_pod_is_a_bad_request(reviewed: JSON) -> None:
     status = admit(CONTROLLER, pod_review(reviewed)).status
     assert status is not None
     assert (status.code, status.reason) == (400, "BadRequest")
     assert status.message == "Resource was marked with kind Pod but was unable to be converted"
 
 
-def test_subresources_are_left_alone() -> None:
+def test_subresources_are_ignored() -> None:
     assert admit(CONTROLLER, pod_review(pod({"runAsUser": 1}), subresource="status")).allowed
 
 
 @given(pods())
-def test_a_pod_that_chooses_nothing_is_let_through(reviewed: JSON) -> None:
+def test_a_pod_that_sets_none_of_the_fields_is_admitted(reviewed: JSON) -> None:
     assert admit(CONTROLLER, pod_review(reviewed)).allowed

@@ -30,7 +30,7 @@ def settings_of(case: JSONObject) -> JSON:
 
 
 @pytest.mark.parametrize("case", vector_cases.plugin("ServiceAccount"), ids=vector_cases.source)
-def test_it_does_as_in_kubernetes(case: JSONObject) -> None:
+def test_it_answers_as_kubernetes_does(case: JSONObject) -> None:
     review = review_of(case["request"], ObjectStore(case["cluster"]))
     phases = [PHASES[phase] for phase in case["phases"]]
     check(admit(CONTROLLER, review, settings_of(case), phases), case["expected"])
@@ -57,7 +57,7 @@ def create(reviewed: JSON, *objects: JSONObject, configuration: JSON = None) -> 
 
 
 def create_named(reviewed: JSON, *objects: JSONObject, **choices: bool) -> Admission:
-    """Create a Pod where all generated names end in ``abcde``."""
+    """Create a Pod with generated names that all end in ``abcde``."""
     handlers = build(Settings(**choices), lambda base: f"{base}abcde")
     review = dataclasses.replace(pod_review(reviewed), cluster=ObjectStore(objects or (account(),)))
     return run(CONTROLLER, handlers, review)
@@ -66,14 +66,14 @@ def create_named(reviewed: JSON, *objects: JSONObject, **choices: bool) -> Admis
 MOUNT = {"name": "kube-api-access-abcde", "readOnly": True, "mountPath": MOUNT_PATH}
 
 
-def test_every_change_is_an_operation_of_its_own() -> None:
+def test_every_change_is_made_by_its_own_operation() -> None:
     reviewed = pod(
         initContainers=[{"name": "i", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}],
         ephemeralContainers=[{"name": "e"}],
         volumes=[{"name": "v", "emptyDir": {}}],
     )
     found = create_named(reviewed, account(imagePullSecrets=[{"name": "a"}, {"name": "b"}]))
-    assert [(each["op"], each["path"]) for each in found.operations] == [
+    assert [(operation["op"], operation["path"]) for operation in found.operations] == [
         ("add", "/spec/serviceAccountName"),
         ("add", "/spec/initContainers/0/volumeMounts/1"),
         ("add", "/spec/containers/0/volumeMounts"),
@@ -90,7 +90,7 @@ def test_generated_names_differ() -> None:
 
 
 @pytest.mark.parametrize("field", ["serviceAccountName", "serviceAccount"])
-def test_an_account_that_the_pod_names_stays(field: str) -> None:
+def test_an_account_that_the_pod_names_is_kept(field: str) -> None:
     found = create(pod(**{field: "cart"}, automountServiceAccountToken=False), account("cart"))
     assert found.operations == ()
 
@@ -105,24 +105,24 @@ def test_an_account_that_the_pod_names_stays(field: str) -> None:
         (False, None, False),
     ],
 )
-def test_the_word_of_the_pod_counts_before_that_of_the_account(
+def test_the_setting_of_the_pod_overrides_that_of_the_account(
     own: JSON, accounts: JSON, *, mounted: bool
 ) -> None:
     found = create(pod(automountServiceAccountToken=own), account(automountServiceAccountToken=accounts))
     assert ("volumes" in found.object["spec"]) is mounted
 
 
-def test_tokens_may_be_left_out_altogether() -> None:
+def test_mounting_tokens_can_be_turned_off() -> None:
     found = create(pod(automountServiceAccountToken=True), configuration={"mountServiceAccountToken": False})
     assert "volumes" not in found.object["spec"]
 
 
-def test_a_volume_that_nobody_mounts_is_not_added() -> None:
+def test_a_volume_that_nothing_mounts_is_not_added() -> None:
     mounts = [{"name": "own", "mountPath": MOUNT_PATH}]
     assert "volumes" not in create(pod(containers=[{"name": "c", "volumeMounts": mounts}])).object["spec"]
 
 
-def test_pull_secrets_of_its_own_keep_those_of_the_account_away() -> None:
+def test_pull_secrets_of_the_pod_replace_those_of_the_account() -> None:
     found = create(pod(imagePullSecrets=[{"name": "own"}]), account(imagePullSecrets=[{"name": "a"}]))
     assert found.object["spec"]["imagePullSecrets"] == [{"name": "own"}]
 
@@ -134,14 +134,14 @@ def message(found: Admission, code: int = 403) -> str:
 
 
 @pytest.mark.parametrize("name", ["default", "cart"])
-def test_an_account_that_is_missing_is_named(name: str) -> None:
+def test_a_missing_account_is_named(name: str) -> None:
     found = create(pod(serviceAccountName=name), account("other"))
     assert message(found) == (
         f'error looking up service account shop/{name}: serviceaccount "{name}" not found'
     )
 
 
-def test_without_a_described_cluster_every_namespace_has_its_default_account() -> None:
+def test_without_cluster_files_every_namespace_has_its_default_account() -> None:
     review = dataclasses.replace(pod_review(pod()), cluster=ANY_NAMESPACE)
     assert admit(CONTROLLER, review).object["spec"]["serviceAccountName"] == "default"
 
@@ -162,12 +162,12 @@ TOKEN = {"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path":
         ({"volumes": [TOKEN]}, "a mirror pod may not use ServiceAccountToken volume projections"),
     ],
 )
-def test_a_mirror_refers_to_nothing(spec: JSONObject, text: str, phase: Phase) -> None:
+def test_a_mirror_pod_may_reference_nothing(spec: JSONObject, text: str, phase: Phase) -> None:
     review = dataclasses.replace(pod_review(mirror(**spec)), cluster=ObjectStore())
     assert message(admit(CONTROLLER, review, phases=[phase])) == text
 
 
-def test_a_mirror_is_given_nothing() -> None:
+def test_a_mirror_pod_gets_nothing() -> None:
     assert create(mirror()).operations == ()
 
 
@@ -210,7 +210,7 @@ def variable(name: str) -> JSONObject:
     ],
 )
 @pytest.mark.parametrize(("enforce", "limit"), [("true", False), ("T", False), ("", True)])
-def test_a_limited_account_allows_its_own_secrets_alone(
+def test_a_restricted_account_allows_only_its_own_secrets(
     spec: JSONObject, text: str | None, enforce: str, *, limit: bool
 ) -> None:
     limited = account(enforce=enforce, secrets=[{"name": "known"}], imagePullSecrets=[{"name": "pull"}])
@@ -222,7 +222,7 @@ def test_a_limited_account_allows_its_own_secrets_alone(
 
 
 @pytest.mark.parametrize("enforce", ["false", "yes", "TrUe"])
-def test_an_annotation_that_is_not_true_limits_nothing(enforce: str) -> None:
+def test_an_annotation_other_than_true_restricts_nothing(enforce: str) -> None:
     reviewed = pod(volumes=[{"name": "v", "secret": {"secretName": "x"}}])
     assert create(reviewed, account(enforce=enforce)).allowed
 
@@ -246,7 +246,7 @@ def test_secrets_of_ephemeral_containers_are_a_plain_error(members: JSONObject, 
     assert debug("false", **members).allowed
 
 
-def test_a_pod_with_ephemeral_containers_has_an_account() -> None:
+def test_a_pod_with_ephemeral_containers_needs_an_account() -> None:
     review = pod_review(pod(), operation="UPDATE", old=pod(), subresource="ephemeralcontainers")
     assert message(admit(CONTROLLER, review)) == "no service account specified for pod shop/web"
 
@@ -261,7 +261,7 @@ def test_a_pod_with_ephemeral_containers_has_an_account() -> None:
         ("CREATE", "", None),
     ],
 )
-def test_everything_else_is_left_alone(operation: str, subresource: str, reviewed: JSON) -> None:
+def test_everything_else_is_ignored(operation: str, subresource: str, reviewed: JSON) -> None:
     review = pod_review(reviewed, operation=operation, old=reviewed, subresource=subresource)
     found = admit(CONTROLLER, dataclasses.replace(review, cluster=ObjectStore()))
     assert found.allowed
@@ -278,7 +278,7 @@ def secret(name: str, owner: str = "default", uid: str = "1", **members: JSON) -
 REFERRING = account(secrets=[{"name": "other"}, {"name": "a.token"}, {"name": "b"}])
 
 
-def test_of_old_the_first_secret_with_a_token_was_mounted() -> None:
+def test_old_releases_mount_the_first_secret_with_a_token() -> None:
     found = create(
         pod(),
         REFERRING,
@@ -291,14 +291,14 @@ def test_of_old_the_first_secret_with_a_token_was_mounted() -> None:
     assert found.object["spec"]["containers"][0]["volumeMounts"] == [{**MOUNT, "name": "a-token"}]
 
 
-def test_of_old_a_volume_of_that_secret_was_used() -> None:
+def test_old_releases_reuse_a_volume_of_that_secret() -> None:
     volumes = [{"name": "mine", "secret": {"secretName": "b"}}]
     found = create(pod(volumes=volumes), REFERRING, secret("b"), configuration=SECRETS)
     assert found.object["spec"]["volumes"] == volumes
     assert found.object["spec"]["containers"][0]["volumeMounts"] == [{**MOUNT, "name": "mine"}]
 
 
-def test_of_old_a_name_that_was_taken_got_an_end() -> None:
+def test_old_releases_add_a_suffix_to_a_name_that_is_taken() -> None:
     reviewed = pod(volumes=[{"name": "b", "emptyDir": {}}])
     found = create_named(reviewed, REFERRING, secret("b"), bound_service_account_token_volume=False)
     assert found.object["spec"]["volumes"][1] == {"name": "b-abcde", "secret": {"secretName": "b"}}
@@ -307,7 +307,7 @@ def test_of_old_a_name_that_was_taken_got_an_end() -> None:
 @pytest.mark.parametrize(
     "others", [[], [secret("b", owner="cart")], [secret("b", type="Opaque")], [secret("c")]]
 )
-def test_of_old_a_token_was_waited_for(others: list[JSONObject]) -> None:
+def test_old_releases_make_clients_wait_for_a_token(others: list[JSONObject]) -> None:
     status = create(pod(), REFERRING, *others, configuration=SECRETS).status
     assert status is not None
     assert (status.code, status.reason) == (500, "ServerTimeout")
@@ -319,19 +319,19 @@ def test_of_old_a_token_was_waited_for(others: list[JSONObject]) -> None:
     assert status.details.retry_after_seconds == 1
 
 
-def test_of_old_a_token_could_be_done_without() -> None:
+def test_old_releases_can_go_without_a_token() -> None:
     found = create(pod(), REFERRING, configuration={**SECRETS, "requireAPIToken": False})
-    assert [each["path"] for each in found.operations] == ["/spec/serviceAccountName"]
+    assert [operation["path"] for operation in found.operations] == ["/spec/serviceAccountName"]
 
 
 @pytest.mark.parametrize(("uid", "mounted"), [("1", True), ("2", False), (None, True)])
-def test_a_secret_of_an_account_that_was_replaced_is_none(uid: JSON, *, mounted: bool) -> None:
+def test_the_secret_of_a_replaced_account_does_not_count(uid: JSON, *, mounted: bool) -> None:
     owner = account(secrets=[{"name": "b"}])
     owner["metadata"]["uid"] = uid
     assert create(pod(), owner, secret("b"), configuration=SECRETS).allowed is mounted
 
 
-def test_an_unknown_setting_is_refused() -> None:
+def test_unknown_settings_are_rejected() -> None:
     with pytest.raises(
         ConfigurationError, match=r'unknown field "requireApiToken"; known fields: .*requireAPIToken'
     ):
@@ -350,7 +350,7 @@ SPECS = optional(
 
 @settings(max_examples=1000)
 @given(pods(), SPECS, MOUNTS, REFERENCES, st.booleans())
-def test_nothing_is_left_to_do_after_it(
+def test_a_second_pass_changes_nothing(
     reviewed: JSONObject,
     spec: JSONObject,
     mounts: list[JSON],
@@ -358,7 +358,7 @@ def test_nothing_is_left_to_do_after_it(
     bound: bool,  # noqa: FBT001 - hypothesis passes arguments by position
 ) -> None:
     own = reviewed.get("spec", {})
-    containers = [{**each, "volumeMounts": mounts} for each in own.get("containers", ())]
+    containers = [{**container, "volumeMounts": mounts} for container in own.get("containers", ())]
     reviewed = {**reviewed, "spec": {**own, "containers": containers, **spec}}
     cluster = ObjectStore([account(secrets=references, imagePullSecrets=references), secret("a")])
     review = dataclasses.replace(pod_review(reviewed), cluster=cluster)

@@ -18,7 +18,7 @@ from support.strategies.storage import claims, volumes
 
 
 @pytest.mark.parametrize("case", vector_cases.plugin("StorageObjectInUseProtection"), ids=vector_cases.source)
-def test_it_does_as_in_kubernetes(case: JSONObject) -> None:
+def test_it_answers_as_kubernetes_does(case: JSONObject) -> None:
     check(admit(CONTROLLER, review_of(case["request"]), case["config"] or None), case["expected"])
 
 
@@ -58,9 +58,11 @@ def test_each_kind_gets_its_finalizer(review: Review, finalizer: str) -> None:
         (None, [("replace", "/metadata/finalizers")]),
     ],
 )
-def test_it_is_appended_where_it_is_not_there(finalizers: JSON, operations: list[tuple[str, str]]) -> None:
+def test_the_finalizer_is_appended_to_existing_ones(
+    finalizers: JSON, operations: list[tuple[str, str]]
+) -> None:
     found = admit(CONTROLLER, claim_review({"metadata": {"finalizers": finalizers}}))
-    assert [(each["op"], each["path"]) for each in found.operations] == operations
+    assert [(operation["op"], operation["path"]) for operation in found.operations] == operations
 
 
 @pytest.mark.parametrize(
@@ -75,7 +77,7 @@ def test_it_is_appended_where_it_is_not_there(finalizers: JSON, operations: list
         attributes_review(subresource="status"),
     ],
 )
-def test_everything_else_is_left_alone(review: Review) -> None:
+def test_everything_else_is_ignored(review: Review) -> None:
     found = admit(CONTROLLER, review)
     assert (found.allowed, found.operations) == (True, ())
 
@@ -84,19 +86,19 @@ def test_everything_else_is_left_alone(review: Review) -> None:
     ("gate", "changed"),
     [("StorageObjectInUseProtection", [False, False, True]), ("VolumeAttributesClass", [True, True, False])],
 )
-def test_gates_switch_it_off(gate: str, changed: list[bool]) -> None:
+def test_feature_gates_turn_it_off(gate: str, changed: list[bool]) -> None:
     reviews = [claim_review({"metadata": {}}), volume_review({"metadata": {}}), attributes_review()]
     configuration = {"featureGates": {gate: False}}
     assert [bool(admit(CONTROLLER, review, configuration).operations) for review in reviews] == changed
 
 
-def test_an_unknown_gate_is_refused() -> None:
+def test_unknown_feature_gates_are_rejected() -> None:
     with pytest.raises(ConfigurationError, match=r'unknown field "featureGates\.PVCProtection"'):
         admit(CONTROLLER, volume_review({}), {"featureGates": {"PVCProtection": True}})
 
 
 @pytest.mark.parametrize("finalizers", ["x", 5, {"a": 1}])
-def test_finalizers_that_are_no_list_are_a_bad_request(finalizers: JSON) -> None:
+def test_finalizers_that_are_not_a_list_are_a_bad_request(finalizers: JSON) -> None:
     status = admit(CONTROLLER, volume_review({"metadata": {"finalizers": finalizers}})).status
     assert status is not None
     assert status.code == 400
@@ -105,7 +107,7 @@ def test_finalizers_that_are_no_list_are_a_bad_request(finalizers: JSON) -> None
 
 @settings(max_examples=1000)
 @given(claims(), volumes())
-def test_nothing_is_left_to_do_after_it(claim: JSONObject, volume: JSONObject) -> None:
+def test_a_second_pass_changes_nothing(claim: JSONObject, volume: JSONObject) -> None:
     found = admitted_twice(CONTROLLER, claim_review(claim))
     assert "kubernetes.io/pvc-protection" in found.object["metadata"]["finalizers"]
     found = admitted_twice(CONTROLLER, volume_review(volume))

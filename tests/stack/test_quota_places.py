@@ -109,7 +109,7 @@ def test_a_validator_that_cannot_write_its_ledger_denies_and_keeps_running(
     (tmp_path / "file").write_text("")
     with validator(cluster, str(tmp_path / "file")) as address:
         for name in ("one", "two"):
-            assert "the ledger of quotas cannot be asked" in refused(address, name)
+            assert "the quota ledger is unavailable" in refused(address, name)
 
 
 def test_an_offline_run_always_counts_in_memory(cluster: Path, tmp_path: Path) -> None:

@@ -221,7 +221,7 @@ def test_nothing_is_allowed_while_the_ledger_is_unavailable(cluster: Path, tmp_p
     ) as stack:
         response = stack.post("/validate", create("web"))["response"]
     assert (response["allowed"], response["status"]["code"]) == (False, 500)
-    assert "the ledger of quotas cannot be asked" in response["status"]["message"]
+    assert "the quota ledger is unavailable" in response["status"]["message"]
 
 
 def test_running_and_new_validators_notice_a_removed_ledger(cluster: Path, tmp_path: Path) -> None:

@@ -43,6 +43,21 @@ class Admission:
         return self.status is None
 
 
+def denial(found: Admission) -> tuple[int, str, str]:
+    """The code, the reason and the message of a denial."""
+    assert found.status is not None
+    return found.status.code, found.status.reason, found.status.message
+
+
+def forbidden_text(found: Admission, subject: str = 'pods "web"') -> str:
+    """Why a request is forbidden, without ``<subject> is forbidden: ``."""
+    code, reason, message = denial(found)
+    assert (code, reason) == (403, "Forbidden")
+    beginning, _, text = message.partition(" is forbidden: ")
+    assert beginning == subject
+    return text
+
+
 def review_of(request: JSONObject, cluster: Cluster = ANY_NAMESPACE) -> Review:
     """Make a review of the ``request`` of an AdmissionReview."""
     user = request.get("userInfo") or {}

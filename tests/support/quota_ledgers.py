@@ -21,7 +21,7 @@ def amounts(**texts: str) -> Usage:
 
 def account(name: str = "quota", *, uid: str = "1", pods: str = "0") -> Account:
     """A quota in the namespace ``shop`` that begins with so many Pods."""
-    return Account(namespace="shop", name=name, uid=uid, start=lambda: amounts(pods=pods))
+    return Account(namespace="shop", name=name, uid=uid, initial_usage=lambda: amounts(pods=pods))
 
 
 def charge(name: str = "web", **fields: Any) -> Charge:

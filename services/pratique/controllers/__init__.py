@@ -1,4 +1,5 @@
-"""The admission controllers: one file each, with both halves side by side and a ``CONTROLLER``.
+"""The admission controllers: one file or folder each, with both handlers side by side and a ``CONTROLLER``.
 
-``pratique.hosting.catalogue`` finds them here; a new file needs no other entry than its place in the chain's order.
+``pratique.hosting.catalogue`` finds them here. A new controller needs no registration, only a place in the chain's
+order.
 """

@@ -1,4 +1,4 @@
-"""AlwaysAdmit: lets everything through.
+"""AlwaysAdmit: admits every request.
 
 Source: ``plugin/pkg/admission/admit/admission.go``.
 """
@@ -11,7 +11,7 @@ from pratique.admission.reviews import Review
 
 
 def admit(_: Review) -> Allow:
-    """Let the request through."""
+    """Admit the request."""
     return allow()
 
 

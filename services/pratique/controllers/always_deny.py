@@ -1,4 +1,4 @@
-"""AlwaysDeny: refuses everything.
+"""AlwaysDeny: denies every request.
 
 Source: ``plugin/pkg/admission/deny/admission.go``.
 """
@@ -11,7 +11,7 @@ from pratique.admission.reviews import Review
 
 
 def refuse(_: Review) -> Deny:
-    """Refuse the request."""
+    """Deny the request."""
     return deny("admission control is denying all modifications")
 
 

@@ -1,4 +1,4 @@
-"""AlwaysPullImages: every image is pulled anew, so that nobody runs one that he has no credentials for.
+"""AlwaysPullImages: forces every image to be pulled, so that a Pod can only use images it has credentials for.
 
 Source: ``plugin/pkg/admission/alwayspullimages/admission.go``, and its test for image volumes.
 """
@@ -34,7 +34,7 @@ def mutate(review: Review) -> Answer:
 
 
 def validate(review: Review) -> Answer:
-    """Refuse any other pull policy, as a webhook may have set it since."""
+    """Deny any other pull policy; a webhook may have set one since."""
     if _has_no_new_image(review):
         return allow()
     if not pod_spec.is_pod(review.object):
@@ -44,12 +44,12 @@ def validate(review: Review) -> Answer:
         for path, policy in _pull_policies(review.object)
         if policy != _ALWAYS
     ]
-    # Kubernetes returns an aggregate of Forbidden errors, which is no Status itself: code 500.
+    # Kubernetes returns an aggregate of Forbidden errors, which is not a Status itself: code 500.
     return deny(status=statuses.plain_error(statuses.aggregate(refusals))) if refusals else allow()
 
 
 def _has_no_new_image(review: Review) -> bool:
-    """True for an update of a Pod that refers to no image that it did not refer to before."""
+    """Whether this is an update of a Pod that refers only to images it referred to before."""
     if review.operation is not Operation.UPDATE:
         return False
     if not (pod_spec.is_pod(review.object) and pod_spec.is_pod(review.old_object)):
@@ -64,7 +64,7 @@ def _images(pod: JSONObject) -> set[str]:
 
 
 def _pull_policies(pod: JSONObject) -> Iterator[tuple[tuple[str | int, ...], JSON]]:
-    """Where pull policies are, and what they are; an empty text where there is none."""
+    """Each pull policy's path and value; the value is empty if the Pod sets none."""
     for field, index, container in pod_spec.iter_containers(pod):
         yield ("spec", field, index, "imagePullPolicy"), container.get("imagePullPolicy") or ""
     for index, image in _image_volumes(pod):

@@ -1,7 +1,7 @@
-"""DefaultStorageClass: a claim that asks for no class gets the one that is marked as default.
+"""DefaultStorageClass: gives a claim that names no StorageClass the class marked as default.
 
-Source: ``plugin/pkg/admission/storage/storageclass/setdefault/admission.go`` and
-``pkg/volume/util/storageclass.go`` ``GetDefaultClass``.
+Source: ``plugin/pkg/admission/storage/storageclass/setdefault/admission.go`` and ``pkg/volume/util/storageclass.go``
+``GetDefaultClass``.
 """
 
 from __future__ import annotations
@@ -23,34 +23,38 @@ DEFAULT_CLASS_ANNOTATIONS = (
     "storageclass.kubernetes.io/is-default-class",
     "storageclass.beta.kubernetes.io/is-default-class",
 )
-"""The annotations of a default class; either of them has to be ``"true"``."""
+"""The annotations that mark a default class; one of them must be ``"true"``."""
 
 _LONG_AGO = dt.datetime.min.replace(tzinfo=dt.UTC)
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """Which release to follow where they differ."""
+    """Which release to follow where releases differ."""
 
     refuse_several_defaults: bool = False
-    """Refuse every claim without a class while several classes are marked, as releases before 1.26 do. Later ones
-    take the newest."""
+    """Deny every claim without a class while several classes are marked as default, as releases before 1.26 do. Later
+    releases take the newest class."""
 
 
 def mutate(settings: Settings, review: Review) -> Answer:
-    """Set the class of a claim that does not say which it wants."""
+    """Set the class of a claim that names none."""
     if (
         not volumes.is_persistent_volume_claim(review.object)
         or volumes.storage_class_of(review.object) is not None
     ):
         return allow()
-    marked = [each for each in review.cluster.list("storage.k8s.io", "storageclasses") if _is_default(each)]
-    if not marked:
+    defaults = [
+        storage_class
+        for storage_class in review.cluster.list("storage.k8s.io", "storageclasses")
+        if _is_default(storage_class)
+    ]
+    if not defaults:
         return allow()
-    if settings.refuse_several_defaults and len(marked) > 1:
-        return deny(f"Internal error occurred: {len(marked)} default StorageClasses were found")
+    if settings.refuse_several_defaults and len(defaults) > 1:
+        return deny(f"Internal error occurred: {len(defaults)} default StorageClasses were found")
     edits = Edits(review.object)
-    # They are sorted by name, and the first of the newest is taken.
-    edits.set(("spec", "storageClassName"), max(marked, key=_creation_time)["metadata"]["name"])
+    # The list is sorted by name, and max() takes the first of the newest.
+    edits.set(("spec", "storageClassName"), max(defaults, key=_creation_time)["metadata"]["name"])
     return edits.answer()
 
 
@@ -61,7 +65,7 @@ def _is_default(storage_class: JSONObject) -> bool:
 
 
 def _creation_time(storage_class: JSONObject) -> dt.datetime:
-    """When a class was created; one that does not say it is older than all others."""
+    """When a class was created. A class without a timestamp counts as older than all others."""
     try:
         created = dt.datetime.fromisoformat(member(storage_class, "metadata", "creationTimestamp"))
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""DefaultTolerationSeconds: how long a Pod stays on a node that is not ready or unreachable.
+"""DefaultTolerationSeconds: limits how long a Pod stays on a node that is not ready or unreachable.
 
 Source: ``plugin/pkg/admission/defaulttolerationseconds/admission.go``.
 """
@@ -21,23 +21,24 @@ from pratique.pods import pod_spec
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"
 ALPHA_KEYS = ("node.alpha.kubernetes.io/notReady", "node.alpha.kubernetes.io/unreachable")
-"""What the two were called in 1.6 to 1.8."""
+"""The keys of the two taints in 1.6 to 1.8."""
 
 _PATH = ("spec", "tolerations")
 _DEFAULT_SECONDS = 300
+"""Five minutes, the default of both flags."""
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="kebab"):
-    """How many seconds a Pod tolerates each taint, which the API server takes as flags, and which release to follow."""
+    """How many seconds a Pod tolerates each taint (flags of the API server), and which release to follow."""
 
     default_not_ready_toleration_seconds: int = _DEFAULT_SECONDS
     default_unreachable_toleration_seconds: int = _DEFAULT_SECONDS
     alpha_taints: bool = False
-    """Tolerate the taints by the keys that they had in 1.6 to 1.8, and no others."""
+    """Tolerate only the taints' keys of 1.6 to 1.8."""
 
 
 def mutate(settings: Settings, review: Review) -> Answer:
-    """Add the tolerations that the Pod does not have in one form or another."""
+    """Add the tolerations that the Pod does not have yet in any form."""
     if not pod_spec.is_pod(review.object):
         return deny(status=statuses.bad_request(f"expected *api.Pod but got {_go_type(review.object)}"))
     tolerations = member(review.object, *_PATH)
@@ -54,7 +55,7 @@ def mutate(settings: Settings, review: Review) -> Answer:
 
 
 def _tolerates(toleration: JSON, key: str) -> bool:
-    """True where key and effect are those wanted, or empty and so mean all; nothing else is looked at."""
+    """Whether a toleration covers the key and ``NoExecute``; an empty key or effect matches any."""
     if not isinstance(toleration, dict):
         return False
     return (toleration.get("key") or key) == key and (toleration.get("effect") or "NoExecute") == "NoExecute"
@@ -65,7 +66,7 @@ def _toleration(key: str, seconds: int) -> JSONObject:
 
 
 def _go_type(document: JSON) -> str:
-    """The Go type that an API server would have made of the object."""
+    """The Go type that an API server would decode the object into."""
     kind = member(document, "kind")
     return f"*core.{kind}" if isinstance(kind, str) else "<nil>"
 

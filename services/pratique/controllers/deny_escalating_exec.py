@@ -1,4 +1,4 @@
-"""DenyEscalatingExec: nobody gets into a Pod that could get out of it to the node.
+"""DenyEscalatingExec: denies exec and attach to Pods from which a user could reach the node.
 
 Source: ``plugin/pkg/admission/exec/admission.go`` of 1.20, the last release that had it.
 """
@@ -18,21 +18,21 @@ from pratique.apimachinery.json_values import JSONObject, member
 from pratique.pods import pod_spec
 
 RULES = (rule("pods/exec", "pods/attach", operations=("CONNECT",)),)
-"""The requests that get into a running Pod. Port forwarding and proxying do not."""
+"""The requests that open a session in a running Pod. Port forwarding and proxying do not."""
 
 _HOST_IDS = (("hostPID", "pid"), ("hostIPC", "ipc"))
 _HOST_NETWORK = ("hostNetwork", "network")
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """Which release to follow where they differ."""
+    """Which release to follow where releases differ."""
 
     check_host_network: bool = True
-    """Refuse Pods on the node's network, as 1.10 and later do; False: as releases before."""
+    """Also deny Pods on the node's network, as 1.10 and later do. False: as earlier releases do."""
 
 
 def validate(settings: Settings, review: Review) -> Answer:
-    """Refuse where the Pod shares something with its node or has a privileged container."""
+    """Deny if the Pod shares a namespace with its node or has a privileged container."""
     pod = connected_pod(review)
     if isinstance(pod, Deny):
         return pod
@@ -44,9 +44,9 @@ def validate(settings: Settings, review: Review) -> Answer:
 
 
 def connected_pod(review: Review) -> JSONObject | Deny:
-    """The Pod that somebody wants to get into, or the refusal where there is none.
+    """The Pod that the user wants to connect to, or the denial if it does not exist.
 
-    The object of the review does not say: it holds the options of the connection.
+    The review's object holds only the options of the connection, not the Pod.
     """
     pod = review.cluster.get("", "pods", review.name, review.namespace)
     if pod is None:
@@ -55,7 +55,8 @@ def connected_pod(review: Review) -> JSONObject | Deny:
 
 
 def refuse_privileged(pod: JSONObject) -> Answer:
-    """Refuse where any container is privileged, whichever of them is asked for."""
+    """Deny if any container is privileged, whichever container the request names."""
+    # The plugin predates ephemeral containers, and ignores them.
     for field, _, container in pod_spec.iter_containers(pod):
         privileged = member(container, "securityContext", "privileged") is True
         if privileged and field != "ephemeralContainers":

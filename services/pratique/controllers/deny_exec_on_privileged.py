@@ -1,4 +1,4 @@
-"""DenyExecOnPrivileged: nobody gets into a Pod that has a privileged container.
+"""DenyExecOnPrivileged: denies exec and attach to Pods that have a privileged container.
 
 Source: ``plugin/pkg/admission/exec/admission.go`` of 1.20, the last release that had it.
 """
@@ -12,7 +12,7 @@ from pratique.controllers.deny_escalating_exec import RULES, connected_pod, refu
 
 
 def validate(review: Review) -> Answer:
-    """Refuse where the Pod has a privileged container, whichever container is asked for."""
+    """Deny if the Pod has a privileged container, whichever container the request names."""
     pod = connected_pod(review)
     return pod if isinstance(pod, Deny) else refuse_privileged(pod)
 

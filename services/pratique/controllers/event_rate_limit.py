@@ -1,4 +1,4 @@
-"""EventRateLimit: only so many events a second, of a server, a namespace, a user, or one source about one object.
+"""EventRateLimit: limits the events per second of a server, a namespace, a user, or a source and object.
 
 Source: ``plugin/pkg/admission/eventratelimit/{admission,limitenforcer,cache}.go``.
 """
@@ -35,6 +35,7 @@ from pratique.apimachinery.statuses import Status
 _API_VERSION = "eventratelimit.admission.k8s.io/v1alpha1"
 _KIND = "Configuration"
 _DEFAULT_CACHE_SIZE = 4096
+"""Keys; the bound keeps users from filling the memory with made-up keys."""
 
 _KEY_FIELDS = (
     ("source", "component"),
@@ -50,7 +51,7 @@ _Int32: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 
 
 def _source_and_object_key(review: Review) -> str:
-    """Who tells what of whom, one behind the other without anything between, as Kubernetes has it."""
+    """The fields of an event's source and object, concatenated without a separator as Kubernetes does."""
     fields = (member(review.object, *path) for path in _KEY_FIELDS)
     return "".join(field for field in fields if isinstance(field, str))
 
@@ -61,24 +62,24 @@ _KEYS: Mapping[str, Callable[[Review], str]] = {
     "User": lambda review: review.user.username,
     "SourceAndObject": _source_and_object_key,
 }
-"""What events share a bucket by, for each type of limit."""
+"""For each type of limit, the key by which events share a bucket."""
 
 
 class EventLimit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """How often events of one key may come."""
+    """How many events of one key are admitted."""
 
     type: str = ""
-    """What is a key: ``Server``, ``Namespace``, ``User`` or ``SourceAndObject``."""
+    """The kind of key: ``Server``, ``Namespace``, ``User`` or ``SourceAndObject``."""
     qps: _Int32 = 0
-    """Events a second."""
+    """Events per second."""
     burst: _Int32 = 0
-    """Events at once, where there were few before."""
+    """Events that may come at once after a quiet time."""
     cache_size: _Int32 = 0
-    """Keys that are remembered; 0 means 4096. A server has one."""
+    """How many keys are remembered; 0 means 4096. ``Server`` has a single key."""
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """All limits; an event has to stay within each of them."""
+    """All limits; an event has to respect each of them."""
 
     api_version: str = _API_VERSION
     kind: str = _KIND
@@ -91,7 +92,7 @@ class _Enforcer:
     buckets: TokenBuckets
 
     def refusal(self, review: Review, now: int) -> str | None:
-        """Take a token for the event; None where there was one."""
+        """Take a token for the event; the reason for the denial if the bucket is empty, otherwise None."""
         key = _KEYS[self.type](review)
         if self.buckets.take(key, now):
             return None
@@ -104,14 +105,14 @@ class _RateLimits:
     clock: Callable[[], int]
 
     def validate(self, review: Review) -> Answer:
-        """Take a token from every bucket that the event concerns; refuse it where one was empty."""
-        # What is not stored burdens nobody; what is only tried finds the buckets full.
+        """Take a token from every bucket that applies to the event; deny if one was empty."""
+        # Dry runs and trials take no tokens, and are never denied.
         if not _is_event(review.kind) or review.dry_run or review.quota_mode is QuotaMode.CHECK:
             return allow()
         now = self.clock()
-        # All are asked, so that an event that is refused by one is counted by the others.
-        found = [enforcer.refusal(review, now) for enforcer in self.enforcers]
-        refusals = [refusal for refusal in found if refusal is not None]
+        # Every bucket is asked, so an event that one denies still counts in the others.
+        results = [enforcer.refusal(review, now) for enforcer in self.enforcers]
+        refusals = [refusal for refusal in results if refusal is not None]
         return deny(status=_too_many_requests(statuses.aggregate(refusals))) if refusals else allow()
 
 
@@ -125,21 +126,21 @@ def _too_many_requests(text: str) -> Status:
 
 
 def build(settings: Settings, clock: Callable[[], int] = time.monotonic_ns) -> Handlers:
-    """Make the controller, its buckets full.
+    """Make the controller with full buckets.
 
     Args:
         settings: The limits.
-        clock: Tells the time in nanoseconds, and never goes back.
+        clock: The time in nanoseconds; it never goes back.
 
     Raises:
-        ConfigurationError: the limits make no sense, or there are none.
+        ConfigurationError: The limits are invalid, or there are none.
     """
     if (settings.api_version, settings.kind) != (_API_VERSION, _KIND):
         got = f"{settings.api_version}, Kind={settings.kind}"
         raise ConfigurationError(f"apiVersion, kind: must be {_API_VERSION}, Kind={_KIND}, not {got}")
-    faults = list(_configuration_errors(settings))
-    if faults:
-        raise ConfigurationError(join(faults))
+    errors = list(_configuration_errors(settings))
+    if errors:
+        raise ConfigurationError(join(errors))
     enforcers = tuple(_Enforcer(limit.type, _buckets(limit)) for limit in settings.limits or ())
     return Handlers(validate=_RateLimits(enforcers, clock).validate)
 
@@ -150,7 +151,7 @@ def _buckets(limit: EventLimit) -> TokenBuckets:
 
 
 def _configuration_errors(settings: Settings) -> Iterator[FieldError]:
-    """What is wrong with the limits, in Kubernetes' order.
+    """The errors in the limits, in Kubernetes' order.
 
     Source: ``plugin/pkg/admission/eventratelimit/apis/eventratelimit/validation/validation.go``.
     """

@@ -1,4 +1,4 @@
-"""ExtendedResourceToleration: Pods that ask for a device tolerate the taint that keeps others off its nodes.
+"""ExtendedResourceToleration: lets Pods that request a device tolerate the taint of the nodes that have it.
 
 Source: ``plugin/pkg/admission/extendedresourcetoleration/admission.go``.
 """
@@ -19,10 +19,11 @@ from pratique.pods import pod_spec, tolerations
 from pratique.pods.tolerations import EXISTS, NO_SCHEDULE, Toleration
 
 _FIELDS = ("containers", "initContainers")
+"""Ephemeral containers cannot request resources."""
 
 
 def mutate(review: Review) -> Answer:
-    """Add a toleration for each extended resource that a container asks for, in the order of their names."""
+    """Add a toleration for each extended resource that a container requests, in the order of their names."""
     if not pod_spec.is_pod(review.object):
         return deny(status=statuses.bad_request(f"expected *core.Pod but got {go_type(review.object)}"))
     edits = Edits(review.object)
@@ -32,13 +33,13 @@ def mutate(review: Review) -> Answer:
 
 
 def _tolerate(edits: Edits, wanted: Toleration) -> None:
-    """Add a toleration unless it is there; one that is there, but ends, ends no longer."""
-    found = False
+    """Add a toleration unless the Pod has it. If the one it has expires, make it permanent."""
+    exists = False
     for index, present in enumerate(tolerations.pod_tolerations(edits.document)):
         if tolerations.match_toleration(present, wanted):
             edits.remove((*tolerations.PATH, index, "tolerationSeconds"))
-            found = True
-    if not found:
+            exists = True
+    if not exists:
         edits.append(tolerations.PATH, wanted.document)
 
 

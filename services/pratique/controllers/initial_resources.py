@@ -1,4 +1,4 @@
-"""InitialResources: containers that ask for no cpu or memory ask for what their image has used before.
+"""InitialResources: containers without cpu or memory requests request what their image has used before.
 
 Source: ``plugin/pkg/admission/initialresources/admission.go`` of 1.10, the last release that had it.
 """
@@ -24,7 +24,7 @@ from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import RefusalError
 from pratique.apimachinery.json_values import JSON, JSONObject, member
 from pratique.apimachinery.quantities import Quantity
-from pratique.controllers.usage_history.histories import (
+from pratique.controllers.usage_history import (
     LONGEST_IMAGE_NAME,
     UsageHistory,
     UsageHistoryError,
@@ -36,44 +36,45 @@ from pratique.pods import pod_spec as containers_module
 from pratique.telemetry.logs import describe_error
 
 ANNOTATION = "kubernetes.io/initial-resources"
-"""What was set, for people to read."""
+"""Tells people what was set."""
 
 DEFAULT_SOURCE = "usage-history.db"
-"""The file that is read where nothing else is named, in the folder where the program was started."""
+"""The default file, in the folder in which the program was started."""
 
 ESTIMATE_TIMEOUT_SECONDS = 2.0
-"""How long a Pod waits for its estimates. A webhook has ten seconds by default, which others want a part of."""
+"""How long a Pod waits for its estimates. A webhook has ten seconds by default, and the rest of the chain needs its
+share."""
 
 _CONCURRENT_QUERIES = 4
-"""Questions about one Pod that are under way at once: two containers'."""
+"""Concurrent queries for one Pod: both resources of two containers."""
 
 _MIN_SAMPLES = 30
-"""Samples that make an estimate; the last try is content with any."""
+"""How many samples make an estimate. The last query is content with any number."""
 
 _WEEK, _MONTH = 7 * 86_400, 30 * 86_400
 
 _SCALES: Mapping[str, int] = {"cpu": -3, "memory": 0}
-"""The resources that are estimated, and the powers of ten that their amounts count in."""
+"""The estimated resources, and the power of ten of the unit that their amounts are counted in."""
 
 _CONTAINER_TITLES: Mapping[str, str] = {"initContainers": "init container", "containers": "container"}
-"""The containers that are looked at, and what the annotation calls them."""
+"""The fields of the containers that get estimates, and what the annotation calls the containers."""
 
 _log = logging.getLogger(__name__)
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="kebab"):
-    """Where usage is looked up, and what is made of it. The API server took them as flags of these names."""
+    """Where usage is looked up and how it is used. These are flags of the API server."""
 
     ir_data_source: str = DEFAULT_SOURCE
-    """A SQLite file, or the URL of a Prometheus."""
+    """A SQLite file, or the URL of a Prometheus server."""
     ir_percentile: Annotated[int, msgspec.Meta(ge=1, le=100)] = 90
-    """Which percentile of the samples is requested."""
+    """Which percentile of the samples to request."""
     ir_namespace_only: bool = False
-    """Samples of the Pod's own namespace count alone."""
+    """Use only samples from the Pod's own namespace."""
 
 
 class _ResourceOfImage(NamedTuple):
-    """What there is to be estimated."""
+    """A resource of an image that needs an estimate."""
 
     resource: str
     image: str
@@ -86,23 +87,23 @@ class _OpenContainer:
     field: str
     index: int
     name: str
-    wanted: tuple[_ResourceOfImage, ...]
+    missing: tuple[_ResourceOfImage, ...]
 
 
-def usage_queries(wanted: UsageQuery, *, namespace_only: bool) -> tuple[UsageQuery, ...]:
-    """The questions that are asked one after another until one has samples enough.
+def usage_queries(query: UsageQuery, *, namespace_only: bool) -> tuple[UsageQuery, ...]:
+    """The queries to make in turn until one finds enough samples.
 
     ``wanted`` asks for the image itself in the Pod's namespace in the week before its end.
     """
-    month, everywhere = wanted.end - _MONTH, ""
-    any_tag = dataclasses.replace(wanted, start=month, image=image_repository(wanted.image), any_tag=True)
-    in_namespace = (wanted, dataclasses.replace(wanted, start=month))
+    month, everywhere = query.end - _MONTH, ""
+    any_tag = dataclasses.replace(query, start=month, image=image_repository(query.image), any_tag=True)
+    in_namespace = (query, dataclasses.replace(query, start=month))
     if namespace_only:
         return (*in_namespace, any_tag)
     return (
         *in_namespace,
-        dataclasses.replace(wanted, namespace=everywhere),
-        dataclasses.replace(wanted, namespace=everywhere, start=month),
+        dataclasses.replace(query, namespace=everywhere),
+        dataclasses.replace(query, namespace=everywhere, start=month),
         dataclasses.replace(any_tag, namespace=everywhere),
     )
 
@@ -112,64 +113,66 @@ class _UsageEstimates:
     settings: Settings
     history: UsageHistory
     now: Callable[[], float]
-    patience_seconds: float
+    estimate_timeout_seconds: float
 
     async def mutate(self, review: Review) -> Answer:
-        """Set the requests of containers that leave them open, where enough is known of their images."""
+        """Set the requests of containers that leave them open, if enough is known about their images."""
         if not containers_module.is_pod(review.object):
             return deny(status=statuses.bad_request(containers_module.NOT_A_POD))
         containers = list(_open_containers(review.object))
         if not containers:
             return allow()
-        wanted = {each for container in containers for each in container.wanted}
-        amounts = await self._amounts(wanted, review.namespace)
+        missing = {resource for container in containers for resource in container.missing}
+        amounts = await self._amounts(missing, review.namespace)
         try:
             return _set_requests(Edits(review.object), containers, amounts).answer()
         except RefusalError:
-            return allow()  # of a malformed Pod others tell the user
+            return allow()  # other controllers report malformed Pods
 
-    async def _amounts(self, wanted: set[_ResourceOfImage], namespace: str) -> Mapping[_ResourceOfImage, int]:
-        """Estimate what can be estimated in time."""
-        found: dict[_ResourceOfImage, int] = {}
-        faults: collections.Counter[str] = collections.Counter()
+    async def _amounts(
+        self, missing: set[_ResourceOfImage], namespace: str
+    ) -> Mapping[_ResourceOfImage, int]:
+        """Estimate as many amounts as the time allows."""
+        amounts: dict[_ResourceOfImage, int] = {}
+        errors: collections.Counter[str] = collections.Counter()
         gate = asyncio.Semaphore(_CONCURRENT_QUERIES)
 
-        async def estimate(each: _ResourceOfImage) -> None:
+        async def estimate(resource: _ResourceOfImage) -> None:
             try:
                 async with gate:
-                    amount = await self._estimate(each, namespace)
+                    amount = await self._estimate(resource, namespace)
             except UsageHistoryError as error:
-                faults[str(error)] += 1
-            except Exception as error:  # noqa: BLE001 - whatever a history does, it costs the estimate alone
-                faults[describe_error(error)] += 1
+                errors[str(error)] += 1
+            except Exception as error:  # noqa: BLE001 - whatever fails in a history costs only the estimate
+                errors[describe_error(error)] += 1
             else:
                 if amount is not None:
-                    found[each] = amount
+                    amounts[resource] = amount
 
         try:
-            async with asyncio.timeout(self.patience_seconds), asyncio.TaskGroup() as group:
-                for each in sorted(wanted):
-                    group.create_task(estimate(each))
+            async with asyncio.timeout(self.estimate_timeout_seconds), asyncio.TaskGroup() as group:
+                for resource in sorted(missing):
+                    group.create_task(estimate(resource))
         except TimeoutError:
-            faults["the history did not answer in time"] += 1
-        for reason, count in faults.items():
+            errors["the history did not answer in time"] += 1
+        for reason, count in errors.items():
             extra = {"controller": "InitialResources", "reason": reason, "count": count}
             _log.warning("usage could not be estimated", extra=extra)
-        return found
+        return amounts
 
-    async def _estimate(self, wanted: _ResourceOfImage, namespace: str) -> int | None:
-        """Ask until there are samples enough; None where even the last answer has none."""
+    async def _estimate(self, missing: _ResourceOfImage, namespace: str) -> int | None:
+        """Query until there are enough samples; None if even the last query finds none."""
         end = int(self.now())
         query = UsageQuery(
-            resource=wanted.resource,
+            resource=missing.resource,
             percentile=self.settings.ir_percentile,
-            image=wanted.image,
+            image=missing.image,
             namespace=namespace,
             start=end - _WEEK,
             end=end,
         )
-        for each in usage_queries(query, namespace_only=self.settings.ir_namespace_only):
-            usage = await self.history.usage(each)
+        for variant in usage_queries(query, namespace_only=self.settings.ir_namespace_only):
+            usage = await self.history.usage(variant)
             if usage.samples >= _MIN_SAMPLES:
                 break
         return usage.amount if usage.samples > 0 else None
@@ -180,13 +183,15 @@ def _open_containers(pod: JSONObject) -> Iterator[_OpenContainer]:
         image, resources = container.get("image"), container.get("resources")
         if field in _CONTAINER_TITLES and isinstance(image, str) and _is_image_name(image):
             given = {*_resource_names(resources, "requests"), *_resource_names(resources, "limits")}
-            wanted = tuple(_ResourceOfImage(each, image) for each in _SCALES if each not in given)
-            if wanted:
-                yield _OpenContainer(field, index, str(container.get("name") or ""), wanted)
+            missing = tuple(
+                _ResourceOfImage(resource, image) for resource in _SCALES if resource not in given
+            )
+            if missing:
+                yield _OpenContainer(field, index, str(container.get("name") or ""), missing)
 
 
 def _is_image_name(image: str) -> bool:
-    """Tell whether there can have been containers of an image: nobody is asked of a text that is no name."""
+    """Whether a text can be the name of an image. Other texts are never looked up."""
     return 0 < len(image) <= LONGEST_IMAGE_NAME and image.isascii() and image.isprintable()
 
 
@@ -198,19 +203,22 @@ def _resource_names(resources: JSON, field: str) -> tuple[str, ...]:
 def _set_requests(
     edits: Edits, containers: list[_OpenContainer], amounts: Mapping[_ResourceOfImage, int]
 ) -> Edits:
-    """Set what was found, and say so in the annotation."""
-    told = []
+    """Set the amounts that were found, and list them in the annotation."""
+    descriptions = []
     for container in containers:
-        found = [each for each in container.wanted if each in amounts]
-        for each in found:
-            quantity = str(Quantity(amounts[each], _SCALES[each.resource]))
-            place = ("spec", container.field, container.index, "resources", "requests", each.resource)
+        estimated = [missing for missing in container.missing if missing in amounts]
+        for missing in estimated:
+            quantity = str(Quantity(amounts[missing], _SCALES[missing.resource]))
+            place = ("spec", container.field, container.index, "resources", "requests", missing.resource)
             edits.set(place, quantity)
-        if found:
-            names = ", ".join(each.resource for each in found)
-            told.append(f"{names} request for {_CONTAINER_TITLES[container.field]} {container.name}")
-    if told:
-        edits.set(("metadata", "annotations", ANNOTATION), f"Initial Resources plugin set: {'; '.join(told)}")
+        if estimated:
+            names = ", ".join(missing.resource for missing in estimated)
+            descriptions.append(f"{names} request for {_CONTAINER_TITLES[container.field]} {container.name}")
+    if descriptions:
+        edits.set(
+            ("metadata", "annotations", ANNOTATION),
+            f"Initial Resources plugin set: {'; '.join(descriptions)}",
+        )
     return edits
 
 
@@ -218,17 +226,17 @@ def build(
     settings: Settings,
     history: UsageHistory,
     now: Callable[[], float] = time.time,
-    patience_seconds: float = ESTIMATE_TIMEOUT_SECONDS,
+    estimate_timeout_seconds: float = ESTIMATE_TIMEOUT_SECONDS,
 ) -> Handlers:
     """Make the controller.
 
     Args:
-        settings: What is made of the samples.
-        history: Where they are.
-        now: Tells the time in seconds since 1970, UTC.
-        patience_seconds: How long a Pod waits for its estimates.
+        settings: How to use the samples.
+        history: Where the samples are.
+        now: The time in seconds since 1970, UTC.
+        estimate_timeout_seconds: How long a Pod waits for its estimates.
     """
-    estimates = _UsageEstimates(settings, history, now, patience_seconds)
+    estimates = _UsageEstimates(settings, history, now, estimate_timeout_seconds)
     return Handlers(mutate=estimates.mutate, close=history.close)
 
 

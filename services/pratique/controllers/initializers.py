@@ -1,4 +1,4 @@
-"""Initializers: new objects wait for those who have to complete them before anybody else may see them.
+"""Initializers: hides new objects until every initializer has completed them.
 
 Source: ``k8s.io/apiserver/pkg/admission/plugin/initialization/initialization.go`` and
 ``…/configuration/initializer_manager.go`` of 1.13, the last release that had it.
@@ -30,22 +30,22 @@ _IMMUTABLE = "field is immutable"
 
 
 def mutate(review: Review) -> Answer:
-    """Say who is to complete a new object; see that only they change it before they have."""
+    """Set the initializers of a new object, and let only initializers update it until they are done."""
     if not isinstance(member(review.object, "metadata"), dict):
-        return allow()  # what has no metadata cannot wait for anybody
+        return allow()  # an object without metadata cannot have initializers
     return _create(review) if review.operation is Operation.CREATE else _update(review)
 
 
 def _create(review: Review) -> Answer:
     edits = Edits(review.object)
     existing = edits.get(_PATH)
-    wanted = None if _is_mirror(review) else _initializers_for(review.cluster, review.resource)
+    initializers = None if _is_mirror(review) else _initializers_for(review.cluster, review.resource)
     if existing is None:
-        if wanted:
-            edits.set(_PATH, wanted)
+        if initializers:
+            edits.set(_PATH, initializers)
         return edits.answer()
-    if existing == wanted:
-        return allow()  # as this controller has left it: the chain may run a second time
+    if existing == initializers:
+        return allow()  # set by this controller before: the chain may run a second time
     refusal = _authorization_error(review, "create with initializers denied")
     if refusal is not None:
         return deny(status=refusal)
@@ -70,25 +70,25 @@ def _update(review: Review) -> Answer:
 
 
 def _is_mirror(review: Review) -> bool:
-    """True for the Pod that shows what a kubelet runs already."""
+    """Whether the object is a mirror Pod, which a kubelet runs already."""
     is_pod = (review.kind.group, review.kind.kind) == ("", "Pod")
     return is_pod and member(review.object, "metadata", "annotations", pod_spec.MIRROR_ANNOTATION) is not None
 
 
 def _is_empty(initializers: JSON) -> bool:
-    """True where the structure is there and says nothing: nobody is waited for."""
+    """Whether the structure is present but waits for nothing."""
     if not isinstance(initializers, dict):
         return False
     return not initializers.get("pending") and _initialization_result(initializers) is None
 
 
 def _initialization_result(initializers: JSON) -> JSONObject | None:
-    found = member(initializers, "result")
-    return found if isinstance(found, dict) else None
+    result = member(initializers, "result")
+    return result if isinstance(result, dict) else None
 
 
 def _initializers_for(cluster: Cluster, resource: GroupVersionResource) -> JSON:
-    """What a new object gets, from all configurations in the order of their names; None where nobody is named."""
+    """The initializers of a new object, from all configurations in the order of their names; None if there are none."""
     pending = [
         {"name": initializer.get("name", "")}
         for configuration in cluster.list(*_CONFIGURATIONS)
@@ -99,7 +99,7 @@ def _initializers_for(cluster: Cluster, resource: GroupVersionResource) -> JSON:
 
 
 def _matches(rules: Sequence[JSONObject], resource: GroupVersionResource) -> bool:
-    """True where there are rules, and every one of them matches."""
+    """Whether there are rules and all of them match."""
     return bool(rules) and all(
         _entries_match(rule.get("apiGroups"), resource.group)
         and _entries_match(rule.get("apiVersions"), resource.version)
@@ -109,12 +109,12 @@ def _matches(rules: Sequence[JSONObject], resource: GroupVersionResource) -> boo
 
 
 def _entries_match(entries: JSON, value: str, everything: tuple[str, ...] = ("*",)) -> bool:
-    """True where the first entry means everything, or any entry is the value."""
+    """Whether the first entry is a wildcard or any entry equals the value."""
     return bool(entries) and (entries[0] in everything or value in entries)
 
 
 def _transition_errors(updated: JSON, existing: JSON) -> list[FieldError]:
-    """What is wrong with a change of what an object waits for.
+    """The errors in a change of an object's initializers.
 
     Source: ``k8s.io/apimachinery/pkg/api/validation/objectmeta.go`` ``ValidateInitializersUpdate`` of 1.13.
     """
@@ -130,7 +130,7 @@ def _transition_errors(updated: JSON, existing: JSON) -> list[FieldError]:
 
 
 def _authorization_error(review: Review, text: str) -> Status | None:
-    """Ask whether the user may initialize such objects; None where he may."""
+    """Why the user may not initialize such objects; None if they may."""
     resource = review.resource
     decision = review.authorizer.authorize(
         AuthorizationAttributes(

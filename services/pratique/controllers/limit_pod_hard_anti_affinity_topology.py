@@ -1,4 +1,4 @@
-"""LimitPodHardAntiAffinityTopology: a Pod may keep others off its own node, not off a whole zone.
+"""LimitPodHardAntiAffinityTopology: a Pod may keep others off its node, but not off a whole zone.
 
 Source: ``plugin/pkg/admission/antiaffinity/admission.go``.
 """
@@ -19,7 +19,7 @@ _PATH = ("spec", "affinity", "podAntiAffinity", "requiredDuringSchedulingIgnored
 
 
 def validate(review: Review) -> Answer:
-    """Refuse a required anti-affinity term of any other topology than the node; the first one decides."""
+    """Deny a required anti-affinity term whose topology is not the node; the first such term decides."""
     if not pod_spec.is_pod(review.object):
         return deny(status=statuses.bad_request(pod_spec.NOT_A_POD))
     terms = member(review.object, *_PATH)
@@ -30,7 +30,7 @@ def validate(review: Review) -> Answer:
                 f"affinity.PodAntiAffinity.RequiredDuringScheduling has TopologyKey {key}"
                 f" but only key {HOSTNAME} is allowed"
             )
-            # The Pod's own name, which is empty where it is still to be generated.
+            # The Pod's own name, which is still empty if it has a generateName.
             name = member(review.object, "metadata", "name") or ""
             resource = review.resource
             return deny(status=statuses.forbidden(resource.group, resource.resource, name, text))

@@ -1,4 +1,4 @@
-"""LimitRanger: what Pods and claims may ask for in a namespace, and what containers get that ask for nothing.
+"""LimitRanger: limits what Pods and claims request in a namespace, and sets defaults where containers request nothing.
 
 Source: ``plugin/pkg/admission/limitranger/admission.go``.
 """
@@ -33,29 +33,28 @@ from pratique.pods.resource_requirements import (
 from pratique.pods.volumes import is_persistent_volume_claim
 
 ANNOTATION = "kubernetes.io/limit-ranger"
-"""Tells which amounts were not the user's own."""
+"""Lists the amounts that the user did not set."""
 
 _FIELDS = {"containers": "container", "initContainers": "init container"}
-"""The fields of containers, in the order in which they are looked at, and what the annotation calls them."""
+"""The fields of containers in the order of processing, and what the annotation calls the containers."""
 
 _NOT_A_CLAIM = "Resource was marked with kind PersistentVolumeClaim but was unable to be converted"
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """Which release to follow where they differ, and how to read LimitRanges."""
+    """Which release to follow where releases differ, and how to read LimitRanges."""
 
     default_limit_ranges: bool = False
-    """Fill the LimitRanges as an API server does before it stores them, because they were written by hand."""
+    """Default the LimitRanges as an API server does before it stores them; for handwritten LimitRanges."""
     pod_updates: bool = False
-    """Look at updates of Pods, too, as releases before 1.11 do. Amounts of a Pod can be changed by ``resize``
-    alone since."""
+    """Also check updates of Pods, as releases before 1.11 do. Since then only ``resize`` can change a Pod's amounts."""
     skip_unchanged_claims: bool = False
-    """Let an update leave a claim's request as it is, whatever the bounds are by now, as Kubernetes' main branch
-    does since September 2026. Releases up to 1.37 check every update."""
+    """Let an update keep a claim's request even if it is out of bounds by now, as Kubernetes' main branch does since
+    September 2026. Releases up to 1.37 check every update."""
 
 
 def mutate(settings: Settings, review: Review) -> Answer:
-    """Give every container the default amounts that it does not name itself."""
+    """Give every container the default amounts that it does not set itself."""
     if review.resource.resource != "pods" or _is_ignored(settings, review):
         return allow()
     if not containers_module.is_pod(review.object):
@@ -73,7 +72,7 @@ def mutate(settings: Settings, review: Review) -> Answer:
 
 
 def _set_defaults(edits: Edits, defaults: ResourceRequirements) -> Iterator[str]:
-    """Add what is missing, and tell what that was, container by container."""
+    """Add the missing amounts, and describe them container by container."""
     kinds = [
         (kind, {name: str(amounts[name]) for name in sorted(amounts)})
         for kind, amounts in (("request", defaults.requests), ("limit", defaults.limits))
@@ -87,7 +86,7 @@ def _set_defaults(edits: Edits, defaults: ResourceRequirements) -> Iterator[str]
 
 
 def _set_missing(edits: Edits, path: Path, amounts: dict[str, str]) -> list[str]:
-    """Add the amounts that a list of resources has not; answer which these are."""
+    """Add the amounts that a resource list lacks; return their names."""
     present = edits.get(path)
     if present is None and amounts:
         edits.set(path, amounts)
@@ -99,11 +98,15 @@ def _set_missing(edits: Edits, path: Path, amounts: dict[str, str]) -> list[str]
 
 
 def _containers(pod: JSON, field: str) -> list[tuple[int, JSONObject]]:
-    return [(index, each) for name, index, each in containers_module.iter_containers(pod) if name == field]
+    return [
+        (index, container)
+        for name, index, container in containers_module.iter_containers(pod)
+        if name == field
+    ]
 
 
 def validate(settings: Settings, review: Review) -> Answer:
-    """Refuse what is out of bounds. All violations of the first LimitRange that has any are told."""
+    """Deny requests that are out of bounds, with all violations of the first LimitRange that has any."""
     if _is_ignored(settings, review):
         return allow()
     pod = review.resource.resource == "pods"
@@ -114,14 +117,14 @@ def validate(settings: Settings, review: Review) -> Answer:
     ranges = _limit_ranges(review)
     if not ranges:
         return allow()
-    find = _pod_violations(review.object) if pod else _claim_violations(settings, review)
+    violations_of = _pod_violations(review.object) if pod else _claim_violations(settings, review)
     types = (CONTAINER, POD) if pod else (CLAIM,)
     for limit_range in ranges:
         with _enforcement_errors(review):
             bounds = tuple(limit_ranges.bounds_of(limit_range, *types))
-        found = [text for each in bounds for text in find(each)]
-        if found:
-            return deny(statuses.aggregate(found))
+        violations = [text for bound in bounds for text in violations_of(bound)]
+        if violations:
+            return deny(statuses.aggregate(violations))
     return allow()
 
 
@@ -129,35 +132,40 @@ def _pod_violations(pod: JSONObject) -> Callable[[LimitRangeBounds], Iterator[st
     containers, init_containers = (container_requirements(pod, field) for field in _FIELDS)
     whole = pod_requirements(pod, containers, init_containers)
 
-    def find(bounds: LimitRangeBounds) -> Iterator[str]:
+    def violations_of(bounds: LimitRangeBounds) -> Iterator[str]:
         if bounds.type == POD:
             yield from limit_ranges.limit_violations(bounds, whole)
             return
-        for each in (*containers, *init_containers):
-            yield from limit_ranges.limit_violations(bounds, each.requirements)
+        for container in (*containers, *init_containers):
+            yield from limit_ranges.limit_violations(bounds, container.requirements)
 
-    return find
+    return violations_of
 
 
 def _claim_violations(settings: Settings, review: Review) -> Callable[[LimitRangeBounds], Iterator[str]]:
-    demand = _claim_demand(review.object)
-    old = _claim_demand(review.old_object) if settings.skip_unchanged_claims else ResourceRequirements({}, {})
-    unchanged = {name for name, amount in demand.requests.items() if old.requests.get(name) == amount}
+    requirements = _claim_requirements(review.object)
+    old = (
+        _claim_requirements(review.old_object)
+        if settings.skip_unchanged_claims
+        else ResourceRequirements({}, {})
+    )
+    unchanged = {name for name, amount in requirements.requests.items() if old.requests.get(name) == amount}
 
-    def find(bounds: LimitRangeBounds) -> Iterator[str]:
+    def violations_of(bounds: LimitRangeBounds) -> Iterator[str]:
+        # Claims have no limits, so there is no ratio to check.
         checked = LimitRangeBounds(
             bounds.type,
             {name: bound for name, bound in bounds.minimum.items() if name not in unchanged},
             {name: bound for name, bound in bounds.maximum.items() if name not in unchanged},
             {},
         )
-        return limit_ranges.limit_violations(checked, demand)
+        return limit_ranges.limit_violations(checked, requirements)
 
-    return find
+    return violations_of
 
 
-def _claim_demand(claim: JSON) -> ResourceRequirements:
-    """What a claim requests; a minimum looks at nothing else."""
+def _claim_requirements(claim: JSON) -> ResourceRequirements:
+    """What a claim requests. Bounds look at nothing else."""
     requests = read_requirements(
         member(claim, "spec", "resources"), FieldPath(("spec", "resources"))
     ).requests
@@ -165,7 +173,7 @@ def _claim_demand(claim: JSON) -> ResourceRequirements:
 
 
 def _is_ignored(settings: Settings, review: Review) -> bool:
-    """True for updates of Pods themselves, and of anything that is being deleted."""
+    """Whether this is an update of a Pod itself, or of an object that is being deleted."""
     if review.operation is not Operation.UPDATE:
         return False
     if member(review.old_object, "metadata", "deletionTimestamp") is not None:
@@ -179,7 +187,7 @@ def _limit_ranges(review: Review) -> tuple[JSONObject, ...]:
 
 @contextlib.contextmanager
 def _enforcement_errors(review: Review) -> Iterator[None]:
-    """Where a LimitRange cannot be read, tell the user that it is not his request that is wrong."""
+    """If a LimitRange cannot be read, tell users that their request is not at fault."""
     try:
         yield
     except RefusalError:

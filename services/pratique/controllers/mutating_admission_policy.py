@@ -15,7 +15,7 @@ from pratique.telemetry.policy_metrics import mutating_policy_metrics
 
 
 def _allow_without_policies(_: Review) -> Answer:
-    """Ask no policies."""
+    """Admit the request: there are no policies."""
     return allow()
 
 
@@ -27,11 +27,11 @@ class _MutatingPolicySet:
         self._admit: Callable[[Review], Answer | Awaitable[Answer]] | None = None
 
     def use_configurations(self, configurations: Configurations) -> Handler:
-        """Ask these policies from now on; gives the half that goes on asking them."""
+        """Switch to these policies; return the handler that goes on using them."""
         if not configurations.mutating_policies or not configurations.mutating_bindings:
             self._admit = None
             return _allow_without_policies
-        # CEL is 14 MB of code that only those who have policies need.
+        # CEL is 14 MB of code that only chains with policies need.
         from pratique.cluster import schemas  # noqa: PLC0415
         from pratique.policies.mutating import MutatingPolicies, mutate  # noqa: PLC0415
 
@@ -41,7 +41,7 @@ class _MutatingPolicySet:
         return self._admit or _allow_without_policies
 
     def mutate(self, review: Review) -> Answer | Awaitable[Answer]:
-        """Have all policies that mean the request change its object."""
+        """Apply all policies that match the request."""
         return allow() if self._admit is None else self._admit(review)
 
 

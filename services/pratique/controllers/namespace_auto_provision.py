@@ -1,4 +1,4 @@
-"""NamespaceAutoProvision: a namespace comes into being when something is to be created in it.
+"""NamespaceAutoProvision: creates a missing namespace when something is created in it.
 
 Source: ``plugin/pkg/admission/namespace/autoprovision/admission.go``.
 """
@@ -14,14 +14,14 @@ from pratique.cluster import store
 
 
 async def mutate(review: Review) -> Answer:
-    """Create the namespace where it does not exist; the reviewed object stays as it is."""
+    """Create the namespace if it does not exist. The reviewed object stays as it is."""
     if review.dry_run or not store.is_in_namespace(review):
         return allow()
     if review.cluster.get("", "namespaces", review.namespace) is not None:
         return allow()
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": review.namespace}}
     try:
-        # That it is there after all, because another request was faster, is as good.
+        # create() also succeeds if another request has created it meanwhile.
         await store.create_object(review.cluster, namespace)
     except RefusalError as error:
         if error.status.reason == "Forbidden":

@@ -1,4 +1,4 @@
-"""NamespaceExists: nothing happens in a namespace that is not there.
+"""NamespaceExists: denies requests in a namespace that does not exist.
 
 Source: ``plugin/pkg/admission/namespace/exists/admission.go``.
 """
@@ -18,7 +18,7 @@ from pratique.controllers.namespace_lifecycle import LaggingCluster
 
 
 async def validate(review: Review) -> Answer:
-    """Refuse where the namespace does not exist."""
+    """Deny if the namespace does not exist."""
     if not store.is_in_namespace(review):
         return allow()
     try:
@@ -31,7 +31,7 @@ async def validate(review: Review) -> Answer:
 
 
 async def _find_namespace(cluster: Cluster, name: str) -> JSONObject | None:
-    """Look a namespace up, in storage where a cache does not know it."""
+    """Look up a namespace, in storage if the cache does not know it."""
     namespace = cluster.get("", "namespaces", name)
     if namespace is None and isinstance(cluster, LaggingCluster):
         return await cluster.get_live("", "namespaces", name)

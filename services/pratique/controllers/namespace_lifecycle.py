@@ -1,7 +1,7 @@
-"""NamespaceLifecycle: nothing is made in a namespace that is missing or going away, and some never go.
+"""NamespaceLifecycle: denies creation in a missing or terminating namespace, and protects three from deletion.
 
-Source: ``k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle/admission.go``. It only refuses, and does
-so in the mutating phase.
+Source: ``k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle/admission.go``. It only denies, and does so in the
+mutating phase.
 """
 
 from __future__ import annotations
@@ -27,48 +27,48 @@ from pratique.apimachinery.statuses import StatusCause
 from pratique.cluster.api_resources import ApiResources
 
 IMMORTAL_NAMESPACES = frozenset({"default", "kube-system", "kube-public"})
-"""Namespaces that cannot be deleted. ``kube-node-lease`` is none of them."""
+"""Namespaces that cannot be deleted. ``kube-node-lease`` can."""
 
 _FORCE_LIVE_LOOKUP_SECONDS = 30.0
-"""How long a namespace that was deleted is looked up in storage: ``forceLiveLookupTTL``."""
+"""How long a deleted namespace is looked up in storage: ``forceLiveLookupTTL``."""
 
 _FORCE_LIVE_LOOKUP_NAMES = 100
-"""How many such namespaces are remembered."""
+"""How many deleted namespaces are remembered."""
 
 _MISSING_WAIT_SECONDS = 0.05
-"""How long a cache is given to learn of a namespace: ``missingNamespaceWait``."""
+"""How long a cache gets to learn about a namespace: ``missingNamespaceWait``."""
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """Which release to follow where they differ."""
+    """Which release to follow where releases differ."""
 
     allow_updates: bool = False
-    """Let every update through, as Kubernetes' main branch does since July 2026. Releases up to 1.36 refuse
-    one in a namespace that does not exist."""
+    """Admit every update, as Kubernetes' main branch does since July 2026. Releases up to 1.36 deny updates in a
+    namespace that does not exist."""
 
 
 class LaggingCluster(abc.ABC):
-    """A cluster whose look-ups are served from a cache that may lag behind storage."""
+    """A cluster that answers from a cache, which may lag behind storage."""
 
     @abc.abstractmethod
     def get(self, group: str, resource: str, name: str, namespace: str = "") -> JSONObject | None:
-        """One object as the cache has it, as in :class:`pratique.cluster.store.Cluster`."""
+        """One object from the cache, as in :class:`pratique.cluster.store.Cluster`."""
 
     @abc.abstractmethod
     def list(self, group: str, resource: str, namespace: str | None = None) -> Sequence[JSONObject]:
-        """All objects of a resource as the cache has them, as in :class:`pratique.cluster.store.Cluster`."""
+        """All objects of a resource from the cache, as in :class:`pratique.cluster.store.Cluster`."""
 
     @property
     @abc.abstractmethod
     def resources(self) -> ApiResources:
-        """All kinds that the cluster knows, as in :class:`pratique.cluster.store.Cluster`."""
+        """All kinds that the cache knows, as in :class:`pratique.cluster.store.Cluster`."""
 
     @abc.abstractmethod
     async def get_live(self, group: str, resource: str, name: str, namespace: str = "") -> JSONObject | None:
-        """One object as it is in storage; None where it does not exist.
+        """One object from storage; None if it does not exist.
 
         Raises:
-            CallError: storage could not be asked; the text says why.
+            CallError: Storage could not be reached; the text says why.
         """
 
 
@@ -78,9 +78,9 @@ class _Lifecycle:
     forced: ForceLiveLookupCache
 
     def mutate(self, review: Review) -> Answer | Awaitable[Answer]:
-        """Refuse what the namespace's phase does not allow.
+        """Deny what the namespace's phase does not allow.
 
-        Only what may have to be looked up in storage is awaited: every request comes by here.
+        It is awaited only where storage may have to be asked: every request passes here.
         """
         if _is_namespace(review):
             return self._review_namespace(review)
@@ -110,18 +110,19 @@ class _Lifecycle:
             return True
         if review.operation is Operation.UPDATE and self.settings.allow_updates:
             return True
-        # Saying whether the namespace exists would tell too much.
+        # Anyone may ask for their access; the answer must not reveal whether the namespace exists.
         return (review.resource.group, review.resource.resource) == (
             "authorization.k8s.io",
             "localsubjectaccessreviews",
         )
 
     async def _find(self, cluster: LaggingCluster, name: str, operation: Operation) -> JSONObject | None:
-        """Look a namespace up, in storage where the cache may not know better."""
+        """Look up a namespace, in storage if the cache may be out of date."""
         namespace = cluster.get("", "namespaces", name)
         if namespace is None and operation is Operation.CREATE:
             await asyncio.sleep(_MISSING_WAIT_SECONDS)
             namespace = cluster.get("", "namespaces", name)
+        # A cache may show a namespace as active for a while after this service let its deletion through.
         stale = namespace is not None and name in self.forced and _phase(namespace) == "Active"
         return await cluster.get_live("", "namespaces", name) if namespace is None or stale else namespace
 
@@ -134,10 +135,10 @@ def _answer_for(review: Review, namespace: JSONObject | None) -> Answer:
 
 
 class ForceLiveLookupCache:
-    """Names that are remembered for a while; the longest unused one makes room for a new one."""
+    """Names that expire; when it is full, the least recently used name makes room."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        """Remember nothing; ``clock`` tells the time in seconds."""
+        """Start empty; ``clock`` is the time in seconds."""
         self._clock = clock
         self._expiries: OrderedDict[str, float] = OrderedDict()
 
@@ -149,7 +150,7 @@ class ForceLiveLookupCache:
             self._expiries.popitem(last=False)
 
     def __contains__(self, name: str) -> bool:
-        """True up to and including the moment in which its time is up."""
+        """Whether the name is remembered, up to and including its last moment."""
         expiry = self._expiries.get(name)
         if expiry is None:
             return False
@@ -165,7 +166,7 @@ def _is_namespace(review: Review) -> bool:
 
 
 def _phase(namespace: JSONObject) -> str:
-    """The phase, which the API server makes ``Active`` where there is none."""
+    """The phase; the API server sets ``Active`` where there is none."""
     return str(member(namespace, "status", "phase") or "Active")
 
 
@@ -184,7 +185,7 @@ def _deny_terminating(review: Review) -> Deny:
 
 
 def build(settings: Settings, clock: Callable[[], float] = time.monotonic) -> Handlers:
-    """Make the controller; ``clock`` tells the time in seconds."""
+    """Make the controller; ``clock`` is the time in seconds."""
     return Handlers(mutate=_Lifecycle(settings, ForceLiveLookupCache(clock)).mutate)
 
 

@@ -1,4 +1,4 @@
-"""OwnerReferencesPermissionEnforcement: whose owner references an object gets is for those to say who may delete it.
+"""OwnerReferencesPermissionEnforcement: only users who may delete an object may change its owner references.
 
 Source: ``plugin/pkg/admission/gc/gc_admission.go``; for the mapping of kinds ``k8s.io/apimachinery/pkg/api/meta`` and
 ``k8s.io/client-go/restmapper/discovery.go``.
@@ -26,14 +26,14 @@ from pratique.cluster.authorization import AuthorizationAttributes, Authorizatio
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """Which release to follow where they differ."""
+    """Which release to follow where releases differ."""
 
     check_creations: bool = False
-    """Ask whether a new object may be deleted, too, as releases before 1.11 do."""
+    """Also ask whether a user may delete the object that they create, as releases before 1.11 do."""
 
 
 class OwnerReference(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Another object, with which an object is to be deleted."""
+    """A reference to the object that an object is deleted with."""
 
     api_version: str | None = None
     kind: str | None = None
@@ -41,19 +41,17 @@ class OwnerReference(msgspec.Struct, frozen=True, rename="camel", omit_defaults=
     uid: str | None = None
     controller: bool | None = None
     block_owner_deletion: bool | None = None
-    """The owner waits for the object, where it is deleted in the foreground."""
+    """In foreground deletion, the owner waits for the object."""
 
 
 def validate(settings: Settings, review: Review) -> Answer:
-    """Ask whether the user may delete the object, and hold up those that are newly blocked, if references change."""
+    """If owner references change, check that the user may delete the object and may block the owners' deletion."""
     if review.concerns("", "pods", "status"):
-        return (
-            allow()
-        )  # old kubelets garble references there, and the API server itself keeps them as they were
+        return allow()  # old kubelets garble references there, and the API server restores them
     new, old = _references(review.object), _references(review.old_object)
     if new is None or not _references_changed(review, new, old):
         return allow()
-    # Whoever makes an object could as well have left it, and so may say with what it goes.
+    # Users who create an object may choose its owners: they could as well not create it.
     if settings.check_creations or review.operation is not Operation.CREATE:
         decision = _may_delete(review)
         if not decision.allowed:
@@ -61,11 +59,13 @@ def validate(settings: Settings, review: Review) -> Answer:
     blocking = tuple(_newly_blocking(new, old or ()))
     if not blocking or _may_finalize_all(review).allowed:
         return allow()
-    return next((deny(text) for one in blocking for text in _blocking_errors(review, one)), allow())
+    return next(
+        (deny(text) for reference in blocking for text in _blocking_errors(review, reference)), allow()
+    )
 
 
 def _references(document: JSON) -> tuple[OwnerReference, ...] | None:
-    """The owner references of an object; None where it has no metadata to have them in."""
+    """The owner references of an object; None if it has no metadata."""
     if not isinstance(member(document, "metadata"), dict):
         return None
     written = member(document, "metadata", "ownerReferences") or ()
@@ -101,7 +101,7 @@ def _may_delete(review: Review) -> AuthorizationDecision:
 
 
 def _may_finalize_all(review: Review) -> AuthorizationDecision:
-    """Ask whether it need not be known what collections the owners are in: since 1.21."""
+    """Whether the user may update the finalizers of every resource; then owners need not be looked up. Since 1.21."""
     return review.authorizer.authorize(
         AuthorizationAttributes(
             user=review.user, verb="update", group="*", resource="*", subresource="finalizers", name="*"
@@ -112,7 +112,7 @@ def _may_finalize_all(review: Review) -> AuthorizationDecision:
 def _newly_blocking(
     new: tuple[OwnerReference, ...], old: tuple[OwnerReference, ...]
 ) -> Iterator[OwnerReference]:
-    """The references that block and did not. Of several with one uid, the last is the one that there was."""
+    """The references that block now and did not before. Of several old references with one uid, the last counts."""
     blocked = {reference.uid or "": reference.block_owner_deletion is True for reference in old}
     for reference in new:
         if reference.block_owner_deletion is True and not blocked.get(reference.uid or "", False):
@@ -120,7 +120,7 @@ def _newly_blocking(
 
 
 def _blocking_errors(review: Review, reference: OwnerReference) -> Iterator[str]:
-    """Why the user may not let the owner wait; nothing where he may."""
+    """Why the user may not block the owner's deletion; nothing if they may."""
     api_version, kind = reference.api_version or "", reference.kind or ""
     try:
         collections = rest_mappings(api_version, kind, review.cluster.resources, review.resource)
@@ -148,7 +148,7 @@ def _may_finalize(review: Review, collection: ResourceType, name: str) -> Author
             group=resource.group,
             resource=resource.resource,
             subresource="finalizers",
-            # An owner that is in a namespace is in that of what it owns.
+            # A namespaced owner is in the namespace of its dependent.
             namespace=review.namespace if collection.namespaced else "",
             name=name,
         )
@@ -156,7 +156,7 @@ def _may_finalize(review: Review, collection: ResourceType, name: str) -> Author
 
 
 def _go_decision(decision: AuthorizationDecision) -> str:
-    """Reason and error, as Go prints an error that is not there."""
+    """The reason and the error as Go prints them; a missing error is ``<nil>``."""
     return f"{decision.reason}, {decision.error or '<nil>'}"
 
 

@@ -1,4 +1,4 @@
-"""PersistentVolumeClaimResize: a claim grows only where its StorageClass lets it.
+"""PersistentVolumeClaimResize: a claim may grow only if its StorageClass allows expansion.
 
 Source: ``plugin/pkg/admission/storage/persistentvolume/resize/admission.go``.
 """
@@ -39,20 +39,20 @@ RESIZABLE_SOURCES = frozenset(
         "flexVolume",
     }
 )
-"""The sources of volumes whose plugins of 1.11 can resize them."""
+"""The volume sources that 1.11's plugins can resize."""
 
 _REQUESTS = ("spec", "resources", "requests")
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """Which release to follow where they differ."""
+    """Which release to follow where releases differ."""
 
     check_volume_plugin: bool = False
-    """Look at the claim's volume, too, as releases from 1.8 to 1.11 do: its plugin must be one that can resize."""
+    """Also require a volume whose plugin can resize it, as releases from 1.8 to 1.11 do."""
 
 
 def validate(settings: Settings, review: Review) -> Answer:
-    """Refuse to let a claim grow that cannot. That it does not shrink, the API server itself sees to."""
+    """Deny the growth of a claim that cannot be resized. The API server's validation denies shrinking."""
     new, old = review.object, review.old_object
     if (
         not is_persistent_volume_claim(new)
@@ -68,7 +68,7 @@ def validate(settings: Settings, review: Review) -> Answer:
 
 
 def _requested_size(claim: JSON) -> Quantity:
-    """What a claim requests; nothing where it does not say."""
+    """What a claim requests; zero if it requests nothing."""
     storage = member(claim, *_REQUESTS, "storage")
     return read_resource_list({"storage": storage}, FieldPath(_REQUESTS))["storage"]
 
@@ -87,7 +87,9 @@ def _check_volume(review: Review) -> Answer:
     if volume is None:
         return deny(NO_VOLUME)
     spec = member(volume, "spec")
-    sources = {each for each, value in spec.items() if value is not None} if isinstance(spec, dict) else ()
+    sources = (
+        {source for source, value in spec.items() if value is not None} if isinstance(spec, dict) else ()
+    )
     return deny(UNSUPPORTED_VOLUME) if RESIZABLE_SOURCES.isdisjoint(sources) else allow()
 
 

@@ -1,7 +1,7 @@
-"""PersistentVolumeLabel: a volume says in which zone its disk is, and is used in that zone only.
+"""PersistentVolumeLabel: labels a volume with the zone of its disk, and binds it to the nodes there.
 
 Source: ``plugin/pkg/admission/storage/persistentvolume/label/admission.go`` of 1.29, with OpenStack's disks, which
-1.26 gave up.
+1.26 dropped.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ from pratique.pods.volumes import (
 )
 
 PROVISIONED_BY_ANNOTATION = "pv.kubernetes.io/provisioned-by"
-"""The annotation of volumes that a provisioner made, who knows where their disks are."""
+"""The annotation of volumes that a provisioner made. Provisioners know the zones of their disks."""
 
 PROVISIONING_PLACEHOLDER = "placeholder-for-provisioning"
-"""Names a disk that is still to be made."""
+"""The name of a disk that does not exist yet."""
 
 _TRUSTED_LABELS = (
     ("topology.kubernetes.io/zone", "topology.kubernetes.io/region"),
     ("failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"),
 )
-"""Labels that are believed of a provisioned volume that has both of a pair."""
+"""The labels of a provisioned volume that are trusted, if it has both of a pair."""
 
 _NODE_SELECTOR_TERMS = ("spec", "nodeAffinity", "required", "nodeSelectorTerms")
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """Who knows the labels, and which release to follow where they differ."""
+    """Where the labels come from, and which release to follow where releases differ."""
 
     volumes: tuple[VolumeLabels, ...] | None = None
-    """The labels of all disks there are."""
+    """The labels of all existing disks."""
     labeler: str | None = None
-    """The name of the labeler of an installed package, instead of ``volumes``."""
+    """The name of a labeler from an installed package, instead of ``volumes``."""
     node_affinity: bool = True
-    """Bind volumes to the nodes of their labels, too. False: labels alone, as releases before 1.10 do."""
+    """Also bind volumes to the nodes of their labels. False: set only labels, as releases before 1.10 do."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class _VolumeLabeling:
     node_affinity: bool
 
     async def mutate(self, review: Review) -> Answer:
-        """Set the labels of the volume's disk, whatever the user wrote, and the affinity that follows from them."""
+        """Set the labels of the volume's disk, overwriting the user's, and the node affinity that follows from them."""
         volume = review.object
         if not isinstance(volume, dict) or volume.get("kind", "PersistentVolume") != "PersistentVolume":
             return allow()
@@ -77,15 +77,15 @@ class _VolumeLabeling:
             edits.set(("metadata", "labels", key), value)
         if self.node_affinity:
             _add_requirements(edits, requirements)
-            # What was set may be believed when the volume is seen once more, and would be required then.
+            # A second pass would trust the labels that were just set, and then require these too.
             believed = sorted(_trusted_labels(edits.document).items())
             _add_requirements(edits, [_requirement(key, value) for key, value in believed])
         return edits
 
     async def _find(self, volume: JSONObject) -> Mapping[str, str]:
-        """Ask for the labels of the volume's disk."""
+        """Look up the labels of the volume's disk."""
         disk = disk_of(volume)
-        # vSphere's paths are looked up whatever they are.
+        # vSphere's paths are looked up even if they look like the placeholder.
         if disk is None or (disk.id == PROVISIONING_PLACEHOLDER and disk.source != "vsphereVolume"):
             return {}
         source = DISK_SOURCES[disk.source]
@@ -99,7 +99,7 @@ class _VolumeLabeling:
 
 
 def _trusted_labels(volume: JSONObject) -> dict[str, str]:
-    """Zone and region of a volume that a provisioner made; none where it is not sure."""
+    """The zone and region of a volume that a provisioner made; empty if they are not certain."""
     annotations = member(volume, "metadata", "annotations")
     if not isinstance(annotations, dict) or PROVISIONED_BY_ANNOTATION not in annotations:
         return {}
@@ -118,7 +118,7 @@ def _requirement(key: str, value: str) -> JSONObject:
 
 
 def _add_requirements(edits: Edits, requirements: list[JSONObject]) -> None:
-    """Add to every term what it has to require; nothing where any of that is required of a term already."""
+    """Add the requirements to every term, unless a term has one of their keys already."""
     if not requirements:
         return
     terms = edits.get(_NODE_SELECTOR_TERMS)
@@ -134,7 +134,11 @@ def _add_requirements(edits: Edits, requirements: list[JSONObject]) -> None:
 
 def _required_keys(term: JSON) -> list[str]:
     expressions = member(term, "matchExpressions")
-    return [str(member(each, "key")) for each in expressions] if isinstance(expressions, list) else []
+    return (
+        [str(member(expression, "key")) for expression in expressions]
+        if isinstance(expressions, list)
+        else []
+    )
 
 
 def _build(settings: Settings) -> Handlers:
@@ -145,12 +149,12 @@ def _labeler(settings: Settings) -> VolumeLabeler | None:
     if settings.labeler is None:
         return None if settings.volumes is None else ListedVolumes(settings.volumes)
     if settings.volumes is not None:
-        raise ConfigurationError("labeler: there cannot be volumes as well: one of them knows the labels")
+        raise ConfigurationError("labeler: set either labeler or volumes, not both")
     return load_labeler(settings.labeler)
 
 
 def build(settings: Settings, labeler: VolumeLabeler | None) -> Handlers:
-    """Make the controller; ``labeler`` knows the labels of disks, None where nobody can be asked."""
+    """Make the controller; ``labeler`` knows the labels of disks, None if there is none."""
     return Handlers(mutate=_VolumeLabeling(labeler, settings.node_affinity).mutate)
 
 

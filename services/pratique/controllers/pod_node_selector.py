@@ -1,4 +1,4 @@
-"""PodNodeSelector: the Pods of a namespace run on the nodes that the namespace is given.
+"""PodNodeSelector: runs the Pods of a namespace on the nodes that its annotation selects.
 
 Source: ``plugin/pkg/admission/podnodeselector/admission.go``.
 """
@@ -23,7 +23,8 @@ from pratique.apimachinery.json_values import JSON, member
 from pratique.pods import pod_spec
 
 ANNOTATION = "scheduler.alpha.kubernetes.io/node-selector"
-"""Of a Namespace: the labels of its nodes. An empty text means any node, whatever the cluster's default."""
+"""The annotation of a Namespace that selects its nodes. An empty value means any node, whatever the cluster's
+default."""
 
 _CLUSTER_DEFAULT = "clusterDefaultNodeSelector"
 _PATH = ("spec", "nodeSelector")
@@ -32,33 +33,33 @@ LabelSet: TypeAlias = "Mapping[str, str]"
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """The labels of nodes, each written ``key=value, key=value``."""
+    """Node selectors, each written ``key=value, key=value``."""
 
     pod_node_selector_plugin_config: dict[str, str] = {}
-    """By namespace the labels that its Pods may select by, all others being refused where there are any; under
-    ``clusterDefaultNodeSelector`` those of namespaces without an annotation."""
+    """For each namespace, the labels that its Pods may select; if there are any, all others are denied. Under
+    ``clusterDefaultNodeSelector``, the labels for namespaces without an annotation."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _NodeSelectors:
-    """What the settings say, read."""
+    """The parsed settings."""
 
     by_namespace: Mapping[str, LabelSet]
 
     def mutate(self, review: Review) -> Answer:
-        """Have the Pod select the nodes of its namespace."""
+        """Make the Pod select the nodes of its namespace."""
         if not pod_spec.is_pod(review.object):
             return allow()
-        wanted = self._of_namespace(review)
-        if selectors_module.conflict(wanted, _node_selector(review.object)):
+        required = self._of_namespace(review)
+        if selectors_module.conflict(required, _node_selector(review.object)):
             return _deny_conflict(review)
         edits = Edits(review.object)
-        for key, value in wanted.items():
+        for key, value in required.items():
             edits.set((*_PATH, key), value)
         return self._check_allowed(review, edits.document) or edits.answer()
 
     def validate(self, review: Review) -> Answer:
-        """Refuse a Pod that selects other nodes, as a webhook may have made it."""
+        """Deny a Pod that selects other nodes; a webhook may have changed the selector."""
         if not pod_spec.is_pod(review.object):
             return allow()
         if selectors_module.conflict(self._of_namespace(review), _node_selector(review.object)):
@@ -95,7 +96,7 @@ def _deny_conflict(review: Review) -> Deny:
 
 
 def _deny_pod(review: Review, text: str) -> Deny:
-    # The Pod's own name, which is empty where it is still to be generated.
+    # The Pod's own name, which is still empty if it has a generateName.
     name = str(member(review.object, "metadata", "name") or "")
     return deny(status=statuses.forbidden(review.resource.group, review.resource.resource, name, text))
 

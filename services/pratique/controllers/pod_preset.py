@@ -1,4 +1,4 @@
-"""PodPreset: Pods with certain labels get environment variables, mounts and volumes that they did not ask for.
+"""PodPreset: injects environment variables, mounts and volumes into Pods with certain labels.
 
 Source: ``plugin/pkg/admission/podpreset/admission.go`` of 1.19, the last release that had it.
 """
@@ -35,29 +35,29 @@ _ANNOTATIONS = ("metadata", "annotations")
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """Which release to follow where they differ."""
+    """Which release to follow where releases differ."""
 
     init_containers: bool = True
-    """Treat init containers as containers, as 1.14 and later do; False: leave them alone, as releases before."""
+    """Also inject into init containers, as 1.14 and later do. False: as earlier releases do."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _MergedField:
-    """A list of a preset that is merged into one of the Pod."""
+    """A list of a preset that is merged into a list of the Pod."""
 
     name: str
-    """What it is called in both."""
+    """The name of the list in both."""
     noun: str
     """What messages call it."""
     keys: tuple[tuple[str, Key], ...]
-    """By what items are the same: how messages introduce it, and the key. New is what has a new first key."""
+    """What identifies an item: how messages introduce the key, and the key. An item with a new first key is added."""
     distinct: bool = True
-    """False where what one preset adds does not keep another from adding the same."""
+    """False if several presets may add the same item."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _MergeResult:
-    """What comes of merging: the items to append to the list at ``path``, or what stands against it."""
+    """The result of a merge: the items to append to the list at ``path``, or the conflicts."""
 
     path: Path
     added: list[JSONObject] = dataclasses.field(default_factory=list)
@@ -65,7 +65,7 @@ class _MergeResult:
 
 
 def mutate(settings: Settings, review: Review) -> Answer:
-    """Inject all presets that mean the Pod, or none of them where they do not fit it or each other."""
+    """Inject all presets that select the Pod, or none if they conflict with it or with each other."""
     pod = review.object
     if not containers_module.is_pod(pod):
         return deny(status=statuses.bad_request(containers_module.NOT_A_POD))
@@ -95,7 +95,7 @@ def _apply_presets(pod: JSONObject, presets: Iterable[JSONObject], merges: Itera
 
 
 def _matching_presets(review: Review) -> list[JSONObject]:
-    """The presets of the namespace whose selector means the Pod; an empty selector means all."""
+    """The presets of the namespace that select the Pod. An empty selector selects all Pods."""
     labels = _string_map(review.object, "metadata", "labels")
     presets = review.cluster.list(*_PRESETS, review.namespace)
     return [preset for preset in presets if _selects(preset, labels)]
@@ -111,18 +111,20 @@ def _selects(preset: JSONObject, labels: dict[str, str]) -> bool:
 
 
 def _go_selector(selector: JSON) -> str:
-    """Print a selector as Go's ``%v`` prints the structure."""
+    """Print a selector as Go's ``%v`` prints the struct."""
     labels = sorted((member(selector, "matchLabels") or {}).items())
     shown = " ".join(f"{key}:{value}" for key, value in labels)
-    requirements = (
-        f"{{{each.get('key', '')} {each.get('operator', '')} [{' '.join(each.get('values') or ())}]}}"
-        for each in member(selector, "matchExpressions") or ()
-    )
-    return f"{{map[{shown}] [{' '.join(requirements)}]}}"
+    requirements = " ".join(map(_go_requirement, member(selector, "matchExpressions") or ()))
+    return f"{{map[{shown}] [{requirements}]}}"
+
+
+def _go_requirement(requirement: JSONObject) -> str:
+    key, operator, values = (requirement.get(field) for field in ("key", "operator", "values"))
+    return f"{{{key or ''} {operator or ''} [{' '.join(values or ())}]}}"
 
 
 def _merges(pod: JSONObject, presets: Sequence[JSONObject], settings: Settings) -> Iterator[_MergeResult]:
-    """Merge every list that presets have into every place where it goes."""
+    """Merge every list of the presets into every place it belongs to."""
     if volumes := _injected(presets, _VOLUMES):
         yield _merge(member(pod, "spec"), ("spec",), _VOLUMES, volumes)
     fields = [(field, injected) for field in _CONTAINER_FIELDS if (injected := _injected(presets, field))]
@@ -159,9 +161,9 @@ def _merge(holder: JSON, place: Path, field: _MergedField, injected: Iterable[_P
 
 
 def _string_map(pod: JSONObject, *path: str) -> dict[str, str]:
-    """Labels or annotations; none where something else stands in their place."""
-    found = member(pod, *path)
-    return found if isinstance(found, dict) else {}
+    """Labels or annotations; empty if there is no map."""
+    strings = member(pod, *path)
+    return strings if isinstance(strings, dict) else {}
 
 
 def _items(value: JSON) -> list[JSONObject]:
@@ -173,7 +175,7 @@ def _semantically_same(first: JSON, second: JSON) -> bool:
 
 
 def _without_zeros(value: JSON) -> JSON:
-    """Leave out what says nothing: to Kubernetes, an empty text is as good as none, and so is not read-only."""
+    """Drop zero values: to Kubernetes, an empty string equals none, and so does ``readOnly: false``."""
     if isinstance(value, list):
         return [_without_zeros(item) for item in value]
     if not isinstance(value, dict):
@@ -194,7 +196,7 @@ def _key_by(field: str) -> Key:
 
 
 def _env_source_key(item: JSONObject) -> JSON:
-    """What tells sources of whole environments apart, so that none is added twice."""
+    """The key of an envFrom source."""
     names = (member(item, kind, "name") for kind in ("configMapRef", "secretRef"))
     return (item.get("prefix") or "", *(name or "" for name in names))
 

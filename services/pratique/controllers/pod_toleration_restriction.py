@@ -1,4 +1,4 @@
-"""PodTolerationRestriction: what the Pods of a namespace tolerate, and what they may tolerate at all.
+"""PodTolerationRestriction: adds the tolerations of a namespace to its Pods, and restricts which they may have.
 
 Source: ``plugin/pkg/admission/podtolerationrestriction/admission.go``.
 """
@@ -27,26 +27,26 @@ DEFAULTS_ANNOTATION = "scheduler.alpha.kubernetes.io/defaultTolerations"
 WHITELIST_ANNOTATION = "scheduler.alpha.kubernetes.io/tolerationsWhitelist"
 
 MEMORY_PRESSURE = Toleration(key="node.kubernetes.io/memory-pressure", operator=EXISTS, effect=NO_SCHEDULE)
-"""What every Pod tolerates that is promised something."""
+"""The toleration of every Pod that is not BestEffort."""
 
 _API_VERSION = "podtolerationrestriction.admission.k8s.io/v1alpha1"
 _KIND = "Configuration"
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """What holds for namespaces that say nothing of their own, and which release to follow where they differ."""
+    """The settings for namespaces without annotations, and which release to follow where releases differ."""
 
     api_version: str = _API_VERSION
     kind: str = _KIND
     default: tuple[Toleration, ...] = ()
-    """What Pods tolerate beside what they say themselves."""
+    """The tolerations that are added to Pods."""
     whitelist: tuple[Toleration, ...] = ()
-    """What Pods may tolerate; anything where there is none."""
+    """The tolerations that Pods may have; empty allows any."""
     exact: bool = False
-    """Refuse a Pod that says something else of a key and effect than its namespace, and allow only what the
-    whitelist holds to the letter, as 1.16 and before; later releases look at what covers what."""
+    """Deny a Pod whose toleration of a key and effect differs from its namespace's, and compare with the whitelist
+    literally, as 1.16 and before. Later releases compare by what a toleration covers."""
     empty_overrides: bool = True
-    """An annotation that holds nothing stands above the settings, as since 1.12; before, it did not count."""
+    """An empty annotation overrides the settings, as since 1.12. False: it is ignored, as before."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class _TolerationRestriction:
     settings: Settings
 
     def mutate(self, review: Review) -> Answer:
-        """Add what the namespace's Pods tolerate to a new Pod, and leave out what is covered then."""
+        """Add the namespace's tolerations to a new Pod, and drop the ones that others cover."""
         if not pod_spec.is_pod(review.object):
             return allow()
         edits = Edits(review.object)
@@ -67,23 +67,27 @@ class _TolerationRestriction:
         return self._check(review, edits.document) or edits.answer()
 
     def validate(self, review: Review) -> Answer:
-        """Refuse what may not be tolerated, as a webhook may have added it."""
+        """Deny tolerations that are not allowed; a webhook may have added them."""
         if not pod_spec.is_pod(review.object):
             return allow()
         return self._check(review, review.object) or allow()
 
     def _unite(self, edits: Edits, added: Sequence[Toleration], *, promised: bool) -> None:
-        """Add tolerations as 1.16 did.
+        """Add tolerations as 1.16 does.
 
         Raises:
-            RefusalError: the Pod says something else of the same key and effect; a plain error.
+            RefusalError: The Pod has a different toleration for the same key and effect; a plain error.
         """
         own = tolerations.pod_tolerations(edits.document)
         if tolerations.is_conflict(added, own):
             raise RefusalError(statuses.plain_error("namespace tolerations and pod tolerations conflict"))
-        taken = {one.key_and_effect for one in own}
-        for one in {one.key_and_effect: one for one in added if one.key_and_effect not in taken}.values():
-            edits.append(tolerations.PATH, one.document)
+        taken = {toleration.key_and_effect for toleration in own}
+        for toleration in {
+            toleration.key_and_effect: toleration
+            for toleration in added
+            if toleration.key_and_effect not in taken
+        }.values():
+            edits.append(tolerations.PATH, toleration.document)
         if promised:
             _replace_tolerations(edits, MEMORY_PRESSURE)
 
@@ -108,15 +112,15 @@ class _TolerationRestriction:
         return self.settings.default if annotated is None else annotated
 
     def _annotated(self, review: Review, annotation: str) -> Sequence[Toleration] | None:
-        """What the namespace says; None where it leaves that to the settings."""
+        """The tolerations in a namespace's annotation; None to use the settings."""
         namespace = review.cluster.get("", "namespaces", review.namespace)
         if namespace is None:
             raise RefusalError(statuses.not_found("", "namespaces", review.namespace))
         text = member(namespace, "metadata", "annotations", annotation)
         if text is None:
             return None
-        found = _parse_tolerations(str(text))
-        return found if found or self.settings.empty_overrides else None
+        annotated = _parse_tolerations(str(text))
+        return annotated if annotated or self.settings.empty_overrides else None
 
 
 def _merge_tolerations(edits: Edits, added: Sequence[Toleration]) -> None:
@@ -133,7 +137,7 @@ def _merge_tolerations(edits: Edits, added: Sequence[Toleration]) -> None:
 
 
 def _replace_tolerations(edits: Edits, wanted: Toleration) -> None:
-    """Put a toleration in the place of all others of its key and effect."""
+    """Replace all tolerations of the same key and effect."""
     own = tolerations.pod_tolerations(edits.document)
     if wanted in own:
         return
@@ -144,10 +148,10 @@ def _replace_tolerations(edits: Edits, wanted: Toleration) -> None:
 
 
 def _parse_tolerations(text: str) -> list[Toleration]:
-    """Read the tolerations of an annotation; none where it is empty.
+    """Parse the tolerations in an annotation; an empty text has none.
 
     Raises:
-        RefusalError: it is no list of tolerations; a plain error in the words of Go's ``encoding/json``.
+        RefusalError: It is not a list of tolerations; a plain error in the words of Go's ``encoding/json``.
     """
     if not text:
         return []
@@ -159,9 +163,9 @@ def _parse_tolerations(text: str) -> list[Toleration]:
         return []
     if not isinstance(items, list):
         raise RefusalError(statuses.plain_error(json_reading.type_error(items, "[]v1.Toleration")))
-    wrong = next((item for item in items if not isinstance(item, dict | None)), None)
-    if wrong is not None:
-        raise RefusalError(statuses.plain_error(json_reading.type_error(wrong, "v1.Toleration")))
+    malformed = next((item for item in items if not isinstance(item, dict | None)), None)
+    if malformed is not None:
+        raise RefusalError(statuses.plain_error(json_reading.type_error(malformed, "v1.Toleration")))
     return [tolerations.read_toleration(item) for item in items]
 
 
@@ -170,12 +174,12 @@ def _build(settings: Settings) -> Handlers:
         got = f"{settings.api_version}, Kind={settings.kind}"
         raise ConfigurationError(f"apiVersion, kind: must be {_API_VERSION}, Kind={_KIND}, not {got}")
     path = ROOT / "podtolerationrestriction"
-    faults = [
+    errors = [
         *tolerations.validate_tolerations(settings.default, path / "default"),
         *tolerations.validate_tolerations(settings.whitelist, path / "whitelist"),
     ]
-    if faults:
-        raise ConfigurationError(f"invalid config: {join(faults)}")
+    if errors:
+        raise ConfigurationError(f"invalid config: {join(errors)}")
     restriction = _TolerationRestriction(settings)
     return Handlers(mutate=restriction.mutate, validate=restriction.validate)
 

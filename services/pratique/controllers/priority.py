@@ -1,4 +1,4 @@
-"""Priority: Pods get the priority of their class, and one class at most is the default.
+"""Priority: gives Pods the priority of their PriorityClass, and allows only one default class.
 
 Source: ``plugin/pkg/admission/priority/admission.go``; that of 1.10 for ``release``.
 """
@@ -27,10 +27,11 @@ SYSTEM_CLASSES = {
     "system-cluster-critical": 2_000_000_000,
     "system-node-critical": 2_000_001_000,
 }
-"""The classes that Kubernetes brings, and their values: ``pkg/apis/scheduling/types.go``."""
+"""The built-in classes and their values: ``pkg/apis/scheduling/types.go``."""
 
 _OLD_RELEASE = "1.10"
 _HIGHEST_USER_PRIORITY = 1_000_000_000
+"""``HighestUserDefinablePriority``: higher values are reserved for system classes."""
 _PREEMPT_LOWER_PRIORITY = "PreemptLowerPriority"
 _CLASSES = ("scheduling.k8s.io", "priorityclasses")
 _CLASS_NAME = ("spec", "priorityClassName")
@@ -39,18 +40,18 @@ _POLICY = ("spec", "preemptionPolicy")
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """Which release to follow where they differ."""
+    """Which release to follow where releases differ."""
 
     release: str = ""
-    """``1.10``: refuse any integer in a Pod, know the two system classes without looking them up, write neither
-    class name nor preemption policy, leave updates of Pods alone, and check names and values of
-    PriorityClasses. Empty: as current Kubernetes."""
+    """``1.10``: deny any integer in a Pod, know the two system classes without looking them up, set neither class
+    name nor preemption policy, ignore updates of Pods, and check names and values of PriorityClasses. Empty: as
+    current Kubernetes."""
     system_classes_only_in_kube_system: bool = False
-    """Refuse the two system classes in other namespaces than ``kube-system``, as 1.11 to 1.16 do."""
+    """Allow the two system classes only in ``kube-system``, as 1.11 to 1.16 do."""
 
 
 class _ResolvedClass(NamedTuple):
-    """What follows from the name of a class, or from its absence."""
+    """The values that follow from a class, or from there being none."""
 
     class_name: str
     value: int
@@ -58,7 +59,7 @@ class _ResolvedClass(NamedTuple):
 
 
 def mutate(settings: Settings, review: Review) -> Answer:
-    """Give a new Pod its priority; leave that of an existing one as it is."""
+    """Set the priority of a new Pod; keep that of an existing one."""
     if not pod_spec.is_pod_review(review):
         return allow()
     if not pod_spec.is_pod(review.object):
@@ -69,7 +70,7 @@ def mutate(settings: Settings, review: Review) -> Answer:
 
 
 def _keep_stored(review: Review) -> Answer:
-    """Carry over what an update leaves out; neither field can be changed."""
+    """Restore the fields that an update leaves out; both are immutable."""
     if not pod_spec.is_pod(review.old_object):
         return _deny_wrong_kind("Pod")
     edits = Edits(review.object)
@@ -126,25 +127,31 @@ def _check_system_class(review: Review, name: str) -> None:
 
 
 def _resolve_class(review: Review, name: str) -> _ResolvedClass:
-    """Find the class that is meant, the default one where none is named."""
+    """Look up the named class, or the default class if none is named."""
     if name:
-        found = review.cluster.get(*_CLASSES, name)
-        if found is None:
+        priority_class = review.cluster.get(*_CLASSES, name)
+        if priority_class is None:
             text = f"no PriorityClass with name {name} was found"
             raise RefusalError(statuses.admission_forbidden(review, text))
     else:
-        found = _default_class(review.cluster)
-    if found is None:
+        priority_class = _default_class(review.cluster)
+    if priority_class is None:
         return _ResolvedClass("", 0, _PREEMPT_LOWER_PRIORITY)
-    # The API server stores the policy with every class.
+    # The API server stores a preemption policy with every class.
     return _ResolvedClass(
-        _name(found), _value(found), found.get("preemptionPolicy") or _PREEMPT_LOWER_PRIORITY
+        _name(priority_class),
+        _value(priority_class),
+        priority_class.get("preemptionPolicy") or _PREEMPT_LOWER_PRIORITY,
     )
 
 
 def _default_class(cluster: Cluster) -> JSONObject | None:
-    """The default class; of several, which two requests at once can make, that of the lowest value."""
-    defaults = [each for each in cluster.list(*_CLASSES) if each.get("globalDefault") is True]
+    """The default class. Two concurrent requests can create several; the one with the lowest value counts."""
+    defaults = [
+        priority_class
+        for priority_class in cluster.list(*_CLASSES)
+        if priority_class.get("globalDefault") is True
+    ]
     return min(defaults, key=_value, default=None)
 
 
@@ -158,7 +165,7 @@ def _value(priority_class: JSONObject) -> int:
 
 
 def validate(settings: Settings, review: Review) -> Answer:
-    """Refuse a second default class."""
+    """Deny a second default class."""
     if not review.concerns(*_CLASSES):
         return allow()
     priority_class = review.object
@@ -175,7 +182,7 @@ def validate(settings: Settings, review: Review) -> Answer:
 
 
 def _reserved_error(priority_class: JSONObject) -> str:
-    """What a PriorityClass may not have, which the validation of the API server refuses since 1.11."""
+    """Why a PriorityClass is not allowed. Since 1.11, the API server's validation checks this."""
     if _value(priority_class) > _HIGHEST_USER_PRIORITY:
         return f"maximum allowed value of a user defined priority is {_HIGHEST_USER_PRIORITY}"
     name = _name(priority_class)

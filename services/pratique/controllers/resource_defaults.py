@@ -1,4 +1,4 @@
-"""ResourceDefaults: one processor and half a gibibyte for every container that sets no limits.
+"""ResourceDefaults: limits every container without limits to one CPU and half a gibibyte.
 
 Source: ``plugin/pkg/admission/resourcedefaults/admission.go`` of the releases before 1.0.
 """
@@ -20,7 +20,7 @@ DEFAULTS = {"memory": "512Mi", "cpu": "1"}
 
 
 def mutate(review: Review) -> Answer:
-    """Set the limits of containers that are missing or zero; init containers did not exist."""
+    """Set the limits of containers that are missing or zero. Init containers did not exist then."""
     if not pod_spec.is_pod(review.object):
         return deny(status=statuses.bad_request(pod_spec.NOT_A_POD))
     edits = Edits(review.object)

@@ -1,7 +1,7 @@
-"""ResourceQuota: what the objects of a namespace use stays within its ResourceQuotas.
+"""ResourceQuota: keeps the objects of a namespace within its ResourceQuotas.
 
-Source: ``k8s.io/apiserver/pkg/admission/plugin/resourcequota``. What objects use and whether it fits is worked out by
-:mod:`pratique.controllers.quota`; what is used is kept by :mod:`pratique.controllers.quota.ledger`.
+Source: ``k8s.io/apiserver/pkg/admission/plugin/resourcequota``. :mod:`pratique.controllers.quota` computes what
+objects use and whether it fits; :mod:`pratique.controllers.quota.ledger` keeps the usage.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ EVALUATION_SECONDS = 10.0
 
 _CHARGES_METRIC = (
     "pratique_quota_charges_total",
-    "Requests to be charged against ResourceQuotas, by what came of it: charged, refused, timeout or error.",
+    "Charges against ResourceQuotas, by result: charged, refused, timeout or error.",
     ("result",),
 )
 
 MAX_SERIES = 1000
-"""Of what is used, at most: a hundred quotas of ten resources. Quotas come from the cluster, never from what is asked,
-but a cluster may have any number of them; ``pratique quotas`` shows them all."""
+"""The maximum number of usage series: a hundred quotas with ten resources. Quotas come from the cluster, never from
+requests, but a cluster may have any number of them; ``pratique quotas`` shows all."""
 
 _VERSIONS = {
     ("", ""),
@@ -65,7 +65,7 @@ _VERSIONS = {
     ("resourcequota.admission.k8s.io/v1beta1", "Configuration"),
     ("resourcequota.admission.k8s.io/v1alpha1", "Configuration"),
 }
-"""How a configuration may call itself; where flags alone say something, it does not."""
+"""The versions and kinds that a configuration may have. Settings from flags alone have none."""
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -74,65 +74,62 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
     api_version: str = ""
     kind: str = ""
     limited_resources: tuple[LimitedResource, ...] = ()
-    """What nobody may use unless a quota covers it."""
+    """Resources that nobody may use unless a quota covers them."""
     ledger: str = msgspec.field(default="", name="resource-quota-ledger")
     """Where charges are kept: a file or a URL; empty for memory. See
     :func:`pratique.controllers.quota.ledger.open_ledger`."""
     sync_period: str = msgspec.field(default="10s", name="resource-quota-sync-period")
-    """How often usage is counted anew from the cluster's objects."""
+    """How often usage is recounted from the cluster's objects."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaController:
-    """The controller at work."""
+    """The configured controller."""
 
     ledger: Ledger
-    """Keeps what is used."""
+    """Keeps the usage."""
     limited: tuple[LimitedResource, ...] = ()
     sync_seconds: float = 10.0
     evaluation_seconds: float = EVALUATION_SECONDS
     charges: LabeledCounter = dataclasses.field(default_factory=lambda: LabeledCounter(*_CHARGES_METRIC))
-    """What became of charges."""
+    """Counts the results of charges."""
 
     async def validate(self, review: Review) -> Answer:
-        """Charge a request against all quotas that it concerns, or refuse it and charge none."""
+        """Charge a request to all quotas that it affects, or deny it and charge none."""
         resource = review.resource
         evaluator = evaluator_of(resource.group, resource.resource)
-        if (
-            not review.namespace
-            or (resource.group, resource.resource) in IGNORED_RESOURCES | _NAMESPACE_RESOURCE
-        ):
+        if not review.namespace or (resource.group, resource.resource) in _NEVER_CHARGED:
             return allow()
-        if review.quota_mode is QuotaMode.COUNTED or not evaluator.is_charged(review):
+        if review.quota_mode is QuotaMode.COUNTED or not evaluator.handles(review):
             return allow()
         cluster = _snapshot(review.cluster)
         stored = cluster.list("", "resourcequotas", review.namespace)
         if not stored and not self.limited:
             return allow()
-        evaluator.see_that_fit(review.object)
+        evaluator.check_kind(review.object)
         try:
-            quotas = [read_quota(each) for each in stored]
-            dues = quota_deltas(review, evaluator, quotas, self.limited)
-            if dues:
-                await self._settle(review, dues, cluster)
+            quotas = [read_quota(quota) for quota in stored]
+            deltas = quota_deltas(review, evaluator, quotas, self.limited)
+            if deltas:
+                await self._settle(review, deltas, cluster)
         except InputError as error:
             raise RefusalError(statuses.plain_error(f"error resolving quota: {error}")) from None
         return _set_namespace(review)
 
-    async def _settle(self, review: Review, dues: Sequence[QuotaDelta], cluster: Cluster) -> None:
-        """Charge what is due; of a dry run and of what is only tried, find out whether it could be.
+    async def _settle(self, review: Review, deltas: Sequence[QuotaDelta], cluster: Cluster) -> None:
+        """Charge the deltas; for dry runs and trials, only check whether they fit.
 
         Raises:
-            RefusalError: it does not fit, or the ledger cannot be asked, or not in time.
+            RefusalError: They do not fit, or the ledger failed or timed out.
         """
-        accounts = [_ledger_account(due, cluster) for due in dues]
-        decide = functools.partial(_decide_usage, review, dues, accounts)
+        accounts = [_ledger_account(delta, cluster) for delta in deltas]
+        decide = functools.partial(_decide_usage, review, deltas, accounts)
         try:
             async with asyncio.timeout(self.evaluation_seconds):
                 if review.dry_run or review.quota_mode is QuotaMode.CHECK:
                     decide(await self.ledger.usage(accounts))
                 else:
-                    await self._charge(review, accounts, decide)
+                    await self._commit(review, accounts, decide)
         except TimeoutError:
             self.charges.add("timeout")
             raise RefusalError(statuses.internal_error("resource quota evaluation timed out")) from None
@@ -140,18 +137,18 @@ class QuotaController:
             self.charges.add("error")
             raise RefusalError(statuses.internal_error(f"error charging quota: {error}")) from None
 
-    async def _charge(self, review: Review, accounts: Sequence[Account], decide: Decide) -> None:
+    async def _commit(self, review: Review, accounts: Sequence[Account], decide: Decide) -> None:
         try:
-            await self.ledger.charge(accounts, _charge(review), decide)
+            await self.ledger.charge(accounts, _ledger_charge(review), decide)
         except RefusalError:
             self.charges.add("refused")
             raise
         self.charges.add("charged")
 
     async def on_admitted(self, review: Review) -> None:
-        """Give back what a request has left free that was admitted and done, where nobody counts anew.
+        """Give back what an executed request has freed, in an offline run, where nothing recounts.
 
-        What cannot be measured is not given back.
+        Usage that cannot be measured is not given back.
         """
         if review.operation not in _FREEING_OPERATIONS or review.old_object is None or not review.namespace:
             return
@@ -160,21 +157,21 @@ class QuotaController:
         cluster = _snapshot(review.cluster)
         evaluator = evaluator_of(review.resource.group, review.resource.resource)
         with contextlib.suppress(InputError, RefusalError):
-            quotas = [read_quota(each) for each in cluster.list("", "resourcequotas", review.namespace)]
-            dues = freed_deltas(review, evaluator, quotas)
-            if dues:
-                accounts = [_ledger_account(due, cluster) for due in dues]
+            quotas = [read_quota(quota) for quota in cluster.list("", "resourcequotas", review.namespace)]
+            deltas = freed_deltas(review, evaluator, quotas)
+            if deltas:
+                accounts = [_ledger_account(delta, cluster) for delta in deltas]
                 await self.ledger.charge(
-                    accounts, _charge(review), functools.partial(_usage_after_release, dues)
+                    accounts, _ledger_charge(review), functools.partial(_usage_after_release, deltas)
                 )
 
     async def run_in_background(self, cluster: Cluster) -> None:
-        """Put usage right every so often, until cancelled."""
+        """Reconcile the usage periodically until cancelled."""
         await reconcile_every(self.ledger, cluster, self.sync_seconds, usage_of)
 
 
 def _set_namespace(review: Review) -> Answer:
-    """Write the request's namespace into an object that names none, as ``checkRequest`` does to count it there."""
+    """Set the namespace of an object that has none, as ``checkRequest`` does to count it there."""
     if member(review.object, "metadata", "namespace") or not isinstance(review.object, dict):
         return allow()
     edits = Edits(review.object)
@@ -183,7 +180,7 @@ def _set_namespace(review: Review) -> Answer:
 
 
 def _skip_reason(configuration: JSON, review: Review) -> str:
-    """See before any call is made that nothing limits what is asked, as nearly always."""
+    """Skip the call if nothing limits the request, which is the usual case."""
     if member(configuration, "limitedResources") or review.cluster.list(
         "", "resourcequotas", review.namespace
     ):
@@ -192,50 +189,51 @@ def _skip_reason(configuration: JSON, review: Review) -> str:
 
 
 _FREEING_OPERATIONS = frozenset({Operation.DELETE, Operation.UPDATE})
-"""What can leave something free."""
+"""The operations that can free usage."""
 
-_NAMESPACE_RESOURCE = {("", "namespaces")}
-"""A namespace is not in itself: its creation is never charged, and nothing else of it is."""
+_NEVER_CHARGED = IGNORED_RESOURCES | {("", "namespaces")}
+"""A namespace is not in itself, so requests for namespaces are not charged either."""
 
 
 def _snapshot(cluster: Cluster) -> Cluster:
-    """The state as it is now, so that all look-ups for a review are of the same."""
+    """A snapshot, so that all look-ups of a review see the same state."""
     return cluster.current if isinstance(cluster, ReloadableCluster) else cluster
 
 
-def _usage_after_release(dues: Sequence[QuotaDelta], usages: Sequence[ResourceList]) -> list[ResourceList]:
-    """What is used once something was given back, and never less than nothing."""
+def _usage_after_release(deltas: Sequence[QuotaDelta], usages: Sequence[ResourceList]) -> list[ResourceList]:
+    """The usage after giving back; never below zero."""
     return [
-        {**used, **increase(mask(used, due.amounts), due.amounts)}
-        for due, used in zip(dues, usages, strict=True)
+        {**used, **increase(mask(used, delta.amounts), delta.amounts)}
+        for delta, used in zip(deltas, usages, strict=True)
     ]
 
 
-def _ledger_account(due: QuotaDelta, cluster: Cluster) -> Account:
-    quota = due.quota
+def _ledger_account(delta: QuotaDelta, cluster: Cluster) -> Account:
+    quota = delta.quota
     return Account(
         namespace=quota.namespace,
         name=quota.name,
         uid=quota.uid,
-        start=functools.partial(starting_usage, quota, cluster),
+        initial_usage=functools.partial(starting_usage, quota, cluster),
     )
 
 
 def _decide_usage(
-    review: Review, dues: Sequence[QuotaDelta], accounts: Sequence[Account], usages: Sequence[ResourceList]
+    review: Review, deltas: Sequence[QuotaDelta], accounts: Sequence[Account], usages: Sequence[ResourceList]
 ) -> list[ResourceList]:
     known = [
-        _complete_usage(due, account, used) for due, account, used in zip(dues, accounts, usages, strict=True)
+        _complete_usage(delta, account, used)
+        for delta, account, used in zip(deltas, accounts, usages, strict=True)
     ]
-    return usage_after(review, dues, known)
+    return usage_after(review, deltas, known)
 
 
-def _complete_usage(due: QuotaDelta, account: Account, used: ResourceList) -> ResourceList:
-    """What is used, with what the quota has come to limit since the ledger knows it."""
-    return used if due.amounts.keys() <= used.keys() else {**account.start(), **used}
+def _complete_usage(delta: QuotaDelta, account: Account, used: ResourceList) -> ResourceList:
+    """The ledger's usage, plus resources that the quota limits only since the ledger knows it."""
+    return used if delta.amounts.keys() <= used.keys() else {**account.initial_usage(), **used}
 
 
-def _charge(review: Review) -> Charge:
+def _ledger_charge(review: Review) -> Charge:
     metadata = member(review.object, "metadata")
     old_version = member(review.old_object, "metadata", "resourceVersion")
     return Charge(
@@ -255,9 +253,9 @@ def _build(settings: Settings) -> Handlers:
         known = " or ".join(f"{version}, Kind={kind}" for version, kind in sorted(_VERSIONS) if version)
         got = f"{settings.api_version}, Kind={settings.kind}"
         raise ConfigurationError(f"apiVersion, kind: must be {known}, not {got}")
-    faults = list(check_limited(settings.limited_resources))
-    if faults:
-        raise ConfigurationError(join(faults))
+    errors = list(check_limited(settings.limited_resources))
+    if errors:
+        raise ConfigurationError(join(errors))
     admission = QuotaController(
         ledger=open_ledger(settings.ledger),
         limited=settings.limited_resources,
@@ -273,14 +271,14 @@ def _build(settings: Settings) -> Handlers:
 
 
 def _used_series(ledger: Ledger) -> dict[tuple[str, ...], float]:
-    """What is used, by quota and resource, as the ledger was last seen."""
-    found: dict[tuple[str, ...], float] = {}
+    """The usage by quota and resource, as of the ledger's last reconciliation."""
+    series: dict[tuple[str, ...], float] = {}
     for (namespace, name, _), usage in sorted(ledger.seen.items()):
         for resource, amount in sorted(usage.items()):
-            if len(found) == MAX_SERIES:
-                return found
-            found[namespace, name, resource] = amount.as_float()
-    return found
+            if len(series) == MAX_SERIES:
+                return series
+            series[namespace, name, resource] = amount.as_float()
+    return series
 
 
 def _series_left_out(ledger: Ledger) -> int:
@@ -288,8 +286,8 @@ def _series_left_out(ledger: Ledger) -> int:
 
 
 def _usage_gauges(ledger: Ledger) -> tuple[CallbackMetric, ...]:
-    used = "How much of a ResourceQuota is used, as the ledger was last put right."
-    left_out = "How many more of these there are than are shown."
+    used = "The usage of a ResourceQuota at the ledger's last reconciliation."
+    left_out = "How many usage series are left out because there are too many."
     return (
         CallbackMetric(
             "pratique_quota_used",

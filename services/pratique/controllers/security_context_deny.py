@@ -1,4 +1,4 @@
-"""SecurityContextDeny: a Pod may not choose its user, groups or SELinux labels.
+"""SecurityContextDeny: denies Pods that choose their user, groups or SELinux labels.
 
 Source: ``plugin/pkg/admission/securitycontext/scdeny/admission.go`` of 1.29, the last release that had it.
 """
@@ -26,7 +26,7 @@ _GO_NAMES = {
 
 
 def validate(review: Review) -> Answer:
-    """Refuse the first field that is set, were it to something empty."""
+    """Deny the first field that is set, even to an empty value."""
     pod = review.object
     if not pod_spec.is_pod(pod):
         return deny(status=statuses.bad_request(pod_spec.NOT_A_POD))
@@ -41,11 +41,12 @@ def validate(review: Review) -> Answer:
 
 
 def _forbidden_fields(pod: JSONObject) -> Iterator[str]:
-    """What is set and must not be, by its name in Go, in the order in which Kubernetes looks."""
+    """The forbidden fields that are set, by their Go names, in the order in which Kubernetes looks."""
     for field in _POD_FIELDS:
         if member(pod, "spec", "securityContext", field) is not None:
             yield f"pod.Spec.SecurityContext.{_GO_NAMES[field]}"
     for kind, _, container in pod_spec.iter_containers(pod):
+        # Kubernetes does not look at ephemeral containers here.
         for field in _CONTAINER_FIELDS if kind != "ephemeralContainers" else ():
             if member(container, "securityContext", field) is not None:
                 yield f"SecurityContext.{_GO_NAMES[field]}"

@@ -1,6 +1,6 @@
-"""ServiceAccount: every Pod has an account, its token at hand, and only the Secrets that the account may have.
+"""ServiceAccount: gives every Pod an account and its token, and restricts Pods to the account's Secrets.
 
-Source: ``plugin/pkg/admission/serviceaccount/admission.go``, and that of 1.20 for tokens that are Secrets.
+Source: ``plugin/pkg/admission/serviceaccount/admission.go``, and that of 1.20 for tokens in Secrets.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from pratique.pods import pod_spec, service_account_tokens
 
 DEFAULT_ACCOUNT = "default"
 ENFORCE_ANNOTATION = "kubernetes.io/enforce-mountable-secrets"
-"""Of a ServiceAccount: refuse Pods that refer to Secrets that it does not."""
+"""On a ServiceAccount: deny Pods that reference Secrets which the account does not."""
 
 _GO_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
-"""What Go's ``strconv.ParseBool`` takes for true."""
+"""What Go's ``strconv.ParseBool`` parses as true."""
 
 _PREFIXES = {"initContainers": "init ", "containers": "", "ephemeralContainers": "ephemeral "}
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """What an API server has as constants and feature gates."""
+    """Constants and feature gates of an API server."""
 
     limit_secret_references: bool = False
-    """Hold all accounts to the Secrets that they refer to, annotated or not."""
+    """Restrict all Pods to the Secrets of their accounts, annotated or not."""
     mount_service_account_token: bool = True
-    """Mount tokens at all."""
+    """Mount tokens."""
     bound_service_account_token_volume: bool = True
-    """Mount a token that the kubelet asks for, as since 1.21; False: the Secret that holds one, as before."""
+    """Mount a projected token, as since 1.21. False: mount the Secret that holds one, as before."""
     require_api_token: bool = msgspec.field(default=True, name="requireAPIToken")
-    """Refuse Pods whose account has no Secret with a token. Only where Secrets are mounted."""
+    """Deny Pods whose account has no Secret with a token. Applies only if Secrets are mounted."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class _ServiceAccounts:
     generate: Callable[[str], str]
 
     def mutate(self, review: Review) -> Answer:
-        """Give a new Pod an account, its token and its pull secrets."""
+        """Give a new Pod an account, its token and its image pull Secrets."""
         pod = review.object
         if review.operation is not Operation.CREATE or not pod_spec.is_pod(pod):
             return allow()
@@ -70,7 +70,7 @@ class _ServiceAccounts:
         return self._check(review, account, edits.document) or edits.answer()
 
     def validate(self, review: Review) -> Answer:
-        """Refuse what a webhook may have made of the account or the Secrets."""
+        """Deny an invalid account or forbidden Secrets; a webhook may have set them."""
         pod = review.object
         if not pod_spec.is_pod(pod):
             return allow()
@@ -96,12 +96,12 @@ class _ServiceAccounts:
         return _deny_first(review, _unlisted_secrets(account, pod))
 
     def _check_ephemeral(self, review: Review, pod: JSONObject) -> Answer:
-        """Look at the containers that an update brings; their refusal is a plain error in Kubernetes, too."""
+        """Check the containers that an update adds. Kubernetes, too, denies them with a plain error."""
         account = _find_account(review, pod)
         if not self._is_limited(account):
             return allow()
-        fault = next(_unlisted_in_containers(account, pod, ("ephemeralContainers",)), None)
-        return allow() if fault is None else deny(status=statuses.plain_error(fault))
+        error = next(_unlisted_in_containers(account, pod, ("ephemeralContainers",)), None)
+        return allow() if error is None else deny(status=statuses.plain_error(error))
 
     def _is_limited(self, account: JSONObject) -> bool:
         enforced = member(account, "metadata", "annotations", ENFORCE_ANNOTATION)
@@ -109,7 +109,7 @@ class _ServiceAccounts:
 
 
 def _find_account(review: Review, pod: JSON) -> JSONObject:
-    """The Pod's account. Raises RefusalError where it has none, or one that does not exist."""
+    """The Pod's account. Raises RefusalError if the Pod names none, or it does not exist."""
     name, namespace = pod_spec.service_account_name(pod), review.namespace
     if not name:
         own = str(member(pod, "metadata", "name") or "")
@@ -125,13 +125,13 @@ def _find_account(review: Review, pod: JSON) -> JSONObject:
 
 
 def _wants_token(account: JSONObject, pod: JSON) -> bool:
-    """Tell whether a token is to be mounted: the Pod's own word counts first."""
-    own, accounts = (
+    """Whether to mount a token. The Pod's setting overrides the account's."""
+    own, default = (
         member(pod, "spec", "automountServiceAccountToken"),
         account.get("automountServiceAccountToken"),
     )
-    said = accounts if own is None else own
-    return said is not False
+    setting = default if own is None else own
+    return setting is not False
 
 
 def _mirror_errors(pod: JSONObject) -> Iterator[str]:
@@ -145,7 +145,7 @@ def _mirror_errors(pod: JSONObject) -> Iterator[str]:
 
 
 def _unlisted_secrets(account: JSONObject, pod: JSONObject) -> Iterator[str]:
-    """The references to Secrets that the account does not refer to."""
+    """The Pod's references to Secrets that the account does not reference."""
     mountable = set(_names(account, "secrets"))
     for _, _, volume in pod_spec.iter_volumes(pod):
         secret = member(volume, "secret")
@@ -171,7 +171,7 @@ def _unlisted_in_containers(account: JSONObject, pod: JSONObject, fields: tuple[
 
 
 def _secret_references(container: JSONObject) -> Iterator[tuple[str, str]]:
-    """How a container refers to Secrets, and to which."""
+    """How a container references Secrets, and which."""
     for variable in _items(container, "env"):
         reference = member(variable, "valueFrom", "secretKeyRef")
         if reference is not None:
@@ -187,9 +187,9 @@ def _not_referenced(account: JSONObject, what: str) -> str:
     return f" is not allowed because service account {name} does not reference that {what}"
 
 
-def _deny_first(review: Review, faults: Iterator[str]) -> Deny | None:
-    fault = next(faults, None)
-    return None if fault is None else deny(status=statuses.admission_forbidden(review, fault))
+def _deny_first(review: Review, errors: Iterator[str]) -> Deny | None:
+    error = next(errors, None)
+    return None if error is None else deny(status=statuses.admission_forbidden(review, error))
 
 
 def _no_token_status(account: str) -> statuses.Status:
@@ -215,7 +215,7 @@ def _string_member(value: JSON, field: str) -> str:
 
 
 def build(settings: Settings, generate: Callable[[str], str] = generate_name) -> Handlers:
-    """Make the controller; ``generate`` ends the names of volumes."""
+    """Make the controller; ``generate`` completes the names of volumes."""
     accounts = _ServiceAccounts(settings, generate)
     return Handlers(mutate=accounts.mutate, validate=accounts.validate)
 

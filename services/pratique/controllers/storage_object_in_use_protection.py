@@ -1,7 +1,7 @@
-"""StorageObjectInUseProtection: volumes and claims stay until nothing uses them any more.
+"""StorageObjectInUseProtection: keeps volumes and claims from being deleted while they are in use.
 
-Source: ``plugin/pkg/admission/storage/storageobjectinuseprotection/admission.go``. It only adds the finalizers;
-controllers of the cluster take them away.
+Source: ``plugin/pkg/admission/storage/storageobjectinuseprotection/admission.go``. It only adds the finalizers; the
+cluster's controllers remove them.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ _FINALIZERS = ("metadata", "finalizers")
 
 
 class StorageProtectionFeatureGates(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="pascal"):
-    """The feature gates of an API server that concern this controller."""
+    """The feature gates of an API server that affect this controller."""
 
     storage_object_in_use_protection: bool = True
-    """Claims and volumes are protected. The gate existed from 1.9 (as ``PVCProtection``) to 1.24."""
+    """Protect claims and volumes. The gate existed from 1.9 (as ``PVCProtection``) to 1.24."""
     volume_attributes_class: bool = True
-    """VolumeAttributesClasses are protected, too; on since 1.34."""
+    """Also protect VolumeAttributesClasses; on by default since 1.34."""
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """Which release to follow where they differ."""
+    """Which release to follow where releases differ."""
 
     feature_gates: StorageProtectionFeatureGates = StorageProtectionFeatureGates()
     """As in the flag ``--feature-gates`` of an API server."""
 
 
 def mutate(protected: dict[str, tuple[str, str]], review: Review) -> Answer:
-    """Add the finalizer for objects of its kind; ``protected`` holds kind and finalizer by resource."""
+    """Add the finalizer of the object's kind; ``protected`` holds kind and finalizer by resource."""
     kind, finalizer = protected.get(review.resource.resource, ("", ""))
     if not kind or not isinstance(review.object, dict) or review.object.get("kind", kind) != kind:
         return allow()

@@ -1,4 +1,4 @@
-"""ValidatingAdmissionPolicy: policies written in CEL refuse requests, warn, or write to the audit log.
+"""ValidatingAdmissionPolicy: policies written in CEL deny requests, warn, or write to the audit log.
 
 Source: ``k8s.io/apiserver/pkg/admission/plugin/policy/validating``.
 """
@@ -15,7 +15,7 @@ from pratique.telemetry.policy_metrics import validating_policy_metrics
 
 
 def _allow_without_policies(_: Review) -> Answer:
-    """Ask no policies."""
+    """Admit the request: there are no policies."""
     return allow()
 
 
@@ -27,11 +27,11 @@ class _ValidatingPolicySet:
         self._judge: Callable[[Review], Answer | Awaitable[Answer]] | None = None
 
     def use_configurations(self, configurations: Configurations) -> Handler:
-        """Ask these policies from now on; gives the half that goes on asking them."""
+        """Switch to these policies; return the handler that goes on using them."""
         if not configurations.validating_policies or not configurations.validating_bindings:
             self._judge = None
             return _allow_without_policies
-        # CEL is 14 MB of code that only those who have policies need.
+        # CEL is 14 MB of code that only chains with policies need.
         from pratique.policies.validating import ValidatingPolicies, validate  # noqa: PLC0415
 
         policies = ValidatingPolicies(configurations.validating_policies, configurations.validating_bindings)
@@ -39,7 +39,7 @@ class _ValidatingPolicySet:
         return self._judge or _allow_without_policies
 
     def validate(self, review: Review) -> Answer | Awaitable[Answer]:
-        """Ask all policies that mean the request."""
+        """Evaluate all policies that match the request."""
         return allow() if self._judge is None else self._judge(review)
 
 

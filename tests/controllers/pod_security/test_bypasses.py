@@ -1,7 +1,7 @@
-"""Ways round the Pod Security Standards: every list of containers, kind of workload, exemption, and spelling.
+"""Bypasses of the Pod Security Standards: every list of containers, kind of workload, exemption, and spelling.
 
-What is right is what Kubernetes decides, told here by sets of words: ``policy/check_*.go`` of
-``k8s.io/pod-security-admission``. It compares them as they are written, byte by byte.
+The expected decisions are Kubernetes', written here as sets of words: ``policy/check_*.go`` of
+``k8s.io/pod-security-admission``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SAFE = {
     "capabilities": {"drop": ["ALL"]},
     "seccompProfile": {"type": "RuntimeDefault"},
 }
-"""What the level ``restricted`` asks of a container."""
+"""What the level ``restricted`` requires of a container."""
 
 BASELINE_CAPABILITIES = {
     "AUDIT_WRITE",
@@ -102,11 +102,11 @@ class Setting:
 
     level: str
     write: Callable[[JSONObject, JSONObject, str], object]
-    """Writes the word into a Pod, or into the container that is looked at."""
+    """Writes the word into a Pod, or into the container under test."""
     words: tuple[str, ...]
-    """Of each of these all spellings are tried."""
+    """All spellings of each of these are tried."""
     allows: Callable[[str], bool]
-    """What Kubernetes says."""
+    """What Kubernetes allows."""
     respelled: bool = True
 
     def values(self) -> list[str]:
@@ -205,8 +205,8 @@ SETTINGS = {
     "volumes": Setting(
         "restricted", _volume, (*VOLUMES, *FORBIDDEN_VOLUMES), lambda word: word in VOLUMES, respelled=False
     ),
-    # An API server knows fields by their exact names, drops these, and makes the volume an emptyDir. What comes with
-    # them here has not been through one, and a volume without a source is of no kind that is allowed.
+    # An API server knows fields only by their exact names, drops these, and makes the volume an emptyDir. These
+    # reviews have not been through one, and a volume without an allowed source is forbidden.
     "volumes that are none": Setting(
         "restricted",
         _volume,
@@ -241,7 +241,7 @@ def pod_of(setting: Setting, field: str, word: str, *, sandboxed: int) -> JSONOb
 
 
 def reviews_of(setting: Setting, kind: tuple[str, str]) -> Iterator[tuple[Review, bool, str]]:
-    """All reviews of a setting and a kind, with what Kubernetes would let pass, and what they are called."""
+    """All reviews of a setting and a kind, whether Kubernetes would allow them, and their names."""
     group, resource = kind
     name, template = KINDS[kind]
     for field, word, (user, sandboxed, namespace) in itertools.product(
@@ -270,13 +270,13 @@ async def found_by(validate: Handler, review: Review) -> Answer:
 
 
 @pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
-def test_nothing_gets_round_a_level(setting: Setting) -> None:
+def test_no_spelling_bypasses_a_level(setting: Setting) -> None:
     async def judge() -> list[str]:
         wrong = []
         for kind in KINDS:
             for review, passes, title in reviews_of(setting, kind):
                 answer = await found_by(EXEMPTING, review)
-                # What a workload is going to make is warned of, and refused when it is made.
+                # Violations of a workload cause warnings; its Pods are denied when they are created.
                 passed = not isinstance(answer, Deny) if kind == ("", "pods") else not answer.warnings
                 if passed is not passes:
                     wrong.append(f"{kind} {title}")
@@ -291,10 +291,10 @@ def test_two_hundred_spellings_are_tried() -> None:
 
 
 EXEMPT_WORDS = {"usernames": "root", "runtimeClasses": "sandbox", "namespaces": "kube-system"}
-"""By the field of the settings, the one word that is exempt in the tests below."""
+"""By the field of the settings, the only exempt word in the tests below."""
 
 EXEMPT_BY = {"usernames": "user", "runtimeClasses": "runtimeClass", "namespaces": "namespace"}
-"""What the audit annotation says of each."""
+"""The audit annotation of each."""
 
 
 def lookalikes(word: str) -> list[str]:
@@ -306,14 +306,14 @@ def lookalikes(word: str) -> list[str]:
     ]
     patterns = ["*", ".*", "%", f"{word[:2]}*", word.replace(word[1], "?", 1), word.replace(word[1], ".", 1)]
     found = dict.fromkeys([*spellings(word), *parts, *longer, *patterns])
-    return [each for each in found if each != word]
+    return [word_like for word_like in found if word_like != word]
 
 
-NEARLY_EXEMPT = [(field, each) for field, word in EXEMPT_WORDS.items() for each in lookalikes(word)]
+NEARLY_EXEMPT = [(field, lookalike) for field, word in EXEMPT_WORDS.items() for lookalike in lookalikes(word)]
 
 
 def answer_to_one_who_is(field: str, word: str, kind: tuple[str, str]) -> Answer:
-    """The answer to a Pod, or what makes it, that no level but ``privileged`` allows."""
+    """The answer to a Pod, or a workload, that only ``privileged`` allows."""
     pod = pod_of(SETTINGS["added capabilities"], "containers", "SYS_ADMIN", sandboxed=0)
     if field == "runtimeClasses":
         pod["spec"]["runtimeClassName"] = word
@@ -334,12 +334,12 @@ def answer_to_one_who_is(field: str, word: str, kind: tuple[str, str]) -> Answer
     )
     if field == "usernames":
         review = dataclasses.replace(review, user=UserInfo(word))
-    return asyncio.run(found_by(half(**{one: [exempt] for one, exempt in EXEMPT_WORDS.items()}), review))
+    return asyncio.run(found_by(half(**{field: [exempt] for field, exempt in EXEMPT_WORDS.items()}), review))
 
 
 @pytest.mark.parametrize("kind", [("", "pods"), ("apps", "deployments")], ids=["Pod", "Deployment"])
 @pytest.mark.parametrize(("field", "word"), EXEMPT_WORDS.items())
-def test_the_very_name_is_exempt(field: str, word: str, kind: tuple[str, str]) -> None:
+def test_the_exact_name_is_exempt(field: str, word: str, kind: tuple[str, str]) -> None:
     answer = answer_to_one_who_is(field, word, kind)
     assert not isinstance(answer, Deny)
     assert not answer.warnings
@@ -347,13 +347,13 @@ def test_the_very_name_is_exempt(field: str, word: str, kind: tuple[str, str]) -
 
 
 @pytest.mark.parametrize(("field", "word"), NEARLY_EXEMPT)
-def test_only_the_very_name_is_exempt(field: str, word: str) -> None:
+def test_only_the_exact_name_is_exempt(field: str, word: str) -> None:
     assert isinstance(answer_to_one_who_is(field, word, ("", "pods")), Deny)
-    if word or field != "namespaces":  # a workload that is in no namespace is warned of nothing
+    if word or field != "namespaces":  # a workload without a namespace causes no warnings
         assert answer_to_one_who_is(field, word, ("apps", "deployments")).warnings
 
 
-def test_an_object_that_is_being_deleted_is_looked_at_all_the_same() -> None:
+def test_an_object_that_is_being_deleted_is_evaluated_too() -> None:
     pod = pod_of(SETTINGS["added capabilities"], "containers", "SYS_ADMIN", sandboxed=0)
     pod["metadata"] |= {"deletionTimestamp": "2001-01-01T00:00:00Z", "finalizers": ["example.com/wait"]}
     request = {

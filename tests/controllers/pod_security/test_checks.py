@@ -1,11 +1,11 @@
-"""The checks, by Kubernetes' own cases: what is held against a Pod, to the word."""
+"""The checks, by Kubernetes' own cases: what they forbid, word for word."""
 
 from __future__ import annotations
 
 import pytest
 
 from pratique.apimachinery.json_values import JSON, JSONObject
-from pratique.controllers.pod_security.checks import MistypedError, details, read_pod
+from pratique.controllers.pod_security.checks import MistypedError, join_details, read_pod
 from pratique.controllers.pod_security.pods import NEWEST, evaluate
 from pratique.controllers.pod_security.standards import (
     LATEST,
@@ -20,31 +20,31 @@ FIXTURES = pod_security_cases.cases("fixtures.jsonl")
 SINGLE = pod_security_cases.cases("checks.jsonl")
 
 
-def told(pod: JSONObject, level: str, minor: int | None = None, *, template: bool = False) -> str:
+def detail_of(pod: JSONObject, level: str, minor: int | None = None, *, template: bool = False) -> str:
     level_version = LevelVersion(PodSecurityLevel(level), Version(minor))
-    return details(evaluate(level_version, read_pod(pod, is_template=template)))
+    return join_details(evaluate(level_version, read_pod(pod, is_template=template)))
 
 
 @pytest.mark.parametrize("case", FIXTURES, ids=pod_security_cases.title)
-def test_a_conformance_fixture_is_found_right_in_every_version(case: JSONObject) -> None:
+def test_every_conformance_fixture_is_judged_right_in_every_version(case: JSONObject) -> None:
     for minor in range(case["from"], case["to"] + 1):
-        assert told(case["pod"], case["level"], minor) == case.get("detail", "")
+        assert detail_of(case["pod"], case["level"], minor) == case.get("detail", "")
 
 
 @pytest.mark.parametrize("case", SINGLE, ids=pod_security_cases.title)
-def test_a_case_of_a_single_check_is_told_word_for_word(case: JSONObject) -> None:
+def test_single_checks_report_kubernetes_words(case: JSONObject) -> None:
     for expected in case["expected"]:
         for minor in range(expected["from"], expected["to"] + 1):
-            assert told(case["pod"], expected["level"], minor) == expected["detail"]
+            assert detail_of(case["pod"], expected["level"], minor) == expected["detail"]
 
 
-def test_all_fixtures_are_there() -> None:
+def test_all_fixtures_are_present() -> None:
     assert sum(case["to"] - case["from"] + 1 for case in FIXTURES) == 4537
     assert {case["to"] for case in FIXTURES if case["case"].endswith("/base")} >= {NEWEST}
 
 
 @pytest.mark.parametrize("case", SINGLE, ids=pod_security_cases.title)
-def test_what_is_newest_counts_for_all_versions_to_come(case: JSONObject) -> None:
+def test_future_versions_equal_the_newest(case: JSONObject) -> None:
     pod = read_pod(case["pod"])
     for level in PodSecurityLevel:
         newest = evaluate(LevelVersion(level, Version(NEWEST)), pod)
@@ -53,27 +53,27 @@ def test_what_is_newest_counts_for_all_versions_to_come(case: JSONObject) -> Non
 
 
 @pytest.mark.parametrize("case", FIXTURES, ids=pod_security_cases.title)
-def test_what_is_privileged_may_do_anything(case: JSONObject) -> None:
+def test_privileged_allows_every_pod(case: JSONObject) -> None:
     assert not evaluate(PRIVILEGED, read_pod(case["pod"]))
 
 
 @pytest.mark.parametrize("case", FIXTURES, ids=pod_security_cases.title)
-def test_what_baseline_refuses_restricted_refuses(case: JSONObject) -> None:
+def test_restricted_denies_whatever_baseline_denies(case: JSONObject) -> None:
     for minor in range(NEWEST + 1):
-        if told(case["pod"], "baseline", minor):
-            assert told(case["pod"], "restricted", minor)
+        if detail_of(case["pod"], "baseline", minor):
+            assert detail_of(case["pod"], "restricted", minor)
 
 
 def with_container(**members: JSON) -> JSONObject:
     return {"spec": {"containers": [{"name": "web", **members}]}}
 
 
-def test_ports_in_the_hosts_network_are_the_hosts() -> None:
+def test_container_ports_in_the_hosts_network_are_host_ports() -> None:
     pod = with_container(ports=[{"containerPort": 80}, {"containerPort": 443, "hostPort": 8443}])
     pod["spec"]["hostNetwork"] = True
     shared, ports = "host namespaces (hostNetwork=true)", 'hostPort (container "web" uses hostPort'
-    assert told(pod, "baseline") == f"{shared}, {ports}s 80, 8443)"
-    assert told(pod, "baseline", template=True) == f"{shared}, {ports} 8443)"
+    assert detail_of(pod, "baseline") == f"{shared}, {ports}s 80, 8443)"
+    assert detail_of(pod, "baseline", template=True) == f"{shared}, {ports} 8443)"
 
 
 @pytest.mark.parametrize(
@@ -92,8 +92,8 @@ def test_ports_in_the_hosts_network_are_the_hosts() -> None:
         ),
     ],
 )
-def test_a_volume_of_no_source_is_an_empty_directory(volume: JSONObject, detail: str) -> None:
-    assert told({"spec": {"volumes": [volume]}}, "restricted") == detail
+def test_a_volume_without_a_source_is_an_empty_dir(volume: JSONObject, detail: str) -> None:
+    assert detail_of({"spec": {"volumes": [volume]}}, "restricted") == detail
 
 
 @pytest.mark.parametrize(
@@ -129,8 +129,8 @@ def test_a_volume_of_no_source_is_an_empty_directory(volume: JSONObject, detail:
         with_container(securityContext={"windowsOptions": {"hostProcess": "no"}}),
     ],
 )
-def test_what_is_of_another_type_than_its_field_is_not_overlooked(pod: JSONObject) -> None:
+def test_fields_of_the_wrong_type_are_errors(pod: JSONObject) -> None:
     with pytest.raises(
         MistypedError, match=r"json: cannot unmarshal \w+ into Go struct field \S+ of type \w+"
     ):
-        told(pod, "restricted")
+        detail_of(pod, "restricted")

@@ -35,14 +35,14 @@ def modes(policy: NamespacePolicy) -> list[str]:
 @pytest.mark.parametrize(
     "document", [{}, configuration(), configuration(defaults={"enforce": "", "warn": None})]
 )
-def test_nothing_is_forbidden_by_default(document: JSONObject) -> None:
+def test_by_default_nothing_is_forbidden(document: JSONObject) -> None:
     found = standards_of(document)
     assert found.policies.defaults == NamespacePolicy()
     assert found.exempt == ExemptNames()
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1", "v1alpha1"])
-def test_every_version_says_the_same(version: str) -> None:
+def test_all_versions_of_the_configuration_are_equal(version: str) -> None:
     found = standards_of(
         configuration(
             version,
@@ -89,11 +89,11 @@ def fault(document: JSON) -> str:
         ),
     ],
 )
-def test_what_is_no_configuration_is_refused(document: JSON, text: str) -> None:
+def test_other_documents_are_rejected(document: JSON, text: str) -> None:
     assert text in fault(document)
 
 
-def test_defaults_that_cannot_be_read_are_all_told() -> None:
+def test_all_invalid_defaults_are_reported() -> None:
     written = {
         "enforce": "baslein",
         "enforce-version": "v.122",
@@ -109,7 +109,7 @@ def test_defaults_that_cannot_be_read_are_all_told() -> None:
     )
 
 
-def test_one_default_that_cannot_be_read_is_told_bare() -> None:
+def test_a_single_invalid_default_is_reported_without_brackets() -> None:
     assert fault(configuration(defaults={"audit": "all"})) == (
         "PodSecurity configuration error: audit: must be one of privileged, baseline, restricted"
     )
@@ -128,7 +128,7 @@ SUBDOMAIN = (
 LONG = "test" * 16
 
 
-def test_exemptions_that_cannot_be_names_are_all_told() -> None:
+def test_all_invalid_exemptions_are_reported() -> None:
     exemptions = {
         "namespaces": ["", "_&$%#", "TEST", LONG, "testing", "testing"],
         "runtimeClasses": ["", "_&$%#", "TEST", "testing", "testing"],
@@ -153,13 +153,13 @@ def test_exemptions_that_cannot_be_names_are_all_told() -> None:
 
 
 @pytest.mark.parametrize("file", [{}, configuration(defaults={"enforce": "baseline", "warn": "baseline"})])
-def test_the_flag_takes_the_place_of_the_enforced_level(file: JSONObject) -> None:
+def test_the_flag_overrides_the_enforced_level(file: JSONObject) -> None:
     found = standards_of({**file, "pod-security": "restricted"})
     assert str(found.policies.defaults.enforce) == "restricted:latest"
     assert found.policies.defaults.warn == standards_of(file).policies.defaults.warn
 
 
-def test_the_flag_excuses_nothing_else() -> None:
+def test_the_flag_does_not_hide_other_errors() -> None:
     with pytest.raises(ConfigurationError, match="Object 'Kind' is missing"):
         standards_of({"pod-security": "restricted", "defaults": {"warn": "baseline"}})
     with pytest.raises(ConfigurationError, match="must be one of privileged, baseline, restricted"):

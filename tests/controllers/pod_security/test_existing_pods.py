@@ -1,4 +1,4 @@
-"""Pods that are there when a namespace becomes stricter."""
+"""Existing Pods when a namespace becomes stricter."""
 
 from __future__ import annotations
 
@@ -38,27 +38,27 @@ def warnings(pods: Iterable[JSONObject], limits: PodEvaluationLimits = DEFAULT_L
     return list(asyncio.run(evaluate_pods_in_namespace(list(pods), SANDBOXED, BASELINE, "shop", limits)))
 
 
-def test_as_many_are_looked_at_as_in_kubernetes() -> None:
+def test_the_limits_are_those_of_kubernetes() -> None:
     assert (DEFAULT_LIMITS.pods, DEFAULT_LIMITS.seconds) == (3000, 1.0)
 
 
-def test_nothing_is_said_where_nothing_is_wrong() -> None:
+def test_without_violations_there_are_no_warnings() -> None:
     assert warnings([]) == warnings([good("a"), good("b")]) == []
 
 
 @pytest.mark.parametrize(
-    ("names", "told"),
+    ("names", "expected"),
     [
         (["a"], "a: host namespaces"),
         (["b", "a"], "a (and 1 other pod): host namespaces"),
         (["b", "c", "a"], "a (and 2 other pods): host namespaces"),
     ],
 )
-def test_pods_that_do_the_same_wrong_are_told_as_one(names: list[str], told: str) -> None:
-    assert warnings(map(pod, names)) == [VIOLATE, told]
+def test_pods_with_the_same_violations_share_a_warning(names: list[str], expected: str) -> None:
+    assert warnings(map(pod, names)) == [VIOLATE, expected]
 
 
-def test_what_is_wrong_is_told_in_the_order_of_names() -> None:
+def test_warnings_are_sorted_by_name() -> None:
     pods = [
         pod("d", hostNetwork=False, hostPID=True),
         pod("c"),
@@ -72,18 +72,18 @@ def test_what_is_wrong_is_told_in_the_order_of_names() -> None:
     ]
 
 
-def test_exempt_pods_are_not_looked_at() -> None:
+def test_exempt_pods_are_not_evaluated() -> None:
     assert warnings([pod("a", runtime_class="sandbox"), pod("b", runtime_class="other")]) == [
         VIOLATE,
         "b: host namespaces",
     ]
 
 
-def test_a_pod_that_cannot_be_read_is_none_that_may_stay() -> None:
+def test_an_unreadable_pod_counts_as_a_violation() -> None:
     assert warnings([pod("a", hostNetwork="yes")]) == [VIOLATE, "a: unknown forbidden reason"]
 
 
-def test_only_so_many_are_looked_at() -> None:
+def test_the_number_of_evaluated_pods_is_limited() -> None:
     assert warnings([pod(f"pod{number}") for number in range(1, 6)], PodEvaluationLimits(pods=4)) == [
         "new PodSecurity enforce level only checked against the first 4 of 5 existing pods",
         VIOLATE,
@@ -91,8 +91,8 @@ def test_only_so_many_are_looked_at() -> None:
     ]
 
 
-def test_only_so_long_they_are_looked_at() -> None:
-    # Each look takes half a second and a bit, so that the second is over at the end of the second one.
+def test_the_evaluation_time_is_limited() -> None:
+    # Every evaluation takes slightly over half a second, so time is up after the second one.
     ticks = itertools.count(0.0, 0.55)
     assert warnings([pod(name) for name in "abcd"], PodEvaluationLimits(clock=lambda: next(ticks))) == [
         "new PodSecurity enforce level only checked against the first 2 of 4 existing pods",
@@ -101,13 +101,13 @@ def test_only_so_long_they_are_looked_at() -> None:
     ]
 
 
-def test_that_not_all_were_looked_at_is_told_even_where_nothing_is_wrong() -> None:
+def test_an_incomplete_evaluation_is_reported_even_without_violations() -> None:
     assert warnings([good("a"), good("b")], PodEvaluationLimits(pods=1)) == [
         "new PodSecurity enforce level only checked against the first 1 of 2 existing pods"
     ]
 
 
-def test_one_replica_of_each_comes_before_the_others() -> None:
+def test_one_replica_per_controller_comes_first() -> None:
     exempt = [pod(f"exempt{number}", runtime_class="sandbox") for number in range(4)]
     replicas = [
         pod(f"{owner}-{number}", owner, hostPID=True) for owner in ("one", "two") for number in range(4)
@@ -127,7 +127,7 @@ def test_one_replica_of_each_comes_before_the_others() -> None:
     ]
 
 
-def test_others_get_their_turn_meanwhile() -> None:
+def test_other_tasks_run_during_the_evaluation() -> None:
     async def counted() -> int:
         looking = asyncio.ensure_future(
             evaluate_pods_in_namespace(

@@ -32,7 +32,7 @@ ALL = [
         ("v1.9223372036854775807", Version(2**63 - 1)),
     ],
 )
-def test_a_version_is_read_and_printed_as_it_was(text: str, version: Version) -> None:
+def test_a_version_prints_as_it_was_written(text: str, version: Version) -> None:
     assert parse_version(text) == version
     assert str(version) == text
 
@@ -59,23 +59,23 @@ def test_a_version_is_read_and_printed_as_it_was(text: str, version: Version) ->
         f"v1.{'9' * 5000}",
     ],
 )
-def test_anything_else_is_no_version(text: str) -> None:
+def test_other_texts_are_not_versions(text: str) -> None:
     with pytest.raises(InputError, match=r'^must be "latest" or "v1\.x"$'):
         parse_version(text)
 
 
 @pytest.mark.parametrize("text", ["", "Baseline", "restricted ", "default"])
-def test_anything_else_is_no_level(text: str) -> None:
+def test_other_texts_are_not_levels(text: str) -> None:
     with pytest.raises(InputError, match=r"^must be one of privileged, baseline, restricted$"):
         parse_level(text)
 
 
-def test_levels_are_in_the_order_of_their_strictness() -> None:
+def test_levels_are_ordered_by_strictness() -> None:
     assert [parse_level(text).strictness for text in ("privileged", "baseline", "restricted")] == [0, 1, 2]
 
 
-@pytest.mark.parametrize("other", ALL, ids=str)
-@pytest.mark.parametrize("one", ALL, ids=str)
-def test_only_of_privileged_the_version_does_not_matter(one: LevelVersion, other: LevelVersion) -> None:
-    both_privileged = one.level is other.level is PodSecurityLevel.PRIVILEGED
-    assert one.is_equivalent(other) is (both_privileged or str(one) == str(other))
+@pytest.mark.parametrize("second", ALL, ids=str)
+@pytest.mark.parametrize("first", ALL, ids=str)
+def test_versions_matter_except_for_privileged(first: LevelVersion, second: LevelVersion) -> None:
+    both_privileged = first.level is second.level is PodSecurityLevel.PRIVILEGED
+    assert first.is_equivalent(second) is (both_privileged or str(first) == str(second))

@@ -67,7 +67,7 @@ RESTRICTED_1_0 = {"enforce": "restricted", "enforce_version": "v1.0"}
         ({"audit": "restricted", "warn": "restricted"}, {}),
     ],
 )
-def test_labels_that_make_nothing_stricter_are_taken_without_a_word(
+def test_labels_that_are_not_stricter_cause_no_warning(
     new: dict[str, str], old: dict[str, str] | None
 ) -> None:
     found = answer(namespace_request(new, old), PODS)
@@ -89,7 +89,7 @@ def test_labels_that_make_nothing_stricter_are_taken_without_a_word(
         ({"warn_version": "unknown"}, "warn-version", 'must be "latest" or "v1.x"'),
     ],
 )
-def test_labels_that_cannot_be_read_are_refused(
+def test_invalid_labels_are_denied(
     new: dict[str, str], field: str, text: str, old: dict[str, str] | None
 ) -> None:
     found = answer(namespace_request(new, old), PODS)
@@ -103,7 +103,7 @@ def test_labels_that_cannot_be_read_are_refused(
     assert (cause.reason, cause.field) == ("FieldValueInvalid", place)
 
 
-def test_all_labels_that_cannot_be_read_are_told() -> None:
+def test_all_invalid_labels_are_reported() -> None:
     found = answer(namespace_request({"enforce": "x", "warn": "y"}), PODS)
     assert refusal(found)[2].count("Invalid value") == 2
 
@@ -112,7 +112,7 @@ VIOLATE = 'existing pods in namespace "test" violate the new PodSecurity enforce
 
 
 @pytest.mark.parametrize(
-    ("new", "old", "told"),
+    ("new", "old", "expected"),
     [
         (
             {"enforce": "baseline"},
@@ -135,13 +135,13 @@ VIOLATE = 'existing pods in namespace "test" violate the new PodSecurity enforce
         ),
     ],
 )
-def test_who_makes_a_namespace_stricter_is_told_which_pods_are_not(
-    new: dict[str, str], old: dict[str, str], told: tuple[str, ...]
+def test_a_stricter_level_warns_about_existing_pods(
+    new: dict[str, str], old: dict[str, str], expected: tuple[str, ...]
 ) -> None:
     found = answer(namespace_request(new, old), PODS, half(runtimeClasses=["sandbox"]))
     assert not isinstance(found, Deny)
     assert found.audit_annotations == {}
-    assert found.warnings == told
+    assert found.warnings == expected
 
 
 def test_defaults_of_the_cluster_may_make_a_namespace_stricter() -> None:
@@ -159,7 +159,7 @@ EXEMPT = 'namespace "test" is exempt from Pod Security, and the policy ({}) will
 
 
 @pytest.mark.parametrize(
-    ("new", "old", "told"),
+    ("new", "old", "expected"),
     [
         ({"enforce": "restricted"}, None, "enforce=restricted:latest"),
         ({"warn": "baseline"}, None, "warn=baseline:latest"),
@@ -175,19 +175,19 @@ EXEMPT = 'namespace "test" is exempt from Pod Security, and the policy ({}) will
     ],
 )
 @pytest.mark.parametrize("namespace", ["test", ""])
-def test_labels_of_an_exempt_namespace_are_said_to_be_ignored(
-    new: dict[str, str], old: dict[str, str] | None, told: str | None, namespace: str
+def test_labels_of_an_exempt_namespace_are_reported_as_ignored(
+    new: dict[str, str], old: dict[str, str] | None, expected: str | None, namespace: str
 ) -> None:
     found = answer(namespace_request(new, old, namespace=namespace), PODS, NAMESPACE_EXEMPTING)
     assert not isinstance(found, Deny)
-    assert found.warnings == (() if told is None else (EXEMPT.format(told),))
+    assert found.warnings == (() if expected is None else (EXEMPT.format(expected),))
 
 
 @pytest.mark.parametrize(
-    ("labels", "told"), [({}, None), ({"warn_version": "latest"}, EXEMPT.format("warn=baseline:latest"))]
+    ("labels", "expected"), [({}, None), ({"warn_version": "latest"}, EXEMPT.format("warn=baseline:latest"))]
 )
-def test_what_an_exempt_namespace_has_by_default_is_not_told(
-    labels: dict[str, str], told: str | None
+def test_an_exempt_namespace_with_default_labels_causes_no_warning(
+    labels: dict[str, str], expected: str | None
 ) -> None:
     modes = dict.fromkeys(("enforce", "audit", "warn"), "baseline")
     document = {
@@ -197,7 +197,7 @@ def test_what_an_exempt_namespace_has_by_default_is_not_told(
         "exemptions": {"namespaces": ["test"]},
     }
     found = admit(CONTROLLER, review_of(namespace_request(labels), PODS), document)
-    assert found.warnings == (() if told is None else (told,))
+    assert found.warnings == (() if expected is None else (expected,))
 
 
 @pytest.mark.parametrize(
@@ -209,11 +209,11 @@ def test_what_an_exempt_namespace_has_by_default_is_not_told(
         ({"operation": "UPDATE", "oldObject": {"kind": "Pod"}}, "failed to decode  old namespace"),
     ],
 )
-def test_a_namespace_that_cannot_be_read_is_refused(members: JSONObject, text: str) -> None:
+def test_a_malformed_namespace_is_denied(members: JSONObject, text: str) -> None:
     found = answer(namespace_request({}, **members), PODS)
     assert refusal(found) == (400, "BadRequest", text, audited(error=text))
 
 
-def test_subresources_of_namespaces_are_left_alone() -> None:
+def test_subresources_of_namespaces_are_ignored() -> None:
     request = namespace_request({"enforce": "unknown"}, subResource="finalize")
     assert not isinstance(answer(request, PODS), Deny)

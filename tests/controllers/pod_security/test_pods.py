@@ -31,7 +31,7 @@ from support.pod_security_reviews import (
 
 
 @pytest.mark.parametrize(
-    ("pod", "namespace", "members", "told"),
+    ("pod", "namespace", "members", "expected"),
     [
         (PRIVILEGED, "restricted", {"subResource": "status"}, {}),
         (PRIVILEGED, "exempt", {}, audited(exempt="namespace")),
@@ -57,15 +57,15 @@ from support.pod_security_reviews import (
         ),
     ],
 )
-def test_a_pod_is_let_through_without_a_word_to_its_user(
-    pod: JSONObject, namespace: str, members: JSONObject, told: dict[str, str]
+def test_an_allowed_pod_is_admitted_without_warnings(
+    pod: JSONObject, namespace: str, members: JSONObject, expected: dict[str, str]
 ) -> None:
     found = answer(pod_request(pod, namespace, **members), NAMESPACES, EXEMPTING)
     assert not isinstance(found, Deny)
-    assert (found.warnings, found.audit_annotations) == ((), told)
+    assert (found.warnings, found.audit_annotations) == ((), expected)
 
 
-def test_who_makes_a_pod_may_be_warned() -> None:
+def test_violations_of_the_warn_level_are_warned_about() -> None:
     found = answer(pod_request(PRIVILEGED, "baseline-warn"), NAMESPACES)
     assert not isinstance(found, Deny)
     assert found.warnings == (WOULD_BASELINE,)
@@ -74,7 +74,7 @@ def test_who_makes_a_pod_may_be_warned() -> None:
 
 @pytest.mark.parametrize("members", [{}, {"operation": "UPDATE", "oldObject": PRIVILEGED}])
 @pytest.mark.parametrize("subresource", ["", "ephemeralcontainers", "resize", "yet-to-come"])
-def test_what_is_refused_is_written_down_and_not_warned_of(members: JSONObject, subresource: str) -> None:
+def test_a_denied_pod_is_audited_without_warnings(members: JSONObject, subresource: str) -> None:
     found = answer(pod_request(OTHER_IMAGE, "restricted", subResource=subresource, **members), NAMESPACES)
     assert isinstance(found, Deny)
     assert found.status is not None
@@ -89,7 +89,7 @@ def test_what_is_refused_is_written_down_and_not_warned_of(members: JSONObject, 
     )
 
 
-def test_a_namespace_whose_labels_cannot_be_read_is_restricted() -> None:
+def test_a_namespace_with_invalid_labels_is_restricted() -> None:
     found = answer(pod_request(BASELINE, "invalid"), NAMESPACES)
     assert isinstance(found, Deny)
     assert found.status is not None
@@ -101,7 +101,7 @@ def test_a_namespace_whose_labels_cannot_be_read_is_restricted() -> None:
     )
 
 
-def test_a_pod_of_no_namespace_is_refused() -> None:
+def test_a_pod_in_a_missing_namespace_is_denied() -> None:
     text = 'Internal error occurred: failed to lookup namespace "missing"'
     assert refusal(answer(pod_request(RESTRICTED, "missing"), NAMESPACES)) == (
         *(500, "InternalError", text),
@@ -129,7 +129,7 @@ def test_a_pod_of_no_namespace_is_refused() -> None:
         ),
     ],
 )
-def test_what_cannot_be_read_is_refused(pod: JSON, members: JSONObject, text: str, error: str) -> None:
+def test_a_malformed_pod_is_denied(pod: JSON, members: JSONObject, text: str, error: str) -> None:
     found = answer(pod_request(pod, "baseline", **members), NAMESPACES)
     assert refusal(found) == (400, "BadRequest", text, audited(error=f"{text}{error}"))
     assert isinstance(found, Deny)
@@ -138,7 +138,7 @@ def test_what_cannot_be_read_is_refused(pod: JSON, members: JSONObject, text: st
     assert (found.status.details.name, found.status.details.kind) == ("test", "pods")
 
 
-def test_a_pod_whose_name_is_made_up_is_called_by_that() -> None:
+def test_the_denial_of_a_pod_with_a_generated_name_has_that_name() -> None:
     generated = {**PRIVILEGED, "metadata": {"generateName": "web-", "name": "web-x7k2p"}}
     for pod, subject in ((generated, 'pods "web-x7k2p"'), (PRIVILEGED, "pods")):
         found = answer(pod_request(pod, "baseline", name=""), NAMESPACES)
@@ -152,7 +152,7 @@ def test_a_pod_whose_name_is_made_up_is_called_by_that() -> None:
 
 
 def of_images(**fields: list[str]) -> JSONObject:
-    """A Pod that may not be, with containers of those images, called by their place."""
+    """A forbidden Pod with containers of these images, named by their position."""
     containers = {
         field: [{"name": str(at), "image": image} for at, image in enumerate(images)]
         for field, images in fields.items()
@@ -174,14 +174,14 @@ def of_images(**fields: list[str]) -> JSONObject:
         ({"ephemeralContainers": ["a", "b"]}, {"ephemeralContainers": ["a"]}, False),
     ],
 )
-def test_of_an_update_only_containers_and_images_matter(
+def test_an_update_is_evaluated_only_if_containers_or_images_change(
     old: dict[str, list[str]], new: dict[str, list[str]], *, significant: bool
 ) -> None:
     request = pod_request(of_images(**new), "baseline", operation="UPDATE", oldObject=of_images(**old))
     assert isinstance(answer(request, NAMESPACES), Deny) is significant
 
 
-def test_ephemeral_containers_are_known_by_their_names() -> None:
+def test_ephemeral_containers_are_compared_by_name() -> None:
     old = of_images(ephemeralContainers=["a", "b"])
     new = copy.deepcopy(old)
     new["spec"]["ephemeralContainers"].reverse()

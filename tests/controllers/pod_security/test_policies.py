@@ -75,8 +75,8 @@ def policy_of(*modes: str) -> NamespacePolicy:
         ({"enforce_version": "v1.3"}, ("privileged:v1.3", "privileged:latest", "privileged:latest")),
     ],
 )
-def test_labels_say_what_counts(labels: dict[str, str], expected: tuple[str, ...]) -> None:
-    found = NamespacePolicies(UNLABELLED).of(labelled("shop", **labels))
+def test_labels_set_the_policy(labels: dict[str, str], expected: tuple[str, ...]) -> None:
+    found = NamespacePolicies(UNLABELLED).policy_of(labelled("shop", **labels))
     assert (found.policy, found.errors) == (policy_of(*expected), ())
 
 
@@ -109,10 +109,10 @@ VERSION_ERROR = 'must be "latest" or "v1.x"'
         ),
     ],
 )
-def test_what_cannot_be_read_is_strict_where_it_refuses_and_lax_elsewhere(
+def test_an_invalid_label_is_strict_for_enforce_and_lax_otherwise(
     labels: dict[str, str], expected: tuple[str, ...], errors: list[tuple[str, str, str]]
 ) -> None:
-    found = NamespacePolicies(UNLABELLED).of(labelled("shop", **labels))
+    found = NamespacePolicies(UNLABELLED).policy_of(labelled("shop", **labels))
     assert found.policy == policy_of(*expected)
     assert list(map(str, found.errors)) == [
         f'metadata.labels[{LABEL_PREFIX}{name}]: Invalid value: "{value}": {text}'
@@ -120,14 +120,14 @@ def test_what_cannot_be_read_is_strict_where_it_refuses_and_lax_elsewhere(
     ]
 
 
-def test_what_labels_leave_open_is_as_by_default() -> None:
+def test_defaults_apply_where_labels_leave_the_policy_open() -> None:
     defaults = policy_of("baseline:v1.20", "restricted:v1.21", "baseline:v1.22")
     policies = NamespacePolicies(defaults)
-    assert policies.of(labelled("shop")).policy == policies.of({}).policy == defaults
-    assert policies.of(labelled("shop", enforce="privileged")).policy == policy_of(
+    assert policies.policy_of(labelled("shop")).policy == policies.policy_of({}).policy == defaults
+    assert policies.policy_of(labelled("shop", enforce="privileged")).policy == policy_of(
         "privileged:v1.20", "restricted:v1.21", "baseline:v1.22"
     )
-    assert policies.of(labelled("shop", enforce="restricted")).policy == policy_of(
+    assert policies.policy_of(labelled("shop", enforce="restricted")).policy == policy_of(
         "restricted:v1.20", "restricted:v1.21", "restricted:v1.20"
     )
 
@@ -135,18 +135,20 @@ def test_what_labels_leave_open_is_as_by_default() -> None:
 @pytest.mark.parametrize(
     ("value", "error"), [(None, '""'), (True, '"true"'), (["baseline"], '"[\\"baseline\\"]"'), ({}, '"{}"')]
 )
-def test_a_label_that_is_no_text_cannot_be_read(value: JSON, error: str) -> None:
-    found = NamespacePolicies(UNLABELLED).of({"metadata": {"labels": {f"{LABEL_PREFIX}enforce": value}}})
+def test_a_label_that_is_not_a_string_is_invalid(value: JSON, error: str) -> None:
+    found = NamespacePolicies(UNLABELLED).policy_of(
+        {"metadata": {"labels": {f"{LABEL_PREFIX}enforce": value}}}
+    )
     assert found.policy.enforce.level is PodSecurityLevel.RESTRICTED
     assert error in str(found.errors[0])
 
 
 @pytest.mark.parametrize("namespace", [None, {}, {"metadata": None}, {"metadata": {"labels": []}}])
-def test_a_namespace_without_labels_says_nothing(namespace: JSON) -> None:
-    assert NamespacePolicies(UNLABELLED).of(namespace).policy == UNLABELLED
+def test_a_namespace_without_labels_has_the_default_policy(namespace: JSON) -> None:
+    assert NamespacePolicies(UNLABELLED).policy_of(namespace).policy == UNLABELLED
 
 
-def test_policies_have_the_same_effect_where_versions_of_privileged_differ() -> None:
+def test_policies_are_equivalent_if_only_versions_of_privileged_differ() -> None:
     other = policy_of("privileged:v1.20", "privileged:latest", "privileged:v1.3")
     audited = policy_of("privileged:latest", "baseline:latest", "privileged:latest")
     assert UNLABELLED.is_equivalent(other)
@@ -156,9 +158,9 @@ def test_policies_have_the_same_effect_where_versions_of_privileged_differ() -> 
 
 
 @given(st.dictionaries(MODES, WORDS))
-def test_a_label_that_cannot_be_read_never_lets_more_through(labels: dict[str, str]) -> None:
+def test_an_invalid_label_never_allows_more(labels: dict[str, str]) -> None:
     named = {f"{LABEL_PREFIX}{name}": value for name, value in labels.items()}
-    found = NamespacePolicies(UNLABELLED).of({"metadata": {"labels": named}})
+    found = NamespacePolicies(UNLABELLED).policy_of({"metadata": {"labels": named}})
     assert bool(found.errors) is any(
         value not in (["latest", "v1.24"] if name.endswith("-version") else LEVELS)
         for name, value in labels.items()

@@ -1,4 +1,4 @@
-"""What makes Pods, by the cases of Kubernetes' ``admission/admission_test.go`` and more."""
+"""Workloads, by the cases of Kubernetes' ``admission/admission_test.go`` and more."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ WORKLOADS = [
 
 @pytest.mark.parametrize("parts", WORKLOADS, ids=lambda parts: parts[0])
 @pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
-def test_of_what_makes_pods_users_are_warned(parts: tuple[str, str, str, JSONObject], operation: str) -> None:
+def test_users_are_warned_about_workloads(parts: tuple[str, str, str, JSONObject], operation: str) -> None:
     request = {**workload(*parts, "restricted"), "operation": operation}
     review = review_of(request, NAMESPACES)
     assert compile_rules(CONTROLLER.rules).matches(review)
@@ -50,7 +50,7 @@ def test_of_what_makes_pods_users_are_warned(parts: tuple[str, str, str, JSONObj
 
 
 @pytest.mark.parametrize(
-    ("namespace", "members", "told"),
+    ("namespace", "members", "expected"),
     [
         ("exempt", {}, audited(exempt="namespace")),
         ("restricted", ROOT, audited(exempt="user")),
@@ -85,20 +85,20 @@ def test_of_what_makes_pods_users_are_warned(parts: tuple[str, str, str, JSONObj
         ("baseline-audit", {}, audited(audit_violations=WOULD_BASELINE)),
     ],
 )
-def test_workloads_of_which_users_are_not_warned(
-    namespace: str, members: JSONObject, told: dict[str, str]
+def test_exempt_and_allowed_workloads_cause_no_warning(
+    namespace: str, members: JSONObject, expected: dict[str, str]
 ) -> None:
     found = answer(deployment_request(PRIVILEGED, namespace, **members), NAMESPACES, EXEMPTING)
     assert not isinstance(found, Deny)
-    assert (found.warnings, found.audit_annotations) == ((), told)
+    assert (found.warnings, found.audit_annotations) == ((), expected)
 
 
-def test_an_exempt_runtime_class_exempts_its_workloads() -> None:
+def test_an_exempt_runtime_class_exempts_workloads() -> None:
     found = answer(deployment_request(SANDBOXED, "restricted"), NAMESPACES, EXEMPTING)
     assert found.audit_annotations == audited(exempt="runtimeClass")
 
 
-def test_a_workload_in_a_namespace_whose_labels_cannot_be_read_is_looked_at() -> None:
+def test_a_workload_in_a_namespace_with_invalid_labels_is_evaluated() -> None:
     found = answer(deployment_request(PRIVILEGED, "invalid"), NAMESPACES)
     assert not isinstance(found, Deny)
     assert found.warnings == ()

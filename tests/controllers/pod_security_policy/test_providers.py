@@ -1,4 +1,4 @@
-"""What a policy fills in at a Pod, and what it has against it, word for word."""
+"""The defaults and the errors of a policy, word for word."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ APP_ARMOR = "apparmor.security.beta.kubernetes.io"
 def filled(
     reviewed: JSONObject, release: ReleaseBehavior = RELEASE_1_24, *, annotations: JSON = None, **spec: JSON
 ) -> Edits:
-    return make_provider(policy(annotations=annotations, **spec), release).filled(reviewed)
+    return make_provider(policy(annotations=annotations, **spec), release).with_defaults(reviewed)
 
 
-def faults(
+def errors_in(
     reviewed: JSONObject, release: ReleaseBehavior = RELEASE_1_24, *, annotations: JSON = None, **spec: JSON
 ) -> list[str]:
-    """What a policy has against a Pod, as it fills it in first."""
+    """The errors of a Pod that has the policy's defaults."""
     provider = make_provider(policy(annotations=annotations, **spec), release)
-    return list(map(str, provider.faults(provider.filled(reviewed).document)))
+    return list(map(str, provider.errors(provider.with_defaults(reviewed).document)))
 
 
-def faults_as_is(reviewed: JSONObject, *, annotations: JSON = None, **spec: JSON) -> list[str]:
-    """What a policy has against a Pod that it has not filled in."""
-    return list(map(str, make_provider(policy(annotations=annotations, **spec)).faults(reviewed)))
+def errors_without_defaults(reviewed: JSONObject, *, annotations: JSON = None, **spec: JSON) -> list[str]:
+    """The errors of a Pod without the policy's defaults."""
+    return list(map(str, make_provider(policy(annotations=annotations, **spec)).errors(reviewed)))
 
 
 def in_container(document: JSON, *path: str) -> JSON:
@@ -57,12 +57,12 @@ def in_pod(document: JSON, *path: str) -> JSON:
     return member(document, "spec", "securityContext", *path)
 
 
-def test_a_policy_that_demands_nothing_changes_nothing() -> None:
+def test_a_policy_without_requirements_changes_nothing() -> None:
     assert not filled(pod()).changed
-    assert faults(pod()) == []
+    assert errors_in(pod()) == []
 
 
-def test_what_a_policy_demands_is_filled_in() -> None:
+def test_defaults_of_a_policy_are_set() -> None:
     found = filled(
         pod(),
         runAsUser=MUST,
@@ -99,18 +99,18 @@ def test_what_a_policy_demands_is_filled_in() -> None:
     }
 
 
-def test_every_kind_of_container_is_filled_in() -> None:
+def test_every_kind_of_container_gets_defaults() -> None:
     reviewed = pod(initContainers=[{"name": "i"}], ephemeralContainers=[{"name": "e"}])
     found = filled(reviewed, runAsUser=MUST).document["spec"]
     for field in ("initContainers", "containers", "ephemeralContainers"):
         assert found[field][0]["securityContext"] == {"runAsUser": 10}
 
 
-def test_what_the_pod_says_holds_for_its_containers() -> None:
+def test_the_pods_security_context_applies_to_its_containers() -> None:
     reviewed = pod(securityContext={"runAsUser": 11, "runAsGroup": 12, "seLinuxOptions": {"level": "s0"}})
     rule = {"rule": "MustRunAs", "seLinuxOptions": {"level": "s0"}}
     assert not filled(reviewed, runAsUser=MUST, runAsGroup=MUST, seLinux=rule).changed
-    assert faults(reviewed, runAsUser=MUST, runAsGroup=MUST, seLinux=rule) == []
+    assert errors_in(reviewed, runAsUser=MUST, runAsGroup=MUST, seLinux=rule) == []
 
 
 @pytest.mark.parametrize(
@@ -123,9 +123,7 @@ def test_what_the_pod_says_holds_for_its_containers() -> None:
         (None, {"runAsNonRoot": True}, None),
     ],
 )
-def test_an_image_must_not_be_that_of_root_where_nobody_says_who_runs_it(
-    container: JSON, pods: JSON, expected: JSON
-) -> None:
+def test_an_image_must_not_run_as_root_if_no_user_is_set(container: JSON, pods: JSON, expected: JSON) -> None:
     found = filled(pod(container=container, securityContext=pods), runAsUser=NON_ROOT)
     assert in_container(found.document, "runAsNonRoot") is expected
 
@@ -141,7 +139,7 @@ def test_an_image_must_not_be_that_of_root_where_nobody_says_who_runs_it(
         ({"defaultAllowPrivilegeEscalation": False}, True, True),
     ],
 )
-def test_privileges_are_gained_as_the_policy_says_unless_the_container_does(
+def test_privilege_escalation_follows_the_policy_unless_the_container_sets_it(
     spec: JSONObject, own: JSON, expected: JSON
 ) -> None:
     container = None if own is None else {"allowPrivilegeEscalation": own}
@@ -160,13 +158,13 @@ def test_privileges_are_gained_as_the_policy_says_unless_the_container_does(
         ({"add": [], "drop": ["D", "R"]}, {"add": [], "drop": ["D", "R"]}),
     ],
 )
-def test_capabilities_are_added_unless_dropped(asked: JSON, expected: JSONObject) -> None:
+def test_default_capabilities_are_added_unless_dropped(asked: JSON, expected: JSONObject) -> None:
     container = None if asked is None else {"capabilities": asked}
     found = filled(pod(container=container), defaultAddCapabilities=["D"], requiredDropCapabilities=["R"])
     assert in_container(found.document, "capabilities") == expected
 
 
-def test_a_container_that_says_its_runtime_class_or_profile_keeps_it() -> None:
+def test_a_runtime_class_or_profile_of_the_pod_is_kept() -> None:
     key = f"container.{APP_ARMOR}/c"
     reviewed = pod(annotations={key: "localhost/b", f"{SECCOMP}/pod": "unconfined"}, runtimeClassName="")
     found = filled(
@@ -251,8 +249,10 @@ NIL_GROUPS = "Invalid value: []int64(nil): unable to validate empty groups again
         ),
     ],
 )
-def test_what_a_container_may_not(spec: JSONObject, container: JSONObject, expected: str | None) -> None:
-    assert faults(pod(container=container), **spec) == ([] if expected is None else [expected])
+def test_forbidden_fields_of_a_container_are_reported(
+    spec: JSONObject, container: JSONObject, expected: str | None
+) -> None:
+    assert errors_in(pod(container=container), **spec) == ([] if expected is None else [expected])
 
 
 @pytest.mark.parametrize(
@@ -296,8 +296,8 @@ def test_what_a_container_may_not(spec: JSONObject, container: JSONObject, expec
         ),
     ],
 )
-def test_what_is_missing_where_nothing_is_filled_in(spec: JSONObject, expected: list[str]) -> None:
-    assert faults_as_is(pod(), **spec) == expected
+def test_required_fields_that_are_missing_are_reported(spec: JSONObject, expected: list[str]) -> None:
+    assert errors_without_defaults(pod(), **spec) == expected
 
 
 @pytest.mark.parametrize(
@@ -308,30 +308,30 @@ def test_what_is_missing_where_nothing_is_filled_in(spec: JSONObject, expected: 
         (None, "[]core.Capability(nil)"),
     ],
 )
-def test_what_has_to_be_dropped(drop: JSON, printed: str) -> None:
+def test_capabilities_that_must_be_dropped_are_reported(drop: JSON, printed: str) -> None:
     reviewed = pod(container={"capabilities": {"drop": drop}})
-    assert faults_as_is(reviewed, requiredDropCapabilities=["A"]) == [
+    assert errors_without_defaults(reviewed, requiredDropCapabilities=["A"]) == [
         f"{AT}.capabilities.drop: Invalid value: {printed}: A is required to be dropped but was not found"
     ]
 
 
 @pytest.mark.parametrize("field", ["hostNetwork", "hostPID", "hostIPC"])
-def test_sharing_with_the_node(field: str) -> None:
+def test_sharing_namespaces_of_the_node_must_be_allowed(field: str) -> None:
     called = field.removeprefix("host").replace("Network", "network")
     reviewed = pod(**{field: True})
     expected = f"spec.securityContext.{field}: Invalid value: true: Host {called} is not allowed to be used"
-    assert faults(reviewed) == [expected]
+    assert errors_in(reviewed) == [expected]
     spec: JSONObject = {field: True}
-    assert faults(reviewed, **spec) == []
+    assert errors_in(reviewed, **spec) == []
 
 
 @pytest.mark.parametrize("rule", [MUST, MAY])
 @pytest.mark.parametrize("field", ["fsGroup", "supplementalGroups"])
-def test_groups_are_of_the_ranges(field: str, rule: JSONObject) -> None:
+def test_groups_must_be_in_the_ranges(field: str, rule: JSONObject) -> None:
     value = 1 if field == "fsGroup" else [1]
     reviewed = pod(securityContext={field: value})
     spec: JSONObject = {field: rule}
-    assert faults(reviewed, **spec) == [
+    assert errors_in(reviewed, **spec) == [
         (
             f"spec.securityContext.{field}: Invalid value: []int64{{1}}: "
             "group 1 must be in the ranges: [{10 20} {30 30}]"
@@ -339,18 +339,18 @@ def test_groups_are_of_the_ranges(field: str, rule: JSONObject) -> None:
     ]
 
 
-def test_every_supplemental_group_outside_of_the_ranges_is_named() -> None:
+def test_every_supplemental_group_outside_the_ranges_is_reported() -> None:
     reviewed = pod(securityContext={"supplementalGroups": [1, 10, 2]})
     at = "spec.securityContext.supplementalGroups: Invalid value: []int64{1, 10, 2}"
-    assert faults(reviewed, supplementalGroups=MUST) == [
+    assert errors_in(reviewed, supplementalGroups=MUST) == [
         f"{at}: group {group} must be in the ranges: [{{10 20}} {{30 30}}]" for group in (1, 2)
     ]
 
 
-def test_an_empty_list_of_groups_is_not_filled_in() -> None:
+def test_an_empty_list_of_groups_gets_no_default() -> None:
     reviewed = pod(securityContext={"supplementalGroups": []})
     assert not filled(reviewed, supplementalGroups=MUST).changed
-    assert faults(reviewed, supplementalGroups=MUST) == [
+    assert errors_in(reviewed, supplementalGroups=MUST) == [
         (
             "spec.securityContext.supplementalGroups: Invalid value: []int64{}: "
             "unable to validate empty groups against required ranges"
@@ -372,12 +372,14 @@ def test_an_empty_list_of_groups_is_not_filled_in() -> None:
         ),
     ],
 )
-def test_labels_are_those_of_the_policy(labels: JSONObject, wrong: list[tuple[str, str, str]]) -> None:
+def test_selinux_labels_must_be_those_of_the_policy(
+    labels: JSONObject, wrong: list[tuple[str, str, str]]
+) -> None:
     rule = {"rule": "MustRunAs", "seLinuxOptions": {"level": "s0:c1,c2"}}
     texts = [f'{name}: Invalid value: "{found}": must be {right}' for name, found, right in wrong]
     of_pod, of_container = "spec.securityContext.seLinuxOptions", f"{AT}.seLinuxOptions"
     expected = [f"{at}.{text}" for at in (of_pod, of_container) for text in texts]
-    assert faults(pod(securityContext={"seLinuxOptions": labels}), seLinux=rule) == expected
+    assert errors_in(pod(securityContext={"seLinuxOptions": labels}), seLinux=rule) == expected
 
 
 @pytest.mark.parametrize(
@@ -389,13 +391,13 @@ def test_labels_are_those_of_the_policy(labels: JSONObject, wrong: list[tuple[st
         (80, [{"min": 1, "max": 10}, {"min": 7, "max": 7}], "1-10,7"),
     ],
 )
-def test_ports_of_the_node(port: int, ports: list[JSONObject], printed: str | None) -> None:
+def test_host_ports_must_be_in_the_ranges(port: int, ports: list[JSONObject], printed: str | None) -> None:
     reviewed = pod(containers=[{"name": "c", "ports": [{"containerPort": 1}, {"hostPort": port}]}])
     text = (
         f"spec.containers[0].hostPort: Invalid value: {port}: "
         f"Host port {port} is not allowed to be used. Allowed ports: [{printed}]"
     )
-    assert faults(reviewed, hostPorts=ports) == ([] if printed is None else [text])
+    assert errors_in(reviewed, hostPorts=ports) == ([] if printed is None else [text])
 
 
 @pytest.mark.parametrize(
@@ -408,8 +410,8 @@ def test_ports_of_the_node(port: int, ports: list[JSONObject], printed: str | No
         ("", [], 'spec.runtimeClassName: Invalid value: ""'),
     ],
 )
-def test_runtime_classes(name: str | None, allowed: list[str], text: str | None) -> None:
-    found = faults(pod(runtimeClassName=name), runtimeClass={"allowedRuntimeClassNames": allowed})
+def test_runtime_classes_must_be_allowed(name: str | None, allowed: list[str], text: str | None) -> None:
+    found = errors_in(pod(runtimeClassName=name), runtimeClass={"allowedRuntimeClassNames": allowed})
     assert found == ([] if text is None else [text])
 
 
@@ -439,9 +441,9 @@ def sysctls(*names: str) -> JSONObject:
         ),
     ],
 )
-def test_sysctls(names: tuple[str, ...], spec: JSONObject, texts: list[str]) -> None:
-    assert faults(sysctls(*names), **spec) == [f"pod.spec.securityContext.sysctls{text}" for text in texts]
-    assert faults(sysctls(*names), RELEASE_1_10, **spec) == []
+def test_sysctls_must_be_safe_or_allowed(names: tuple[str, ...], spec: JSONObject, texts: list[str]) -> None:
+    assert errors_in(sysctls(*names), **spec) == [f"pod.spec.securityContext.sysctls{text}" for text in texts]
+    assert errors_in(sysctls(*names), RELEASE_1_10, **spec) == []
 
 
 @pytest.mark.parametrize("key", [SYSCTLS_ANNOTATION, UNSAFE_SYSCTLS_ANNOTATION])
@@ -457,12 +459,14 @@ def test_sysctls(names: tuple[str, ...], spec: JSONObject, texts: list[str]) -> 
         ("*", "b=1,=1", ': Invalid value: "b=1,=1": sysctl "=1" not of the format sysctl_name=value'),
     ],
 )
-def test_sysctls_of_early_releases(key: str, allowed: str | None, asked: str, text: str | None) -> None:
+def test_early_releases_check_sysctls_in_annotations(
+    key: str, allowed: str | None, asked: str, text: str | None
+) -> None:
     annotations = None if allowed is None else {SYSCTLS_ANNOTATION: allowed}
     reviewed = pod(annotations={key: asked})
     expected = [] if text is None else [f"pod.metadata.annotations[{key}]{text}"]
-    assert faults(reviewed, RELEASE_1_10, annotations=annotations) == expected
-    assert faults(reviewed, annotations=annotations) == []
+    assert errors_in(reviewed, RELEASE_1_10, annotations=annotations) == expected
+    assert errors_in(reviewed, annotations=annotations) == []
 
 
 @pytest.mark.parametrize(
@@ -482,12 +486,14 @@ def test_sysctls_of_early_releases(key: str, allowed: str | None, asked: str, te
         ),
     ],
 )
-def test_app_armor(allowed: JSON, default: JSON, profile: JSON, detail: str | None) -> None:
+def test_app_armor_profiles_get_defaults_and_must_be_allowed(
+    allowed: JSON, default: JSON, profile: JSON, detail: str | None
+) -> None:
     key = f"container.{APP_ARMOR}/c"
     said = {f"{APP_ARMOR}/allowedProfileNames": allowed, f"{APP_ARMOR}/defaultProfileName": default}
     reviewed = pod(annotations=None if profile is None else {key: profile})
     expected = [] if detail is None else [f"pod.metadata.annotations[{key}]: Forbidden: {detail}"]
-    assert faults(reviewed, annotations=said) == expected
+    assert errors_in(reviewed, annotations=said) == expected
 
 
 POD_KEY, CONTAINER_KEY = f"{SECCOMP}/pod", f"container.{SECCOMP}/c"
@@ -532,30 +538,32 @@ def not_allowed(profile: str, allowed: str) -> str:
         ("", pod(annotations={POD_KEY: "a"}), not_allowed("a", ""), not_allowed("a", "")),
     ],
 )
-def test_seccomp(allowed: JSON, reviewed: JSONObject, of_pod: JSON, of_container: JSON) -> None:
+def test_seccomp_profiles_get_defaults_and_must_be_allowed(
+    allowed: JSON, reviewed: JSONObject, of_pod: JSON, of_container: JSON
+) -> None:
     expected = [
         f"pod.metadata.annotations[{key}]: Forbidden: {detail}"
         for key, detail in ((POD_KEY, of_pod), (CONTAINER_KEY, of_container))
         if detail is not None
     ]
-    assert faults(reviewed, annotations={f"{SECCOMP}/allowedProfileNames": allowed}) == expected
+    assert errors_in(reviewed, annotations={f"{SECCOMP}/allowedProfileNames": allowed}) == expected
 
 
-def test_a_pod_that_says_its_profile_by_field_is_not_annotated() -> None:
+def test_a_pod_with_a_seccomp_field_gets_no_annotation() -> None:
     default = {f"{SECCOMP}/defaultProfileName": "localhost/d"}
     assert not filled(pod(securityContext=RUNTIME_DEFAULT), annotations=default).changed
     found = filled(pod(securityContext=RUNTIME_DEFAULT), RELEASE_1_10, annotations=default)
     assert found.document["metadata"]["annotations"] == {POD_KEY: "localhost/d"}
 
 
-def test_early_releases_tell_the_names_of_the_default_apart_and_know_no_fields() -> None:
+def test_early_releases_distinguish_runtime_defaults_and_ignore_fields() -> None:
     allowed = {f"{SECCOMP}/allowedProfileNames": "runtime/default"}
     docker = pod(annotations={POD_KEY: "docker/default"})
-    assert len(faults(docker, RELEASE_1_10, annotations=allowed)) == 2
-    assert faults(pod(securityContext=UNCONFINED), RELEASE_1_10) == []
+    assert len(errors_in(docker, RELEASE_1_10, annotations=allowed)) == 2
+    assert errors_in(pod(securityContext=UNCONFINED), RELEASE_1_10) == []
 
 
-def test_faults_come_in_the_order_of_kubernetes() -> None:
+def test_errors_come_in_kubernetes_order() -> None:
     reviewed = pod(
         container={"privileged": True, "capabilities": {"add": ["A"]}},
         hostNetwork=True,
@@ -566,7 +574,7 @@ def test_faults_come_in_the_order_of_kubernetes() -> None:
     )
     places = [
         text.partition(": ")[0]
-        for text in faults(reviewed, runAsUser=NON_ROOT, fsGroup=MAY, supplementalGroups=MAY)
+        for text in errors_in(reviewed, runAsUser=NON_ROOT, fsGroup=MAY, supplementalGroups=MAY)
     ]
     assert places == [
         "spec.securityContext.fsGroup",
@@ -584,11 +592,11 @@ def test_faults_come_in_the_order_of_kubernetes() -> None:
 
 @settings(max_examples=500)
 @given(confined_pods(), policies("p"))
-def test_what_has_been_filled_in_is_filled_in_no_further(reviewed: JSONObject, document: JSONObject) -> None:
+def test_a_second_pass_changes_nothing(reviewed: JSONObject, document: JSONObject) -> None:
     provider = make_provider(document)
-    once = provider.filled(reviewed)
+    once = provider.with_defaults(reviewed)
     assert apply_patch(reviewed, once.operations) == once.document
-    assert not provider.filled(once.document).changed
+    assert not provider.with_defaults(once.document).changed
 
 
 EVERYTHING = policy(
@@ -603,7 +611,7 @@ EVERYTHING = policy(
 
 
 @given(confined_pods())
-def test_a_policy_that_allows_everything_admits_every_pod_as_it_is(reviewed: JSONObject) -> None:
+def test_a_policy_that_allows_everything_admits_every_pod_unchanged(reviewed: JSONObject) -> None:
     provider = make_provider(EVERYTHING)
-    assert not provider.filled(reviewed).changed
-    assert provider.faults(reviewed) == []
+    assert not provider.with_defaults(reviewed).changed
+    assert provider.errors(reviewed) == []

@@ -1,4 +1,4 @@
-"""Policies as files hold them."""
+"""Policies as files contain them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from support.pod_security_policies import RULES, policy
 from support.strategies.pod_security_policies import policies
 
 
-def test_what_a_policy_leaves_out_is_what_an_api_server_stores() -> None:
+def test_missing_fields_have_the_api_servers_defaults() -> None:
     spec = read_policy({"metadata": {"name": "p"}, "spec": {}}).spec
     assert spec == PodSecurityPolicySpec()
     assert spec.allow_privilege_escalation
@@ -30,7 +30,7 @@ def test_what_a_policy_leaves_out_is_what_an_api_server_stores() -> None:
     assert not (spec.volumes)
 
 
-def test_null_says_nothing() -> None:
+def test_null_fields_count_as_missing() -> None:
     nothing: JSON = dict.fromkeys(["privileged", "hostPorts", "runAsGroup", "allowPrivilegeEscalation"])
     assert read_policy(policy(**nothing)).spec == read_policy(policy()).spec
     ranges: JSON = {"rule": "MustRunAs", "ranges": [{"min": 1, "max": None}]}
@@ -73,7 +73,7 @@ def test_every_field_is_read_by_its_name() -> None:
 
 
 @pytest.mark.parametrize("api_version", ["policy/v1beta1", "extensions/v1beta1"])
-def test_policies_of_both_groups_are_one_collection(api_version: str) -> None:
+def test_policies_of_both_groups_share_a_collection(api_version: str) -> None:
     store = ObjectStore([{**policy(), "apiVersion": api_version}])
     (found,) = store.list("policy", "podsecuritypolicies")
     assert found["metadata"]["name"] == "p"
@@ -103,12 +103,12 @@ def test_policies_of_both_groups_are_one_collection(api_version: str) -> None:
         ({"privileged": "yes"}, "Expected `bool`, got `str` - at `$.spec.privileged`"),
     ],
 )
-def test_a_policy_that_cannot_judge_says_why(spec: JSONObject, reason: str) -> None:
+def test_an_invalid_policy_states_its_errors(spec: JSONObject, reason: str) -> None:
     with pytest.raises(InputError) as error:
         make_provider(policy(**spec))
     assert str(error.value) == f"error creating provider for PSP p: {reason}"
 
 
 @given(policies("p"))
-def test_all_others_can(document: JSONObject) -> None:
+def test_valid_policies_are_accepted(document: JSONObject) -> None:
     assert make_provider(document).policy.name == "p"

@@ -1,4 +1,4 @@
-"""Which volumes a policy lets a Pod have."""
+"""Which volumes a policy allows."""
 
 from __future__ import annotations
 
@@ -21,31 +21,33 @@ KINDS = {
 """The field of a volume, and what policies call it."""
 
 
-def faults(volume: JSONObject, mounts: JSON = None, **spec: JSON) -> list[str]:
+def errors_in(volume: JSONObject, mounts: JSON = None, **spec: JSON) -> list[str]:
     containers = [{"name": "c", "volumeMounts": mounts}]
     reviewed = pod(volumes=[{"name": "v", **volume}], containers=containers, initContainers=containers)
-    return list(map(str, make_provider(policy(**spec)).faults(reviewed)))
+    return list(map(str, make_provider(policy(**spec)).errors(reviewed)))
 
 
 @pytest.mark.parametrize(("field", "kind"), KINDS.items())
-def test_a_kind_has_to_be_listed(field: str, kind: str) -> None:
+def test_a_volume_type_must_be_listed(field: str, kind: str) -> None:
     volume: JSONObject = {field: {}}
     text = f'spec.volumes[0]: Invalid value: "{kind}": {kind} volumes are not allowed to be used'
-    assert faults(volume) == [text]
-    assert faults(volume, volumes=[each for each in KINDS.values() if each not in {kind, "secret"}]) == [text]
-    assert faults(volume, volumes=[kind]) == []
-    assert faults(volume, volumes=["*"]) == []
+    assert errors_in(volume) == [text]
+    assert errors_in(
+        volume, volumes=[listed for listed in KINDS.values() if listed not in {kind, "secret"}]
+    ) == [text]
+    assert errors_in(volume, volumes=[kind]) == []
+    assert errors_in(volume, volumes=["*"]) == []
 
 
 @pytest.mark.parametrize("volume", [{}, {"hostPath": None}])
-def test_a_volume_that_says_nothing_is_an_empty_folder(volume: JSONObject) -> None:
-    assert faults(volume, volumes=["emptyDir"]) == []
-    (fault,) = faults(volume, volumes=["hostPath"])
+def test_a_volume_without_a_source_is_an_empty_dir(volume: JSONObject) -> None:
+    assert errors_in(volume, volumes=["emptyDir"]) == []
+    (fault,) = errors_in(volume, volumes=["hostPath"])
     assert fault.endswith("emptyDir volumes are not allowed to be used")
 
 
-def test_a_kind_that_came_later_is_refused_whatever_is_allowed() -> None:
-    assert faults({"image": {"reference": "app"}}, volumes=["*"]) == [
+def test_a_newer_volume_type_is_denied_whatever_is_allowed() -> None:
+    assert errors_in({"image": {"reference": "app"}}, volumes=["*"]) == [
         'spec.volumes[0]: Invalid value: "": unknown volume type for volume: v'
     ]
 
@@ -66,12 +68,12 @@ def test_a_kind_that_came_later_is_refused_whatever_is_allowed() -> None:
         ("/b/c", ["/a", "/b"], True),
     ],
 )
-def test_a_folder_of_the_node_lies_below_one_that_is_allowed(
+def test_a_host_path_must_be_below_an_allowed_prefix(
     path: str, prefixes: list[str], *, allowed: bool
 ) -> None:
     paths = [{"pathPrefix": prefix} for prefix in prefixes]
     text = f'spec.volumes[0].hostPath.pathPrefix: Invalid value: "{path}": is not allowed to be used'
-    found = faults({"hostPath": {"path": path}}, volumes=["hostPath"], allowedHostPaths=paths)
+    found = errors_in({"hostPath": {"path": path}}, volumes=["hostPath"], allowedHostPaths=paths)
     assert found == ([] if allowed else [text])
 
 
@@ -88,11 +90,11 @@ READ_ONLY = {"pathPrefix": "/foo", "readOnly": True}
         ({"name": "v"}, [READ_ONLY, {"pathPrefix": "/"}], True),
     ],
 )
-def test_what_is_to_be_read_alone_is_mounted_so_in_every_container(
+def test_read_only_host_paths_must_be_mounted_read_only_everywhere(
     mount: JSONObject, paths: list[JSONObject], *, allowed: bool
 ) -> None:
     mounts = [{"name": "v", "readOnly": True}, mount]
-    found = faults({"hostPath": {"path": "/foo"}}, mounts, volumes=["hostPath"], allowedHostPaths=paths)
+    found = errors_in({"hostPath": {"path": "/foo"}}, mounts, volumes=["hostPath"], allowedHostPaths=paths)
     expected = [
         f"spec.{field}[0].volumeMounts[1].readOnly: Invalid value: false: must be read-only"
         for field in ("initContainers", "containers")
@@ -111,9 +113,9 @@ def test_what_is_to_be_read_alone_is_mounted_so_in_every_container(
         ),
     ],
 )
-def test_flex_volumes_are_of_allowed_drivers(drivers: list[str], text: str | None) -> None:
+def test_flex_volumes_need_an_allowed_driver(drivers: list[str], text: str | None) -> None:
     allowed = [{"driver": driver} for driver in drivers]
-    found = faults({"flexVolume": {"driver": "example/cifs"}}, volumes=["*"], allowedFlexVolumes=allowed)
+    found = errors_in({"flexVolume": {"driver": "example/cifs"}}, volumes=["*"], allowedFlexVolumes=allowed)
     assert found == ([] if text is None else [text])
 
 
@@ -128,9 +130,9 @@ def test_flex_volumes_are_of_allowed_drivers(drivers: list[str], text: str | Non
         ),
     ],
 )
-def test_inline_volumes_are_of_allowed_drivers(drivers: list[str], text: str | None) -> None:
+def test_inline_csi_volumes_need_an_allowed_driver(drivers: list[str], text: str | None) -> None:
     allowed = [{"name": driver} for driver in drivers]
-    found = faults({"csi": {"driver": "d"}}, volumes=["csi"], allowedCSIDrivers=allowed)
+    found = errors_in({"csi": {"driver": "d"}}, volumes=["csi"], allowedCSIDrivers=allowed)
     assert found == ([] if text is None else [text])
 
 
@@ -154,7 +156,7 @@ NAMESPACE = {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": NAMESPA
         ([{}], False),
     ],
 )
-def test_who_may_have_secrets_may_have_the_token_of_the_account(sources: JSON, *, is_token: bool) -> None:
+def test_a_policy_that_allows_secrets_allows_the_projected_token(sources: JSON, *, is_token: bool) -> None:
     volume: JSONObject = {"projected": {"sources": sources}}
-    assert (faults(volume, volumes=["secret"]) == []) is is_token
-    assert faults(volume, volumes=["configMap"])
+    assert (errors_in(volume, volumes=["secret"]) == []) is is_token
+    assert errors_in(volume, volumes=["configMap"])

@@ -31,8 +31,8 @@ def planned(
     asked: Review, *stored: JSONObject, limited: Sequence[LimitedResource] = ()
 ) -> dict[str, dict[str, str]]:
     evaluator = evaluator_of(asked.resource.group, asked.resource.resource)
-    dues = quota_deltas(asked, evaluator, [read_quota(each) for each in stored], limited)
-    return {due.quota.name: texts(due.amounts) for due in dues}
+    deltas = quota_deltas(asked, evaluator, [read_quota(document_) for document_ in stored], limited)
+    return {delta.quota.name: texts(delta.amounts) for delta in deltas}
 
 
 def refused(asked: Review, *stored: JSONObject, limited: Sequence[LimitedResource] = ()) -> Status:
@@ -43,8 +43,8 @@ def refused(asked: Review, *stored: JSONObject, limited: Sequence[LimitedResourc
 
 def settled(asked: Review, *stored: JSONObject) -> list[ResourceList]:
     evaluator = evaluator_of(asked.resource.group, asked.resource.resource)
-    dues = quota_deltas(asked, evaluator, [read_quota(each) for each in stored], ())
-    return usage_after(asked, dues, [due.quota.used or {} for due in dues])
+    deltas = quota_deltas(asked, evaluator, [read_quota(document_) for document_ in stored], ())
+    return usage_after(asked, deltas, [delta.quota.used or {} for delta in deltas])
 
 
 ONE_CPU = pod(container(cpu="1"))
@@ -52,27 +52,27 @@ CPU = quota({"cpu": "3"}, {"cpu": "1"}, name="cpu")
 PODS = quota({"pods": "1", "secrets": "9"}, {"pods": "0"}, name="pods")
 
 
-def test_a_request_is_charged_what_each_quota_limits() -> None:
+def test_a_request_is_charged_only_what_each_quota_limits() -> None:
     assert planned(review(ONE_CPU), CPU, PODS) == {"cpu": {"cpu": "1"}, "pods": {"pods": "1"}}
 
 
-def test_a_quota_of_other_things_is_not_concerned() -> None:
+def test_a_quota_of_other_resources_is_not_charged() -> None:
     assert planned(review(ONE_CPU), quota({"services": "0"}, {})) == {}
 
 
-def test_what_a_quota_limits_and_does_not_say_is_used_is_unknown() -> None:
+def test_a_resource_missing_from_the_used_status_is_unknown() -> None:
     unknown = quota({"pods": "1", "cpu": "1", "secrets": "1"}, {"pods": "1"})
     status = refused(review(ONE_CPU), CPU, unknown)
     assert status.message == 'pods "one" is forbidden: status unknown for quota: quota, resources: cpu,pods'
     assert status.code == 403
 
 
-def test_what_is_missing_is_told_first() -> None:
+def test_missing_requirements_are_reported_first() -> None:
     status = refused(review(pod(container())), quota({"cpu": "1"}, {}), CPU)
     assert status.message == 'pods "one" is forbidden: failed quota: quota: must specify cpu for: c'
 
 
-def test_the_first_quota_with_a_fault_answers() -> None:
+def test_the_first_quota_with_an_error_decides() -> None:
     status = refused(review(pod(container())), quota({"pods": "1"}, {}), CPU)
     assert status.message.endswith("status unknown for quota: quota, resources: pods")
 
@@ -92,7 +92,7 @@ def claims(new: JSON, old: JSON = None, subresource: str = "") -> Review:
     return review(new, resource="persistentvolumeclaims", old=old, subresource=subresource)
 
 
-def test_less_than_nothing_cannot_be_used() -> None:
+def test_negative_usage_is_denied() -> None:
     status = refused(claims(claim("-1Gi")), STORAGE)
     assert status.message.endswith("is forbidden: quota usage is negative for resource(s): requests.storage")
 
@@ -107,11 +107,11 @@ def test_less_than_nothing_cannot_be_used() -> None:
         (claim("1Gi"), {}, {"requests.storage": "1Gi", "persistentvolumeclaims": "1"}),
     ],
 )
-def test_an_update_is_charged_what_is_more(new: JSON, old: JSON, due: dict[str, str] | None) -> None:
+def test_an_update_is_charged_its_increase(new: JSON, old: JSON, due: dict[str, str] | None) -> None:
     assert planned(claims(new, old), STORAGE) == ({} if due is None else {"quota": due})
 
 
-def test_an_update_without_what_was_before_is_refused() -> None:
+def test_an_update_without_its_old_object_is_denied() -> None:
     update = claims(claim("1Gi"), claim("1Gi"))
     lost = dataclasses.replace(update, old_object_document=NULL)
     assert refused(lost, STORAGE).message.endswith(
@@ -119,7 +119,7 @@ def test_an_update_without_what_was_before_is_refused() -> None:
     )
 
 
-def test_what_comes_to_be_of_a_quota_is_charged_whole() -> None:
+def test_an_object_that_newly_matches_a_quota_is_charged_in_full() -> None:
     before = pod(container(cpu="1"))
     before["metadata"]["resourceVersion"] = "7"
     after = pod(container(cpu="1"), activeDeadlineSeconds=5)
@@ -130,7 +130,7 @@ def test_what_comes_to_be_of_a_quota_is_charged_whole() -> None:
     assert planned(update, every, terminating) == {"terminating": {"cpu": "1", "pods": "1"}}
 
 
-def test_a_malformed_scope_is_told_of() -> None:
+def test_a_malformed_scope_is_reported() -> None:
     expressions = [{"scopeName": "PriorityClass", "operator": "Near"}]
     status = refused(
         review(ONE_CPU), quota({"pods": "1"}, {}, scopeSelector={"matchExpressions": expressions})
@@ -156,20 +156,20 @@ CRITICAL = ScopeRequirement("PriorityClass", "In", ("critical",))
         ([ELSEWHERE], "insufficient quota to consume: cpu,requests.cpu"),
     ],
 )  # fmt: skip
-def test_what_is_limited_has_to_be_covered(stored: list[JSONObject], text: str) -> None:
+def test_limited_resources_must_be_covered(stored: list[JSONObject], text: str) -> None:
     if text:
         assert refused(review(ONE_CPU), *stored, limited=[CPUS]).message == f'pods "one" is forbidden: {text}'
     else:
         assert planned(review(ONE_CPU), *stored, limited=[CPUS])
 
 
-def test_what_is_limited_elsewhere_need_not_be_covered() -> None:
+def test_resources_that_are_limited_elsewhere_need_no_quota() -> None:
     other = LimitedResource(api_group="example.com", resource="pods", match_contains=("cpu",))
     assert planned(review(ONE_CPU), limited=[other]) == {}
     assert planned(review(pod(container(cpu="0"))), limited=[CPUS]) == {}
 
 
-def test_a_scope_is_covered_by_a_quota_that_matches_nothing_else() -> None:
+def test_a_scope_is_covered_even_by_a_quota_that_does_not_match() -> None:
     limited = LimitedResource(resource="services", match_scopes=(CRITICAL, ScopeRequirement("Terminating")))
     critical = pod(priorityClassName="critical")
     status = refused(review(critical), limited=[limited])
@@ -181,7 +181,7 @@ def test_a_scope_is_covered_by_a_quota_that_matches_nothing_else() -> None:
     assert planned(review(critical), covering, limited=[limited]) == {}
 
 
-def test_an_update_that_uses_no_more_need_not_be_covered() -> None:
+def test_an_update_without_an_increase_needs_no_quota() -> None:
     old = claim("1Gi", resourceVersion="7")
     limited = [LimitedResource(resource="persistentvolumeclaims", match_contains=("storage",))]
     assert planned(claims(claim("1Gi"), old), limited=limited) == {}
@@ -189,7 +189,7 @@ def test_an_update_that_uses_no_more_need_not_be_covered() -> None:
     assert refused(claims(claim("2Gi"), old), limited=limited).message.endswith(text)
 
 
-def test_what_does_not_fit_is_told_by_name() -> None:
+def test_an_exceeded_quota_is_reported_by_name() -> None:
     full = quota({"cpu": "2", "memory": "1Gi", "pods": "9"}, {"cpu": "1500m", "memory": "1Gi", "pods": "1"})
     with pytest.raises(RefusalError) as caught:
         settled(review(pod(container(cpu="1", memory="1024Mi"))), full)
@@ -199,28 +199,29 @@ def test_what_does_not_fit_is_told_by_name() -> None:
     )
 
 
-def test_what_is_used_too_much_already_does_not_stop_other_things() -> None:
+def test_an_exceeded_resource_does_not_block_other_resources() -> None:
     over = quota({"services": "1", "pods": "2"}, {"services": "5", "pods": "1"})
     assert [texts(after) for after in settled(review(ONE_CPU), over)] == [{"services": "5", "pods": "2"}]
 
 
-def test_a_status_is_charged_even_where_it_does_not_fit() -> None:
+def test_a_status_update_is_charged_even_if_it_exceeds_the_quota() -> None:
     grown = {**claim("4Gi"), "status": {"allocatedResources": {"storage": "9Gi"}}}
     after = settled(claims(grown, claim("4Gi", resourceVersion="7"), "status"), STORAGE)
-    assert [texts(each) for each in after] == [{"requests.storage": "8Gi", "persistentvolumeclaims": "1"}]
+    assert [texts(usage) for usage in after] == [{"requests.storage": "8Gi", "persistentvolumeclaims": "1"}]
 
 
 @given(pods(), quotas())
-def test_all_quotas_are_charged_or_none(one: JSONObject, stored: list[JSONObject]) -> None:
-    read = [read_quota(each) for each in stored]
-    dues = quota_deltas(review(one), evaluator_of("", "pods"), read, ())
-    used = [due.quota.used or {} for due in dues]
-    wanted = [add(before, due.amounts) for before, due in zip(used, dues, strict=True)]
+def test_all_quotas_are_charged_or_none(reviewed: JSONObject, stored: list[JSONObject]) -> None:
+    read = [read_quota(document_) for document_ in stored]
+    deltas = quota_deltas(review(reviewed), evaluator_of("", "pods"), read, ())
+    used = [delta.quota.used or {} for delta in deltas]
+    wanted = [add(before, delta.amounts) for before, delta in zip(used, deltas, strict=True)]
     over = [
-        exceeding(after, due.quota.hard) & due.amounts.keys() for after, due in zip(wanted, dues, strict=True)
+        exceeding(after, delta.quota.hard) & delta.amounts.keys()
+        for after, delta in zip(wanted, deltas, strict=True)
     ]
     try:
-        assert usage_after(review(one), dues, used) == wanted
+        assert usage_after(review(reviewed), deltas, used) == wanted
     except RefusalError:
         assert any(over)
     else:
@@ -228,14 +229,15 @@ def test_all_quotas_are_charged_or_none(one: JSONObject, stored: list[JSONObject
 
 
 @given(st.lists(pods(), max_size=4), quotas())
-def test_the_order_of_charges_does_not_change_what_is_used(
-    every: list[JSONObject], stored: list[JSONObject]
-) -> None:
+def test_the_order_of_charges_does_not_matter(every: list[JSONObject], stored: list[JSONObject]) -> None:
     def used_after(order: Sequence[JSONObject]) -> dict[str, ResourceList]:
         used: dict[str, ResourceList] = {}
-        for one in order:
+        for reviewed in order:
             for due in quota_deltas(
-                review(one), evaluator_of("", "pods"), [read_quota(each) for each in stored], ()
+                review(reviewed),
+                evaluator_of("", "pods"),
+                [read_quota(document_) for document_ in stored],
+                (),
             ):
                 used[due.quota.name] = add(used.get(due.quota.name, due.quota.used or {}), due.amounts)
         return used
@@ -244,19 +246,19 @@ def test_the_order_of_charges_does_not_change_what_is_used(
 
 
 @given(pods(), pods(), quotas())
-def test_an_update_is_never_charged_less_than_nothing(
+def test_an_update_is_never_charged_a_negative_amount(
     new: JSONObject, old: JSONObject, stored: list[JSONObject]
 ) -> None:
     old = {**old, "metadata": old["metadata"] | {"resourceVersion": "7"}}
     update = review(new, old=old, subresource="resize")
     evaluator = evaluator_of("", "pods")
-    for due in quota_deltas(update, evaluator, [read_quota(each) for each in stored], ()):
-        assert due.amounts
-        assert all(amount.sign > 0 for amount in due.amounts.values())
+    for delta in quota_deltas(update, evaluator, [read_quota(document_) for document_ in stored], ()):
+        assert delta.amounts
+        assert all(amount.sign > 0 for amount in delta.amounts.values())
         whole = evaluator.usage(new)
-        assert all(amount.compare(whole[name]) <= 0 for name, amount in due.amounts.items())
+        assert all(amount.compare(whole[name]) <= 0 for name, amount in delta.amounts.items())
 
 
-def test_growth_is_of_what_has_grown() -> None:
+def test_an_increase_is_the_positive_difference() -> None:
     found = increase(amounts(cpu="2", memory="1"), amounts(cpu="500m", memory="3", pods="1"))
     assert texts(found) == {"cpu": "1500m", "memory": "0", "pods": "0"}

@@ -1,4 +1,4 @@
-"""What a configuration says of limited resources."""
+"""The configuration of limited resources."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def limited(*scopes: ScopeRequirement, resource: str = "pods") -> LimitedResourc
 
 
 @pytest.mark.parametrize(
-    ("one", "fault"),
+    ("resource", "expected"),
     [
         (limited(resource=""), "limitedResources[0].resource: Required value"),
         (
@@ -26,5 +26,7 @@ def limited(*scopes: ScopeRequirement, resource: str = "pods") -> LimitedResourc
         (limited(ScopeRequirement("BestEffort")), ""),
     ],
 )
-def test_what_could_not_be_matched_is_found_at_start(one: LimitedResource, fault: str) -> None:
-    assert [str(each) for each in check_limited([one])] == ([fault] if fault else [])
+def test_a_scope_that_cannot_be_evaluated_is_rejected_at_start(
+    resource: LimitedResource, expected: str
+) -> None:
+    assert [str(error) for error in check_limited([resource])] == ([expected] if expected else [])

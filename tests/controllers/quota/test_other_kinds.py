@@ -35,7 +35,7 @@ def test_services_use_node_ports_and_load_balancers(
         "services.nodeports": node_ports,
         "services.loadbalancers": load_balancers,
     }
-    assert all(map(evaluators.SERVICES.measures, found))
+    assert all(map(evaluators.SERVICES.matches_resource, found))
 
 
 def claim(storage: JSON = None, allocated: JSON = None, **spec: JSON) -> JSONObject:
@@ -46,7 +46,7 @@ def claim(storage: JSON = None, allocated: JSON = None, **spec: JSON) -> JSONObj
 
 
 @pytest.mark.parametrize(
-    ("one", "storage"),
+    ("reviewed", "storage"),
     [
         (claim("1Gi"), "1Gi"),
         (claim("1500m"), "2"),
@@ -56,14 +56,16 @@ def claim(storage: JSON = None, allocated: JSON = None, **spec: JSON) -> JSONObj
         (claim(), None),
     ],
 )
-def test_claims_use_whole_bytes_of_what_they_request_or_have(one: JSONObject, storage: str | None) -> None:
+def test_claims_use_the_requested_or_allocated_storage_in_bytes(
+    reviewed: JSONObject, storage: str | None
+) -> None:
     used = {"count/persistentvolumeclaims": "1", "persistentvolumeclaims": "1"}
     if storage is not None:
         used["requests.storage"] = storage
-    assert texts(evaluators.VOLUME_CLAIMS.usage(one)) == used
+    assert texts(evaluators.VOLUME_CLAIMS.usage(reviewed)) == used
 
 
-def test_claims_are_charged_by_class_too() -> None:
+def test_claims_are_also_charged_per_storage_class() -> None:
     found = evaluators.VOLUME_CLAIMS.usage(claim("1Gi", storageClassName="gold"))
     assert texts(found) == {
         "count/persistentvolumeclaims": "1",
@@ -72,8 +74,8 @@ def test_claims_are_charged_by_class_too() -> None:
         "gold.storageclass.storage.k8s.io/persistentvolumeclaims": "1",
         "gold.storageclass.storage.k8s.io/requests.storage": "1Gi",
     }
-    assert all(map(evaluators.VOLUME_CLAIMS.measures, found))
-    assert not evaluators.VOLUME_CLAIMS.measures("gold.storageclass.storage.k8s.io/limits.storage")
+    assert all(map(evaluators.VOLUME_CLAIMS.matches_resource, found))
+    assert not evaluators.VOLUME_CLAIMS.matches_resource("gold.storageclass.storage.k8s.io/limits.storage")
 
 
 @pytest.mark.parametrize(("subresource", "charged"), [("", True), ("status", True), ("finalize", False)])
@@ -81,13 +83,13 @@ def test_claims_are_charged_when_they_change(subresource: str, *, charged: bool)
     update = review(
         claim("2Gi"), resource="persistentvolumeclaims", old=claim("1Gi"), subresource=subresource
     )
-    assert evaluators.VOLUME_CLAIMS.is_charged(update) is charged
+    assert evaluators.VOLUME_CLAIMS.handles(update) is charged
 
 
 def devices(*requests: JSONObject) -> dict[str, str]:
     claims = {"kind": "ResourceClaim", "spec": {"devices": {"requests": list(requests)}}}
     found = evaluators.DEVICE_CLAIMS.usage(claims)
-    assert all(map(evaluators.DEVICE_CLAIMS.measures, found))
+    assert all(map(evaluators.DEVICE_CLAIMS.matches_resource, found))
     used = texts(found)
     assert used.pop("count/resourceclaims.resource.k8s.io") == "1"
     return {name.removesuffix(".deviceclass.resource.k8s.io/devices"): count for name, count in used.items()}
@@ -113,7 +115,9 @@ def wanted(name: str, **how: JSON) -> JSONObject:
         ([{"name": "of a kind to come"}], {}),
     ],
 )
-def test_resource_claims_use_devices_at_worst(requests: list[JSONObject], used: dict[str, str]) -> None:
+def test_resource_claims_are_charged_their_maximum_of_devices(
+    requests: list[JSONObject], used: dict[str, str]
+) -> None:
     assert devices(*requests) == used
 
 
@@ -127,29 +131,29 @@ def test_resource_claims_use_devices_at_worst(requests: list[JSONObject], used: 
         ("apps", "secrets", {"count/secrets.apps"}),
     ],
 )
-def test_everything_else_is_counted(group: str, resource: str, names: set[str]) -> None:
+def test_all_other_resources_are_counted(group: str, resource: str, names: set[str]) -> None:
     evaluator = evaluator_of(group, resource)
     assert evaluator.usage({}).keys() == names
-    assert set(filter(evaluator.measures, {"configmaps", "secrets", "pods", *names})) == names
+    assert set(filter(evaluator.matches_resource, {"configmaps", "secrets", "pods", *names})) == names
 
 
-def test_objects_are_counted_when_they_are_made() -> None:
+def test_counted_objects_are_charged_on_creation() -> None:
     evaluator = evaluator_of("", "configmaps")
-    one = document("configmaps")
-    assert evaluator.is_charged(review(one, resource="configmaps"))
-    assert not evaluator.is_charged(review(one, resource="configmaps", old=one))
-    assert not evaluator.is_charged(review(one, resource="configmaps", subresource="status"))
+    reviewed = document("configmaps")
+    assert evaluator.handles(review(reviewed, resource="configmaps"))
+    assert not evaluator.handles(review(reviewed, resource="configmaps", old=reviewed))
+    assert not evaluator.handles(review(reviewed, resource="configmaps", subresource="status"))
 
 
-def test_a_quota_is_measured_by_those_who_know_its_names() -> None:
+def test_evaluators_are_chosen_by_the_names_in_a_quota() -> None:
     names = ["pods", "count/deployments.apps", "count/events", "count/events.events.k8s.io", "batteries"]
-    found = {(one.group, one.resource) for one in evaluators_of(names)}
+    found = {(evaluator.group, evaluator.resource) for evaluator in evaluators_of(names)}
     assert found == {("", "pods"), ("apps", "deployments")}
 
 
 @pytest.mark.parametrize("resource", ["services", "persistentvolumeclaims", "pods"])
-def test_what_is_no_such_object_is_a_bad_request(resource: str) -> None:
+def test_an_object_of_another_kind_is_a_bad_request(resource: str) -> None:
     with pytest.raises(RefusalError) as caught:
-        evaluator_of("", resource).see_that_fit({"kind": "Other"})
+        evaluator_of("", resource).check_kind({"kind": "Other"})
     assert caught.value.status.code == 400
     assert caught.value.status.message == f"Resource was marked as {resource} but was unable to be converted"

@@ -8,7 +8,6 @@ from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.controllers.quota.pod_evaluator import (
     PODS,
     is_ended,
-    measures_pods,
     missing_requirements,
     pod_quota_usage,
 )
@@ -49,15 +48,15 @@ ALL = (
         ({"kubernetes.io/batteries": "1", "storage": "1Gi"}, {}, {}),
     ],
 )
-def test_a_pod_uses_what_it_requests(requests: JSON, limits: JSON, used: dict[str, str]) -> None:
+def test_a_pod_uses_its_requests_and_limits(requests: JSON, limits: JSON, used: dict[str, str]) -> None:
     found = pod_quota_usage(pod(container(limits=limits, **requests)))
     assert texts(found) == {"count/pods": "1", "pods": "1", **used}
-    assert all(map(measures_pods, found))
+    assert all(map(PODS.matches_resource, found))
 
 
 @pytest.mark.parametrize("name", ["services", "secrets", "requests.storage", "requests.batteries", "cpus"])
-def test_other_resources_are_not_those_of_pods(name: str) -> None:
-    assert not measures_pods(name)
+def test_pods_do_not_use_other_resources(name: str) -> None:
+    assert not PODS.matches_resource(name)
 
 
 def deleted(when: JSON, grace: JSON) -> JSONObject:
@@ -78,7 +77,7 @@ def deleted(when: JSON, grace: JSON) -> JSONObject:
         (deleted("9999-12-31T00:00:00Z", 10**9), False),
     ],
 )
-def test_a_pod_that_is_over_uses_nothing_but_its_place(written: JSONObject, *, over: bool) -> None:
+def test_a_pod_that_has_ended_uses_only_its_object_count(written: JSONObject, *, over: bool) -> None:
     ended = {**pod(container(cpu="1")), **written}
     assert is_ended(ended) is over
     assert (texts(pod_quota_usage(ended)) == {"count/pods": "1"}) is over
@@ -96,9 +95,7 @@ def test_a_pod_that_is_over_uses_nothing_but_its_place(written: JSONObject, *, o
         (pod(), ""),
     ],
 )  # fmt: skip
-def test_containers_must_specify_processors_and_memory_where_a_quota_names_them(
-    written: JSONObject, text: str
-) -> None:
+def test_containers_must_specify_cpu_and_memory_if_a_quota_names_them(written: JSONObject, text: str) -> None:
     assert missing_requirements(ALL, written) == (f"must specify {text}" if text else "")
     assert not missing_requirements(["pods", "ephemeral-storage"], written)
 
@@ -122,7 +119,7 @@ def with_deadline(seconds: JSON) -> JSONObject:
         (pod(), pod(), "ephemeralcontainers", False),
     ],
 )
-def test_pods_are_charged_when_they_are_made_or_resized_or_change_scope(
+def test_pods_are_charged_on_creation_resize_and_change_of_scope(
     new: JSON, old: JSON, subresource: str, *, charged: bool
 ) -> None:
-    assert PODS.is_charged(review(new, old=old, subresource=subresource)) is charged
+    assert PODS.handles(review(new, old=old, subresource=subresource)) is charged

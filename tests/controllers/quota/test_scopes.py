@@ -1,4 +1,4 @@
-"""Scopes of quotas, and the objects that are of them."""
+"""The scopes of quotas, and the objects that match them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OWN: JSONObject = {"topologyKey": "zone", "namespaces": []}
 
 
 @pytest.mark.parametrize(
-    ("name", "one", "fits"),
+    ("name", "reviewed", "fits"),
     [
         ("Terminating", pod(activeDeadlineSeconds=0), True),
         ("Terminating", pod(), False),
@@ -55,8 +55,8 @@ OWN: JSONObject = {"topologyKey": "zone", "namespaces": []}
         ("Unheard", pod(), False),
     ],
 )
-def test_pods_are_of_scopes(name: str, one: JSONObject, *, fits: bool) -> None:
-    assert pod_evaluator.PODS.fits(scope(name), one) is fits
+def test_pods_match_scopes(name: str, reviewed: JSONObject, *, fits: bool) -> None:
+    assert pod_evaluator.PODS.matches_scope(scope(name), reviewed) is fits
 
 
 @pytest.mark.parametrize(
@@ -76,8 +76,8 @@ def test_pods_are_of_scopes(name: str, one: JSONObject, *, fits: bool) -> None:
 def test_a_priority_class_is_selected_by_name(
     operator: str, values: tuple[str, ...], named: JSON, *, fits: bool
 ) -> None:
-    one = pod(priorityClassName=named) if named else pod()
-    assert pod_evaluator.PODS.fits(scope("PriorityClass", operator, *values), one) is fits
+    reviewed = pod(priorityClassName=named) if named else pod()
+    assert pod_evaluator.PODS.matches_scope(scope("PriorityClass", operator, *values), reviewed) is fits
 
 
 def claim(spec: JSON = None, **status: JSON) -> JSONObject:
@@ -85,7 +85,7 @@ def claim(spec: JSON = None, **status: JSON) -> JSONObject:
 
 
 @pytest.mark.parametrize(
-    "one",
+    "reviewed",
     [
         claim({"volumeAttributesClassName": "fast"}),
         claim(currentVolumeAttributesClassName="fast"),
@@ -93,23 +93,23 @@ def claim(spec: JSON = None, **status: JSON) -> JSONObject:
         claim({"volumeAttributesClassName": "slow"}, currentVolumeAttributesClassName="fast"),
     ],
 )
-def test_a_claim_is_of_every_class_that_it_has_or_wants(one: JSONObject) -> None:
-    fits = evaluators.VOLUME_CLAIMS.fits
-    assert fits(scope("VolumeAttributesClass", "In", "fast"), one)
-    assert fits(scope("VolumeAttributesClass"), one)
-    assert not fits(scope("VolumeAttributesClass", "In", "cold"), one)
-    assert not fits(scope("VolumeAttributesClass", "DoesNotExist"), one)
-    assert not fits(scope("PriorityClass"), one)
+def test_a_claim_matches_its_current_and_desired_classes(reviewed: JSONObject) -> None:
+    fits = evaluators.VOLUME_CLAIMS.matches_scope
+    assert fits(scope("VolumeAttributesClass", "In", "fast"), reviewed)
+    assert fits(scope("VolumeAttributesClass"), reviewed)
+    assert not fits(scope("VolumeAttributesClass", "In", "cold"), reviewed)
+    assert not fits(scope("VolumeAttributesClass", "DoesNotExist"), reviewed)
+    assert not fits(scope("PriorityClass"), reviewed)
 
 
-def test_a_claim_without_class_is_of_none() -> None:
-    fits = evaluators.VOLUME_CLAIMS.fits
+def test_a_claim_without_a_class_matches_no_name() -> None:
+    fits = evaluators.VOLUME_CLAIMS.matches_scope
     assert not fits(scope("VolumeAttributesClass"), claim({"volumeAttributesClassName": ""}))
     assert fits(scope("VolumeAttributesClass", "DoesNotExist"), claim())
 
 
-def test_services_are_of_no_scope() -> None:
-    assert not evaluators.SERVICES.fits(scope("NotTerminating"), document("services"))
+def test_services_match_no_scope() -> None:
+    assert not evaluators.SERVICES.matches_scope(scope("NotTerminating"), document("services"))
 
 
 @pytest.mark.parametrize(
@@ -121,16 +121,14 @@ def test_services_are_of_no_scope() -> None:
         ("In", ("not a label",), "a valid label must be"),
     ],
 )
-def test_a_selector_that_selects_nothing_is_told_of(
-    operator: str, values: tuple[str, ...], text: str
-) -> None:
+def test_an_invalid_selector_is_reported(operator: str, values: tuple[str, ...], text: str) -> None:
     with pytest.raises(InputError) as caught:
         scope_selects(scope("PriorityClass", operator, *values), ["high"])
     assert str(caught.value).startswith("failed to parse and convert selector: ")
     assert text in str(caught.value)
 
 
-def test_a_quota_has_its_scopes_and_then_those_of_its_selector() -> None:
+def test_a_quota_has_plain_scopes_and_then_selectors() -> None:
     expressions = [{"scopeName": "PriorityClass", "operator": "In", "values": ["a", "b"]}]
     written = quota({}, scopes=["BestEffort"], scopeSelector={"matchExpressions": expressions})
     assert format_scopes(read_scopes(written)) == "[{BestEffort Exists []} {PriorityClass In [a b]}]"

@@ -1,4 +1,4 @@
-"""What of a quota is used, counted from what there is."""
+"""The usage of a quota, counted from existing objects."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ def counted(*names: str, there: list[JSONObject] = THERE, **spec: JSON) -> dict[
         ("count/widgets.example.com", "0"),
     ],
 )
-def test_what_there_is_is_counted(name: str, used: str) -> None:
+def test_existing_objects_are_counted(name: str, used: str) -> None:
     assert counted(name) == {name: used}
 
 
-def test_what_nothing_uses_is_left_out() -> None:
+def test_unused_resources_are_left_out() -> None:
     assert counted("batteries", "count/events", "pods") == {"pods": "2"}
 
 
@@ -71,7 +71,7 @@ def test_what_nothing_uses_is_left_out() -> None:
         ({"scopeSelector": {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In"}]}}, "0"),
     ],
 )
-def test_what_is_of_all_scopes_is_counted(spec: JSONObject, used: str) -> None:
+def test_objects_that_match_all_scopes_are_counted(spec: JSONObject, used: str) -> None:
     assert counted("pods", **spec) == {"pods": used}
 
 
@@ -82,20 +82,20 @@ def test_a_quota_with_scopes_counts_no_services() -> None:
     }
 
 
-def test_a_quota_with_a_status_starts_with_what_that_says() -> None:
+def test_a_quota_with_a_status_starts_with_its_usage() -> None:
     there = ObjectStore(THERE)
     assert texts(starting_usage(read_quota(quota({"pods": "5"}, {"pods": "4"})), there)) == {"pods": "4"}
     assert texts(starting_usage(read_quota(quota({"pods": "5"})), there)) == {"pods": "2"}
 
 
 @pytest.mark.parametrize("status", [None, {}, {"hard": None, "used": None}])
-def test_a_status_that_says_nothing_is_none(status: JSON) -> None:
+def test_an_empty_status_counts_as_missing(status: JSON) -> None:
     read = read_quota({**quota({"pods": "5"}), "status": status})
     assert texts(read.hard) == {"pods": "5"}
     assert read.used is None
 
 
-def test_a_status_counts_before_the_spec() -> None:
+def test_the_status_overrides_the_spec() -> None:
     read = read_quota({**quota({"pods": "5"}), "status": {"used": {"pods": "4"}}})
     assert not read.hard
     assert texts(read.used or {}) == {"pods": "4"}

@@ -16,7 +16,7 @@ def _server() -> Iterator[postgres.Server]:
 
 @pytest.fixture(name="shared_url", params=["sqlite", "postgresql"])
 def _shared_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """An empty ledger that several can open."""
+    """An empty ledger that several services can open."""
     return str(tmp_path / "quotas.sqlite") if request.param == "sqlite" else _database(request)
 
 

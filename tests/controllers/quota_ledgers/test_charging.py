@@ -1,4 +1,4 @@
-"""Charging: all accounts or none, nobody twice, and never more than what a decision lets through."""
+"""Charging: all accounts or none, never twice, and never more than a decision allows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HARD, CREATES = 1000, 5000
 
 @contextlib.asynccontextmanager
 async def opened(url: str, number: int = 1) -> AsyncIterator[list[Ledger]]:
-    """Several services' ledgers at the same place."""
+    """The ledgers of several services at the same URL."""
     ledgers = [open_ledger(url) for _ in range(number)]
     try:
         yield ledgers
@@ -30,7 +30,7 @@ async def opened(url: str, number: int = 1) -> AsyncIterator[list[Ledger]]:
         await asyncio.gather(*(ledger.close() for ledger in ledgers))
 
 
-def test_a_charge_is_added_to_what_was_used(url: str) -> None:
+def test_a_charge_is_added_to_the_usage(url: str) -> None:
     async def scenario() -> None:
         async with opened(url) as [ledger]:
             await ledger.charge([account(pods="5")], charge(), plus("2"))
@@ -39,7 +39,7 @@ def test_a_charge_is_added_to_what_was_used(url: str) -> None:
     asyncio.run(scenario())
 
 
-def test_a_database_that_knows_of_no_encoding_will_do(server: postgres.Server) -> None:
+def test_a_database_without_an_encoding_works(server: postgres.Server) -> None:
     async def scenario() -> None:
         async with opened(server.database("SQL_ASCII")) as [ledger]:
             await ledger.charge([account()], charge(), plus())
@@ -48,7 +48,7 @@ def test_a_database_that_knows_of_no_encoding_will_do(server: postgres.Server) -
     asyncio.run(scenario())
 
 
-def test_a_charge_outlives_the_service_that_made_it(shared_url: str) -> None:
+def test_a_charge_outlives_its_service(shared_url: str) -> None:
     async def scenario() -> None:
         for _ in range(2):
             async with opened(shared_url) as [ledger]:
@@ -59,19 +59,19 @@ def test_a_charge_outlives_the_service_that_made_it(shared_url: str) -> None:
     asyncio.run(scenario())
 
 
-def test_an_account_begins_once_however_many_begin_it(shared_url: str) -> None:
+def test_concurrent_services_create_an_account_once(shared_url: str) -> None:
     async def scenario() -> None:
         async with opened(shared_url, 4) as ledgers:
-            each = [
+            charging = [
                 ledger.charge([account(pods="5")], charge(), plus()) for ledger in ledgers for _ in range(5)
             ]
-            await asyncio.gather(*each)
+            await asyncio.gather(*charging)
             assert await pods_used(ledgers[0], account()) == ["25"]
 
     asyncio.run(scenario())
 
 
-def test_what_is_known_is_not_counted_again(url: str) -> None:
+def test_a_known_account_is_not_counted_again(url: str) -> None:
     starts: list[str] = []
 
     def start() -> Usage:
@@ -81,7 +81,7 @@ def test_what_is_known_is_not_counted_again(url: str) -> None:
     async def scenario() -> None:
         async with opened(url) as [ledger]:
             for _ in range(3):
-                quota = Account(namespace="shop", name="quota", uid="1", start=start)
+                quota = Account(namespace="shop", name="quota", uid="1", initial_usage=start)
                 await ledger.charge([quota], charge(), plus())
 
     asyncio.run(scenario())
@@ -98,7 +98,7 @@ def test_another_uid_is_another_quota(url: str) -> None:
     asyncio.run(scenario())
 
 
-def test_decisions_see_usage_in_the_order_asked_for(url: str) -> None:
+def test_decide_gets_usage_in_the_order_of_the_accounts(url: str) -> None:
     seen: list[Sequence[Usage]] = []
 
     def decide(usages: Sequence[Usage]) -> Sequence[None]:
@@ -113,7 +113,7 @@ def test_decisions_see_usage_in_the_order_asked_for(url: str) -> None:
     assert seen == [[amounts(pods="2"), amounts(pods="1")]]
 
 
-def test_what_a_decision_leaves_alone_stays(url: str) -> None:
+def test_accounts_without_a_new_usage_stay_as_they_are(url: str) -> None:
     def first_only(usages: Sequence[Usage]) -> Sequence[Usage | None]:
         return [amounts(pods="9"), *(None for _ in usages[1:])]
 
@@ -125,7 +125,7 @@ def test_what_a_decision_leaves_alone_stays(url: str) -> None:
     asyncio.run(scenario())
 
 
-def test_a_refusal_that_comes_only_under_the_lock_charges_nothing(url: str) -> None:
+def test_a_refusal_under_the_lock_charges_nothing(url: str) -> None:
     answers = [plus(), up_to(0)]
 
     def decide(usages: Sequence[Usage]) -> Sequence[Usage | None]:
@@ -141,8 +141,8 @@ def test_a_refusal_that_comes_only_under_the_lock_charges_nothing(url: str) -> N
     asyncio.run(scenario())
 
 
-def test_a_refusal_is_decided_without_a_lock(shared_url: str) -> None:
-    """One service refuses while another is in the middle of its charge."""
+def test_a_refusal_needs_no_lock(shared_url: str) -> None:
+    """One service refuses while another one is in the middle of its charge."""
     charging, refused = threading.Event(), threading.Event()
     asked: list[int] = []
 
@@ -154,9 +154,9 @@ def test_a_refusal_is_decided_without_a_lock(shared_url: str) -> None:
         return plus()(usages)
 
     async def scenario() -> None:
-        async with opened(shared_url, 2) as [one, other]:
-            await one.charge([account()], charge(), plus())
-            held = asyncio.create_task(one.charge([account()], charge(), slow))
+        async with opened(shared_url, 2) as [ledger, other]:
+            await ledger.charge([account()], charge(), plus())
+            held = asyncio.create_task(ledger.charge([account()], charge(), slow))
             await asyncio.to_thread(charging.wait, 20)
             with pytest.raises(RefusalError):
                 await other.charge([account()], charge(), up_to(0))
@@ -176,7 +176,7 @@ def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_dry_run_of_an_unknown_account_does_not_begin_it(url: str) -> None:
+def test_a_dry_run_creates_no_account(url: str) -> None:
     async def scenario() -> None:
         async with opened(url) as [ledger]:
             await ledger.charge([account("other")], charge(), plus())
@@ -186,7 +186,7 @@ def test_a_dry_run_of_an_unknown_account_does_not_begin_it(url: str) -> None:
     asyncio.run(scenario())
 
 
-def test_a_review_that_has_ended_meanwhile_charges_nothing(url: str) -> None:
+def test_a_cancelled_review_charges_nothing(url: str) -> None:
     deciding, given_up = threading.Event(), threading.Event()
 
     def wait() -> None:
@@ -207,7 +207,7 @@ def test_a_review_that_has_ended_meanwhile_charges_nothing(url: str) -> None:
     asyncio.run(scenario())
 
 
-def test_who_repeats_what_was_charged_charges_nothing(url: str) -> None:
+def test_a_repeated_request_is_not_charged_twice(url: str) -> None:
     async def scenario() -> None:
         async with opened(url) as [ledger]:
             first = charge("web", request_uid="7")
@@ -221,7 +221,7 @@ def test_who_repeats_what_was_charged_charges_nothing(url: str) -> None:
 @pytest.mark.parametrize(
     "fields", [{"name": "api", "request_uid": "7"}, {"request_uid": "8"}, {"request_uid": "7", "uid": "2"}]
 )
-def test_who_repeats_what_was_not_charged_does(fields: dict[str, str]) -> None:
+def test_a_repeated_request_is_charged_if_it_was_not_before(fields: dict[str, str]) -> None:
     async def scenario() -> None:
         async with opened("") as [ledger]:
             await ledger.charge([account()], charge(request_uid="7"), plus())
@@ -231,14 +231,14 @@ def test_who_repeats_what_was_not_charged_does(fields: dict[str, str]) -> None:
     asyncio.run(scenario())
 
 
-def test_two_who_charge_the_same_accounts_in_opposite_orders_both_do(shared_url: str) -> None:
+def test_charges_in_opposite_orders_do_not_deadlock(shared_url: str) -> None:
     async def scenario() -> None:
         quotas = [account(name) for name in "abc"]
-        async with opened(shared_url, 2) as [one, other]:
-            there = [one.charge(quotas, charge(), plus()) for _ in range(25)]
+        async with opened(shared_url, 2) as [ledger, other]:
+            there = [ledger.charge(quotas, charge(), plus()) for _ in range(25)]
             back = [other.charge(quotas[::-1], charge(), plus()) for _ in range(25)]
             await asyncio.gather(*there, *back)
-            assert await pods_used(one, *quotas) == ["50", "50", "50"]
+            assert await pods_used(ledger, *quotas) == ["50", "50", "50"]
 
     asyncio.run(scenario())
 
@@ -260,11 +260,11 @@ def test_five_thousand_creates_admit_exactly_a_thousand(services: int, tmp_path:
     async def scenario() -> None:
         async with opened(str(tmp_path / "quotas.sqlite"), services) as ledgers:
             names = [str(number) for number in range(CREATES)]
-            each = [
+            admitting = [
                 admitted(ledger, [account()], names[first::services], up_to(HARD))
                 for first, ledger in enumerate(ledgers)
             ]
-            charged = [name for names in await asyncio.gather(*each) for name in names]
+            charged = [name for names in await asyncio.gather(*admitting) for name in names]
             assert len(set(charged)) == len(charged) == HARD
             assert await pods_used(ledgers[0], account()) == ["1k"]
 
@@ -281,7 +281,7 @@ def test_a_closed_ledger_charges_nothing() -> None:
     asyncio.run(scenario())
 
 
-def test_what_a_decision_raises_is_what_the_caller_sees(url: str) -> None:
+def test_the_caller_sees_exceptions_of_decide(url: str) -> None:
     error = RefusalError(statuses.plain_error("no"))
 
     def refuse(_: Sequence[Usage]) -> Sequence[None]:

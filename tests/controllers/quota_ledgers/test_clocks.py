@@ -1,4 +1,4 @@
-"""Clocks: a charge is given back because the cluster was seen again later, never because a clock says so."""
+"""Clocks: a charge is given back because the cluster was observed later, never because a clock says so."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from pratique.apimachinery.json_values import JSONObject
 from pratique.cluster.store import ObjectStore, ReloadableCluster
-from pratique.controllers.quota.sql_accounts import METADATA
+from pratique.controllers.quota.sql_database import METADATA
 from pratique.controllers.quota.sql_ledger import SQLLedger
 from support.quota_ledgers import account, admitted, charge, plus, pod, pods_used, quota, sizes_of_pods, up_to
 
@@ -24,7 +24,7 @@ HARD = 3
 
 @dataclasses.dataclass
 class Clock:
-    """A clock that moves when it is told to."""
+    """A clock that moves on command."""
 
     seconds: float = 0.0
 
@@ -39,37 +39,37 @@ def test_no_table_of_a_ledger_holds_a_time() -> None:
 
 @pytest.mark.parametrize("jump", [300.0, DAY, -DAY])
 @pytest.mark.parametrize("when", ["at start", "between two reviews", "on one of two"])
-def test_a_clock_that_jumps_gives_nothing_back(jump: float, when: str, shared_url: str) -> None:
-    """Even one that is said never to jump, as long as the cluster was not seen anew."""
+def test_a_clock_change_gives_nothing_back(jump: float, when: str, shared_url: str) -> None:
+    """Not even a monotonic clock that jumps gives back, unless the cluster was observed again."""
     clocks = [Clock(), Clock(jump if when == "at start" else 0)]
 
     async def scenario() -> None:
-        one, other = (SQLLedger(shared_url, wait_seconds=WAIT, clock=clock) for clock in clocks)
+        first, second = (SQLLedger(shared_url, wait_seconds=WAIT, clock=clock) for clock in clocks)
         cluster = ReloadableCluster(ObjectStore([quota()]))
-        assert len(await admitted(one, [account()], "abc", up_to(HARD))) == HARD
-        await reconcile_both(one, other)(cluster)
+        assert len(await admitted(first, [account()], "abc", up_to(HARD))) == HARD
+        await reconcile_both(first, second)(cluster)
         if when != "at start":
             for clock in clocks[:1] if when == "on one of two" else clocks:
                 clock.seconds += jump
         for _ in range(3):
-            await reconcile_both(one, other)(cluster)
-            for ledger in (one, other):
+            await reconcile_both(first, second)(cluster)
+            for ledger in (first, second):
                 assert await admitted(ledger, [account()], "def", up_to(HARD)) == []
-        await asyncio.gather(one.close(), other.close())
+        await asyncio.gather(first.close(), second.close())
 
     asyncio.run(scenario())
 
 
 def reconcile_both(
-    one: SQLLedger, other: SQLLedger
+    first: SQLLedger, second: SQLLedger
 ) -> Callable[[ReloadableCluster], asyncio.Future[list[bool]]]:
     return lambda cluster: asyncio.gather(
-        *(ledger.reconcile(cluster, PERIOD, sizes_of_pods) for ledger in (one, other))
+        *(ledger.reconcile(cluster, PERIOD, sizes_of_pods) for ledger in (first, second))
     )
 
 
 def after(url: str, *states: tuple[float, list[JSONObject]], restarted: bool = False) -> str:
-    """How many Pods are used after one charge, and so many seconds later the cluster became such and such."""
+    """How many Pods are used after one charge, and after the cluster's states at these times."""
     clock = Clock()
 
     async def scenario() -> str:
@@ -106,27 +106,27 @@ WEB, OTHER = pod("web", uid="7"), pod("other")
         ([], "1"),
         ([(50.0, [])], "1"),  # too early to tell
         ([(50.0, []), (90.0, [])], "1"),
-        ([(150.0, [])], "0"),  # long after, and it is not there
+        ([(150.0, [])], "0"),  # long after the charge, and it is missing
         ([(150.0, [WEB])], "1"),
         ([(10.0, [WEB]), (150.0, [WEB])], "1"),
-        ([(10.0, [WEB]), (20.0, [])], "0"),  # it was there, and is no longer
-        ([(10.0, [OTHER]), (20.0, [])], "1"),  # that was another
-        ([(10.0, [WEB]), (20.0, [pod("web", uid="8")])], "1"),  # its successor
+        ([(10.0, [WEB]), (20.0, [])], "0"),  # it was there, and has left
+        ([(10.0, [OTHER]), (20.0, [])], "1"),  # that was another Pod
+        ([(10.0, [WEB]), (20.0, [pod("web", uid="8")])], "1"),  # a later Pod of the same name
     ],
 )
-def test_what_the_cluster_shows_gives_back(
+def test_a_newer_state_of_the_cluster_gives_back(
     states: list[tuple[float, list[JSONObject]]], used: str, url: str
 ) -> None:
     assert after(url, *states) == used
 
 
 @pytest.mark.parametrize(("seconds", "used"), [(50.0, "1"), (150.0, "0")])
-def test_a_service_that_was_started_again_waits_as_long(seconds: float, used: str, shared_url: str) -> None:
+def test_a_restarted_service_waits_just_as_long(seconds: float, used: str, shared_url: str) -> None:
     assert after(shared_url, (seconds, []), restarted=True) == used
 
 
-def test_a_service_that_looks_at_an_older_cluster_does_not_count_by_it(shared_url: str) -> None:
-    """Its cluster's files stay behind, and what they lack was given up by who has seen it arrive."""
+def test_a_service_with_an_older_cluster_does_not_count_by_it(shared_url: str) -> None:
+    """Its files lag behind: a charge that they lack was given up by a service that saw its object arrive."""
     clock = Clock()
 
     async def scenario() -> None:
@@ -148,7 +148,7 @@ def test_a_service_that_looks_at_an_older_cluster_does_not_count_by_it(shared_ur
 
 
 class Quotas(RuleBasedStateMachine):
-    """An API server that takes its time, two services with clocks and clusters of their own, and one ledger."""
+    """A slow API server, two services with clocks and clusters of their own, and one ledger."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -157,7 +157,7 @@ class Quotas(RuleBasedStateMachine):
         self.now = 0.0
         self.numbers = iter(range(1_000_000))
         self.pending: dict[str, float] = {}
-        """Admitted, by when: not stored yet, and perhaps never."""
+        """The deadlines of admitted objects that are not stored yet, and may never be."""
         self.stored: dict[str, JSONObject] = {}
         self.history: list[tuple[float, ObjectStore]] = [(0.0, ObjectStore([quota()]))]
         self.looks_at = [0, 0]
@@ -203,7 +203,7 @@ class Quotas(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([1.0, PERIOD, 45.0, WAIT]), data=st.data())
     def pass_time(self, seconds: float, data: st.DataObject) -> None:
-        """Time passes for all; none of them may measure more than there is."""
+        """Time passes for all; a service may measure less than that, but never more."""
         self.now += seconds
         for clock in self.clocks:
             clock.seconds += seconds * data.draw(st.sampled_from([0.0, 0.5, 1.0]))
@@ -213,14 +213,14 @@ class Quotas(RuleBasedStateMachine):
 
     @rule(index=st.integers(0, 1), behind=st.integers(0, 5))
     def follow(self, index: int, behind: int) -> None:
-        """A service sees a state that is up to half a minute old, and never an older one than before."""
+        """A service observes a state that is up to half a minute old, but never older than its last one."""
         young = [place for place, (_, _) in enumerate(self.history) if self.ended(place) > self.now - 30]
         place = max(self.looks_at[index], min(young, default=0), len(self.history) - 1 - behind)
         self.looks_at[index] = place
         self.clusters[index].swap(self.history[place][1])
 
     def ended(self, place: int) -> float:
-        """When a state was the newest for the last time."""
+        """When a state was last the newest one."""
         return self.history[place + 1][0] if place + 1 < len(self.history) else self.now
 
     @rule(index=st.integers(0, 1))

@@ -1,4 +1,4 @@
-"""Integrity: a ledger whose file is not what it was charges nothing, and never starts anew by itself."""
+"""Integrity: a ledger whose file has changed charges nothing, and never starts anew by itself."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 from pratique.apimachinery.errors import CallError
 from pratique.cluster.store import ObjectStore
 from pratique.controllers.quota.ledger import parse_ledger_url
-from pratique.controllers.quota.sql_accounts import connect
+from pratique.controllers.quota.sql_database import connect
 from pratique.controllers.quota.sql_ledger import SQLLedger
 from support import postgres
 from support.quota_ledgers import account, admitted, charge, plus, pods_used, quota, sizes_of_pods, up_to
@@ -26,14 +26,14 @@ PERIOD = 10.0
 
 
 def overwrite(file: Path) -> None:
-    """Write over all pages but the first, as a failing disk or a careless hand does."""
+    """Overwrite all pages but the first, like a failing disk."""
     with file.open("r+b") as opened:
         opened.seek(4096)
         opened.write(b"\xa5" * (file.stat().st_size - 4096))
 
 
 def flip(file: Path) -> None:
-    """Let every account have used nothing, and leave all that SQLite looks at as it should be."""
+    """Set the usage of every account to zero, in a way that SQLite does not notice."""
     written = file.read_bytes()
     assert b'{"pods":"3"}' in written
     with file.open("r+b") as opened:
@@ -67,18 +67,18 @@ def write_another_over_it(file: Path) -> None:
 
 DAMAGES = [
     (overwrite, "damaged|malformed|not a database"),
-    (flip, "it holds what no ledger wrote"),
-    (cut, "was cut|malformed|damaged"),
-    (empty, "was cut"),
+    (flip, "it contains data that no ledger wrote"),
+    (cut, "was truncated|malformed|damaged"),
+    (empty, "was truncated"),
     (remove, "was removed while it was in use"),
     (remove_what_is_committed, "was removed while it was in use"),
     (replace_by_a_copy, "was replaced while it was in use"),
-    (write_another_over_it, "another ledger than before"),
+    (write_another_over_it, "not the same ledger as before"),
 ]
 
 
 def charged(file: Path, pods: int = 3) -> None:
-    """Let a service charge, and end."""
+    """Let a service charge and exit."""
 
     async def scenario() -> None:
         ledger = SQLLedger(str(file))
@@ -90,7 +90,7 @@ def charged(file: Path, pods: int = 3) -> None:
 
 
 @pytest.mark.parametrize(("damage", "words"), DAMAGES, ids=[damage.__name__ for damage, _ in DAMAGES])
-def test_what_happens_to_its_file_in_use_is_noticed_at_the_next_charge(
+def test_damage_to_a_file_in_use_is_detected_at_the_next_charge(
     damage: Callable[[Path], None], words: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "quotas.sqlite"
@@ -111,20 +111,20 @@ def test_what_happens_to_its_file_in_use_is_noticed_at_the_next_charge(
 
     caplog.set_level(logging.ERROR)
     asyncio.run(scenario())
-    assert caplog.messages == ["the ledger of quotas cannot be asked"]  # once
+    assert caplog.messages == ["the quota ledger is unavailable"]  # once
 
 
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
         (overwrite, "damaged|malformed"),
-        (flip, "it holds what no ledger wrote"),
+        (flip, "it contains data that no ledger wrote"),
         (cut, "damaged|malformed|gone"),
-        (empty, "is gone, and with it what was charged"),
-        (remove, "is gone, and with it what was charged.*quotas.sqlite.identity to begin a new ledger"),
+        (empty, "is gone, and its charges with it"),
+        (remove, "is gone, and its charges with it.*quotas.sqlite.identity to start a new ledger"),
     ],
 )
-def test_what_happened_to_its_file_meanwhile_is_noticed_at_the_start(
+def test_damage_to_a_file_at_rest_is_detected_at_the_start(
     damage: Callable[[Path], None], words: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "quotas.sqlite"
@@ -142,29 +142,29 @@ def test_what_happened_to_its_file_meanwhile_is_noticed_at_the_start(
     asyncio.run(scenario())
 
 
-def test_another_ledger_in_its_place_is_noticed_at_the_start(tmp_path: Path) -> None:
+def test_a_replaced_ledger_is_detected_at_the_start(tmp_path: Path) -> None:
     file, other = tmp_path / "quotas.sqlite", tmp_path / "other.sqlite"
     charged(file)
     charged(other)
     other.replace(file)
-    with pytest.raises(CallError, match="is another ledger than the one that was there"):
+    with pytest.raises(CallError, match="is not the ledger that was there before"):
         charged(file)
 
 
 @pytest.mark.parametrize("pods", [1, 2])
-def test_who_removes_the_marker_too_begins_anew_and_that_is_told(
+def test_removing_the_identity_file_too_starts_a_new_ledger_with_a_warning(
     pods: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "quotas.sqlite"
     charged(file)
-    for each in tmp_path.iterdir():
-        each.unlink()
+    for leftover in tmp_path.iterdir():
+        leftover.unlink()
     caplog.clear()
     charged(file, pods)
-    assert caplog.messages == ["a new ledger of quotas was begun"]
+    assert caplog.messages == ["a new quota ledger was created"]
 
 
-def test_a_file_that_is_put_back_is_used_again(tmp_path: Path) -> None:
+def test_a_restored_file_is_used_again(tmp_path: Path) -> None:
     file = tmp_path / "quotas.sqlite"
 
     async def scenario() -> None:
@@ -181,32 +181,32 @@ def test_a_file_that_is_put_back_is_used_again(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_many_charges_by_several_services_are_no_damage(tmp_path: Path) -> None:
-    """They write the file itself again and again, which every one of them looks into."""
+def test_many_charges_by_several_services_cause_no_damage(tmp_path: Path) -> None:
+    """They all write the file again and again, and every one inspects it."""
 
     async def scenario() -> None:
         ledgers = [SQLLedger(str(tmp_path / "quotas.sqlite")) for _ in range(3)]
         names = [str(number) for number in range(600)]
-        each = [
+        charging = [
             admitted(ledger, [account()], names[first::3], up_to(600)) for first, ledger in enumerate(ledgers)
         ]
-        assert sum(map(len, await asyncio.gather(*each))) == 600
+        assert sum(map(len, await asyncio.gather(*charging))) == 600
         await asyncio.gather(*(ledger.close() for ledger in ledgers))
 
     asyncio.run(scenario())
 
 
-def test_a_database_of_something_else_stays_untouched(tmp_path: Path) -> None:
+def test_a_database_of_something_else_is_never_changed(tmp_path: Path) -> None:
     file = tmp_path / "quotas.sqlite"
     with contextlib.closing(sqlite3.connect(file)) as connection:
         connection.execute("CREATE TABLE theirs (number INTEGER)")
-    with pytest.raises(CallError, match="it is a database of something else"):
+    with pytest.raises(CallError, match="it is the database of another application"):
         charged(file)
     with contextlib.closing(sqlite3.connect(file)) as connection:
         assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("theirs",)]
 
 
-def test_a_server_whose_ledger_was_made_anew_is_another_ledger(server: postgres.Server) -> None:
+def test_a_server_with_a_recreated_ledger_is_detected(server: postgres.Server) -> None:
     url = server.database()
 
     async def scenario() -> None:
@@ -216,14 +216,14 @@ def test_a_server_whose_ledger_was_made_anew_is_another_ledger(server: postgres.
         with database.writer.begin() as connection:
             connection.exec_driver_sql("UPDATE pratique_quota_ledger SET identity = 'another'")
         database.close()
-        with pytest.raises(CallError, match="it is another ledger than before"):
+        with pytest.raises(CallError, match="it is not the same ledger as before"):
             await ledger.reconcile(ObjectStore([quota()]), PERIOD, sizes_of_pods)
         await ledger.close()
 
     asyncio.run(scenario())
 
 
-def test_every_connection_has_each_commit_on_the_disk_before_it_returns(tmp_path: Path) -> None:
+def test_every_connection_syncs_each_commit_to_disk(tmp_path: Path) -> None:
     database = connect(parse_ledger_url(str(tmp_path / "quotas.sqlite")))
     for engine in (database.reader, database.writer):
         with engine.connect() as connection:
@@ -235,7 +235,7 @@ def test_every_connection_has_each_commit_on_the_disk_before_it_returns(tmp_path
     database.close()
 
 
-def test_nobody_else_may_read_who_runs_what(tmp_path: Path) -> None:
+def test_a_ledgers_folder_is_private_to_its_user(tmp_path: Path) -> None:
     folder = tmp_path / "new"
     mask = os.umask(0o022)
     try:
@@ -246,16 +246,16 @@ def test_nobody_else_may_read_who_runs_what(tmp_path: Path) -> None:
     assert stat.S_IMODE((folder / "quotas.sqlite.identity").stat().st_mode) == 0o600
 
 
-def test_a_ledger_of_an_earlier_form_says_what_to_do(tmp_path: Path) -> None:
+def test_a_ledger_of_an_earlier_version_says_what_to_do(tmp_path: Path) -> None:
     file = tmp_path / "quotas.sqlite"
     with contextlib.closing(sqlite3.connect(file)) as connection:
         connection.execute("CREATE TABLE pratique_quota_reconciliations (number INTEGER)")
-    with pytest.raises(CallError, match="of an earlier version: remove it, or its tables"):
+    with pytest.raises(CallError, match="has an earlier version: remove it, or its tables"):
         charged(file)
 
 
-def test_a_ledger_that_went_back_in_time_is_noticed(shared_url: str) -> None:
-    """As one does that a server restored, without what was charged last."""
+def test_a_ledger_restored_from_an_older_copy_is_detected(shared_url: str) -> None:
+    """A server, too, may be restored from a backup without the latest charges."""
 
     async def scenario() -> None:
         ledger = SQLLedger(shared_url)
@@ -266,7 +266,7 @@ def test_a_ledger_that_went_back_in_time_is_noticed(shared_url: str) -> None:
         with database.writer.begin() as connection:
             connection.exec_driver_sql("UPDATE pratique_quota_ledger SET turn = 1")
         database.close()
-        with pytest.raises(CallError, match="an older copy has taken its place"):
+        with pytest.raises(CallError, match="an older copy has replaced it"):
             await ledger.reconcile(ObjectStore([quota()]), PERIOD, sizes_of_pods)
         await ledger.close()
 

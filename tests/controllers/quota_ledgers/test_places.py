@@ -1,4 +1,4 @@
-"""Where charges are kept where nobody says so."""
+"""Where charges are kept by default."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ plugins:
         ({"STATE_DIRECTORY": "", "HOME": "/me"}, "/me/.local/state/pratique/quotas.sqlite"),
     ],
 )
-def test_it_is_the_folder_for_state(
+def test_the_default_ledger_is_in_the_state_folder(
     variables: dict[str, str], file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("STATE_DIRECTORY", "XDG_STATE_HOME", "HOME"):
@@ -41,7 +41,7 @@ def test_it_is_the_folder_for_state(
     assert default_ledger_file() == Path(file)
 
 
-def test_nobody_says_so_by_other_flags() -> None:
+def test_other_flags_name_no_ledger() -> None:
     settings = ChainSettings(plugin_flags={"ResourceQuota": {"resource-quota-sync-period": "1s"}})
     assert not has_ledger_url(settings)
     assert load_plugin_configurations(with_ledger_url(settings, "/b")) == {
@@ -50,11 +50,11 @@ def test_nobody_says_so_by_other_flags() -> None:
 
 
 @pytest.mark.parametrize("url", ["", "/a"])
-def test_a_flag_says_so(url: str) -> None:
+def test_a_flag_names_the_ledger(url: str) -> None:
     assert has_ledger_url(ChainSettings(plugin_flags={"ResourceQuota": {"resource-quota-ledger": url}}))
 
 
-def test_the_admission_configuration_says_so(tmp_path: Path) -> None:
+def test_the_admission_configuration_names_the_ledger(tmp_path: Path) -> None:
     file = tmp_path / "admission.yaml"
     file.write_text(CONFIGURATION)
     assert has_ledger_url(ChainSettings(admission_control_config_file=file))

@@ -1,4 +1,4 @@
-"""Reconciliation: what is deleted or refused elsewhere comes back, what is on its way is not forgotten."""
+"""Reconciliation: deleted and never stored objects are given back, pending ones are kept."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from pratique.controllers.quota.sql_ledger import SQLLedger
 from support.quota_ledgers import account, admitted, charge, plus, pod, pods_used, quota, sizes_of_pods, up_to
 
 NOT_YET = 3600.0
-"""A time that no test outlives."""
+"""Longer than any test."""
 AT_ONCE = 0.0
 NEVER_DUE = 1.0
-"""A period in which the first look reconciles nothing."""
+"""A period after which the first look reconciles nothing."""
 
 
 def reconciled(
@@ -31,12 +31,12 @@ def reconciled(
     start: str = "0",
     wait_seconds: float = NOT_YET,
 ) -> str:
-    """How many Pods a quota has after charges, once a cluster of ``before`` has become one of ``objects``."""
+    """How many Pods a quota uses after charges, once a cluster of ``before`` has become one of ``objects``."""
 
     async def scenario() -> str:
         ledger = SQLLedger(url, wait_seconds=wait_seconds)
-        for each, amount in (charges or {charge("web"): "1"}).items():
-            await ledger.charge([account(pods=start)], each, plus(amount))
+        for pending, amount in (charges or {charge("web"): "1"}).items():
+            await ledger.charge([account(pods=start)], pending, plus(amount))
         await ledger.reconcile(ObjectStore([quota(), *before]), AT_ONCE, sizes_of_pods)
         assert await ledger.reconcile(ObjectStore([quota(), *objects]), AT_ONCE, sizes_of_pods)
         [used] = await pods_used(ledger, account())
@@ -46,58 +46,58 @@ def reconciled(
     return asyncio.run(scenario())
 
 
-def test_what_was_deleted_comes_back(url: str) -> None:
+def test_usage_of_deleted_objects_is_given_back(url: str) -> None:
     assert reconciled(url, pod("web"), pod("api"), start="10") == "2"
 
 
-def test_what_is_charged_and_not_there_yet_is_kept(url: str) -> None:
+def test_a_charge_is_kept_until_its_object_arrives(url: str) -> None:
     assert reconciled(url, pod("api"), start="1") == "2"
 
 
-def test_what_has_arrived_is_counted_once(url: str) -> None:
+def test_an_object_that_has_arrived_is_counted_once(url: str) -> None:
     assert reconciled(url, pod("web")) == "1"
 
 
-def test_what_did_not_arrive_in_time_comes_back(url: str) -> None:
+def test_a_charge_is_given_back_if_its_object_does_not_arrive_in_time(url: str) -> None:
     assert reconciled(url, pod("api"), start="1", wait_seconds=AT_ONCE) == "1"
 
 
-def test_charges_without_a_name_wait_for_their_time() -> None:
+def test_charges_without_a_name_are_kept_for_the_waiting_time() -> None:
     assert reconciled("", pod("web"), charges={charge(""): "1"}) == "2"
 
 
 @pytest.mark.parametrize(("uid", "used"), [("new", "1"), ("", "1"), ("old", "2")])
-def test_a_predecessor_of_the_same_name_is_another_object(uid: str, used: str) -> None:
+def test_an_earlier_object_of_the_same_name_is_another_object(uid: str, used: str) -> None:
     assert reconciled("", pod("web", uid=uid), charges={charge("web", uid="new"): "1"}) == used
 
 
 @pytest.mark.parametrize(
     ("old", "now", "used"),
     [
-        ("7", "7", "13"),  # as it was: 10, and 3 more on their way
+        ("7", "7", "13"),  # as before: 10, and 3 pending
         ("7", "8", "10"),
         ("9", "10", "10"),
-        ("10", "9", "13"),  # seen from further behind
-        ("", "", "13"),  # nobody can tell
+        ("10", "9", "13"),  # an older state
+        ("", "", "13"),  # undecidable
         ("a", "b", "13"),
     ],
 )
-def test_an_update_has_arrived_once_the_object_is_a_later_one(old: str, now: str, used: str) -> None:
+def test_an_update_has_arrived_once_the_object_has_a_later_version(old: str, now: str, used: str) -> None:
     update = charge("web", old_resource_version=old)
     assert reconciled("", pod("web", version=now, size=10), charges={update: "3"}, start="10") == used
 
 
-def test_what_an_update_gives_back_counts_when_it_has_arrived() -> None:
+def test_a_decrease_counts_once_the_update_has_arrived() -> None:
     update = charge("web", old_resource_version="7")
     assert reconciled("", pod("web", version="7", size=10), charges={update: "-3"}, start="10") == "10"
 
 
-def test_several_charges_that_are_on_their_way_add_up(url: str) -> None:
+def test_several_pending_charges_add_up(url: str) -> None:
     charges = {charge("web"): "1500m", charge("api"): "2500m"}
     assert reconciled(url, pod("db", size=5), charges=charges) == "9"
 
 
-def test_never_more_than_hard_because_of_reconciliation(shared_url: str) -> None:
+def test_reconciliation_never_lets_usage_exceed_hard(shared_url: str) -> None:
     """Two services reconcile all the time with clusters that lag behind each other, while both charge."""
     seen, late = ReloadableCluster(ObjectStore([quota()])), ReloadableCluster(ObjectStore([quota()]))
 
@@ -107,14 +107,14 @@ def test_never_more_than_hard_because_of_reconciliation(shared_url: str) -> None
             await asyncio.sleep(0)  # before the first charge there is nothing to wait for
 
     async def scenario() -> None:
-        one, other = (SQLLedger(shared_url, wait_seconds=NOT_YET) for _ in range(2))
+        first, second = (SQLLedger(shared_url, wait_seconds=NOT_YET) for _ in range(2))
         ended = asyncio.Event()
-        both = (reconcile(one, seen, ended), reconcile(other, late, ended))
-        reconciling = [asyncio.create_task(each) for each in both]
+        both = (reconcile(first, seen, ended), reconcile(second, late, ended))
+        reconciling = [asyncio.create_task(task) for task in both]
         stored: list[str] = []
         for step in range(10):
-            for ledger in (one, other):
-                names = [f"{ledger is one}-{step}-{number}" for number in range(8)]
+            for ledger in (first, second):
+                names = [f"{ledger is first}-{step}-{number}" for number in range(8)]
                 stored += await admitted(ledger, [account()], names, up_to(100))
             late.swap(seen.current)
             seen.swap(ObjectStore([quota(), *map(pod, stored)]))
@@ -122,28 +122,30 @@ def test_never_more_than_hard_because_of_reconciliation(shared_url: str) -> None
         await asyncio.gather(*reconciling)
         assert len(stored) == 100
         late.swap(seen.current)
-        await other.reconcile(late, AT_ONCE, sizes_of_pods)
-        assert await pods_used(one, account()) == ["100"]
-        await asyncio.gather(one.close(), other.close())
+        await second.reconcile(late, AT_ONCE, sizes_of_pods)
+        assert await pods_used(first, account()) == ["100"]
+        await asyncio.gather(first.close(), second.close())
 
     asyncio.run(scenario())
 
 
-def test_one_of_several_services_reconciles_in_a_period(shared_url: str) -> None:
+def test_one_service_reconciles_per_period(shared_url: str) -> None:
     async def scenario() -> None:
         ledgers = [open_ledger(shared_url) for _ in range(4)]
         await ledgers[0].charge([account()], charge(), plus())
         for expected in ([False] * 4, [False, False, False, True], [False, False, False, True]):
-            # the first time nobody knows whether another has just done so
-            each = [ledger.reconcile(ObjectStore([quota()]), 3600, sizes_of_pods) for ledger in ledgers]
-            assert sorted(await asyncio.gather(*each)) == expected
+            # at first, nobody knows whether another service has just reconciled
+            reconciling = [
+                ledger.reconcile(ObjectStore([quota()]), 3600, sizes_of_pods) for ledger in ledgers
+            ]
+            assert sorted(await asyncio.gather(*reconciling)) == expected
         await asyncio.gather(*(ledger.close() for ledger in ledgers))
 
     asyncio.run(scenario())
 
 
 @pytest.mark.parametrize(("wait_seconds", "start"), [(AT_ONCE, "5"), (NOT_YET, "1")])
-def test_the_account_of_a_deleted_quota_goes_when_nobody_charges_it_any_more(
+def test_the_account_of_a_deleted_quota_is_deleted_without_pending_charges(
     url: str, wait_seconds: float, start: str
 ) -> None:
     async def scenario() -> None:
@@ -157,7 +159,7 @@ def test_the_account_of_a_deleted_quota_goes_when_nobody_charges_it_any_more(
     asyncio.run(scenario())
 
 
-def test_a_charge_finds_its_account_again_that_went_meanwhile() -> None:
+def test_a_charge_recreates_an_account_that_was_deleted_meanwhile() -> None:
     async def scenario() -> None:
         ledger = SQLLedger("", wait_seconds=AT_ONCE)
         await ledger.charge([account(pods="5")], charge(), plus())
@@ -170,7 +172,7 @@ def test_a_charge_finds_its_account_again_that_went_meanwhile() -> None:
     asyncio.run(scenario())
 
 
-def test_a_quota_that_cannot_be_counted_stays_as_it_is_and_stops_no_other(
+def test_a_quota_that_cannot_be_counted_stays_and_does_not_stop_others(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def usage_of(document: JSONObject, cluster: Cluster) -> Usage:
@@ -193,7 +195,7 @@ def test_a_quota_that_cannot_be_counted_stays_as_it_is_and_stops_no_other(
     assert "secret" not in str(vars(record))
 
 
-def test_reconciliation_makes_no_file_that_no_charge_has_made(tmp_path: Path) -> None:
+def test_reconciliation_creates_no_file(tmp_path: Path) -> None:
     async def scenario() -> None:
         ledger = open_ledger(str(tmp_path / "quotas.sqlite"))
         assert not await ledger.reconcile(ObjectStore([quota()]), AT_ONCE, sizes_of_pods)
@@ -203,10 +205,10 @@ def test_reconciliation_makes_no_file_that_no_charge_has_made(tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == []
 
 
-def test_reconciliation_goes_on_until_it_is_cancelled(
+def test_reconciliation_repeats_until_it_is_cancelled(
     caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
-    """Also where the ledger cannot be asked for a while."""
+    """Even if the ledger is unavailable for a while."""
     file = tmp_path / "folder" / "quotas.sqlite"
     tmp_path.joinpath("folder").mkdir()
     file.mkdir()

@@ -1,4 +1,4 @@
-"""What ``--resource-quota-ledger`` may say, and what it is told where it may not."""
+"""The URLs that ``--resource-quota-ledger`` accepts, and the errors for others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from support.quota_ledgers import account, charge, plus
 
 
 @pytest.mark.parametrize("url", ["", ":memory:", "sqlite://", "sqlite:///:memory:"])
-def test_no_place_is_memory(url: str) -> None:
+def test_an_empty_url_is_memory(url: str) -> None:
     assert parse_ledger_url(url).storage is LedgerStorage.MEMORY
 
 
@@ -30,7 +30,7 @@ def test_no_place_is_memory(url: str) -> None:
         ("/a folder/100%?.sqlite", "/a folder/100%?.sqlite"),
     ],
 )
-def test_a_path_is_a_file_of_sqlite(url: str, path: str) -> None:
+def test_a_path_is_a_sqlite_file(url: str, path: str) -> None:
     place = parse_ledger_url(url)
     assert (place.storage, str(place.path)) == (LedgerStorage.SQLITE, path)
 
@@ -46,7 +46,7 @@ def test_a_path_is_a_file_of_sqlite(url: str, path: str) -> None:
 )
 def test_a_database_is_shown_without_its_password(url: str, shown: str) -> None:
     place = parse_ledger_url(url)
-    assert (place.storage, place.shown) == (LedgerStorage.POSTGRESQL, shown)
+    assert (place.storage, place.display_url) == (LedgerStorage.POSTGRESQL, shown)
     assert "s3cret" not in repr(place)
 
 
@@ -65,7 +65,7 @@ def test_a_database_is_shown_without_its_password(url: str, shown: str) -> None:
         "a\0b",
     ],
 )
-def test_what_cannot_be_used_is_told_what_would_be_right(url: str) -> None:
+def test_an_invalid_url_is_rejected_with_the_valid_forms(url: str) -> None:
     with pytest.raises(
         ConfigurationError, match=r"^resource-quota-ledger: .*postgresql://USER@HOST"
     ) as caught:
@@ -73,7 +73,7 @@ def test_what_cannot_be_used_is_told_what_would_be_right(url: str) -> None:
     assert "s3cret" not in str(caught.value)
 
 
-def test_opening_a_ledger_touches_nothing_and_imports_no_database(tmp_path: Path) -> None:
+def test_opening_a_ledger_imports_no_database_and_touches_no_file(tmp_path: Path) -> None:
     program = (
         "import sys; from pratique.controllers.quota.ledger import open_ledger; open_ledger(sys.argv[1]);"
         "assert not {'sqlalchemy', 'psycopg'} & sys.modules.keys()"
@@ -83,7 +83,7 @@ def test_opening_a_ledger_touches_nothing_and_imports_no_database(tmp_path: Path
 
 
 def fail(url: str) -> str:
-    """Charge twice where it cannot be done, and give the reason."""
+    """Charge twice where it is impossible, and return the reason."""
 
     async def scenario() -> list[BaseException | None]:
         ledger = open_ledger(url)
@@ -95,16 +95,16 @@ def fail(url: str) -> str:
     first, second = asyncio.run(scenario())
     assert isinstance(first, CallError)
     assert isinstance(second, CallError)
-    assert str(first).startswith("the ledger of quotas cannot be asked: ")
+    assert str(first).startswith("the quota ledger is unavailable: ")
     return str(first)
 
 
-def test_a_folder_that_cannot_be_made_fails_the_charge(
+def test_a_folder_that_cannot_be_created_fails_the_charge(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").write_text("")
     assert fail(f"{tmp_path}/file/quotas.sqlite").endswith(f"{tmp_path}/file: File exists")
-    [record] = caplog.records  # told once, not for each charge
+    [record] = caplog.records  # logged once, not for every charge
     assert (record.levelno, vars(record)["ledger"]) == (logging.ERROR, f"{tmp_path}/file/quotas.sqlite")
 
 
@@ -112,14 +112,14 @@ def test_a_folder_in_place_of_the_file_fails_the_charge(tmp_path: Path) -> None:
     assert fail(str(tmp_path)).endswith("unable to open database file")
 
 
-def test_a_file_that_is_no_database_fails_the_charge(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_fails_the_charge(tmp_path: Path) -> None:
     (tmp_path / "quotas.sqlite").write_text("no database " * 100)
     assert fail(str(tmp_path / "quotas.sqlite")).endswith("file is not a database")
 
 
-def test_a_server_that_is_not_there_fails_the_charge_and_no_password_is_told(
+def test_an_unreachable_server_fails_the_charge_without_revealing_the_password(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    told = fail("postgresql://me:s3cret@127.0.0.1:1/quotas")
-    assert "refused" in told
-    assert "s3cret" not in told + "".join(str(vars(record)) for record in caplog.records)
+    message = fail("postgresql://me:s3cret@127.0.0.1:1/quotas")
+    assert "refused" in message
+    assert "s3cret" not in message + "".join(str(vars(record)) for record in caplog.records)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pratique.controllers.usage_history.histories import image_repository
+from pratique.controllers.usage_history import image_repository
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from pratique.apimachinery.errors import ConfigurationError
-from pratique.controllers.usage_history.histories import open_history
+from pratique.controllers.usage_history import open_history
 from pratique.controllers.usage_history.prometheus import PrometheusHistory
 from pratique.controllers.usage_history.sqlite import SqliteHistory
 
@@ -30,7 +30,7 @@ def test_a_source_is_a_file_or_a_url(source: str, kind: type) -> None:
 
 
 @pytest.mark.parametrize("source", ["influxdb", "gcm", "hawkular", "", "postgresql://u:secret@host/db"])
-def test_what_is_neither_is_refused_in_the_old_words(source: str) -> None:
+def test_an_unknown_source_is_rejected_in_kubernetes_words(source: str) -> None:
     with pytest.raises(ConfigurationError, match=r"^unknown data source ") as fault:
         open_history(source)
     assert "secret" not in str(fault.value)
@@ -40,12 +40,12 @@ def test_what_is_neither_is_refused_in_the_old_words(source: str) -> None:
 @pytest.mark.parametrize(
     "source", ["http://", "http:///path", "http://host/?query=1", "https://host#part", "http://host:port/"]
 )
-def test_a_url_that_names_no_server_is_refused(source: str) -> None:
+def test_a_url_without_a_server_is_rejected(source: str) -> None:
     with pytest.raises(ConfigurationError, match="the URL of the data source"):
         open_history(source)
 
 
-def test_nobody_loads_a_client_who_does_not_need_it() -> None:
+def test_no_client_is_imported_unless_it_is_needed() -> None:
     code = (
         "import sys; import pratique.controllers.initial_resources;"
         "print([name for name in ('aiohttp', 'sqlite3') if name in sys.modules])"

@@ -1,4 +1,4 @@
-"""Usage histories in Prometheus: a real HTTP server that answers as Prometheus does, or as it should not."""
+"""Usage histories in Prometheus: a real HTTP server that answers like Prometheus, or wrongly."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pratique.controllers.usage_history.histories import (
+from pratique.controllers.usage_history import (
     NO_SAMPLES,
     Usage,
     UsageHistoryError,
@@ -42,7 +42,7 @@ def ask_one_that_answers(reply: Reply) -> Usage:
         return ask(server.url)
 
 
-def test_the_query_goes_out_in_a_form() -> None:
+def test_the_query_is_sent_as_a_form() -> None:
     with serve(lambda _: vector(usage=104_857_600, samples=2016)) as server:
         assert ask(server.url) == Usage(104_857_600, 2016)
     (asked,) = server.asked
@@ -53,19 +53,19 @@ def test_the_query_goes_out_in_a_form() -> None:
 
 @pytest.fixture(name="trusted")
 def _trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Authority:
-    """An authority that the system trusts."""
+    """A certificate authority that the system trusts."""
     (tmp_path / "ca.pem").write_bytes(authority().pem)
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
     return authority()
 
 
-def test_a_server_proves_itself_by_an_alternative_name(trusted: Authority) -> None:
+def test_a_server_is_verified_by_its_alternative_names(trusted: Authority) -> None:
     with serve(lambda _: vector(usage=1, samples=1), trusted.issue("localhost")) as server:
         assert ask(server.url) == Usage(1, 1)
 
 
 @pytest.mark.parametrize("others", COMMON_NAMES)
-def test_a_server_is_not_believed_by_its_common_name(others: str, trusted: Authority) -> None:
+def test_a_server_is_not_verified_by_its_common_name(others: str, trusted: Authority) -> None:
     certificate = trusted.issue_by_common_name("localhost", *COMMON_NAMES[others])
     with (
         serve(lambda _: vector(usage=1, samples=1), certificate) as server,
@@ -75,7 +75,7 @@ def test_a_server_is_not_believed_by_its_common_name(others: str, trusted: Autho
     assert server.asked == []
 
 
-def test_a_server_may_have_a_path_and_want_a_password() -> None:
+def test_a_server_may_have_a_path_and_require_a_password() -> None:
     with serve(lambda _: vector(usage=1, samples=1)) as server:
         ask(f"{server.url.replace('http://', 'http://ann:p%40ss@')}/prometheus/")
     (asked,) = server.asked
@@ -104,7 +104,7 @@ def test_an_answer_has_two_numbers_or_none(reply: Reply, usage: Usage) -> None:
 BAD = failure("bad_data", 'parse error: image="secret-image:v1"', 400)
 MATRIX = {"status": "success", "data": {"resultType": "matrix", "result": []}}
 STRANGE = {"status": "success", "data": {"resultType": "vector", "result": [{"metric": {}, "value": "1"}]}}
-NUMBERS = "Prometheus answered with something else than two numbers"
+NUMBERS = "Prometheus did not answer with two numbers"
 
 
 @pytest.mark.parametrize(
@@ -125,29 +125,29 @@ NUMBERS = "Prometheus answered with something else than two numbers"
         (vector(usage="-1", samples="3"), "an amount in the history is out of range"),
         (Reply(b" " * (ANSWER_LIMIT + 1)), f"Prometheus answered with more than {ANSWER_LIMIT} bytes"),
         (Reply(b"", 307, {"Location": "http://localhost:1/"}), "Prometheus answered with code 307"),
-        (Reply(b"{}", announced=100), "Prometheus cannot be asked: ClientPayloadError"),
+        (Reply(b"{}", announced=100), "Prometheus cannot be queried: ClientPayloadError"),
     ],
 )
-def test_any_other_answer_is_an_error_that_tells_nothing_of_the_object(reply: Reply, text: str) -> None:
+def test_any_other_answer_is_an_error_that_reveals_nothing_of_the_object(reply: Reply, text: str) -> None:
     with pytest.raises(UsageHistoryError) as fault:
         ask_one_that_answers(reply)
     assert str(fault.value) == text
 
 
-def test_an_answer_may_be_as_long_as_the_limit() -> None:
+def test_an_answer_may_reach_the_size_limit() -> None:
     reply = vector(usage=5, samples=6)
     padded = Reply(reply.body.ljust(ANSWER_LIMIT), headers=reply.headers)
     assert ask_one_that_answers(padded) == Usage(5, 6)
 
 
-def test_nobody_there_is_an_error() -> None:
+def test_an_unreachable_server_is_an_error() -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
-        with pytest.raises(UsageHistoryError, match="Prometheus cannot be asked: ClientConnector"):
+        with pytest.raises(UsageHistoryError, match="Prometheus cannot be queried: ClientConnector"):
             ask(f"http://user:word@127.0.0.1:{closed.getsockname()[1]}")
 
 
-def test_whoever_gives_up_waits_no_longer() -> None:
+def test_a_cancelled_query_stops_waiting() -> None:
     answered = threading.Event()
 
     def hang(_: object) -> Reply:
@@ -170,7 +170,7 @@ def test_whoever_gives_up_waits_no_longer() -> None:
             answered.set()
 
 
-def test_one_history_can_be_asked_many_times() -> None:
+def test_a_history_can_be_queried_repeatedly() -> None:
     async def all_asked(url: str) -> list[Usage]:
         history = open_history(url)
         try:

@@ -9,7 +9,7 @@ import re2  # type: ignore[import-untyped] # google-re2 comes without types
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique.controllers.usage_history.histories import UsageQuery
+from pratique.controllers.usage_history import UsageQuery
 from pratique.controllers.usage_history.prometheus import promql, promql_string
 
 ESCAPES = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
@@ -32,7 +32,7 @@ def query(
 
 
 def unquoted(literal: str) -> str:
-    """Read a string of PromQL, as Go's lexer does."""
+    """Parse a PromQL string, as Go's lexer does."""
     assert re.fullmatch(r'"(?:[^"\\\n]|\\[\\"n])*"', literal)
     return re.sub(r"\\.", lambda escape: ESCAPES[escape[0]], literal[1:-1])
 
@@ -75,11 +75,11 @@ def test_the_pattern_matches_all_versions_of_an_image_and_nothing_else(image: st
 
 
 @given(st.text())
-def test_a_string_is_read_as_what_was_written(text: str) -> None:
+def test_a_promql_string_reads_back_as_written(text: str) -> None:
     assert unquoted(promql_string(text)) == text
 
 
 @given(st.text(st.characters(codec="ascii"), min_size=1), st.booleans())
-def test_no_image_breaks_out_of_its_string(image: str, any_tag: bool) -> None:  # noqa: FBT001 - drawn
+def test_no_image_name_escapes_its_string(image: str, any_tag: bool) -> None:  # noqa: FBT001 - drawn
     rest = re.sub(r'"(?:[^"\\\n]|\\[\\"n])*"', "TEXT", query(image, any_tag=any_tag))
     assert rest == re.sub(r'"(?:[^"\\\n]|\\[\\"n])*"', "TEXT", query("web", any_tag=any_tag))

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pratique.controllers.usage_history.histories import NO_SAMPLES, Usage, UsageHistoryError, UsageQuery
+from pratique.controllers.usage_history import NO_SAMPLES, Usage, UsageHistoryError, UsageQuery
 from pratique.controllers.usage_history.sqlite import open_history
 from support.usage_samples import DAY, NOW, samples, write_samples
 
@@ -41,14 +41,14 @@ def ask(
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where a file may be; its name has what URLs give a meaning to."""
+    """Where a file may be; its name contains characters with a meaning in URLs."""
     return tmp_path / "usage?mode=rwc#100%.db"
 
 
 @pytest.mark.parametrize(
     ("percentile", "amount"), [(1, 1), (10, 1), (11, 2), (50, 5), (90, 9), (91, 10), (100, 10)]
 )
-def test_a_percentile_is_a_sample_by_its_rank(path: Path, percentile: int, amount: int) -> None:
+def test_a_percentile_is_a_sample_chosen_by_its_rank(path: Path, percentile: int, amount: int) -> None:
     write_samples(path, samples("web:v1", 3, 1, 2, 10, 9, 8, 7, 4, 5, 6))
     assert ask(path, percentile=percentile) == Usage(amount, 10)
 
@@ -58,7 +58,7 @@ def test_amounts_are_rounded_up(path: Path) -> None:
     assert ask(path) == Usage(1, 1)
 
 
-def test_what_nobody_has_written_down_is_not_known(path: Path) -> None:
+def test_without_samples_nothing_is_known(path: Path) -> None:
     assert ask(write_samples(path)) == NO_SAMPLES
 
 
@@ -76,7 +76,7 @@ def test_what_nobody_has_written_down_is_not_known(path: Path) -> None:
         ("web:v", True, "", 30, 0),
     ],
 )
-def test_samples_of_the_image_the_namespace_and_the_time_count(
+def test_only_samples_of_the_image_namespace_and_period_count(
     path: Path, image: str, *, any_tag: bool, namespace: str, days: int, count: int
 ) -> None:
     write_samples(
@@ -97,28 +97,28 @@ def test_samples_of_the_image_the_namespace_and_the_time_count(
     assert ask(path, image, any_tag=any_tag, namespace=namespace, days=days).samples == count
 
 
-def test_text_in_an_image_is_no_sql(path: Path) -> None:
+def test_an_image_name_cannot_inject_sql(path: Path) -> None:
     image = "web' OR ''='"
     write_samples(path, samples("web:v1", 5), samples(image, 7))
     assert ask(path, image) == Usage(7, 1)
 
 
-def test_a_file_that_is_not_there_is_not_made(path: Path) -> None:
-    with pytest.raises(UsageHistoryError, match="there is no such file"):
+def test_a_missing_file_is_not_created(path: Path) -> None:
+    with pytest.raises(UsageHistoryError, match="the file does not exist"):
         ask(path)
     assert not path.exists()
 
 
-def test_the_file_is_only_read(path: Path) -> None:
+def test_the_file_is_opened_read_only(path: Path) -> None:
     write_samples(path, samples("web:v1", 5))
     path.chmod(0o400)
     before = path.read_bytes()
     assert ask(path) == Usage(5, 1)
     assert path.read_bytes() == before
-    assert [each.name for each in path.parent.iterdir()] == [path.name]
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
-def test_what_is_written_later_is_seen(path: Path) -> None:
+def test_samples_that_are_written_later_are_seen(path: Path) -> None:
     write_samples(path, samples("web:v1", 5))
     assert ask(path) == Usage(5, 1)
     write_samples(path, samples("web:v1", 6))
@@ -126,13 +126,13 @@ def test_what_is_written_later_is_seen(path: Path) -> None:
 
 
 @pytest.mark.parametrize("usage", ["much", b"\x01", -1, 1e300, float("inf")])
-def test_a_usage_that_is_no_amount_is_an_error(path: Path, usage: object) -> None:
+def test_a_usage_that_is_not_an_amount_is_an_error(path: Path, usage: object) -> None:
     write_samples(path, [(NOW, "shop", "web:v1", "cpu", usage)])
-    with pytest.raises(UsageHistoryError, match=r"no number|out of range"):
+    with pytest.raises(UsageHistoryError, match=r"not a number|out of range"):
         ask(path)
 
 
-def test_a_file_that_is_no_database_is_an_error(path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_an_error(path: Path) -> None:
     path.write_text("CPU usage of the last month, as far as I remember: quite a lot. " * 20)
     with pytest.raises(UsageHistoryError, match=r"SQLite: file is not a database"):
         ask(path)
@@ -145,7 +145,7 @@ def test_a_database_without_the_table_is_an_error(path: Path) -> None:
         ask(path)
 
 
-def test_a_file_that_somebody_keeps_locked_is_an_error(path: Path) -> None:
+def test_a_locked_file_is_an_error(path: Path) -> None:
     write_samples(path, samples("web:v1", 5))
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as writer:
         writer.execute("BEGIN EXCLUSIVE")
@@ -160,7 +160,7 @@ CREATE VIEW samples AS
 """
 
 
-def test_a_question_that_nobody_waits_for_ends(path: Path) -> None:
+def test_a_cancelled_query_stops(path: Path) -> None:
     with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.executescript(ENDLESS)
     query = UsageQuery(resource="cpu", percentile=90, image="web", start=0, end=NOW)
@@ -176,12 +176,15 @@ def test_a_question_that_nobody_waits_for_ends(path: Path) -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.integers(0, 10**12), min_size=1, max_size=50), st.integers(1, 100))
-def test_no_more_than_the_rest_is_above_a_percentile(usages: list[int], percentile: int) -> None:
+def test_no_more_samples_exceed_a_percentile_than_its_rest(usages: list[int], percentile: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         found = ask(
             write_samples(Path(folder) / "usage.db", samples("web:v1", *usages)), percentile=percentile
         )
     assert found.samples == len(usages)
-    above, below = sum(each > found.amount for each in usages), sum(each < found.amount for each in usages)
+    above, below = (
+        sum(usage > found.amount for usage in usages),
+        sum(usage < found.amount for usage in usages),
+    )
     assert above * 100 <= len(usages) * (100 - percentile)
     assert below * 100 < len(usages) * percentile

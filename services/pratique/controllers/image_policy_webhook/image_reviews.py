@@ -27,54 +27,54 @@ from pratique.apimachinery.flow_control import Backoff, retry_with_backoff
 from pratique.apimachinery.json_values import JSON, JSONObject, go_json, member
 from pratique.apimachinery.names import check_qualified_name
 from pratique.apimachinery.statuses import go_quoted
-from pratique.controllers.image_policy_webhook.configurations import ImagePolicyLimits
+from pratique.controllers.image_policy_webhook import ImagePolicyLimits
 from pratique.pods import pod_spec
 
 EPHEMERAL_CONTAINERS = "ephemeralcontainers"
-"""The subresource of which only what it adds is reviewed."""
+"""The subresource for which only ephemeral containers are reviewed."""
 
 AUDIT_PREFIX = "imagepolicywebhook.image-policy.k8s.io/"
-"""Begins the key of every audit annotation."""
+"""The prefix of every audit annotation's key."""
 
 _GROUP, _VERSION, _KIND = "imagepolicy.k8s.io", "v1alpha1", "ImageReview"
 _ANNOTATION_INFIX = ".image-policy.k8s.io/"
-"""Which annotations of a Pod the backend sees: those with this anywhere in their key."""
+"""The backend sees those annotations of a Pod whose key contains this."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ImageReviewStatus:
-    """What a backend says of images."""
+    """The backend's decision about images."""
 
     allowed: bool
     reason: str = ""
-    """Why it refuses them; may be empty."""
+    """Why it denies them; may be empty."""
     audit_annotations: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """For the audit log, keyed as it will have them; what has no key there is left out."""
+    """For the audit log, with their final keys. Annotations with an invalid key are dropped."""
 
     @property
     def size(self) -> int:
-        """About how many characters it holds."""
+        """Roughly how many characters it holds."""
         return len(self.reason) + sum(len(key) + len(value) for key, value in self.audit_annotations.items())
 
 
 def review_spec(review: Review) -> str:
-    """What the backend is told of a Pod, as JSON: the same for the same question."""
+    """The ``spec`` of the ImageReview as JSON. Equal questions give equal texts, so it is the key of the cache."""
     pod = review.object
     fields = (
         ("ephemeralContainers",)
         if review.subresource == EPHEMERAL_CONTAINERS
         else ("containers", "initContainers")
     )
-    told: JSONObject = {
-        "containers": [_container(each) for field in fields for each in _items(pod, field)],
+    spec: JSONObject = {
+        "containers": [_container(container) for field in fields for container in _items(pod, field)],
         "annotations": dict(sorted(_annotations(pod))),
         "namespace": review.namespace,
     }
-    return go_json({name: value for name, value in told.items() if value})
+    return go_json({name: value for name, value in spec.items() if value})
 
 
 def encode_review(spec: str) -> bytes:
-    """Write an ImageReview as Kubernetes' client does."""
+    """Encode an ImageReview as Kubernetes' client does."""
     return (
         f'{{"kind":"{_KIND}","apiVersion":"{_GROUP}/{_VERSION}","metadata":{{}},'
         f'"spec":{spec},"status":{{"allowed":false}}}}\n'
@@ -82,10 +82,10 @@ def encode_review(spec: str) -> bytes:
 
 
 def decode_review(body: bytes) -> ImageReviewStatus:
-    """Read a backend's answer.
+    """Decode the backend's answer.
 
     Raises:
-        BadAnswerError: it is no ImageReview. The text is that of Kubernetes' decoder.
+        BadAnswerError: It is not an ImageReview. The text is that of Kubernetes' decoder.
     """
     document = _decoder.decode(body)
     _check_api_type(document.api_version or "", document.kind or "")
@@ -126,7 +126,7 @@ _decoder = ResponseDecoder(
 
 
 def _check_api_type(api_version: str, kind: str) -> None:
-    """Refuse what says that it is something else; what it does not say it is taken for."""
+    """Reject an answer of another type. Where it names no type, it counts as an ImageReview."""
     group, slash, version = api_version.rpartition("/")
     if not api_version or (group == _GROUP and slash and not version):
         group, version = _GROUP, _VERSION
@@ -167,26 +167,26 @@ def _annotations(pod: JSON) -> Iterable[tuple[str, str]]:
 
 _CACHE_ENTRIES = 1024
 _CACHE_ENTRY_CHARACTERS = 16 * 1024
-"""Characters of a verdict that is remembered. A backend must not be able to fill the memory: all together are 16 MiB
-at most, or four times that where they are no ASCII."""
+"""Characters of the largest cached review. It keeps a backend from filling the memory: 1,024 entries take 16 MiB at
+most, or four times that if they are not ASCII."""
 
 
 class ReviewCache:
-    """The last verdicts, by what they are about."""
+    """The latest reviews by their spec."""
 
     def __init__(self, limits: ImagePolicyLimits, clock: Callable[[], float]) -> None:
-        """Remember nothing yet. ``clock`` gives seconds, and never goes back."""
+        """Start empty. ``clock`` is the time in seconds, and never goes back."""
         self._limits = limits
         self._verdicts: cachetools.TLRUCache[bytes, ImageReviewStatus] = cachetools.TLRUCache(
             _CACHE_ENTRIES, ttu=self._forgotten_at, timer=clock
         )
 
     def get(self, spec: str) -> ImageReviewStatus | None:
-        """What was said of a spec; None where nothing counts any more."""
+        """The cached review of a spec; None if there is none or it has expired."""
         return self._verdicts.get(_cache_key(spec))
 
     def add(self, spec: str, verdict: ImageReviewStatus) -> None:
-        """Remember what was said of a spec."""
+        """Cache the review of a spec."""
         if verdict.size <= _CACHE_ENTRY_CHARACTERS and self._seconds(verdict):
             self._verdicts[_cache_key(spec)] = verdict
 
@@ -194,30 +194,30 @@ class ReviewCache:
         return self._limits.allow_seconds if verdict.allowed else self._limits.deny_seconds
 
     def _forgotten_at(self, _: bytes, verdict: ImageReviewStatus, now: float) -> float:
-        # It counts up to and including its last moment.
+        # An entry is still valid in its last moment.
         return math.nextafter(now + self._seconds(verdict), math.inf)
 
 
 def _cache_key(spec: str) -> bytes:
-    """Stands for a spec, which may be large, and is nothing to keep."""
+    """The digest of a spec, which may be too large to keep."""
     return hashlib.sha256(spec.encode()).digest()
 
 
 _log = logging.getLogger(__name__)
 
 _REQUEST_TIMEOUT_SECONDS = 60.0
-"""How long all attempts may take where nothing else ends them: the ``--request-timeout`` of kube-apiserver."""
+"""How long all attempts may take if the review has no deadline: kube-apiserver's ``--request-timeout``."""
 
 _ANSWER_MARGIN_SECONDS = 0.5
-"""What is left of a review's time to say what becomes of a Pod whose backend did not answer; a tenth where that is
-less."""
+"""The part of a review's time that is reserved for answering after the backend has failed; a tenth of the time if
+that is less."""
 
 _FAILED_OPEN = "alpha.image-policy.k8s.io/failed-open"
-"""The annotation of a Pod that was let through because nobody answered."""
+"""The annotation of a Pod that was admitted because the backend did not answer."""
 
 
 class ImageReviewer:
-    """Asks one backend."""
+    """Asks one backend about images."""
 
     def __init__(
         self,
@@ -227,7 +227,7 @@ class ImageReviewer:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """``clock`` says when verdicts are forgotten; ``sleep`` waits before the backend is asked again."""
+        """``clock`` says when cached reviews expire; ``sleep`` waits between retries."""
         self._backend = backend
         self._backoff = Backoff(limits.backoff_seconds)
         self._default_allow = limits.default_allow
@@ -235,7 +235,7 @@ class ImageReviewer:
         self._sleep = sleep
 
     async def validate(self, review: Review) -> Answer:
-        """Refuse a Pod whose images the backend refuses."""
+        """Deny a Pod whose images the backend denies."""
         if not pod_spec.is_pod(review.object):
             return deny(status=statuses.bad_request(pod_spec.NOT_A_POD))
         spec = review_spec(review)
@@ -256,17 +256,17 @@ class ImageReviewer:
         return decode_review(answered)
 
     def _unanswered(self, review: Review, error: CallError) -> Answer:
-        """Decide without the backend. Its error is not logged: the backend may have written it."""
+        """Decide without the backend. The error is not logged, because the backend may have written it."""
         decision = "allowed" if self._default_allow else "refused"
         reason = f"{type(error).__name__}: the Pod is {decision}"
-        _log.warning("the image review backend gave no answer", extra={"uid": review.uid, "reason": reason})
+        _log.warning("the image review backend did not answer", extra={"uid": review.uid, "reason": reason})
         if self._default_allow:
             edits = Edits(review.object)
             edits.set(("metadata", "annotations", _FAILED_OPEN), "true")
             return edits.answer(audit_annotations={f"{AUDIT_PREFIX}failed-open": "true"})
         status = error.status if isinstance(error, BadAnswerError) else None
         if status is not None and statuses.has_reason(status, 403, "Forbidden"):
-            return deny(status=status)  # as Kubernetes, which does not wrap an error of the same type
+            return deny(status=status)  # as in Kubernetes, which does not wrap an error of the same type
         return deny(status=statuses.admission_forbidden(review, str(error)))
 
 

@@ -1,7 +1,7 @@
-"""NodeRestriction: a node changes itself, its own Pods, and what belongs to them, and nothing else.
+"""NodeRestriction: a node may change only itself, its own Pods, and what belongs to them.
 
-Source: ``plugin/pkg/admission/noderestriction/admission.go``. It only refuses, and does so in the mutating phase.
-The package has a file for each kind of thing that nodes write.
+Source: ``plugin/pkg/admission/noderestriction/admission.go``. It only denies, and does so in the mutating phase. The
+settings are here; :mod:`.checks` decides.
 """
 
 from __future__ import annotations
@@ -12,17 +12,28 @@ import msgspec
 
 from pratique.admission.controllers import MUTATE, Controller, Handlers
 from pratique.admission.rules import rule
-from pratique.controllers.node_restriction.requests import NodeRestrictionFeatureGates
+
+
+class NodeRestrictionFeatureGates(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="pascal"):
+    """The feature gates of an API server that NodeRestriction reads, as of 1.36."""
+
+    recover_volume_expansion_failure: bool = True
+    """Nodes may report the progress of a volume's expansion."""
+    service_account_node_audience_restriction: bool | None = None
+    """Nodes get tokens only for audiences that the Pod uses, or that RBAC grants them. None: only if the cluster's
+    grants are known."""
+    allow_insecure_kubelet_certificate_signing_requests: bool = False
+    """Nodes may request certificates of other nodes."""
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """What an API server takes from its own flags."""
+    """Settings that an API server takes from its flags."""
 
     feature_gates: NodeRestrictionFeatureGates = NodeRestrictionFeatureGates()
 
 
 def _build(settings: Settings) -> Handlers:
-    # Here, because most chains have no nodes to restrict, and need not wait for what is known of them.
+    # Imported late: most chains have no nodes to restrict, and need neither RBAC nor X.509.
     from pratique.controllers.node_restriction.checks import mutate  # noqa: PLC0415
 
     return Handlers(mutate=functools.partial(mutate, settings.feature_gates))

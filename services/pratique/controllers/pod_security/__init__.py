@@ -1,4 +1,4 @@
-"""PodSecurity: the Pods of a namespace do no more than its labels allow.
+"""PodSecurity: enforces the Pod Security Standard that a namespace's labels name.
 
 Source: ``plugin/pkg/admission/security/podsecurity/admission.go``.
 """
@@ -23,16 +23,16 @@ from pratique.controllers.pod_security.pods import WORKLOADS, validate_pod, vali
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _PodSecurity:
-    standards: PodSecuritySettings
+    settings: PodSecuritySettings
 
     def validate(self, review: Review) -> Answer | Awaitable[Answer]:
-        """Look at a Pod, at what makes Pods, or at the labels of a Namespace."""
+        """Evaluate a Pod, a workload, or the labels of a Namespace."""
         resource = (review.resource.group, review.resource.resource)
         if resource == ("", "pods"):
-            return validate_pod(self.standards, review)
+            return validate_pod(self.settings, review)
         if resource == ("", "namespaces"):
-            return validate_namespace(self.standards, review)
-        return validate_workload(self.standards, review)
+            return validate_namespace(self.settings, review)
+        return validate_workload(self.settings, review)
 
 
 def _build(configuration: PodSecurityConfiguration) -> Handlers:

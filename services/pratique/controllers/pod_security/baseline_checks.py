@@ -1,4 +1,7 @@
-"""The checks of the level ``baseline``."""
+"""The checks of the level ``baseline``.
+
+Source: ``k8s.io/pod-security-admission/policy/check_*.go``.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +15,16 @@ from pratique.controllers.pod_security.checks import (
     PodSecurityCheck,
     VersionedCheck,
     as_object,
+    bool_field,
     containers,
-    flag,
     forbidden_types,
-    integer,
-    objects,
+    int_field,
+    object_list,
     pluralize,
     quoted,
     setters,
-    text,
-    texts,
+    string_field,
+    string_list,
     unless_user_namespace,
 )
 from pratique.controllers.pod_security.standards import PodSecurityLevel
@@ -46,13 +49,13 @@ def _find_app_armor_profile(pod: CheckedPod) -> CheckResult | None:
 
 
 def _forbidden_annotations(pod: CheckedPod) -> list[str]:
-    found = []
+    forbidden = []
     for key in pod.annotations:
         if key.startswith(_APP_ARMOR_ANNOTATION):
-            value = text(pod.annotations, key)
+            value = string_field(pod.annotations, key)
             if value not in ("", "runtime/default") and not value.startswith("localhost/"):
-                found.append(f"{key}={go_quoted(value)}")
-    return sorted(found)
+                forbidden.append(f"{key}={go_quoted(value)}")
+    return sorted(forbidden)
 
 
 APP_ARMOR_PROFILE = PodSecurityCheck(
@@ -73,11 +76,11 @@ _BASELINE_CAPABILITIES = frozenset(
 def _find_capabilities(pod: CheckedPod) -> CheckResult | None:
     bad: list[str] = []
     added: set[str] = set()
-    for each in pod.containers:
-        capabilities = as_object(each.security.get("capabilities"), "capabilities")
-        extra = set(texts(capabilities, "add")) - _BASELINE_CAPABILITIES
+    for container in pod.containers:
+        capabilities = as_object(container.security.get("capabilities"), "capabilities")
+        extra = set(string_list(capabilities, "add")) - _BASELINE_CAPABILITIES
         if extra:
-            bad.append(each.name)
+            bad.append(container.name)
             added |= extra
     if not bad:
         return None
@@ -91,7 +94,7 @@ CAPABILITIES_BASELINE = PodSecurityCheck(
 
 
 def _find_host_namespaces(pod: CheckedPod) -> CheckResult | None:
-    shared = [f"{name}=true" for name in ("hostNetwork", "hostPID", "hostIPC") if flag(pod.spec, name)]
+    shared = [f"{name}=true" for name in ("hostNetwork", "hostPID", "hostIPC") if bool_field(pod.spec, name)]
     return CheckResult("host namespaces", ", ".join(shared)) if shared else None
 
 
@@ -104,7 +107,11 @@ HOST_PATH_VOLUMES_ID = "hostPathVolumes"
 
 
 def _find_host_path_volumes(pod: CheckedPod) -> CheckResult | None:
-    bad = [text(each, "name") for each in objects(pod.spec, "volumes") if each.get("hostPath") is not None]
+    bad = [
+        string_field(volume, "name")
+        for volume in object_list(pod.spec, "volumes")
+        if volume.get("hostPath") is not None
+    ]
     return CheckResult("hostPath volumes", f"{pluralize('volume', bad)} {quoted(bad)}") if bad else None
 
 
@@ -114,18 +121,20 @@ HOST_PATH_VOLUMES = PodSecurityCheck(
 
 
 def _find_host_ports(pod: CheckedPod) -> CheckResult | None:
-    # pkg/apis/core/v1/defaults.go SetDefaults_Pod: in the host's network every port is one of the host. Templates
-    # are not filled in so since 1.28.
-    on_host = not pod.is_template and flag(pod.spec, "hostNetwork") is True
+    # pkg/apis/core/v1/defaults.go SetDefaults_Pod: in the host's network, every container port is a host port.
+    # Since 1.28, templates do not get this default.
+    on_host = not pod.is_template and bool_field(pod.spec, "hostNetwork") is True
     bad: list[str] = []
     ports: set[str] = set()
-    for each in pod.containers:
-        found = {
-            str(port) for one in objects(each.document, "ports") if (port := _host_port(one, on_host=on_host))
+    for container in pod.containers:
+        host_ports = {
+            str(port)
+            for entry in object_list(container.document, "ports")
+            if (port := _host_port(entry, on_host=on_host))
         }
-        if found:
-            bad.append(each.name)
-            ports |= found
+        if host_ports:
+            bad.append(container.name)
+            ports |= host_ports
     if not bad:
         return None
     uses = pluralize("uses", bad, "use")
@@ -135,7 +144,7 @@ def _find_host_ports(pod: CheckedPod) -> CheckResult | None:
 
 
 def _host_port(port: JSONObject, *, on_host: bool) -> int | None:
-    return integer(port, "hostPort") or (integer(port, "containerPort") if on_host else None)
+    return int_field(port, "hostPort") or (int_field(port, "containerPort") if on_host else None)
 
 
 HOST_PORTS = PodSecurityCheck("hostPorts", PodSecurityLevel.BASELINE, (VersionedCheck(0, _find_host_ports),))
@@ -149,11 +158,11 @@ _ACTIONS = ("httpGet", "tcpSocket")
 def _find_host_probes_and_host_lifecycle(pod: CheckedPod) -> CheckResult | None:
     bad: set[str] = set()
     hosts: set[str] = set()
-    for each in pod.containers:
-        found = set(_action_hosts(each.document))
-        if found:
-            bad.add(each.name)
-            hosts |= found
+    for container in pod.containers:
+        container_hosts = set(_action_hosts(container.document))
+        if container_hosts:
+            bad.add(container.name)
+            hosts |= container_hosts
     if not bad:
         return None
     uses, what = pluralize("uses", bad, "use"), pluralize("probe or lifecycle host", hosts)
@@ -172,9 +181,9 @@ def _action_hosts(container: JSONObject) -> Iterator[str]:
 def _handler_hosts(holder: JSONObject, name: str) -> Iterator[str]:
     handler = as_object(holder.get(name), name)
     if not handler:
-        return  # as most are: five are looked for in each container
+        return  # most containers have none of the five handlers
     for action in _ACTIONS:
-        host = text(as_object(handler.get(action), action), "host")
+        host = string_field(as_object(handler.get(action), action), "host")
         if host:
             yield host
 
@@ -187,7 +196,7 @@ HOST_PROBES_AND_HOST_LIFECYCLE = PodSecurityCheck(
 
 
 def _find_privileged(pod: CheckedPod) -> CheckResult | None:
-    bad = [each.name for each in pod.containers if flag(each.security, "privileged")]
+    bad = [container.name for container in pod.containers if bool_field(container.security, "privileged")]
     if not bad:
         return None
     return CheckResult("privileged", f"{containers(bad)} must not set securityContext.privileged=true")
@@ -202,9 +211,9 @@ _PROC_MOUNT = "procMount"
 
 def _find_proc_mount(pod: CheckedPod) -> CheckResult | None:
     named = [
-        (each.name, text(each.security, _PROC_MOUNT))
-        for each in pod.containers
-        if each.security.get(_PROC_MOUNT) is not None
+        (container.name, string_field(container.security, _PROC_MOUNT))
+        for container in pod.containers
+        if container.security.get(_PROC_MOUNT) is not None
     ]
     bad = [(name, value) for name, value in named if value != "Default"]
     if not bad:
@@ -216,12 +225,12 @@ def _find_proc_mount(pod: CheckedPod) -> CheckResult | None:
     return CheckResult("procMount", detail)
 
 
-BASELINE = PodSecurityCheck(
+PROC_MOUNT_BASELINE = PodSecurityCheck(
     _PROC_MOUNT_ID,
     PodSecurityLevel.BASELINE,
     (VersionedCheck(0, _find_proc_mount), VersionedCheck(35, unless_user_namespace(_find_proc_mount))),
 )
-RESTRICTED = PodSecurityCheck(
+PROC_MOUNT_RESTRICTED = PodSecurityCheck(
     "procMount_restricted",
     PodSecurityLevel.RESTRICTED,
     (VersionedCheck(35, _find_proc_mount, (_PROC_MOUNT_ID,)),),
@@ -234,31 +243,34 @@ _SE_LINUX_TYPES_1_31 = _SE_LINUX_TYPES | {"container_engine_t"}
 
 
 def _se_linux_check(allowed: frozenset[str]) -> CheckPod:
-    def find(pod: CheckedPod) -> CheckResult | None:
+    def check_pod(pod: CheckedPod) -> CheckResult | None:
         own = _forbidden_se_linux_options(pod.security, allowed)
-        named = [(each.name, _forbidden_se_linux_options(each.security, allowed)) for each in pod.containers]
-        bad = [name for name, found in named if found]
+        named = [
+            (container.name, _forbidden_se_linux_options(container.security, allowed))
+            for container in pod.containers
+        ]
+        bad = [name for name, options in named if options]
         who = setters(bad, pod=bool(own))
         if not who:
             return None
-        what = "; ".join(_describe_se_linux_options(set(own).union(*(found for _, found in named))))
+        what = "; ".join(_describe_se_linux_options(set(own).union(*(options for _, options in named))))
         return CheckResult(_SE_LINUX_OPTIONS, f"{who} set forbidden securityContext.seLinuxOptions: {what}")
 
-    return find
+    return check_pod
 
 
 def _forbidden_se_linux_options(security: JSONObject, allowed: frozenset[str]) -> set[tuple[str, str]]:
-    """What is set and may not be: ``type`` with its value, ``user`` and ``role``."""
+    """The options that are set and forbidden: ``type`` with its value, ``user`` and ``role``."""
     options = as_object(security.get(_SE_LINUX_OPTIONS), _SE_LINUX_OPTIONS)
-    kind = text(options, "type")
-    found = set() if kind in allowed else {("type", kind)}
-    return found | {(name, "") for name in ("user", "role") if text(options, name)}
+    kind = string_field(options, "type")
+    forbidden = set() if kind in allowed else {("type", kind)}
+    return forbidden | {(name, "") for name in ("user", "role") if string_field(options, name)}
 
 
-def _describe_se_linux_options(found: set[tuple[str, str]]) -> list[str]:
-    types = sorted(value for name, value in found if name == "type")
+def _describe_se_linux_options(options: set[tuple[str, str]]) -> list[str]:
+    types = sorted(value for name, value in options if name == "type")
     described = [f"{pluralize('type', types)} {quoted(types)}"] if types else []
-    return described + [f"{name} may not be set" for name in ("user", "role") if (name, "") in found]
+    return described + [f"{name} may not be set" for name in ("user", "role") if (name, "") in options]
 
 
 SE_LINUX_OPTIONS = PodSecurityCheck(
@@ -280,7 +292,7 @@ _SECCOMP_CONTAINER_ANNOTATION = "container.seccomp.security.alpha.kubernetes.io/
 
 
 def find_forbidden_seccomp_profile(pod: CheckedPod) -> CheckResult | None:
-    """Find types that no Pod may have."""
+    """Find profile types that no Pod may have."""
     types = forbidden_types(pod, SECCOMP_FIELD)
     if not types.setters:
         return None
@@ -291,9 +303,9 @@ def find_forbidden_seccomp_profile(pod: CheckedPod) -> CheckResult | None:
 def _find_forbidden_seccomp_annotations(pod: CheckedPod) -> CheckResult | None:
     keys = {
         _SECCOMP_POD_ANNOTATION,
-        *(f"{_SECCOMP_CONTAINER_ANNOTATION}{each.name}" for each in pod.containers),
+        *(f"{_SECCOMP_CONTAINER_ANNOTATION}{container.name}" for container in pod.containers),
     }
-    named = {key: text(pod.annotations, key) for key in keys if key in pod.annotations}
+    named = {key: string_field(pod.annotations, key) for key in keys if key in pod.annotations}
     bad = sorted(
         f"{key}={go_quoted(value)}"
         for key, value in named.items()
@@ -346,21 +358,23 @@ _SYSCTLS_BY_RELEASE: tuple[tuple[int, frozenset[str]], ...] = (
     (32, frozenset({"net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"})),
     (37, frozenset({"net.ipv4.tcp_slow_start_after_idle", "net.ipv4.tcp_notsent_lowat"})),
 )
-"""What may be set, by the release that allowed it."""
+"""The allowed sysctls, by the minor release that added them."""
 
 
-def _sysctls_check(since: int) -> VersionedCheck:
-    allowed = frozenset().union(*(names for release, names in _SYSCTLS_BY_RELEASE if release <= since))
-    return VersionedCheck(since, _find_sysctls_outside(allowed))
+def _sysctls_check(minimum_minor: int) -> VersionedCheck:
+    allowed = frozenset().union(
+        *(names for release, names in _SYSCTLS_BY_RELEASE if release <= minimum_minor)
+    )
+    return VersionedCheck(minimum_minor, _find_sysctls_outside(allowed))
 
 
 def _find_sysctls_outside(allowed: frozenset[str]) -> CheckPod:
-    def find(pod: CheckedPod) -> CheckResult | None:
-        names = [text(each, "name") for each in objects(pod.security, "sysctls")]
+    def check_pod(pod: CheckedPod) -> CheckResult | None:
+        names = [string_field(sysctl, "name") for sysctl in object_list(pod.security, "sysctls")]
         bad = [name for name in names if name not in allowed]
         return CheckResult("forbidden sysctls", ", ".join(bad)) if bad else None
 
-    return find
+    return check_pod
 
 
 SYSCTLS = PodSecurityCheck(
@@ -369,15 +383,15 @@ SYSCTLS = PodSecurityCheck(
 
 
 def _find_windows_host_process(pod: CheckedPod) -> CheckResult | None:
-    bad = [each.name for each in pod.containers if _is_host_process(each.security)]
-    found = setters(bad, pod=_is_host_process(pod.security))
-    if not found:
+    bad = [container.name for container in pod.containers if _is_host_process(container.security)]
+    who = setters(bad, pod=_is_host_process(pod.security))
+    if not who:
         return None
-    return CheckResult("hostProcess", f"{found} must not set securityContext.windowsOptions.hostProcess=true")
+    return CheckResult("hostProcess", f"{who} must not set securityContext.windowsOptions.hostProcess=true")
 
 
 def _is_host_process(security: JSONObject) -> bool:
-    return flag(as_object(security.get("windowsOptions"), "windowsOptions"), "hostProcess") is True
+    return bool_field(as_object(security.get("windowsOptions"), "windowsOptions"), "hostProcess") is True
 
 
 WINDOWS_HOST_PROCESS = PodSecurityCheck(

@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 
 class MistypedError(InputError):
-    """A member is of another type than its field. The text says which, in the words of Go's ``encoding/json``."""
+    """A field has the wrong type. The text names field and type in the words of Go's ``encoding/json``."""
 
     def __init__(self, value: JSON, name: str, wanted: str) -> None:
-        """Say that ``value`` is not of the Go type ``wanted``."""
+        """``wanted`` is the Go type that ``value`` should have."""
         super().__init__(
             f"json: cannot unmarshal {go_kind(value)} into Go struct field {name} of type {wanted}"
         )
 
 
 def as_object(value: JSON, name: str) -> JSONObject:
-    """An object; an empty one where there is none.
+    """The value as an object; empty for null.
 
     Raises:
-        MistypedError: it is something else.
+        MistypedError: It has another type.
     """
     if value is None:
         return _EMPTY_OBJECT
@@ -44,22 +44,22 @@ def as_object(value: JSON, name: str) -> JSONObject:
 _EMPTY_OBJECT: JSONObject = {}
 
 
-def objects(holder: JSONObject, name: str) -> list[JSONObject]:
-    """The objects of a list; none where there is no list.
+def object_list(holder: JSONObject, name: str) -> list[JSONObject]:
+    """The objects of a list; empty if the field is missing.
 
     Raises:
-        MistypedError: it is no list, or holds something else.
+        MistypedError: It is not a list, or holds something else.
     """
     return [as_object(item, name) for item in _list(holder, name)]
 
 
-def texts(holder: JSONObject, name: str) -> list[str]:
-    """The texts of a list; none where there is no list.
+def string_list(holder: JSONObject, name: str) -> list[str]:
+    """The strings of a list; empty if the field is missing.
 
     Raises:
-        MistypedError: it is no list, or holds something else.
+        MistypedError: It is not a list, or holds something else.
     """
-    return [as_text(item, name) for item in _list(holder, name)]
+    return [as_string(item, name) for item in _list(holder, name)]
 
 
 def _list(holder: JSONObject, name: str) -> list[JSON]:
@@ -71,11 +71,11 @@ def _list(holder: JSONObject, name: str) -> list[JSON]:
     raise MistypedError(value, name, "array")
 
 
-def flag(holder: JSONObject, name: str) -> bool | None:
-    """A boolean; None where there is none.
+def bool_field(holder: JSONObject, name: str) -> bool | None:
+    """A boolean; None if the field is missing.
 
     Raises:
-        MistypedError: it is something else.
+        MistypedError: It has another type.
     """
     value = holder.get(name)
     if value is None or isinstance(value, bool):
@@ -83,11 +83,11 @@ def flag(holder: JSONObject, name: str) -> bool | None:
     raise MistypedError(value, name, "bool")
 
 
-def integer(holder: JSONObject, name: str) -> int | None:
-    """A whole number; None where there is none.
+def int_field(holder: JSONObject, name: str) -> int | None:
+    """An integer; None if the field is missing.
 
     Raises:
-        MistypedError: it is something else.
+        MistypedError: It has another type.
     """
     value = holder.get(name)
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):
@@ -95,20 +95,20 @@ def integer(holder: JSONObject, name: str) -> int | None:
     raise MistypedError(value, name, "int64")
 
 
-def text(holder: JSONObject, name: str) -> str:
-    """A text; empty where there is none.
+def string_field(holder: JSONObject, name: str) -> str:
+    """A string; empty if the field is missing.
 
     Raises:
-        MistypedError: it is something else.
+        MistypedError: It has another type.
     """
-    return as_text(holder.get(name), name)
+    return as_string(holder.get(name), name)
 
 
-def as_text(value: JSON, name: str) -> str:
-    """A text; empty where there is none.
+def as_string(value: JSON, name: str) -> str:
+    """The value as a string; empty for null.
 
     Raises:
-        MistypedError: it is something else.
+        MistypedError: It has another type.
     """
     if value is None:
         return ""
@@ -119,43 +119,43 @@ def as_text(value: JSON, name: str) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CheckedContainer:
-    """A container of whatever kind."""
+    """A container, init container or ephemeral container."""
 
     name: str
     document: JSONObject
     security: JSONObject
-    """Its ``securityContext``, empty where it has none."""
+    """Its ``securityContext``; empty if it has none."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CheckedPod:
-    """A Pod, or the template of Pods to come."""
+    """A Pod, or the template of a workload."""
 
     annotations: JSONObject
     spec: JSONObject
     security: JSONObject
-    """Its ``securityContext``, empty where it has none."""
+    """Its ``securityContext``; empty if it has none."""
     containers: tuple[CheckedContainer, ...]
     """Init containers, containers and ephemeral containers."""
     is_template: bool = False
-    """True where it is no Pod yet."""
+    """Whether it is the template of a workload."""
 
     @property
     def is_windows(self) -> bool:
-        """True where it says that it is for Windows."""
-        return text(as_object(self.spec.get("os"), "os"), "name") == "windows"
+        """Whether ``spec.os`` says Windows."""
+        return string_field(as_object(self.spec.get("os"), "os"), "name") == "windows"
 
     @property
-    def has_own_users(self) -> bool:
-        """True where it runs in a user namespace, so that its root is nobody on the host."""
-        return flag(self.spec, "hostUsers") is False
+    def has_user_namespace(self) -> bool:
+        """Whether it runs in a user namespace, so that its root user has no privileges on the host."""
+        return bool_field(self.spec, "hostUsers") is False
 
 
 def read_pod(pod: JSONObject, *, is_template: bool = False) -> CheckedPod:
     """Read a Pod or a template.
 
     Raises:
-        MistypedError: a member is of another type than its field.
+        MistypedError: A field has the wrong type.
     """
     metadata = as_object(pod.get("metadata"), "metadata")
     spec = as_object(pod.get("spec"), "spec")
@@ -170,118 +170,118 @@ def read_pod(pod: JSONObject, *, is_template: bool = False) -> CheckedPod:
 
 def _containers(spec: JSONObject) -> Iterator[CheckedContainer]:
     for field in CONTAINER_FIELDS:
-        for document in objects(spec, field):
+        for document in object_list(spec, field):
             security = as_object(document.get("securityContext"), "securityContext")
-            yield CheckedContainer(text(document, "name"), document, security)
+            yield CheckedContainer(string_field(document, "name"), document, security)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What one check holds against a Pod. Prints as ``reason (detail)``."""
+    """What a check forbids in a Pod. Prints as ``reason (detail)``."""
 
     reason: str
-    """The same for all Pods that do the same."""
+    """The same for all Pods with the same violation."""
     detail: str
-    """Which containers, volumes and values it is about."""
+    """The containers, volumes and values that violate the check."""
 
     def __str__(self) -> str:
         return f"{self.reason} ({self.detail})" if self.detail else self.reason
 
 
-def join_reasons(findings: Iterable[CheckResult]) -> str:
-    """Say in short what is wrong: ``host namespaces, hostPort``."""
-    return ", ".join(finding.reason for finding in findings)
+def join_reasons(violations: Iterable[CheckResult]) -> str:
+    """The reasons in one line: ``host namespaces, hostPort``."""
+    return ", ".join(violation.reason for violation in violations)
 
 
-def details(findings: Iterable[CheckResult]) -> str:
-    """Say at length what is wrong."""
-    return ", ".join(map(str, findings))
+def join_details(violations: Iterable[CheckResult]) -> str:
+    """The reasons and details in one line."""
+    return ", ".join(map(str, violations))
 
 
 def quoted(texts: Iterable[str]) -> str:
-    """List texts in quotes, which are not escaped: ``"a", "b"``."""
+    """The texts in quotes, unescaped: ``"a", "b"``."""
     return '"' + '", "'.join(texts) + '"'
 
 
-def pluralize(one: str, items: Sequence[object] | set[str], many: str = "") -> str:
-    """A word in the number that goes with so many items; ``many`` where it is not just an ``s`` more."""
-    return one if len(items) == 1 else many or f"{one}s"
+def pluralize(singular: str, items: Sequence[object] | set[str], plural: str = "") -> str:
+    """The singular for a single item, otherwise the plural, by default the singular with an ``s``."""
+    return singular if len(items) == 1 else plural or f"{singular}s"
 
 
 def containers(names: Sequence[str]) -> str:
-    """Name containers: ``containers "a", "b"``."""
+    """The names of containers: ``containers "a", "b"``."""
     return f"{pluralize('container', names)} {quoted(names)}"
 
 
 def setters(names: Sequence[str], *, pod: bool) -> str:
-    """Name who sets something: ``pod and container "a"``. Empty where nobody does."""
-    found = ["pod"] if pod else []
+    """Who sets a field: ``pod and container "a"``. Empty if nobody does."""
+    who = ["pod"] if pod else []
     if names:
-        found.append(containers(names))
-    return " and ".join(found)
+        who.append(containers(names))
+    return " and ".join(who)
 
 
 CheckPod: TypeAlias = Callable[[CheckedPod], CheckResult | None]
-"""Looks at a Pod; None where it has nothing against it. Raises MistypedError where it cannot read it."""
+"""Checks a Pod; None if it is allowed. Raises MistypedError if a field has the wrong type."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class VersionedCheck:
-    """A check as of some release."""
+    """A check as of a minor release."""
 
-    since: int
-    """The first minor release of Kubernetes 1 whose standards have it so."""
-    find: CheckPod
-    overrides: tuple[str, ...] = ()
-    """The checks of ``baseline`` that it takes the place of."""
+    minimum_minor: int
+    """The first minor release of Kubernetes 1 in which the check has this form."""
+    check_pod: CheckPod
+    override_check_ids: tuple[str, ...] = ()
+    """The ids of the ``baseline`` checks that it replaces."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PodSecurityCheck:
-    """One thing that Pods may not do."""
+    """One restriction on Pods."""
 
     id: str
     """Checks are reported in the order of their ids, those of ``baseline`` first."""
     level: PodSecurityLevel
-    """``baseline`` or ``restricted``; what is forbidden in the former is so in the latter."""
-    revisions: tuple[VersionedCheck, ...]
-    """In the order of releases. Before the first there is no such check."""
+    """``baseline`` or ``restricted``; the latter includes the former."""
+    versions: tuple[VersionedCheck, ...]
+    """In ascending order of releases. Before the first of them, the check does not exist."""
 
 
-def unless_windows(find: CheckPod) -> CheckPod:
-    """Let Pods pass that say that they are for Windows, where validation refuses such fields."""
+def unless_windows(check_pod: CheckPod) -> CheckPod:
+    """Exempt Pods for Windows: the API server's validation rejects such fields there."""
 
-    def found(pod: CheckedPod) -> CheckResult | None:
-        return None if pod.is_windows else find(pod)
+    def check(pod: CheckedPod) -> CheckResult | None:
+        return None if pod.is_windows else check_pod(pod)
 
-    return found
+    return check
 
 
-def unless_user_namespace(find: CheckPod) -> CheckPod:
-    """Let Pods pass that have user namespaces of their own."""
+def unless_user_namespace(check_pod: CheckPod) -> CheckPod:
+    """Exempt Pods with a user namespace of their own."""
 
-    def found(pod: CheckedPod) -> CheckResult | None:
-        return None if pod.has_own_users else find(pod)
+    def check(pod: CheckedPod) -> CheckResult | None:
+        return None if pod.has_user_namespace else check_pod(pod)
 
-    return found
+    return check
 
 
 ALLOWED_PROFILE_TYPES = frozenset({"RuntimeDefault", "Localhost"})
-"""The types that any Pod may have."""
+"""The profile types that any Pod may have."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ForbiddenTypes:
-    """Who sets a type that is not allowed, and which types these are."""
+    """Who sets forbidden types, and which types these are."""
 
     setters: str
     values: list[str]
 
 
 def profile_type(security: JSONObject, field: str) -> str | None:
-    """The type of the profile that a ``securityContext`` has in a field; None where it has no profile."""
+    """The type of the profile in a field of a ``securityContext``; None if there is no profile."""
     profile = security.get(field)
-    return None if profile is None else text(as_object(profile, field), "type")
+    return None if profile is None else string_field(as_object(profile, field), "type")
 
 
 def forbidden_types(pod: CheckedPod, field: str) -> ForbiddenTypes:
@@ -290,9 +290,9 @@ def forbidden_types(pod: CheckedPod, field: str) -> ForbiddenTypes:
     is_bad = own is not None and own not in ALLOWED_PROFILE_TYPES
     values = {own} if own is not None and is_bad else set()
     bad = []
-    for each in pod.containers:
-        found = profile_type(each.security, field)
-        if found is not None and found not in ALLOWED_PROFILE_TYPES:
-            bad.append(each.name)
-            values.add(found)
+    for container in pod.containers:
+        profile = profile_type(container.security, field)
+        if profile is not None and profile not in ALLOWED_PROFILE_TYPES:
+            bad.append(container.name)
+            values.add(profile)
     return ForbiddenTypes(setters(bad, pod=is_bad), sorted(values))

@@ -1,4 +1,7 @@
-"""The configuration of PodSecurity: its defaults and exemptions."""
+"""The configuration of PodSecurity: its defaults and exemptions.
+
+Source: ``k8s.io/pod-security-admission/admission/api``.
+"""
 
 from __future__ import annotations
 
@@ -34,25 +37,25 @@ _EXEMPT_NAMESPACE = _exempt("namespace")
 _EXEMPT_USER = _exempt("user")
 
 EXEMPT_RUNTIME_CLASS = _exempt("runtimeClass")
-"""The answer to a Pod of an exempt runtime class."""
+"""The answer to a Pod with an exempt runtime class."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ExemptNames:
-    """The names of what is exempt."""
+    """The names that are exempt."""
 
     usernames: frozenset[str] = frozenset()
     namespaces: frozenset[str] = frozenset()
     runtime_classes: frozenset[str] = frozenset()
 
-    def answer_to(self, review: Review) -> Allow | None:
-        """The answer to a request of an exempt user or in an exempt namespace; None to all others."""
+    def answer_for(self, review: Review) -> Allow | None:
+        """The answer to a request by an exempt user or in an exempt namespace; None for all others."""
         if review.namespace in self.namespaces:
             return _EXEMPT_NAMESPACE
         return _EXEMPT_USER if review.user.username in self.usernames else None
 
     def has_runtime_class(self, spec: JSONObject) -> bool:
-        """Tell whether a Pod runs in an exempt way."""
+        """Whether a Pod's runtime class is exempt."""
         name = spec.get("runtimeClassName")
         return isinstance(name, str) and name in self.runtime_classes
 
@@ -63,7 +66,7 @@ _KIND = "PodSecurityConfiguration"
 
 
 class PodSecurityDefaults(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="kebab"):
-    """What holds where a namespace's labels say nothing. Empty is ``privileged``, ``latest``."""
+    """The policy for namespaces whose labels leave it open. Empty means ``privileged`` or ``latest``."""
 
     enforce: str = ""
     enforce_version: str = ""
@@ -74,7 +77,7 @@ class PodSecurityDefaults(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
 
 
 class PodSecurityExemptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """What nothing is held against."""
+    """The users, namespaces and runtime classes that no policy applies to."""
 
     usernames: tuple[str, ...] = ()
     namespaces: tuple[str, ...] = ()
@@ -82,14 +85,14 @@ class PodSecurityExemptions(msgspec.Struct, frozen=True, forbid_unknown_fields=T
 
 
 class PodSecurityConfiguration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """A PodSecurityConfiguration as it is written."""
+    """A PodSecurityConfiguration as users write it."""
 
     api_version: str = ""
     kind: str = ""
     defaults: PodSecurityDefaults = PodSecurityDefaults()
     exemptions: PodSecurityExemptions = PodSecurityExemptions()
     level: str = msgspec.field(default="", name="pod-security")
-    """The flag of that name: a level that takes the place of ``defaults.enforce``."""
+    """The flag of that name: a level that overrides ``defaults.enforce``."""
 
 
 _EMPTY_CONFIGURATION = PodSecurityConfiguration()
@@ -97,17 +100,17 @@ _EMPTY_CONFIGURATION = PodSecurityConfiguration()
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PodSecuritySettings:
-    """What a configuration says, ready to be used."""
+    """A parsed configuration."""
 
     policies: NamespacePolicies
     exempt: ExemptNames
 
 
 def read_configuration(configuration: PodSecurityConfiguration) -> PodSecuritySettings:
-    """See that a configuration can be used, and make it ready.
+    """Validate and parse a configuration.
 
     Raises:
-        ConfigurationError: it cannot; the text names the fields.
+        ConfigurationError: It is invalid; the text names the fields.
     """
     if msgspec.structs.replace(configuration, level="") != _EMPTY_CONFIGURATION:
         _check_kind(configuration)
@@ -141,16 +144,16 @@ def _default_policy(defaults: PodSecurityDefaults) -> NamespacePolicy:
     errors: list[str] = []
 
     def mode(name: str, level: str, version: str) -> LevelVersion:
-        found, as_of = PodSecurityLevel.PRIVILEGED, Version()
+        parsed_level, parsed_version = PodSecurityLevel.PRIVILEGED, Version()
         try:
-            found = parse_level(level or found)
+            parsed_level = parse_level(level or parsed_level)
         except InputError as error:
             errors.append(f"{name}: {error}")
         try:
-            as_of = parse_version(version or str(as_of))
+            parsed_version = parse_version(version or str(parsed_version))
         except InputError as error:
             errors.append(f"{name}-version: {error}")
-        return LevelVersion(found, as_of)
+        return LevelVersion(parsed_level, parsed_version)
 
     policy = NamespacePolicy(
         enforce=mode("enforce", defaults.enforce, defaults.enforce_version),

@@ -1,4 +1,7 @@
-"""Namespaces: their labels, and the Pods that a stricter level would refuse."""
+"""Namespaces: validates their labels, and warns about existing Pods that a stricter level would deny.
+
+Source: ``k8s.io/pod-security-admission/admission/admission.go`` ``ValidateNamespace``.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from pratique.apimachinery.json_values import JSON, JSONObject, member
 from pratique.apimachinery.requests import Operation
 from pratique.controllers.pod_security.checks import MistypedError, join_reasons, read_pod
 from pratique.controllers.pod_security.pods import deny_undecodable, evaluate
-from pratique.controllers.pod_security.standards import PodSecurityLevel, is_labelled
+from pratique.controllers.pod_security.standards import PodSecurityLevel, is_labeled
 
 if TYPE_CHECKING:
     from pratique.controllers.pod_security.configuration import ExemptNames, PodSecuritySettings
@@ -24,31 +27,31 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PodEvaluationLimits:
-    """How many Pods are looked at."""
+    """Limits on the evaluation of a namespace's existing Pods."""
 
     pods: int = 3000
-    """At most so many."""
+    """At most this many Pods are evaluated."""
     seconds: float = 1.0
-    """And as many as can be looked at in that time."""
+    """The evaluation stops after this time."""
     clock: Callable[[], float] = time.monotonic
-    """Tells the time, in seconds."""
+    """The time in seconds."""
 
 
 DEFAULT_LIMITS = PodEvaluationLimits()
 """``defaultNamespaceMaxPodsToCheck`` and ``defaultNamespacePodCheckTimeout``."""
 
 _PODS_PER_SLICE = 50
-"""So many Pods are looked at before others get their turn: about a millisecond's work."""
+"""How many Pods are evaluated before other tasks run: about a millisecond of work."""
 
 _UNKNOWN_REASON = "unknown forbidden reason"
 
 
 @dataclasses.dataclass(slots=True)
 class _PodGroup:
-    """The Pods that the same is wrong with."""
+    """Pods with the same violations."""
 
     first: str
-    """The name that comes first in the alphabet."""
+    """The first of their names in alphabetical order."""
     count: int = 0
 
     def __str__(self) -> str:
@@ -63,7 +66,7 @@ async def evaluate_pods_in_namespace(
     namespace: str,
     limits: PodEvaluationLimits = DEFAULT_LIMITS,
 ) -> tuple[str, ...]:
-    """Say which Pods of a namespace a level would refuse; nothing where it would refuse none."""
+    """The warnings about existing Pods that a level would deny; empty if it would deny none."""
     deadline = limits.clock() + limits.seconds
     every = _prioritize_pods(pods, exempt)
     chosen = every[: limits.pods]
@@ -81,8 +84,8 @@ async def evaluate_pods_in_namespace(
 
 def _count_pod(groups: dict[str, _PodGroup], pod: JSONObject, enforce: LevelVersion) -> None:
     try:
-        findings = evaluate(enforce, read_pod(pod))
-        reason = join_reasons(findings)
+        violations = evaluate(enforce, read_pod(pod))
+        reason = join_reasons(violations)
     except MistypedError:
         reason = _UNKNOWN_REASON
     if reason:
@@ -105,7 +108,7 @@ def _namespace_warnings(
 
 
 def _prioritize_pods(pods: Iterable[JSONObject], exempt: ExemptNames) -> list[JSONObject]:
-    """Put the Pods that are replicas of one already there behind all others; leave out what is exempt."""
+    """Sort further replicas of a controller behind all other Pods; drop exempt Pods."""
     first: list[JSONObject] = []
     replicas: list[JSONObject] = []
     seen: set[str] = set()
@@ -121,7 +124,7 @@ def _prioritize_pods(pods: Iterable[JSONObject], exempt: ExemptNames) -> list[JS
 
 
 def _controller_uid(pod: JSON) -> str | None:
-    """The uid of what made a Pod; None where nothing did."""
+    """The uid of the Pod's controller; None if it has none."""
     owners = member(pod, "metadata", "ownerReferences")
     for owner in owners if isinstance(owners, list) else ():
         if member(owner, "controller") is True:
@@ -129,86 +132,85 @@ def _controller_uid(pod: JSON) -> str | None:
     return None
 
 
-def validate_namespace(standards: PodSecuritySettings, review: Review) -> Answer | Awaitable[Answer]:
-    """Refuse labels that cannot be read, and warn of what a new level means for the Pods that are there."""
+def validate_namespace(settings: PodSecuritySettings, review: Review) -> Answer | Awaitable[Answer]:
+    """Deny invalid labels, and warn about existing Pods that a stricter level would deny."""
     if review.subresource:
         return allow()
-    wrong = _undecodable_namespace(review.object)
-    if wrong:
-        return deny_undecodable(review, wrong)
-    new = standards.policies.of(review.object)
+    undecoded = _undecodable_namespace(review.object)
+    if undecoded:
+        return deny_undecodable(review, undecoded)
+    new = settings.policies.policy_of(review.object)
     if review.operation is Operation.CREATE:
         return (
             _deny_invalid_labels(review, new)
             if new.errors
-            else _exempt_namespace_warning(standards, review, new.policy)
+            else _exempt_namespace_warning(settings, review, new.policy)
         )
-    wrong = _undecodable_namespace(review.old_object)
-    if wrong:
+    undecoded = _undecodable_namespace(review.old_object)
+    if undecoded:
         # Kubernetes' own text has two spaces.
-        return deny_undecodable(review, f" old {wrong}")
-    return _validate_update(standards, review, new, standards.policies.of(review.old_object))
+        return deny_undecodable(review, f" old {undecoded}")
+    return _validate_update(settings, review, new, settings.policies.policy_of(review.old_object))
 
 
 def _validate_update(
-    standards: PodSecuritySettings, review: Review, new: LabeledPolicy, old: LabeledPolicy
+    settings: PodSecuritySettings, review: Review, new: LabeledPolicy, old: LabeledPolicy
 ) -> Answer | Awaitable[Answer]:
     if new.errors and new.errors != old.errors:
         return _deny_invalid_labels(review, new)
     if not _is_stricter(new.policy.enforce, old.policy.enforce):
         return allow()
-    if _is_exempt(standards, review):
-        return _exempt_namespace_warning(standards, review, new.policy)
-    return _warn_about_pods(standards, review, new.policy.enforce)
+    if _is_exempt(settings, review):
+        return _exempt_namespace_warning(settings, review, new.policy)
+    return _warn_about_pods(settings, review, new.policy.enforce)
 
 
 def _undecodable_namespace(document: JSON) -> str:
-    """What cannot be decoded; empty where the document is a Namespace."""
+    """The part of the request that cannot be decoded; empty if the document is a Namespace."""
     if not isinstance(document, dict):
         return "object"
     return "" if document.get("kind", "Namespace") == "Namespace" else "namespace"
 
 
-def _deny_invalid_labels(review: Review, labelled: LabeledPolicy) -> Answer:
+def _deny_invalid_labels(review: Review, labeled: LabeledPolicy) -> Answer:
     kind = review.kind
-    return deny(status=statuses.invalid(kind.group, kind.kind, _namespace_name(review), labelled.errors))
+    return deny(status=statuses.invalid(kind.group, kind.kind, _namespace_name(review), labeled.errors))
 
 
 def _is_stricter(new: LevelVersion, old: LevelVersion) -> bool:
-    """Tell whether Pods may be refused that were not. Of different versions it is not known which is stricter."""
+    """Whether the new level may deny Pods that the old one allowed; versions cannot be compared, so another one may."""
     if new == old or new.level is PodSecurityLevel.PRIVILEGED:
         return False
     return new.version != old.version or new.level.strictness > old.level.strictness
 
 
-def _is_exempt(standards: PodSecuritySettings, review: Review) -> bool:
+def _is_exempt(settings: PodSecuritySettings, review: Review) -> bool:
     # To an API server, a Namespace is in the namespace of its own name.
-    return (review.namespace or _namespace_name(review)) in standards.exempt.namespaces
+    return (review.namespace or _namespace_name(review)) in settings.exempt.namespaces
 
 
 def _exempt_namespace_warning(
-    standards: PodSecuritySettings, review: Review, policy: NamespacePolicy
+    settings: PodSecuritySettings, review: Review, policy: NamespacePolicy
 ) -> Allow:
-    """Say that labels have no effect, where that is so."""
-    if not _is_exempt(standards, review):
+    """Warn if the labels have no effect because the namespace is exempt."""
+    if not _is_exempt(settings, review):
         return allow()
-    if policy.is_fully_privileged or policy.is_equivalent(standards.policies.defaults):
+    if policy.is_fully_privileged or policy.is_equivalent(settings.policies.defaults):
         return allow()
     modes = {"enforce": policy.enforce, "audit": policy.audit, "warn": policy.warn}
-    said = [
+    ignored = [
         f"{mode}={level_version}"
         for mode, level_version in modes.items()
-        if level_version.level is not PodSecurityLevel.PRIVILEGED and is_labelled(review.object, mode)
+        if level_version.level is not PodSecurityLevel.PRIVILEGED and is_labeled(review.object, mode)
     ]
-    return warn(
-        f'namespace "{_namespace_name(review)}" is exempt from Pod Security, and the policy ({", ".join(said)}) will be ignored'
-    )
+    name, labels = _namespace_name(review), ", ".join(ignored)
+    return warn(f'namespace "{name}" is exempt from Pod Security, and the policy ({labels}) will be ignored')
 
 
-async def _warn_about_pods(standards: PodSecuritySettings, review: Review, enforce: LevelVersion) -> Answer:
+async def _warn_about_pods(settings: PodSecuritySettings, review: Review, enforce: LevelVersion) -> Answer:
     name = _namespace_name(review)
     pods = review.cluster.list("", "pods", name)
-    return warn(*await evaluate_pods_in_namespace(pods, standards.exempt, enforce, name))
+    return warn(*await evaluate_pods_in_namespace(pods, settings.exempt, enforce, name))
 
 
 def _namespace_name(review: Review) -> str:

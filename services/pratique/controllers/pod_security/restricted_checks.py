@@ -1,27 +1,36 @@
-"""The checks of the level ``restricted``."""
+"""The checks of the level ``restricted``.
+
+Source: ``k8s.io/pod-security-admission/policy/check_*.go``.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from pratique.apimachinery.json_values import JSONObject
-from pratique.controllers.pod_security import baseline_checks
-from pratique.controllers.pod_security import baseline_checks as baseline
+from pratique.controllers.pod_security.baseline_checks import (
+    CAPABILITIES_BASELINE_ID,
+    HOST_PATH_VOLUMES_ID,
+    SECCOMP_FIELD,
+    SECCOMP_PROFILE_BASELINE_ID,
+    SECCOMP_REASON,
+    find_forbidden_seccomp_profile,
+)
 from pratique.controllers.pod_security.checks import (
     CheckResult,
     PodSecurityCheck,
     VersionedCheck,
     as_object,
+    bool_field,
     containers,
-    flag,
-    integer,
-    objects,
+    int_field,
+    object_list,
     pluralize,
     profile_type,
     quoted,
     setters,
-    text,
-    texts,
+    string_field,
+    string_list,
     unless_user_namespace,
     unless_windows,
 )
@@ -35,7 +44,9 @@ _ALLOW_PRIVILEGE_ESCALATION = "allowPrivilegeEscalation"
 
 def _find_allow_privilege_escalation(pod: CheckedPod) -> CheckResult | None:
     bad = [
-        each.name for each in pod.containers if flag(each.security, _ALLOW_PRIVILEGE_ESCALATION) is not False
+        container.name
+        for container in pod.containers
+        if bool_field(container.security, _ALLOW_PRIVILEGE_ESCALATION) is not False
     ]
     if not bad:
         return None
@@ -59,24 +70,24 @@ def _find_capabilities(pod: CheckedPod) -> CheckResult | None:
     keeping: list[str] = []
     adding: list[str] = []
     added: set[str] = set()
-    for each in pod.containers:
-        capabilities = as_object(each.security.get("capabilities"), "capabilities")
-        if "ALL" not in texts(capabilities, "drop"):
-            keeping.append(each.name)
-        extra = set(texts(capabilities, "add")) - {"NET_BIND_SERVICE"}
+    for container in pod.containers:
+        capabilities = as_object(container.security.get("capabilities"), "capabilities")
+        if "ALL" not in string_list(capabilities, "drop"):
+            keeping.append(container.name)
+        extra = set(string_list(capabilities, "add")) - {"NET_BIND_SERVICE"}
         if extra:
-            adding.append(each.name)
+            adding.append(container.name)
             added |= extra
-    found = []
+    details = []
     if keeping:
-        found.append(f'{containers(keeping)} must set securityContext.capabilities.drop=["ALL"]')
+        details.append(f'{containers(keeping)} must set securityContext.capabilities.drop=["ALL"]')
     if adding:
         listed = quoted(sorted(added))
-        found.append(f"{containers(adding)} must not include {listed} in securityContext.capabilities.add")
-    return CheckResult("unrestricted capabilities", "; ".join(found)) if found else None
+        details.append(f"{containers(adding)} must not include {listed} in securityContext.capabilities.add")
+    return CheckResult("unrestricted capabilities", "; ".join(details)) if details else None
 
 
-_CAPABILITIES_OVERRIDES = (baseline_checks.CAPABILITIES_BASELINE_ID,)
+_CAPABILITIES_OVERRIDES = (CAPABILITIES_BASELINE_ID,)
 
 CAPABILITIES_RESTRICTED = PodSecurityCheck(
     "capabilities_restricted",
@@ -109,16 +120,16 @@ _FORBIDDEN_VOLUMES = (
     ),
     *("photonPersistentDisk", "portworxVolume", "scaleIO", "storageos"),
 )
-"""In the order in which one is named where a volume has several."""
+"""If a volume has several sources, the first in this order is reported."""
 
 
 def _find_restricted_volumes(pod: CheckedPod) -> CheckResult | None:
     bad: list[str] = []
     types: set[str] = set()
-    for volume in objects(pod.spec, "volumes"):
+    for volume in object_list(pod.spec, "volumes"):
         kind = _restricted_volume_type(volume)
         if kind:
-            bad.append(text(volume, "name"))
+            bad.append(string_field(volume, "name"))
             types.add(kind)
     if not bad:
         return None
@@ -128,9 +139,9 @@ def _find_restricted_volumes(pod: CheckedPod) -> CheckResult | None:
 
 
 def _restricted_volume_type(volume: JSONObject) -> str:
-    """What a volume comes from that it may not; empty where there is nothing against it."""
+    """The forbidden type of a volume; empty if its type is allowed."""
     sources = {name for name, value in volume.items() if value is not None} - {"name"}
-    # Without any, it is an emptyDir: pkg/apis/core/v1/defaults.go SetDefaults_Volume.
+    # A volume without a source is an emptyDir: pkg/apis/core/v1/defaults.go SetDefaults_Volume.
     if not sources or sources & _ALLOWED_VOLUMES:
         return ""
     return next((name for name in _FORBIDDEN_VOLUMES if name in sources), "unknown")
@@ -139,7 +150,7 @@ def _restricted_volume_type(volume: JSONObject) -> str:
 RESTRICTED_VOLUMES = PodSecurityCheck(
     "restrictedVolumes",
     PodSecurityLevel.RESTRICTED,
-    (VersionedCheck(0, _find_restricted_volumes, (baseline_checks.HOST_PATH_VOLUMES_ID,)),),
+    (VersionedCheck(0, _find_restricted_volumes, (HOST_PATH_VOLUMES_ID,)),),
 )
 
 
@@ -148,17 +159,19 @@ _RUN_AS_NON_ROOT_REASON = "runAsNonRoot != true"
 
 
 def _find_run_as_non_root(pod: CheckedPod) -> CheckResult | None:
-    in_pod = flag(pod.security, _RUN_AS_NON_ROOT)
-    said = [(each.name, flag(each.security, _RUN_AS_NON_ROOT)) for each in pod.containers]
-    refusing = setters([name for name, value in said if value is False], pod=in_pod is False)
+    in_pod = bool_field(pod.security, _RUN_AS_NON_ROOT)
+    values = [
+        (container.name, bool_field(container.security, _RUN_AS_NON_ROOT)) for container in pod.containers
+    ]
+    refusing = setters([name for name, value in values if value is False], pod=in_pod is False)
     if refusing:
         return CheckResult(
             _RUN_AS_NON_ROOT_REASON, f"{refusing} must not set securityContext.runAsNonRoot=false"
         )
-    silent = [name for name, value in said if value is None]
-    if silent and not in_pod:
+    unset = [name for name, value in values if value is None]
+    if unset and not in_pod:
         return CheckResult(
-            _RUN_AS_NON_ROOT_REASON, f"pod or {containers(silent)} must set securityContext.runAsNonRoot=true"
+            _RUN_AS_NON_ROOT_REASON, f"pod or {containers(unset)} must set securityContext.runAsNonRoot=true"
         )
     return None
 
@@ -177,9 +190,9 @@ _RUN_AS_USER = "runAsUser"
 
 
 def _find_run_as_user(pod: CheckedPod) -> CheckResult | None:
-    bad = [each.name for each in pod.containers if integer(each.security, _RUN_AS_USER) == 0]
-    found = setters(bad, pod=integer(pod.security, _RUN_AS_USER) == 0)
-    return CheckResult("runAsUser=0", f"{found} must not set runAsUser=0") if found else None
+    bad = [container.name for container in pod.containers if int_field(container.security, _RUN_AS_USER) == 0]
+    who = setters(bad, pod=int_field(pod.security, _RUN_AS_USER) == 0)
+    return CheckResult("runAsUser=0", f"{who} must not set runAsUser=0") if who else None
 
 
 RUN_AS_USER = PodSecurityCheck(
@@ -190,19 +203,21 @@ RUN_AS_USER = PodSecurityCheck(
 
 
 def _find_seccomp_profile(pod: CheckedPod) -> CheckResult | None:
-    forbidden = baseline.find_forbidden_seccomp_profile(pod)
-    if forbidden is not None or profile_type(pod.security, baseline.SECCOMP_FIELD) is not None:
+    forbidden = find_forbidden_seccomp_profile(pod)
+    if forbidden is not None or profile_type(pod.security, SECCOMP_FIELD) is not None:
         return forbidden
-    silent = [
-        each.name for each in pod.containers if profile_type(each.security, baseline.SECCOMP_FIELD) is None
+    unset = [
+        container.name
+        for container in pod.containers
+        if profile_type(container.security, SECCOMP_FIELD) is None
     ]
-    if not silent:
+    if not unset:
         return None
     must = 'must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost"'
-    return CheckResult(baseline.SECCOMP_REASON, f"pod or {containers(silent)} {must}")
+    return CheckResult(SECCOMP_REASON, f"pod or {containers(unset)} {must}")
 
 
-_SECCOMP_OVERRIDES = (baseline.SECCOMP_PROFILE_BASELINE_ID,)
+_SECCOMP_OVERRIDES = (SECCOMP_PROFILE_BASELINE_ID,)
 
 SECCOMP_PROFILE_RESTRICTED = PodSecurityCheck(
     "seccompProfile_restricted",

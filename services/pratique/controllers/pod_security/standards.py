@@ -1,4 +1,7 @@
-"""The levels and versions of the Pod Security Standards, and the policy of a namespace."""
+"""The levels and versions of the Pod Security Standards, and the policy of a namespace.
+
+Source: ``k8s.io/pod-security-admission/api``.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from pratique.apimachinery.json_values import JSON, JSONObject, encode, member
 
 
 class PodSecurityLevel(enum.StrEnum):
-    """How much Pods may do, from everything to hardly anything. The order of the members is that of strictness."""
+    """A level of the Pod Security Standards. The members are in order of strictness."""
 
     PRIVILEGED = "privileged"
     BASELINE = "baseline"
@@ -23,7 +26,7 @@ class PodSecurityLevel(enum.StrEnum):
 
     @property
     def strictness(self) -> int:
-        """0 for the level that forbids nothing; more is stricter."""
+        """0 for ``privileged``, which forbids nothing; a higher number is stricter."""
         return _STRICTNESS[self]
 
 
@@ -32,10 +35,10 @@ _STRICTNESS = {level: place for place, level in enumerate(PodSecurityLevel)}
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Version:
-    """The Kubernetes release whose standards count: ``v1.<minor>``."""
+    """The Kubernetes release whose standards apply: ``v1.<minor>``."""
 
     minor: int | None = None
-    """None is ``latest``: whatever the newest standards say."""
+    """None is ``latest``: the newest standards."""
 
     def __str__(self) -> str:
         return "latest" if self.minor is None else f"v1.{self.minor}"
@@ -46,7 +49,7 @@ LATEST = Version()
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LevelVersion:
-    """A level as of one release. Prints as ``restricted:v1.37``."""
+    """A level as of a release. Prints as ``restricted:v1.37``."""
 
     level: PodSecurityLevel
     version: Version = LATEST
@@ -55,7 +58,7 @@ class LevelVersion:
         return f"{self.level}:{self.version}"
 
     def is_equivalent(self, other: LevelVersion) -> bool:
-        """Tell whether both forbid the same; of ``privileged`` the version does not matter."""
+        """Whether both forbid the same; for ``privileged``, versions do not matter."""
         return self == other or self.level is other.level is PodSecurityLevel.PRIVILEGED
 
 
@@ -67,10 +70,10 @@ _LARGEST_INT = 2**63 - 1  # Go's int
 
 
 def parse_level(text: str) -> PodSecurityLevel:
-    """Read a level.
+    """Parse a level.
 
     Raises:
-        InputError: there is none of that name.
+        InputError: There is no such level.
     """
     try:
         return PodSecurityLevel(text)
@@ -79,22 +82,22 @@ def parse_level(text: str) -> PodSecurityLevel:
 
 
 def parse_version(text: str) -> Version:
-    """Read a version, ``latest`` or ``v1.x``; one that is still to come counts as the newest.
+    """Parse a version, ``latest`` or ``v1.x``. A future release counts as the newest.
 
     Raises:
-        InputError: it is neither.
+        InputError: It is neither.
     """
     if text == "latest":
         return LATEST
-    found = _VERSION_PATTERN.fullmatch(text)
-    # Python refuses to read numbers of thousands of digits.
-    if found is None or len(found[1]) > len(str(_LARGEST_INT)) or int(found[1]) > _LARGEST_INT:
+    match = _VERSION_PATTERN.fullmatch(text)
+    # Python refuses to parse numbers with thousands of digits.
+    if match is None or len(match[1]) > len(str(_LARGEST_INT)) or int(match[1]) > _LARGEST_INT:
         raise InputError('must be "latest" or "v1.x"')
-    return Version(int(found[1]))
+    return Version(int(match[1]))
 
 
 LABEL_PREFIX = "pod-security.kubernetes.io/"
-"""Begins the labels of namespaces, and the keys of audit annotations."""
+"""The prefix of namespace labels and of audit annotations' keys."""
 
 _LABELS = tuple(
     f"{LABEL_PREFIX}{name}"
@@ -104,12 +107,12 @@ _LABELS_PATH = ROOT / "metadata" / "labels"
 
 _Value = TypeVar("_Value")
 _LabelValues: TypeAlias = tuple[str | None, ...]
-"""The values of the labels, in their order; None where a namespace has no such label."""
+"""The labels' values in the order of ``_LABELS``; None for a missing label."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NamespacePolicy:
-    """What is refused, what is written to the audit log, and what the user is warned of."""
+    """The levels to enforce, to write to the audit log, and to warn users about."""
 
     enforce: LevelVersion = PRIVILEGED
     audit: LevelVersion = PRIVILEGED
@@ -117,11 +120,11 @@ class NamespacePolicy:
 
     @property
     def is_fully_privileged(self) -> bool:
-        """True where nothing is refused, written down or warned of."""
+        """Whether all three levels are ``privileged``."""
         return self.enforce.level is self.audit.level is self.warn.level is PodSecurityLevel.PRIVILEGED
 
     def is_equivalent(self, other: NamespacePolicy) -> bool:
-        """Tell whether both have the same effect."""
+        """Whether both have the same effect."""
         return (
             self.enforce.is_equivalent(other.enforce)
             and self.audit.is_equivalent(other.audit)
@@ -131,35 +134,35 @@ class NamespacePolicy:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LabeledPolicy:
-    """A policy as a namespace's labels put it."""
+    """The policy that follows from a namespace's labels."""
 
     policy: NamespacePolicy
-    """What counts. A label that cannot be read makes ``enforce`` strict and the others lax."""
+    """The effective policy. An invalid label makes ``enforce`` strict and the others lax."""
     errors: tuple[FieldError, ...] = ()
-    """What is wrong with the labels."""
+    """The errors in the labels."""
 
 
 class NamespacePolicies:
-    """The policies of namespaces, given what holds where their labels say nothing."""
+    """The policies of namespaces, with defaults where their labels leave them open."""
 
     def __init__(self, defaults: NamespacePolicy) -> None:
-        """Take ``defaults`` for what labels leave open."""
+        """``defaults`` applies where labels leave the policy open."""
         self.defaults = defaults
-        """What holds for a namespace without labels."""
+        """The policy of a namespace without labels."""
         self._unlabelled = LabeledPolicy(defaults)
-        # Labels are users' texts, so the cache has an end; few namespaces of a cluster differ in them.
+        # Users write the labels, so the cache is bounded. Few namespaces of a cluster differ in them.
         self._read = functools.lru_cache(maxsize=1024)(functools.partial(_read, defaults))
 
-    def of(self, namespace: JSON) -> LabeledPolicy:
-        """Read the policy of a Namespace."""
+    def policy_of(self, namespace: JSON) -> LabeledPolicy:
+        """The policy of a Namespace."""
         labels = member(namespace, "metadata", "labels")
         if not labels or not isinstance(labels, dict):
             return self._unlabelled
         return self._read(tuple([_label_value(labels, name) for name in _LABELS]))
 
 
-def is_labelled(namespace: JSON, mode: str) -> bool:
-    """Tell whether a Namespace says itself which level or version it wants in a mode, such as ``enforce``."""
+def is_labeled(namespace: JSON, mode: str) -> bool:
+    """Whether a Namespace's own labels set the level or version of a mode, such as ``enforce``."""
     labels = member(namespace, "metadata", "labels") or {}
     return f"{LABEL_PREFIX}{mode}" in labels or f"{LABEL_PREFIX}{mode}-version" in labels
 
@@ -197,7 +200,7 @@ def _read(defaults: NamespacePolicy, texts: _LabelValues) -> LabeledPolicy:
 
 
 def _with_warnings(policy: NamespacePolicy, texts: _LabelValues) -> NamespacePolicy:
-    """Warn of what is refused, where labels make that stricter than what is warned of anyway."""
+    """Also warn about the enforced level if the labels make it stricter than the warn level."""
     enforce_level, _, _, _, warn_level, warn_version = texts
     enforce, warn = policy.enforce, policy.warn
     if warn_level is not None or enforce_level != enforce.level:

@@ -1,7 +1,7 @@
-"""PodSecurityPolicy: a Pod gets what some policy demands that its account or its author may use.
+"""PodSecurityPolicy: defaults and validates Pods by a policy that their account or author may use.
 
-Source: ``plugin/pkg/admission/security/podsecuritypolicy/admission.go`` of 1.24, the last release that had it. What it
-does is in :mod:`pratique.pod_security_policies`.
+Source: ``plugin/pkg/admission/security/podsecuritypolicy/admission.go`` of 1.24, the last release that had it. The
+settings are here; :mod:`.admission` decides.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ _EARLY_RELEASE = "1.10"
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """Which release to follow where they differ."""
+    """Which release to follow where releases differ."""
 
     release: str = ""
-    """``1.10``: its messages, and sysctls and seccomp profiles by annotations alone. Empty: as 1.24."""
+    """``1.10``: its messages, and sysctls and seccomp profiles only by annotations. Empty: as 1.24."""
 
 
 def build(settings: Settings) -> Handlers:
     """Make the controller."""
     if settings.release not in ("", _EARLY_RELEASE):
         raise ConfigurationError(str(not_supported(ROOT / "release", settings.release, [_EARLY_RELEASE])))
-    # Here, because most chains do without, and need not wait for all that such policies are about.
+    # Imported late: most chains have no such policies.
     from pratique.controllers.pod_security_policy.admission import PodSecurityPolicyAdmission  # noqa: PLC0415
     from pratique.controllers.pod_security_policy.providers import RELEASE_1_10, RELEASE_1_24  # noqa: PLC0415
 

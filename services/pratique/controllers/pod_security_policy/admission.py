@@ -25,11 +25,11 @@ from pratique.controllers.pod_security_policy.providers import PolicyProvider, R
 from pratique.pods import pod_spec
 
 _POLICY_GROUPS = ("policy", "extensions")
-"""Policies moved from the second group to the first; roles may still name the second."""
+"""The API group of policies moved from the second to the first. Roles may still name the second."""
 
 
 def may_use(review: Review, policy: str) -> bool:
-    """Tell whether the Pod's ServiceAccount or the user may use a policy in the Pod's namespace."""
+    """Whether the Pod's ServiceAccount or the user may use a policy in the Pod's namespace."""
     return any(
         review.authorizer.authorize(
             AuthorizationAttributes(
@@ -47,7 +47,7 @@ def may_use(review: Review, policy: str) -> bool:
 
 
 def _authorized_users(review: Review) -> Iterator[UserInfo]:
-    """Whose permissions count: first the account's, which is the more common case."""
+    """The users whose permissions count. The account comes first because it is the more common case."""
     account = pod_spec.service_account_name(review.object)
     if account:
         yield service_account_user(review.namespace, account)
@@ -55,7 +55,7 @@ def _authorized_users(review: Review) -> Iterator[UserInfo]:
 
 
 def service_account_user(namespace: str, name: str) -> UserInfo:
-    """The user that a ServiceAccount is."""
+    """The user that a ServiceAccount authenticates as."""
     return UserInfo(
         f"system:serviceaccount:{namespace}:{name}",
         groups=("system:serviceaccounts", f"system:serviceaccounts:{namespace}"),
@@ -69,19 +69,19 @@ class PolicyMatch:
     policy: str
     """Its name."""
     edits: Edits
-    """The Pod with what the policy fills in."""
+    """The Pod with the policy's defaults."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NoPolicyMatch:
     """No policy admits the Pod."""
 
-    faults: tuple[FieldError, ...]
-    """What the policies that may be used do not allow. None for those that would allow it if it were changed."""
+    errors: tuple[FieldError, ...]
+    """The errors of the usable policies. Policies that would admit the Pod with changes contribute none."""
 
     def __str__(self) -> str:
-        """As Go prints a list of errors."""
-        return f"[{' '.join(map(str, self.faults))}]"
+        """Formatted as Go prints a list of errors."""
+        return f"[{' '.join(map(str, self.errors))}]"
 
 
 def find_policy(
@@ -91,26 +91,27 @@ def find_policy(
     *,
     may_change: bool,
 ) -> PolicyMatch | NoPolicyMatch:
-    """Find the policy that admits a Pod, of those that may be used.
+    """Find the policy that admits a Pod, among those that may be used.
 
-    A policy that admits it as it is goes before all that have to change it; else the first counts.
+    A policy that admits the Pod unchanged takes precedence over all that have to change it; otherwise the first one
+    counts.
 
     Args:
         pod: The Pod.
-        providers: The policies, in the order in which they are asked.
-        may_use: Tells by its name whether a policy may be used; asked no more than needed.
-        may_change: Let policies change the Pod.
+        providers: The policies, in the order in which they are tried.
+        may_use: Whether the policy of that name may be used; called as rarely as possible.
+        may_change: Whether policies may change the Pod.
 
     Raises:
-        RefusalError: a field of the Pod is of another type than it must be; 400.
+        RefusalError: A field of the Pod has the wrong type; 400.
     """
     changing: PolicyMatch | None = None
     refusals: list[tuple[str, list[FieldError]]] = []
     for provider in providers:
-        name, edits = provider.policy.name, provider.filled(pod)
-        faults = provider.faults(edits.document)
-        if faults:
-            refusals.append((name, faults))
+        name, edits = provider.policy.name, provider.with_defaults(pod)
+        errors = provider.errors(edits.document)
+        if errors:
+            refusals.append((name, errors))
         elif not edits.changed:
             if may_use(name):
                 return PolicyMatch(name, edits)
@@ -118,11 +119,11 @@ def find_policy(
             changing = PolicyMatch(name, edits)
     if changing is not None:
         return changing
-    return NoPolicyMatch(tuple(fault for name, faults in refusals if may_use(name) for fault in faults))
+    return NoPolicyMatch(tuple(error for name, errors in refusals if may_use(name) for error in errors))
 
 
 POLICY_ANNOTATION = "kubernetes.io/psp"
-"""Of a Pod: the policy that admitted it."""
+"""The annotation of a Pod that names the policy that admitted it."""
 AUDIT_PREFIX = "podsecuritypolicy.policy.k8s.io"
 
 _GARBAGE_COLLECTION_FIELDS = ("ownerReferences", "finalizers", "selfLink", "managedFields")
@@ -131,32 +132,32 @@ _log = logging.getLogger(__name__)
 
 
 class PodSecurityPolicyAdmission:
-    """The policies of a cluster, and what comes of them for a review."""
+    """Admits Pods by the policies of a cluster."""
 
     def __init__(self, release: ReleaseBehavior) -> None:
-        """Judge as ``release`` did."""
+        """Follow ``release``."""
         self._release = release
-        # The policies as they were listed last, and what became of them: they change rarely.
+        # The policies of the last listing, and their providers: policies rarely change.
         self._read: tuple[Sequence[JSONObject], tuple[PolicyProvider, ...]] = ((), ())
 
     def mutate(self, review: Review) -> Answer:
-        """Give a new Pod what the policy that admits it fills in."""
+        """Apply the defaults of the policy that admits a new Pod."""
         if _is_garbage_collection_update(review) or review.operation is not Operation.CREATE:
             return allow()
-        found = self._choose(review, may_change=True)
-        if isinstance(found, NoPolicyMatch):
-            return self._refuse(self._release.refused_by_mutation, found)
-        found.edits.set(("metadata", "annotations", POLICY_ANNOTATION), found.policy)
-        return found.edits.answer(audit_annotations={f"{AUDIT_PREFIX}/admit-policy": found.policy})
+        match = self._choose(review, may_change=True)
+        if isinstance(match, NoPolicyMatch):
+            return self._refuse(self._release.refused_by_mutation, match)
+        match.edits.set(("metadata", "annotations", POLICY_ANNOTATION), match.policy)
+        return match.edits.answer(audit_annotations={f"{AUDIT_PREFIX}/admit-policy": match.policy})
 
     def validate(self, review: Review) -> Answer:
-        """Refuse a Pod that no policy admits as it is; the one that has admitted it is asked first."""
+        """Deny a Pod that no policy admits unchanged. The policy that mutated it is tried first."""
         if _is_garbage_collection_update(review):
             return allow()
-        found = self._choose(review, may_change=False)
-        if isinstance(found, NoPolicyMatch):
-            return self._refuse(self._release.refused_by_validation, found)
-        return allow(audit_annotations={f"{AUDIT_PREFIX}/validate-policy": found.policy})
+        match = self._choose(review, may_change=False)
+        if isinstance(match, NoPolicyMatch):
+            return self._refuse(self._release.refused_by_validation, match)
+        return allow(audit_annotations={f"{AUDIT_PREFIX}/validate-policy": match.policy})
 
     def _choose(self, review: Review, *, may_change: bool) -> PolicyMatch | NoPolicyMatch:
         providers = self._providers(review)
@@ -165,15 +166,16 @@ class PodSecurityPolicyAdmission:
             raise RefusalError(statuses.admission_forbidden(review, text))
         if not may_change:
             hint = member(review.object, "metadata", "annotations", POLICY_ANNOTATION)
-            providers = tuple(sorted(providers, key=lambda each: each.policy.name != hint))
+            # sorted() is stable: the hinted policy comes first, and all others keep their order by name.
+            providers = tuple(sorted(providers, key=lambda provider: provider.policy.name != hint))
         allowed = functools.cache(functools.partial(may_use, review))
         return find_policy(review.object, providers, allowed, may_change=may_change)
 
-    def _refuse(self, text: str, found: NoPolicyMatch) -> Answer:
-        return deny(f"{self._release.prefix}{text}: {found}")
+    def _refuse(self, text: str, mismatch: NoPolicyMatch) -> Answer:
+        return deny(f"{self._release.prefix}{text}: {mismatch}")
 
     def _providers(self, review: Review) -> tuple[PolicyProvider, ...]:
-        """The policies that can judge anybody, by name."""
+        """The valid policies by name."""
         documents, providers = self._read
         listed = review.cluster.list("policy", "podsecuritypolicies")
         if listed is not documents:
@@ -188,15 +190,15 @@ def _make_providers(documents: Sequence[JSONObject], release: ReleaseBehavior) -
         try:
             providers.append(make_provider(document, release))
         except InputError as error:
-            _log.warning("a policy that cannot judge anybody is left out", extra={"reason": str(error)})
-    return sorted(providers, key=lambda each: each.policy.name)
+            _log.warning("an invalid policy is left out", extra={"reason": str(error)})
+    return sorted(providers, key=lambda provider: provider.policy.name)
 
 
 def _is_garbage_collection_update(review: Review) -> bool:
-    """Tell whether an update is one of those that garbage collection makes.
+    """Whether an update is one that garbage collection makes.
 
     Raises:
-        RefusalError: something else than a Pod is stored under pods.
+        RefusalError: The object is not a Pod.
     """
     if not pod_spec.is_pod(review.object):
         text = f"unexpected type {go_type(review.object)}"
@@ -209,7 +211,7 @@ def _is_garbage_collection_update(review: Review) -> bool:
 
 
 def _without_garbage_fields(document: JSON) -> JSON:
-    """Leave out what tells who owns an object and what is still to be done before it goes."""
+    """Drop the metadata that garbage collection changes: owners, finalizers and bookkeeping."""
     metadata = member(document, "metadata")
     if not isinstance(metadata, dict):
         return document

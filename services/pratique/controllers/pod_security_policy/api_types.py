@@ -28,25 +28,25 @@ class SELinuxOptions(msgspec.Struct, frozen=True):
 
     @property
     def document(self) -> JSONObject:
-        """The labels as they are written into a Pod."""
+        """The labels as written into a Pod."""
         return {name: label for name, label in msgspec.structs.asdict(self).items() if label}
 
 
 class SeccompProfile(msgspec.Struct, frozen=True, rename="camel"):
-    """A seccomp profile as current Pods name it."""
+    """A seccomp profile in a field."""
 
     type: str | None = None
     localhost_profile: str | None = None
 
 
 class Sysctl(msgspec.Struct, frozen=True):
-    """A kernel parameter that a Pod wants to have set."""
+    """A kernel parameter that a Pod sets."""
 
     name: str | None = None
 
 
 class Capabilities(msgspec.Struct, frozen=True):
-    """The capabilities that a container wants to have added and dropped."""
+    """The capabilities that a container adds and drops."""
 
     add: list[str] | None = None
     drop: list[str] | None = None
@@ -94,7 +94,7 @@ class VolumeMount(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Container(msgspec.Struct, frozen=True, rename="camel"):
-    """A container, as far as policies look at it."""
+    """A container, with the fields that policies look at."""
 
     name: str | None = None
     security_context: SecurityContext | None = None
@@ -103,12 +103,12 @@ class Container(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def context(self) -> SecurityContext:
-        """What it says itself."""
+        """Its own security context."""
         return self.security_context or _EMPTY_CONTEXT
 
 
 class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
-    """``spec`` of a Pod, as far as policies look at it."""
+    """``spec`` of a Pod, with the fields that policies look at."""
 
     security_context: PodSecurityContext | None = None
     init_containers: list[Container] | None = None
@@ -122,18 +122,18 @@ class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def context(self) -> PodSecurityContext:
-        """What the Pod says for itself and for all of its containers."""
+        """The security context of the Pod."""
         return self.security_context or _EMPTY_POD_CONTEXT
 
     def all_containers(self) -> Iterator[tuple[FieldPath, Container]]:
-        """All containers, and where they are, in the order in which Kubernetes visits them."""
+        """All containers with their paths, in the order in which Kubernetes visits them."""
         groups = (self.init_containers, self.containers, self.ephemeral_containers)
         for field, group in zip(CONTAINER_FIELDS, groups, strict=True):
             for index, container in enumerate(group or ()):
                 yield SPEC / field / index, container
 
     def effective(self, container: Container) -> SecurityContext:
-        """What holds for a container: its own word, else the Pod's."""
+        """The effective security context of a container: its own values, otherwise the Pod's."""
         own, pods = container.context, self.context
         return msgspec.structs.replace(
             own,
@@ -145,25 +145,25 @@ class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PodMetadata(msgspec.Struct, frozen=True):
-    """``metadata`` of a Pod, as far as policies look at it."""
+    """``metadata`` of a Pod, with the fields that policies look at."""
 
     annotations: dict[str, str] | None = None
 
 
 class Pod(msgspec.Struct, frozen=True):
-    """A Pod, as far as policies look at it."""
+    """A Pod, with the fields that policies look at."""
 
     metadata: PodMetadata | None = None
     given_spec: PodSpec | None = msgspec.field(default=None, name="spec")
 
     @property
     def annotations(self) -> dict[str, str]:
-        """Its annotations."""
+        """Its annotations; empty if it has none."""
         return (self.metadata.annotations if self.metadata else None) or {}
 
     @property
     def spec(self) -> PodSpec:
-        """What it runs."""
+        """Its spec; empty if it has none."""
         return self.given_spec or _EMPTY_SPEC
 
 
@@ -177,7 +177,7 @@ def read_pod(document: JSON) -> Pod:
     """Read a Pod.
 
     Raises:
-        RefusalError: a field is of another type than it must be; 400, and the text names the field.
+        RefusalError: A field has the wrong type; 400, and the text names the field.
     """
     try:
         return msgspec.convert(document, Pod)
@@ -191,48 +191,48 @@ def _own_or_pod(own: JSON, pods: JSON) -> JSON:
 
 
 NULL = "null"
-"""What field errors print, in quotes, of a pointer to nothing."""
+"""How field errors print a nil pointer, in quotes."""
 
 
 def go_int64s(numbers: Sequence[int] | None) -> GoLiteral:
-    """A list of numbers: ``[]int64{1, 2}``, ``[]int64(nil)`` where there is none."""
+    """A Go slice: ``[]int64{1, 2}``, or ``[]int64(nil)`` for None."""
     if numbers is None:
         return GoLiteral("[]int64(nil)")
     return GoLiteral(f"[]int64{{{', '.join(map(str, numbers))}}}")
 
 
 def ranges(values: Sequence[IDRange]) -> str:
-    """Ranges of ids: ``[{1 1} {5 10}]``."""
+    """Ranges of ids as Go prints them: ``[{1 1} {5 10}]``."""
     return f"[{' '.join(f'{{{each.min} {each.max}}}' for each in values)}]"
 
 
 class IDRange(msgspec.Struct, frozen=True):
-    """Whole numbers from ``min`` to ``max``, both among them: ids of users or groups, or ports."""
+    """Integers from ``min`` to ``max`` inclusive: ids of users or groups, or ports."""
 
     min: int = 0
     max: int = 0
 
     def __contains__(self, number: int) -> bool:
-        """Tell whether a number is in the range."""
+        """Whether a number is in the range."""
         return self.min <= number <= self.max
 
 
 class IDStrategyOptions(msgspec.Struct, frozen=True):
-    """By which rule ids are chosen and judged, and the ranges that some rules need."""
+    """The strategy for ids, and the ranges that some strategies need."""
 
     rule: str = ""
     ranges: tuple[IDRange, ...] = ()
 
 
 class SELinuxStrategyOptions(msgspec.Struct, frozen=True, rename="camel"):
-    """By which rule SELinux labels are judged, and the labels that it needs."""
+    """The strategy for SELinux labels, and the labels that ``MustRunAs`` needs."""
 
     rule: str = ""
     se_linux_options: SELinuxOptions | None = None
 
 
 class AllowedHostPath(msgspec.Struct, frozen=True, rename="camel"):
-    """A folder of the node that may be mounted, with all below it."""
+    """A path prefix on the node below which folders may be mounted."""
 
     path_prefix: str = ""
     read_only: bool = False
@@ -251,7 +251,7 @@ class AllowedCSIDriver(msgspec.Struct, frozen=True):
 
 
 class RuntimeClassStrategyOptions(msgspec.Struct, frozen=True, rename="camel"):
-    """The RuntimeClasses that a Pod may name, and the one of those that name none."""
+    """The RuntimeClasses that a Pod may name, and the default one."""
 
     allowed_runtime_class_names: tuple[str, ...] = ()
     default_runtime_class_name: str | None = None
@@ -261,7 +261,7 @@ _RUN_AS_ANY = IDStrategyOptions("RunAsAny")
 
 
 class PodSecurityPolicySpec(msgspec.Struct, frozen=True, rename="camel"):
-    """What a policy says. What it leaves out has the value that an API server gives it."""
+    """A policy's spec. Missing fields have the API server's defaults."""
 
     privileged: bool = False
     default_add_capabilities: tuple[str, ...] = ()
@@ -275,7 +275,7 @@ class PodSecurityPolicySpec(msgspec.Struct, frozen=True, rename="camel"):
     se_linux: SELinuxStrategyOptions = SELinuxStrategyOptions()
     run_as_user: IDStrategyOptions = IDStrategyOptions()
     run_as_group: IDStrategyOptions = _RUN_AS_ANY
-    """Came later than the others: a policy that leaves it out allows everything."""
+    """Added later than the others: a policy without it allows any group."""
     supplemental_groups: IDStrategyOptions = IDStrategyOptions()
     fs_group: IDStrategyOptions = IDStrategyOptions()
     read_only_root_filesystem: bool = False
@@ -296,7 +296,7 @@ class PodSecurityPolicy:
 
     name: str
     annotations: Mapping[str, str]
-    """Hold what it says of seccomp and AppArmor, and of sysctls up to 1.10."""
+    """They control seccomp and AppArmor, and sysctls up to 1.10."""
     spec: PodSecurityPolicySpec
 
 
@@ -315,10 +315,10 @@ def policy_name(document: JSONObject) -> str:
 
 
 def read_policy(document: JSONObject) -> PodSecurityPolicy:
-    """Read a policy as a file or an API server holds it.
+    """Read a policy from a file or an API server.
 
     Raises:
-        InputError: a field is of another type than it must be. The text names the field.
+        InputError: A field has the wrong type. The text names the field.
     """
     try:
         read = msgspec.convert(_without_nulls(document), _PolicyDocument)
@@ -328,7 +328,7 @@ def read_policy(document: JSONObject) -> PodSecurityPolicy:
 
 
 def _without_nulls(value: JSON) -> JSON:
-    """Leave out what is null, which says nothing."""
+    """Drop nulls, which equal missing fields."""
     if isinstance(value, dict):
         return {name: _without_nulls(child) for name, child in value.items() if child is not None}
     return [_without_nulls(child) for child in value] if isinstance(value, list) else value

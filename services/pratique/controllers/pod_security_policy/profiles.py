@@ -1,4 +1,4 @@
-"""Profiles: seccomp and AppArmor, of which policies speak in their annotations.
+"""Seccomp and AppArmor profiles, which policies control by their annotations.
 
 Source: ``pkg/security/podsecuritypolicy/{seccomp,apparmor}`` of 1.24.
 """
@@ -26,18 +26,18 @@ APP_ARMOR_ALLOWED_ANNOTATION = "apparmor.security.beta.kubernetes.io/allowedProf
 
 _POD_ANNOTATIONS = ROOT / "pod" / "metadata" / "annotations"
 _RUNTIME_DEFAULTS = frozenset({"runtime/default", "docker/default"})
-"""The runtime's own profile, under its name and the one that it had at first."""
+"""The runtime's default profile, under its current and its original name."""
 
 
 def default_app_armor(policy: PodSecurityPolicy, pod: Pod, container: Container) -> tuple[str, str] | None:
-    """The annotation that gives a container its AppArmor profile; None where nothing is to be written."""
+    """The annotation that sets a container's default AppArmor profile; None if there is nothing to set."""
     key = APP_ARMOR_CONTAINER_PREFIX + (container.name or "")
     profile = policy.annotations.get(APP_ARMOR_DEFAULT_ANNOTATION)
     return (key, profile) if profile and not pod.annotations.get(key) else None
 
 
 def app_armor_errors(policy: PodSecurityPolicy, pod: Pod, container: Container) -> Iterator[FieldError]:
-    """What is wrong with the AppArmor profile of a container."""
+    """The errors in the AppArmor profile of a container."""
     allowed = policy.annotations.get(APP_ARMOR_ALLOWED_ANNOTATION)
     if allowed is None:
         return
@@ -51,10 +51,14 @@ def app_armor_errors(policy: PodSecurityPolicy, pod: Pod, container: Container) 
 
 
 def default_seccomp(policy: PodSecurityPolicy, pod: Pod, *, fields: bool) -> str:
-    """The profile to annotate a Pod with; empty where it stays as it is.
+    """The seccomp profile to annotate a Pod with; empty to leave the Pod unchanged.
 
-    An API server has written down in the annotation what the field says before it comes to admission. Args:
-        fields: Look at the field, as since 1.19.
+    Before admission, an API server copies the field into the annotation.
+
+    Args:
+        policy: The policy.
+        pod: The Pod.
+        fields: Read the field too, as since 1.19.
     """
     if pod.annotations.get(SECCOMP_POD_ANNOTATION) or (
         fields and pod.spec.context.seccomp_profile is not None
@@ -64,7 +68,7 @@ def default_seccomp(policy: PodSecurityPolicy, pod: Pod, *, fields: bool) -> str
 
 
 def pod_seccomp_errors(policy: PodSecurityPolicy, pod: Pod, *, fields: bool) -> Iterator[FieldError]:
-    """What is wrong with the seccomp profile of a Pod."""
+    """The errors in the seccomp profile of a Pod."""
     profile = pod.annotations.get(SECCOMP_POD_ANNOTATION, "")
     if fields and not profile and pod.spec.context.seccomp_profile is not None:
         profile = _annotation_value(pod.spec.context.seccomp_profile)
@@ -74,14 +78,14 @@ def pod_seccomp_errors(policy: PodSecurityPolicy, pod: Pod, *, fields: bool) -> 
 def container_seccomp_errors(
     policy: PodSecurityPolicy, pod: Pod, container: Container, *, fields: bool
 ) -> Iterator[FieldError]:
-    """What is wrong with the seccomp profile of a container."""
+    """The errors in the seccomp profile of a container."""
     key = SECCOMP_CONTAINER_PREFIX + (container.name or "")
     profile = _container_profile(pod, container, key, fields=fields)
     yield from _seccomp_errors(policy, profile, _POD_ANNOTATIONS.key(key), fields=fields)
 
 
 def _container_profile(pod: Pod, container: Container, key: str, *, fields: bool) -> str:
-    """The container's own profile, else the Pod's; fields before annotations."""
+    """The container's own profile, otherwise the Pod's. Fields take precedence over annotations."""
     if fields and container.context.seccomp_profile is not None:
         return _annotation_value(container.context.seccomp_profile)
     if key in pod.annotations:
@@ -103,7 +107,7 @@ def _seccomp_errors(
             yield forbidden(path, "seccomp may not be set")
         return
     if fields and allowed & _RUNTIME_DEFAULTS:
-        # Fields have one word for both, so that who allows the one has allowed the other.
+        # Fields have one value for both, so a policy that allows either annotation allows the field.
         allowed |= _RUNTIME_DEFAULTS
     if profile not in allowed:
         detail = f"{profile} is not an allowed seccomp profile. Valid values are {listed}"
@@ -111,7 +115,7 @@ def _seccomp_errors(
 
 
 def _annotation_value(profile: SeccompProfile) -> str:
-    """What annotations call a profile; empty for one that they have no name for."""
+    """The annotation's value for a profile; empty if there is none."""
     if profile.type == "Localhost" and profile.localhost_profile is not None:
         return f"localhost/{profile.localhost_profile}"
     return {"Unconfined": "unconfined", "RuntimeDefault": "runtime/default"}.get(profile.type or "", "")

@@ -1,4 +1,4 @@
-"""Providers: one policy at work on one Pod, filling in first and judging then.
+"""Providers: apply a policy's defaults to a Pod, and validate the Pod against it.
 
 Source: ``pkg/security/podsecuritypolicy/{provider,factory}.go`` of 1.24.
 """
@@ -34,18 +34,18 @@ _RUNTIME_CLASS = ("spec", "runtimeClassName")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ReleaseBehavior:
-    """In what releases differ that had policies."""
+    """How releases that had policies differ."""
 
     prefix: str = "PodSecurityPolicy: "
-    """How messages begin."""
+    """The prefix of messages."""
     refused_by_mutation: str = "unable to admit pod"
     refused_by_validation: str = "unable to validate pod"
     fields: bool = True
-    """Pods say by fields which seccomp profile and which sysctls they want; False: by annotations alone."""
+    """Whether Pods set seccomp profiles and sysctls by fields. False: only by annotations."""
 
 
 RELEASE_1_24 = ReleaseBehavior()
-"""As 1.24, the last that had policies; others since 1.19 say the same."""
+"""As 1.24, the last release with policies; releases since 1.19 behave the same."""
 RELEASE_1_10 = ReleaseBehavior(
     prefix="",
     refused_by_mutation="unable to validate against any pod security policy",
@@ -57,16 +57,16 @@ RELEASE_1_10 = ReleaseBehavior(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PolicyProvider:
-    """A policy by which Pods can be judged."""
+    """A valid policy."""
 
     policy: PodSecurityPolicy
     release: ReleaseBehavior = RELEASE_1_24
 
-    def filled(self, document: JSON) -> Edits:
-        """Give a Pod what the policy demands, where the Pod does not say anything itself.
+    def with_defaults(self, document: JSON) -> Edits:
+        """Set the policy's defaults where the Pod leaves fields open.
 
         Raises:
-            RefusalError: a field of the Pod is of another type than it must be; 400.
+            RefusalError: A field of the Pod has the wrong type; 400.
         """
         pod, spec, edits = read_pod(document), self.policy.spec, Edits(document)
         _fill_pod(edits, spec, pod.spec.context)
@@ -83,23 +83,23 @@ class PolicyProvider:
                 edits.set((*_ANNOTATIONS, key), profile)
         return edits
 
-    def faults(self, document: JSON) -> list[FieldError]:
-        """What the policy does not allow in a Pod that it has been filled in at, in the order of Kubernetes.
+    def errors(self, document: JSON) -> list[FieldError]:
+        """What the policy forbids in a Pod that has its defaults, in Kubernetes' order.
 
         Raises:
-            RefusalError: a field of the Pod is of another type than it must be; 400.
+            RefusalError: A field of the Pod has the wrong type; 400.
         """
         pod = read_pod(document)
         return [
-            *self._pod_faults(pod),
+            *self._pod_errors(pod),
             *(
-                fault
+                error
                 for path, container in pod.spec.all_containers()
-                for fault in self._container_faults(pod, container, path)
+                for error in self._container_errors(pod, container, path)
             ),
         ]
 
-    def _pod_faults(self, pod: Pod) -> Iterator[FieldError]:
+    def _pod_errors(self, pod: Pod) -> Iterator[FieldError]:
         spec, context, path = self.policy.spec, pod.spec.context, SPEC / "securityContext"
         fs_groups = None if context.fs_group is None else [context.fs_group]
         yield from strategies.group_errors(spec.fs_group, path / "fsGroup", fs_groups)
@@ -118,7 +118,7 @@ class PolicyProvider:
         yield from strategies.volume_errors(spec, pod.spec)
         yield from _runtime_class_errors(spec, pod.spec.runtime_class_name)
 
-    def _container_faults(self, pod: Pod, container: Container, at: FieldPath) -> Iterator[FieldError]:
+    def _container_errors(self, pod: Pod, container: Container, at: FieldPath) -> Iterator[FieldError]:
         spec, context, path = self.policy.spec, pod.spec.effective(container), at / "securityContext"
         yield from strategies.user_errors(spec.run_as_user, path, context)
         own_groups = None if context.run_as_group is None else [context.run_as_group]
@@ -135,10 +135,10 @@ class PolicyProvider:
 
 
 def make_provider(document: JSONObject, release: ReleaseBehavior = RELEASE_1_24) -> PolicyProvider:
-    """Read a policy and see that it can judge anybody.
+    """Parse and validate a policy.
 
     Raises:
-        InputError: it cannot. The text is that which an API server logs.
+        InputError: It is invalid. The text is the one that an API server logs.
     """
     try:
         policy = read_policy(document)
@@ -195,28 +195,28 @@ def _fill_container(
         edits.set((*path, "readOnlyRootFilesystem"), value=True)
     if context.allow_privilege_escalation is None:
         default = spec.default_allow_privilege_escalation
-        # What is not allowed is not the default either, unless the policy contradicts itself.
+        # A forbidden escalation is off by default, unless the policy contradicts itself.
         forbidden = None if spec.allow_privilege_escalation else False
         _set_default(edits, (*path, "allowPrivilegeEscalation"), forbidden if default is None else default)
 
 
 def _fill_capabilities(edits: Edits, spec: PodSecurityPolicySpec, path: Path, container: Container) -> None:
-    filled = strategies.default_capabilities(spec, container.context.capabilities)
-    if filled is None:
+    with_defaults = strategies.default_capabilities(spec, container.context.capabilities)
+    if with_defaults is None:
         return
-    for field, names in (("add", filled.add), ("drop", filled.drop)):
+    for field, names in (("add", with_defaults.add), ("drop", with_defaults.drop)):
         if names:
             edits.set((*path, field), names)
 
 
 def _set_default(edits: Edits, path: Path, value: JSON) -> None:
-    """Write a default where there is one."""
+    """Set a default if there is one."""
     if value is not None:
         edits.set(path, value)
 
 
 def _host_errors(spec: PodSecurityPolicySpec, pod: PodSpec, path: FieldPath) -> Iterator[FieldError]:
-    """What is wrong with sharing something with the node."""
+    """The errors in sharing the node's namespaces."""
     for shared, allowed, field, called in (
         (pod.host_network, spec.host_network, "hostNetwork", "network"),
         (pod.host_pid, spec.host_pid, "hostPID", "PID"),

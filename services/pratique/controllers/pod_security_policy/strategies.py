@@ -1,4 +1,7 @@
-"""What a policy fills in and checks: users, groups, SELinux, capabilities, sysctls, volumes."""
+"""Strategies: the defaults and checks for users, groups, SELinux, capabilities, sysctls and volumes.
+
+Source: ``pkg/security/podsecuritypolicy/{user,group,selinux,capabilities,sysctl}`` of 1.24.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ _USER_RULES = (_MUST_RUN_AS, MUST_RUN_AS_NON_ROOT, "RunAsAny")
 
 
 def user_strategy_error(rule: IDStrategyOptions) -> str:
-    """Why nobody can be judged by a rule; empty where it is in order."""
+    """Why a strategy is invalid; empty if it is valid."""
     if rule.rule not in _USER_RULES:
         return f"Unrecognized RunAsUser strategy type {rule.rule}"
     if rule.rule == _MUST_RUN_AS and not rule.ranges:
@@ -48,12 +51,12 @@ def user_strategy_error(rule: IDStrategyOptions) -> str:
 
 
 def default_user(rule: IDStrategyOptions) -> int | None:
-    """The user of containers that name none; None where they stay without."""
+    """The default user of containers; None if there is none."""
     return rule.ranges[0].min if rule.rule == _MUST_RUN_AS else None
 
 
 def user_errors(rule: IDStrategyOptions, path: FieldPath, context: SecurityContext) -> Iterator[FieldError]:
-    """What is wrong with the user of a container, whose security context is at ``path``."""
+    """The errors in the user of a container whose security context is at ``path``."""
     if rule.rule == _MUST_RUN_AS:
         yield from _range_errors(rule, path / "runAsUser", context.run_as_user)
     elif rule.rule == MUST_RUN_AS_NON_ROOT:
@@ -63,12 +66,12 @@ def user_errors(rule: IDStrategyOptions, path: FieldPath, context: SecurityConte
 def _range_errors(rule: IDStrategyOptions, path: FieldPath, user: int | None) -> Iterator[FieldError]:
     if user is None:
         yield required(path)
-    elif not any(user in each for each in rule.ranges):
+    elif not any(user in id_range for id_range in rule.ranges):
         yield invalid(path, user, f"must be in the ranges: {api_types.ranges(rule.ranges)}")
 
 
 def _root_errors(path: FieldPath, context: SecurityContext) -> Iterator[FieldError]:
-    """The image's user may be root where nobody says that it must not be."""
+    """If neither the container nor its Pod excludes root, the image's user may be root."""
     if context.run_as_non_root is None and context.run_as_user is None:
         yield required(path / "runAsNonRoot", "must be true")
     elif context.run_as_non_root is False:
@@ -82,7 +85,7 @@ _GROUP_RULES = (_MUST_RUN_AS, _MAY_RUN_AS, "RunAsAny")
 
 
 def group_strategy_error(what: str, rule: IDStrategyOptions) -> str:
-    """Why nobody can be judged by a rule for ``what``; empty where it is in order."""
+    """Why a strategy for ``what`` is invalid; empty if it is valid."""
     if rule.rule not in _GROUP_RULES:
         return f"Unrecognized {what} strategy type {rule.rule}"
     if rule.rule in (_MUST_RUN_AS, _MAY_RUN_AS) and not rule.ranges:
@@ -91,20 +94,20 @@ def group_strategy_error(what: str, rule: IDStrategyOptions) -> str:
 
 
 def default_group(rule: IDStrategyOptions) -> int | None:
-    """The group of those that name none; None where they stay without."""
+    """The default group; None if there is none."""
     return rule.ranges[0].min if rule.rule == _MUST_RUN_AS else None
 
 
 def group_errors(
     rule: IDStrategyOptions, path: FieldPath, groups: Sequence[int] | None
 ) -> Iterator[FieldError]:
-    """What is wrong with the groups at ``path``; None for none is printed otherwise than an empty list."""
+    """The errors in the groups at ``path``. None and an empty list print differently."""
     if rule.rule == _MUST_RUN_AS and not groups:
         detail = "unable to validate empty groups against required ranges"
         yield invalid(path, api_types.go_int64s(groups), detail)
     if rule.rule in (_MUST_RUN_AS, _MAY_RUN_AS):
         for group in groups or ():
-            if not any(group in each for each in rule.ranges):
+            if not any(group in id_range for id_range in rule.ranges):
                 detail = f"group {group} must be in the ranges: {api_types.ranges(rule.ranges)}"
                 yield invalid(path, api_types.go_int64s(groups), detail)
 
@@ -113,7 +116,7 @@ _SE_LINUX_RULES = (_MUST_RUN_AS, "RunAsAny")
 
 
 def se_linux_strategy_error(rule: SELinuxStrategyOptions) -> str:
-    """Why nobody can be judged by a rule; empty where it is in order."""
+    """Why a strategy is invalid; empty if it is valid."""
     if rule.rule not in _SE_LINUX_RULES:
         return f"Unrecognized SELinuxContext strategy type {rule.rule}"
     if rule.rule == _MUST_RUN_AS and rule.se_linux_options is None:
@@ -122,28 +125,28 @@ def se_linux_strategy_error(rule: SELinuxStrategyOptions) -> str:
 
 
 def default_se_linux(rule: SELinuxStrategyOptions) -> SELinuxOptions | None:
-    """The labels of Pods that name none; None where they stay without."""
+    """The default labels of Pods; None if there are none."""
     return rule.se_linux_options if rule.rule == _MUST_RUN_AS else None
 
 
 def se_linux_errors(
     rule: SELinuxStrategyOptions, path: FieldPath, labels: SELinuxOptions | None
 ) -> Iterator[FieldError]:
-    """What is wrong with the labels at ``path``."""
-    wanted = default_se_linux(rule)
-    if wanted is None:
+    """The errors in the labels at ``path``."""
+    required_labels = default_se_linux(rule)
+    if required_labels is None:
         return
     if labels is None:
         yield required(path)
         return
     for name in ("level", "role", "type", "user"):
-        found, right = getattr(labels, name) or "", getattr(wanted, name) or ""
-        if found != right and not (name == "level" and _same_level(found, right)):
-            yield invalid(path / name, found, f"must be {right}")
+        actual, expected = getattr(labels, name) or "", getattr(required_labels, name) or ""
+        if actual != expected and not (name == "level" and _same_level(actual, expected)):
+            yield invalid(path / name, actual, f"must be {expected}")
 
 
 def _same_level(first: str, second: str) -> bool:
-    """Tell whether two levels, ``s0:c1,c2``, name the same categories in whatever order."""
+    """Whether two levels, such as ``s0:c1,c2``, name the same categories in any order."""
     sensitivity, colon, categories = first.partition(":")
     other_sensitivity, other_colon, other_categories = second.partition(":")
     return (
@@ -157,13 +160,15 @@ _ALL = "*"
 _NO_CAPABILITIES = Capabilities()
 
 
-def default_capabilities(spec: PodSecurityPolicySpec, asked: Capabilities | None) -> Capabilities | None:
-    """What a container gets in place of what it asked for; None where that stays as it is.
+def default_capabilities(
+    spec: PodSecurityPolicySpec, capabilities: Capabilities | None
+) -> Capabilities | None:
+    """A container's capabilities with the policy's defaults; None if they stay as they are.
 
-    A capability that is added unless somebody says otherwise is not added where the container drops it.
+    A default capability is not added if the container drops it.
     """
-    asked = asked or _NO_CAPABILITIES
-    add, drop = set(asked.add or ()), set(asked.drop or ())
+    capabilities = capabilities or _NO_CAPABILITIES
+    add, drop = set(capabilities.add or ()), set(capabilities.drop or ())
     all_added = (set(spec.default_add_capabilities) - drop) | add
     all_dropped = set(spec.required_drop_capabilities) | drop
     if all_added == add and all_dropped == drop:
@@ -172,22 +177,22 @@ def default_capabilities(spec: PodSecurityPolicySpec, asked: Capabilities | None
 
 
 def capability_errors(
-    spec: PodSecurityPolicySpec, path: FieldPath, found: Capabilities | None
+    spec: PodSecurityPolicySpec, path: FieldPath, capabilities: Capabilities | None
 ) -> Iterator[FieldError]:
-    """What is wrong with the capabilities at ``path``."""
-    if found is None:
+    """The errors in the capabilities at ``path``."""
+    if capabilities is None:
         if spec.default_add_capabilities or spec.required_drop_capabilities:
             yield invalid(path, api_types.NULL, "required capabilities are not set on the securityContext")
         return
     if _ALL in spec.allowed_capabilities:
         return
-    for capability in found.add or ():
+    for capability in capabilities.add or ():
         if capability not in spec.default_add_capabilities + spec.allowed_capabilities:
             yield invalid(path / "add", capability, "capability may not be added")
     for capability in spec.required_drop_capabilities:
-        if capability not in (found.drop or ()):
+        if capability not in (capabilities.drop or ()):
             detail = f"{capability} is required to be dropped but was not found"
-            yield invalid(path / "drop", _go_capabilities(found.drop), detail)
+            yield invalid(path / "drop", _go_capabilities(capabilities.drop), detail)
 
 
 def _go_capabilities(names: Sequence[str] | None) -> GoLiteral:
@@ -203,18 +208,18 @@ SAFE_SYSCTLS = (
     "net.ipv4.ping_group_range",
     "net.ipv4.ip_unprivileged_port_start",
 )
-"""Those that concern no other Pod, and that every policy allows that does not forbid them."""
+"""The sysctls that cannot affect other Pods. Every policy allows them unless it forbids them."""
 
 SYSCTLS_ANNOTATION = "security.alpha.kubernetes.io/sysctls"
-"""Up to 1.10: at a Pod, sysctls as ``name=value,…``; at a policy, those that it allows."""
+"""Up to 1.10. On a Pod: sysctls as ``name=value,…``. On a policy: the sysctls that it allows."""
 UNSAFE_SYSCTLS_ANNOTATION = "security.alpha.kubernetes.io/unsafe-sysctls"
-"""Up to 1.10: at a Pod, those that a node has to be told to set."""
+"""Up to 1.10, on a Pod: sysctls that the kubelet must allow explicitly."""
 
 _SYSCTLS_PATH = ROOT / "pod" / "spec" / "securityContext" / "sysctls"
 
 
 def sysctl_errors(spec: PodSecurityPolicySpec, pod: Pod) -> Iterator[FieldError]:
-    """What is wrong with the sysctls of a Pod."""
+    """The errors in the sysctls of a Pod."""
     for index, sysctl in enumerate(pod.spec.context.sysctls or ()):
         name = sysctl.name or ""
         if _matches_sysctl(name, spec.forbidden_sysctls):
@@ -224,7 +229,7 @@ def sysctl_errors(spec: PodSecurityPolicySpec, pod: Pod) -> Iterator[FieldError]
 
 
 def sysctl_annotation_errors(policy: PodSecurityPolicy, pod: Pod) -> Iterator[FieldError]:
-    """What is wrong with the sysctls in a Pod's annotations, safe ones among them, as 1.10 sees it."""
+    """The errors in the sysctls of a Pod's annotations. 1.10 checks safe ones, too."""
     listed = policy.annotations.get(SYSCTLS_ANNOTATION)
     allowed = ["*"] if listed is None else listed.split(",") if listed else []
     for key in (SYSCTLS_ANNOTATION, UNSAFE_SYSCTLS_ANNOTATION):
@@ -236,7 +241,7 @@ def _sysctl_text_errors(text: str, path: FieldPath, allowed: Sequence[str]) -> I
     if not text:
         return
     settings = [setting.split("=") for setting in text.split(",")]
-    malformed = next((each for each in settings if len(each) != 2 or not each[0]), None)
+    malformed = next((pair for pair in settings if len(pair) != 2 or not pair[0]), None)
     if malformed is not None:
         yield invalid(
             path, text, f"sysctl {go_quoted('='.join(malformed))} not of the format sysctl_name=value"
@@ -246,14 +251,16 @@ def _sysctl_text_errors(text: str, path: FieldPath, allowed: Sequence[str]) -> I
     else:
         for index, (name, _) in enumerate(settings):
             if not _matches_sysctl(name, allowed):
-                # The index stands behind the key, which a path of its own cannot say.
+                # Kubernetes appends the index to the key, which a FieldPath cannot express.
                 at = (ROOT / "pod" / "metadata" / "annotations").key(f"{path.subscript}][{index}")
                 yield forbidden(at, f"sysctl {go_quoted(name)} is not allowed")
 
 
 def _matches_sysctl(name: str, patterns: Sequence[str]) -> bool:
-    """Tell whether any pattern is the name, or ends in ``*`` and begins as the name does."""
-    return any(name.startswith(each[:-1]) if each.endswith("*") else name == each for each in patterns)
+    """Whether any pattern equals the name, or ends in ``*`` and is a prefix of it."""
+    return any(
+        name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern for pattern in patterns
+    )
 
 
 _VOLUME_SOURCES = (
@@ -262,14 +269,14 @@ _VOLUME_SOURCES = (
     "azureFile", "configMap", "vsphereVolume", "quobyte", "azureDisk", "photonPersistentDisk", "storageos",
     "projected", "portworxVolume", "scaleIO", "csi", "ephemeral",
 )  # fmt: skip
-"""The sources that a volume can have, in the order in which Kubernetes looks for them."""
+"""The sources of volumes, in the order in which Kubernetes looks for them."""
 _VOLUME_TYPES = dict.fromkeys(_VOLUME_SOURCES, "") | {"cephfs": "cephFS"}
-"""What policies call a source, where it is not the name of the field."""
+"""What policies call a source if it is not the name of the field."""
 _NOT_A_SOURCE = frozenset({"name"})
 
 
 def volume_errors(spec: PodSecurityPolicySpec, pod: PodSpec) -> Iterator[FieldError]:
-    """What is wrong with the volumes of a Pod."""
+    """The errors in the volumes of a Pod."""
     for index, volume in enumerate(pod.volumes or ()):
         path = SPEC / "volumes" / index
         field = _volume_source(volume)
@@ -283,34 +290,34 @@ def volume_errors(spec: PodSecurityPolicySpec, pod: PodSpec) -> Iterator[FieldEr
         elif kind == "hostPath":
             yield from _host_path_errors(spec.allowed_host_paths, path, volume, pod)
         elif kind == "flexVolume" and spec.allowed_flex_volumes:
-            drivers = [each.driver for each in spec.allowed_flex_volumes]
+            drivers = [driver.driver for driver in spec.allowed_flex_volumes]
             where, detail = path / "driver", "Flexvolume driver is not allowed to be used"
             yield from _driver_errors(drivers, where, _volume_driver(volume, field), detail)
         elif kind == "csi" and spec.allowed_csi_drivers:
-            drivers = [each.name for each in spec.allowed_csi_drivers]
+            drivers = [driver.name for driver in spec.allowed_csi_drivers]
             where, detail = path / "csi" / "driver", "Inline CSI driver is not allowed to be used"
             yield from _driver_errors(drivers, where, _volume_driver(volume, field), detail)
 
 
 def _volume_source(volume: JSONObject) -> str:
-    """The field that says what a volume is; empty where that is none that policies know.
+    """The source of a volume; empty if policies do not know it.
 
-    A volume that says nothing is an empty folder: the API server writes so before it comes to admission.
+    A volume without a source is an emptyDir: the API server sets this default before admission.
     """
-    found = next((field for field in _VOLUME_SOURCES if volume.get(field) is not None), "")
-    said = {name for name, value in volume.items() if value is not None} - _NOT_A_SOURCE
-    return found or ("" if said else "emptyDir")
+    source = next((field for field in _VOLUME_SOURCES if volume.get(field) is not None), "")
+    fields = {name for name, value in volume.items() if value is not None} - _NOT_A_SOURCE
+    return source or ("" if fields else "emptyDir")
 
 
 def _allows_volume(volumes: Sequence[str], kind: str, volume: JSONObject) -> bool:
     if _ALL in volumes or kind in volumes:
         return True
-    # Who may have Secrets may have the tokens that took the place of those of ServiceAccounts.
+    # A policy that allows Secrets allows the projected tokens that replaced the tokens in Secrets.
     return "secret" in volumes and kind == "projected" and _is_token_volume(member(volume, "projected"))
 
 
 def _is_token_volume(projected: JSON) -> bool:
-    """Tell whether a volume holds no more than what the ServiceAccount controller projects into Pods."""
+    """Whether a volume holds only what the ServiceAccount controller projects into Pods."""
     return all(_is_token_source(source) for source in _items(projected, "sources"))
 
 
@@ -336,8 +343,8 @@ def _host_path_errors(
     allowed: Sequence[AllowedHostPath], path: FieldPath, volume: JSONObject, pod: PodSpec
 ) -> Iterator[FieldError]:
     mounted = str(member(volume, "hostPath", "path") or "")
-    matching = [each for each in allowed if _has_path_prefix(mounted, each.path_prefix)]
-    if not allowed or any(not each.read_only for each in matching):
+    matching = [host_path for host_path in allowed if _has_path_prefix(mounted, host_path.path_prefix)]
+    if not allowed or any(not host_path.read_only for host_path in matching):
         return
     if not matching:
         yield invalid(path / "hostPath" / "pathPrefix", mounted, "is not allowed to be used")
@@ -350,7 +357,7 @@ def _host_path_errors(
 
 
 def _has_path_prefix(path: str, prefix: str) -> bool:
-    """Tell whether a path is the prefix or lies below it: ``/foo`` is no prefix of ``/food``."""
+    """Whether a path equals the prefix or is below it: ``/foo`` is not a prefix of ``/food``."""
     path, prefix = path.removesuffix("/"), prefix.removesuffix("/")
     return path == prefix or path.startswith(f"{prefix}/")
 
@@ -375,7 +382,7 @@ _DEFAULT_PROC_MOUNT = "Default"
 def privilege_errors(
     spec: PodSecurityPolicySpec, path: FieldPath, context: SecurityContext
 ) -> Iterator[FieldError]:
-    """What is wrong with being privileged and with how ``/proc`` is mounted; ``path`` is of the context."""
+    """The errors in the privileges and the ``/proc`` mount of the security context at ``path``."""
     if context.privileged and not spec.privileged:
         yield invalid(path / "privileged", True, "Privileged containers are not allowed")
     mounted = context.proc_mount
@@ -386,10 +393,10 @@ def privilege_errors(
 
 
 def port_errors(spec: PodSecurityPolicySpec, path: FieldPath, container: Container) -> Iterator[FieldError]:
-    """What is wrong with the ports of the node that a container takes; ``path`` is of the container."""
+    """The errors in the host ports of the container at ``path``."""
     for port in container.ports or ():
         number = port.host_port or 0
-        if number > 0 and not any(number in each for each in spec.host_ports):
+        if number > 0 and not any(number in port_range for port_range in spec.host_ports):
             ports = _go_ports(spec.host_ports)
             detail = f"Host port {number} is not allowed to be used. Allowed ports: [{ports}]"
             yield invalid(path / "hostPort", number, detail)
@@ -398,7 +405,7 @@ def port_errors(spec: PodSecurityPolicySpec, path: FieldPath, container: Contain
 def escalation_errors(
     spec: PodSecurityPolicySpec, path: FieldPath, context: SecurityContext
 ) -> Iterator[FieldError]:
-    """What is wrong with a root file system that can be written to, and with gaining privileges later."""
+    """The errors in the root file system and privilege escalation of the security context at ``path``."""
     read_only = context.read_only_root_filesystem
     if spec.read_only_root_filesystem and read_only is not True:
         at, unset = path / "readOnlyRootFilesystem", "may not be nil and must be set to true"
@@ -407,9 +414,12 @@ def escalation_errors(
     escalation = context.allow_privilege_escalation
     if not spec.allow_privilege_escalation and escalation is not False:
         detail = "Allowing privilege escalation for containers is not allowed"
-        found = api_types.NULL if escalation is None else escalation
-        yield invalid(path / "allowPrivilegeEscalation", found, detail)
+        actual = api_types.NULL if escalation is None else escalation
+        yield invalid(path / "allowPrivilegeEscalation", actual, detail)
 
 
 def _go_ports(ports: Sequence[IDRange]) -> str:
-    return ",".join(str(each.min) if each.min == each.max else f"{each.min}-{each.max}" for each in ports)
+    return ",".join(
+        str(port_range.min) if port_range.min == port_range.max else f"{port_range.min}-{port_range.max}"
+        for port_range in ports
+    )

@@ -1,4 +1,7 @@
-"""Checks: whether a request fits into the quotas of its namespace, and what is charged against which."""
+"""Checks: whether a request fits the quotas of its namespace, and what to charge to which quota.
+
+Source: ``k8s.io/apiserver/pkg/admission/plugin/resourcequota/controller.go``.
+"""
 
 from __future__ import annotations
 
@@ -49,11 +52,11 @@ IGNORED_RESOURCES = frozenset(
         ("events.k8s.io", "events"),
     }
 )
-"""Collections that are never charged: events, and what is answered and not stored."""
+"""Resources that are never charged: events, and requests that are answered without storing an object."""
 
 _EVALUATORS: Mapping[tuple[str, str], QuotaEvaluator] = {
-    (each.group, each.resource): each
-    for each in (
+    (evaluator.group, evaluator.resource): evaluator
+    for evaluator in (
         pod_evaluator.PODS,
         evaluators.SERVICES,
         evaluators.VOLUME_CLAIMS,
@@ -64,64 +67,68 @@ _EVALUATORS: Mapping[tuple[str, str], QuotaEvaluator] = {
 
 
 def evaluator_of(group: str, resource: str) -> QuotaEvaluator:
-    """The evaluator of a collection; one that only counts where nothing else is known of it."""
+    """The evaluator of a resource; resources without one of their own are only counted."""
     return _EVALUATORS.get((group, resource)) or object_count(group, resource)
 
 
 def evaluators_of(names: Iterable[str]) -> tuple[QuotaEvaluator, ...]:
-    """All evaluators that measure any of the resources that a quota names."""
-    found = dict(_EVALUATORS)
-    kept = tuple(names)
-    for at in map(parse_count_name, kept):
-        if at is not None and at not in IGNORED_RESOURCES:
-            found.setdefault(at, object_count(*at))
-    return tuple(each for each in found.values() if any(map(each.measures, kept)))
+    """All evaluators that measure any of the names in a quota."""
+    evaluators_by_resource = dict(_EVALUATORS)
+    all_names = tuple(names)
+    for resource in map(parse_count_name, all_names):
+        if resource is not None and resource not in IGNORED_RESOURCES:
+            evaluators_by_resource.setdefault(resource, object_count(*resource))
+    return tuple(
+        evaluator
+        for evaluator in evaluators_by_resource.values()
+        if any(map(evaluator.matches_resource, all_names))
+    )
 
 
 def usage_of(quota: JSONObject, cluster: Cluster) -> ResourceList:
-    """Count what the objects of a cluster use of a ResourceQuota.
+    """Count what a cluster's objects use of a ResourceQuota.
 
-    The answer has an amount for every resource of the quota that any objects use, and none for others.
+    The result has an amount for every resource of the quota that an evaluator measures.
 
     Raises:
-        InputError: an amount in the quota or in one of the objects is no quantity; the text names it.
+        InputError: An amount in the quota or in an object is not a quantity; the text names it.
     """
     return count_usage(read_quota(quota), cluster)
 
 
 def starting_usage(quota: Quota, cluster: Cluster) -> ResourceList:
-    """What is used of a quota before anything is charged: what it says itself, or else what there is.
+    """The usage before the first charge: the quota's status, or a count of the objects if it has none.
 
     Raises:
-        InputError: as in :func:`usage_of`.
+        InputError: As in :func:`usage_of`.
     """
     return count_usage(quota, cluster) if quota.used is None else quota.used
 
 
 def count_usage(quota: Quota, cluster: Cluster) -> ResourceList:
-    """Count as :func:`usage_of` does.
+    """Count what a cluster's objects use of a parsed quota; see :func:`usage_of`.
 
     Raises:
-        InputError: an amount in one of the objects is no quantity; the text names it.
+        InputError: An amount in an object is not a quantity; the text names it.
     """
     used: ResourceList = {}
     for evaluator in evaluators_of(quota.hard):
-        names = [name for name in quota.hard if evaluator.measures(name)]
+        names = [name for name in quota.hard if evaluator.matches_resource(name)]
         used = add(used, dict.fromkeys(names, ZERO))
-        for each in _matching_objects(quota, evaluator, cluster):
-            used = add(used, mask(_object_usage(evaluator, each), names))
+        for stored in _matching_objects(quota, evaluator, cluster):
+            used = add(used, mask(_object_usage(evaluator, stored), names))
     return used
 
 
 def _matching_objects(quota: Quota, evaluator: QuotaEvaluator, cluster: Cluster) -> Iterator[JSONObject]:
-    """The objects of a collection that are of all scopes of a quota; none where a scope is malformed."""
-    for each in cluster.list(evaluator.group, evaluator.resource, quota.namespace):
+    """The objects that match all scopes of a quota; none if a scope is malformed."""
+    for stored in cluster.list(evaluator.group, evaluator.resource, quota.namespace):
         try:
-            of_scopes = evaluator.matching(quota.scopes, each)
+            of_scopes = evaluator.matching_scopes(quota.scopes, stored)
         except InputError:
             return
         if len(of_scopes) == len(quota.scopes):
-            yield each
+            yield stored
 
 
 def _object_usage(evaluator: QuotaEvaluator, stored: JSONObject) -> ResourceList:
@@ -136,32 +143,32 @@ def _object_usage(evaluator: QuotaEvaluator, stored: JSONObject) -> ResourceList
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class QuotaDelta:
-    """What a request is to be charged against one quota."""
+    """What a request adds to the usage of a quota, or frees."""
 
     quota: Quota
     amounts: ResourceList
-    """More than nothing of each, and of what the quota limits alone."""
+    """Positive amounts of resources that the quota limits."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _QuotaCoverage:
-    """What the quotas of a namespace have to say about an object."""
+    """How the quotas of a namespace cover an object."""
 
     matching: list[Quota]
-    """Those that it is to be charged against."""
+    """The quotas to charge."""
     names: set[str]
-    """The resources that these limit."""
+    """The resources that they limit."""
     scopes: list[ScopeRequirement]
-    """The scopes of any quota that it is of, even where the quota as a whole does not match."""
+    """The scopes of any quota that match the object, even if the quota as a whole does not."""
 
 
 def quota_deltas(
     review: Review, evaluator: QuotaEvaluator, quotas: Sequence[Quota], limited: Sequence[LimitedResource]
 ) -> tuple[QuotaDelta, ...]:
-    """Work out what a request is to be charged against which quotas, in their order.
+    """Compute what a request adds to which quotas, in their order.
 
     Raises:
-        RefusalError: it may not be, however much is used.
+        RefusalError: The request is not allowed, whatever the current usage.
     """
     usage = evaluator.usage(review.object)
     wanted_scopes = limited_scopes(limited, evaluator, review.object)
@@ -169,69 +176,72 @@ def quota_deltas(
     negative = [name for name, amount in usage.items() if amount.sign < 0]
     if negative:
         raise _forbidden(review, f"quota usage is negative for resource(s): {format_names(negative)}")
-    changes = _UsageChange.of(review, evaluator, usage)
-    dues = [(quota, without_zeros(changes.of_quota(quota))) for quota in coverage.matching]
-    if not any(amounts for _, amounts in dues) and (dues or not without_zeros(changes.uncovered)):
+    changes = _UsageChange.for_review(review, evaluator, usage)
+    deltas = [(quota, without_zeros(changes.for_quota(quota))) for quota in coverage.matching]
+    # A request that adds nothing is admitted even if its resources should be covered and are not.
+    if not any(amounts for _, amounts in deltas) and (deltas or not without_zeros(changes.uncovered)):
         return ()
     _check_covered(review, coverage, limited_names(limited, evaluator, usage), wanted_scopes)
-    limits = (QuotaDelta(quota, mask(amounts, quota.hard.keys())) for quota, amounts in dues)
-    return tuple(due for due in limits if due.amounts)
+    limits = (QuotaDelta(quota, mask(amounts, quota.hard.keys())) for quota, amounts in deltas)
+    return tuple(delta for delta in limits if delta.amounts)
 
 
 def usage_after(
-    review: Review, dues: Sequence[QuotaDelta], usages: Sequence[ResourceList]
+    review: Review, deltas: Sequence[QuotaDelta], usages: Sequence[ResourceList]
 ) -> list[ResourceList]:
-    """Work out what is used of each quota once a request is charged.
+    """Compute the usage of each quota after a request is charged.
 
     Args:
         review: The request.
-        dues: What it is charged.
-        usages: How much is used of each of their quotas.
+        deltas: What it adds.
+        usages: The current usage of each of their quotas.
 
     Raises:
-        RefusalError: it does not fit into one of them.
+        RefusalError: It exceeds a quota.
     """
-    after = [add(used, due.amounts) for due, used in zip(dues, usages, strict=True)]
+    after = [add(used, delta.amounts) for delta, used in zip(deltas, usages, strict=True)]
     if review.subresource == "status":
-        # What has happened already is written down, whether or not it fits.
+        # Usage in a status update is already real, so it is recorded even if it exceeds the quota.
         return list(after)
-    for due, used, total in zip(dues, usages, after, strict=True):
-        names = exceeding(mask(total, due.amounts.keys()), due.quota.hard)
+    for delta, used, total in zip(deltas, usages, after, strict=True):
+        names = exceeding(mask(total, delta.amounts.keys()), delta.quota.hard)
         if names:
-            raise _forbidden(review, _exceeded_message(due, used, names))
+            raise _forbidden(review, _exceeded_message(delta, used, names))
     return list(after)
 
 
 def freed_deltas(
     review: Review, evaluator: QuotaEvaluator, quotas: Sequence[Quota]
 ) -> tuple[QuotaDelta, ...]:
-    """Work out what a request that was done leaves free: what its object used of each quota, and does not any more.
+    """Compute what an executed request frees: what its object used of each quota and no longer does.
 
-    Admission never credits a quota. This is what Kubernetes' quota controller finds when it counts anew.
+    Admission never credits a quota; Kubernetes' quota controller finds this when it recounts.
 
     Raises:
-        RefusalError: an amount is no quantity, or the scopes of a quota are malformed.
+        RefusalError: An amount is not a quantity, or the scopes of a quota are malformed.
     """
-    found = []
+    deltas = []
     for quota in quotas:
         before = _usage_in_quota(_old_review(review), evaluator, quota)
         after = {} if review.operation is Operation.DELETE else _usage_in_quota(review, evaluator, quota)
         amounts = without_zeros(increase(before, after))
         if amounts:
-            found.append(QuotaDelta(quota, amounts))
-    return tuple(found)
+            deltas.append(QuotaDelta(quota, amounts))
+    return tuple(deltas)
 
 
 def _usage_in_quota(review: Review, evaluator: QuotaEvaluator, quota: Quota) -> ResourceList:
     if len(_matching_scopes(evaluator, quota, review)) != len(quota.scopes):
         return {}
-    return mask(evaluator.usage(review.object), [name for name in quota.hard if evaluator.measures(name)])
+    return mask(
+        evaluator.usage(review.object), [name for name in quota.hard if evaluator.matches_resource(name)]
+    )
 
 
-def _exceeded_message(due: QuotaDelta, used: ResourceList, names: set[str]) -> str:
+def _exceeded_message(delta: QuotaDelta, used: ResourceList, names: set[str]) -> str:
     return (
-        f"exceeded quota: {due.quota.name}, requested: {format_amounts(mask(due.amounts, names))},"
-        f" used: {format_amounts(mask(used, names))}, limited: {format_amounts(mask(due.quota.hard, names))}"
+        f"exceeded quota: {delta.quota.name}, requested: {format_amounts(mask(delta.amounts, names))},"
+        f" used: {format_amounts(mask(used, names))}, limited: {format_amounts(mask(delta.quota.hard, names))}"
     )
 
 
@@ -240,7 +250,7 @@ def _quota_coverage(review: Review, evaluator: QuotaEvaluator, quotas: Sequence[
     for quota in quotas:
         of_scopes = _matching_scopes(evaluator, quota, review)
         coverage.scopes.extend(of_scopes)
-        names = [name for name in quota.hard if evaluator.measures(name)]
+        names = [name for name in quota.hard if evaluator.matches_resource(name)]
         if names and len(of_scopes) == len(quota.scopes):
             _check_measurable(review, evaluator, quota, names)
             coverage.matching.append(quota)
@@ -250,16 +260,17 @@ def _quota_coverage(review: Review, evaluator: QuotaEvaluator, quotas: Sequence[
 
 def _matching_scopes(evaluator: QuotaEvaluator, quota: Quota, review: Review) -> list[ScopeRequirement]:
     try:
-        return evaluator.matching(quota.scopes, review.object)
+        return evaluator.matching_scopes(quota.scopes, review.object)
     except InputError as error:
         text = f"error matching scopes of quota {quota.name}, err: {error}"
         raise RefusalError(statuses.plain_error(text)) from None
 
 
 def _check_measurable(review: Review, evaluator: QuotaEvaluator, quota: Quota, names: Sequence[str]) -> None:
-    missing = evaluator.missing(names, review.object)
+    missing = evaluator.missing_constraints(names, review.object)
     if missing:
         raise _forbidden(review, f"failed quota: {quota.name}: {missing}")
+    # Until the quota controller has counted a resource, nobody knows how much is left.
     if quota.used is not None and any(name not in quota.used for name in names):
         text = f"status unknown for quota: {quota.name}, resources: {format_names(names)}"
         raise _forbidden(review, text)
@@ -268,7 +279,7 @@ def _check_measurable(review: Review, evaluator: QuotaEvaluator, quota: Quota, n
 def _check_covered(
     review: Review, coverage: _QuotaCoverage, names: set[str], scopes: Sequence[ScopeRequirement]
 ) -> None:
-    """Refuse what is limited by default and covered by no quota."""
+    """Deny resources that are limited by default and not covered by any quota."""
     uncovered = names - coverage.names
     if uncovered:
         raise _forbidden(review, f"insufficient quota to consume: {format_names(uncovered)}")
@@ -281,40 +292,40 @@ def _check_covered(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _UsageChange:
-    """By how much a request changes what is used."""
+    """How a request changes the usage of its object."""
 
     review: Review
     evaluator: QuotaEvaluator
     whole: ResourceList
     """What the object uses."""
     growth: ResourceList | None
-    """How much more that is than before; None where it cannot have been charged before."""
+    """The increase since the old object; None if the old object cannot have been charged."""
 
     @classmethod
-    def of(cls, review: Review, evaluator: QuotaEvaluator, usage: ResourceList) -> _UsageChange:
+    def for_review(cls, review: Review, evaluator: QuotaEvaluator, usage: ResourceList) -> _UsageChange:
         growth = None
         if review.operation is Operation.UPDATE:
             if review.old_object is None:
                 text = "unable to get previous usage since prior version of object was not found"
                 raise _forbidden(review, text)
-            # What has no version was never stored: the update creates it.
+            # An object without a version was never stored: the update creates it.
             if member(review.old_object, "metadata", "resourceVersion"):
                 growth = increase(usage, evaluator.usage(review.old_object))
         return cls(review, evaluator, usage, growth)
 
     @property
     def uncovered(self) -> ResourceList:
-        """What counts where no quota matches."""
+        """The change that counts if no quota matches."""
         return self.whole if self.growth is None else self.growth
 
-    def of_quota(self, quota: Quota) -> ResourceList:
-        """What counts for a quota: everything where the object was not of it before."""
+    def for_quota(self, quota: Quota) -> ResourceList:
+        """The change that counts for a quota: the whole usage if the quota did not match the old object."""
         if self.growth is None:
             return self.whole
-        was_of_it = len(_matching_scopes(self.evaluator, quota, _old_review(self.review))) == len(
+        matched_before = len(_matching_scopes(self.evaluator, quota, _old_review(self.review))) == len(
             quota.scopes
         )
-        return self.growth if was_of_it else self.whole
+        return self.growth if matched_before else self.whole
 
 
 def _old_review(review: Review) -> Review:

@@ -1,4 +1,7 @@
-"""Evaluators: what one kind of objects uses of a quota."""
+"""Evaluators: what the objects of one kind use of a quota.
+
+Source: ``pkg/quota/v1/evaluator/core`` and ``k8s.io/apiserver/pkg/quota/v1/generic``.
+"""
 
 from __future__ import annotations
 
@@ -26,60 +29,60 @@ from pratique.pods.resource_requirements import ResourceList, read_resource_list
 from pratique.pods.volumes import is_persistent_volume_claim, storage_class_of
 
 MatchesScope: TypeAlias = Callable[[ScopeRequirement, "JSON"], bool]
-"""Tells whether an object is of a scope. Raises InputError where the scope is malformed."""
+"""Whether an object matches a scope. Raises InputError if the scope is malformed."""
 
 
 def _matches_no_scope(scope: ScopeRequirement, reviewed: JSON) -> bool:
-    """Tell that an object is of no scope: most kinds have none, and a quota with scopes never counts them."""
+    """Match nothing: most kinds have no scopes, so quotas with scopes never count them."""
     del scope, reviewed
     return False
 
 
 def _no_constraints(required: Collection[str], reviewed: JSON) -> str:
-    """Demand nothing of an object."""
+    """Require nothing of an object."""
     del required, reviewed
     return ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaEvaluator:
-    """How the objects of one collection are charged."""
+    """How the objects of one resource are charged."""
 
     group: str
     resource: str
-    """The collection that they are in."""
-    is_charged: Callable[[Review], bool]
-    """Tells whether a CREATE or UPDATE can change what is used."""
+    """The plural name of the resource."""
+    handles: Callable[[Review], bool]
+    """Whether a CREATE or UPDATE can change the usage."""
     is_kind: Callable[[JSON], bool]
-    """Tells whether a document is what belongs in the collection."""
-    measures: Callable[[str], bool]
-    """Tells whether a resource that a quota may name is one that these objects use."""
+    """Whether a document has the kind of the resource."""
+    matches_resource: Callable[[str], bool]
+    """Whether these objects use a resource that a quota may name."""
     usage: Callable[[JSON], ResourceList]
-    """Gives what one object uses. Raises RefusalError, 400, where an amount is no quantity."""
-    fits: MatchesScope = _matches_no_scope
-    missing: Callable[[Collection[str], JSON], str] = _no_constraints
-    """Says what an object must specify because a quota names those resources; empty where nothing is missing."""
+    """The usage of one object. Raises RefusalError, 400, if an amount is not a quantity."""
+    matches_scope: MatchesScope = _matches_no_scope
+    missing_constraints: Callable[[Collection[str], JSON], str] = _no_constraints
+    """What an object fails to specify although a quota limits it; empty if nothing is missing."""
 
-    def matching(self, scopes: Iterable[ScopeRequirement], reviewed: JSON) -> list[ScopeRequirement]:
-        """Those scopes that an object is of.
+    def matching_scopes(self, scopes: Iterable[ScopeRequirement], reviewed: JSON) -> list[ScopeRequirement]:
+        """The scopes that an object matches.
 
         Raises:
-            InputError: a scope is malformed.
+            InputError: A scope is malformed.
         """
-        found = []
+        result = []
         for scope in scopes:
             try:
-                if self.fits(scope, reviewed):
-                    found.append(scope)
+                if self.matches_scope(scope, reviewed):
+                    result.append(scope)
             except InputError as error:
                 raise InputError(f"error on matching scope {scope}: {error}") from None
-        return found
+        return result
 
-    def see_that_fit(self, reviewed: JSON) -> None:
-        """Refuse to measure what does not belong in the collection.
+    def check_kind(self, reviewed: JSON) -> None:
+        """Refuse to measure an object of another kind.
 
         Raises:
-            RefusalError: it is of another kind; 400.
+            RefusalError: It is of another kind; 400.
         """
         if not self.is_kind(reviewed):
             name = qualified_resource(self.group, self.resource)
@@ -90,16 +93,16 @@ class QuotaEvaluator:
 _COUNT_PREFIX = "count/"
 
 COUNTED_WITHOUT_PREFIX = ("configmaps", "resourcequotas", "replicationcontrollers", "secrets")
-"""Core collections that a quota may name without ``count/``."""
+"""Core resources that a quota may name without ``count/``."""
 
 
 def count_name(group: str, resource: str) -> str:
-    """What a quota calls the number of objects of a collection: ``count/deployments.apps``."""
+    """The name of a resource's object count in quotas: ``count/deployments.apps``."""
     return f"{_COUNT_PREFIX}{qualified_resource(group, resource)}"
 
 
 def parse_count_name(name: str) -> tuple[str, str] | None:
-    """The group and resource that a name counts; None where it is no count."""
+    """The group and resource that a name counts; None if it is not a count."""
     if not name.startswith(_COUNT_PREFIX):
         return None
     resource, _, group = name.removeprefix(_COUNT_PREFIX).partition(".")
@@ -107,21 +110,21 @@ def parse_count_name(name: str) -> tuple[str, str] | None:
 
 
 def object_count(group: str, resource: str) -> QuotaEvaluator:
-    """Make the evaluator of a collection whose objects are counted, and nothing more."""
+    """Make the evaluator of a resource whose objects are only counted."""
     names = {count_name(group, resource)}
     if not group and resource in COUNTED_WITHOUT_PREFIX:
         names.add(resource)
     return QuotaEvaluator(
         group=group,
         resource=resource,
-        is_charged=_is_creation,
+        handles=_handles_creation,
         is_kind=lambda _: True,
-        measures=names.__contains__,
+        matches_resource=names.__contains__,
         usage=lambda _: dict.fromkeys(names, ONE),
     )
 
 
-def _is_creation(review: Review) -> bool:
+def _handles_creation(review: Review) -> bool:
     return review.operation is Operation.CREATE and not review.subresource
 
 
@@ -132,7 +135,7 @@ _LOAD_BALANCERS = "services.loadbalancers"
 
 
 def service_usage(service: JSON) -> ResourceList:
-    """What a Service uses. Ports are not allocated yet when it is reviewed, so its type and ports tell."""
+    """The usage of a Service. Its ports are not allocated yet at admission, so its type and ports decide."""
     kind = member(service, "spec", "type")
     return {
         _SERVICE_COUNT: ONE,
@@ -151,8 +154,8 @@ def _node_ports(service: JSON, kind: JSON) -> int:
     return len(ports)
 
 
-def _is_service_charged(review: Review) -> bool:
-    """Tell of every update, too, because a Service can change its type."""
+def _handles_service(review: Review) -> bool:
+    """Charge every update, because a Service can change its type."""
     return review.operation in {Operation.CREATE, Operation.UPDATE}
 
 
@@ -163,9 +166,9 @@ def _is_service(document: JSON) -> bool:
 SERVICES = QuotaEvaluator(
     group="",
     resource="services",
-    is_charged=_is_service_charged,
+    handles=_handles_service,
     is_kind=_is_service,
-    measures={_SERVICE_COUNT, _SERVICES, _NODE_PORTS, _LOAD_BALANCERS}.__contains__,
+    matches_resource={_SERVICE_COUNT, _SERVICES, _NODE_PORTS, _LOAD_BALANCERS}.__contains__,
     usage=service_usage,
 )
 
@@ -174,21 +177,21 @@ _CLAIM_COUNT = count_name("", "persistentvolumeclaims")
 _CLAIMS = "persistentvolumeclaims"
 _STORAGE = "requests.storage"
 _STORAGE_CLASS_INFIX = ".storageclass.storage.k8s.io/"
-"""Between the name of a StorageClass and what of it is limited."""
+"""The text between a StorageClass's name and the limited resource."""
 
 _ATTRIBUTES_CLASS_PATHS = (
     ("spec", "volumeAttributesClassName"),
     ("status", "currentVolumeAttributesClassName"),
     ("status", "modifyVolumeStatus", "targetVolumeAttributesClassName"),
 )
-"""Where a claim names VolumeAttributesClasses: what it wants, what it has, what it is on its way to."""
+"""Where a claim names VolumeAttributesClasses: the desired, the current and the target class."""
 
 
 def claim_usage(claim: JSON) -> ResourceList:
-    """What a claim uses, whole bytes of storage.
+    """The usage of a claim; storage in whole bytes.
 
     Raises:
-        RefusalError: an amount is no quantity; 400.
+        RefusalError: An amount is not a quantity; 400.
     """
     used = {_CLAIMS: ONE, _CLAIM_COUNT: ONE}
     storage = _claim_storage(claim)
@@ -203,7 +206,7 @@ def claim_usage(claim: JSON) -> ResourceList:
 
 
 def _claim_storage(claim: JSON) -> Quantity | None:
-    """What a claim requests, or what has been allocated already where that is more."""
+    """The requested storage, or the allocated storage if that is more."""
     requested = _storage_amount(claim, "spec", "resources", "requests")
     allocated = _storage_amount(claim, "status", "allocatedResources")
     if requested is None or allocated is None or allocated.compare(requested) <= 0:
@@ -213,26 +216,27 @@ def _claim_storage(claim: JSON) -> Quantity | None:
 
 def _storage_amount(claim: JSON, *place: str) -> Quantity | None:
     storage = read_resource_list(member(claim, *place), FieldPath(place)).get("storage")
+    # As Go's Quantity.Value(), by which Kubernetes counts bytes.
     return None if storage is None else storage.rounded_up(0)
 
 
-def measures(name: str) -> bool:
-    """Tell whether a quota's resource is used by claims."""
+def _measures_claims(name: str) -> bool:
+    """Whether claims use a resource that a quota names."""
     return name in {_CLAIM_COUNT, _CLAIMS, _STORAGE} or name.endswith(
         (f"{_STORAGE_CLASS_INFIX}{_CLAIMS}", f"{_STORAGE_CLASS_INFIX}{_STORAGE}")
     )
 
 
-def fits(scope: ScopeRequirement, claim: JSON) -> bool:
-    """Tell whether a claim is of a scope; claims have one, that of their VolumeAttributesClasses."""
+def _claim_matches_scope(scope: ScopeRequirement, claim: JSON) -> bool:
+    """Whether a claim matches a scope. Claims have only the scope of their VolumeAttributesClasses."""
     if scope.scope_name != VOLUME_ATTRIBUTES_CLASS:
         return False
     named = (member(claim, *place) for place in _ATTRIBUTES_CLASS_PATHS)
     return scope_selects(scope, [str(name) for name in named if name])
 
 
-def _is_claim_charged(review: Review) -> bool:
-    """Tell of updates, too, because claims grow, and of their status, where that shows first."""
+def _handles_claim(review: Review) -> bool:
+    """Charge updates, because claims grow, and of their status, which shows the growth first."""
     if review.subresource == "status":
         return is_persistent_volume_claim(review.object) and is_persistent_volume_claim(review.old_object)
     return not review.subresource and review.operation in {Operation.CREATE, Operation.UPDATE}
@@ -241,11 +245,11 @@ def _is_claim_charged(review: Review) -> bool:
 VOLUME_CLAIMS = QuotaEvaluator(
     group="",
     resource="persistentvolumeclaims",
-    is_charged=_is_claim_charged,
+    handles=_handles_claim,
     is_kind=is_persistent_volume_claim,
-    measures=measures,
+    matches_resource=_measures_claims,
     usage=claim_usage,
-    fits=fits,
+    matches_scope=_claim_matches_scope,
 )
 
 
@@ -254,11 +258,11 @@ _DEVICE_CLAIM_COUNT = count_name(_GROUP, "resourceclaims")
 _DEVICES = ".deviceclass.resource.k8s.io/devices"
 
 _ALLOCATION_RESULTS_MAX_SIZE = 32
-"""As many devices a claim can be given at most: ``AllocationResultsMaxSize`` of ``k8s.io/api/resource/v1``."""
+"""The maximum number of devices that a claim can get: ``AllocationResultsMaxSize`` of ``k8s.io/api/resource/v1``."""
 
 
 def device_usage(claim: JSON) -> ResourceList:
-    """What a claim uses, at worst: one of several alternatives is the one that takes most of each class."""
+    """The maximum usage of a claim: of several alternatives, the most devices of each class."""
     used: ResourceList = {_DEVICE_CLAIM_COUNT: ONE}
     for request in _list(member(claim, "spec", "devices", "requests")):
         most: dict[str, Quantity] = {}
@@ -269,16 +273,16 @@ def device_usage(claim: JSON) -> ResourceList:
 
 
 def _device_alternatives(request: JSON) -> Iterator[tuple[str, Quantity]]:
-    # Before v1beta2, a request held what stands below ``exactly`` since.
+    # Before v1beta2, a request had the fields that are now below ``exactly``.
     exact = member(request, "exactly") or request
-    for one in _list(member(request, "firstAvailable")) or [exact]:
-        name = member(one, "deviceClassName")
+    for alternative in _list(member(request, "firstAvailable")) or [exact]:
+        name = member(alternative, "deviceClassName")
         if name:
-            yield f"{name}{_DEVICES}", Quantity(_device_count(one))
+            yield f"{name}{_DEVICES}", Quantity(_device_count(alternative))
 
 
 def _device_count(request: JSON) -> int:
-    """The number of devices; an API server fills in one where neither mode nor count is given."""
+    """The number of devices. The API server defaults it to one if neither mode nor count is set."""
     mode = member(request, "allocationMode") or "ExactCount"
     if mode == "All":
         return _ALLOCATION_RESULTS_MAX_SIZE
@@ -290,7 +294,7 @@ def _list(value: JSON) -> list[JSON]:
     return value if isinstance(value, list) else []
 
 
-def _is_device_claim_charged(review: Review) -> bool:
+def _handles_device_claim(review: Review) -> bool:
     return not review.subresource and review.operation in {Operation.CREATE, Operation.UPDATE}
 
 
@@ -301,8 +305,8 @@ def _is_resource_claim(document: JSON) -> bool:
 DEVICE_CLAIMS = QuotaEvaluator(
     group=_GROUP,
     resource="resourceclaims",
-    is_charged=_is_device_claim_charged,
+    handles=_handles_device_claim,
     is_kind=_is_resource_claim,
-    measures=lambda name: name == _DEVICE_CLAIM_COUNT or name.endswith(_DEVICES),
+    matches_resource=lambda name: name == _DEVICE_CLAIM_COUNT or name.endswith(_DEVICES),
     usage=device_usage,
 )

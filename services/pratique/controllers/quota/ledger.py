@@ -29,29 +29,29 @@ _DECODER = msgspec.json.Decoder(dict[str, str])
 
 
 _CHECKSUM_DIGITS = 8
-"""Of a CRC-32 in hexadecimal. A database checks how its pages hang together, not what the texts in them say."""
+"""The digits of a CRC-32 in hexadecimal. A database verifies the structure of its pages, but not the texts in them."""
 
 
 def encode_usage(usage: Usage) -> str:
-    """Write usage: a checksum, and a JSON object of canonical quantities. Equal texts are equal usage."""
+    """Encode usage: a checksum, then a JSON object of canonical quantities. Equal usage gives equal texts."""
     written = _ENCODER.encode({name: str(amount) for name, amount in usage.items()})
     return _checksum(written) + written.decode()
 
 
 def decode_usage(text: str) -> dict[str, Quantity]:
-    """Read usage.
+    """Decode usage.
 
     Raises:
-        msgspec.DecodeError: the text is not what ``encode_usage`` writes.
-        QuantityError: one of the amounts is none.
+        msgspec.DecodeError: :func:`encode_usage` did not write the text.
+        QuantityError: An amount is not a quantity.
     """
     if not has_valid_checksum(text):
-        raise msgspec.DecodeError("the checksum is another")
+        raise msgspec.DecodeError("the checksum does not match")
     return {name: Quantity.parse(amount) for name, amount in _DECODER.decode(text[_CHECKSUM_DIGITS:]).items()}
 
 
 def has_valid_checksum(text: object) -> bool:
-    """Tell whether a text is as :func:`to_text` wrote it."""
+    """Whether a text has the checksum that :func:`encode_usage` writes."""
     if not isinstance(text, str):
         return False
     return text[:_CHECKSUM_DIGITS] == _checksum(text[_CHECKSUM_DIGITS:].encode("utf-8", "surrogatepass"))
@@ -62,13 +62,13 @@ def _checksum(written: bytes) -> str:
 
 
 def increases(old: Usage, new: Usage) -> dict[str, Quantity]:
-    """What ``new`` has more of than ``old``. What it has less of is nothing that others may count on yet."""
+    """The amounts that increased from ``old`` to ``new``. Decreases are left out: others may not use them yet."""
     differences = {name: amount - old.get(name, _ZERO) for name, amount in new.items()}
     return {name: more for name, more in differences.items() if more.sign > 0}
 
 
 def sum_usage(usages: Iterable[Mapping[str, Quantity]]) -> dict[str, Quantity]:
-    """Add usage up, by resource name."""
+    """Sum usages by resource name."""
     amounts: dict[str, Quantity] = {}
     for usage in usages:
         for name, amount in usage.items():
@@ -83,105 +83,108 @@ AccountKey: TypeAlias = tuple[str, str, str]
 """An account's namespace, name and uid."""
 
 Decide: TypeAlias = Callable[[Sequence[Usage]], Sequence[Usage | None]]
-"""Given the usage of each account, gives the new one of each; None for those that stay as they are.
+"""Given the current usage of each account, returns the new usage; None leaves an account unchanged.
 
-Raises RefusalError to refuse. It has no effects of its own and reads nothing that changes: it runs in a thread, and
-it may be asked several times for one charge, because a refusal needs no lock and is tried without one first.
-"""
+Raises RefusalError to refuse the charge. It must be free of side effects and depend only on its argument: it runs in
+a thread, and it may run several times per charge, because a refusal is first tried without a lock."""
 
 UsageOf: TypeAlias = "Callable[[JSONObject, Cluster], Usage]"
-"""What of a ResourceQuota is used, counted from a cluster's objects."""
+"""Counts the usage of a ResourceQuota from a cluster's objects."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """One ResourceQuota."""
+    """The account of one ResourceQuota."""
 
     namespace: str
     name: str
     uid: str
-    """Its ``metadata.uid``, empty where it has none. Another uid is another quota: its usage starts anew."""
-    start: Callable[[], Usage]
-    """Gives the usage to begin with; asked only when the ledger does not know the account yet."""
+    """Its ``metadata.uid``; empty if it has none. A quota with another uid is a new one, so its usage starts anew."""
+    initial_usage: Callable[[], Usage]
+    """Counts the initial usage; called only if the ledger does not know the account yet."""
+
+    @property
+    def key(self) -> AccountKey:
+        """What identifies the account."""
+        return self.namespace, self.name, self.uid
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Charge:
-    """What a charge is for, so that reconciliation can tell whether the object is there yet."""
+    """What a charge is for. Reconciliation uses it to find out whether the object has arrived in the cluster."""
 
     group: str
     resource: str
     namespace: str
     name: str
     uid: str
-    """The object's ``metadata.uid``; empty where it is not known."""
+    """The object's ``metadata.uid``; empty if unknown."""
     old_resource_version: str | None = None
-    """None for a CREATE. For an UPDATE: the ``metadata.resourceVersion`` of the object as it was, empty where it had
-    none. The object is there already, in a form that was charged before; the update is there once it has a later
-    one."""
+    """None for a CREATE. For an UPDATE: the ``metadata.resourceVersion`` of the old object; empty if it had none. The
+    old object exists and was charged before; the update has arrived once the version is later."""
     request_uid: str = ""
-    """The uid of the request that is charged for."""
+    """The uid of the charged request."""
     is_retry: bool = False
-    """True where the request may have been charged for already, by a service that died before it could answer. What is
-    found charged for the same request and object is then not charged again."""
+    """True if the request may have been charged already, by a service that died before it could answer. If the ledger
+    has a charge for the same request and object, it does not charge again."""
 
 
 class Ledger(Protocol):
-    """Where charges are kept. Several services may share what is behind it."""
+    """Where charges are kept. Several services may share the storage behind it."""
 
     async def charge(self, accounts: Sequence[Account], charge: Charge, decide: Decide) -> None:
-        """Charge accounts, all of them or none. Once this returns, the charge outlives this process.
+        """Charge all accounts or none. Once this returns, the charge is durable.
 
-        In one transaction that nobody else can charge these accounts in: ``decide`` is given the usage of each, in
-        the order of ``accounts``, and what it answers is written.
+        ``decide`` runs in a transaction that locks the accounts: it gets their usage in the order of ``accounts``,
+        and its result is written.
 
         Raises:
             RefusalError: ``decide`` refused. Nothing is charged.
-            CallError: storage could not be asked; the text says why. Nothing is to be let through; where the
-                connection broke while the answer was on its way, the charge may be there until reconciliation.
+            CallError: Storage failed; the text says why. The request must be denied. If the connection broke during
+                the commit, the charge may persist until reconciliation.
         """
 
     async def usage(self, accounts: Sequence[Account]) -> Sequence[Usage]:
-        """The usage of each account, in their order, for dry runs. Nothing is written, no account begun.
+        """The usage of each account, in their order, for dry runs. It writes nothing and creates no account.
 
         Raises:
-            CallError: storage could not be asked; the text says why.
+            CallError: Storage failed; the text says why.
         """
 
     async def reconcile(self, cluster: Cluster, period_seconds: float, usage_of: UsageOf) -> bool:
-        """Put every account's usage right: what the cluster's objects use, and what is charged but not there yet.
+        """Set every account to what the cluster's objects use plus the charges whose objects have not arrived yet.
 
-        Accounts whose quota is gone from the cluster go.
+        Accounts whose quota was deleted from the cluster are deleted.
 
         Returns:
-            False where nothing was due: another service did it less than ``period_seconds`` ago.
+            False if nothing was due: another service reconciled less than ``period_seconds`` ago.
 
         Raises:
-            CallError: storage could not be asked; the text says why.
+            CallError: Storage failed; the text says why.
         """
 
     async def accounts(self) -> Mapping[AccountKey, Usage]:
-        """The usage of every account that the ledger knows. Nothing is written, and no ledger begun.
+        """The usage of every known account. It writes nothing and creates no ledger.
 
         Raises:
-            CallError: storage could not be asked; the text says why.
+            CallError: Storage failed; the text says why.
         """
 
     @property
     def seen(self) -> Mapping[AccountKey, Usage]:
-        """What :meth:`accounts` would have given when the ledger was last looked at to be put right."""
+        """What :meth:`accounts` would have returned at the last attempt to reconcile."""
 
     async def close(self) -> None:
-        """Let go of connections and threads."""
+        """Close connections and threads."""
 
 
 _log = logging.getLogger(__name__)
 
 
 async def reconcile_every(ledger: Ledger, cluster: Cluster, period_seconds: float, usage_of: UsageOf) -> None:
-    """Reconcile a ledger with a cluster until cancelled, for the first time when one period has passed.
+    """Reconcile a ledger with a cluster every period until cancelled, first after one period.
 
-    Where storage cannot be asked, that is logged, and the next period tries again.
+    If storage fails, the failure is logged, and the next period tries again.
     """
     while True:
         await asyncio.sleep(period_seconds)
@@ -192,15 +195,15 @@ async def reconcile_every(ledger: Ledger, cluster: Cluster, period_seconds: floa
 
 
 def open_ledger(url: str) -> Ledger:
-    """Make a ledger. It connects, and makes its tables, when it is first used.
+    """Make a ledger. It connects, and creates its tables, on first use.
 
     Args:
         url: Empty for SQLite in memory; a path or ``sqlite:///path`` for a SQLite file; ``postgresql://…``.
 
     Raises:
-        ConfigurationError: the URL cannot be used; the text says what would be right, and shows no password.
+        ConfigurationError: The URL is invalid; the text says what is valid, and contains no password.
     """
-    from pratique.controllers.quota.sql_ledger import SQLLedger  # noqa: PLC0415 - it threads and queues; few services charge
+    from pratique.controllers.quota.sql_ledger import SQLLedger  # noqa: PLC0415 - it starts threads; few services charge
 
     return SQLLedger(url)
 
@@ -211,14 +214,15 @@ _POSTGRESQL = re.compile(
     r"(?P<host>[^:@/?#\[\]]*|\[[0-9A-Fa-f:.]+\])(?::(?P<port>[0-9]{1,5}))?"
     r"/(?P<database>[^/?#]+)(?:\?[^#]*)?"
 )
-"""What follows ``postgresql://``. It is read here because importing SQLAlchemy would double a service's start."""
+"""The rest of a URL after ``postgresql://``. It is parsed here because importing SQLAlchemy would double a service's
+start-up time."""
 _MEMORY_URLS = frozenset({"", ":memory:", "sqlite://", "sqlite:///:memory:"})
 _USAGE = "give a file's path, sqlite:///PATH or postgresql://USER@HOST:PORT/DATABASE"
 _SETTING = "resource-quota-ledger"
 
 
 class LedgerStorage(enum.Enum):
-    """What a ledger is kept in."""
+    """The kind of storage behind a ledger."""
 
     MEMORY = "memory"
     SQLITE = "sqlite"
@@ -227,70 +231,70 @@ class LedgerStorage(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LedgerLocation:
-    """Where a ledger is."""
+    """The parsed URL of a ledger."""
 
     storage: LedgerStorage
-    shown: str
-    """For people: never with a password."""
+    display_url: str
+    """For display; it never contains a password."""
     path: Path | None = None
-    """SQLite's file."""
+    """The file of SQLite."""
     address: str = dataclasses.field(default="", repr=False)
-    """PostgreSQL's URL without its scheme; it can hold a password."""
+    """PostgreSQL's URL without its scheme; it may contain a password."""
 
     @property
     def exists(self) -> bool:
-        """True where there may be something already, or was: memory is empty, and so is what never had a file."""
+        """Whether there may be a ledger already, or was: never in memory, nor in a path that never had a file."""
         if self.path is not None:
             return self.path.exists() or identity_file(self.path).exists()
         return self.storage is LedgerStorage.POSTGRESQL
 
 
 def identity_file(path: Path) -> Path:
-    """The file beside a ledger that tells of it once the ledger itself is gone."""
+    """The file beside a ledger that proves its existence even after the ledger is lost."""
     return path.with_name(f"{path.name}.identity")
 
 
 def parse_ledger_url(url: str) -> LedgerLocation:
-    """Read where a ledger is.
+    """Parse the URL of a ledger.
 
     Raises:
-        ConfigurationError: the URL cannot be used; the text says what would be right, and shows no password.
+        ConfigurationError: The URL is invalid; the text says what is valid, and contains no password.
     """
     if url in _MEMORY_URLS:
         return LedgerLocation(LedgerStorage.MEMORY, "memory")
-    found = _URL.fullmatch(url)
-    if found is None:
+    match = _URL.fullmatch(url)
+    if match is None:
         return _file_location(url)
-    scheme, rest = found.group(1).lower(), found.group(2)
+    scheme, rest = match.group(1).lower(), match.group(2)
     if scheme == "sqlite":
         return _file_location(_sqlite_path(rest))
     if scheme in {"postgresql", "postgres", "postgresql+psycopg"}:
         return _postgresql_location(rest)
-    raise ConfigurationError(f"{_SETTING}: the scheme {go_quoted(scheme)} is not known: {_USAGE}")
+    raise ConfigurationError(f"{_SETTING}: unknown scheme {go_quoted(scheme)}: {_USAGE}")
 
 
 def _file_location(path: str) -> LedgerLocation:
     if "\0" in path:
-        raise ConfigurationError(f"{_SETTING}: a path holds no NUL: {_USAGE}")
-    # absolute at once, so that it stays the same file wherever the process goes
+        raise ConfigurationError(f"{_SETTING}: a path cannot contain NUL: {_USAGE}")
+    # absolute at once, so that it stays the same file in any working directory
     absolute = Path(path).absolute()
     return LedgerLocation(LedgerStorage.SQLITE, str(absolute), path=absolute)
 
 
 def _sqlite_path(rest: str) -> str:
     if not rest.startswith("/") or rest == "/":
-        raise ConfigurationError(f"{_SETTING}: sqlite:// is followed by a slash and a path: {_USAGE}")
+        raise ConfigurationError(f"{_SETTING}: sqlite:// must be followed by a slash and a path: {_USAGE}")
     return rest[1:]
 
 
 def _postgresql_location(rest: str) -> LedgerLocation:
-    found = _POSTGRESQL.fullmatch(rest)
-    if found is None or int(found["port"] or 1) not in range(1, 65536):
-        raise ConfigurationError(f"{_SETTING}: postgresql:// is not followed by what it should be: {_USAGE}")
-    user = f"{found['user']}@" if found["user"] else ""
-    port = f":{found['port']}" if found["port"] else ""
-    shown = f"postgresql://{user}{found['host']}{port}/{found['database']}"
-    return LedgerLocation(LedgerStorage.POSTGRESQL, shown, address=rest)
+    match = _POSTGRESQL.fullmatch(rest)
+    if match is None or int(match["port"] or 1) not in range(1, 65536):
+        raise ConfigurationError(f"{_SETTING}: the rest after postgresql:// is malformed: {_USAGE}")
+    user = f"{match['user']}@" if match["user"] else ""
+    port = f":{match['port']}" if match["port"] else ""
+    display_url = f"postgresql://{user}{match['host']}{port}/{match['database']}"
+    return LedgerLocation(LedgerStorage.POSTGRESQL, display_url, address=rest)
 
 
 _PLUGIN = "ResourceQuota"
@@ -299,42 +303,42 @@ _DEFAULT_FILE = Path("pratique", "quotas.sqlite")
 
 
 def has_ledger_url(settings: ChainSettings) -> bool:
-    """Tell whether a flag or the AdmissionConfiguration says where charges are kept.
+    """Whether a flag or the AdmissionConfiguration names a ledger.
 
     Raises:
-        ConfigurationError: the file cannot be used.
+        ConfigurationError: The file is invalid.
     """
     return member(load_plugin_configurations(settings).get(_PLUGIN), _FLAG) is not None
 
 
 def ledger_url(settings: ChainSettings) -> str:
-    """Where a validator alone keeps charges that has these settings.
+    """The URL of the ledger that a single validator with these settings uses.
 
     Raises:
-        ConfigurationError: the file cannot be used.
+        ConfigurationError: The file is invalid.
     """
-    said = member(load_plugin_configurations(settings).get(_PLUGIN), _FLAG)
-    return str(default_ledger_file() if said is None else said)
+    url = member(load_plugin_configurations(settings).get(_PLUGIN), _FLAG)
+    return str(default_ledger_file() if url is None else url)
 
 
 def with_ledger_url(settings: ChainSettings, url: str) -> ChainSettings:
-    """Keep the charges of a chain at ``url``, whatever it said before."""
+    """The settings with the ledger at ``url``, whatever they named before."""
     flags = {**settings.plugin_flags.get(_PLUGIN, {}), _FLAG: url}
     return dataclasses.replace(settings, plugin_flags={**settings.plugin_flags, _PLUGIN: flags})
 
 
 def default_ledger_file() -> Path:
-    """Where a service of this machine keeps its charges: in the folder for state, of systemd or of XDG."""
-    # systemd names several folders with colons between them where a unit has several
+    """The default ledger file of a service on this machine: in the state folder of systemd or XDG."""
+    # systemd separates several folders of a unit with colons
     of_unit = os.environ.get("STATE_DIRECTORY", "").split(":")[0]
     of_user = os.environ.get("XDG_STATE_HOME", "")
-    # XDG has what is relative ignored
-    folder = next((each for each in map(Path, (of_unit, of_user)) if each.is_absolute()), None)
+    # XDG says to ignore relative paths
+    folder = next((path for path in map(Path, (of_unit, of_user)) if path.is_absolute()), None)
     return (folder or _home_folder() / ".local" / "state") / _DEFAULT_FILE
 
 
 def _home_folder() -> Path:
     try:
         return Path.home()
-    except RuntimeError:  # a user without a home: nothing can be written there, and a charge will say so
+    except RuntimeError:  # a user without a home: the first charge will report that it cannot be written
         return Path("/")

@@ -1,4 +1,4 @@
-"""What a cluster's objects use of each quota, and what has been seen of them since a charge."""
+"""Observations of a ledger and a cluster: what objects use of each quota, and which charged objects have arrived."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from pratique.controllers.quota.ledger_integrity import LedgerDamageError
 from pratique.telemetry.logs import describe_error
 
 _MAX_MARKS = 64
-"""Marks within the time that is waited for, at most: charges are given back by a 64th of it later than possible."""
+"""The maximum number of marks in the waiting time: charges are given back up to a 64th of it late."""
 
 
 class LedgerObservations:
-    """What one service has seen of a ledger and of a cluster, in their order."""
+    """What one service has observed of a ledger and a cluster, in order."""
 
     def __init__(self, wait_seconds: float, clock: Callable[[], float]) -> None:
-        """Nothing has been seen.
+        """Start without observations.
 
         Args:
-            wait_seconds: How much older than a state of the cluster a charge has to be, so that its object is in that
-                state or never will be.
-            clock: Seconds that only grow, whatever the time of day is set to.
+            wait_seconds: How much older than a state of the cluster a charge must be for its object to be in that
+                state, or never to arrive.
+            clock: Monotonic seconds.
         """
         self._wait = wait_seconds
         self._clock = clock
@@ -37,29 +37,29 @@ class LedgerObservations:
         self._looked_at = 0.0
         self._seen_before = (0.0, 0)
         self.turn: int | None = None
-        """The ledger's count of reconciliations when it was last looked at; None before the first look."""
+        """The ledger's count of reconciliations at the last look; None before the first."""
         self.horizon = 0
-        """The last charge that is known to be older than the state, by as much as is waited for."""
+        """The last charge that is known to be older than the cluster's state by at least the waiting time."""
 
-    def look(self, turn: int, latest: int, settled: int) -> None:
-        """Take in where the ledger has come to. The cluster is to be looked at afterwards, with :meth:`see`.
+    def record_ledger(self, turn: int, latest: int, settled: int) -> None:
+        """Record the ledger's progress. Look at the cluster afterwards, with :meth:`record_cluster`.
 
         Raises:
-            DamageError: it had come further before.
+            LedgerDamageError: The ledger had progressed further before.
         """
         if settled < self._settled or turn < (self.turn or 0):
-            raise LedgerDamageError(
-                "it lacks charges that were in it before: an older copy has taken its place"
-            )
+            raise LedgerDamageError("it lacks charges that it had before: an older copy has replaced it")
         self._seen_before = (self._looked_at, self._settled)
         self.turn, self._settled, self._looked_at = turn, settled, self._clock()
-        self._latest = max(latest, self._latest)  # that of the last charge that is still there
+        # the ledger deletes charges, so its latest one may be an earlier one
+        self._latest = max(latest, self._latest)
         self._mark()
 
-    def see(self, state: object) -> None:
-        """Take in the cluster's state, as it is right after :meth:`look`.
+    def record_cluster(self, state: object) -> None:
+        """Record the cluster's state right after :meth:`record_ledger`.
 
-        One that was not there the last time has come since then: it is younger than what the ledger held then.
+        A state that differs from the last one has appeared since then, so it is younger than everything the ledger
+        held then.
         """
         if state is self._state:
             return
@@ -82,19 +82,19 @@ _log = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class UsageCount:
-    """What a cluster says of one account."""
+    """What a cluster's objects use of one account."""
 
     namespace: str
     name: str
     uid: str
     used: Usage | None
-    """What its objects use; None where the quota is gone."""
+    """The usage; None if the quota was deleted."""
 
 
 def count_accounts(
     cluster: Cluster, accounts: Iterable[tuple[str, str, str]], usage_of: UsageOf
 ) -> list[UsageCount]:
-    """Count what is used of each account. One that cannot be counted is left out, and told of."""
+    """Count the usage of each account. Accounts that cannot be counted are logged and left out."""
     counts = []
     for namespace, name, uid in accounts:
         quota = cluster.get("", "resourcequotas", name, namespace)
@@ -103,37 +103,39 @@ def count_accounts(
             continue
         try:
             counts.append(UsageCount(namespace, name, uid, usage_of(quota, cluster)))
-        except Exception as error:  # noqa: BLE001 - one quota, or one object in it, must not stop the others
+        except Exception as error:  # noqa: BLE001 - one bad quota or object must not stop the others
             quoted = f"{namespace}/{name}"
             _log.error("a quota was not reconciled", extra={"quota": quoted, "error": describe_error(error)})
     return counts
 
 
 def has_arrived(cluster: Cluster, charge: Charge) -> bool:
-    """Tell whether a cluster holds an object as it was charged, so that it is counted among the others.
+    """Whether a cluster holds the object that was charged, so that it is counted.
 
-    In doubt it has not: what is counted twice for a while refuses a little too much; what is not counted at all lets
-    too much through.
+    In doubt, it does not: counting an object twice for a while denies slightly too much; not counting it admits too
+    much.
     """
-    found = cluster.get(charge.group, charge.resource, charge.name, charge.namespace) if charge.name else None
-    if found is None:
+    stored = (
+        cluster.get(charge.group, charge.resource, charge.name, charge.namespace) if charge.name else None
+    )
+    if stored is None:
         return False
-    uid = _metadata(found, "uid")
+    uid = _metadata(stored, "uid")
     if charge.uid and uid and uid != charge.uid:
-        return False  # its predecessor of the same name
+        return False  # an earlier object of the same name
     if charge.old_resource_version is None:
         return True
-    return _is_later(_metadata(found, "resourceVersion"), charge.old_resource_version)
+    return _is_later(_metadata(stored, "resourceVersion"), charge.old_resource_version)
 
 
 def was_removed(cluster: Cluster, charge: Charge) -> bool:
-    """Tell whether an object that a cluster held is in it no longer, or another one has its name."""
-    found = cluster.get(charge.group, charge.resource, charge.name, charge.namespace)
-    return found is None or _metadata(found, "uid") not in {"", charge.uid}
+    """Whether an object that was in the cluster has left it, or was replaced under the same name."""
+    stored = cluster.get(charge.group, charge.resource, charge.name, charge.namespace)
+    return stored is None or _metadata(stored, "uid") not in {"", charge.uid}
 
 
 def _is_later(version: str, than: str) -> bool:
-    """Resource versions are decimal numbers that grow; Kubernetes promises it since 1.35."""
+    """Resource versions are growing decimal numbers, as Kubernetes promises since 1.35."""
     if not (version.isascii() and version.isdecimal() and than.isascii() and than.isdecimal()):
         return False
     return (len(version), version) > (len(than), than)

@@ -30,33 +30,33 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
-def pod_matches_scope(scope: ScopeRequirement, pod: JSON) -> bool:
-    """Tell whether a Pod is of a scope.
+def _pod_matches_scope(scope: ScopeRequirement, pod: JSON) -> bool:
+    """Whether a Pod matches a scope.
 
     Raises:
-        InputError: the scope's operator or values are wrong.
+        InputError: The scope's operator or values are invalid.
     """
     if scope.scope_name == resource_quotas.PRIORITY_CLASS:
         name = member(pod, "spec", "priorityClassName")
         return scope_selects(scope, [str(name)] if name else [])
-    # The operator of the others is not looked at.
+    # The operator of the other scopes is ignored.
     holds = _SCOPE_PREDICATES.get(scope.scope_name)
     return holds is not None and holds(pod)
 
 
 def is_terminating(pod: JSON) -> bool:
-    """Tell whether a Pod has a deadline."""
+    """Whether a Pod has a deadline."""
     deadline = member(pod, "spec", "activeDeadlineSeconds")
     return isinstance(deadline, int) and deadline >= 0
 
 
 def _has_cross_namespace_affinity(pod: JSON) -> bool:
-    """Tell whether a Pod wants to be near Pods of other namespaces, or far from them."""
+    """Whether a Pod has affinity or anti-affinity to Pods in other namespaces."""
     return any(member(term, "namespaces") or _selects_namespaces(term) for term in _affinity_terms(pod))
 
 
 def _selects_namespaces(term: JSON) -> bool:
-    # The empty selector counts: it is of all namespaces.
+    # An empty selector counts too: it selects all namespaces.
     return member(term, "namespaceSelector") is not None
 
 
@@ -86,32 +86,32 @@ _REQUESTS = "requests."
 _LIMITS = "limits."
 _HUGE_PAGES = "hugepages-"
 _DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"
-"""Before the name of a DeviceClass: an extended resource that every class has."""
+"""The prefix of a DeviceClass's implicit extended resource."""
 
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
-"""What requests and limits are charged of, the requests under two names."""
+"""The resources whose requests and limits are charged; requests are charged under two names."""
 
 _MEASURED_NAMES = {_COUNT, _PODS, *_COMPUTE} | {
     f"{prefix}{name}" for prefix in (_REQUESTS, _LIMITS) for name in _COMPUTE
 }
 
 _REQUIRED_NAMES = {"cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"}
-"""What every container must specify where a quota names it; Kubernetes calls that a mistake, and keeps it."""
+"""What every container must specify if a quota names it. Kubernetes calls this a mistake, but keeps it."""
 
 
 def pod_quota_usage(pod: JSON) -> ResourceList:
-    """What a Pod uses. One that is over is an object like any other, and nothing more.
+    """The usage of a Pod. A Pod that has ended only counts as an object.
 
     Raises:
-        RefusalError: an amount is no quantity; 400.
+        RefusalError: An amount is not a quantity; 400.
     """
     if is_ended(pod):
         return {_COUNT: ONE}
-    return {_COUNT: ONE, **_resource_names(pod_usage(pod))}
+    return {_COUNT: ONE, **_charged_amounts(pod_usage(pod))}
 
 
 def is_ended(pod: JSON) -> bool:
-    """Tell whether a Pod has ended, or should have: it was deleted, and its time to end has passed."""
+    """Whether a Pod has ended, or should have: it was deleted, and its grace period is over."""
     if member(pod, "status", "phase") in {"Succeeded", "Failed"}:
         return True
     deleted = member(pod, "metadata", "deletionTimestamp")
@@ -122,27 +122,28 @@ def is_ended(pod: JSON) -> bool:
         end = dt.datetime.fromisoformat(deleted) + dt.timedelta(seconds=grace)
         return dt.datetime.now(dt.UTC) > end
     except (ValueError, OverflowError, TypeError):
-        return False  # no moment at all: what cannot be told apart from a Pod that runs is charged
+        return False  # invalid times: a Pod that may still run is charged
 
 
-def _resource_names(demand: ResourceRequirements) -> dict[str, Quantity]:
-    """The names under which what a Pod or container asks for is charged."""
+def _charged_amounts(requirements: ResourceRequirements) -> dict[str, Quantity]:
+    """The amounts of a Pod or container under the names that quotas use."""
     charges = {_PODS: ONE}
     for name in _COMPUTE:
-        if name in demand.requests:
-            charges[name] = charges[f"{_REQUESTS}{name}"] = demand.requests[name]
-        if name in demand.limits:
-            charges[f"{_LIMITS}{name}"] = demand.limits[name]
-    for name, amount in demand.requests.items():
+        if name in requirements.requests:
+            charges[name] = charges[f"{_REQUESTS}{name}"] = requirements.requests[name]
+        if name in requirements.limits:
+            charges[f"{_LIMITS}{name}"] = requirements.limits[name]
+    for name, amount in requirements.requests.items():
         if name.startswith(_HUGE_PAGES):
             charges[name] = amount
+        # Extended resources cannot be overcommitted, so a quota limits only their requests.
         if name.startswith((_HUGE_PAGES, _DEVICE_CLASS)) or quantities.is_extended_resource(name):
             charges[f"{_REQUESTS}{name}"] = amount
     return charges
 
 
-def measures_pods(name: str) -> bool:
-    """Tell whether a quota's resource is used by Pods."""
+def _measures_pods(name: str) -> bool:
+    """Whether Pods use a resource that a quota names."""
     if name in _MEASURED_NAMES or name.startswith((_HUGE_PAGES, f"{_REQUESTS}{_HUGE_PAGES}")):
         return True
     if not name.startswith(_REQUESTS):
@@ -151,20 +152,20 @@ def measures_pods(name: str) -> bool:
 
 
 def missing_requirements(required: Collection[str], pod: JSON) -> str:
-    """Say which containers do not specify what they must: ``must specify cpu for: a,b; memory for: a``.
+    """Which containers lack required amounts: ``must specify cpu for: a,b; memory for: a``.
 
-    A Pod that says what it needs as a whole may leave that to itself.
+    A Pod that specifies its resources as a whole may leave them out of its containers.
     """
     own = pod_level_requirements(pod)
-    wanted = _REQUIRED_NAMES.intersection(required)
-    if own.requests or own.limits or not wanted:
+    required_names = _REQUIRED_NAMES.intersection(required)
+    if own.requests or own.limits or not required_names:
         return ""
     without: dict[str, set[str]] = {}
     for container in (
         *container_requirements(pod, "containers"),
         *container_requirements(pod, "initContainers"),
     ):
-        for name in wanted - _resource_names(container.requirements).keys():
+        for name in required_names - _charged_amounts(container.requirements).keys():
             without.setdefault(name, set()).add(container.name)
     if not without:
         return ""
@@ -172,8 +173,8 @@ def missing_requirements(required: Collection[str], pod: JSON) -> str:
     return f"must specify {'; '.join(texts)}"
 
 
-def _is_charged(review: Review) -> bool:
-    """Tell of a new Pod, of one that is resized, and of one that comes to be of another scope."""
+def _handles_pod(review: Review) -> bool:
+    """Charge new Pods, resized Pods, and Pods whose scope changes."""
     if review.subresource == "resize":
         return review.operation is Operation.UPDATE
     if review.subresource or review.operation is Operation.CREATE:
@@ -185,10 +186,10 @@ def _is_charged(review: Review) -> bool:
 PODS = QuotaEvaluator(
     group="",
     resource="pods",
-    is_charged=_is_charged,
+    handles=_handles_pod,
     is_kind=pod_spec.is_pod,
-    measures=measures_pods,
+    matches_resource=_measures_pods,
     usage=pod_quota_usage,
-    fits=pod_matches_scope,
-    missing=missing_requirements,
+    matches_scope=_pod_matches_scope,
+    missing_constraints=missing_requirements,
 )

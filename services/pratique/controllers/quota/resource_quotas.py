@@ -37,13 +37,13 @@ CROSS_NAMESPACE_POD_AFFINITY = "CrossNamespacePodAffinity"
 VOLUME_ATTRIBUTES_CLASS = "VolumeAttributesClass"
 
 NAMED_SCOPES = frozenset({PRIORITY_CLASS, VOLUME_ATTRIBUTES_CLASS})
-"""The scopes that are of a name: the operator and values of a requirement count for these alone."""
+"""The scopes with names: only here do a requirement's operator and values count."""
 
 _OPERATORS = (IN, NOT_IN, EXISTS, DOES_NOT_EXIST)
 
 
 class ScopeRequirement(msgspec.Struct, frozen=True, rename="camel"):
-    """One scope that an object must be of."""
+    """A scope that an object must match."""
 
     scope_name: str = ""
     """For example ``PriorityClass``."""
@@ -53,17 +53,17 @@ class ScopeRequirement(msgspec.Struct, frozen=True, rename="camel"):
     """The names for ``In`` and ``NotIn``."""
 
     def __str__(self) -> str:
-        """As Go's ``%v`` prints it: ``{PriorityClass In [high low]}``."""
+        """Formatted as Go's ``%v``: ``{PriorityClass In [high low]}``."""
         return f"{{{self.scope_name} {self.operator} [{' '.join(self.values)}]}}"
 
 
 def format_scopes(scopes: Iterable[ScopeRequirement]) -> str:
-    """Several of them, as Go's ``%v`` prints a slice."""
+    """Scopes as Go's ``%v`` prints a slice."""
     return f"[{' '.join(map(str, scopes))}]"
 
 
 def read_scopes(quota: JSONObject) -> tuple[ScopeRequirement, ...]:
-    """The scopes of a ResourceQuota: each of ``spec.scopes`` as one that must exist, then ``spec.scopeSelector``."""
+    """The scopes of a ResourceQuota: ``spec.scopes`` with the operator ``Exists``, then ``spec.scopeSelector``."""
     plain = _list_or_empty(member(quota, "spec", "scopes"))
     expressions = _list_or_empty(member(quota, "spec", "scopeSelector", "matchExpressions"))
     return (*(ScopeRequirement(str(name), EXISTS) for name in plain), *map(_read_scope, expressions))
@@ -82,10 +82,10 @@ def _list_or_empty(value: JSON) -> list[JSON]:
 
 
 def scope_selects(scope: ScopeRequirement, names: Sequence[str]) -> bool:
-    """Tell whether any of the names is meant, or, where there is none, that this is.
+    """Whether a scope selects any of the names; without names, whether it matches their absence.
 
     Raises:
-        InputError: operator or values are wrong; the text is Kubernetes' own.
+        InputError: The operator or the values are invalid; the text is Kubernetes' own.
     """
     if scope.operator == EXISTS:
         return bool(names)
@@ -107,30 +107,30 @@ def _as_selector(scope: ScopeRequirement) -> LabelSelector:
 
 
 class LimitedResource(msgspec.Struct, frozen=True, rename="camel"):
-    """Something of one collection that is limited by default."""
+    """Resources or scopes that are limited by default."""
 
     api_group: str = ""
-    """The collection's group, empty for the core group."""
+    """The group of the resource; empty for the core group."""
     resource: str = ""
-    """The collection, for example ``persistentvolumeclaims``."""
+    """The plural name, for example ``persistentvolumeclaims``."""
     match_contains: tuple[str, ...] = ()
-    """What the names of limited resources contain, any of these."""
+    """Resource names that contain any of these are limited."""
     match_scopes: tuple[ScopeRequirement, ...] = ()
-    """Scopes that are limited, any of these; of objects of whatever collection."""
+    """Objects that match any of these scopes are limited, whatever their kind."""
 
 
 def check_limited(limited: Iterable[LimitedResource]) -> Iterator[FieldError]:
-    """Say what is wrong with a configuration."""
-    for index, one in enumerate(limited):
+    """The errors in a configuration."""
+    for index, resource in enumerate(limited):
         path = ROOT / "limitedResources" / index
-        if not one.resource:
+        if not resource.resource:
             yield required(path / "resource")
-        for place, scope in enumerate(one.match_scopes):
+        for place, scope in enumerate(resource.match_scopes):
             yield from _check_scope(scope, path / "matchScopes" / place)
 
 
 def _check_scope(scope: ScopeRequirement, path: FieldPath) -> Iterator[FieldError]:
-    """Find what could not be matched later; Kubernetes accepts it, and then lets everything through."""
+    """Find a scope that could not be evaluated later. Kubernetes accepts it, and then admits everything."""
     if scope.scope_name in NAMED_SCOPES:
         try:
             scope_selects(scope, ())
@@ -141,12 +141,12 @@ def _check_scope(scope: ScopeRequirement, path: FieldPath) -> Iterator[FieldErro
 def limited_names(
     limited: Iterable[LimitedResource], evaluator: QuotaEvaluator, usage: ResourceList
 ) -> set[str]:
-    """The resources that an object uses, and that a quota has to cover because of that."""
+    """The resources that an object uses and that a quota therefore must cover."""
     parts = [
         part
-        for one in limited
-        if (one.api_group, one.resource) == (evaluator.group, evaluator.resource)
-        for part in one.match_contains
+        for resource in limited
+        if (resource.api_group, resource.resource) == (evaluator.group, evaluator.resource)
+        for part in resource.match_contains
     ]
     used = (name for name, amount in usage.items() if amount.sign > 0)
     return {name for name in used if any(part in name for part in parts)}
@@ -155,8 +155,10 @@ def limited_names(
 def limited_scopes(
     limited: Iterable[LimitedResource], evaluator: QuotaEvaluator, reviewed: JSON
 ) -> list[ScopeRequirement]:
-    """The scopes that an object is of, and that a quota has to cover because of that, in their order."""
-    return [scope for one in limited for scope in evaluator.matching(one.match_scopes, reviewed)]
+    """The scopes that an object matches and that a quota therefore must cover, in their order."""
+    return [
+        scope for resource in limited for scope in evaluator.matching_scopes(resource.match_scopes, reviewed)
+    ]
 
 
 ZERO = Quantity(0)
@@ -164,7 +166,7 @@ ONE = Quantity(1)
 
 
 def add(first: ResourceList, second: ResourceList) -> dict[str, Quantity]:
-    """The sum of two lists; what only one of them names counts as it is."""
+    """The sum of two resource lists."""
     total = dict(first)
     for name, amount in second.items():
         total[name] = total[name] + amount if name in total else amount
@@ -172,7 +174,7 @@ def add(first: ResourceList, second: ResourceList) -> dict[str, Quantity]:
 
 
 def increase(after: ResourceList, before: ResourceList) -> dict[str, Quantity]:
-    """By how much each amount has grown; zero where it has shrunk, because a quota is never credited."""
+    """The increase of each amount; zero for decreases, because a quota is never credited."""
     grown = {}
     for name in (*after, *before):
         difference = after.get(name, ZERO) - before.get(name, ZERO)
@@ -181,7 +183,7 @@ def increase(after: ResourceList, before: ResourceList) -> dict[str, Quantity]:
 
 
 def mask(amounts: ResourceList, names: Collection[str]) -> dict[str, Quantity]:
-    """Only the amounts of those names."""
+    """Only the amounts with these names."""
     return {name: amount for name, amount in amounts.items() if name in names}
 
 
@@ -191,7 +193,7 @@ def without_zeros(amounts: ResourceList) -> dict[str, Quantity]:
 
 
 def exceeding(amounts: ResourceList, bounds: ResourceList) -> set[str]:
-    """The names whose amount is above its bound; what has no bound is not."""
+    """The names whose amount exceeds its bound. Names without a bound never do."""
     return {name for name in amounts.keys() & bounds.keys() if amounts[name].compare(bounds[name]) > 0}
 
 
@@ -207,28 +209,27 @@ def format_names(names: Iterable[str]) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
-    """One ResourceQuota."""
+    """A parsed ResourceQuota."""
 
     namespace: str
     name: str
     uid: str
-    """Empty where it has none."""
+    """Empty if it has none."""
     hard: ResourceList
-    """How much may be used at most: its ``status.hard``, or ``spec.hard`` where it has no status."""
+    """The limits: ``status.hard``, or ``spec.hard`` if the quota has no status."""
     used: ResourceList | None
-    """How much it says is used; None where it has no status, and the objects have to be counted."""
+    """The usage in its status; None if it has no status, so that the objects have to be counted."""
     scopes: tuple[ScopeRequirement, ...]
-    """What an object must be of to be counted, all of it."""
+    """The scopes that an object must match to be counted."""
 
 
 def read_quota(document: JSONObject) -> Quota:
     """Read a ResourceQuota.
 
-    In a cluster its status is what counts, because the quota controller has worked it out. One that nobody has worked
-    anything out for says nothing there, and then its spec counts.
+    The status counts, because the quota controller has computed it. A quota without a status counts by its spec.
 
     Raises:
-        InputError: an amount is no quantity; the text names quota and field.
+        InputError: An amount is not a quantity; the text names quota and field.
     """
     status = member(document, "status")
     known = any(member(status, field) is not None for field in ("hard", "used"))

@@ -1,4 +1,4 @@
-"""A ledger in a database: SQLite or PostgreSQL, asked in threads so that the event loop never waits for it."""
+"""A ledger in SQLite or PostgreSQL. It works in threads, so that the event loop never waits for it."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ from pratique.controllers.quota.ledger import (
 from pratique.controllers.quota.ledger_observations import LedgerObservations, count_accounts
 
 if TYPE_CHECKING:
-    from pratique.controllers.quota.sql_accounts import LedgerDatabase, LedgerState
+    from pratique.controllers.quota.sql_accounts import LedgerState, SQLAccounts
 
 _log = logging.getLogger(__name__)
 
 _Result = TypeVar("_Result")
 
 _CHARGE_ATTEMPTS = 3
-"""How often accounts may be gone between the moment they were begun and the charge, before that is an error. They go
-only when their quota was deleted, so that even a second time is a matter of milliseconds."""
+"""How often accounts may vanish between their creation and the charge before it is an error. They vanish only if
+their quota is deleted, so even a second time is unlikely within these milliseconds."""
 
 REQUEST_SECONDS = 60.0
-"""After which a charged object is stored or never will be: an API server ends a request then (``--request-timeout``), a
-webhook's answer and what comes after it included."""
+"""When a charged object is stored or never will be: an API server ends a request after this time
+(``--request-timeout``), webhooks and storing included."""
 
 FOLLOW_SECONDS = 90.0
-"""By which a cluster's files may be behind what they tell of when they change: a ConfigMap reaches a Pod's files within
-the kubelet's ``--sync-frequency`` of a minute, and half of that more by its jitter."""
+"""How far a cluster's files may lag behind the cluster: a ConfigMap reaches a Pod's files within the kubelet's
+``--sync-frequency`` of one minute, plus a jitter of half of that."""
 
 
 class SQLLedger:
-    """A ledger in a database. It connects when it is first used."""
+    """A ledger in a database. It connects on first use."""
 
     def __init__(
         self,
@@ -57,31 +57,31 @@ class SQLLedger:
         """Keep charges at ``url``.
 
         Args:
-            url: As ``open_ledger`` takes it.
-            wait_seconds: By how much younger than a charge a state of the cluster has to be, so that a charge whose
-                object is not in it is given back.
-            clock: What this is measured by: seconds that only grow, whatever the time of day is set to.
+            url: As in :func:`open_ledger`.
+            wait_seconds: How much younger than a charge a state of the cluster must be for a charge to be given back
+                if its object is not in that state.
+            clock: Monotonic seconds, which measure this.
 
         Raises:
-            ConfigurationError: the URL cannot be used.
+            ConfigurationError: The URL is invalid.
         """
         self._place = ledger.parse_ledger_url(url)
         self._observations = LedgerObservations(wait_seconds, clock)
         self._arrived: set[int] = set()
         self.seen: Mapping[AccountKey, Usage] = {}
         """See ``Ledger``."""
-        # as many as connections, so that none waits for another's; SQLite's stays with the one that made it
+        # one thread per connection, so that no thread waits for a connection; SQLite's belongs to its thread
         threads = 4 if self._place.storage is LedgerStorage.POSTGRESQL else 1
         self._threads = concurrent.futures.ThreadPoolExecutor(threads, "pratique-ledger")
         self._connecting = threading.Lock()
-        self._database: LedgerDatabase | None = None
+        self._stored: SQLAccounts | None = None
         self._failing = False
 
     async def charge(self, accounts: Sequence[Account], charge: Charge, decide: Decide) -> None:
-        """Charge accounts, all of them or none: see ``Ledger``."""
+        """Charge all accounts or none: see ``Ledger``."""
         given_up = threading.Event()
         try:
-            await self._ask(lambda: self._charge(accounts, charge, decide, given_up))
+            await self._submit(lambda: self._charge(accounts, charge, decide, given_up))
         except asyncio.CancelledError:
             given_up.set()
             raise
@@ -89,122 +89,113 @@ class SQLLedger:
     def _charge(
         self, accounts: Sequence[Account], charge: Charge, decide: Decide, given_up: threading.Event
     ) -> None:
-        from pratique.controllers.quota import sql_accounts  # noqa: PLC0415 - SQLAlchemy takes as long to import as a service
-
-        database = self._connected()
-        if charge.is_retry and sql_accounts.is_charged(database, charge):
+        stored = self._connected()
+        if charge.is_retry and stored.is_charged(charge):
             return
         for _ in range(_CHARGE_ATTEMPTS):
-            used = sql_accounts.read_accounts(database, accounts)
-            missing = [one for one in accounts if sql_accounts.key_of(one) not in used]
+            used = stored.read(accounts)
+            missing = [account for account in accounts if account.key not in used]
             if missing:
-                sql_accounts.begin(database, missing)
+                stored.create(missing)
                 continue
-            # What is refused now needs no lock: a quota that is full is asked again and again.
-            if all(new is None for new in decide([used[sql_accounts.key_of(one)] for one in accounts])):
+            # A refusal needs no lock: requests against a full quota repeat again and again.
+            if all(new is None for new in decide([used[account.key] for account in accounts])):
                 return
-            if sql_accounts.charge(database, accounts, charge, decide, lambda: not given_up.is_set()):
+            if stored.charge(accounts, charge, decide, lambda: not given_up.is_set()):
                 return
-        raise CallError("the ledger of quotas cannot be asked: accounts went as often as they were begun")
+        raise CallError(
+            "the quota ledger is unavailable: accounts were deleted as often as they were created"
+        )
 
     async def usage(self, accounts: Sequence[Account]) -> Sequence[Usage]:
         """The usage of each account: see ``Ledger``."""
-        return await self._ask(lambda: self._usage(accounts))
+        return await self._submit(lambda: self._usage(accounts))
 
     def _usage(self, accounts: Sequence[Account]) -> Sequence[Usage]:
-        if self._database is None and not self._place.exists:
-            return [one.start() for one in accounts]
-        from pratique.controllers.quota import sql_accounts  # noqa: PLC0415 - as above
-
-        used = sql_accounts.read_accounts(self._connected(), accounts)
-        keys = ((one, sql_accounts.key_of(one)) for one in accounts)
-        return [used[key] if key in used else one.start() for one, key in keys]
+        if self._stored is None and not self._place.exists:
+            return [account.initial_usage() for account in accounts]
+        used = self._connected().read(accounts)
+        return [used[account.key] if account.key in used else account.initial_usage() for account in accounts]
 
     async def accounts(self) -> Mapping[AccountKey, Usage]:
-        """The usage of every account that the ledger knows: see ``Ledger``."""
-        return await self._ask(self._accounts)
+        """The usage of every known account: see ``Ledger``."""
+        return await self._submit(self._accounts)
 
     def _accounts(self) -> Mapping[AccountKey, Usage]:
-        if self._database is None and not self._place.exists:
+        if self._stored is None and not self._place.exists:
             return {}
-        from pratique.controllers.quota import sql_accounts  # noqa: PLC0415 - as above
-
-        return sql_accounts.read_all_accounts(self._connected())
+        return self._connected().read_all()
 
     async def reconcile(self, cluster: Cluster, period_seconds: float, usage_of: UsageOf) -> bool:
-        """Put every account's usage right: see ``Ledger``."""
-        if self._database is None and not (self._place.exists and cluster.list("", "resourcequotas")):
+        """Reconcile every account: see ``Ledger``."""
+        if self._stored is None and not (self._place.exists and cluster.list("", "resourcequotas")):
             return False
-        from pratique.controllers.quota import sql_accounts  # noqa: PLC0415 - as above
-
         seen = self._observations
-        look = await self._ask(lambda: self._look(always=not period_seconds))
-        # one state of the cluster throughout: what is counted in it is what is looked up in it
+        look = await self._submit(lambda: self._read_state(always=not period_seconds))
+        # count usage and look up charged objects in the same state of the cluster
         state = cluster.current if isinstance(cluster, ReloadableCluster) else cluster
-        seen.see(state)
+        seen.record_cluster(state)
         if look.accounts is None or seen.horizon < look.settled:
             return False
-        # not in a thread of the ledger: SQLite's only one is for charges
+        # not in a thread of the ledger: SQLite has only one, and charges need it
         counts = await asyncio.to_thread(count_accounts, state, look.accounts, usage_of)
-        settlement = sql_accounts.Reconciliation(
-            database=self._connected(), cluster=state, horizon=seen.horizon, arrived=self._arrived
-        )
-        await self._ask(lambda: settlement.settle(counts))
+        await self._submit(lambda: self._connected().reconcile(state, seen.horizon, self._arrived, counts))
         return True
 
-    def _look(self, *, always: bool) -> LedgerState:
-        from pratique.controllers.quota import sql_accounts  # noqa: PLC0415 - as above
-
-        database = self._connected()
-        if database.files is not None:
-            database.files.see_that_sound()
-        look = sql_accounts.read_state(database, self._observations.turn, always=always)
-        self._observations.look(look.turn, look.latest, look.settled)
-        self.seen = sql_accounts.read_all_accounts(database)
+    def _read_state(self, *, always: bool) -> LedgerState:
+        stored = self._connected()
+        if stored.database.files is not None:
+            stored.database.files.check_intact()
+        look = stored.read_state(self._observations.turn, always=always)
+        self._observations.record_ledger(look.turn, look.latest, look.settled)
+        self.seen = stored.read_all()
         return look
 
     async def close(self) -> None:
-        """Let go of connections and threads."""
+        """Close connections and threads."""
         await asyncio.to_thread(self._threads.shutdown, cancel_futures=True)
-        if self._database is not None:
-            self._database.close()
+        if self._stored is not None:
+            self._stored.database.close()
 
-    async def _ask(self, job: Callable[[], _Result]) -> _Result:
+    async def _submit(self, job: Callable[[], _Result]) -> _Result:
         try:
-            future = self._threads.submit(self._tried, job)
+            future = self._threads.submit(self._run, job)
         except RuntimeError:
-            raise CallError("the ledger of quotas cannot be asked: it is closed") from None
+            raise CallError("the quota ledger is unavailable: it is closed") from None
         return await asyncio.wrap_future(future)
 
-    def _tried(self, job: Callable[[], _Result]) -> _Result:
-        from pratique.controllers.quota import sql_accounts  # noqa: PLC0415 - as above
+    def _run(self, job: Callable[[], _Result]) -> _Result:
+        # Imported late: importing SQLAlchemy takes as long as a service's start.
+        from pratique.controllers.quota import sql_database  # noqa: PLC0415
 
         try:
-            if self._database is not None and self._database.files is not None:
-                self._database.files.see_that_same()
-            done = job()
-        except sql_accounts.STORAGE_ERRORS as error:
-            self._tell(failing=True, reason=sql_accounts.storage_error_reason(error))
+            if self._stored is not None and self._stored.database.files is not None:
+                self._stored.database.files.check_same()
+            result = job()
+        except sql_database.STORAGE_ERRORS as error:
+            self._log_change(failing=True, reason=sql_database.storage_error_reason(error))
             raise CallError(
-                f"the ledger of quotas cannot be asked: {sql_accounts.storage_error_reason(error)}"
+                f"the quota ledger is unavailable: {sql_database.storage_error_reason(error)}"
             ) from None
-        self._tell(failing=False)
-        return done
+        self._log_change(failing=False)
+        return result
 
-    def _tell(self, *, failing: bool, reason: str = "") -> None:
-        """Log what changes, not each of a thousand reviews that a database that is away costs."""
+    def _log_change(self, *, failing: bool, reason: str = "") -> None:
+        """Log changes between working and failing, not every one of a thousand failed reviews."""
         if failing and not self._failing:
             _log.error(
-                "the ledger of quotas cannot be asked", extra={"ledger": self._place.shown, "reason": reason}
+                "the quota ledger is unavailable",
+                extra={"ledger": self._place.display_url, "reason": reason},
             )
         elif self._failing and not failing:
-            _log.info("the ledger of quotas can be asked again", extra={"ledger": self._place.shown})
+            _log.info("the quota ledger is available again", extra={"ledger": self._place.display_url})
         self._failing = failing
 
-    def _connected(self) -> LedgerDatabase:
-        from pratique.controllers.quota import sql_accounts  # noqa: PLC0415 - as above
+    def _connected(self) -> SQLAccounts:
+        # Imported late, like sql_database.
+        from pratique.controllers.quota import sql_accounts, sql_database  # noqa: PLC0415
 
         with self._connecting:
-            if self._database is None:
-                self._database = sql_accounts.connect(self._place)
-            return self._database
+            if self._stored is None:
+                self._stored = sql_accounts.SQLAccounts(sql_database.connect(self._place))
+            return self._stored

@@ -1,4 +1,4 @@
-"""Usage histories in Prometheus, or whatever else speaks its HTTP API."""
+"""Usage histories in Prometheus, or in any server with its HTTP API."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import re2  # type: ignore[import-untyped] # google-re2 comes without types
 import yarl
 
 from pratique.apimachinery.errors import ConfigurationError
-from pratique.controllers.usage_history.histories import (
+from pratique.controllers.usage_history import (
     NO_SAMPLES,
     Usage,
     UsageHistoryError,
@@ -22,25 +22,26 @@ from pratique.controllers.usage_history.histories import (
 )
 
 STEP_SECONDS = 300
-"""How far samples are apart. Two points of a counter make a rate, so that scrapes may be up to two minutes apart; a
-month of one container is 8,640 samples, and Prometheus loads 50,000,000 by default: those of 5,700 containers.
-"""
+"""The interval between samples. A rate needs two points of a counter, so scrapes may be up to two minutes apart. A
+month of one container has 8,640 samples; by default, Prometheus loads 50,000,000, which is enough for 5,700
+containers."""
 
 _QUERIES: Mapping[str, str] = {
     "cpu": f"1000 * rate(container_cpu_usage_seconds_total{{}}[{STEP_SECONDS}s])",
     "memory": "container_memory_working_set_bytes{}",
 }
-"""Millicores and bytes, of the series that the braces select."""
+"""Millicores and bytes; the braces take the selector of the series."""
 
 ANSWER_LABEL = "answer"
 USAGE, SAMPLES = "usage", "samples"
 
 
 def promql(query: UsageQuery) -> str:
-    """Write the query: an instant vector of two elements, told apart by the label ``answer``.
+    """Write the query: an instant vector with two elements, distinguished by the label ``answer``.
 
-    Prometheus cannot rank the samples of several series together. So each container has its percentile, and the
-    percentile of those is the answer: of a hundred containers, so many used no more for so much of their time.
+    Prometheus cannot rank the samples of several series together. So the query takes the percentile of each
+    container, and then the percentile of those: of a hundred containers, this many used at most that much for this
+    share of their time.
     """
     samples = f"({_selected_series(query)})[{query.end - query.start}s:{STEP_SECONDS}s]"
     quantile = f"{query.percentile / 100:g}"
@@ -70,22 +71,23 @@ def _labelled(name: str, expression: str) -> str:
 
 
 def promql_string(text: str) -> str:
-    """Write a text as a string of PromQL, which has Go's escapes."""
+    """Write a PromQL string, which has Go's escapes."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
 
 
 ANSWER_LIMIT = 64 * 1024
-"""Bytes of an answer. One has two numbers; an error quotes the query, which is ten times smaller."""
+"""The maximum size of an answer in bytes. A normal one has two numbers; an error quotes the query, which is ten times
+smaller than this."""
 
 _TIMEOUT_SECONDS = 30.0
-"""How long anybody waits at most; whoever asks usually gives up earlier."""
+"""The timeout of a query; callers usually give up earlier."""
 
 
 class _VectorElement(msgspec.Struct, frozen=True):
     metric: dict[str, str]
     value: tuple[float, str]
-    """When, and how much; numbers are texts, because JSON has no infinity."""
+    """The time and the amount; numbers are strings, because JSON has no infinity."""
 
 
 class _Vector(msgspec.Struct, frozen=True, rename="camel"):
@@ -101,30 +103,30 @@ class _PrometheusAnswer(msgspec.Struct, frozen=True):
 
 
 class PrometheusHistory:
-    """A history that is asked over HTTP. The connections are kept until it is closed."""
+    """A history that is queried over HTTP. It keeps connections until it is closed."""
 
     def __init__(self, url: yarl.URL) -> None:
-        """Connect to nothing yet. ``url`` is that of the server, with the path in front of ``/api`` if it has one."""
+        """Connect to nothing yet. ``url`` is that of the server, with any path before ``/api``."""
         self._url = (url / "api/v1/query").with_user(None)
         self._headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
         if url.user:
             credentials = aiohttp.encode_basic_auth(url.user, url.password or "", "utf-8")
             self._headers["Authorization"] = credentials
-        # A server proves its name by its alternative names, never by its common name: as in Go.
+        # Servers are verified by their alternative names, never by their common name, as in Go.
         self._context = ssl.create_default_context()
         self._context.hostname_checks_common_name = False
         self._session: aiohttp.ClientSession | None = None
 
     async def usage(self, query: UsageQuery) -> Usage:
-        """Find a percentile; see :class:`pratique.controllers.usage_history.histories.UsageHistory`."""
-        # In the body, not in the URL, which every proxy on the way writes down.
+        """Find a percentile; see :class:`pratique.controllers.usage_history.UsageHistory`."""
+        # In the body: proxies log URLs.
         form = {"query": promql(query), "time": str(query.end)}
         try:
             async with self._opened().post(self._url, data=form, allow_redirects=False) as response:
                 status, body = response.status, await _read_body(response)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            # The texts of these may hold what was sent.
-            raise UsageHistoryError(f"Prometheus cannot be asked: {type(error).__name__}") from None
+            # The texts of these errors may contain what was sent.
+            raise UsageHistoryError(f"Prometheus cannot be queried: {type(error).__name__}") from None
         if status != 200:
             raise UsageHistoryError(f"Prometheus answered with code {status}")
         return _decode_usage(body)
@@ -161,12 +163,12 @@ def _decode_usage(body: bytes) -> Usage:
             element.metric.get(ANSWER_LABEL): float(element.value[1]) for element in answer.data.result
         }
     except (msgspec.MsgspecError, ValueError):
-        raise UsageHistoryError("Prometheus answered with something else than two numbers") from None
+        raise UsageHistoryError("Prometheus did not answer with two numbers") from None
     return _usage_from_numbers(numbers)
 
 
 def _usage_from_numbers(numbers: Mapping[str | None, float]) -> Usage:
-    """Neither number is there where no series matches; a usage that is not a number has no samples either."""
+    """Without matching series both numbers are missing. A usage of NaN has no samples either."""
     usage, samples = numbers.get(USAGE, math.nan), numbers.get(SAMPLES, 0.0)
     if math.isnan(usage) or not samples > 0:
         return NO_SAMPLES
@@ -174,10 +176,10 @@ def _usage_from_numbers(numbers: Mapping[str | None, float]) -> Usage:
 
 
 def open_history(source: str) -> PrometheusHistory:
-    """Make the server at a URL ready to be asked.
+    """Open the server at a URL.
 
     Raises:
-        ConfigurationError: it is no URL of a server.
+        ConfigurationError: It is not the URL of a server.
     """
     try:
         url = yarl.URL(source)

@@ -1,4 +1,4 @@
-"""Usage histories in SQLite: a file with one table, which whoever gathers samples fills and this only reads."""
+"""Usage histories in SQLite: a file with one table. A collector writes the samples; Pratique only reads them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sqlite3
 import threading
 from pathlib import Path
 
-from pratique.controllers.usage_history.histories import (
+from pratique.controllers.usage_history import (
     NO_SAMPLES,
     Usage,
     UsageHistoryError,
@@ -27,15 +27,15 @@ CREATE TABLE IF NOT EXISTS samples (
 );
 CREATE INDEX IF NOT EXISTS samples_of_an_image ON samples (resource, image, time, namespace, usage);
 """
-"""What makes such a file. Time is in seconds since 1970, UTC; cpu in millicores, memory in bytes."""
+"""Creates such a file. Time is in seconds since 1970, UTC; CPU in millicores, memory in bytes."""
 
 _LOCKED_SECONDS = 0.5
-"""How long a writer is waited for. One sample is written in a few milliseconds."""
+"""How long to wait for a writer. Writing a sample takes a few milliseconds."""
 
 _STEPS_BETWEEN_CHECKS = 10_000
-"""Instructions of SQLite between two looks whether somebody still waits: about a tenth of a millisecond."""
+"""How many SQLite instructions run between two checks for cancellation: about a tenth of a millisecond."""
 
-# What goes on with a tag or a digest comes before whatever goes on with "A", which follows "@"; that the index knows.
+# Tags and digests start with ":" or "@", which sort before "A", so the index can find the range.
 _ANY_TAG = (
     "image >= :image AND image < :image || 'A'"
     " AND (image = :image OR substr(image, length(:image) + 1, 1) IN (':', '@'))"
@@ -43,7 +43,7 @@ _ANY_TAG = (
 
 
 def _statement(query: UsageQuery) -> str:
-    """Take the sample at the percentile by its rank: the smallest that so many in a hundred are not above."""
+    """Find the sample at the percentile by its rank: the smallest that this percentage of samples do not exceed."""
     where = [
         "resource = :resource",
         _ANY_TAG if query.any_tag else "image = :image",
@@ -59,12 +59,12 @@ def _statement(query: UsageQuery) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SqliteHistory:
-    """A history in a file, which is opened anew for each question: it may be replaced at any time."""
+    """A history in a file. It is opened for each query, because it may be replaced at any time."""
 
     path: Path
 
     async def usage(self, query: UsageQuery) -> Usage:
-        """Find a percentile; see :class:`pratique.controllers.usage_history.histories.UsageHistory`."""
+        """Find a percentile; see :class:`pratique.controllers.usage_history.UsageHistory`."""
         abandoned = threading.Event()
         try:
             return await asyncio.to_thread(self._read, query, abandoned)
@@ -72,30 +72,30 @@ class SqliteHistory:
             abandoned.set()
 
     async def close(self) -> None:
-        """Hold nothing open."""
+        """Do nothing: no file is open."""
 
     def _read(self, query: UsageQuery, abandoned: threading.Event) -> Usage:
         if not self.path.exists():
-            raise UsageHistoryError("there is no such file")
+            raise UsageHistoryError("the file does not exist")
         try:
             return self._select(query, abandoned)
         except sqlite3.Error as error:
-            # SQLite's texts quote the statement at most, and that holds names of columns alone.
+            # SQLite's texts quote at most the statement, which contains only column names.
             raise UsageHistoryError(f"SQLite: {error}") from None
 
     def _select(self, query: UsageQuery, abandoned: threading.Event) -> Usage:
         address = f"{self.path.absolute().as_uri()}?mode=ro"
         with contextlib.closing(sqlite3.connect(address, timeout=_LOCKED_SECONDS, uri=True)) as connection:
             connection.set_progress_handler(abandoned.is_set, _STEPS_BETWEEN_CHECKS)
-            found = connection.execute(_statement(query), dataclasses.asdict(query)).fetchone()
-        if found is None:
+            row = connection.execute(_statement(query), dataclasses.asdict(query)).fetchone()
+        if row is None:
             return NO_SAMPLES
-        amount, samples = found
+        amount, samples = row
         if not isinstance(amount, int | float):
-            raise UsageHistoryError("a usage in the table is no number")
+            raise UsageHistoryError("a usage in the table is not a number")
         return Usage(round_up_amount(amount), samples)
 
 
 def open_history(source: str) -> SqliteHistory:
-    """Make the file ready to be read. It need not be there yet."""
+    """Open a file. It need not exist yet."""
     return SqliteHistory(Path(source))
