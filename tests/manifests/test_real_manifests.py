@@ -10,7 +10,7 @@ import pytest
 from pratique.admission.reviews import Review
 from pratique.apimachinery.documents import read_documents
 from pratique.apimachinery.errors import InputError
-from pratique.apimachinery.file_snapshots import unwrap_lists
+from pratique.apimachinery.source_documents import unwrap_lists
 from pratique.cluster.api_resources import built_in_resources
 from pratique.manifests.requests import review_of_manifest
 

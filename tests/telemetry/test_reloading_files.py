@@ -79,8 +79,8 @@ def test_a_new_value_replaces_the_old_one_and_listeners_get_it(file: Path) -> No
         await asyncio.sleep(0)
         told.append(-value)
 
-    one.tell(told.append)
-    one.tell(later)
+    one.add_listener(told.append)
+    one.add_listener(later)
     file.write_text("2")
     asyncio.run(one.refresh())
     assert (one.value, told, one.reloads.successes) == (2, [2, -2], 2)
@@ -89,7 +89,7 @@ def test_a_new_value_replaces_the_old_one_and_listeners_get_it(file: Path) -> No
 def test_an_equal_value_is_not_announced(file: Path) -> None:
     one = reloaded(file)
     told: list[int] = []
-    one.tell(told.append)
+    one.add_listener(told.append)
     asyncio.run(one.refresh())
     assert (told, one.reloads.successes) == ([], 2)
 
@@ -126,7 +126,7 @@ def test_a_failing_listener_leaves_the_last_good_value(file: Path, error: Except
     def refuse(_: int) -> None:
         raise error
 
-    one.tell(refuse)
+    one.add_listener(refuse)
     file.write_text("2")
     asyncio.run(one.refresh())
     assert one.value == 1
@@ -178,7 +178,7 @@ def test_one_watch_serves_many_values(file: Path) -> None:
 def test_a_file_written_in_pieces_is_loaded_whole(file: Path) -> None:
     one = reloaded(file)
     told: list[int] = []
-    one.tell(told.append)
+    one.add_listener(told.append)
 
     async def run() -> None:
         async with watched(one):

@@ -11,9 +11,8 @@ from pratique.apimachinery.decoding import DecodingProblem, StrictDecodingError,
 from pratique.apimachinery.documents import NO_DOCUMENTS, is_suite, list_files, read_documents, read_file
 from pratique.apimachinery.errors import ConfigurationError, InputError
 from pratique.apimachinery.field_errors import ROOT, FieldError
-from pratique.apimachinery.file_snapshots import unwrap_lists
 from pratique.apimachinery.json_values import JSONObject, member
-from pratique.apimachinery.source_documents import SourceDocument
+from pratique.apimachinery.source_documents import SourceDocument, unwrap_lists
 from pratique.apimachinery.statuses import aggregate, go_quoted
 from pratique.configuration.admissionregistration import (
     GROUP,

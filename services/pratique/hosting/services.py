@@ -272,8 +272,8 @@ class ReloadedInputs(Generic[H]):
             settings.reload_grace_seconds,
         )
         """What runs the controllers, by what they decide by."""
-        self._configuration.tell(self._take_configurations)
-        self._cluster.tell(self._take_cluster)
+        self._configuration.add_listener(self._take_configurations)
+        self._cluster.add_listener(self._take_cluster)
 
     @contextlib.asynccontextmanager
     async def kept(self) -> AsyncIterator[None]:

@@ -66,7 +66,7 @@ class ServerTls:
         """What is read again, and how it is with each."""
         self._news: collections.deque[grpc.ServerCertificateConfiguration] = collections.deque(maxlen=1)
         for one in self.kept:
-            one.tell(self._announce)
+            one.add_listener(self._announce)
 
     @classmethod
     def of(cls, settings: ServerSettings) -> ServerTls | None:

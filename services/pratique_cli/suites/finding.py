@@ -8,8 +8,7 @@ from pathlib import Path
 
 from pratique.apimachinery.documents import SUITE_GROUP, is_suite, read_file, walk
 from pratique.apimachinery.errors import InputError
-from pratique.apimachinery.file_snapshots import unwrap_lists
-from pratique.apimachinery.source_documents import SourceDocument
+from pratique.apimachinery.source_documents import SourceDocument, unwrap_lists
 
 
 def find_suites(paths: Iterable[Path], problems: list[InputError]) -> Iterator[SourceDocument]:

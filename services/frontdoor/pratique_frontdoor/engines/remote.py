@@ -72,7 +72,7 @@ class RemoteEngine:
         read_cluster = functools.partial(load_cluster, chain.cluster)
         cluster = Reloaded("cluster", read_cluster, chain.cluster or ())
         self.cluster = ReloadableCluster(cluster.value)
-        cluster.tell(self._use_cluster)
+        cluster.add_listener(self._use_cluster)
         for notice in self._sources.notices(chain.release):
             _log.warning("the chain has what Kubernetes is rid of", extra={"reason": notice})
         self._clients = open_clients(self.cluster)
@@ -104,7 +104,7 @@ class RemoteEngine:
         )
         read_configurations = functools.partial(load_configurations, chain.config)
         configurations = Reloaded("configuration", read_configurations, chain.config)
-        configurations.tell(self._use_configurations)
+        configurations.add_listener(self._use_configurations)
         self._services = (self._mutator, self._validator)
         digests = InputDigests.of(
             chain_digest(self._sources.selected, self._sources.plugin_configurations),
@@ -132,7 +132,7 @@ class RemoteEngine:
         self._advise(self._tell_idle, configurations.value)
         if tls is not None:
             for one in tls.kept:
-                one.tell(self._renew_channels)
+                one.add_listener(self._renew_channels)
             self._background.add(asyncio.ensure_future(keep_certificates_fresh(tls.kept)))
 
     def _advise(self, tell: Callable[[Any], None], value: object) -> None:
