@@ -1,4 +1,4 @@
-"""What an API server calls objects."""
+"""The Go types of objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quantities as objects hold them: how they are read, refused, rounded and written."""
+"""Quantities in objects: parsing, refusing, rounding and printing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Manifests that others wrote are shaped without a question."""
+"""Reviews of real manifests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ MANIFESTS = Path(__file__).parents[1] / "data" / "manifests"
 
 def reviews_of(name: str) -> list[Review]:
     documents = unwrap_lists(read_documents(MANIFESTS / name))
-    return [review_of_manifest(each.data, built_in_resources(), index=i) for i, each in enumerate(documents)]
+    return [
+        review_of_manifest(document.data, built_in_resources(), index=i)
+        for i, document in enumerate(documents)
+    ]
 
 
 def test_every_kind_of_the_online_boutique_is_known() -> None:

@@ -1,4 +1,4 @@
-"""Lists are taken apart into their items."""
+"""Unwrapping lists."""
 
 from __future__ import annotations
 

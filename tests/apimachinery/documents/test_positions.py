@@ -1,4 +1,4 @@
-"""A field is found again in the text that it was read from."""
+"""The positions of fields in their texts."""
 
 from __future__ import annotations
 

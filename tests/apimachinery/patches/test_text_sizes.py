@@ -1,4 +1,4 @@
-"""Sizes of values as text, in Go's spelling, whatever of them was measured before."""
+"""Sizes of encoded values, with and without measured parts."""
 
 from __future__ import annotations
 
