@@ -46,7 +46,7 @@ Files that are swapped three times a second are still read in between."""
 UNSETTLED_SECONDS = 10.0
 """After this time, continuously changing files are reported; they are not loaded."""
 
-_UNSETTLED = "the files change all the time; they are read once they rest"
+_UNSETTLED = "the files keep changing; they are loaded once they settle"
 _DEBOUNCE_MILLISECONDS = 100
 _SETTLE_POLL_SECONDS = 0.1
 _MTIME_INDEX = 5
@@ -283,7 +283,7 @@ class Reloaded(Generic[T]):
             if not doubt:
                 return value, reading
             where = {"file": str(self.paths[0]), "reason": f"it may be half written: {doubt}"}
-            _log.info("%s waits for its files to rest", self.name, extra=where)
+            _log.info("%s waits for its files to settle", self.name, extra=where)
             if await stay_unchanged(self.paths, seen, SUSPECT_SECONDS):
                 return value, reading
 
@@ -320,7 +320,7 @@ class Reloaded(Generic[T]):
         except Exception as listener_error:  # noqa: BLE001 - as above
             self._keep_previous(before, describe_error(listener_error))
         else:
-            self._record_failure(str(error), f"{self.name}: only what can be read of the files counts")
+            self._record_failure(str(error), f"{self.name}: only the readable part of its files is in use")
 
     def _record_success(self, *, is_new: bool) -> None:
         self.reloads.succeed()

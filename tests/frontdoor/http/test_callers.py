@@ -259,7 +259,7 @@ def test_refusals_are_counted(changing: Door) -> None:
     assert 'pratique_frontdoor_requests_total{code="401",path="other"} 1.0' in metrics
 
 
-PARTLY = "bearer tokens: only what can be read of the files counts"
+PARTLY = "bearer tokens: only the readable part of its files is in use"
 
 
 def test_a_token_that_is_taken_out_is_refused_whatever_else_the_file_holds(
@@ -312,7 +312,7 @@ def test_a_file_of_secrets_that_holds_none_lets_nobody_in(
         assert ask(changing, given).code == 200
         change(file)
         assert within(60, functools.partial(is_refused, changing, given))
-        assert f"{name.replace('-', ' ')}: only what can be read of the files counts" in caplog.messages
+        assert f"{name.replace('-', ' ')}: only the readable part of its files is in use" in caplog.messages
     # Certificates still open the door, so that it is ready.
     ready = changing.get("/readyz?verbose")
     assert (ready.code, "but: bearer tokens: only what can be read" in ready.text) == (200, True)
