@@ -86,13 +86,14 @@ class FilesSnapshot:
             ConfigurationError: one has become empty. The message has a line for each, and says how to do so on purpose.
         """
         problems = [
-            f"{name}: no longer holds any objects, but held {len(held.objects)} before; to remove them, delete the file "
-            'from its folder, or write "apiVersion: v1", "kind: List" and "items: []" into it'
+            f"{name}: no longer holds any objects, but held {len(held.objects)} before; to remove them, delete the "
+            'file from its folder, or write "apiVersion: v1", "kind: List" and "items: []" into it'
             for name, held in before.files.items()
             if held.objects and name in self.files and self.files[name].is_silently_empty
         ]
         problems += [
-            f'{folder}: no longer holds any files; to remove what they held, leave one with "kind: List" and "items: []"'
+            f"{folder}: no longer holds any files; to remove what they held, leave one with "
+            '"kind: List" and "items: []"'
             for folder in sorted(before.folders - self.folders)
             if Path(folder).is_dir()
         ]

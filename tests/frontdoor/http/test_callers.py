@@ -315,7 +315,7 @@ def test_a_file_of_secrets_that_holds_none_lets_nobody_in(
         assert f"{name.replace('-', ' ')}: only the readable part of its files is in use" in caplog.messages
     # Certificates still open the door, so that it is ready.
     ready = changing.get("/readyz?verbose")
-    assert (ready.code, "but: bearer tokens: only what can be read" in ready.text) == (200, True)
+    assert (ready.code, "but: bearer tokens: only the readable part" in ready.text) == (200, True)
 
 
 def test_where_nobody_may_call_any_more_the_front_door_is_not_ready_until_somebody_may(
