@@ -136,6 +136,7 @@ def _read_json(text: SourceText, *, unique_keys: bool) -> Iterator[SourceDocumen
     try:
         values = _read_values(text)
     except InputError:
+        # Flow-style YAML looks like JSON; only the file name or JSON lines before it rule it out.
         if text.file.endswith(_JSON_ONLY) or text.first_index > 0:
             raise
         yield from _read_yaml(text, unique_keys=unique_keys)

@@ -272,6 +272,7 @@ class ApiResources:
         Raises:
             ConfigurationError: a definition is malformed; the message names the field.
         """
+        # They are registered last, so a definition cannot replace a built-in collection.
         added = [type_ for definition in definitions for type_ in types_of_definition(definition)]
         return ApiResources([*self, *added]) if added else self
 

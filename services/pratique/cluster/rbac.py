@@ -169,6 +169,7 @@ def _allows_value(values: frozenset[str], value: str) -> bool:
 
 def compile_rule(rule: PolicyRule) -> CompiledPolicyRule:
     """Compile a rule."""
+    # Like Go's strings.TrimRight, rstrip removes all trailing stars.
     urls = rule.non_resource_urls or ()
     return CompiledPolicyRule(
         verbs=frozenset(rule.verbs or ()),

@@ -94,6 +94,7 @@ class ControllerThreads:
     def _next_job(self) -> _Job | None:
         """Wait for work; None if there was none for so long that the thread should end."""
         with self._changed:
+            # An idle thread takes the next job, so submit starts threads only for jobs beyond the idle ones.
             self._idle += 1
             self._changed.wait_for(lambda: self._jobs, timeout=_IDLE_SECONDS)
             self._idle -= 1

@@ -230,7 +230,7 @@ class Reloaded(Generic[T]):
         self.seen: Fingerprint = ()
         """The state of the files at the last load."""
         self.value: T
-        self.value, self._reading = self._load_first()
+        self.value, self._snapshot = self._load_first()
         """The last good value."""
         self.failure = ""
         """Why the current files are unusable; empty if their value is in use."""
@@ -252,7 +252,7 @@ class Reloaded(Generic[T]):
         """Load the files again once they have settled, and use the value if it is new and usable."""
         before = self.value
         try:
-            value, reading = await self._read()
+            value, snapshot = await self._read()
             if value != before:
                 await self._use(value)
         except PartlyUsableError as error:
@@ -262,7 +262,7 @@ class Reloaded(Generic[T]):
         except Exception as error:  # noqa: BLE001 - no error may end the watch
             self._keep_previous(before, describe_error(error))
         else:
-            self._reading = reading
+            self._snapshot = snapshot
             self._record_success(is_new=value != before)
 
     async def _read(self) -> tuple[T, FilesSnapshot]:
@@ -273,38 +273,38 @@ class Reloaded(Generic[T]):
         """
         while True:
             seen = self.seen = await wait_until_settled(self.paths)
-            value, reading, error = await asyncio.to_thread(self._load_recording)
+            value, snapshot, error = await asyncio.to_thread(self._load_recording)
             if await asyncio.to_thread(fingerprint, self.paths) != seen:
                 continue
-            reading.check_after(self._reading)
+            snapshot.check_after(self._snapshot)
             if error is not None:
                 raise error
-            doubt = reading.doubt_after(self._reading)
+            doubt = snapshot.doubt_after(self._snapshot)
             if not doubt:
-                return value, reading
+                return value, snapshot
             where = {"file": str(self.paths[0]), "reason": f"it may be half written: {doubt}"}
             _log.info("%s waits for its files to settle", self.name, extra=where)
             if await stay_unchanged(self.paths, seen, SUSPECT_SECONDS):
-                return value, reading
+                return value, snapshot
 
     def _load_recording(self) -> tuple[Any, FilesSnapshot, Exception | None]:
-        with record_files() as reading:
+        with record_files() as snapshot:
             try:
-                return self._load(), reading, None
+                return self._load(), snapshot, None
             except Exception as error:  # noqa: BLE001 - raised later, unless the files changed meanwhile
-                return None, reading, error
+                return None, snapshot, error
 
     def _load_first(self) -> tuple[T, FilesSnapshot]:
         while True:
             self.seen = block_until_settled(self.paths)
-            value, reading, error = self._load_recording()
+            value, snapshot, error = self._load_recording()
             if fingerprint(self.paths) != self.seen:
                 continue
             if error is not None:
                 raise error
-            for name in reading.empty_files:
+            for name in snapshot.empty_files:
                 _log.warning("a file holds no objects", extra={"file": name})
-            return value, reading
+            return value, snapshot
 
     async def _use(self, value: T) -> None:
         self.value = value
