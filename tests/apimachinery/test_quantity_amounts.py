@@ -91,3 +91,12 @@ def test_floats_are_close_and_overflow_to_infinity() -> None:
 def test_quantities_that_would_exhaust_memory_are_refused(text: str) -> None:
     with pytest.raises(QuantityError):
         Quantity.parse(text)
+
+
+@given(written(), st.sampled_from([-3, 0, 3]))
+def test_rounding_up_adds_less_than_a_unit(case: tuple[str, Fraction], scale: int) -> None:
+    text, amount = case
+    unit = Fraction(10) ** scale
+    rounded = amount_of(Quantity.parse(text).rounded_up(scale))
+    assert 0 <= abs(rounded) - abs(amount) < unit
+    assert rounded % unit == 0
