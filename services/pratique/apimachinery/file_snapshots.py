@@ -41,7 +41,7 @@ class FileSnapshot:
             return True
         return before.content.endswith(b"\n") and not self.content.endswith(b"\n")
 
-    def note(self, document: SourceDocument) -> None:
+    def record(self, document: SourceDocument) -> None:
         """Record the objects of a document."""
         if is_list(document.data) and document.data.get("items") == []:
             self.is_empty_on_purpose = True
@@ -135,7 +135,7 @@ def read_recorded(
     if reading is None:
         yield from read(stream)
         return
-    noted_file = reading.files[file] = FileSnapshot(stream.read())
-    for document in read(io.BytesIO(noted_file.content)):
-        noted_file.note(document)
+    recorded = reading.files[file] = FileSnapshot(stream.read())
+    for document in read(io.BytesIO(recorded.content)):
+        recorded.record(document)
         yield document
