@@ -1,4 +1,4 @@
-"""Base64 is read as Go reads it."""
+"""Base64 as Go decodes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Durations are read and printed as Go reads and prints them."""
+"""Durations as Go parses and prints them."""
 
 from __future__ import annotations
 

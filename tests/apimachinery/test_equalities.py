@@ -1,4 +1,4 @@
-"""What Kubernetes calls equal."""
+"""Semantic equality."""
 
 from __future__ import annotations
 

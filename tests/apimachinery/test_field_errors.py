@@ -1,4 +1,4 @@
-"""Field errors print as the API server prints them."""
+"""Field errors in the API server's words."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ def test_an_error_prints_word_for_word(error: FieldError, text: str) -> None:
 
 
 def test_several_errors_print_in_brackets_without_duplicates() -> None:
-    one, other = field_errors.required(NAME), field_errors.forbidden(NAME, "no")
-    assert field_errors.join([one, one]) == str(one)
-    assert field_errors.join([one, other, one]) == f"[{one}, {other}]"
+    missing, forbidden = field_errors.required(NAME), field_errors.forbidden(NAME, "no")
+    assert field_errors.join([missing, missing]) == str(missing)
+    assert field_errors.join([missing, forbidden, missing]) == f"[{missing}, {forbidden}]"
 
 
 def test_an_error_is_a_cause_in_a_status() -> None:

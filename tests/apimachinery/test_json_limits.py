@@ -1,4 +1,4 @@
-"""What is JSON and yet refused, by the quick look and by the closer one."""
+"""The limits on JSON, by the fast path and the full check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How values and levels are counted, with strings left out."""
+"""Counting values and levels outside strings."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def test_structural_characters_in_strings_do_not_count(
 
 def blanked(value: JSON) -> JSON:
     if isinstance(value, dict):
-        return {str(number): blanked(one) for number, one in enumerate(value.values())}
-    return [blanked(one) for one in value] if isinstance(value, list) else 0
+        return {str(number): blanked(child) for number, child in enumerate(value.values())}
+    return [blanked(child) for child in value] if isinstance(value, list) else 0
 
 
 @pytest.mark.parametrize("siblings", [1, 40])

@@ -1,4 +1,4 @@
-"""Numbers are read and written as Go's ``encoding/json`` and the API server do."""
+"""Numbers as Go's ``encoding/json`` and the API server read and write them."""
 
 from __future__ import annotations
 

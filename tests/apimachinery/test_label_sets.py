@@ -1,4 +1,4 @@
-"""Label sets in one line, and two of them together."""
+"""Parsing and comparing label sets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names have the forms that Kubernetes gives them, and are refused in its words."""
+"""Validation of names in Kubernetes' words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quantities held against exact fractions."""
+"""Quantities compared with exact fractions."""
 
 from __future__ import annotations
 
@@ -53,18 +53,18 @@ def test_the_canonical_form_is_equal_and_stable(case: tuple[str, Fraction]) -> N
 
 
 @given(written(), written())
-def test_quantities_order_by_amount(one: tuple[str, Fraction], other: tuple[str, Fraction]) -> None:
-    left, right = Quantity.parse(one[0]), Quantity.parse(other[0])
-    assert left.compare(right) == (one[1] > other[1]) - (one[1] < other[1])
-    assert (left == right) == (one[1] == other[1])
+def test_quantities_order_by_amount(first: tuple[str, Fraction], second: tuple[str, Fraction]) -> None:
+    left, right = Quantity.parse(first[0]), Quantity.parse(second[0])
+    assert left.compare(right) == (first[1] > second[1]) - (first[1] < second[1])
+    assert (left == right) == (first[1] == second[1])
     assert left != right or hash(left) == hash(right)
 
 
 @given(written(), written())
-def test_sums_and_differences_are_exact(one: tuple[str, Fraction], other: tuple[str, Fraction]) -> None:
-    left, right = Quantity.parse(one[0]), Quantity.parse(other[0])
-    assert amount_of(left + right) == one[1] + other[1]
-    assert amount_of(left - right) == one[1] - other[1]
+def test_sums_and_differences_are_exact(first: tuple[str, Fraction], second: tuple[str, Fraction]) -> None:
+    left, right = Quantity.parse(first[0]), Quantity.parse(second[0])
+    assert amount_of(left + right) == first[1] + second[1]
+    assert amount_of(left - right) == first[1] - second[1]
 
 
 @pytest.mark.parametrize(
@@ -91,3 +91,12 @@ def test_floats_are_close_and_overflow_to_infinity() -> None:
 def test_quantities_that_would_exhaust_memory_are_refused(text: str) -> None:
     with pytest.raises(QuantityError):
         Quantity.parse(text)
+
+
+@given(written(), st.sampled_from([-3, 0, 3]))
+def test_rounding_up_adds_less_than_a_unit(case: tuple[str, Fraction], scale: int) -> None:
+    text, amount = case
+    unit = Fraction(10) ** scale
+    rounded = amount_of(Quantity.parse(text).rounded_up(scale))
+    assert 0 <= abs(rounded) - abs(amount) < unit
+    assert rounded % unit == 0

@@ -1,4 +1,4 @@
-"""Which compute resources are Kubernetes' own."""
+"""Native and extended resources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A selector in a configuration is checked as the API server checks it."""
+"""Validation of label selectors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Label selectors choose objects as the API server chooses them."""
+"""Matching label selectors."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_a_selector_matches_what_all_its_requirements_match(
     requirements: list[LabelSelectorRequirement], wanted: dict[str, str], labels: dict[str, str]
 ) -> None:
     whole = selects(LabelSelector(wanted, tuple(requirements)), labels)
-    parts = [selects(LabelSelector(match_expressions=(one,)), labels) for one in requirements]
+    parts = [selects(LabelSelector(match_expressions=(requirement,)), labels) for requirement in requirements]
     assert whole is (all(parts) and wanted.items() <= labels.items())
 
 

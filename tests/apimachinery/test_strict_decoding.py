@@ -1,4 +1,4 @@
-"""Data becomes a typed value, or every mistake in it is told."""
+"""Strict decoding."""
 
 from __future__ import annotations
 

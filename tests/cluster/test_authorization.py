@@ -1,4 +1,4 @@
-"""Whom controllers ask who may do what."""
+"""The authorizer of a review."""
 
 from __future__ import annotations
 

@@ -98,7 +98,9 @@ def test_types_may_be_recursive() -> None:
 
 
 def test_every_current_kind_has_a_schema() -> None:
-    current = {each.kind for each in built_in_resources() if each.removed_in is None and not each.subresource}
+    current = {
+        type_.kind for type_ in built_in_resources() if type_.removed_in is None and not type_.subresource
+    }
     assert [kind for kind in current if schema_of(kind, ANY_NAMESPACE) is None] == []
 
 

@@ -1,4 +1,4 @@
-"""An object and a part of one that is applied to it.
+"""Structured merge of apply configurations.
 
 The tables follow ``sigs.k8s.io/structured-merge-diff/v6/typed/{merge,validate}_test.go`` and
 ``k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch/smd_test.go``.
@@ -108,7 +108,7 @@ def test_a_stored_object_may_have_fields_that_could_not_be_applied() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "told"),
+    ("spec", "message"),
     [
         ({"replicasx": 1}, ".spec.replicasx: field not declared in schema"),
         (
@@ -139,14 +139,14 @@ def test_a_stored_object_may_have_fields_that_could_not_be_applied() -> None:
         ),
     ],
 )
-def test_a_configuration_that_violates_the_schema_is_refused(spec: JSONObject, told: str) -> None:
+def test_a_configuration_that_violates_the_schema_is_refused(spec: JSONObject, message: str) -> None:
     with pytest.raises(ApplyError) as refused:
         applied(deployment(), {"spec": spec})
-    assert str(refused.value) == f"failed to convert patch object to typed object: {told}"
+    assert str(refused.value) == f"failed to convert patch object to typed object: {message}"
 
 
 @pytest.mark.parametrize(
-    ("items", "told"),
+    ("items", "message"),
     [
         (
             [{"n": 1}],
@@ -159,10 +159,10 @@ def test_a_configuration_that_violates_the_schema_is_refused(spec: JSONObject, t
         (["a"], ".items: element 0: associative list with keys may not have non-map elements"),
     ],
 )
-def test_items_without_keys_are_refused(items: JSON, told: str) -> None:
+def test_items_without_keys_are_refused(items: JSON, message: str) -> None:
     with pytest.raises(ApplyError) as refused:
         structured_apply(Structure("", lambda: {"items": KEYED}), {}, {"items": items})
-    assert str(refused.value) == f"failed to convert patch object to typed object: {told}"
+    assert str(refused.value) == f"failed to convert patch object to typed object: {message}"
 
 
 @pytest.mark.parametrize(
@@ -179,8 +179,8 @@ def test_items_without_keys_are_refused(items: JSON, told: str) -> None:
 def test_atomic_fields_cannot_be_applied(spec: JSONObject, paths: str) -> None:
     with pytest.raises(ApplyError) as refused:
         applied(deployment(), {"spec": spec})
-    told = f"invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {paths}"
-    assert str(refused.value) == told
+    message = f"invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {paths}"
+    assert str(refused.value) == message
 
 
 NAMES = st.lists(st.sampled_from("abcdef"), unique=True)
@@ -190,8 +190,8 @@ NAMES = st.lists(st.sampled_from("abcdef"), unique=True)
 def test_merged_sets_hold_every_item_once_in_the_applied_order(left: list[str], right: list[str]) -> None:
     merged = merge(SET, left, right)
     assert sorted(merged) == sorted({*left, *right})
-    assert [one for one in merged if one in right] == right
-    assert [one for one in merged if one not in right] == [one for one in left if one not in right]
+    assert [item for item in merged if item in right] == right
+    assert [item for item in merged if item not in right] == [item for item in left if item not in right]
 
 
 @given(NAMES, NAMES)

@@ -1,4 +1,4 @@
-"""A changed object is read into the Go type of its kind, in the words of Go's decoder."""
+"""Decoding patched objects into the Go types of their kinds."""
 
 from __future__ import annotations
 

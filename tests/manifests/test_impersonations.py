@@ -1,4 +1,4 @@
-"""The groups of a user of whom only a name is given: ``impersonation.go``."""
+"""The groups of an impersonated user: ``impersonation.go``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Manifests that others wrote are shaped without a question."""
+"""Reviews of real manifests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from pratique.admission.reviews import Review
 from pratique.apimachinery.documents import read_documents
 from pratique.apimachinery.errors import InputError
-from pratique.apimachinery.file_snapshots import unwrap_lists
+from pratique.apimachinery.source_documents import unwrap_lists
 from pratique.cluster.api_resources import built_in_resources
 from pratique.manifests.requests import review_of_manifest
 
@@ -19,7 +19,10 @@ MANIFESTS = Path(__file__).parents[1] / "data" / "manifests"
 
 def reviews_of(name: str) -> list[Review]:
     documents = unwrap_lists(read_documents(MANIFESTS / name))
-    return [review_of_manifest(each.data, built_in_resources(), index=i) for i, each in enumerate(documents)]
+    return [
+        review_of_manifest(document.data, built_in_resources(), index=i)
+        for i, document in enumerate(documents)
+    ]
 
 
 def test_every_kind_of_the_online_boutique_is_known() -> None:

@@ -1,4 +1,4 @@
-"""Who writes a manifest that cannot be reviewed is told what would be right."""
+"""The errors of manifests that cannot be reviewed."""
 
 from __future__ import annotations
 
@@ -164,9 +164,9 @@ json_values = st.recursive(
 )
 def test_any_json_is_either_reviewed_or_refused(document: JSON, kind: str, operation: Operation) -> None:
     group = "authorization.k8s.io/" if kind == "SubjectAccessReview" else ""
-    for each in (document, {"apiVersion": f"{group}v1", "kind": kind, "metadata": document}):
+    for candidate in (document, {"apiVersion": f"{group}v1", "kind": kind, "metadata": document}):
         try:
-            review = review_of_manifest(each, built_in_resources(), operation=operation)
+            review = review_of_manifest(candidate, built_in_resources(), operation=operation)
         except InputError:
             continue
         assert review.resource.resource

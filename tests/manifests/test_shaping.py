@@ -1,4 +1,4 @@
-"""A manifest becomes the review that an API server would make of it."""
+"""Making reviews of manifests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a manifest says of a status counts as little as with an API server."""
+"""The status of manifests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is sent to a subresource when all that is given is the object that it belongs to."""
+"""Requests to subresources made from their parent objects."""
 
 from __future__ import annotations
 
@@ -115,14 +115,14 @@ def test_a_stored_object_of_another_version_is_the_old_object() -> None:
 
 
 def test_every_writable_subresource_can_be_requested_by_a_manifest() -> None:
-    for each in built_in_resources():
-        operation = operation_on(each) if each.subresource else None
-        if operation is None or each.kind.kind == "DeploymentRollback":  # 1.15 was the last to have it
+    for type_ in built_in_resources():
+        operation = operation_on(type_) if type_.subresource else None
+        if operation is None or type_.kind.kind == "DeploymentRollback":  # 1.15 was the last to have it
             continue
-        parent = built_in_resources().for_resource(each.resource)
+        parent = built_in_resources().for_resource(type_.resource)
         assert parent is not None
-        own = each.kind if each.kind.kind in {"Binding", "TokenRequest"} else parent.kind
+        own = type_.kind if type_.kind.kind in {"Binding", "TokenRequest"} else parent.kind
         document = manifest(own.api_version, own.kind)
-        review = sent(document, each.subresource, operation, old=document)
-        assert review.subresource == each.subresource
-        assert decode(encode(review.object))["kind"] == each.kind.kind
+        review = sent(document, type_.subresource, operation, old=document)
+        assert review.subresource == type_.subresource
+        assert decode(encode(review.object))["kind"] == type_.kind.kind

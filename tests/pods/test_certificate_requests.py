@@ -1,4 +1,4 @@
-"""Whom a certificate request is for."""
+"""The subjects of certificate requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which driver serves a volume."""
+"""The CSI drivers of volumes."""
 
 from __future__ import annotations
 

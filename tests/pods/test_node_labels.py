@@ -1,4 +1,4 @@
-"""The labels that a node may give itself."""
+"""The labels that a node may set."""
 
 from __future__ import annotations
 

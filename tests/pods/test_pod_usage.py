@@ -1,4 +1,4 @@
-"""Pod footprints: what Pods take up."""
+"""The resource usage of Pods."""
 
 from __future__ import annotations
 

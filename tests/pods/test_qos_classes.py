@@ -1,4 +1,4 @@
-"""Which Pods are promised nothing."""
+"""BestEffort Pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Demands: what containers and Pods ask for."""
+"""Requests and limits of containers and Pods."""
 
 from __future__ import annotations
 
@@ -66,7 +66,8 @@ def test_an_item_that_is_no_container_requests_nothing(containers: JSON, count: 
     found = container_requirements({"spec": {"containers": containers}}, "containers")
     assert len(found) == count
     assert all(
-        not each.requirements.requests and not each.requirements.limits and not each.name for each in found
+        not container.requirements.requests and not container.requirements.limits and not container.name
+        for container in found
     )
 
 

@@ -1,4 +1,4 @@
-"""Tolerations: equality, covering, merging."""
+"""Tolerations: matching, supersets, merging, validation."""
 
 from __future__ import annotations
 
@@ -76,13 +76,13 @@ def test_covered_tolerations_are_left_out(given_ones: list[Toleration], expected
 
 
 @given(any_tolerations())
-def test_a_toleration_is_a_superset_of_itself(one: Toleration) -> None:
-    assert is_superset(one, one)
+def test_a_toleration_is_a_superset_of_itself(toleration: Toleration) -> None:
+    assert is_superset(toleration, toleration)
 
 
 @given(lists())
 def test_merging_loses_nothing_that_was_tolerated(some: list[Toleration]) -> None:
-    assert all(any(is_superset(kept, one) for kept in merged(*some)) for one in some)
+    assert all(any(is_superset(kept, toleration) for kept in merged(*some)) for toleration in some)
 
 
 @given(lists())
@@ -113,15 +113,15 @@ def test_conflicts_are_symmetric(first: list[Toleration], second: list[Toleratio
 
 @given(lists(), lists())
 def test_a_listed_toleration_is_covered(own: list[Toleration], allowed: list[Toleration]) -> None:
-    distinct = list({one.key_and_effect: one for one in own}.values())
+    distinct = list({toleration.key_and_effect: toleration for toleration in own}.values())
     if tolerations.all_listed(distinct, allowed):
         assert tolerations.all_covered(distinct, allowed)
 
 
 @given(any_tolerations())
-def test_a_toleration_round_trips(one: Toleration) -> None:
-    assert tolerations.read_toleration(one.document) == one
-    assert "" not in one.document.values()
+def test_a_toleration_round_trips(toleration: Toleration) -> None:
+    assert tolerations.read_toleration(toleration.document) == toleration
+    assert "" not in toleration.document.values()
 
 
 @given(values())
@@ -131,13 +131,13 @@ def test_any_json_reads_as_a_toleration(value: JSON) -> None:
 
 
 @given(any_tolerations(), st.none() | st.integers(0, 5))
-def test_matching_ignores_toleration_seconds(one: Toleration, seconds: int | None) -> None:
-    other = Toleration(one.key, one.operator, one.value, one.effect, seconds)
-    assert tolerations.match_toleration(one, other)
+def test_matching_ignores_toleration_seconds(toleration: Toleration, seconds: int | None) -> None:
+    other = Toleration(toleration.key, toleration.operator, toleration.value, toleration.effect, seconds)
+    assert tolerations.match_toleration(toleration, other)
 
 
 @pytest.mark.parametrize(
-    ("one", "text"),
+    ("toleration", "text"),
     [
         (FOO_TEN, None),
         (ALL, None),
@@ -178,8 +178,10 @@ def test_matching_ignores_toleration_seconds(one: Toleration, seconds: int | Non
         ),
     ],
 )
-def test_invalid_tolerations_are_refused_in_kubernetes_words(one: Toleration, text: str | None) -> None:
-    faults = tolerations.validate_tolerations([one], ROOT / "p")
+def test_invalid_tolerations_are_refused_in_kubernetes_words(
+    toleration: Toleration, text: str | None
+) -> None:
+    faults = tolerations.validate_tolerations([toleration], ROOT / "p")
     assert (join(faults) if faults else None) == text
 
 

@@ -1,4 +1,4 @@
-"""Volume labelers: those in a list, and those of other packages."""
+"""Volume labelers: listed ones, and those of other packages."""
 
 from __future__ import annotations
 

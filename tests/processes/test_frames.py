@@ -50,30 +50,30 @@ def test_an_unknown_kind_is_no_frame() -> None:
 
 
 def test_a_body_sent_in_pieces_is_received_whole() -> None:
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        send_frame(ours, FrameKind.TEXT, [b"in ", b"", b"pieces"])
-        assert receive_body(theirs, FrameKind.TEXT) == b"in pieces"
+    sender, receiver = socket.socketpair()
+    with sender, receiver:
+        send_frame(sender, FrameKind.TEXT, [b"in ", b"", b"pieces"])
+        assert receive_body(receiver, FrameKind.TEXT) == b"in pieces"
 
 
 def test_blocking_and_streamed_frames_are_the_same() -> None:
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        send_frame(ours, FrameKind.TEXT, [b"body"])
-        assert theirs.recv(100) == encode_frame(ProcessFrame(FrameKind.TEXT, body=b"body"))
+    sender, receiver = socket.socketpair()
+    with sender, receiver:
+        send_frame(sender, FrameKind.TEXT, [b"body"])
+        assert receiver.recv(100) == encode_frame(ProcessFrame(FrameKind.TEXT, body=b"body"))
 
 
 def test_a_frame_of_another_kind_breaks_the_connection() -> None:
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        send_frame(ours, FrameKind.TEXT, [b"body"])
+    sender, receiver = socket.socketpair()
+    with sender, receiver:
+        send_frame(sender, FrameKind.TEXT, [b"body"])
         with pytest.raises(ConnectionError, match="expected a frame of kind 11, got 10"):
-            receive_body(theirs, FrameKind.TEXT_RESULT)
+            receive_body(receiver, FrameKind.TEXT_RESULT)
 
 
 def test_a_closed_connection_is_the_end_of_the_frames() -> None:
-    ours, theirs = socket.socketpair()
-    with theirs:
-        ours.close()
+    sender, receiver = socket.socketpair()
+    with receiver:
+        sender.close()
         with pytest.raises(EOFError):
-            receive_body(theirs, FrameKind.TEXT)
+            receive_body(receiver, FrameKind.TEXT)

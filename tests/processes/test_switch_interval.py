@@ -1,4 +1,4 @@
-"""Threads of a service take turns more often than Python's own."""
+"""The switch interval of services."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ except ConfigurationError:
 """
 
 
-def said(program: str) -> float:
+def printed_by(program: str) -> float:
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     return float(ran.stdout)
 
 
 def test_services_set_a_short_switch_interval() -> None:
-    assert said(SERVICE) == SWITCH_INTERVAL_SECONDS
+    assert printed_by(SERVICE) == SWITCH_INTERVAL_SECONDS
 
 
 def test_the_front_door_sets_a_short_switch_interval() -> None:
-    assert said(FRONT_DOOR) == SWITCH_INTERVAL_SECONDS
+    assert printed_by(FRONT_DOOR) == SWITCH_INTERVAL_SECONDS

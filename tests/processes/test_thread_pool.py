@@ -20,9 +20,9 @@ def test_an_idle_thread_is_reused() -> None:
         return allow()
 
     async def run() -> None:
-        lane = ControllerThreads("c")
+        threads = ControllerThreads("c")
         for _ in range(20):
-            await lane.submit(noting, review_of())
+            await threads.submit(noting, review_of())
             await asyncio.sleep(0.002)  # the thread needs a moment until it counts as idle
 
     asyncio.run(run())
@@ -37,16 +37,16 @@ def test_calls_run_concurrently() -> None:
         return allow()
 
     async def run() -> list[object]:
-        lane = ControllerThreads("c", most_threads=4)
-        return await asyncio.gather(*(lane.submit(meeting, review_of()) for _ in range(4)))
+        threads = ControllerThreads("c", max_threads=4)
+        return await asyncio.gather(*(threads.submit(meeting, review_of()) for _ in range(4)))
 
     assert asyncio.run(run()) == [allow()] * 4
 
 
 def test_calls_beyond_the_thread_limit_wait() -> None:
     async def run() -> list[object]:
-        lane = ControllerThreads("c", most_threads=2)
-        return await asyncio.gather(*(lane.submit(controllers.allowing, review_of()) for _ in range(50)))
+        threads = ControllerThreads("c", max_threads=2)
+        return await asyncio.gather(*(threads.submit(controllers.allowing, review_of()) for _ in range(50)))
 
     assert asyncio.run(run()) == [allow()] * 50
 
@@ -56,12 +56,12 @@ def test_cancelled_calls_are_not_run() -> None:
     ran: list[Review] = []
 
     async def run() -> None:
-        lane = ControllerThreads("c", most_threads=1)
-        first = lane.submit(controllers.blocking(release), review_of())
-        given_up = [lane.submit(ran.append, review_of()) for _ in range(10)]
+        threads = ControllerThreads("c", max_threads=1)
+        first = threads.submit(controllers.blocking(release), review_of())
+        given_up = [threads.submit(ran.append, review_of()) for _ in range(10)]
         for future in given_up:
             future.cancel()
-        last = lane.submit(controllers.allowing, review_of())
+        last = threads.submit(controllers.allowing, review_of())
         release.set()
         await first
         assert await last == allow()
@@ -78,14 +78,14 @@ def test_an_answer_that_comes_after_its_loop_has_closed_is_dropped() -> None:
         done.set()
         return allow()
 
-    lane = ControllerThreads("c", most_threads=1)
+    threads = ControllerThreads("c", max_threads=1)
 
     async def give_up() -> None:
-        lane.submit(late, review_of()).cancel()
+        threads.submit(late, review_of()).cancel()
         await asyncio.sleep(0.01)
 
     async def run() -> object:
-        return await lane.submit(controllers.allowing, review_of())
+        return await threads.submit(controllers.allowing, review_of())
 
     asyncio.run(give_up())
     release.set()

@@ -1,4 +1,4 @@
-"""What is made of files is made anew when they change; what cannot be used leaves what was there."""
+"""Reloading values when their files change."""
 
 from __future__ import annotations
 
@@ -51,16 +51,16 @@ async def watched(*values: Reloaded[int]) -> AsyncIterator[None]:
         await asyncio.wait([watching])
 
 
-async def until_it_is(one: Reloaded[int], number: int) -> None:
+async def until_it_is(source: Reloaded[int], number: int) -> None:
     async def it_is() -> bool:
-        return one.value == number
+        return source.value == number
 
     await until(PATIENCE_SECONDS, it_is)
 
 
-async def until_it_failed(one: Reloaded[int]) -> None:
+async def until_it_failed(source: Reloaded[int]) -> None:
     async def it_failed() -> str:
-        return one.failure
+        return source.failure
 
     await until(PATIENCE_SECONDS, it_failed)
 
@@ -72,89 +72,89 @@ def test_the_first_value_must_be_good(file: Path) -> None:
 
 
 def test_a_new_value_replaces_the_old_one_and_listeners_get_it(file: Path) -> None:
-    one = reloaded(file)
-    told: list[int] = []
+    source = reloaded(file)
+    announced: list[int] = []
 
     async def later(value: int) -> None:
         await asyncio.sleep(0)
-        told.append(-value)
+        announced.append(-value)
 
-    one.tell(told.append)
-    one.tell(later)
+    source.add_listener(announced.append)
+    source.add_listener(later)
     file.write_text("2")
-    asyncio.run(one.refresh())
-    assert (one.value, told, one.reloads.successes) == (2, [2, -2], 2)
+    asyncio.run(source.refresh())
+    assert (source.value, announced, source.reloads.successes) == (2, [2, -2], 2)
 
 
 def test_an_equal_value_is_not_announced(file: Path) -> None:
-    one = reloaded(file)
-    told: list[int] = []
-    one.tell(told.append)
-    asyncio.run(one.refresh())
-    assert (told, one.reloads.successes) == ([], 2)
+    source = reloaded(file)
+    announced: list[int] = []
+    source.add_listener(announced.append)
+    asyncio.run(source.refresh())
+    assert (announced, source.reloads.successes) == ([], 2)
 
 
 @pytest.mark.parametrize("content", ["broken", "no number", None])
 def test_a_bad_file_leaves_the_last_good_value(
     file: Path, content: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    one = reloaded(file)
+    source = reloaded(file)
     if content is None:
         file.unlink()
     else:
         file.write_text(content)
     for _ in range(2):
-        asyncio.run(one.refresh())
-    assert one.value == 1
-    assert one.failure
-    assert (caplog.messages, one.reloads.failures) == ([KEPT], 2)  # told once, however often it is read
+        asyncio.run(source.refresh())
+    assert source.value == 1
+    assert source.failure
+    assert (caplog.messages, source.reloads.failures) == ([KEPT], 2)  # told once, however often it is read
 
 
 def test_a_recovery_is_logged(file: Path, caplog: pytest.LogCaptureFixture) -> None:
-    one = reloaded(file)
+    source = reloaded(file)
     with caplog.at_level(logging.INFO):
         for content in ("broken", "1"):
             file.write_text(content)
-            asyncio.run(one.refresh())
-    assert (one.failure, caplog.messages) == ("", [KEPT, "number reloaded"])
+            asyncio.run(source.refresh())
+    assert (source.failure, caplog.messages) == ("", [KEPT, "number reloaded"])
 
 
 @pytest.mark.parametrize("error", [ConfigurationError("no use"), RuntimeError("secret")])
 def test_a_failing_listener_leaves_the_last_good_value(file: Path, error: Exception) -> None:
-    one = reloaded(file)
+    source = reloaded(file)
 
     def refuse(_: int) -> None:
         raise error
 
-    one.tell(refuse)
+    source.add_listener(refuse)
     file.write_text("2")
-    asyncio.run(one.refresh())
-    assert one.value == 1
-    assert one.failure == "no use" or one.failure.startswith("RuntimeError < ")
-    assert "secret" not in one.failure
+    asyncio.run(source.refresh())
+    assert source.value == 1
+    assert source.failure == "no use" or source.failure.startswith("RuntimeError < ")
+    assert "secret" not in source.failure
 
 
 def test_the_watch_survives_any_error(file: Path) -> None:
-    one = reloaded(file)
+    source = reloaded(file)
 
     async def run() -> None:
-        async with watched(one):
+        async with watched(source):
             for broken, good in (("broken", 2), ("no number", 3)):
                 write(file, broken)
-                await until_it_failed(one)
+                await until_it_failed(source)
                 write(file, good)
-                await until_it_is(one, good)
+                await until_it_is(source, good)
 
     asyncio.run(run())
 
 
 def test_a_change_before_the_watch_begins_is_loaded(file: Path) -> None:
-    one = reloaded(file)
+    source = reloaded(file)
     file.write_text("2")
 
     async def run() -> None:
-        async with watched(one):
-            await until_it_is(one, 2)
+        async with watched(source):
+            await until_it_is(source, 2)
 
     asyncio.run(run())
 
@@ -176,19 +176,19 @@ def test_one_watch_serves_many_values(file: Path) -> None:
 
 
 def test_a_file_written_in_pieces_is_loaded_whole(file: Path) -> None:
-    one = reloaded(file)
-    told: list[int] = []
-    one.tell(told.append)
+    source = reloaded(file)
+    announced: list[int] = []
+    source.add_listener(announced.append)
 
     async def run() -> None:
-        async with watched(one):
+        async with watched(source):
             for length in range(1, 10):
                 write(file, "7" * length)
                 await asyncio.sleep(0.02)
-            await until_it_is(one, 777_777_777)
+            await until_it_is(source, 777_777_777)
 
     asyncio.run(run())
-    assert not one.failure
+    assert not source.failure
 
 
 def test_without_files_there_is_nothing_to_watch() -> None:

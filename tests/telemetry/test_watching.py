@@ -1,4 +1,4 @@
-"""Files that change are noticed, in all the ways in which they change."""
+"""Noticing changes of files."""
 
 from __future__ import annotations
 

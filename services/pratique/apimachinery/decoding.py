@@ -100,6 +100,7 @@ class _StrictDecoder:
         return value
 
     def _clean_struct(self, value: JSON, info: inspect.StructType, path: FieldPath) -> JSON:
+        # Null members are left out below: Go treats them as absent.
         fields = {field.encode_name: field.type for field in info.fields}
         cleaned = {}
         for name, item in value.items():
@@ -209,6 +210,7 @@ class ResponseDecoder(Generic[_ResponseType]):
         Raises:
             BadAnswerError: it is not JSON, or a member has the wrong type. The text is that of Go's decoder.
         """
+        # Like the API server, take anything else than an object for YAML.
         if not body.lstrip().startswith(b"{"):
             return self._convert(_decode_yaml_object(body))
         try:

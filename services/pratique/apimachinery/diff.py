@@ -31,6 +31,7 @@ def diff(before: JSON, after: JSON) -> list[JSONObject]:
     from ``1.0``. Objects in an array are matched by ``name`` where all names are different. The operations share
     their values with ``after``.
     """
+    # A stack instead of recursion, so a deep document cannot exhaust Python's stack.
     operations: list[JSONObject] = []
     pending: list[_DifferingValues] = [] if identical(before, after) else [("", before, after)]
     while pending:
@@ -124,6 +125,7 @@ def _differing_items(
 
 def _differing_runs(old: list[JSON], new: list[JSON]) -> list[_DifferingRun]:
     """The runs in which two arrays differ, between the items they have in common."""
+    # Common heads and tails are cheap to find, and most changes leave little in between.
     shorter = min(len(old), len(new))
     start = 0
     while start < shorter and identical(old[start], new[start]):
@@ -136,6 +138,7 @@ def _differing_runs(old: list[JSON], new: list[JSON]) -> list[_DifferingRun]:
         return []
     if a == b or c == d or (b - a) * (d - c) > _MATCHING_LIMIT:
         return [(a, b, c, d)]
+    # autojunk would ignore frequent items and make longer patches.
     keys = _item_keys(old[a:b], new[c:d])
     return [
         (a + i, a + j, c + k, c + m)

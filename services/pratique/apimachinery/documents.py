@@ -17,7 +17,7 @@ from typing import BinaryIO, NamedTuple
 
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.field_errors import FieldPath
-from pratique.apimachinery.file_snapshots import read_recorded, unwrap_lists
+from pratique.apimachinery.file_snapshots import read_recorded
 from pratique.apimachinery.json_values import JSON, decode, json_type, member
 from pratique.apimachinery.source_documents import (
     STDIN,
@@ -30,6 +30,7 @@ from pratique.apimachinery.source_documents import (
     find_duplicate,
     position_of_offset,
     skip_spaces,
+    unwrap_lists,
 )
 
 FOLDER_SUFFIXES = frozenset({".yaml", ".yml", ".json"})
@@ -136,6 +137,7 @@ def _read_json(text: SourceText, *, unique_keys: bool) -> Iterator[SourceDocumen
     try:
         values = _read_values(text)
     except InputError:
+        # Flow-style YAML looks like JSON; only the file name or JSON lines before it rule it out.
         if text.file.endswith(_JSON_ONLY) or text.first_index > 0:
             raise
         yield from _read_yaml(text, unique_keys=unique_keys)

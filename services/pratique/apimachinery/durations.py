@@ -82,6 +82,7 @@ def _part_nanoseconds(whole: str, fraction: str, unit_name: str, text: str) -> i
 
 
 def _whole(digits: str, text: str) -> int:
+    # Lengths are compared first, because int() takes quadratic time.
     significant = digits.lstrip("0") or "0"
     if len(significant) > len(str(_MAXIMUM)) or int(significant) > _MAXIMUM + 1:
         raise _invalid(text)

@@ -6,53 +6,13 @@ import contextlib
 import contextvars
 import dataclasses
 import io
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
 from pratique.apimachinery.errors import ConfigurationError, InputError
-from pratique.apimachinery.field_errors import Step
-from pratique.apimachinery.json_values import JSON, json_type
-from pratique.apimachinery.source_documents import SourceDocument
-
-
-def unwrap_lists(documents: Iterable[SourceDocument]) -> Iterator[SourceDocument]:
-    """Replace every list (``kind: List``, ``PodList`` and so on) by its items.
-
-    An item without ``kind`` and ``apiVersion`` inherits them from its list, as in
-    ``k8s.io/apimachinery/pkg/apis/meta/v1/unstructured/helpers.go``.
-
-    Raises:
-        InputError: the ``items`` of a list are not a list of objects.
-    """
-    for document in documents:
-        if is_list(document.data):
-            yield from unwrap_lists(_items(document))
-        else:
-            yield document
-
-
-def is_list(data: JSON) -> bool:
-    """Tell whether an object is a list: ``kind: List``, or any kind that ends in ``List`` and has ``items``."""
-    kind = data.get("kind")
-    return kind == "List" or (isinstance(kind, str) and kind.endswith("List") and "items" in data)
-
-
-def _items(document: SourceDocument) -> Iterator[SourceDocument]:
-    items = document.data.get("items") or []
-    if not isinstance(items, list):
-        raise document.fault(("items",), f"items must be a list, got {json_type(items)}")
-    inherited = {
-        "apiVersion": document.data.get("apiVersion"),
-        "kind": document.data["kind"].removesuffix("List"),
-    }
-    for index, item in enumerate(items):
-        path: tuple[Step, ...] = ("items", index)
-        if not isinstance(item, dict):
-            raise document.fault(path, f"items[{index}] must be an object, got {json_type(item)}")
-        named = item.get("kind") or item.get("apiVersion")
-        yield document.part(item if named else {**item, **inherited}, path)
-
+from pratique.apimachinery.json_values import JSON
+from pratique.apimachinery.source_documents import SourceDocument, is_list, unwrap_lists
 
 ObjectIdentity: TypeAlias = tuple[str, str, str]
 """Kind, namespace and name: an object with the same three is the same object."""
@@ -81,7 +41,7 @@ class FileSnapshot:
             return True
         return before.content.endswith(b"\n") and not self.content.endswith(b"\n")
 
-    def note(self, document: SourceDocument) -> None:
+    def record(self, document: SourceDocument) -> None:
         """Record the objects of a document."""
         if is_list(document.data) and document.data.get("items") == []:
             self.is_empty_on_purpose = True
@@ -126,13 +86,14 @@ class FilesSnapshot:
             ConfigurationError: one has become empty. The message has a line for each, and says how to do so on purpose.
         """
         problems = [
-            f"{name}: holds no objects any more, and held {len(held.objects)} before; to remove them, delete the file "
-            'from its folder, or write "apiVersion: v1", "kind: List" and "items: []" into it'
+            f"{name}: no longer holds any objects, but held {len(held.objects)} before; to remove them, delete the "
+            'file from its folder, or write "apiVersion: v1", "kind: List" and "items: []" into it'
             for name, held in before.files.items()
             if held.objects and name in self.files and self.files[name].is_silently_empty
         ]
         problems += [
-            f'{folder}: holds no files any more; to remove what they held, leave one with "kind: List" and "items: []"'
+            f"{folder}: no longer holds any files; to remove what they held, leave one with "
+            '"kind: List" and "items: []"'
             for folder in sorted(before.folders - self.folders)
             if Path(folder).is_dir()
         ]
@@ -174,7 +135,7 @@ def read_recorded(
     if reading is None:
         yield from read(stream)
         return
-    noted_file = reading.files[file] = FileSnapshot(stream.read())
-    for document in read(io.BytesIO(noted_file.content)):
-        noted_file.note(document)
+    recorded = reading.files[file] = FileSnapshot(stream.read())
+    for document in read(io.BytesIO(recorded.content)):
+        recorded.record(document)
         yield document

@@ -266,7 +266,7 @@ class TextSizes:
         # other object gets its identity.
         self._known: dict[int, tuple[JSON, int, int]] = {}
 
-    def of(self, value: JSON) -> int:
+    def size_of(self, value: JSON) -> int:
         """The size of a value as Go encodes it, in bytes. Neither it nor its parts may change afterwards.
 
         Raises:

@@ -171,6 +171,7 @@ def with_namespace(document: JSONObject, namespace: str, name: str = "") -> JSON
     """The object with its metadata naming ``namespace`` (none if that is empty), and ``name`` if given."""
     written: JSON = document.get("metadata")
     metadata: JSONObject = written if isinstance(written, dict) else {}
+    # Most objects are right already, and then need no copy.
     if namespace and metadata.get("namespace") == namespace and (not name or metadata.get("name") == name):
         return document
     wanted = {"name": name} if name else {}

@@ -388,7 +388,7 @@ def _charge_copy(draft: _Draft, value: JSON) -> None:
     """Charge the size of a copy against the limit."""
     if value is None:
         return
-    draft.copied_bytes += draft.sizes.of(value)
+    draft.copied_bytes += draft.sizes.size_of(value)
     if draft.copied_bytes > COPY_LIMIT:
         raise PatchError(
             "Unable to complete the copy, the accumulated size increase of copy is"

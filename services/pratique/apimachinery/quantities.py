@@ -89,6 +89,7 @@ class Quantity:
     def _of_parts(cls, sign: int, whole: str, fraction: str, suffix: str) -> Self:
         base, exponent, form = _interpret(suffix)
         digits = int(whole + fraction)
+        # Kubernetes has two representations, which differ in when a quantity counts as an integer.
         if _fits_int64(base, exponent, whole, fraction):
             if base == 2:
                 return cls(sign * (digits << exponent), 0, form)
@@ -132,6 +133,7 @@ class Quantity:
     def _combined(self, other: Quantity, sign: int) -> Quantity:
         form = other.format if self.number == 0 else self.format
         is_big = self.is_big or other.is_big
+        # Like Kubernetes, adding zero keeps the scale of the other term.
         if not is_big and other.number == 0:
             return Quantity(self.number, self.scale, form)
         if not is_big and self.number == 0:
@@ -194,6 +196,7 @@ class Quantity:
         ):
             return _binary_text(whole)
         number, scale = self._reduced()
+        # There is a suffix for every third power of ten.
         spare = scale % 3
         number, scale = number * 10**spare, scale - spare
         if self.format is not QuantityFormat.DECIMAL_EXPONENT and scale in _DECIMAL_NAMES:

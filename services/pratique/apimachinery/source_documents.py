@@ -7,11 +7,11 @@ import dataclasses
 import functools
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.field_errors import Step
-from pratique.apimachinery.json_values import JSONObject
+from pratique.apimachinery.json_values import JSON, JSONObject, json_type
 
 _SPACES = re.compile(r"[ \t\r\n]*")
 _BREAK = re.compile(r"\n")
@@ -223,3 +223,41 @@ class SourceDocument:
         place = self.position(path)
         where = f"{display_path(self.file)}: document {self.index + 1}, {place}"
         return InputError(f"{where}: {problem}", file=self.file, place=place)
+
+
+def unwrap_lists(documents: Iterable[SourceDocument]) -> Iterator[SourceDocument]:
+    """Replace every list (``kind: List``, ``PodList`` and so on) by its items.
+
+    An item without ``kind`` and ``apiVersion`` inherits them from its list, as in
+    ``k8s.io/apimachinery/pkg/apis/meta/v1/unstructured/helpers.go``.
+
+    Raises:
+        InputError: the ``items`` of a list are not a list of objects.
+    """
+    for document in documents:
+        if is_list(document.data):
+            yield from unwrap_lists(_list_items(document))
+        else:
+            yield document
+
+
+def is_list(data: JSON) -> bool:
+    """Tell whether an object is a list: ``kind: List``, or any kind that ends in ``List`` and has ``items``."""
+    kind = data.get("kind")
+    return kind == "List" or (isinstance(kind, str) and kind.endswith("List") and "items" in data)
+
+
+def _list_items(document: SourceDocument) -> Iterator[SourceDocument]:
+    items = document.data.get("items") or []
+    if not isinstance(items, list):
+        raise document.fault(("items",), f"items must be a list, got {json_type(items)}")
+    inherited = {
+        "apiVersion": document.data.get("apiVersion"),
+        "kind": document.data["kind"].removesuffix("List"),
+    }
+    for index, item in enumerate(items):
+        path: tuple[Step, ...] = ("items", index)
+        if not isinstance(item, dict):
+            raise document.fault(path, f"items[{index}] must be an object, got {json_type(item)}")
+        named = item.get("kind") or item.get("apiVersion")
+        yield document.part(item if named else {**item, **inherited}, path)

@@ -91,11 +91,11 @@ def _types_of_version(spec: _DefinitionSpec, version: _DefinitionVersion) -> Ite
         kinds["status"] = kind
     if subresources.scale is not None:
         kinds["scale"] = _SCALE
-    for name, its_kind in kinds.items():
+    for name, subresource_kind in kinds.items():
         yield ResourceType(
             resource=GroupVersionResource(spec.group, version.name, spec.names.plural),
             subresource=name,
-            kind=its_kind,
+            kind=subresource_kind,
             namespaced=spec.scope == "Namespaced",
             served=version.served,
         )
@@ -272,6 +272,7 @@ class ApiResources:
         Raises:
             ConfigurationError: a definition is malformed; the message names the field.
         """
+        # They are registered last, so a definition cannot replace a built-in collection.
         added = [type_ for definition in definitions for type_ in types_of_definition(definition)]
         return ApiResources([*self, *added]) if added else self
 

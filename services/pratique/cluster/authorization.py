@@ -58,7 +58,7 @@ class AuthorizationDecision:
 class Authorizer(Protocol):
     """Decides whether a request is allowed.
 
-    It is synchronous because decisions are made from memory, as look-ups in a cluster are.
+    It is synchronous because decisions are compiled from memory, as look-ups in a cluster are.
     """
 
     def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationDecision:
@@ -83,40 +83,40 @@ class RbacCache:
     def cluster_role_bindings(self, cluster: Cluster) -> Bindings:
         """All ClusterRoleBindings."""
         documents = cluster.list(RBAC_GROUP, "clusterrolebindings")
-        return self._bindings.part("", documents, Bindings)
+        return self._bindings.compiled("", documents, Bindings)
 
     def role_bindings(self, cluster: Cluster, namespace: str) -> Bindings:
         """The RoleBindings of one namespace."""
         documents = cluster.list(RBAC_GROUP, "rolebindings", namespace)
-        return self._bindings.part(namespace, documents, lambda found: Bindings(found, namespace))
+        return self._bindings.compiled(namespace, documents, lambda found: Bindings(found, namespace))
 
     def cluster_roles(self, cluster: Cluster) -> Roles:
         """All ClusterRoles."""
-        return self._cluster_roles.part("", cluster.list(RBAC_GROUP, "clusterroles"), cluster_roles)
+        return self._cluster_roles.compiled("", cluster.list(RBAC_GROUP, "clusterroles"), cluster_roles)
 
     def roles(self, cluster: Cluster, namespace: str) -> Roles:
         """The Roles of one namespace."""
-        return self._roles.part(namespace, cluster.list(RBAC_GROUP, "roles", namespace), namespaced_roles)
+        return self._roles.compiled(namespace, cluster.list(RBAC_GROUP, "roles", namespace), namespaced_roles)
 
 
 class _NamespacedCache(Generic[_T]):
     """Compiled objects by namespace, with the list of objects they were compiled from."""
 
     def __init__(self) -> None:
-        self._made: dict[str, tuple[Sequence[JSONObject], _T]] = {}
+        self._compiled_by_namespace: dict[str, tuple[Sequence[JSONObject], _T]] = {}
 
-    def part(
+    def compiled(
         self, namespace: str, documents: Sequence[JSONObject], make: Callable[[Sequence[JSONObject]], _T]
     ) -> _T:
         """The compiled form of a list of objects, from the cache if the list is the same."""
-        found = self._made.get(namespace)
+        found = self._compiled_by_namespace.get(namespace)
         if found is not None and found[0] is documents:
             return found[1]
-        made = make(documents)
+        compiled = make(documents)
         # Requests may name any namespace: caching only those with objects bounds the memory.
         if documents:
-            self._made[namespace] = (documents, made)
-        return made
+            self._compiled_by_namespace[namespace] = (documents, compiled)
+        return compiled
 
 
 _RBAC_CACHES: weakref.WeakKeyDictionary[Cluster, RbacCache] = weakref.WeakKeyDictionary()
@@ -143,10 +143,10 @@ class RbacAuthorizer:
         """Decide on a request. ClusterRoleBindings are consulted before RoleBindings, both in name order."""
         if SUPERUSERS in attributes.user.groups:
             return AuthorizationDecision(allowed=True)
-        question = _RbacQuery.of(self.cluster, attributes)
+        query = _RbacQuery.for_request(self.cluster, attributes)
         errors: list[str] = []
-        for grant in question.grants():
-            rules = question.rules_of(grant.role, grant.namespace)
+        for grant in query.grants():
+            rules = query.rules_of(grant.role, grant.namespace)
             if isinstance(rules, str):
                 errors.append(rules)
             elif any(rule.allows(attributes) for rule in rules):
@@ -159,28 +159,28 @@ class _RbacQuery:
     """One request against one state of a cluster."""
 
     cluster: Cluster
-    compiled: RbacCache
+    cache: RbacCache
     attributes: AuthorizationAttributes
 
     @classmethod
-    def of(cls, cluster: Cluster, attributes: AuthorizationAttributes) -> _RbacQuery:
+    def for_request(cls, cluster: Cluster, attributes: AuthorizationAttributes) -> _RbacQuery:
         current = cluster.current if isinstance(cluster, ReloadableCluster) else cluster
         return cls(current, rbac_cache_of(current), attributes)
 
     def grants(self) -> Iterator[Grant]:
         """The bindings that apply to the user, ClusterRoleBindings first."""
         user, namespace = self.attributes.user, self.attributes.namespace
-        yield from self.compiled.cluster_role_bindings(self.cluster).of(user)
+        yield from self.cache.cluster_role_bindings(self.cluster).for_user(user)
         if namespace:
-            yield from self.compiled.role_bindings(self.cluster, namespace).of(user)
+            yield from self.cache.role_bindings(self.cluster, namespace).for_user(user)
 
     def rules_of(self, role: RoleRef, namespace: str) -> Sequence[CompiledPolicyRule] | str:
         """The rules of a role that a binding in ``namespace`` refers to, or the error if there is no such role."""
         if role.kind == "ClusterRole":
-            rules = self.compiled.cluster_roles(self.cluster).rules(role.name)
+            rules = self.cache.cluster_roles(self.cluster).rules(role.name)
         elif role.kind == "Role":
             # A ClusterRoleBinding has no namespace, so it cannot refer to a Role.
-            rules = self.compiled.roles(self.cluster, namespace).rules(role.name) if namespace else None
+            rules = self.cache.roles(self.cluster, namespace).rules(role.name) if namespace else None
         else:
             return f"unsupported role reference kind: {go_quoted(role.kind)}"
         if rules is None:

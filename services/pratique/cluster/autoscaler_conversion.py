@@ -50,12 +50,16 @@ def flat_status(metric: JSONObject) -> JSONObject:
     return _each_source(metric, _FLAT_STATUSES)
 
 
-def cpu_utilization(metric: JSONObject, of: str) -> JSON:
+def cpu_utilization(metric: JSONObject, member_name: str) -> JSON:
     """The CPU utilization that a v2 metric specifies (``target``) or reports (``current``); None for other metrics."""
     if metric.get("type") != "Resource":
         return None
     resource = mapping(metric.get("resource"), "resource")
-    return mapping(resource.get(of), of).get("averageUtilization") if resource.get("name") == "cpu" else None
+    return (
+        mapping(resource.get(member_name), member_name).get("averageUtilization")
+        if resource.get("name") == "cpu"
+        else None
+    )
 
 
 def _each_source(metric: JSONObject, changes: Mapping[str, ObjectChange]) -> JSONObject:
@@ -386,10 +390,10 @@ def _v2beta2_from_shared(autoscaler: JSONObject) -> JSONObject:
     return annotated(converted, added, _ROUND_TRIP)
 
 
-def _cpu_metric(utilization: JSON, of: str) -> JSONObject:
+def _cpu_metric(utilization: JSON, member_name: str) -> JSONObject:
     metric_value = {"averageUtilization": utilization}
-    value = {"type": "Utilization", **metric_value} if of == "target" else metric_value
-    return {"type": "Resource", "resource": {"name": "cpu", of: value}}
+    value = {"type": "Utilization", **metric_value} if member_name == "target" else metric_value
+    return {"type": "Resource", "resource": {"name": "cpu", member_name: value}}
 
 
 def _last_value(values: list[JSON]) -> JSON:

@@ -7,9 +7,8 @@ from pathlib import Path
 
 from pratique.apimachinery.documents import read_objects
 from pratique.apimachinery.errors import ConfigurationError, InputError
-from pratique.apimachinery.file_snapshots import unwrap_lists
 from pratique.apimachinery.kinds import kind_of
-from pratique.apimachinery.source_documents import SourceDocument
+from pratique.apimachinery.source_documents import SourceDocument, unwrap_lists
 from pratique.cluster.api_resources import CRD_GROUP
 from pratique.cluster.store import ObjectKey, ObjectStore
 

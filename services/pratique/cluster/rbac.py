@@ -169,6 +169,7 @@ def _allows_value(values: frozenset[str], value: str) -> bool:
 
 def compile_rule(rule: PolicyRule) -> CompiledPolicyRule:
     """Compile a rule."""
+    # Like Go's strings.TrimRight, rstrip removes all trailing stars.
     urls = rule.non_resource_urls or ()
     return CompiledPolicyRule(
         verbs=frozenset(rule.verbs or ()),
@@ -309,9 +310,9 @@ class Bindings:
         self._groups: dict[str, list[_SubjectIndex]] = {}
         for place, binding in enumerate(self._bindings):
             for index, subject in enumerate(binding.subjects or ()):
-                self._enter(subject, _SubjectIndex(place, index))
+                self._index_subject(subject, _SubjectIndex(place, index))
 
-    def _enter(self, subject: RbacSubject, place: _SubjectIndex) -> None:
+    def _index_subject(self, subject: RbacSubject, place: _SubjectIndex) -> None:
         if subject.kind == "Group":
             self._groups.setdefault(subject.name, []).append(place)
         elif subject.kind == "User":
@@ -322,7 +323,7 @@ class Bindings:
                 name = f"{SERVICE_ACCOUNT_PREFIX}:{namespace}:{subject.name}"
                 self._users.setdefault(name, []).append(place)
 
-    def of(self, user: UserInfo) -> Iterator[Grant]:
+    def for_user(self, user: UserInfo) -> Iterator[Grant]:
         """The bindings that apply to a user, in order."""
         as_groups = (self._groups.get(group, ()) for group in user.groups)
         places = sorted(itertools.chain(self._users.get(user.username, ()), *as_groups))

@@ -110,8 +110,8 @@ def _endpoint_to_shared(endpoint: JSONObject) -> JSONObject:
     topology = mapping(endpoint.get("topology"), "topology")
     zone = topology.get(_ZONE)
     # A hostname other than the node's name is kept: it says something that nodeName does not.
-    told_twice = topology.get(_HOSTNAME) is not None and topology[_HOSTNAME] == endpoint.get("nodeName")
-    rest = without(topology, _ZONE, *([_HOSTNAME] if told_twice else []))
+    is_node_name = topology.get(_HOSTNAME) is not None and topology[_HOSTNAME] == endpoint.get("nodeName")
+    rest = without(topology, _ZONE, *([_HOSTNAME] if is_node_name else []))
     return plain | present(deprecatedTopology=rest or None, zone=zone)
 
 

@@ -255,6 +255,7 @@ class ObjectStore:
 
     def copy(self) -> ObjectStore:
         """An independent copy of the store."""
+        # The cached lists are not copied, so each store makes its own.
         other = ObjectStore(resources=self._base, assume_namespaces=self._assumed is not None)
         other._resources, other._removed = self._resources, set(self._removed)
         other._objects = {

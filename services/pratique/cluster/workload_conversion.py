@@ -209,10 +209,10 @@ _BESIDE_BASIC = ("name",)
 def _request_to_shared(request: JSONObject) -> JSONObject:
     exact = {name: request[name] for name in _EXACT if request.get(name) is not None}
     plain = without(request, "exactly", *_EXACT)
-    return {**plain, "exactly": exact} if any(_counts(value) for value in exact.values()) else plain
+    return {**plain, "exactly": exact} if any(_is_set(value) for value in exact.values()) else plain
 
 
-def _counts(value: object) -> bool:
+def _is_set(value: object) -> bool:
     """Tell whether a value is set: a Go field that is not a pointer cannot distinguish empty from absent."""
     return value not in ("", 0) or value is False
 

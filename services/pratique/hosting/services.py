@@ -269,8 +269,8 @@ class ReloadedInputs(Generic[HostT]):
             settings.reload_grace_seconds,
         )
         """The hosts, by the digest of their inputs."""
-        self._configuration.tell(self._replace_configurations)
-        self._cluster.tell(self._replace_cluster)
+        self._configuration.add_listener(self._replace_configurations)
+        self._cluster.add_listener(self._replace_cluster)
 
     @contextlib.asynccontextmanager
     async def kept_up_to_date(self) -> AsyncIterator[None]:

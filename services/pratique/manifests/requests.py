@@ -264,6 +264,7 @@ def _decoded_object(manifest: JSONObject, target: _RequestTarget) -> JSONObject:
 
 
 def _without_system_fields(read: JSONObject) -> JSONObject:
+    # Most manifests set none of them, and then need no copy.
     if _SYSTEM_FIELDS.isdisjoint(read["metadata"]):
         return read
     metadata = {key: value for key, value in read["metadata"].items() if key not in _SYSTEM_FIELDS}

@@ -51,6 +51,7 @@ _KUBELET_LABELS = frozenset(
 
 def may_set_label(label: str) -> bool:
     """Tell whether a node may add, change or remove a label of its Node object."""
+    # A label without a slash has no domain, and is the node's to set.
     domain, slash, _ = label.partition("/")
     domain = domain if slash else ""
     if _is_within(domain, _RESERVED_DOMAINS):

@@ -134,11 +134,13 @@ def aggregate_containers(
     staying: dict[str, Quantity] = {}
     starting: dict[str, Quantity] = {}
     for amounts, stays in init_containers:
+        # A sidecar runs beside the containers, and beside the init containers after it.
         if stays:
             _add(total, amounts)
             _add(staying, amounts)
             raise_to(starting, staying)
         else:
+            # An ordinary init container runs alone, except for the sidecars before it.
             needed = dict(amounts)
             _add(needed, staying)
             raise_to(starting, needed)

@@ -99,6 +99,7 @@ class LargeTextReader:
     def _running_process(self) -> _ReaderProcess:
         if self._process is None:
             self._process = _ReaderProcess()
+            # The finalizer must not reference this reader, which would keep it alive.
             self._end = weakref.finalize(self, self._process.end)
         return self._process
 

@@ -40,10 +40,10 @@ class ControllerThreads:
     controller that never returns must not keep its service from stopping.
     """
 
-    def __init__(self, name: str, most_threads: int = MAX_THREADS) -> None:
+    def __init__(self, name: str, max_threads: int = MAX_THREADS) -> None:
         """Start without threads; ``name`` is the controller's."""
         self._name = name
-        self._most_threads = most_threads
+        self._max_threads = max_threads
         self._jobs: deque[_Job] = deque()
         self._running: set[asyncio.Future[object]] = set()
         self._threads = 0
@@ -57,11 +57,11 @@ class ControllerThreads:
         """
         future: asyncio.Future[object] = asyncio.get_running_loop().create_future()
         with self._changed:
-            if self._threads == self._most_threads:
+            if self._threads == self._max_threads:
                 # All threads may hang: cancelled calls must not pile up behind them.
                 self._jobs = deque(job for job in self._jobs if not job[0].cancelled())
             self._jobs.append((future, handler, review))
-            if self._idle < len(self._jobs) and self._threads < self._most_threads:
+            if self._idle < len(self._jobs) and self._threads < self._max_threads:
                 self._threads += 1
                 threading.Thread(target=self._work, name=f"pratique-{self._name}", daemon=True).start()
             self._changed.notify()
@@ -94,6 +94,7 @@ class ControllerThreads:
     def _next_job(self) -> _Job | None:
         """Wait for work; None if there was none for so long that the thread should end."""
         with self._changed:
+            # An idle thread takes the next job, so submit starts threads only for jobs beyond the idle ones.
             self._idle += 1
             self._changed.wait_for(lambda: self._jobs, timeout=_IDLE_SECONDS)
             self._idle -= 1

@@ -66,7 +66,7 @@ class ServerTls:
         """The files, which are reloaded when they change."""
         self._updates: collections.deque[grpc.ServerCertificateConfiguration] = collections.deque(maxlen=1)
         for file in self.files:
-            file.tell(self._update)
+            file.add_listener(self._update)
 
     @classmethod
     def of(cls, settings: ServerSettings) -> ServerTls | None:

@@ -90,6 +90,7 @@ class DurationHistogram:
 
     def observe(self, seconds: float, *values: str) -> None:
         """Add one observation in seconds, with the label values in order."""
+        # Not setdefault, which would build a list for every observation.
         counts = self._counts.get(values)
         if counts is None:
             self._sums[values] = 0.0

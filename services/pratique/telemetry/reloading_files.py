@@ -46,7 +46,7 @@ Files that are swapped three times a second are still read in between."""
 UNSETTLED_SECONDS = 10.0
 """After this time, continuously changing files are reported; they are not loaded."""
 
-_UNSETTLED = "the files change all the time; they are read once they rest"
+_UNSETTLED = "the files keep changing; they are loaded once they settle"
 _DEBOUNCE_MILLISECONDS = 100
 _SETTLE_POLL_SECONDS = 0.1
 _MTIME_INDEX = 5
@@ -230,40 +230,40 @@ class Reloaded(Generic[T]):
         self.seen: Fingerprint = ()
         """The state of the files at the last load."""
         self.value: T
-        self.value, self._reading = self._load_first()
+        self.value, self._snapshot = self._load_first()
         """The last good value."""
         self.failure = ""
         """Why the current files are unusable; empty if their value is in use."""
-        self._said = ""
+        self._logged = ""
         """What was last logged about a failure."""
         self.reloads = ReloadCounts(name)
         """Counts of successful and failed loads."""
         self._listeners: list[Callable[[T], Awaitable[None] | None]] = []
 
-    def tell(self, listener: Callable[[T], Awaitable[None] | None]) -> None:
+    def add_listener(self, listener: Callable[[T], Awaitable[None] | None]) -> None:
         """Call ``listener`` with every new value. If it raises, the value is refused."""
         self._listeners.append(listener)
 
     def warning(self) -> str:
         """A warning about unusable files; empty if there is none."""
-        return self._said if self.failure else ""
+        return self._logged if self.failure else ""
 
     async def refresh(self) -> None:
         """Load the files again once they have settled, and use the value if it is new and usable."""
         before = self.value
         try:
-            value, reading = await self._read()
+            value, snapshot = await self._read()
             if value != before:
-                await self._take_up(value)
+                await self._use(value)
         except PartlyUsableError as error:
-            await self._take_part(before, error)
+            await self._use_part(before, error)
         except (PratiqueError, OSError) as error:
-            self._keep(before, str(error))
+            self._keep_previous(before, str(error))
         except Exception as error:  # noqa: BLE001 - no error may end the watch
-            self._keep(before, describe_error(error))
+            self._keep_previous(before, describe_error(error))
         else:
-            self._reading = reading
-            self._succeed(is_new=value != before)
+            self._snapshot = snapshot
+            self._record_success(is_new=value != before)
 
     async def _read(self) -> tuple[T, FilesSnapshot]:
         """Load the files in a settled state.
@@ -273,69 +273,69 @@ class Reloaded(Generic[T]):
         """
         while True:
             seen = self.seen = await wait_until_settled(self.paths)
-            value, reading, error = await asyncio.to_thread(self._load_noting)
+            value, snapshot, error = await asyncio.to_thread(self._load_recording)
             if await asyncio.to_thread(fingerprint, self.paths) != seen:
                 continue
-            reading.check_after(self._reading)
+            snapshot.check_after(self._snapshot)
             if error is not None:
                 raise error
-            doubt = reading.doubt_after(self._reading)
+            doubt = snapshot.doubt_after(self._snapshot)
             if not doubt:
-                return value, reading
+                return value, snapshot
             where = {"file": str(self.paths[0]), "reason": f"it may be half written: {doubt}"}
-            _log.info("%s waits for its files to rest", self.name, extra=where)
+            _log.info("%s waits for its files to settle", self.name, extra=where)
             if await stay_unchanged(self.paths, seen, SUSPECT_SECONDS):
-                return value, reading
+                return value, snapshot
 
-    def _load_noting(self) -> tuple[Any, FilesSnapshot, Exception | None]:
-        with record_files() as reading:
+    def _load_recording(self) -> tuple[Any, FilesSnapshot, Exception | None]:
+        with record_files() as snapshot:
             try:
-                return self._load(), reading, None
+                return self._load(), snapshot, None
             except Exception as error:  # noqa: BLE001 - raised later, unless the files changed meanwhile
-                return None, reading, error
+                return None, snapshot, error
 
     def _load_first(self) -> tuple[T, FilesSnapshot]:
         while True:
             self.seen = block_until_settled(self.paths)
-            value, reading, error = self._load_noting()
+            value, snapshot, error = self._load_recording()
             if fingerprint(self.paths) != self.seen:
                 continue
             if error is not None:
                 raise error
-            for name in reading.empty_files:
+            for name in snapshot.empty_files:
                 _log.warning("a file holds no objects", extra={"file": name})
-            return value, reading
+            return value, snapshot
 
-    async def _take_up(self, value: T) -> None:
+    async def _use(self, value: T) -> None:
         self.value = value
         for listener in self._listeners:
             pending = listener(value)
             if inspect.isawaitable(pending):
                 await pending
 
-    async def _take_part(self, before: T, error: PartlyUsableError) -> None:
+    async def _use_part(self, before: T, error: PartlyUsableError) -> None:
         try:
             if error.usable != before:
-                await self._take_up(cast("T", error.usable))
+                await self._use(cast("T", error.usable))
         except Exception as listener_error:  # noqa: BLE001 - as above
-            self._keep(before, describe_error(listener_error))
+            self._keep_previous(before, describe_error(listener_error))
         else:
-            self._fail(str(error), f"{self.name}: only what can be read of the files counts")
+            self._record_failure(str(error), f"{self.name}: only the readable part of its files is in use")
 
-    def _succeed(self, *, is_new: bool) -> None:
+    def _record_success(self, *, is_new: bool) -> None:
         self.reloads.succeed()
         if is_new or self.failure:
             self.failure = ""
             _log.info("%s reloaded", self.name, extra={"file": str(self.paths[0])})
 
-    def _keep(self, before: T, reason: str) -> None:
+    def _keep_previous(self, before: T, reason: str) -> None:
         self.value = before
-        self._fail(reason, f"{self.name} kept, the new one cannot be used")
+        self._record_failure(reason, f"{self.name} kept, the new one cannot be used")
 
-    def _fail(self, reason: str, message: str) -> None:
+    def _record_failure(self, reason: str, message: str) -> None:
         self.reloads.fail()
-        if (reason, message) != (self.failure, self._said):
-            self.failure, self._said = reason, message
+        if (reason, message) != (self.failure, self._logged):
+            self.failure, self._logged = reason, message
             _log.error("%s", message, extra={"reason": reason})
 
 

@@ -67,7 +67,7 @@ class Tracing:
         """The context for children of a span."""
         return set_span_in_context(NonRecordingSpan(span.get_span_context()))
 
-    def carried(self, span: Span) -> TraceMetadata:
+    def metadata_for(self, span: Span) -> TraceMetadata:
         """The metadata of calls made within a span."""
         carrier: dict[str, str] = {}
         self._propagator.inject(carrier, self.child_context(span))

@@ -17,10 +17,14 @@ from pratique.apimachinery.documents import (
     read_source_text,
 )
 from pratique.apimachinery.errors import InputError
-from pratique.apimachinery.file_snapshots import unwrap_lists
-from pratique.apimachinery.file_snapshots import unwrap_lists as documents_unwrap_lists
 from pratique.apimachinery.names import DEFAULT_NAMESPACE, namespace_of
-from pratique.apimachinery.source_documents import STDIN, SourceDocument, SourceText, display_path
+from pratique.apimachinery.source_documents import (
+    STDIN,
+    SourceDocument,
+    SourceText,
+    display_path,
+    unwrap_lists,
+)
 from pratique.cluster.api_resources import ApiResources
 from pratique.cluster.store import ObjectKey, ObjectStore
 
@@ -153,7 +157,7 @@ def load_old(paths: Iterable[Path | str], resources: ApiResources, namespace: st
     Raises:
         InputError: a manifest cannot be read, has no known kind or no name, or occurs twice.
     """
-    documents = [document for path in paths for document in documents_unwrap_lists(read_documents(path))]
+    documents = [document for path in paths for document in unwrap_lists(read_documents(path))]
     return store_old(documents, resources, namespace)
 
 

@@ -12,10 +12,9 @@ from pratique.admission.controllers import Phase
 from pratique.admission.reviews import impersonated_user
 from pratique.apimachinery.documents import SUITE_GROUP, is_suite, read_file, walk
 from pratique.apimachinery.errors import InputError
-from pratique.apimachinery.file_snapshots import unwrap_lists
 from pratique.apimachinery.json_values import JSON, json_type
 from pratique.apimachinery.requests import Operation, UserInfo
-from pratique.apimachinery.source_documents import SourceDocument
+from pratique.apimachinery.source_documents import SourceDocument, unwrap_lists
 from pratique.configuration.settings import ChainSettings
 from pratique.manifests.requests import KUBECTL_USER
 from pratique_cli.outputs.changes import ObjectPath

@@ -17,9 +17,8 @@ from pratique.admission.results import OutcomeStatus
 from pratique.apimachinery.documents import read_documents
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.field_errors import Step
-from pratique.apimachinery.file_snapshots import unwrap_lists
 from pratique.apimachinery.json_values import JSON, json_type
-from pratique.apimachinery.source_documents import SourceDocument
+from pratique.apimachinery.source_documents import SourceDocument, unwrap_lists
 from pratique.cel.errors import EvaluationError
 from pratique.cel.libraries.regexes import compile_pattern
 from pratique.configuration.settings import ChainSettings

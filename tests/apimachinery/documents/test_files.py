@@ -1,4 +1,4 @@
-"""Files, folders and streams are read as kubectl reads them."""
+"""Reading files, folders and streams as kubectl does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists are taken apart into their items."""
+"""Unwrapping lists."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from pratique.apimachinery.documents import read_text
 from pratique.apimachinery.errors import InputError
-from pratique.apimachinery.file_snapshots import unwrap_lists
+from pratique.apimachinery.source_documents import unwrap_lists
 
 
 def unwrap(text: str) -> list[object]:

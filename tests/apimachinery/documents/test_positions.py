@@ -1,4 +1,4 @@
-"""A field is found again in the text that it was read from."""
+"""The positions of fields in their texts."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from pratique.apimachinery.documents import read_text
 from pratique.apimachinery.field_errors import Step
-from pratique.apimachinery.file_snapshots import unwrap_lists
 from pratique.apimachinery.json_values import JSON
-from pratique.apimachinery.source_documents import Position
+from pratique.apimachinery.source_documents import Position, unwrap_lists
 
 YAML = b"""\
 # a Pod

@@ -1,4 +1,4 @@
-"""A text is JSON, a stream of JSON values, or YAML."""
+"""Reading texts: JSON, streams of JSON values, and YAML."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GAPS = st.text(" \t\r\n", max_size=4)
 
 
 def read(raw: bytes, file: str = "-") -> list[tuple[int, int, JSON]]:
-    return [(one.index, one.line, one.data) for one in read_text(raw, file)]
+    return [(document.index, document.line, document.data) for document in read_text(raw, file)]
 
 
 @pytest.mark.parametrize("file", ["a.json", "a.yaml", "a.txt", "-"])

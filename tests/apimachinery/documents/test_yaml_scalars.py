@@ -1,4 +1,4 @@
-"""YAML scalars mean what they mean to Kubernetes."""
+"""YAML scalars as Kubernetes resolves them."""
 
 from __future__ import annotations
 

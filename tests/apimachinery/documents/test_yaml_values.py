@@ -1,4 +1,4 @@
-"""YAML documents become the JSON that Kubernetes makes of them."""
+"""YAML documents as JSON values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The patch that leads from one document to another."""
+"""Computing the JSON Patch between two documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is sent as a patch, held against the object that it has to yield, by our reader and by another."""
+"""Computed patches, applied by our code and by the library."""
 
 from __future__ import annotations
 

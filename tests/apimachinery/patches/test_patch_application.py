@@ -1,4 +1,4 @@
-"""What each operation does, where the API server departs from RFC 6902 and where it does not."""
+"""Applying JSON Patch operations, including where the API server departs from RFC 6902."""
 
 from __future__ import annotations
 

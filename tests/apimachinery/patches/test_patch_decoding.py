@@ -1,4 +1,4 @@
-"""What counts as a JSON Patch, and what is said of a text that is none."""
+"""Decoding JSON Patches."""
 
 from __future__ import annotations
 

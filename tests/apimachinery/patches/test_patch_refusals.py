@@ -1,4 +1,4 @@
-"""What users read where a patch does not fit: the words of the API server's library."""
+"""The errors of inapplicable patches, in the words of the API server's library."""
 
 from __future__ import annotations
 

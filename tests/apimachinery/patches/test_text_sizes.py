@@ -1,4 +1,4 @@
-"""Sizes of values as text, in Go's spelling, whatever of them was measured before."""
+"""Sizes of encoded values, with and without measured parts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def size_in_go(value: JSON) -> int:
     "value", ["", "<", "a&b>", "\u2028", "ü\u2029", 1.5, True, [], {}, {"<": [None, "é"]}]
 )
 def test_a_size_equals_the_text_that_go_writes(value: JSON) -> None:
-    assert TextSizes().of(value) == size_in_go(value)
+    assert TextSizes().size_of(value) == size_in_go(value)
 
 
 @given(st.lists(values(5) | st.text("<&\u2028xü"), min_size=1, max_size=5), st.data())
@@ -34,12 +34,12 @@ def test_a_value_that_holds_measured_values_has_the_right_size(
         held = [made[number] for number in holding]
         names = data.draw(st.lists(KEYS, min_size=len(held), max_size=len(held)))
         made.append(data.draw(st.sampled_from([held, [[], held], dict(zip(names, held, strict=True))])))
-        assert sizes.of(made[-1]) == size_in_go(made[-1])
+        assert sizes.size_of(made[-1]) == size_in_go(made[-1])
 
 
 @pytest.mark.parametrize("items", [99, 100, 101, 1_000])
 def test_a_value_too_large_to_visit_has_the_right_size(items: int) -> None:
     sizes, part = TextSizes(), ["x"]
-    sizes.of(part)
-    assert sizes.of([part, *range(items)]) == size_in_go([part, *range(items)])
-    assert sizes.of({"a": [part] * items}) == size_in_go({"a": [part] * items})
+    sizes.size_of(part)
+    assert sizes.size_of([part, *range(items)]) == size_in_go([part, *range(items)])
+    assert sizes.size_of({"a": [part] * items}) == size_in_go({"a": [part] * items})

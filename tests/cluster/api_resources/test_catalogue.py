@@ -1,4 +1,4 @@
-"""The catalogue knows what Kubernetes serves, and what it once served."""
+"""The built-in resources, current and removed."""
 
 from __future__ import annotations
 
@@ -149,10 +149,10 @@ def test_a_subresource_takes_a_kind_of_its_own(
 
 def test_a_subresource_has_the_scope_of_its_collection() -> None:
     known = built_in_resources()
-    for each in known:
-        parent = known.for_resource(each.resource)
+    for type_ in known:
+        parent = known.for_resource(type_.resource)
         assert parent is not None
-        assert parent.namespaced == each.namespaced
+        assert parent.namespaced == type_.namespaced
 
 
 def test_the_kind_of_a_subresource_is_not_the_kind_of_a_collection() -> None:
@@ -167,9 +167,9 @@ def test_an_unregistered_kind_is_unknown() -> None:
 
 
 def test_kinds_and_collections_correspond_one_to_one() -> None:
-    collections = [each for each in built_in_resources() if not each.subresource]
-    assert len({each.kind for each in collections}) == len(collections)
-    assert len({each.resource for each in collections}) == len(collections)
+    collections = [type_ for type_ in built_in_resources() if not type_.subresource]
+    assert len({type_.kind for type_ in collections}) == len(collections)
+    assert len({type_.resource for type_ in collections}) == len(collections)
 
 
 def test_versions_come_with_the_preferred_one_first() -> None:
@@ -180,7 +180,9 @@ def test_versions_come_with_the_preferred_one_first() -> None:
 
 
 def test_the_core_group_is_registered_first() -> None:
-    groups = [group for group, _ in itertools.groupby(built_in_resources(), lambda each: each.resource.group)]
+    groups = [
+        group for group, _ in itertools.groupby(built_in_resources(), lambda type_: type_.resource.group)
+    ]
     assert groups[0] == ""
     assert len(groups) == len(set(groups))
 

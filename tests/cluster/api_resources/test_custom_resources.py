@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions add collections."""
+"""The collections of CustomResourceDefinitions."""
 
 from __future__ import annotations
 
@@ -71,7 +71,9 @@ def test_an_unserved_version_is_still_equivalent() -> None:
 
 def test_subresources_are_those_of_the_version() -> None:
     known = built_in_resources().with_crds([ORDERS])
-    status, scale = (known.for_resource(order_resource("v2"), each) for each in ("status", "scale"))
+    status, scale = (
+        known.for_resource(order_resource("v2"), subresource) for subresource in ("status", "scale")
+    )
     assert status is not None
     assert scale is not None
     assert (status.kind, scale.kind) == (order_kind("v2"), GroupVersionKind("autoscaling", "v1", "Scale"))

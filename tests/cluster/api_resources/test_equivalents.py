@@ -1,4 +1,4 @@
-"""Collections that are the same under several names."""
+"""Equivalent collections."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pratique.cluster.api_resources import ApiResources, built_in_resources, sto
 def names(api_version: str, resource: str, subresource: str = "") -> list[str]:
     group, _, version = api_version.rpartition("/")
     found = built_in_resources().equivalents(GroupVersionResource(group, version, resource), subresource)
-    assert all(each.resource == resource for each in found)
-    return [f"{each.group}/{each.version}" for each in found]
+    assert all(type_.resource == resource for type_ in found)
+    return [f"{type_.group}/{type_.version}" for type_ in found]
 
 
 @pytest.mark.parametrize(
@@ -48,20 +48,20 @@ def test_an_unknown_collection_has_no_equivalents() -> None:
 
 def test_equivalence_is_mutual() -> None:
     known = built_in_resources()
-    for each in known:
-        equivalents = known.equivalents(each.resource, each.subresource)
-        assert each.resource in equivalents
-        assert all(known.equivalents(other, each.subresource) == equivalents for other in equivalents)
+    for type_ in known:
+        equivalents = known.equivalents(type_.resource, type_.subresource)
+        assert type_.resource in equivalents
+        assert all(known.equivalents(other, type_.subresource) == equivalents for other in equivalents)
 
 
 def test_equivalent_collections_are_of_one_scope() -> None:
     known = built_in_resources()
-    for each in known:
+    for type_ in known:
         others = [
-            known.for_resource(r, each.subresource)
-            for r in known.equivalents(each.resource, each.subresource)
+            known.for_resource(r, type_.subresource)
+            for r in known.equivalents(type_.resource, type_.subresource)
         ]
-        assert {other.namespaced for other in others if other} == {each.namespaced}
+        assert {other.namespaced for other in others if other} == {type_.namespaced}
 
 
 def test_cohabitating_groups_share_one_storage_group() -> None:
@@ -81,4 +81,4 @@ def test_registration_order_is_kept() -> None:
         for group, version in [("apps", "v1"), ("apps", "v1beta1"), ("extensions", "v1beta1")]
     ]
     found = ApiResources(types).equivalents(GroupVersionResource("extensions", "v1beta1", "deployments"))
-    assert found == tuple(each.resource for each in types)
+    assert found == tuple(type_.resource for type_ in types)

@@ -1,4 +1,4 @@
-"""The catalogue is made from what Kubernetes publishes of its releases."""
+"""Making the catalogue of resources from Kubernetes' published API descriptions."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ from pratique.cluster.served_versions import served_beside
 def beside(api_version: str, resource: str, subresource: str = "") -> list[str]:
     at = GroupVersionResource(*parse_api_version(api_version), resource)
     found = served_beside(built_in_resources(), at, subresource)
-    assert all(each.resource == resource for each in found)
-    return [GroupVersionKind(each.group, each.version).api_version for each in found]
+    assert all(collection.resource == resource for collection in found)
+    return [GroupVersionKind(collection.group, collection.version).api_version for collection in found]
 
 
 @pytest.mark.parametrize(
@@ -94,4 +94,4 @@ def test_all_versions_of_a_custom_resource_are_served_together() -> None:
         for version, served in (("v2", True), ("v1", True), ("v1alpha1", False))
     ]
     found = served_beside(ApiResources(types), types[1].resource)
-    assert [each.version for each in found] == ["v2", "v1alpha1"]
+    assert [collection.version for collection in found] == ["v2", "v1alpha1"]

@@ -1,4 +1,4 @@
-"""Who misspells a kind is told the right one."""
+"""Suggestions for misspelt kinds."""
 
 from __future__ import annotations
 

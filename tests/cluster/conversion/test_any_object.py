@@ -1,4 +1,4 @@
-"""What holds for every conversion, whatever the object."""
+"""Properties of all conversions."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from pratique.cluster.served_versions import served_beside
 from pratique.cluster.store import ANY_NAMESPACE, ObjectStore
 from support.conversions import converted
 
-TYPES = [each for each in built_in_resources() if not each.subresource or each.subresource == "scale"]
+TYPES = [type_ for type_ in built_in_resources() if not type_.subresource or type_.subresource == "scale"]
 BESIDE = [
-    (each, other)
-    for each in TYPES
-    for resource in served_beside(built_in_resources(), each.resource, each.subresource)
-    if (other := built_in_resources().for_resource(resource, each.subresource)) is not None
+    (type_, other)
+    for type_ in TYPES
+    for resource in served_beside(built_in_resources(), type_.resource, type_.subresource)
+    if (other := built_in_resources().for_resource(resource, type_.subresource)) is not None
 ]
 """Every pair of versions that one API server served."""
 
@@ -119,10 +119,10 @@ def old_endpoint_slices(draw: st.DrawFn) -> dict[str, Any]:
     for topology in draw(st.lists(st.dictionaries(keys, WORDS), max_size=3)):
         node = draw(st.none() | WORDS)
         # v1beta1 endpoints of a known node say so in their topology: only then nothing is added on the way back.
-        told = topology | (
+        labels = topology | (
             {"kubernetes.io/hostname": topology.get("kubernetes.io/hostname", node)} if node else {}
         )
-        endpoints.append(({"nodeName": node} if node else {}) | ({"topology": told} if told else {}))
+        endpoints.append(({"nodeName": node} if node else {}) | ({"topology": labels} if labels else {}))
     return {"apiVersion": "discovery.k8s.io/v1beta1", "kind": "EndpointSlice", "endpoints": endpoints}
 
 
@@ -154,11 +154,11 @@ def new_claims(draw: st.DrawFn) -> dict[str, Any]:
 
 @given(
     st.one_of(
-        old_ingresses().map(lambda one: (one, "networking.k8s.io/v1")),
-        new_deployments().map(lambda one: (one, "extensions/v1beta1")),
-        old_endpoint_slices().map(lambda one: (one, "discovery.k8s.io/v1")),
-        core_events().map(lambda one: (one, "events.k8s.io/v1")),
-        new_claims().map(lambda one: (one, "resource.k8s.io/v1beta1")),
+        old_ingresses().map(lambda document: (document, "networking.k8s.io/v1")),
+        new_deployments().map(lambda document: (document, "extensions/v1beta1")),
+        old_endpoint_slices().map(lambda document: (document, "discovery.k8s.io/v1")),
+        core_events().map(lambda document: (document, "events.k8s.io/v1")),
+        new_claims().map(lambda document: (document, "resource.k8s.io/v1beta1")),
     )
 )
 def test_a_round_trip_restores_the_object(case: tuple[dict[str, Any], str]) -> None:

@@ -260,8 +260,8 @@ def test_v1_has_a_field_for_the_current_cpu_utilization() -> None:
 
 def test_a_v1_status_without_annotation_yields_the_cpu_metric() -> None:
     before = autoscaler(V1, status={"currentReplicas": 1, "currentCPUUtilizationPercentage": 9})
-    told = {"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": 9}}}
-    assert converted(before, V2)["status"] == {"currentReplicas": 1, "currentMetrics": [told]}
+    cpu_metric = {"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": 9}}}
+    assert converted(before, V2)["status"] == {"currentReplicas": 1, "currentMetrics": [cpu_metric]}
 
 
 @pytest.mark.parametrize("kept", ["{", '"x"', "[1]", "null", ""])

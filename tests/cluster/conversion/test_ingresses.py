@@ -1,4 +1,4 @@
-"""Ingresses in v1 and in what was before it."""
+"""Ingresses in v1 and v1beta1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kinds whose fields are called otherwise, or stand elsewhere, in other versions.
+"""Kinds whose fields are renamed or moved between versions.
 
 The tables are those of ``pkg/apis/discovery/v1beta1/conversion_test.go``, ``pkg/apis/node/v1alpha1/…``,
 ``pkg/apis/rbac/v1alpha1/…`` and ``pkg/apis/flowcontrol/v1beta3/…`` (Kubernetes, Apache-2.0).
@@ -124,7 +124,7 @@ NEW_SUBJECTS = [USER | {"apiGroup": RBAC}, GROUP | {"apiGroup": RBAC}, ACCOUNT]
         ),
         pytest.param([USER, GROUP, ACCOUNT], NEW_SUBJECTS, id="missing api group gets defaulted"),
         pytest.param(
-            [one | {"apiVersion": "rbac/v8"} for one in (USER, GROUP, ACCOUNT)],
+            [subject | {"apiVersion": "rbac/v8"} for subject in (USER, GROUP, ACCOUNT)],
             NEW_SUBJECTS,
             id="bad api group gets defaulted",
         ),
@@ -145,8 +145,8 @@ def test_subjects_regain_their_api_version() -> None:
     found = converted(
         binding("v1", *NEW_SUBJECTS, {"kind": "X", "apiGroup": "x.com", "name": "x"}), versioned
     )
-    assert [one["apiVersion"] for one in found["subjects"]] == [versioned, versioned, "v1", "x.com/"]
-    assert all("apiGroup" not in one for one in found["subjects"])
+    assert [subject["apiVersion"] for subject in found["subjects"]] == [versioned, versioned, "v1", "x.com/"]
+    assert all("apiGroup" not in subject for subject in found["subjects"])
 
 
 FLOW = "flowcontrol.apiserver.k8s.io"

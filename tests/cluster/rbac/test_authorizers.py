@@ -120,11 +120,11 @@ def test_roles_are_for_their_namespace_and_cluster_roles_for_all(
 ) -> None:
     authorizer = RbacAuthorizer(ObjectStore(THINGS))
     found = [
-        each
-        for each in ("GET pods", "GET services", "PUT nodes")
+        item
+        for item in ("GET pods", "GET services", "PUT nodes")
         if authorizer.authorize(
             AuthorizationAttributes(
-                user=user, verb=each.split()[0], group="v1", resource=each.split()[1], namespace=namespace
+                user=user, verb=item.split()[0], group="v1", resource=item.split()[1], namespace=namespace
             )
         ).allowed
     ]
@@ -220,8 +220,8 @@ def test_without_roles_only_masters_are_allowed() -> None:
 @pytest.mark.parametrize("version", ["v1", "v1beta1", "v1alpha1"])
 def test_rbac_objects_of_every_version_count(version: str) -> None:
     written = [
-        each | {"apiVersion": f"{GROUP}/{version}"}
-        for each in (VIEW, binding("all", "ClusterRole/view", "User/ann"))
+        item | {"apiVersion": f"{GROUP}/{version}"}
+        for item in (VIEW, binding("all", "ClusterRole/view", "User/ann"))
     ]
     assert RbacAuthorizer(ObjectStore(written)).authorize(asked()).allowed
 
@@ -310,9 +310,9 @@ def naive(cluster: ObjectStore, question: AuthorizationAttributes) -> bool:
     if "system:masters" in question.user.groups:
         return True
     return any(
-        grants(one, question)
+        grants(rule, question)
         for bound in applying(cluster, question)
-        for one in rules_of(cluster, bound["roleRef"], bound["metadata"].get("namespace"))
+        for rule in rules_of(cluster, bound["roleRef"], bound["metadata"].get("namespace"))
     )
 
 
@@ -355,18 +355,18 @@ def aggregated(cluster: ObjectStore, name: str, above: frozenset[str]) -> list[J
     return rules
 
 
-def grants(one: JSONObject, question: AuthorizationAttributes) -> bool:
+def grants(rule: JSONObject, question: AuthorizationAttributes) -> bool:
     def names(field: str, value: str) -> bool:
-        return not {"*", value}.isdisjoint(one.get(field, ()))
+        return not {"*", value}.isdisjoint(rule.get(field, ()))
 
     if question.path:
         return names("verbs", question.verb) and any(
-            question.path == each or (each.endswith("*") and question.path.startswith(each[:-1]))
-            for each in one.get("nonResourceURLs", ())
+            question.path == item or (item.endswith("*") and question.path.startswith(item[:-1]))
+            for item in rule.get("nonResourceURLs", ())
         )
     full = f"{question.resource}/{question.subresource}" if question.subresource else question.resource
-    everywhere = question.subresource and f"*/{question.subresource}" in one.get("resources", ())
-    only = one.get("resourceNames", ())
+    everywhere = question.subresource and f"*/{question.subresource}" in rule.get("resources", ())
+    only = rule.get("resourceNames", ())
     return bool(
         names("verbs", question.verb)
         and names("apiGroups", question.group)

@@ -15,7 +15,7 @@ EVERYBODY = ("Group/system:authenticated", "Group/system:unauthenticated")
 def named(user: UserInfo, *subjects: str, namespace: str = "", version: str = "v1") -> list[str]:
     """The subjects by which a binding applies: at most one."""
     bound = binding("b", "ClusterRole/r", *subjects, namespace=namespace, version=version)
-    grants = Bindings([bound], namespace).of(user)
+    grants = Bindings([bound], namespace).for_user(user)
     return [f"{grant.subject.kind}/{grant.subject.name}" for grant in grants]
 
 
@@ -78,10 +78,10 @@ def test_in_v1alpha1_a_star_means_all_authenticated_users() -> None:
 def test_a_grant_prints_as_in_the_api_server(subject: str, namespace: str, text: str) -> None:
     user = UserInfo("ann" if subject == "User/ann" else ROBOT)
     bound = binding("b", "ClusterRole/r", subject, namespace=namespace)
-    assert [str(grant) for grant in Bindings([bound], namespace).of(user)] == [text]
+    assert [str(grant) for grant in Bindings([bound], namespace).for_user(user)] == [text]
 
 
 def test_bindings_apply_in_their_order() -> None:
     bound = [binding(name, "ClusterRole/r", "Group/a", "User/ann") for name in "cab"]
-    found = Bindings(bound).of(UserInfo("ann", groups=("a",)))
+    found = Bindings(bound).for_user(UserInfo("ann", groups=("a",)))
     assert [grant.binding.metadata.name for grant in found] == ["c", "a", "b"]

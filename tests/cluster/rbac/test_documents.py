@@ -1,4 +1,4 @@
-"""What docs/authorization.md promises, executed."""
+"""The examples of docs/authorization.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where nobody describes a cluster, every namespace exists, and nothing else does."""
+"""Assumed namespaces."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_stored_service_account_replaces_the_assumed_one() -> None:
     store.put({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}, "secrets": []})
     store.put({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "a"}})
     found = store.list("", "serviceaccounts", "default")
-    assert [each["metadata"]["name"] for each in found] == ["a", "default"]
+    assert [document["metadata"]["name"] for document in found] == ["a", "default"]
     assert "secrets" in found[1]
 
 

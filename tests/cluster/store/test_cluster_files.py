@@ -1,4 +1,4 @@
-"""What ``--cluster`` names is read whole, or refused with all that is wrong."""
+"""Loading a cluster from files."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_lists_are_unwrapped(tmp_path: Path) -> None:
     items = [{"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}} for name in "ba"]
     text = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
     found = load_cluster([write(tmp_path, "list.json", text)]).list("", "nodes")
-    assert [each["metadata"]["name"] for each in found] == ["a", "b"]
+    assert [document["metadata"]["name"] for document in found] == ["a", "b"]
 
 
 def test_a_custom_resource_may_precede_its_definition(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A store of objects stands in for the API server's state."""
+"""The in-memory store of a cluster's objects."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def definition(plural: str, kind: str) -> JSONObject:
 
 
 def names(store: ObjectStore, group: str, resource: str, namespace: str | None = None) -> list[str]:
-    return [each["metadata"]["name"] for each in store.list(group, resource, namespace)]
+    return [document["metadata"]["name"] for document in store.list(group, resource, namespace)]
 
 
 def test_an_object_is_found_by_group_resource_namespace_and_name() -> None:
@@ -84,7 +84,10 @@ def test_a_list_is_sorted_by_namespace_and_name() -> None:
     store = ObjectStore(
         thing("v1", "Pod", name, ns) for name, ns in [("b", "y"), ("a", "z"), ("c", "x"), ("a", "y")]
     )
-    found = [(each["metadata"]["namespace"], each["metadata"]["name"]) for each in store.list("", "pods")]
+    found = [
+        (document["metadata"]["namespace"], document["metadata"]["name"])
+        for document in store.list("", "pods")
+    ]
     assert found == [("x", "c"), ("y", "a"), ("y", "b"), ("z", "a")]
     assert names(store, "", "pods", "y") == ["a", "b"]
 
@@ -101,7 +104,7 @@ def test_a_list_reflects_later_puts_and_removals() -> None:
 def test_a_put_replaces_the_object_with_the_same_name() -> None:
     store = ObjectStore([thing("v1", "ConfigMap", "c", "x", data={"k": "1"})])
     store.put(thing("v1", "ConfigMap", "c", "x", data={"k": "2"}))
-    assert [each["data"] for each in store.list("", "configmaps")] == [{"k": "2"}]
+    assert [document["data"] for document in store.list("", "configmaps")] == [{"k": "2"}]
 
 
 def test_a_put_returns_the_key() -> None:

@@ -1,4 +1,4 @@
-"""A cluster's content is replaced whole."""
+"""Replacing the content of a reloadable cluster."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def test_a_swap_replaces_the_whole_content() -> None:
     cluster = ReloadableCluster(store_of("a", "b"))
     cluster.swap(store_of("b", "c"))
     assert cluster.get("", "nodes", "a") is None
-    assert [each["metadata"]["name"] for each in cluster.list("", "nodes")] == ["b", "c"]
+    assert [node["metadata"]["name"] for node in cluster.list("", "nodes")] == ["b", "c"]
 
 
 def test_a_snapshot_taken_before_a_swap_is_unchanged() -> None:

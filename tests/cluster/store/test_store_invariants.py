@@ -1,4 +1,4 @@
-"""Whatever is put and removed, a store answers as a plain dictionary would."""
+"""The store compared with a plain dictionary."""
 
 from __future__ import annotations
 
@@ -79,6 +79,6 @@ def test_every_listed_object_can_be_fetched(changes: list[Step]) -> None:
     for change in changes:
         apply(change, store, model)
     for _, _, group, resource, _ in KINDS:
-        for each in store.list(group, resource):
-            metadata = each["metadata"]
-            assert store.get(group, resource, metadata["name"], metadata.get("namespace", "")) is each
+        for document in store.list(group, resource):
+            metadata = document["metadata"]
+            assert store.get(group, resource, metadata["name"], metadata.get("namespace", "")) is document

@@ -257,7 +257,7 @@ def test_refusals_are_counted(changing: Door) -> None:
     assert 'pratique_frontdoor_requests_total{code="401",path="other"} 1.0' in metrics
 
 
-PARTLY = "bearer tokens: only what can be read of the files counts"
+PARTLY = "bearer tokens: only the readable part of its files is in use"
 
 
 def test_a_removed_token_is_refused_even_when_the_file_is_broken(
@@ -310,10 +310,10 @@ def test_an_empty_file_of_secrets_refuses_everybody(
         assert ask(changing, given).code == 200
         change(file)
         assert within(60, functools.partial(is_refused, changing, given))
-        assert f"{name.replace('-', ' ')}: only what can be read of the files counts" in caplog.messages
+        assert f"{name.replace('-', ' ')}: only the readable part of its files is in use" in caplog.messages
     # Certificates still open the door, so that it is ready.
     ready = changing.get("/readyz?verbose")
-    assert (ready.code, "but: bearer tokens: only what can be read" in ready.text) == (200, True)
+    assert (ready.code, "but: bearer tokens: only the readable part" in ready.text) == (200, True)
 
 
 def test_the_front_door_is_not_ready_while_no_caller_can_be_accepted(

@@ -210,7 +210,7 @@ def test_renewing_certificates_and_authorities_on_both_sides_fails_no_call(
         async with service(VALIDATOR, other_side) as server:
             asked = opened(tls, [await server.start()])
             for one in tls.reloaded_credentials:
-                one.tell(lambda _: asked.transport.renew())
+                one.add_listener(lambda _: asked.transport.renew())
             watching = asyncio.ensure_future(keep_certificates_fresh(tls.reloaded_credentials))
             async with load(asked) as decisions:
                 await rotate(server, tls, asked)

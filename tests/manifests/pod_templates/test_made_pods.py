@@ -59,7 +59,7 @@ def spec_of(document: dict[str, Any], *stored: dict[str, Any]) -> dict[str, Any]
 
 
 @pytest.mark.parametrize(
-    ("kind", "api_version"), [(kind, each) for kind, versions in API_VERSIONS.items() for each in versions]
+    ("kind", "api_version"), [(kind, item) for kind, versions in API_VERSIONS.items() for item in versions]
 )
 def test_workloads_of_every_version_make_pods(kind: str, api_version: str) -> None:
     pod = made(workload(kind, api_version)).document
@@ -194,10 +194,10 @@ def test_claim_templates_replace_volumes_of_the_same_name() -> None:
 @pytest.mark.parametrize(("host_network", "count"), [(False, 6), (True, 7)])
 def test_a_daemon_tolerates_node_taints(host_network: bool, count: int) -> None:  # noqa: FBT001 - a table's column
     spec = spec_of(workload("DaemonSet", template={"spec": {**SPEC, "hostNetwork": host_network}}))
-    taints = [each["key"].removeprefix("node.kubernetes.io/") for each in spec["tolerations"]]
+    taints = [item["key"].removeprefix("node.kubernetes.io/") for item in spec["tolerations"]]
     assert len(taints) == count
     assert ("network-unavailable" in taints) is host_network
-    assert {each["operator"] for each in spec["tolerations"]} == {"Exists"}
+    assert {item["operator"] for item in spec["tolerations"]} == {"Exists"}
 
 
 def test_a_daemon_keeps_its_tolerations_without_duplicates() -> None:

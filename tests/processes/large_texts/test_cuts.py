@@ -44,6 +44,6 @@ def test_a_missing_member_gets_no_span() -> None:
 
 @given(st.binary(max_size=40), st.lists(st.integers(0, 40)), st.integers(0, 40), st.integers(0, 40))
 def test_pieces_slice_like_the_whole_text(text: bytes, breaks: list[int], begin: int, end: int) -> None:
-    places = [0, *sorted(min(each, len(text)) for each in breaks), len(text)]
+    places = [0, *sorted(min(offset, len(text)) for offset in breaks), len(text)]
     pieces = [text[first:last] for first, last in itertools.pairwise(places)]
     assert slice_pieces(pieces, begin, max(begin, end)) == text[begin : max(begin, end)]

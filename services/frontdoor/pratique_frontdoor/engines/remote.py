@@ -74,7 +74,7 @@ class RemoteEngine:
         read_cluster = functools.partial(load_cluster, chain.cluster)
         cluster = Reloaded("cluster", read_cluster, chain.cluster or ())
         self.cluster = ReloadableCluster(cluster.value)
-        cluster.tell(self._use_cluster)
+        cluster.add_listener(self._use_cluster)
         for notice in self._sources.notices(chain.release):
             _log.warning("the chain has what Kubernetes is rid of", extra={"reason": notice})
         self._clients = open_clients(self.cluster)
@@ -108,7 +108,7 @@ class RemoteEngine:
         )
         read_configurations = functools.partial(load_configurations, chain.config)
         configurations = Reloaded("configuration", read_configurations, chain.config)
-        configurations.tell(self._use_configurations)
+        configurations.add_listener(self._use_configurations)
         self._services = (self._mutator, self._validator)
         digests = InputDigests.of(
             chain_digest(self._sources.selected, self._sources.plugin_configurations),
@@ -142,7 +142,7 @@ class RemoteEngine:
         self._advise(self._warn_without_effect, configurations.value)
         if tls is not None:
             for certificate in tls.reloaded_credentials:
-                certificate.tell(self._renew_channels)
+                certificate.add_listener(self._renew_channels)
             self._background.add(asyncio.ensure_future(keep_certificates_fresh(tls.reloaded_credentials)))
 
     def _advise(self, tell: Callable[[Any], None], value: object) -> None:

@@ -121,9 +121,9 @@ class Certificate:
         self.context = self._new_context()
         """The SSL context of the listener."""
         self.context.sni_callback = self._show_current
-        self.pair.tell(self._renew)
+        self.pair.add_listener(self._renew)
         if authorities is not None:
-            authorities.tell(self._renew)
+            authorities.add_listener(self._renew)
 
     @classmethod
     def of(

@@ -44,7 +44,7 @@ class ReviewTrace:
         attributes = {"http.request.method": "POST", "http.route": path}
         self._span = tracing.start(f"POST {path}", tracing.parent(given), SpanKind.SERVER, begun, attributes)
         self._decided: tuple[Review, Decision] | None = None
-        set_trace_metadata(tracing.carried(self._span))
+        set_trace_metadata(tracing.metadata_for(self._span))
 
     def decided(self, review: Review, decision: Decision) -> None:
         """Remember the review and its decision."""
