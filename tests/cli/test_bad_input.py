@@ -131,7 +131,7 @@ metadata: {name: good}
 
 
 @dataclasses.dataclass(frozen=True)
-class Told:
+class Reported:
     """How a command ended and what it wrote."""
 
     code: int | str | None
@@ -142,20 +142,20 @@ class Told:
 @pytest.fixture
 def in_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> Callable[[Case, str], Told]:
+) -> Callable[[Case, str], Reported]:
     """Run the program's own entry in this process: a hundred processes would take a minute."""
     for name in [name for name in os.environ if name.startswith("PRATIQUE_")]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
 
-    def run(wrong: Case, arguments: str) -> Told:
+    def run(wrong: Case, arguments: str) -> Reported:
         write_files(wrong, tmp_path)
         for name, value in wrong.variables.items():
             monkeypatch.setenv(name, value)
         with pytest.raises(SystemExit) as ended:
             main(arguments.split())
         out, err = capfd.readouterr()
-        return Told(ended.value.code, out, err)
+        return Reported(ended.value.code, out, err)
 
     return run
 
@@ -166,22 +166,22 @@ def write_files(wrong: Case, folder: Path) -> None:
         (folder / name).write_text(text)
 
 
-def assert_told(told: Told, wrong: Case) -> None:
-    assert told.code == 2, told.err
-    assert "Traceback" not in told.err
-    assert "internal error" not in told.err
+def assert_reported(reported: Reported, wrong: Case) -> None:
+    assert reported.code == 2, reported.err
+    assert "Traceback" not in reported.err
+    assert "internal error" not in reported.err
     for text in wrong.says:
-        assert text in told.err
-    assert told.out == ""
+        assert text in reported.err
+    assert reported.out == ""
 
 
 @pytest.mark.parametrize("wrong", USAGE, ids=lambda wrong: wrong.arguments)
 def test_wrong_usage_prints_one_message_and_points_to_the_help(
-    in_process: Callable[[Case, str], Told], wrong: Case
+    in_process: Callable[[Case, str], Reported], wrong: Case
 ) -> None:
-    told = in_process(wrong, wrong.arguments)
-    assert_told(told, wrong)
-    first, *rest = told.err.splitlines()
+    reported = in_process(wrong, wrong.arguments)
+    assert_reported(reported, wrong)
+    first, *rest = reported.err.splitlines()
     assert first.startswith("pratique: ")
     assert [line.startswith("Try 'pratique ") for line in rest] in ([], [True])
 
@@ -189,9 +189,9 @@ def test_wrong_usage_prints_one_message_and_points_to_the_help(
 @pytest.mark.parametrize("command", ["review good.yaml", "check good.yaml"])
 @pytest.mark.parametrize("wrong", CHAIN, ids=lambda wrong: f"{wrong.arguments}:{wrong.says[-1]}")
 def test_an_unusable_chain_is_reported(
-    in_process: Callable[[Case, str], Told], command: str, wrong: Case
+    in_process: Callable[[Case, str], Reported], command: str, wrong: Case
 ) -> None:
-    assert_told(in_process(wrong, f"{command} {wrong.arguments}"), wrong)
+    assert_reported(in_process(wrong, f"{command} {wrong.arguments}"), wrong)
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_no_service_starts_with_an_unusable_chain(
 ) -> None:
     write_files(wrong, tmp_path)
     ran = pratique(*command.split(), *wrong.arguments.split())
-    assert_told(Told(ran.returncode, ran.stdout, ran.stderr), wrong)
+    assert_reported(Reported(ran.returncode, ran.stdout, ran.stderr), wrong)
 
 
 def test_a_group_without_a_command_prints_its_help(

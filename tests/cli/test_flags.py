@@ -105,7 +105,7 @@ def test_flag_values_are_parsed(kind: click.ParamType[Any], text: str, value: ob
 
 
 @pytest.mark.parametrize(
-    ("kind", "text", "told"),
+    ("kind", "text", "reported"),
     [
         (NameList(), "", "empty name"),
         (NameList(), "A,", "empty name"),
@@ -125,8 +125,8 @@ def test_flag_values_are_parsed(kind: click.ParamType[Any], text: str, value: ob
         (ExistingPath(folders=False), "/", "is a directory"),
     ],
 )
-def test_invalid_flag_values_are_reported(kind: click.ParamType[Any], text: str, told: str) -> None:
-    with pytest.raises(click.BadParameter, match=told.replace("(", r"\(")):
+def test_invalid_flag_values_are_reported(kind: click.ParamType[Any], text: str, reported: str) -> None:
+    with pytest.raises(click.BadParameter, match=reported.replace("(", r"\(")):
         kind.convert(text, None, None)
 
 

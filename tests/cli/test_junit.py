@@ -58,8 +58,8 @@ def read(report: str | bytes) -> ET.Element:
 def report_of(*write: Callable[[JUnitOutput], None]) -> ET.Element:
     stream = io.BytesIO()
     output = JUnitOutput(stream)
-    for each in write:
-        each(output)
+    for item in write:
+        item(output)
     output.finish(ReviewCounts())
     return read(stream.getvalue())
 
@@ -127,11 +127,13 @@ def test_hostile_texts_do_not_break_the_report() -> None:
         lambda output: output.write(denied_hostilely()),
         lambda output: output.write_problem(missed_hostilely()),
     )
-    told = HOSTILE.translate({ord(c): c.encode("unicode_escape").decode() for c in "\0\x1b\x85\ufffe\udcff"})
+    expected_text = HOSTILE.translate(
+        {ord(c): c.encode("unicode_escape").decode() for c in "\0\x1b\x85\ufffe\udcff"}
+    )
     (failure,), (error,) = root.findall(".//failure"), root.findall(".//error")
-    assert failure.attrib == {"type": told, "message": told}
-    assert error.attrib == {"type": "unreadable", "message": told}
-    assert error.text == told
+    assert failure.attrib == {"type": expected_text, "message": expected_text}
+    assert error.attrib == {"type": "unreadable", "message": expected_text}
+    assert error.text == expected_text
     assert root.findall(".//system-out")[0].text is not None
 
 

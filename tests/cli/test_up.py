@@ -160,10 +160,10 @@ def test_the_stack_answers_reviews(stack: tuple[Running, str]) -> None:
 def test_a_killed_service_restarts_on_the_same_port(stack: tuple[Running, str], service: str) -> None:
     running, url = stack
     killed = running.children()[service]
-    told = len(running.lines)
+    seen = len(running.lines)
     os.kill(killed, signal.SIGKILL)
-    wait_for(lambda: "ready again on port" in "".join(running.lines[told:]), "it does not come back")
-    assert f"{service} was killed by SIGKILL; restarting" in "".join(running.lines[told:])
+    wait_for(lambda: "ready again on port" in "".join(running.lines[seen:]), "it does not come back")
+    assert f"{service} was killed by SIGKILL; restarting" in "".join(running.lines[seen:])
     assert alive(running.children()[service])
     assert not alive(killed)
     wait_for(lambda: decide(url)["allowed"], "reviews are not answered")

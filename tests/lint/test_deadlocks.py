@@ -56,7 +56,7 @@ def _workload(kind: str, name: str, labels: JSONObject, **pod: Any) -> JSONObjec
 
 
 @pytest.mark.parametrize(
-    ("wanted", "told"),
+    ("wanted", "reported"),
     [
         (PODS, "CREATE of pods in namespace hooks"),
         (rule("replicasets", "apps"), "CREATE of replicasets.apps in namespace hooks"),
@@ -76,11 +76,11 @@ def _workload(kind: str, name: str, labels: JSONObject, **pod: Any) -> JSONObjec
     ],
 )  # fmt: skip
 def test_refusing_any_request_that_a_server_needs_is_a_deadlock(
-    wanted: JSONObject, told: str, tmp_path: Path
+    wanted: JSONObject, reported: str, tmp_path: Path
 ) -> None:
     (text,) = found(write(tmp_path, [validating(webhook(wanted, **OWN))]))
     assert text.startswith("denies, while Service hooks/hook is down, requests that it needs to start: ")
-    assert told in text
+    assert reported in text
 
 
 @pytest.mark.parametrize("document", [mutating, validating])

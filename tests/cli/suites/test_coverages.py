@@ -63,8 +63,14 @@ def covered(folder: Path, text: str, threshold: float | None = None) -> tuple[Co
 
 def counts(coverage: Coverage) -> dict[str, tuple[int, int, int, int, int]]:
     return {
-        f"{each.kind} {each.name}": (each.matched, each.denied, each.mutated, each.warned, each.audited)
-        for each in coverage.entries
+        f"{entry.kind} {entry.name}": (
+            entry.matched,
+            entry.denied,
+            entry.mutated,
+            entry.warned,
+            entry.audited,
+        )
+        for entry in coverage.entries
     }
 
 
