@@ -1,4 +1,4 @@
-"""Wrong input of every kind, to every command: one message, the exit code of the interface, never a traceback."""
+"""Wrong input of every kind to every command gives one message and exit code 2, never a traceback."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ plugins: [{name: Nope, configuration: {}}]
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """What is given, and what is to be said about it."""
+    """The arguments, and the expected message."""
 
     arguments: str
     says: tuple[str, ...]
@@ -132,7 +132,7 @@ metadata: {name: good}
 
 @dataclasses.dataclass(frozen=True)
 class Reported:
-    """How a command ended and what it wrote."""
+    """The exit code and the output of a command."""
 
     code: int | str | None
     out: str
@@ -143,7 +143,7 @@ class Reported:
 def in_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> Callable[[Case, str], Reported]:
-    """Run the program's own entry in this process: a hundred processes would take a minute."""
+    """Run the program's entry point in this process: a hundred processes would take a minute."""
     for name in [name for name in os.environ if name.startswith("PRATIQUE_")]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)

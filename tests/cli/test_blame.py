@@ -85,7 +85,7 @@ def manifests(tmp_path: Path) -> None:
 
 
 def reviewed(received: JSONObject, *operations: JSONObject) -> ReviewedDocument:
-    """A review whose object one step changes and another one denies for it."""
+    """A review whose object one step changes and another step denies for that change."""
     steps = (
         mutation(*operations),
         mutation(

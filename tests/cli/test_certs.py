@@ -29,7 +29,7 @@ NAMES = ("frontdoor", "mutator", "validator")
 
 @pytest.fixture(name="pratique")
 def _pratique(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Program:
-    """The program in this process: what is tested here are files, and processes take their time."""
+    """Runs the program in this process, because these tests concern files, and processes are slow."""
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -51,7 +51,7 @@ def hosts(path: Path) -> set[str]:
 
 
 def words(text: str) -> list[str]:
-    """What was done, line by line."""
+    """The documented commands, line by line."""
     return [line.split()[0] for line in text.splitlines()]
 
 

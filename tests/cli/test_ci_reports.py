@@ -1,4 +1,4 @@
-"""The reports for CI systems on manifests that others wrote, read by what consumers read them with."""
+"""Reports for CI systems on other people's manifests, read by the libraries that consumers use."""
 
 from __future__ import annotations
 

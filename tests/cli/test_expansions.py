@@ -108,7 +108,7 @@ REPORTS = [
 
 @pytest.fixture
 def decide(pratique: Program, tmp_path: Path) -> Callable[..., tuple[int, list[dict[str, Any]]]]:
-    """Review documents in a cluster; give exit code and decisions."""
+    """Review documents in a cluster; return the exit code and the decisions."""
 
     def run(
         *documents: dict[str, Any], cluster: Any = (), flags: Any = ()

@@ -21,7 +21,7 @@ def step(controller: str, outcome: StepOutcome, reason: str = "", name: str = ""
 def findings_in(
     *steps: Step, status: Status | None = None, warnings: tuple[str, ...] = ()
 ) -> list[tuple[str, str, str]]:
-    """Level, rule and text of what is found in a decision on a ConfigMap."""
+    """Level, origin and text of the findings in a decision on a ConfigMap."""
     decision = Decision(uid="1", allowed=status is None, status=status, warnings=warnings, steps=steps)
     reviewed = dataclasses.replace(denied_hostilely(text="conf"), decision=decision)
     return [(finding.level.value, str(finding.origin), finding.text) for finding in findings(reviewed)]

@@ -1,4 +1,4 @@
-"""What `pratique review` says of JSON that no API server writes: in a review, and in an object that a person wrote."""
+"""How `pratique review` reports JSON that no API server writes, in reviews and in manifests."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from pratique_cli.reviews.inputs import read_inputs
 
 
 def names(path: Path | str, stdin: bytes | None = None) -> list[str]:
-    """Give the name of each document, and ``!`` and the text for what cannot be read."""
+    """Return the name of each document, and ``!`` with the message for unreadable ones."""
     stream = None if stdin is None else io.BytesIO(stdin)
     return [
         f"!{read_input}" if isinstance(read_input, InputError) else str(read_input.data["name"])

@@ -34,7 +34,7 @@ SCHEMA = {
 
 
 def read(report: str | bytes) -> ET.Element:
-    """Parse a report, and hold it against the schemas."""
+    """Parse a report, and check it against the schemas."""
     root = ET.fromstring(report)
     assert root.tag == "testsuites"
     for element in root.iter():

@@ -1,4 +1,4 @@
-"""What docs/kubernetes.md shows, executed from top to bottom, as far as it needs no cluster."""
+"""What docs/kubernetes.md shows, executed from top to bottom, except for what needs a cluster."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OFFLINE = [
     for kind, name, text in BLOCKS
     if kind == "console" or (kind == "sh" and not re.search(r"^kubectl ", text, re.MULTILINE))
 ]
-"""What is shown with its output, and what prepares it."""
+"""The commands that the page shows with their output, and those that prepare them."""
 
 
 def sh(folder: Path, script: str) -> subprocess.CompletedProcess[str]:

@@ -1,4 +1,4 @@
-"""``pratique prove``: the six examples of Kubernetes' good practices, and how it is asked and answers."""
+"""``pratique prove``: the six examples of Kubernetes' good practices, its flags and its output."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ POD = {
     "spec": {"containers": [{"name": "web"}]},
 }
 GIVEN = (EXAMPLE / "good" / "pod.yaml", "--examples", 0)
-"""One object, and none that is made up: what makes them takes its time to import."""
+"""One object, and no generated ones, because importing the generator takes time."""
 POLICIES = "--admission-control=MutatingAdmissionPolicy,ValidatingAdmissionPolicy"
 
 

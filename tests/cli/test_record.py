@@ -40,7 +40,7 @@ def test_invalid_byte_counts_are_rejected(text: str) -> None:
 def recording_arguments(
     monkeypatch: pytest.MonkeyPatch, *arguments: str, command: str = "up", **variables: str
 ) -> tuple[str, ...]:
-    """What the front door is told of a recording."""
+    """The recording flags that the front door gets."""
     made: list[tuple[str, ...]] = []
 
     class NoStack(LocalStack):

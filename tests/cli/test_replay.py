@@ -73,7 +73,7 @@ def lines(ran: Ran) -> list[Any]:
 
 
 def found(ran: Ran) -> list[tuple[str, str, JSON, JSON]]:
-    """Kind, rule, before and after of all differences."""
+    """Kind, origin, before and after of all differences."""
     return [
         (
             difference["kind"],

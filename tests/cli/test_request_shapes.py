@@ -1,4 +1,4 @@
-"""What the flags of ``pratique review`` make of a manifest, as a controller that asks back sees it."""
+"""How the flags of ``pratique review`` shape the request of a manifest, as a policy sees it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Program: TypeAlias = "Callable[..., subprocess.CompletedProcess[str]]"
 TOLD = (
     "operation", "subResource", "name", "namespace", "dryRun", "userInfo", "kind", "resource", "options",
 )  # fmt: skip
-"""What of a request the policy tells of."""
+"""The parts of a request that the policy records."""
 
 
 def expression(name: str) -> str:
@@ -32,7 +32,7 @@ def expression(name: str) -> str:
 
 
 def audit_policy() -> str:
-    """A policy that tells what it is asked, in audit annotations, and warns where an annotation says so."""
+    """A policy that copies its request into audit annotations, and warns if an annotation says so."""
     policy = {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingAdmissionPolicy",
@@ -84,7 +84,7 @@ def pod(name: str = "web", namespace: str = "", colour: str = "", **more: Any) -
 
 @pytest.fixture
 def ask(pratique: Program, tmp_path: Path) -> Callable[..., list[dict[str, str]]]:
-    """Review manifests under flags, and give what the policy was told of each."""
+    """Review manifests with flags, and return the request that the policy saw for each."""
     (tmp_path / "told.yaml").write_text(audit_policy())
 
     def run(*flags: str, given: str = lines(pod()), **variables: str) -> list[dict[str, str]]:

@@ -77,7 +77,7 @@ def check_shape(value: Any, shape: Any) -> None:
 
 
 def read(log: str | bytes) -> dict[str, Any]:
-    """Parse a log, hold it against the specification (its sections are in the comments), and give its run."""
+    """Parse a log, check it against the specification (the comments name its sections), and return its run."""
     read_sarif(log)
     read_log = json.loads(log)
     check_shape(read_log, LOG)

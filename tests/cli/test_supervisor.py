@@ -26,7 +26,7 @@ async def child_that_runs(code: str, tell: Callable[[str], None]) -> ServiceProc
 
 
 def run(code: str) -> tuple[int | None, int, list[str]]:
-    """Run Python code as a child; give the port it reported, its exit code and the lines it wrote."""
+    """Run Python code as a child process; return the port it announced, its exit code and its output lines."""
 
     async def follow() -> tuple[int | None, int, list[str]]:
         lines: list[str] = []

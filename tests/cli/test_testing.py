@@ -1,4 +1,4 @@
-"""``pratique test``: what it prints, what it ends with, and which cases it runs."""
+"""``pratique test``: its output, its exit codes, and which cases it runs."""
 
 from __future__ import annotations
 

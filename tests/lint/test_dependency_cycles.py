@@ -52,7 +52,7 @@ def test_the_path_of_a_cycle_follows_edges_of_the_graph(graph: dict[int, set[int
 
 
 def leads(start: int, end: int, graph: dict[int, set[int]]) -> bool:
-    """Whether one node waits for another, by as many steps as there are nodes."""
+    """Whether one node waits for another, directly or through others."""
     reached = graph[start]
     for _ in graph:
         reached = reached | {after for node in reached for after in graph[node]}

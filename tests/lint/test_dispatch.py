@@ -1,4 +1,4 @@
-"""`check` says that a webhook is called where `review` calls it, and nowhere else."""
+"""`check` reports that a webhook is called exactly if `review` calls it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ INTERCEPTIONS = {
     "intercepts-events": sample_requests.EVENT_REQUESTS,
     "intercepts-pod-status": sample_requests.POD_STATUS_UPDATES,
 }
-"""Rules that say that a webhook which fails closed is called, and the requests that they try."""
+"""Rules that find webhooks which fail closed, and the sample requests that they try."""
 CLOSED = {"matchPolicy": "Equivalent", "failurePolicy": "Fail"}
 CLUSTER = ObjectStore(
     {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
@@ -40,7 +40,7 @@ CLUSTER = ObjectStore(
 )
 OFF = {"nothing": (), "webhooks": ("MutatingAdmissionWebhook", "ValidatingAdmissionWebhook")}
 IN_THE_WAY = ("LimitRanger", "NamespaceLifecycle", "ServiceAccount")
-"""What would refuse or change a request before a webhook sees it, or bring steps that are not looked at."""
+"""Controllers that would deny or change a request before a webhook sees it, or add steps that do not matter here."""
 
 
 def versions(samples: tuple[SampleRequest, ...]) -> list[SampleRequest]:
@@ -52,7 +52,7 @@ def asked(sample: SampleRequest) -> Review:
 
 
 def called_in_review(path: Path, samples: list[SampleRequest], chain: ChainSettings) -> bool:
-    """Whether the engine of ``pratique review`` comes to the webhook; it cannot be reached, and so refuses."""
+    """Whether the engine of ``pratique review`` calls the webhook, which cannot be reached and therefore denies."""
 
     async def ask() -> bool:
         engine = LocalEngine(chain, CLUSTER)

@@ -1,4 +1,4 @@
-"""How much is done for twice as much: twice the work, and not four times. Calls are counted, not seconds."""
+"""Linear time: twice the input takes twice the work, not four times. The tests count calls, not seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a finding says: the field that it is about, and the problem, word by word."""
+"""The field and the exact text of findings."""
 
 from __future__ import annotations
 

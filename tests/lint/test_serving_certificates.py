@@ -1,4 +1,4 @@
-"""Certificates that the servers of webhooks show, where the cluster holds them."""
+"""Certificates that the servers of webhooks present, if the cluster holds them."""
 
 from __future__ import annotations
 

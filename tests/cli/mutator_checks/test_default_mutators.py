@@ -1,4 +1,4 @@
-"""Pratique's own mutators: each is idempotent, and so are all of them, in the chain's order and in any other."""
+"""Pratique's own mutators are idempotent, alone and together, in chain order and in any other."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from support.mutator_checks import found, prove
 EXAMPLES = int(os.environ.get("PRATIQUE_PROOF_EXAMPLES", "25"))
 """Objects of each kind."""
 MANY = 10_000
-"""Objects that are tried where there is time."""
+"""The number of objects for long runs."""
 
 DEFAULT = tuple(
     item.name for item in load_catalogue() if item.default and Phase.MUTATE in item.phases and item.trusted
@@ -89,7 +89,7 @@ def test_default_mutators_are_idempotent(controllers: tuple[str, ...]) -> None:
 
 
 def prove_in_any_order(examples: int) -> int:
-    """Run the mutators in sampled orders on what they have made in that order; gives the number of objects."""
+    """Run the mutators in sampled orders on their own results; return the number of objects."""
     store = ObjectStore(CLUSTER, assume_namespaces=True)
     chance = random.Random(0)
     tried = 0

@@ -1,4 +1,4 @@
-"""Made-up objects: of the kinds and words of the mutators, and such as an API server would read."""
+"""Generated objects: they have the kinds and the vocabulary of the mutators, and an API server can decode them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Webhooks are mutators like others: they are called for real."""
+"""Webhooks are mutators like others, and are really called."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Coverage counts what the cases put to use of every policy, validation, binding and webhook."""
+"""Coverage counts how cases use every policy, validation, binding and webhook."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ webhooks:
 
 
 class Kept:
-    """An output that keeps what it is given."""
+    """An output that keeps everything it gets."""
 
     def __init__(self) -> None:
         self.results: list[CaseResult] = []

@@ -1,4 +1,4 @@
-"""What a case expects is held against what comes, and what is not the same is reported."""
+"""A case compares its expectations with the decision, and reports the mismatches."""
 
 from __future__ import annotations
 

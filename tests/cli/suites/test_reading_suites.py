@@ -1,4 +1,4 @@
-"""Suites are read strictly: what is wrong is reported by file, line and column, and costs no more than it has to."""
+"""Suites are read strictly: mistakes are reported by file, line and column, and skip no more than necessary."""
 
 from __future__ import annotations
 
