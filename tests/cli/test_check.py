@@ -283,7 +283,7 @@ def test_a_review_warns_of_settings_without_effect(pratique: Program, tmp_path: 
     ran = pratique("review", "-o", "jsonl", "--config", "hooks.yaml", *OFF, "-", stdin=secret)
     assert ran.returncode == 0
     quota, rule = ran.stderr.splitlines()
-    assert quota.startswith("pratique: warning: admission plugin ResourceQuota is switched off")
+    assert quota.startswith("pratique: warning: admission plugin ResourceQuota is disabled")
     assert rule.startswith("pratique: hooks.yaml: document 1, line 7, ")
     assert "warning: matches-nothing: " in rule
     off = pratique(

@@ -7,10 +7,10 @@ import pytest
 
 CHILD = """
 import signal, sys, time
-from pratique_cli.stack import subprocesses as lifelines
-lifelines.GRACE_SECONDS = 0.2
+from pratique_cli import supervisor
+supervisor.ORPHAN_GRACE_SECONDS = 0.2
 {handler}
-lifelines.end_with_standard_input()
+supervisor.stop_when_stdin_closes()
 print("up", flush=True)
 time.sleep(60)
 """

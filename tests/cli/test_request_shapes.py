@@ -326,7 +326,7 @@ def test_a_manifest_of_another_namespace_is_refused_in_kubectls_words(pratique: 
 @pytest.mark.parametrize(
     ("flags", "text"),
     [
-        (("--group", "dev"), "--group says which groups --user is in"),
+        (("--group", "dev"), "--group names the groups of --user"),
         (("--operation", "PATCH"), "PATCH"),
         (("--old", "gone.yaml"), "gone.yaml"),
         (("--old", "twice.yaml"), 'pods "default/web" is there twice, first in twice.yaml, document 1'),
@@ -392,8 +392,8 @@ def test_without_the_flag_warnings_exit_with_0(pratique: Program, tmp_path: Path
 
 def test_the_help_groups_flags_by_purpose(pratique: Program) -> None:
     out = pratique("review", "--help").stdout
-    wanted = ["Options:", "--phase", "--warn-exit-code", "What a manifest asks for", "--operation", "--dry-run",
-              "What decides:", "--config", "Settings of single controllers:", "Exit codes:"]  # fmt: skip
+    wanted = ["Options:", "--phase", "--warn-exit-code", "Request of a manifest", "--operation", "--dry-run",
+              "Admission chain:", "--config", "Settings of single controllers:", "Exit codes:"]  # fmt: skip
     places = [out.index(item) for item in wanted]
     assert places == sorted(places)
     assert max(map(len, out.splitlines())) <= 80

@@ -185,7 +185,7 @@ def test_a_policy_that_labels_pods_can_cause_a_deadlock(tmp_path: Path) -> None:
 def test_a_webhook_that_fails_open_delays_its_own_start(tmp_path: Path) -> None:
     path = write(tmp_path, [validating(webhook(PODS, **OWN, failurePolicy="Ignore"))])
     (text,) = found(path, name="intercepts-own-namespace")
-    assert "once Service hooks/hook is down, what that needs to start waits for its timeout" in text
+    assert "once Service hooks/hook is down, requests that it needs to start wait for its timeout" in text
 
 
 def guard(name: str, guarded: Sequence[str]) -> JSONObject:
