@@ -21,7 +21,7 @@ def clean_environment(**variables: str) -> dict[str, str]:
 
 @pytest.fixture
 def pratique(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run ``pratique`` in an empty folder, with no flags in the environment but those given."""
+    """Run ``pratique`` in an empty folder, with only the given flags in the environment."""
 
     def run(*arguments: object, stdin: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -40,7 +40,7 @@ def pratique(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
 
 @pytest.fixture
 def on_terminal(tmp_path: Path) -> Callable[..., str]:
-    """Run ``pratique`` with a terminal as standard output, and give what it shows."""
+    """Run ``pratique`` with a terminal as standard output, and return what it shows."""
 
     def run(*arguments: object, **variables: str) -> str:
         ours, theirs = pty.openpty()
@@ -59,7 +59,7 @@ def on_terminal(tmp_path: Path) -> Callable[..., str]:
 
 @pytest.fixture
 def errors_on_terminal(tmp_path: Path) -> Callable[..., str]:
-    """Run ``pratique`` with a terminal as standard error alone, and give what it shows; the rest goes to ``out``."""
+    """Run ``pratique`` with a terminal as standard error only, and return what it shows; the rest goes to ``out``."""
 
     def run(*arguments: object) -> str:
         ours, theirs = pty.openpty()

@@ -1,4 +1,4 @@
-"""Wrong input of every kind, to every command: one message, the exit code of the interface, never a traceback."""
+"""Wrong input of every kind to every command gives one message and exit code 2, never a traceback."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ plugins: [{name: Nope, configuration: {}}]
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """What is given, and what is to be said about it."""
+    """The arguments, and the expected message."""
 
     arguments: str
     says: tuple[str, ...]
@@ -63,8 +63,8 @@ USAGE = [
     case("review a.yaml --phase both", "'both' is not one of", "'admit', 'mutate', 'validate'", a_yaml=POD),
     case("review a.yaml -o xml", "'xml' is not a format", "yaml, junit, sarif, github", a_yaml=POD),
     case("review a.yaml --timeout soon", "'--timeout'", 'invalid duration "soon"', "write 500ms", a_yaml=POD),
-    case("review a.yaml --timeout 0s", "'0s' leaves no time", a_yaml=POD),
-    case("review a.yaml --timeout -1s", "'-1s' leaves no time", a_yaml=POD),
+    case("review a.yaml --timeout 0s", "'0s' is not a positive duration", a_yaml=POD),
+    case("review a.yaml --timeout -1s", "'-1s' is not a positive duration", a_yaml=POD),
     case("review a.yaml --enable-admission-plugins A,,B", "'A,,B' has an empty name", a_yaml=POD),
     case("review a.yaml --config .", 'no kind "Pod" is registered', a_yaml=POD),
     case("review a.yaml --cluster nothere", "'--cluster'", "Path 'nothere' does not exist", a_yaml=POD),
@@ -131,8 +131,8 @@ metadata: {name: good}
 
 
 @dataclasses.dataclass(frozen=True)
-class Told:
-    """How a command ended and what it wrote."""
+class Reported:
+    """The exit code and the output of a command."""
 
     code: int | str | None
     out: str
@@ -142,20 +142,20 @@ class Told:
 @pytest.fixture
 def in_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> Callable[[Case, str], Told]:
-    """Run the program's own entry in this process: a hundred processes would take a minute."""
+) -> Callable[[Case, str], Reported]:
+    """Run the program's entry point in this process: a hundred processes would take a minute."""
     for name in [name for name in os.environ if name.startswith("PRATIQUE_")]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
 
-    def run(wrong: Case, arguments: str) -> Told:
+    def run(wrong: Case, arguments: str) -> Reported:
         write_files(wrong, tmp_path)
         for name, value in wrong.variables.items():
             monkeypatch.setenv(name, value)
         with pytest.raises(SystemExit) as ended:
             main(arguments.split())
         out, err = capfd.readouterr()
-        return Told(ended.value.code, out, err)
+        return Reported(ended.value.code, out, err)
 
     return run
 
@@ -166,22 +166,22 @@ def write_files(wrong: Case, folder: Path) -> None:
         (folder / name).write_text(text)
 
 
-def assert_told(told: Told, wrong: Case) -> None:
-    assert told.code == 2, told.err
-    assert "Traceback" not in told.err
-    assert "internal error" not in told.err
+def assert_reported(reported: Reported, wrong: Case) -> None:
+    assert reported.code == 2, reported.err
+    assert "Traceback" not in reported.err
+    assert "internal error" not in reported.err
     for text in wrong.says:
-        assert text in told.err
-    assert told.out == ""
+        assert text in reported.err
+    assert reported.out == ""
 
 
 @pytest.mark.parametrize("wrong", USAGE, ids=lambda wrong: wrong.arguments)
 def test_wrong_usage_prints_one_message_and_points_to_the_help(
-    in_process: Callable[[Case, str], Told], wrong: Case
+    in_process: Callable[[Case, str], Reported], wrong: Case
 ) -> None:
-    told = in_process(wrong, wrong.arguments)
-    assert_told(told, wrong)
-    first, *rest = told.err.splitlines()
+    reported = in_process(wrong, wrong.arguments)
+    assert_reported(reported, wrong)
+    first, *rest = reported.err.splitlines()
     assert first.startswith("pratique: ")
     assert [line.startswith("Try 'pratique ") for line in rest] in ([], [True])
 
@@ -189,9 +189,9 @@ def test_wrong_usage_prints_one_message_and_points_to_the_help(
 @pytest.mark.parametrize("command", ["review good.yaml", "check good.yaml"])
 @pytest.mark.parametrize("wrong", CHAIN, ids=lambda wrong: f"{wrong.arguments}:{wrong.says[-1]}")
 def test_an_unusable_chain_is_reported(
-    in_process: Callable[[Case, str], Told], command: str, wrong: Case
+    in_process: Callable[[Case, str], Reported], command: str, wrong: Case
 ) -> None:
-    assert_told(in_process(wrong, f"{command} {wrong.arguments}"), wrong)
+    assert_reported(in_process(wrong, f"{command} {wrong.arguments}"), wrong)
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_no_service_starts_with_an_unusable_chain(
 ) -> None:
     write_files(wrong, tmp_path)
     ran = pratique(*command.split(), *wrong.arguments.split())
-    assert_told(Told(ran.returncode, ran.stdout, ran.stderr), wrong)
+    assert_reported(Reported(ran.returncode, ran.stdout, ran.stderr), wrong)
 
 
 def test_a_group_without_a_command_prints_its_help(

@@ -85,7 +85,7 @@ def manifests(tmp_path: Path) -> None:
 
 
 def reviewed(received: JSONObject, *operations: JSONObject) -> ReviewedDocument:
-    """A review whose object one step changes and another one denies for it."""
+    """A review whose object one step changes and another step denies for that change."""
     steps = (
         mutation(*operations),
         mutation(
@@ -116,9 +116,9 @@ def reviewed(received: JSONObject, *operations: JSONObject) -> ReviewedDocument:
     return ReviewedDocument(written, review, decision)
 
 
-def text_of(told: ReviewedDocument, *, blame: bool) -> list[str]:
+def text_of(output: ReviewedDocument, *, blame: bool) -> list[str]:
     stream = io.StringIO()
-    TextOutput(stream, Palette(), blame=blame).write(told)
+    TextOutput(stream, Palette(), blame=blame).write(output)
     return stream.getvalue().splitlines()
 
 
@@ -126,8 +126,8 @@ POD: JSONObject = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"
 
 
 def test_text_lists_changes_and_denials_after_the_steps() -> None:
-    told = reviewed(POD, SET)
-    without, lines = text_of(told, blame=False), text_of(told, blame=True)
+    output = reviewed(POD, SET)
+    without, lines = text_of(output, blame=False), text_of(output, blame=True)
     added = lines[len(without) - 1 : -1]
     assert lines[: len(without) - 1] == without[:-1]
     assert [line.strip() for line in added] == [
@@ -147,8 +147,8 @@ def test_text_hides_the_values_of_a_secret() -> None:
 
 
 def test_a_denied_field_that_no_step_changed_is_as_it_was_received() -> None:
-    told = reviewed(POD | {"spec": {"hostPID": True}})
-    assert "✗ spec.hostPID is as it was received" in text_of(told, blame=True)[-2]
+    output = reviewed(POD | {"spec": {"hostPID": True}})
+    assert "✗ spec.hostPID is as it was received" in text_of(output, blame=True)[-2]
 
 
 def test_a_change_without_a_known_step_says_so() -> None:
@@ -156,19 +156,19 @@ def test_a_change_without_a_known_step_says_so() -> None:
 
 
 def test_blame_only_adds_a_remark_to_a_finding() -> None:
-    told = reviewed(POD, SET)
-    (without,), (found,) = findings(told), findings(told, blame=True)
+    output = reviewed(POD, SET)
+    (without,), (found,) = findings(output), findings(output, blame=True)
     assert (without.text, without.remark, without.message) == ("spec.hostPID: no", "", "spec.hostPID: no")
     assert (found.text, found.message) == (without.text, f"spec.hostPID: no. {SENTENCE}")
 
 
 def test_a_document_has_blame_only_on_request() -> None:
-    told = reviewed(POD, SET)
-    without, document = decision_document(told, blame=False), decision_document(told, blame=True)
+    output = reviewed(POD, SET)
+    without, document = decision_document(output, blame=False), decision_document(output, blame=True)
     assert "blame" not in without
     blame = document.pop("blame")
     assert document == without
-    assert [each["path"] for each in (*blame["changes"], *blame["denials"])] == ["/spec/hostPID"] * 2
+    assert [item["path"] for item in (*blame["changes"], *blame["denials"])] == ["/spec/hostPID"] * 2
 
 
 @pytest.mark.usefixtures("manifests")
@@ -180,7 +180,7 @@ def test_the_pods_of_a_workload_have_blame_of_their_own(pratique: Program) -> No
     assert last == {**LAST, "step": last["step"]}
     assert pod["steps"][last["step"]]["name"] == "host"
     assert pod["blame"]["denials"][0]["path"] == "/spec/hostPID"
-    assert "/spec/hostPID" in [each["path"] for each in pod["blame"]["changes"]]
+    assert "/spec/hostPID" in [change["path"] for change in pod["blame"]["changes"]]
 
 
 @pytest.mark.usefixtures("manifests")
@@ -196,17 +196,19 @@ def test_no_format_writes_blame_without_the_flag(pratique: Program, name: str) -
 def test_reports_name_the_last_step_that_changed_a_denied_field(pratique: Program) -> None:
     sentence = "spec.hostPID was last changed by MutatingAdmissionPolicy host (all)."
     sarif = json.loads(pratique(*RUN, "-o", "sarif", "--blame").stdout)
-    results = [each for each in sarif["runs"][0]["results"] if each["level"] == "error"]
-    assert [each["message"]["text"].endswith(f". {sentence}") for each in results] == [True]
+    results = [result for result in sarif["runs"][0]["results"] if result["level"] == "error"]
+    assert [item["message"]["text"].endswith(f". {sentence}") for item in results] == [True]
     junit = ET.fromstring(pratique(*RUN, "-o", "junit", "--blame").stdout)
-    assert [str(each.text).endswith(f". {sentence}") for each in junit.iter("failure")] == [True]
+    assert [str(entry.text).endswith(f". {sentence}") for entry in junit.iter("failure")] == [True]
     assert pratique(*RUN, "-o", "github", "--blame").stdout.rstrip().endswith(f". {sentence}")
 
 
 @pytest.mark.usefixtures("manifests")
 def test_blame_does_not_change_the_fingerprint_of_a_finding(pratique: Program) -> None:
     runs = [json.loads(pratique(*RUN, "-o", "sarif", *flags).stdout) for flags in ((), ("--blame",))]
-    without, with_it = ([each["partialFingerprints"] for each in run["runs"][0]["results"]] for run in runs)
+    without, with_it = (
+        [result["partialFingerprints"] for result in run["runs"][0]["results"]] for run in runs
+    )
     assert without == with_it
 
 

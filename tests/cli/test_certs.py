@@ -29,14 +29,14 @@ NAMES = ("frontdoor", "mutator", "validator")
 
 @pytest.fixture(name="pratique")
 def _pratique(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Program:
-    """The program in this process: what is tested here are files, and processes take their time."""
+    """Runs the program in this process, because these tests concern files, and processes are slow."""
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         with pytest.raises(SystemExit) as ended:
             main(arguments)
-        told = capsys.readouterr()
-        return subprocess.CompletedProcess(arguments, int(ended.value.code or 0), told.out, told.err)
+        output = capsys.readouterr()
+        return subprocess.CompletedProcess(arguments, int(ended.value.code or 0), output.out, output.err)
 
     return run
 
@@ -47,11 +47,11 @@ def certificate(path: Path) -> x509.Certificate:
 
 def hosts(path: Path) -> set[str]:
     names = certificate(path).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    return {str(one.value) for one in names}
+    return {str(name.value) for name in names}
 
 
 def words(text: str) -> list[str]:
-    """What was done, line by line."""
+    """The documented commands, line by line."""
     return [line.split()[0] for line in text.splitlines()]
 
 
@@ -182,8 +182,8 @@ def test_renewing_the_authority_keeps_its_certificates_valid(
     (folder / "one").mkdir()
     (folder / "one/tls.crt").write_bytes(signed.certificate_pem)
     (folder / "one/tls.key").write_bytes(signed.key_pem)
-    told = words(pratique("certs", "certs", "--client", "one").stdout)
-    assert (told[0], told[-1]) == ("renewed", "kept")
+    output = words(pratique("certs", "certs", "--client", "one").stdout)
+    assert (output[0], output[-1]) == ("renewed", "kept")
     renewed = certificate(folder / "ca.crt")
     assert renewed.not_valid_after_utc > authority.certificate.not_valid_after_utc
     assert certificate_authority.is_signed_by(signed.certificate, renewed)
@@ -194,8 +194,8 @@ def test_an_authority_made_elsewhere_is_used(pratique: Program, tmp_path: Path) 
     (tmp_path / "certs").mkdir()
     authority.cert_pem.write_to_path(tmp_path / "certs/ca.crt")
     authority.private_key_pem.write_to_path(tmp_path / "certs/ca.key")
-    told = words(pratique("certs", "certs").stdout)
-    assert told[1:] == ["made"] * 3
+    output = words(pratique("certs", "certs").stdout)
+    assert output[1:] == ["made"] * 3
     own = certificate(tmp_path / "certs/ca.crt")
     assert certificate_authority.is_signed_by(certificate(tmp_path / "certs/mutator/tls.crt"), own)
 
@@ -213,12 +213,12 @@ def test_secrets_hold_the_certificates_but_not_the_authoritys_key(pratique: Prog
     secrets = list(yaml.safe_load_all(ran.stdout))
     bundle = base64.b64encode((tmp_path / "certs/ca.crt").read_bytes()).decode()
     assert f"# caBundle: {bundle}\n" in ran.stdout
-    assert [one["metadata"] for one in secrets] == [
+    assert [secret["metadata"] for secret in secrets] == [
         {"name": f"pratique-{name}-tls", "namespace": "sys"} for name in (*NAMES, "system-api")
     ]
-    for one, name in zip(secrets, (*NAMES, "system:api"), strict=True):
-        assert (one["kind"], one["type"]) == ("Secret", "kubernetes.io/tls")
-        for file, content in one["data"].items():
+    for item, name in zip(secrets, (*NAMES, "system:api"), strict=True):
+        assert (item["kind"], item["type"]) == ("Secret", "kubernetes.io/tls")
+        for file, content in item["data"].items():
             assert base64.b64decode(content) == (tmp_path / "certs" / name / file).read_bytes()
     assert base64.b64encode((tmp_path / "certs/ca.key").read_bytes()).decode() not in ran.stdout
 

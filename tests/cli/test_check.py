@@ -79,8 +79,8 @@ def test_every_problem_is_one_line(pratique: Program, tmp_path: Path) -> None:
     assert ran.stdout == ""
     lines = ran.stderr.splitlines()
     assert all(line.startswith("pratique: ") for line in lines)
-    for told in ("hooks.yaml: document 1", "cluster.yaml: document 1", '"AlwaysDny" is unknown'):
-        assert [line for line in lines if told in line]
+    for reported in ("hooks.yaml: document 1", "cluster.yaml: document 1", '"AlwaysDny" is unknown'):
+        assert [line for line in lines if reported in line]
 
 
 def test_configurations_named_only_by_flags_can_be_checked(pratique: Program, tmp_path: Path) -> None:
@@ -148,8 +148,8 @@ def test_bad_practice_is_reported_with_a_fix(pratique: Program, tmp_path: Path) 
     (tmp_path / "hooks.yaml").write_text(SLOW)
     ran = pratique("check", "hooks.yaml")
     assert (ran.returncode, ran.stdout) == (0, "valid, with 1 warning\n")
-    told, fix = ran.stderr.splitlines()
-    assert told.startswith(
+    reported, fix = ran.stderr.splitlines()
+    assert reported.startswith(
         "pratique: hooks.yaml: document 1, line 11, column 3: warning: timeout-too-long: webhook"
     )
     assert fix.startswith("    fix: ")
@@ -269,10 +269,10 @@ def test_a_rule_that_matches_nothing_is_an_error_with_a_suggestion(pratique: Pro
 
 def test_settings_for_a_disabled_plugin_are_reported(pratique: Program, tmp_path: Path) -> None:
     (tmp_path / "admission.yaml").write_text(QUOTAS)
-    told = "admission plugin ResourceQuota is disabled: its configuration does nothing"
+    reported = "admission plugin ResourceQuota is disabled: its configuration does nothing"
     ran = pratique("check", "-", *OFF, stdin=HOOK)
     assert (ran.returncode, ran.stdout) == (0, "valid, with 1 warning\n")
-    assert ran.stderr == f"pratique: admission.yaml: warning: {told}\n"
+    assert ran.stderr == f"pratique: admission.yaml: warning: {reported}\n"
     assert pratique("check", "-", *OFF[2:], stdin=HOOK).stderr == ""
 
 
@@ -283,7 +283,7 @@ def test_a_review_warns_of_settings_without_effect(pratique: Program, tmp_path: 
     ran = pratique("review", "-o", "jsonl", "--config", "hooks.yaml", *OFF, "-", stdin=secret)
     assert ran.returncode == 0
     quota, rule = ran.stderr.splitlines()
-    assert quota.startswith("pratique: warning: admission plugin ResourceQuota is switched off")
+    assert quota.startswith("pratique: warning: admission plugin ResourceQuota is disabled")
     assert rule.startswith("pratique: hooks.yaml: document 1, line 7, ")
     assert "warning: matches-nothing: " in rule
     off = pratique(

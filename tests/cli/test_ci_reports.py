@@ -1,4 +1,4 @@
-"""The reports for CI systems on manifests that others wrote, read by what consumers read them with."""
+"""Reports for CI systems on other people's manifests, read by the libraries that consumers use."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def review(pratique: Program, tmp_path: Path) -> Run:
 
 
 def denials(decision: dict[str, Any]) -> int:
-    return sum(not each["allowed"] for each in (decision, *decision["expanded"]))
+    return sum(not item["allowed"] for item in (decision, *decision["expanded"]))
 
 
 def test_every_document_is_a_junit_case(review: Run) -> None:
@@ -51,7 +51,12 @@ def test_every_document_is_a_junit_case(review: Run) -> None:
     assert files == [str(path) for path in sorted(MANIFESTS.glob("*.yaml"))]
     assert sum(suite.tests for suite in report) == len(decisions) + len(unread)
     assert len(unread) == len(ran.stderr.splitlines()) == sum(suite.errors for suite in report)
-    assert len(denied) == sum(denials(each) > 0 for each in decisions) == sum(s.failures for s in report) > 10
+    assert (
+        len(denied)
+        == sum(denials(decision) > 0 for decision in decisions)
+        == sum(s.failures for s in report)
+        > 10
+    )
     assert {case.name for case in denied} >= {"Deployment default/frontend", "Deployment default/cartservice"}
 
 
@@ -72,10 +77,10 @@ def test_a_failure_gives_location_and_reason(review: Run) -> None:
 def test_every_denial_is_a_valid_sarif_result(review: Run) -> None:
     decisions = [json.loads(line) for line in review("jsonl").stdout.splitlines()]
     run = read_sarif(review("sarif").stdout)
-    results = [each for each in run["results"] if each["level"] == "error"]
+    results = [result for result in run["results"] if result["level"] == "error"]
     assert len(results) >= sum(map(denials, decisions)) > 10
     rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
-    assert {"PodSecurity"} <= {rules[each["ruleIndex"]] for each in results}
+    assert {"PodSecurity"} <= {rules[item["ruleIndex"]] for item in results}
     assert not run["invocations"][0]["executionSuccessful"]
 
 
@@ -88,11 +93,11 @@ def test_the_schema_rejects_an_invalid_log(review: Run, wrong: dict[str, Any]) -
 
 
 def test_the_catalogue_can_be_written_as_a_report(pratique: Program) -> None:
-    names = [each["name"] for each in json.loads(pratique("plugins", "-o", "json").stdout)]
+    names = [item["name"] for item in json.loads(pratique("plugins", "-o", "json").stdout)]
     (suite,) = read_junit(pratique("plugins", "-o", "junit").stdout)
     assert [case.name for case in suite] == names
     assert all(case.is_passed and case.system_out for case in suite)
     run = read_sarif(pratique("plugins", "-o", "sarif").stdout)
     assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == names
-    told = pratique("plugins", "-o", "github").stdout.splitlines()
-    assert [line.removeprefix("::notice title=").partition("::")[0] for line in told] == names
+    reported = pratique("plugins", "-o", "github").stdout.splitlines()
+    assert [line.removeprefix("::notice title=").partition("::")[0] for line in reported] == names

@@ -73,9 +73,9 @@ def deployment(name: str = "web", replicas: int = 3, **spec: Any) -> dict[str, A
 
 
 def pod(name: str, **labels: str) -> dict[str, Any]:
-    made = document("v1", "Pod", name, spec=template()["spec"])
-    made["metadata"]["labels"] = labels
-    return made
+    workload_pod = document("v1", "Pod", name, spec=template()["spec"])
+    workload_pod["metadata"]["labels"] = labels
+    return workload_pod
 
 
 def review_of(manifest: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -108,7 +108,7 @@ REPORTS = [
 
 @pytest.fixture
 def decide(pratique: Program, tmp_path: Path) -> Callable[..., tuple[int, list[dict[str, Any]]]]:
-    """Review documents in a cluster; give exit code and decisions."""
+    """Review documents in a cluster; return the exit code and the decisions."""
 
     def run(
         *documents: dict[str, Any], cluster: Any = (), flags: Any = ()
@@ -149,10 +149,10 @@ def test_one_command_explains_why_a_deployment_would_run_no_pods(pratique: Progr
 
 def test_the_readme_shows_that_command(pratique: Program) -> None:
     root = BOUTIQUE.parents[3]
-    (told,) = re.findall(
+    (reported,) = re.findall(
         r"^\$ \.venv/bin/pratique (review .*)$", (root / "README.md").read_text(), re.MULTILINE
     )
-    ran = pratique(*told.replace("tests/data", f"{root}/tests/data").split())
+    ran = pratique(*reported.replace("tests/data", f"{root}/tests/data").split())
     assert (ran.returncode, ran.stderr) == (1, "")
     assert "✓ admitted  Deployment default/frontend" in ran.stdout
     assert 'violates PodSecurity "restricted:latest"' in ran.stdout
@@ -171,18 +171,18 @@ def test_a_default_level_does_not_override_namespace_labels(decide: Decide) -> N
 
 
 def pod_of(name: str, kind: str, owner: str, **labels: str) -> dict[str, Any]:
-    made = pod(name, **labels)
+    workload_pod = pod(name, **labels)
     api_version = "batch/v1" if kind == "Job" else "apps/v1"
     reference = {"apiVersion": api_version, "kind": kind, "name": owner, "uid": "u", "controller": True}
-    made["metadata"]["ownerReferences"] = [reference]
-    return made
+    workload_pod["metadata"]["ownerReferences"] = [reference]
+    return workload_pod
 
 
 def replica_set(name: str, owner: str) -> dict[str, Any]:
-    made = document("apps/v1", "ReplicaSet", name, spec=deployment()["spec"])
+    workload_pod = document("apps/v1", "ReplicaSet", name, spec=deployment()["spec"])
     reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": owner, "uid": "u", "controller": True}
-    made["metadata"]["ownerReferences"] = [reference]
-    return made
+    workload_pod["metadata"]["ownerReferences"] = [reference]
+    return workload_pod
 
 
 OWNED = pod_of("web-a", "ReplicaSet", "web-5d9c", **{"app": "web", "pod-template-hash": "5d9c"})
@@ -225,7 +225,7 @@ def test_a_pod_listed_beside_its_workload_is_charged_once(
 def test_further_pods_are_charged_in_addition(decide: Decide, other: dict[str, Any]) -> None:
     cluster = [namespace(), account(), quota(1)]
     code, decisions = decide(deployment(), OWNED, other, cluster=cluster)
-    assert (code, [each["allowed"] for each in decisions]) == (1, [True, True, False])
+    assert (code, [decision["allowed"] for decision in decisions]) == (1, [True, True, False])
 
 
 def test_a_retried_pod_is_not_charged_beside_the_listed_one(decide: Decide) -> None:
@@ -234,7 +234,7 @@ def test_a_retried_pod_is_not_charged_beside_the_listed_one(decide: Decide) -> N
     arrived["spec"]["serviceAccountName"] = "robot"
     cluster = [namespace(), account(), quota(1)]
     code, decisions = decide(waiting, account("robot"), arrived, cluster=cluster)
-    assert (code, [each["allowed"] for each in decisions]) == (0, [True, True, True])
+    assert (code, [decision["allowed"] for decision in decisions]) == (0, [True, True, True])
 
 
 def test_a_denied_pod_is_shown_under_its_workload(decide: Decide) -> None:
@@ -258,19 +258,19 @@ def test_no_expand_turns_expansion_off(decide: Decide) -> None:
 def test_an_allowed_pod_is_admitted(decide: Decide) -> None:
     safe = deployment(containers=[{"name": "c", "image": "i", "securityContext": SAFE}])
     code, (decision,) = decide(safe, cluster=[namespace(**RESTRICTED), account()])
-    assert (code, [each["allowed"] for each in decision["expanded"]]) == (0, [True])
+    assert (code, [item["allowed"] for item in decision["expanded"]]) == (0, [True])
 
 
 def test_the_pods_of_a_denied_workload_are_also_reviewed(decide: Decide) -> None:
     flags = ["--enable-admission-plugins", "AlwaysDeny"]
     code, (decision,) = decide(deployment(), flags=flags)
     assert (code, decision["allowed"]) == (1, False)
-    assert [each["allowed"] for each in decision["expanded"]] == [False]
+    assert [item["allowed"] for item in decision["expanded"]] == [False]
 
 
 def test_recorded_reviews_are_expanded(decide: Decide) -> None:
     code, (decision,) = decide(review_of(deployment()), cluster=[namespace(**RESTRICTED), account()])
-    assert (code, [each["allowed"] for each in decision["expanded"]]) == (1, [False])
+    assert (code, [item["allowed"] for item in decision["expanded"]]) == (1, [False])
 
 
 def test_a_pod_is_retried_after_the_rest_of_the_input(decide: Decide) -> None:
@@ -280,7 +280,7 @@ def test_a_pod_is_retried_after_the_rest_of_the_input(decide: Decide) -> None:
         document("scheduling.k8s.io/v1", "PriorityClass", "late", value=7),
         account("late"),
     )
-    assert [each["object"]["kind"] for each in decisions] == [
+    assert [decision["object"]["kind"] for decision in decisions] == [
         "Deployment",
         "Pod",
         "PriorityClass",
@@ -293,27 +293,27 @@ def test_a_pod_is_retried_after_the_rest_of_the_input(decide: Decide) -> None:
 def test_one_pod_per_template_is_charged(decide: Decide) -> None:
     documents = [deployment(), pod("one"), pod("two")]
     code, decisions = decide(*documents, cluster=[namespace(), account(), quota(2)])
-    assert (code, [each["allowed"] for each in decisions]) == (1, [True, True, False])
+    assert (code, [decision["allowed"] for decision in decisions]) == (1, [True, True, False])
 
 
 def test_existing_pods_are_not_charged_again(decide: Decide) -> None:
     documents = [pod("one", app="web"), pod("two"), deployment(), deployment()]
     code, decisions = decide(*documents, cluster=[namespace(), account(), quota(2)])
-    assert (code, [each["allowed"] for each in decisions]) == (0, [True] * 4)
+    assert (code, [decision["allowed"] for decision in decisions]) == (0, [True] * 4)
 
 
 def test_a_retried_pod_is_charged_once(decide: Decide) -> None:
     waiting = deployment(serviceAccountName="late")
     code, decisions = decide(waiting, waiting, account("late"), cluster=[namespace(), account(), quota(1)])
-    assert (code, [each["allowed"] for each in decisions]) == (0, [True] * 3)
-    assert [pod["allowed"] for each in decisions for pod in each["expanded"]] == [True, True]
+    assert (code, [item["allowed"] for item in decisions]) == (0, [True] * 3)
+    assert [pod["allowed"] for decision in decisions for pod in decision["expanded"]] == [True, True]
 
 
 def test_a_pod_over_quota_is_denied(decide: Decide) -> None:
     full = [namespace(), account(), quota(0)]
     for first in (deployment(), deployment(replicas=0), review_of(deployment(), dryRun=True)):
         code, (decision,) = decide(first, cluster=full)
-        assert (code, [each["allowed"] for each in decision["expanded"]]) == (1, [False])
+        assert (code, [item["allowed"] for item in decision["expanded"]]) == (1, [False])
         assert "exceeded quota: few" in decision["expanded"][0]["status"]["message"]
 
 
@@ -334,22 +334,22 @@ def owned(manifest: dict[str, Any]) -> dict[str, Any]:
 )
 def test_updates_and_idle_workloads_are_not_charged(decide: Decide, first: dict[str, Any]) -> None:
     code, decisions = decide(first, pod("one"), cluster=[namespace(), account(), quota(1)])
-    assert (code, [each["allowed"] for each in decisions]) == (0, [True, True])
-    assert [each["allowed"] for each in decisions[0]["expanded"]] == [True]
+    assert (code, [decision["allowed"] for decision in decisions]) == (0, [True, True])
+    assert [item["allowed"] for item in decisions[0]["expanded"]] == [True]
 
 
 def test_pods_of_recorded_reviews_are_charged_by_their_own_reviews(decide: Decide) -> None:
     pods = {"group": "", "version": "v1", "resource": "pods"}
     recorded = [review_of(deployment()), review_of(pod("one"), resource=pods)]
     code, decisions = decide(*recorded, cluster=[namespace(), account(), quota(1)])
-    assert (code, [each["allowed"] for each in decisions]) == (0, [True, True])
+    assert (code, [decision["allowed"] for decision in decisions]) == (0, [True, True])
 
 
 def test_expanded_pods_are_not_stored_in_the_cluster(decide: Decide) -> None:
     stateful = document("apps/v1", "StatefulSet", "web", spec=deployment()["spec"])
     named_alike = pod("web-0")
     code, decisions = decide(stateful, named_alike)
-    assert (code, [each["allowed"] for each in decisions]) == (0, [True, True])
+    assert (code, [decision["allowed"] for decision in decisions]) == (0, [True, True])
 
 
 def test_a_finding_in_a_recorded_review_points_to_its_container(pratique: Program, tmp_path: Path) -> None:
@@ -416,15 +416,15 @@ def test_pods_that_time_out_are_reported(tmp_path: Path, patience: int, denied: 
         report_problem=complaints.append,
     )
     assert asyncio.run(run.run([tmp_path / "a.yaml"])) is ExitCode.BROKEN
-    assert [each.partition(": no decision")[2] for each in complaints] == [
+    assert [complaint.partition(": no decision")[2] for complaint in complaints] == [
         " on its Pods within 0.05 s; --timeout allows more"
     ]
     assert written.getvalue().count("denied    Pod") == denied
 
 
-@pytest.mark.parametrize(("make", "told"), REPORTS, ids=["junit", "sarif", "github"])
+@pytest.mark.parametrize(("make", "reported"), REPORTS, ids=["junit", "sarif", "github"])
 def test_pods_that_time_out_are_errors_in_reports(
-    tmp_path: Path, make: Callable[[io.BytesIO], ReviewOutput], told: str
+    tmp_path: Path, make: Callable[[io.BytesIO], ReviewOutput], reported: str
 ) -> None:
     (tmp_path / "a.yaml").write_text(yaml.safe_dump(deployment()))
     written = io.BytesIO()
@@ -438,7 +438,7 @@ def test_pods_that_time_out_are_errors_in_reports(
         report_problem=lambda _: None,
     )
     assert asyncio.run(run.run([tmp_path / "a.yaml"])) is ExitCode.BROKEN
-    assert len(re.findall(told, written.getvalue().decode(), re.DOTALL)) == 1
+    assert len(re.findall(reported, written.getvalue().decode(), re.DOTALL)) == 1
 
 
 def test_a_denial_that_no_later_document_can_fix_is_final(tmp_path: Path) -> None:

@@ -18,13 +18,13 @@ def step(controller: str, outcome: StepOutcome, reason: str = "", name: str = ""
     )
 
 
-def told(
+def findings_in(
     *steps: Step, status: Status | None = None, warnings: tuple[str, ...] = ()
 ) -> list[tuple[str, str, str]]:
-    """Level, rule and text of what is found in a decision on a ConfigMap."""
+    """Level, origin and text of the findings in a decision on a ConfigMap."""
     decision = Decision(uid="1", allowed=status is None, status=status, warnings=warnings, steps=steps)
     reviewed = dataclasses.replace(denied_hostilely(text="conf"), decision=decision)
-    return [(each.level.value, str(each.origin), each.text) for each in findings(reviewed)]
+    return [(finding.level.value, str(finding.origin), finding.text) for finding in findings(reviewed)]
 
 
 def refusal(message: str, *causes: StatusCause) -> Status:
@@ -34,7 +34,7 @@ def refusal(message: str, *causes: StatusCause) -> Status:
 def test_each_cause_is_attributed_to_its_step() -> None:
     status = refusal("one", StatusCause(message="one"), StatusCause(message="and two"))
     steps = (step("A", StepOutcome.DENIED, "one"), step("B", StepOutcome.FAILED, "two"))
-    assert told(*steps, status=status) == [("error", "A", "one"), ("error", "B", "and two")]
+    assert findings_in(*steps, status=status) == [("error", "A", "one"), ("error", "B", "and two")]
 
 
 def test_all_causes_of_a_single_denial_belong_to_its_step() -> None:
@@ -42,7 +42,7 @@ def test_all_causes_of_a_single_denial_belong_to_its_step() -> None:
         StatusCause(message="Required value", field="data"),
         StatusCause(message="kind: no", field="kind"),
     )
-    assert told(step("A", StepOutcome.DENIED, "both"), status=refusal("both", *causes)) == [
+    assert findings_in(step("A", StepOutcome.DENIED, "both"), status=refusal("both", *causes)) == [
         ("error", "A", "data: Required value"),
         ("error", "A", "kind: no"),
     ]
@@ -50,14 +50,14 @@ def test_all_causes_of_a_single_denial_belong_to_its_step() -> None:
 
 def test_a_denying_step_without_a_cause_is_a_finding() -> None:
     steps = (step("A", StepOutcome.DENIED, "one"), step("B", StepOutcome.DENIED, "two"))
-    assert told(*steps, status=failure(403, "Forbidden", "one")) == [
+    assert findings_in(*steps, status=failure(403, "Forbidden", "one")) == [
         ("error", "A", "one"),
         ("error", "B", "two"),
     ]
 
 
 def test_a_denial_without_a_step_is_a_finding() -> None:
-    assert told(status=failure(500, "", "broken")) == [("error", "Admission", "broken")]
+    assert findings_in(status=failure(500, "", "broken")) == [("error", "Admission", "broken")]
 
 
 @pytest.mark.parametrize(
@@ -71,11 +71,11 @@ def test_a_denial_without_a_step_is_a_finding() -> None:
     ],
 )
 def test_a_warning_is_attributed_to_its_step(steps: list[Step], rule: str) -> None:
-    assert told(*steps, warnings=("policy 'p2' warns",)) == [("warning", rule, "policy 'p2' warns")]
+    assert findings_in(*steps, warnings=("policy 'p2' warns",)) == [("warning", rule, "policy 'p2' warns")]
 
 
 def test_a_step_that_failed_open_is_a_warning() -> None:
-    found = told(step("A", StepOutcome.FAILED_OPEN, "no connection", name="hook"))
+    found = findings_in(step("A", StepOutcome.FAILED_OPEN, "no connection", name="hook"))
     assert found == [("warning", "A/hook", "no connection")]
 
 

@@ -105,7 +105,7 @@ def test_flag_values_are_parsed(kind: click.ParamType[Any], text: str, value: ob
 
 
 @pytest.mark.parametrize(
-    ("kind", "text", "told"),
+    ("kind", "text", "reported"),
     [
         (NameList(), "", "empty name"),
         (NameList(), "A,", "empty name"),
@@ -116,17 +116,17 @@ def test_flag_values_are_parsed(kind: click.ParamType[Any], text: str, value: ob
         (Number(min=0), "inf", "'inf' is not a number"),
         (Seconds(), "", "invalid duration"),
         (Seconds(), "10 s", "unknown unit"),
-        (Seconds(), "0.0", "leaves no time"),
+        (Seconds(), "0.0", "is not a positive duration"),
         (Seconds(), "1e3", "unknown unit"),
         (Seconds(), "99999999999h", "invalid duration"),
-        (ExistingPath(), "", "an empty path names nothing"),
+        (ExistingPath(), "", "the path is empty"),
         (ExistingPath(), "/nowhere/at/all", "does not exist"),
         (ExistingPath(), "-", "does not exist"),
         (ExistingPath(folders=False), "/", "is a directory"),
     ],
 )
-def test_invalid_flag_values_are_reported(kind: click.ParamType[Any], text: str, told: str) -> None:
-    with pytest.raises(click.BadParameter, match=told.replace("(", r"\(")):
+def test_invalid_flag_values_are_reported(kind: click.ParamType[Any], text: str, reported: str) -> None:
+    with pytest.raises(click.BadParameter, match=reported.replace("(", r"\(")):
         kind.convert(text, None, None)
 
 

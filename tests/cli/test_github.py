@@ -88,9 +88,9 @@ def test_hostile_texts_cannot_break_out_of_a_workflow_command(file: str) -> None
     output.write_problem(missed_hostilely(file))
     output.finish(ReviewCounts())
     lines = stream.getvalue().decode().removesuffix("\n").split("\n")
-    told = [read(line) for line in lines]
-    assert [command for command, _, _ in told] == ["error", "warning", "error"]
+    reported = [read(line) for line in lines]
+    assert [command for command, _, _ in reported] == ["error", "warning", "error"]
     visible = HOSTILE.translate(
         {ord(c): c.encode("unicode_escape").decode() for c in "\0\x1b\x85\ufffe\udcff\t"}
     )
-    assert all(message.endswith(visible) for _, _, message in told)
+    assert all(message.endswith(visible) for _, _, message in reported)

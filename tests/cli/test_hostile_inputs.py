@@ -1,4 +1,4 @@
-"""What `pratique review` says of JSON that no API server writes: in a review, and in an object that a person wrote."""
+"""How `pratique review` reports JSON that no API server writes, in reviews and in manifests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LIMITED = {
 OBJECT = b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","namespace":"default"},"data":-}'
 
 
-def told(path: Path, text: bytes, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+def problem_of(path: Path, text: bytes, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
     file = path / "hostile.json"
     file.write_bytes(text)
     with pytest.raises(SystemExit) as ended:
@@ -40,7 +40,7 @@ def test_invalid_json_is_reported_with_its_position(
     text = OBJECT.replace(b"-", HOSTILE[name][0])
     if around == "a review":
         text = review_body(object="-the object-").replace(b'"-the object-"', text)
-    code, said = told(tmp_path, text, capsys)
+    code, said = problem_of(tmp_path, text, capsys)
     assert code == 2
     assert "hostile.json: document 1, line 1, column " in said
     assert "not JSON: " in said or "not UTF-8: " in said
@@ -51,7 +51,7 @@ def test_invalid_reviews_get_the_front_doors_message(
     tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = review_body(object="-the object-").replace(b'"-the object-"', HOSTILE[name][0])
-    code, said = told(tmp_path, text, capsys)
+    code, said = problem_of(tmp_path, text, capsys)
     assert code == 2
     assert LIMITED[name] in said
 

@@ -13,11 +13,11 @@ from pratique_cli.reviews.inputs import read_inputs
 
 
 def names(path: Path | str, stdin: bytes | None = None) -> list[str]:
-    """Give the name of each document, and ``!`` and the text for what cannot be read."""
+    """Return the name of each document, and ``!`` with the message for unreadable ones."""
     stream = None if stdin is None else io.BytesIO(stdin)
     return [
-        f"!{each}" if isinstance(each, InputError) else str(each.data["name"])
-        for each in read_inputs(path, stream)
+        f"!{read_input}" if isinstance(read_input, InputError) else str(read_input.data["name"])
+        for read_input in read_inputs(path, stream)
     ]
 
 
@@ -116,14 +116,18 @@ def test_a_stream_is_read_as_it_arrives() -> None:
 
 def test_lines_and_indexes_count_through_the_file(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("# head\nname: a\n---\n\nname: b\n---\n# none\n---\nname: c\n")
-    documents = [each for each in read_inputs(tmp_path / "a.yaml") if not isinstance(each, InputError)]
-    assert [(each.index, each.line) for each in documents] == [(0, 2), (1, 5), (2, 9)]
+    documents = [
+        read_input
+        for read_input in read_inputs(tmp_path / "a.yaml")
+        if not isinstance(read_input, InputError)
+    ]
+    assert [(document.index, document.line) for document in documents] == [(0, 2), (1, 5), (2, 9)]
 
 
 @given(st.binary(max_size=60), st.sampled_from(["-"]))
 def test_arbitrary_bytes_never_raise(raw: bytes, path: str) -> None:
-    for each in read_inputs(path, io.BytesIO(raw)):
-        assert isinstance(each, InputError) or isinstance(each.data, dict)
+    for read_input in read_inputs(path, io.BytesIO(raw)):
+        assert isinstance(read_input, InputError) or isinstance(read_input.data, dict)
 
 
 PIECES = [

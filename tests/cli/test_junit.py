@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pratique.apimachinery.errors import InputError
 from pratique_cli.outputs import ReviewCounts, UndecidedDocument
-from pratique_cli.outputs.junit import JUnitOutput
+from pratique_cli.outputs.junit import HEAD, TAIL, JUnitOutput, JUnitSuite, Part, error, failure, system_out
 from support.hostile_reviews import HOSTILE, denied_hostilely, hostile_manifest, missed_hostilely
 
 Program: TypeAlias = "Callable[..., subprocess.CompletedProcess[str]]"
@@ -34,7 +34,7 @@ SCHEMA = {
 
 
 def read(report: str | bytes) -> ET.Element:
-    """Parse a report, and hold it against the schemas."""
+    """Parse a report, and check it against the schemas."""
     root = ET.fromstring(report)
     assert root.tag == "testsuites"
     for element in root.iter():
@@ -58,8 +58,8 @@ def read(report: str | bytes) -> ET.Element:
 def report_of(*write: Callable[[JUnitOutput], None]) -> ET.Element:
     stream = io.BytesIO()
     output = JUnitOutput(stream)
-    for each in write:
-        each(output)
+    for item in write:
+        item(output)
     output.finish(ReviewCounts())
     return read(stream.getvalue())
 
@@ -127,11 +127,13 @@ def test_hostile_texts_do_not_break_the_report() -> None:
         lambda output: output.write(denied_hostilely()),
         lambda output: output.write_problem(missed_hostilely()),
     )
-    told = HOSTILE.translate({ord(c): c.encode("unicode_escape").decode() for c in "\0\x1b\x85\ufffe\udcff"})
+    expected_text = HOSTILE.translate(
+        {ord(c): c.encode("unicode_escape").decode() for c in "\0\x1b\x85\ufffe\udcff"}
+    )
     (failure,), (error,) = root.findall(".//failure"), root.findall(".//error")
-    assert failure.attrib == {"type": told, "message": told}
-    assert error.attrib == {"type": "unreadable", "message": told}
-    assert error.text == told
+    assert failure.attrib == {"type": expected_text, "message": expected_text}
+    assert error.attrib == {"type": "unreadable", "message": expected_text}
+    assert error.text == expected_text
     assert root.findall(".//system-out")[0].text is not None
 
 
@@ -156,3 +158,43 @@ def test_a_large_suite_is_not_written_from_memory() -> None:
     output.finish(ReviewCounts())
     assert sum(written) > 4_000_000
     assert max(written) < 1_000_000
+
+
+def suite_of(*cases: tuple[str, float, list[Part]]) -> ET.Element:
+    suite, stream = JUnitSuite("a.yaml"), io.BytesIO(HEAD)
+    stream.seek(0, io.SEEK_END)
+    for name, seconds, parts in cases:
+        suite.add(name, seconds, parts)
+    suite.write_to(stream)
+    stream.write(TAIL)
+    return read(stream.getvalue())[0]
+
+
+def test_the_counts_of_a_suite_are_those_of_its_cases() -> None:
+    suite = suite_of(
+        ("a", 0.5, [failure("Forbidden", "no", "a.yaml:1: no"), system_out("careful")]),
+        ("b", 0.25, [error("unreadable", "not YAML")]),
+        ("c", 0.25, [system_out("careful")]),
+        ("d", 0.0, []),
+    )
+    counts = {name: suite.attrib[name] for name in (*COUNTS, "skipped", "time")}
+    assert counts == {"tests": "4", "failures": "1", "errors": "1", "skipped": "0", "time": "1.000000"}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "written"), [(1e-7, "0.000000"), (0.00001, "0.000010"), (90.0, "90.000000")]
+)
+def test_times_have_no_exponent(seconds: float, written: str) -> None:
+    assert suite_of(("a", seconds, []))[0].attrib["time"] == written
+
+
+def test_repeated_names_are_numbered() -> None:
+    suite = suite_of(*[("a", 0.0, [])] * 3)
+    assert [case.attrib["name"] for case in suite] == ["a", "a (2)", "a (3)"]
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=20))
+def test_printable_text_reads_back_unchanged(text: str) -> None:
+    kept = "".join(character for character in text if character.isprintable() or character in "\t\n\r")
+    (case,) = suite_of((kept, 0.0, [failure(kept, kept, kept)]))
+    assert (case.attrib["name"], case[0].attrib["message"], case[0].text or "") == (kept, kept, kept)

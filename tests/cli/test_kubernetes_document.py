@@ -1,4 +1,4 @@
-"""What docs/kubernetes.md shows, executed from top to bottom, as far as it needs no cluster."""
+"""What docs/kubernetes.md shows, executed from top to bottom, except for what needs a cluster."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OFFLINE = [
     for kind, name, text in BLOCKS
     if kind == "console" or (kind == "sh" and not re.search(r"^kubectl ", text, re.MULTILINE))
 ]
-"""What is shown with its output, and what prepares it."""
+"""The commands that the page shows with their output, and those that prepare them."""
 
 
 def sh(folder: Path, script: str) -> subprocess.CompletedProcess[str]:
@@ -53,21 +53,21 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[tuple
     shutil.copytree(EXAMPLE, folder / "examples" / EXAMPLE.name)
     for name, text in FILES.items():
         (folder / name).write_text(text)
-    told = []
+    reported = []
     for kind, text in OFFLINE:
         script, _, shown = text.removeprefix("$ ").partition("\n") if kind == "console" else (text, "", "")
         ran = sh(folder, script)
         assert ran.returncode == 0, ran.stderr
-        told.append(
+        reported.append(
             (shown if kind == "console" else ran.stdout, ran.stdout + ("" if kind == "sh" else ran.stderr))
         )
-    return folder, told
+    return folder, reported
 
 
 def test_every_command_prints_what_the_page_shows(followed: tuple[Path, list[tuple[str, str]]]) -> None:
-    _, told = followed
-    assert len(told) == 4
-    assert [undated(written) for _, written in told] == [undated(shown) for shown, _ in told]
+    _, reported = followed
+    assert len(reported) == 4
+    assert [undated(written) for _, written in reported] == [undated(shown) for shown, _ in reported]
 
 
 def test_the_manifests_have_no_placeholders(followed: tuple[Path, list[tuple[str, str]]]) -> None:
@@ -82,8 +82,8 @@ def test_secrets_hold_what_pods_mount_and_not_the_api_servers_key(
     followed: tuple[Path, list[tuple[str, str]]],
 ) -> None:
     folder, _ = followed
-    secrets = [each for each in yaml.safe_load_all((folder / "secrets.yaml").read_text()) if each]
-    assert {each["metadata"]["name"] for each in secrets} == {
+    secrets = [item for item in yaml.safe_load_all((folder / "secrets.yaml").read_text()) if item]
+    assert {secret["metadata"]["name"] for secret in secrets} == {
         f"pratique-{service}-tls" for service in ("frontdoor", "mutator", "validator")
     }
 

@@ -1,4 +1,4 @@
-"""Runs over many documents: all are decided, and whoever waits at a terminal sees how far it has come."""
+"""Runs over many documents: all are decided, and a terminal shows the progress."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ MEASURED = re.compile(r'((?:time="|durationMs"?: ?))[0-9.]+')
 
 
 def lasting(text: str) -> str:
-    """Take out what differs from run to run and from release to release."""
+    """Remove what differs between runs and releases."""
     version = importlib.metadata.version("pratique")
     return MEASURED.sub(r"\1", text).replace(f'"version": "{version}"', '"version": "0.1.0"').strip()
 

@@ -30,12 +30,12 @@ def test_all_formats_list_the_same_plugins(pratique: Program) -> None:
 
 
 def test_each_plugin_has_a_summary_and_phases(pratique: Program) -> None:
-    told = {each["name"]: each for each in json.loads(pratique("plugins", "-o", "json").stdout)}
-    assert told["NamespaceLifecycle"]["default"] is True
-    assert told["AlwaysDeny"]["default"] is False
-    assert told["AlwaysPullImages"]["phases"] == ["mutate", "validate"]
-    assert told["NamespaceLifecycle"]["looksUp"] == ["namespaces"]
-    assert all(each["summary"] for each in told.values())
+    listed = {item["name"]: item for item in json.loads(pratique("plugins", "-o", "json").stdout)}
+    assert listed["NamespaceLifecycle"]["default"] is True
+    assert listed["AlwaysDeny"]["default"] is False
+    assert listed["AlwaysPullImages"]["phases"] == ["mutate", "validate"]
+    assert listed["NamespaceLifecycle"]["looksUp"] == ["namespaces"]
+    assert all(entry["summary"] for entry in listed.values())
 
 
 def test_the_table_has_one_line_per_plugin(pratique: Program) -> None:
@@ -57,12 +57,12 @@ REMOVED = {
 
 
 def test_removed_plugins_name_the_release_and_the_successor(pratique: Program) -> None:
-    told = {each["name"]: each for each in json.loads(pratique("plugins", "-o", "json").stdout)}
+    listed = {item["name"]: item for item in json.loads(pratique("plugins", "-o", "json").stdout)}
     for name, (release, successor, looked_up) in REMOVED.items():
-        assert (told[name]["removedIn"], told[name]["replacedBy"]) == (release, successor)
-        assert ",".join(told[name]["looksUp"]) == looked_up
+        assert (listed[name]["removedIn"], listed[name]["replacedBy"]) == (release, successor)
+        assert ",".join(listed[name]["looksUp"]) == looked_up
     for name in ("NamespaceAutoProvision", "NamespaceExists", "Priority"):
-        assert told[name]["removedIn"] is told[name]["replacedBy"] is None
+        assert listed[name]["removedIn"] is listed[name]["replacedBy"] is None
 
 
 def test_the_table_shows_removals_and_lookups(pratique: Program) -> None:
@@ -77,13 +77,13 @@ def test_the_table_shows_removals_and_lookups(pratique: Program) -> None:
 
 
 def test_deprecated_plugins_say_so(pratique: Program) -> None:
-    told = {each["name"]: each for each in json.loads(pratique("plugins", "-o", "json").stdout)}
+    listed = {item["name"]: item for item in json.loads(pratique("plugins", "-o", "json").stdout)}
     rows = {row.split()[0]: row for row in pratique("plugins", "-o", "text").stdout.splitlines()}
     for name in ("AlwaysAdmit", "AlwaysDeny"):
-        assert told[name]["deprecatedIn"] == "1.13"
+        assert listed[name]["deprecatedIn"] == "1.13"
         assert rows[name].endswith(" (deprecated in Kubernetes 1.13)")
-    assert told["SecurityContextDeny"]["deprecatedIn"] == "1.27"
-    assert told["LimitRanger"]["deprecatedIn"] is None
+    assert listed["SecurityContextDeny"]["deprecatedIn"] == "1.27"
+    assert listed["LimitRanger"]["deprecatedIn"] is None
 
 
 def test_a_terminal_gets_the_table(on_terminal: Callable[..., str]) -> None:

@@ -1,4 +1,4 @@
-"""``pratique prove``: the six examples of Kubernetes' good practices, and how it is asked and answers."""
+"""``pratique prove``: the six examples of Kubernetes' good practices, its flags and its output."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ POD = {
     "spec": {"containers": [{"name": "web"}]},
 }
 GIVEN = (EXAMPLE / "good" / "pod.yaml", "--examples", 0)
-"""One object, and none that is made up: what makes them takes its time to import."""
+"""One object, and no generated ones, because importing the generator takes time."""
 POLICIES = "--admission-control=MutatingAdmissionPolicy,ValidatingAdmissionPolicy"
 
 
@@ -75,7 +75,7 @@ def test_a_mutator_that_is_not_idempotent_is_found(
     assert {finding["defect"] for finding in report["findings"]} == defects
     smallest = {"name": "made"}, {"containers": [{"name": "a"}]}
     assert all(
-        (each["object"]["metadata"], each["object"]["spec"]) == smallest for each in report["findings"]
+        (item["object"]["metadata"], item["object"]["spec"]) == smallest for item in report["findings"]
     )
 
 
@@ -234,6 +234,6 @@ def test_without_hypothesis_the_command_says_what_to_install(
     with pytest.raises(SystemExit) as ended:
         main(["prove", "--admission-control", "AlwaysPullImages", "--examples", "5"])
     assert ended.value.code == 2
-    told = capsys.readouterr()
-    assert "pip install 'pratique[prove]'" in told.err
-    assert "Traceback" not in told.err
+    output = capsys.readouterr()
+    assert "pip install 'pratique[prove]'" in output.err
+    assert "Traceback" not in output.err

@@ -1,4 +1,4 @@
-"""``pratique quotas``, and what ``pratique review`` gives back of a quota."""
+"""``pratique quotas``, and quota that ``pratique review`` releases."""
 
 from __future__ import annotations
 

@@ -37,10 +37,10 @@ def test_invalid_byte_counts_are_rejected(text: str) -> None:
     assert "write 65536, 64KiB or 64MiB" in ran.output
 
 
-def told(
+def recording_arguments(
     monkeypatch: pytest.MonkeyPatch, *arguments: str, command: str = "up", **variables: str
 ) -> tuple[str, ...]:
-    """What the front door is told of a recording."""
+    """The recording flags that the front door gets."""
     made: list[tuple[str, ...]] = []
 
     class NoStack(LocalStack):
@@ -58,11 +58,11 @@ LIMITS = ("--record-max-bytes", "67108864", "--record-files", "4", "--record-max
 
 
 def test_the_stack_records_only_to_the_given_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert told(monkeypatch) == ()
-    assert told(monkeypatch, "--record", "a.jsonl") == ("--record", "a.jsonl", *LIMITS)
-    assert told(monkeypatch, PRATIQUE_RECORD="b.jsonl") == ("--record", "b.jsonl", *LIMITS)
-    assert told(monkeypatch, "c.jsonl", command="record") == ("--record", "c.jsonl", *LIMITS)
-    assert told(monkeypatch, "c.jsonl", "--record-files", "2", command="record")[5] == "2"
+    assert recording_arguments(monkeypatch) == ()
+    assert recording_arguments(monkeypatch, "--record", "a.jsonl") == ("--record", "a.jsonl", *LIMITS)
+    assert recording_arguments(monkeypatch, PRATIQUE_RECORD="b.jsonl") == ("--record", "b.jsonl", *LIMITS)
+    assert recording_arguments(monkeypatch, "c.jsonl", command="record") == ("--record", "c.jsonl", *LIMITS)
+    assert recording_arguments(monkeypatch, "c.jsonl", "--record-files", "2", command="record")[5] == "2"
 
 
 def test_decisions_of_the_stack_can_be_recorded_and_replayed(

@@ -73,11 +73,16 @@ def lines(ran: Ran) -> list[Any]:
 
 
 def found(ran: Ran) -> list[tuple[str, str, JSON, JSON]]:
-    """Kind, rule, before and after of all differences."""
+    """Kind, origin, before and after of all differences."""
     return [
-        (one["kind"], f"{one['configuration']}/{one['name']}", one["before"], one["after"])
+        (
+            difference["kind"],
+            f"{difference['configuration']}/{difference['name']}",
+            difference["before"],
+            difference["after"],
+        )
         for line in lines(ran)
-        for one in line["differences"]
+        for difference in line["differences"]
     ]
 
 
@@ -222,15 +227,15 @@ def test_invalid_lines_are_reported_and_the_others_replayed(replay: Replay, tmp_
     ran = replay(RECORDING, "--config", "new.yaml")
     assert ran.returncode == 2
     assert [line["uid"] for line in lines(ran)] == ["a", "b"]
-    told = ran.stderr.splitlines()
+    reported = ran.stderr.splitlines()
     reasons = [
         *BAD_LINES.values(),
         "phase: expected one of",
         "not a decision document",
         "decision.patch: does not",
     ]
-    assert len(told) == len(reasons)
-    for number, (line, reason) in enumerate(zip(told, reasons, strict=True), start=2):
+    assert len(reported) == len(reasons)
+    for number, (line, reason) in enumerate(zip(reported, reasons, strict=True), start=2):
         assert f"line {number}" in line
         assert reason in line
 
@@ -282,7 +287,10 @@ def test_redacted_user_extra_matters_only_if_policies_read_it(
 def test_built_in_controllers_read_no_redacted_values(replay: Replay, tmp_path: Path) -> None:
     record([deployment(1, "web", {"name": "A", "value": "hunter2"})], tmp_path / RECORDING)
     ran = replay(RECORDING, "--enable-admission-plugins", "AlwaysDeny")
-    rules = {(one["controller"], one["kind"], *one["uncertain"]) for one in lines(ran)[0]["differences"]}
+    rules = {
+        (difference["controller"], difference["kind"], *difference["uncertain"])
+        for difference in lines(ran)[0]["differences"]
+    }
     assert rules == {("AlwaysDeny", "denied")}
 
 
@@ -314,7 +322,7 @@ def test_a_replay_calls_webhooks(replay: Replay, tmp_path: Path) -> None:
         written(tmp_path, "new.yaml", webhooks(server.url, server.ca_bundle))
         ran = replay(RECORDING, "--config", "new.yaml")
         assert len(server.received) == 1
-    assert [each[:2] for each in found(ran)] == [("object", "hooks/hook.example.com")]
+    assert [finding[:2] for finding in found(ran)] == [("object", "hooks/hook.example.com")]
 
 
 def test_a_replay_can_skip_webhooks(replay: Replay, tmp_path: Path) -> None:
@@ -380,7 +388,7 @@ def test_a_report_keeps_a_few_examples_of_many_differences(replay: Replay, tmp_p
     ran = replay(RECORDING, "--config", "new.yaml", "--examples", "2", "-o", "json")
     report = json.loads(ran.stdout)
     ((sums,),) = [group["differences"] for group in report["groups"]]
-    assert (sums["count"], [one["uid"] for one in sums["examples"]]) == (5, ["u0", "u1"])
+    assert (sums["count"], [example["uid"] for example in sums["examples"]]) == (5, ["u0", "u1"])
     assert report["totals"]["different"] == 5
 
 

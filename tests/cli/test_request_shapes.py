@@ -1,4 +1,4 @@
-"""What the flags of ``pratique review`` make of a manifest, as a controller that asks back sees it."""
+"""How the flags of ``pratique review`` shape the request of a manifest, as a policy sees it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Program: TypeAlias = "Callable[..., subprocess.CompletedProcess[str]]"
 TOLD = (
     "operation", "subResource", "name", "namespace", "dryRun", "userInfo", "kind", "resource", "options",
 )  # fmt: skip
-"""What of a request the policy tells of."""
+"""The parts of a request that the policy records."""
 
 
 def expression(name: str) -> str:
@@ -31,8 +31,8 @@ def expression(name: str) -> str:
     }.get(name, f"request.{name}")
 
 
-def told() -> str:
-    """A policy that tells what it is asked, in audit annotations, and warns where an annotation says so."""
+def audit_policy() -> str:
+    """A policy that copies its request into audit annotations, and warns if an annotation says so."""
     policy = {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingAdmissionPolicy",
@@ -84,8 +84,8 @@ def pod(name: str = "web", namespace: str = "", colour: str = "", **more: Any) -
 
 @pytest.fixture
 def ask(pratique: Program, tmp_path: Path) -> Callable[..., list[dict[str, str]]]:
-    """Review manifests under flags, and give what the policy was told of each."""
-    (tmp_path / "told.yaml").write_text(told())
+    """Review manifests with flags, and return the request that the policy saw for each."""
+    (tmp_path / "told.yaml").write_text(audit_policy())
 
     def run(*flags: str, given: str = lines(pod()), **variables: str) -> list[dict[str, str]]:
         ran = pratique("review", "-o", "json", "--config", "told.yaml", *flags, "-", stdin=given, **variables)
@@ -93,10 +93,10 @@ def ask(pratique: Program, tmp_path: Path) -> Callable[..., list[dict[str, str]]
         return [
             {
                 key.removeprefix("told/"): value[1:]
-                for key, value in each["auditAnnotations"].items()
+                for key, value in item["auditAnnotations"].items()
                 if key.startswith("told/")
             }
-            for each in json.loads(ran.stdout)
+            for item in json.loads(ran.stdout)
         ]
 
     return run
@@ -212,8 +212,8 @@ def test_old_objects_are_found_by_group_resource_namespace_and_name(
     (tmp_path / "old" / "b.yaml").write_text(lines(pod("other", colour="grey")))
     asked = lines(pod("web", "shop"), pod(), pod("other"))
     seen = ask("--operation", operation, "--old", "old", given=asked)
-    assert [each["oldColour"] for each in seen] == ["blue", "red", "grey"]
-    assert {each["object"] for each in seen} == {object_kind}
+    assert [item["oldColour"] for item in seen] == ["blue", "red", "grey"]
+    assert {entry["object"] for entry in seen} == {object_kind}
 
 
 def test_old_objects_are_found_in_any_version(ask: Ask, tmp_path: Path) -> None:
@@ -269,14 +269,14 @@ def test_an_admitted_object_becomes_the_old_object(ask: Ask, tmp_path: Path, *, 
     flags = ("--old" if old else "--cluster", "first.yaml")
     asked = lines(pod(colour="blue"), pod(colour="green"))
     seen = ask("--operation", "UPDATE", *flags, given=asked)
-    assert [each["oldColour"] for each in seen] == ["red", "blue"]
+    assert [item["oldColour"] for item in seen] == ["red", "blue"]
 
 
 def test_a_dry_run_keeps_the_old_object(ask: Ask, tmp_path: Path) -> None:
     (tmp_path / "old.yaml").write_text(lines(pod(colour="red")))
     flags = ("--operation", "UPDATE", "--old", "old.yaml", "--dry-run")
     seen = ask(*flags, given=lines(pod(colour="blue"), pod(colour="green")))
-    assert [each["oldColour"] for each in seen] == ["red", "red"]
+    assert [item["oldColour"] for item in seen] == ["red", "red"]
 
 
 def test_a_deleted_namespace_is_gone(pratique: Program, tmp_path: Path) -> None:
@@ -326,7 +326,7 @@ def test_a_manifest_of_another_namespace_is_refused_in_kubectls_words(pratique: 
 @pytest.mark.parametrize(
     ("flags", "text"),
     [
-        (("--group", "dev"), "--group says which groups --user is in"),
+        (("--group", "dev"), "--group names the groups of --user"),
         (("--operation", "PATCH"), "PATCH"),
         (("--old", "gone.yaml"), "gone.yaml"),
         (("--old", "twice.yaml"), 'pods "default/web" is there twice, first in twice.yaml, document 1'),
@@ -374,26 +374,26 @@ def test_a_pod_that_claims_to_be_finished_is_still_charged(pratique: Program, tm
 def test_warnings_can_have_their_own_exit_code(
     pratique: Program, tmp_path: Path, names: list[str], more: tuple[str, ...], code: int
 ) -> None:
-    (tmp_path / "told.yaml").write_text(told())
+    (tmp_path / "told.yaml").write_text(audit_policy())
     flags = ("--config", "told.yaml", "--warn-exit-code", "7", *more)
     assert pratique("review", *flags, "-", stdin=lines(*map(pod, names))).returncode == code
 
 
 def test_an_unreadable_document_outranks_a_warning(pratique: Program, tmp_path: Path) -> None:
-    (tmp_path / "told.yaml").write_text(told())
+    (tmp_path / "told.yaml").write_text(audit_policy())
     flags = ("--config", "told.yaml", "--warn-exit-code", "7")
     assert pratique("review", *flags, "-", stdin=lines(pod("odd"), {"kind": "Podd"})).returncode == 2
 
 
 def test_without_the_flag_warnings_exit_with_0(pratique: Program, tmp_path: Path) -> None:
-    (tmp_path / "told.yaml").write_text(told())
+    (tmp_path / "told.yaml").write_text(audit_policy())
     assert pratique("review", "--config", "told.yaml", "-", stdin=lines(pod("odd"))).returncode == 0
 
 
 def test_the_help_groups_flags_by_purpose(pratique: Program) -> None:
     out = pratique("review", "--help").stdout
-    wanted = ["Options:", "--phase", "--warn-exit-code", "What a manifest asks for", "--operation", "--dry-run",
-              "What decides:", "--config", "Settings of single controllers:", "Exit codes:"]  # fmt: skip
-    places = [out.index(each) for each in wanted]
+    wanted = ["Options:", "--phase", "--warn-exit-code", "Request of a manifest", "--operation", "--dry-run",
+              "Admission chain:", "--config", "Settings of single controllers:", "Exit codes:"]  # fmt: skip
+    places = [out.index(item) for item in wanted]
     assert places == sorted(places)
     assert max(map(len, out.splitlines())) <= 80

@@ -1,4 +1,4 @@
-"""What an admitted request leaves behind for the reviews after it."""
+"""What later reviews see of an admitted request."""
 
 from __future__ import annotations
 

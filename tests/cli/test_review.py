@@ -72,7 +72,7 @@ def test_each_document_gives_one_decision_in_input_order(pratique: Program, tmp_
         json.dumps({"kind": "List", "items": [pod("three"), pod("four")]})
     )
     ran = pratique("review", "b.yaml", "folder", "-", stdin=lines(asked("CREATE", pod("five", "default"))))
-    assert [each["object"]["metadata"]["name"] for each in decisions(ran)] == [
+    assert [decision["object"]["metadata"]["name"] for decision in decisions(ran)] == [
         "one",
         "two",
         "three",
@@ -101,8 +101,8 @@ def test_all_formats_write_the_same_decisions(pratique: Program) -> None:
     }
     for written_decisions in read.values():
         for decision in written_decisions:
-            for each in decision["steps"]:
-                each.pop("durationMs")
+            for step in decision["steps"]:
+                step.pop("durationMs")
     assert len(read["json"]) == 2
     assert read["json"] == read["jsonl"] == read["yaml"]
 
@@ -124,7 +124,7 @@ def test_a_denial_exits_with_1(pratique: Program) -> None:
 def test_an_unreadable_document_is_reported_and_the_others_reviewed(pratique: Program) -> None:
     given = f"{json.dumps(pod('one'))}\n---\nkind: Podd\napiVersion: v1\n---\n{json.dumps(pod('two'))}\n"
     ran = pratique("review", "--enable-admission-plugins", "AlwaysDeny", "-", stdin=given)
-    assert [each["object"]["metadata"]["name"] for each in decisions(ran)] == ["one", "two"]
+    assert [decision["object"]["metadata"]["name"] for decision in decisions(ran)] == ["one", "two"]
     deprecated, unreadable = ran.stderr.splitlines()
     assert deprecated.startswith("pratique: warning: AlwaysDeny admission controller is deprecated.")
     assert unreadable.startswith(
@@ -169,7 +169,7 @@ def test_an_admitted_object_is_seen_by_the_reviews_after_it(
 ) -> None:
     (tmp_path / "cluster.yaml").write_text(lines(manifest("Namespace", "default")))
     ran = pratique("review", "--cluster", "cluster.yaml", "-", stdin=lines(before, pod("web", "new")))
-    assert [each["allowed"] for each in decisions(ran)] == [True, allowed]
+    assert [decision["allowed"] for decision in decisions(ran)] == [True, allowed]
 
 
 def test_a_denied_object_is_not_seen_by_the_reviews_after_it(pratique: Program, tmp_path: Path) -> None:
@@ -224,9 +224,9 @@ def test_flags_can_come_from_the_environment(pratique: Program, tmp_path: Path) 
         PRATIQUE_FIRST_DENIAL_ONLY="true",
         PRATIQUE_TIMEOUT="5s",
     )
-    told = json.loads(ran.stdout)
-    assert [each["allowed"] for each in told] == [True, True, False]
-    assert {"AlwaysPullImages", "AlwaysAdmit"} <= {step["controller"] for step in told[0]["steps"]}
+    decisions = json.loads(ran.stdout)
+    assert [item["allowed"] for item in decisions] == [True, True, False]
+    assert {"AlwaysPullImages", "AlwaysAdmit"} <= {step["controller"] for step in decisions[0]["steps"]}
 
 
 def test_a_flag_overrides_the_environment(pratique: Program) -> None:

@@ -31,7 +31,7 @@ def test_each_command_prints_what_the_page_shows(
 def test_the_page_names_every_request_flag(pratique: Program) -> None:
     assert len(RUNS) == PAGE.count("```console")
     help_text = pratique("review", "--help").stdout
-    section = help_text.partition("What a manifest asks for")[2].partition("\n\n")[0]
+    section = help_text.partition("Request of a manifest")[2].partition("\n\n")[0]
     flags = re.findall(r"^  (--[a-z-]+)", section, re.MULTILINE)
     assert len(flags) == 7
-    assert all(f"`{each}" in PAGE for each in [*flags, "--warn-exit-code"])
+    assert all(f"`{item}" in PAGE for item in [*flags, "--warn-exit-code"])

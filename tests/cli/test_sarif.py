@@ -77,7 +77,7 @@ def check_shape(value: Any, shape: Any) -> None:
 
 
 def read(log: str | bytes) -> dict[str, Any]:
-    """Parse a log, hold it against the specification (its sections are in the comments), and give its run."""
+    """Parse a log, check it against the specification (the comments name its sections), and return its run."""
     read_sarif(log)
     read_log = json.loads(log)
     check_shape(read_log, LOG)
@@ -87,15 +87,15 @@ def read(log: str | bytes) -> dict[str, Any]:
     driver = run["tool"]["driver"]
     ids = [rule["id"] for rule in driver["rules"]]
     assert len(set(ids)) == len(ids)  # 3.49.3
-    known = {each["id"] for each in driver.get("notifications", [])}
+    known = {entry["id"] for entry in driver.get("notifications", [])}
     notifications = run["invocations"][0].get("toolExecutionNotifications", [])
-    assert {each["descriptor"]["id"] for each in notifications} == known  # 3.52.3
+    assert {notification["descriptor"]["id"] for notification in notifications} == known  # 3.52.3
     for result in run["results"]:
         assert ids[result["ruleIndex"]] == result["ruleId"]  # 3.27.5, 3.27.6
         assert result["message"]["text"]  # 3.11.8
-    for each in (*run["results"], *notifications):
-        assert each["level"] in {"none", "note", "warning", "error"}  # 3.27.10
-        check_locations(each.get("locations", []))
+    for item in (*run["results"], *notifications):
+        assert item["level"] in {"none", "note", "warning", "error"}  # 3.27.10
+        check_locations(item.get("locations", []))
     found: dict[str, Any] = run
     return found
 
@@ -120,8 +120,8 @@ def region_of(result: dict[str, Any]) -> tuple[int, int]:
 def log_of(*write: Callable[[SarifOutput], None]) -> dict[str, Any]:
     stream = io.BytesIO()
     output = SarifOutput(stream)
-    for each in write:
-        each(output)
+    for item in write:
+        item(output)
     output.finish(ReviewCounts())
     return read(stream.getvalue())
 
@@ -178,7 +178,7 @@ def test_a_denial_of_a_recorded_review_points_into_the_review(pratique: Program,
     flags = ("--admission-control", "PodSecurity", "--cluster", "c.json", "-o", "sarif")
     (result,) = read(pratique("review", *flags, "a.json").stdout)["results"]
     lines = text.split("\n")
-    line = next(number for number, each in enumerate(lines, 1) if '"hostNetwork"' in each)
+    line = next(number for number, item in enumerate(lines, 1) if '"hostNetwork"' in item)
     assert region_of(result) == (line, lines[line - 1].index('"') + 1)
 
 
@@ -250,10 +250,10 @@ def test_hostile_texts_do_not_break_the_log(file: str) -> None:
         lambda output: output.write_problem(missed_hostilely(file)),
         lambda output: output.write(denied_hostilely(file)),
     )
-    told = HOSTILE.replace("\udcff", "\\udcff")
-    assert {result["message"]["text"] for result in run["results"]} == {told}
+    expected = HOSTILE.replace("\udcff", "\\udcff")
+    assert {result["message"]["text"] for result in run["results"]} == {expected}
     assert [result["level"] for result in run["results"]] == ["error", "warning"] * 2
-    assert run["invocations"][0]["toolExecutionNotifications"][0]["message"] == {"text": told}
+    assert run["invocations"][0]["toolExecutionNotifications"][0]["message"] == {"text": expected}
 
 
 @given(st.text(st.characters(exclude_categories=()), min_size=1))

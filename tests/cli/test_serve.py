@@ -24,7 +24,7 @@ PROGRAM = Path(sys.executable).with_name("pratique")
 
 @contextlib.contextmanager
 def serving(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Run a service, and give the process and its ready line."""
+    """Run a service, and yield the process and its ready line."""
     with subprocess.Popen(
         [PROGRAM, "serve", *arguments],
         stdin=subprocess.PIPE,

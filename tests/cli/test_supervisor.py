@@ -26,7 +26,7 @@ async def child_that_runs(code: str, tell: Callable[[str], None]) -> ServiceProc
 
 
 def run(code: str) -> tuple[int | None, int, list[str]]:
-    """Run Python code as a child; give the port it told, its exit code and the lines it wrote."""
+    """Run Python code as a child process; return the port it announced, its exit code and its output lines."""
 
     async def follow() -> tuple[int | None, int, list[str]]:
         lines: list[str] = []
@@ -106,13 +106,13 @@ def test_a_service_that_cannot_start_is_not_restarted() -> None:
 
 
 def test_a_service_that_keeps_failing_is_restarted_with_growing_pauses() -> None:
-    told: list[str] = []
+    lines: list[str] = []
 
     async def watch() -> int:
         back = asyncio.Event()
 
         def tell(name: str, line: str) -> None:
-            told.append(f"{name}: {line}")
+            lines.append(f"{name}: {line}")
             if "ready again" in line:
                 back.set()
 
@@ -129,11 +129,11 @@ def test_a_service_that_keeps_failing_is_restarted_with_growing_pauses() -> None
         return port
 
     port = asyncio.run(watch())
-    assert [line for line in told if "restarting" in line] == [
+    assert [line for line in lines if "restarting" in line] == [
         "pratique: mutator was killed by SIGKILL; restarting in 0.1 s",
         "pratique: mutator was killed by SIGKILL; restarting in 0.2 s",
     ]
-    ready = [line for line in told if "is process" in line]
+    ready = [line for line in lines if "is process" in line]
     assert len(ready) == 3
     assert all(line.endswith(f" on port {port}") for line in ready)
 

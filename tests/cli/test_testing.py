@@ -1,4 +1,4 @@
-"""``pratique test``: what it prints, what it ends with, and which cases it runs."""
+"""``pratique test``: its output, its exit codes, and which cases it runs."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def test_a_problem_is_reported_once_and_the_other_cases_run(pratique: Program, t
     write_suite(tmp_path, f"{HEAD}{PASSES}---\n{HEAD}{UNREADABLE}")
     ran = pratique("test", "-o", "text", ".")
     assert "✓ passed  replicas/three are few  (suite.yaml:7)" in ran.stdout
-    (told,) = ran.stderr.splitlines()
-    assert told.startswith("pratique: suite.yaml: document 2, line ")
-    assert told.endswith('unknown field "cases[0].expect.alowed"; did you mean "allowed"?')
+    (line,) = ran.stderr.splitlines()
+    assert line.startswith("pratique: suite.yaml: document 2, line ")
+    assert line.endswith('unknown field "cases[0].expect.alowed"; did you mean "allowed"?')
     assert ran.stdout.endswith("1 run, 1 passed, 0 failed, 1 unreadable\n")
 
 
@@ -75,11 +75,11 @@ def test_cases_are_selected_by_suite_and_name(
 ) -> None:
     write_suite(tmp_path, HEAD + PASSES + FAILS)
     ran = pratique("test", "-o", "json", "--run", pattern, ".")
-    assert [each["name"] for each in json.loads(ran.stdout)["results"]] == names
+    assert [result["name"] for result in json.loads(ran.stdout)["results"]] == names
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "line"),
     [
         (["--run", "nothing", "."], "no case matches 'nothing'; see --list"),
         (["--run", "a(", "."], "error parsing regexp: missing closing ): `a(`"),
@@ -88,11 +88,11 @@ def test_cases_are_selected_by_suite_and_name(
         ([], "Missing argument 'PATH...'"),
     ],
 )
-def test_wrong_usage_runs_nothing(pratique: Program, tmp_path: Path, arguments: list[str], told: str) -> None:
+def test_wrong_usage_runs_nothing(pratique: Program, tmp_path: Path, arguments: list[str], line: str) -> None:
     write_suite(tmp_path, HEAD + PASSES)
     ran = pratique("test", *arguments)
     assert (ran.returncode, ran.stdout) == (2, "")
-    assert told in ran.stderr
+    assert line in ran.stderr
 
 
 def test_a_folder_without_suites_ends_with_2(pratique: Program) -> None:
@@ -141,10 +141,10 @@ def test_json_has_results_problems_and_coverage(pratique: Program, tmp_path: Pat
     (mismatch,) = failed["mismatches"]
     assert (mismatch["member"], mismatch["line"], mismatch["column"]) == ("expect.allowed", 12, 12)
     assert failed["decision"]["allowed"] is False
-    assert [(each["line"], each["file"]) for each in report["problems"]] == [(15, "suite.yaml")]
+    assert [(problem["line"], problem["file"]) for problem in report["problems"]] == [(15, "suite.yaml")]
     summary = {"passed": 1, "failed": 1, "unreadable": 1, "undecided": 0, "notRun": 0}
     assert report["summary"] == summary
-    assert {each["kind"] for each in report["coverage"]["entries"]} == {
+    assert {entry["kind"] for entry in report["coverage"]["entries"]} == {
         "MutatingAdmissionPolicy",
         "MutatingAdmissionPolicyBinding",
         "ValidatingAdmissionPolicy",
@@ -162,7 +162,7 @@ def test_json_is_well_formed_without_any_case(pratique: Program) -> None:
 def test_jsonl_has_a_line_for_each_case_and_a_summary(pratique: Program, tmp_path: Path) -> None:
     write_suite(tmp_path, HEAD + PASSES + FAILS)
     *cases, last = map(json.loads, pratique("test", "-o", "jsonl", ".").stdout.splitlines())
-    assert [each["outcome"] for each in cases] == ["passed", "failed"]
+    assert [item["outcome"] for item in cases] == ["passed", "failed"]
     assert last.keys() == {"summary", "problems", "coverage"}
 
 
@@ -174,7 +174,7 @@ def test_junit_has_a_suite_for_each_file(pratique: Program, tmp_path: Path) -> N
     # Files and folders come in the order of their names, as with kubectl.
     assert (first.name, first.tests, first.failures, first.errors) == ("other/suite.yaml", 1, 0, 0)
     assert (second.name, second.tests, second.failures, second.errors) == ("suite.yaml", 3, 1, 1)
-    assert [each.classname for each in second] == ["replicas"] * 3
+    assert [item.classname for item in second] == ["replicas"] * 3
 
 
 def test_sarif_has_a_result_for_each_mismatch(pratique: Program, tmp_path: Path) -> None:

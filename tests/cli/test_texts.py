@@ -44,7 +44,7 @@ def step(
 
 
 def admitted(*steps: Step, warnings: tuple[str, ...] = ()) -> Decision:
-    patch = tuple(operation for each in steps for operation in each.patch)
+    patch = tuple(operation for item in steps for operation in item.patch)
     document = Document.from_data(apply_patch(POD, patch))
     return Decision(
         uid="1", allowed=True, object_document=document, patch=patch, steps=steps, warnings=warnings

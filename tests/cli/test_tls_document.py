@@ -57,5 +57,5 @@ def test_every_flag_on_the_page_exists() -> None:
     known = {"--ca-file", "--cert-file", "--private-key-file", "--server-name"}  # of the probe
     modules = ["certs", *(f"services.{name}" for name in ("frontdoor", "mutator", "validator"))]
     commands = [importlib.import_module(f"pratique_cli.commands.{module}").command for module in modules]
-    known |= {option for command in commands for one in command.params for option in one.opts}
+    known |= {option for command in commands for param in command.params for option in param.opts}
     assert set(re.findall(r"--[a-z][a-z-]*[a-z]", TEXT)) <= known

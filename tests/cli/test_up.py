@@ -23,7 +23,7 @@ from support.waiting import within
 PROGRAM = Path(sys.executable).with_name("pratique")
 PROCESS = re.compile(r"^\[pratique\] (\S+) is process (\d+),", re.MULTILINE)
 PATIENCE = 40.0
-"""Seconds for what takes two on an idle machine."""
+"""A timeout in seconds for steps that take two on an idle machine."""
 
 REVIEW = {
     "apiVersion": "admission.k8s.io/v1",
@@ -46,7 +46,7 @@ REVIEW = {
 
 
 class Running:
-    """A ``pratique up`` that was started, and what it says."""
+    """A running ``pratique up``, and its output."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
@@ -79,12 +79,12 @@ class Running:
         return code
 
     def children(self) -> dict[str, int]:
-        """Give the process of each service, as last told."""
+        """Return the process of each service, as last announced."""
         return {name: int(pid) for name, pid in PROCESS.findall(self.said())}
 
 
 def alive(pid: int) -> bool:
-    """Say whether a process runs; one that has ended and that nobody has asked about does not."""
+    """Whether a process runs; a zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
@@ -116,7 +116,7 @@ def decide(url: str, path: str = "/admit") -> dict[str, object]:
 
 @contextlib.contextmanager
 def up(*arguments: object, **variables: str) -> Iterator[Running]:
-    """Run ``pratique up``, which does not outlive this process, nor this context."""
+    """Run ``pratique up``, which ends with this context, or with this process."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PRATIQUE_")}
     process = subprocess.Popen(
         [str(PROGRAM), "up", "--until-stdin-closes", *map(str, arguments)],
@@ -160,10 +160,10 @@ def test_the_stack_answers_reviews(stack: tuple[Running, str]) -> None:
 def test_a_killed_service_restarts_on_the_same_port(stack: tuple[Running, str], service: str) -> None:
     running, url = stack
     killed = running.children()[service]
-    told = len(running.lines)
+    seen = len(running.lines)
     os.kill(killed, signal.SIGKILL)
-    wait_for(lambda: "ready again on port" in "".join(running.lines[told:]), "it does not come back")
-    assert f"{service} was killed by SIGKILL; restarting" in "".join(running.lines[told:])
+    wait_for(lambda: "ready again on port" in "".join(running.lines[seen:]), "it does not come back")
+    assert f"{service} was killed by SIGKILL; restarting" in "".join(running.lines[seen:])
     assert alive(running.children()[service])
     assert not alive(killed)
     wait_for(lambda: decide(url)["allowed"], "reviews are not answered")

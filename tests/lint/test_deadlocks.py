@@ -1,4 +1,4 @@
-"""Webhooks that stand in the way of servers of webhooks, found by putting their starts to the whole chain."""
+"""Webhooks that block the start of webhook servers, found by running the starts through the whole chain."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _workload(kind: str, name: str, labels: JSONObject, **pod: Any) -> JSONObjec
 
 
 @pytest.mark.parametrize(
-    ("wanted", "told"),
+    ("wanted", "reported"),
     [
         (PODS, "CREATE of pods in namespace hooks"),
         (rule("replicasets", "apps"), "CREATE of replicasets.apps in namespace hooks"),
@@ -76,11 +76,11 @@ def _workload(kind: str, name: str, labels: JSONObject, **pod: Any) -> JSONObjec
     ],
 )  # fmt: skip
 def test_refusing_any_request_that_a_server_needs_is_a_deadlock(
-    wanted: JSONObject, told: str, tmp_path: Path
+    wanted: JSONObject, reported: str, tmp_path: Path
 ) -> None:
     (text,) = found(write(tmp_path, [validating(webhook(wanted, **OWN))]))
     assert text.startswith("denies, while Service hooks/hook is down, requests that it needs to start: ")
-    assert told in text
+    assert reported in text
 
 
 @pytest.mark.parametrize("document", [mutating, validating])
@@ -185,11 +185,11 @@ def test_a_policy_that_labels_pods_can_cause_a_deadlock(tmp_path: Path) -> None:
 def test_a_webhook_that_fails_open_delays_its_own_start(tmp_path: Path) -> None:
     path = write(tmp_path, [validating(webhook(PODS, **OWN, failurePolicy="Ignore"))])
     (text,) = found(path, name="intercepts-own-namespace")
-    assert "once Service hooks/hook is down, what that needs to start waits for its timeout" in text
+    assert "once Service hooks/hook is down, requests that it needs to start wait for its timeout" in text
 
 
 def guard(name: str, guarded: Sequence[str]) -> JSONObject:
-    """A webhook that runs in the namespace of its name, and looks at the Pods of some others."""
+    """A webhook that runs in the namespace of its name, and checks the Pods of some others."""
     named = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": list(guarded)}
     return webhook(
         PODS,
@@ -226,7 +226,7 @@ def test_a_server_that_only_waits_is_in_no_cycle(tmp_path: Path) -> None:
 
 
 def test_a_server_of_several_configurations_counts_once(tmp_path: Path) -> None:
-    """The way round goes through another webhook of the same server."""
+    """The cycle goes through another webhook of the same server."""
     other = {**guard("b", ["a"]), "name": "b2.example.com"}
     documents = [validating(guard("a", ["c"]), guard("b", ["x"])), mutating(guard("c", ["b"]), other)]
     (text,) = found(write(tmp_path, documents), name="circular-dependency")
@@ -235,7 +235,7 @@ def test_a_server_of_several_configurations_counts_once(tmp_path: Path) -> None:
 
 
 def test_denials_by_other_controllers_hide_no_deadlock(tmp_path: Path) -> None:
-    """Priority refuses the Pod before any webhook is asked."""
+    """Priority denies the Pod before any webhook is called."""
     cluster = behind()
     cluster.put(_workload("Deployment", "server", {"app": "hook"}, priorityClassName="not-there"))
     assert len(found(write(tmp_path, [validating(webhook(PODS, **OWN))]), cluster)) == 1

@@ -38,9 +38,9 @@ def test_a_cycle_holds_exactly_the_nodes_that_wait_for_each_other(graph: dict[in
     rings = list(find_cycles(graph))
     ring_of = {node: number for number, ring in enumerate(rings) for node in ring.members}
     assert len(ring_of) == sum(len(ring.members) for ring in rings)
-    for one, other in itertools.permutations(graph, 2):
-        mutual = leads(one, other, graph) and leads(other, one, graph)
-        assert mutual == (one in ring_of and ring_of.get(one) == ring_of.get(other))
+    for item, other in itertools.permutations(graph, 2):
+        mutual = leads(item, other, graph) and leads(other, item, graph)
+        assert mutual == (item in ring_of and ring_of.get(item) == ring_of.get(other))
 
 
 @given(GRAPHS)
@@ -52,7 +52,7 @@ def test_the_path_of_a_cycle_follows_edges_of_the_graph(graph: dict[int, set[int
 
 
 def leads(start: int, end: int, graph: dict[int, set[int]]) -> bool:
-    """Whether one node waits for another, by as many steps as there are nodes."""
+    """Whether one node waits for another, directly or through others."""
     reached = graph[start]
     for _ in graph:
         reached = reached | {after for node in reached for after in graph[node]}

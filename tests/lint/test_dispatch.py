@@ -1,4 +1,4 @@
-"""`check` says that a webhook is called where `review` calls it, and nowhere else."""
+"""`check` reports that a webhook is called exactly if `review` calls it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ INTERCEPTIONS = {
     "intercepts-events": sample_requests.EVENT_REQUESTS,
     "intercepts-pod-status": sample_requests.POD_STATUS_UPDATES,
 }
-"""Rules that say that a webhook which fails closed is called, and the requests that they try."""
+"""Rules that find webhooks which fail closed, and the sample requests that they try."""
 CLOSED = {"matchPolicy": "Equivalent", "failurePolicy": "Fail"}
 CLUSTER = ObjectStore(
     {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
@@ -40,11 +40,11 @@ CLUSTER = ObjectStore(
 )
 OFF = {"nothing": (), "webhooks": ("MutatingAdmissionWebhook", "ValidatingAdmissionWebhook")}
 IN_THE_WAY = ("LimitRanger", "NamespaceLifecycle", "ServiceAccount")
-"""What would refuse or change a request before a webhook sees it, or bring steps that are not looked at."""
+"""Controllers that would deny or change a request before a webhook sees it, or add steps that do not matter here."""
 
 
 def versions(samples: tuple[SampleRequest, ...]) -> list[SampleRequest]:
-    return [each for sample in samples for each in sample.versions(CLUSTER.resources)]
+    return [version for sample in samples for version in sample.versions(CLUSTER.resources)]
 
 
 def asked(sample: SampleRequest) -> Review:
@@ -52,7 +52,7 @@ def asked(sample: SampleRequest) -> Review:
 
 
 def called_in_review(path: Path, samples: list[SampleRequest], chain: ChainSettings) -> bool:
-    """Whether the engine of ``pratique review`` comes to the webhook; it cannot be reached, and so refuses."""
+    """Whether the engine of ``pratique review`` calls the webhook, which cannot be reached and therefore denies."""
 
     async def ask() -> bool:
         engine = LocalEngine(chain, CLUSTER)
@@ -74,14 +74,16 @@ def compare(folder: Path, document: JSONObject, off: str) -> None:
     chain = ChainSettings(config=(path,), disable_admission_plugins=(*IN_THE_WAY, *OFF[off]))
     configurations = load_configurations([path])
     with OutageSimulation(chain, configurations, CLUSTER) as trial:
-        told = {
-            one.lint_rule.name
-            for one in find_violations(configurations, CLUSTER, trial, rules=set(INTERCEPTIONS), now=0.0)
+        reported = {
+            find_violation.lint_rule.name
+            for find_violation in find_violations(
+                configurations, CLUSTER, trial, rules=set(INTERCEPTIONS), now=0.0
+            )
         }
     expected = {
         name for name, samples in INTERCEPTIONS.items() if called_in_review(path, versions(samples), chain)
     }
-    assert told == expected
+    assert reported == expected
 
 
 def unreachable(rules: list[JSONObject], **fields: object) -> JSONObject:
@@ -133,8 +135,8 @@ def test_a_webhook_for_a_removed_version_is_never_called(tmp_path: Path, off: st
     configurations = load_configurations([path])
     with OutageSimulation(ChainSettings(), configurations, CLUSTER) as trial:
         found = find_violations(configurations, CLUSTER, trial, now=0.0)
-    assert {"intercepts-kube-system"}.isdisjoint(one.lint_rule.name for one in found)
-    assert any("Kubernetes has none of it since 1.16" in str(one) for one in found)
+    assert {"intercepts-kube-system"}.isdisjoint(finding.lint_rule.name for finding in found)
+    assert any("Kubernetes has none of it since 1.16" in str(item) for item in found)
 
 
 def test_a_broken_condition_hides_no_webhook_after_it(tmp_path: Path) -> None:
@@ -145,4 +147,4 @@ def test_a_broken_condition_hides_no_webhook_after_it(tmp_path: Path) -> None:
     configurations = load_configurations([path])
     with OutageSimulation(ChainSettings(), configurations, CLUSTER) as trial:
         found = find_violations(configurations, CLUSTER, trial, rules={"intercepts-kube-system"}, now=0.0)
-    assert [one.violation.path[1] for one in found] == [0, 1]
+    assert [finding.violation.path[1] for finding in found] == [0, 1]

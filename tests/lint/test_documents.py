@@ -1,4 +1,4 @@
-"""The table of advice names every rule, and none that is not there."""
+"""The table of advice names exactly the existing rules."""
 
 from __future__ import annotations
 

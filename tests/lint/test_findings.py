@@ -1,4 +1,4 @@
-"""What a finding says, and in which order they come."""
+"""The text of findings, and their order."""
 
 from __future__ import annotations
 

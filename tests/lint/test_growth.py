@@ -1,4 +1,4 @@
-"""How much is done for twice as much: twice the work, and not four times. Calls are counted, not seconds."""
+"""Linear time: twice the input takes twice the work, not four times. The tests count calls, not seconds."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ def listed(documents: list[JSONObject]) -> JSONObject:
 
 def in_yaml(documents: list[JSONObject]) -> str:
     note = "# pratique: disable=wildcard-rules\n"
-    return "".join(f"---\n{note}{yaml.safe_dump(each, default_flow_style=None)}" for each in documents)
+    return "".join(
+        f"---\n{note}{yaml.safe_dump(document, default_flow_style=None)}" for document in documents
+    )
 
 
 SPELLINGS: dict[str, tuple[str, Callable[[list[JSONObject]], str]]] = {
@@ -121,9 +123,9 @@ def test_cycle_search_is_linear_in_servers_and_edges(shape: str) -> None:
 
         def __iter__(self) -> Iterator[int]:
             nonlocal looked_at
-            for each in tuple.__iter__(self):
+            for item in tuple.__iter__(self):
                 looked_at += 1
-                yield each
+                yield item
 
     def follow(node: int, count: int) -> int:
         match shape:

@@ -1,4 +1,4 @@
-"""Each rule: what goes against it, what does not, and how it is switched off."""
+"""Each rule: what violates it, what does not, and how to disable it."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def mutating_binding() -> JSONObject:
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A rule, documents that go against it, and documents that nearly do."""
+    """A rule, documents that violate it, and documents that almost do."""
 
     rule: str
     breaks: list[JSONObject]

@@ -1,4 +1,4 @@
-"""Certificates that the servers of webhooks show, where the cluster holds them."""
+"""Certificates that the servers of webhooks present, if the cluster holds them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GOOD = CA.issue_cert(NAME)
 MISNAMED = ["serving-certificate-misnamed"]
 DAY = 24 * 60 * 60
 NOW = dt.datetime.now(dt.UTC).timestamp()
-RULES = {f"serving-certificate-{each}" for each in ("misnamed", "untrusted", "expired", "expires-soon")}
+RULES = {f"serving-certificate-{item}" for item in ("misnamed", "untrusted", "expired", "expires-soon")}
 
 
 def encoded(pem: bytes) -> str:
@@ -29,7 +29,7 @@ def encoded(pem: bytes) -> str:
 
 def secret(certificate: trustme.LeafCert, name: str = "pair", **fields: object) -> JSONObject:
     """A Secret with a certificate and those that come with it."""
-    pem = b"".join(each.bytes() for each in certificate.cert_chain_pems)
+    pem = b"".join(cert_chain_pem.bytes() for cert_chain_pem in certificate.cert_chain_pems)
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -42,7 +42,7 @@ def secret(certificate: trustme.LeafCert, name: str = "pair", **fields: object) 
 
 def server(*secrets: str) -> list[JSONObject]:
     """A Service, and a Deployment behind it that mounts the Secrets."""
-    volumes = [{"name": each, "secret": {"secretName": each}} for each in secrets]
+    volumes = [{"name": item, "secret": {"secretName": item}} for item in secrets]
     template = {"metadata": {"labels": {"app": "hook"}}, "spec": {"containers": [], "volumes": volumes}}
     of = {"namespace": "hooks"}
     return [

@@ -108,15 +108,15 @@ def test_correct_spellings_are_accepted(document: object) -> None:
 
 
 def test_findings_in_a_cluster_name_the_object() -> None:
-    [told] = unread_in_cluster(ObjectStore([pod(tolerations=[TOLERATION])]), None)
-    assert told.startswith('Pod "shop/web": spec.tolerations[0].key: Kubernetes reads ')
-    assert told.endswith(
+    [reported] = unread_in_cluster(ObjectStore([pod(tolerations=[TOLERATION])]), None)
+    assert reported.startswith('Pod "shop/web": spec.tolerations[0].key: Kubernetes reads ')
+    assert reported.endswith(
         'only up to 1.8; write "node.kubernetes.io/unreachable", or follow that release with --release 1.8'
     )
 
 
 def test_findings_in_settings_name_the_controller() -> None:
     configurations = {"PodTolerationRestriction": {"whitelist": [RIGHT, TOLERATION]}}
-    [told] = unread_in_settings(configurations, None)
-    assert told.startswith("the configuration of PodTolerationRestriction: whitelist[1].key: ")
+    [reported] = unread_in_settings(configurations, None)
+    assert reported.startswith("the configuration of PodTolerationRestriction: whitelist[1].key: ")
     assert list(unread_in_settings(configurations, Release(1, 8))) == []

@@ -1,4 +1,4 @@
-"""Comments in YAML that switch rules off."""
+"""Comments in YAML that disable rules."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def _validator() -> Validator:
 
 
 def read_sarif(log: str | bytes) -> dict[str, Any]:
-    """Parse a SARIF log, hold it against the schema of SARIF 2.1.0, and give its only run."""
+    """Parse a SARIF log, validate it against the schema of SARIF 2.1.0, and return its only run."""
     parsed = json.loads(log)
     faults = [f"{error.json_path}: {error.message}" for error in _validator().iter_errors(parsed)]
     assert not faults
@@ -31,7 +31,7 @@ def read_sarif(log: str | bytes) -> dict[str, Any]:
 
 
 def read_junit(report: str) -> junitparser.JUnitXml:
-    """Parse a JUnit report; what the suites say of themselves is what their cases add up to."""
+    """Parse a JUnit report, and check that the counts of suites match their cases."""
     parsed = junitparser.JUnitXml.fromstring(report.encode())
     for suite in parsed:
         said, seconds = (suite.tests, suite.failures, suite.errors, suite.skipped), suite.time

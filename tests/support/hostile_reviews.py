@@ -1,4 +1,4 @@
-"""Texts that try to break out of a report, and a decision that is full of them."""
+"""Texts that try to break out of a report, and a decision that consists of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HOSTILE = 'a\x00b\x1b[31m\r\n::error file=x:: ]]> <x a="&amp;"> \U0001f6a2 100% 
 
 
 def hostile_manifest() -> str:
-    """A ConfigMap whose name is hostile, as far as JSON lets it be."""
+    """A ConfigMap with a hostile name, as far as JSON allows."""
     name = HOSTILE.replace("\udcff", "")
     return json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "n"}})
 

@@ -1,4 +1,4 @@
-"""Configurations that keep to every good practice, and what is found in others."""
+"""Configurations that violate no lint rule, and the findings of others."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def rule(resources: str = "services", group: str = "", operation: str = "CREATE"
 
 
 def webhook(*rules: JSONObject, **fields: Any) -> JSONObject:
-    """A webhook against which nothing is to be said; by default for Services outside kube-system."""
+    """A webhook without findings; by default for Services outside kube-system."""
     return {
         "name": "a.example.com",
         "clientConfig": {"url": "https://hooks.example.com"},
@@ -90,7 +90,7 @@ def binding(policy_name: str = "few", **spec: Any) -> JSONObject:
 
 
 def write(folder: Path, documents: Collection[JSONObject], comment: str = "") -> Path:
-    """Write documents to one file of YAML, below a comment each."""
+    """Write documents to one YAML file, each below a comment."""
     path = folder / "configurations.yaml"
     path.write_text("".join(f"---\n{comment}\n{json.dumps(document, indent=1)}\n" for document in documents))
     return path

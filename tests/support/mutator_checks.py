@@ -1,4 +1,4 @@
-"""Proving: mutators proved in this process, on configurations and objects of a test."""
+"""Checking mutators in this process, on the configurations and objects of a test."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def prove(
     later_seconds: float = 0,
     **shape: Any,
 ) -> CheckReport:
-    """Prove the mutators of ``configurations``, which are written into ``folder`` first, and of ``controllers``."""
+    """Check the mutators of ``configurations``, which are written into ``folder`` first, and of ``controllers``."""
     config: tuple[Path, ...] = ()
     if folder is not None:
         (folder / "configurations.json").write_text(

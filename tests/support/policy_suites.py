@@ -1,4 +1,4 @@
-"""Suites at work: written into a folder with policies beside them, read and run as ``pratique test`` does."""
+"""Suites written into a folder beside policies, then read and run as ``pratique test`` does."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ kind: MutatingAdmissionPolicyBinding
 metadata: {name: owner-everywhere}
 spec: {policyName: owner}
 """
-"""At most five replicas, at least one; and the owner is who asks."""
+"""At most five replicas and at least one; the owner is the user."""
 
 HEAD = """\
 apiVersion: test.pratique/v1
@@ -58,7 +58,7 @@ config: [policies.yaml]
 flags: {admission-control: [MutatingAdmissionPolicy, ValidatingAdmissionPolicy]}
 cases:
 """
-"""The beginning of a suite, up to its cases."""
+"""The start of a suite, up to its cases."""
 
 
 def deployment(replicas: int = 3, name: str = "web") -> str:
@@ -85,14 +85,14 @@ def write_suite(folder: Path, text: str) -> Path:
 
 
 def read(folder: Path, text: str) -> tuple[list[Case], list[InputError]]:
-    """Write a suite, and read its cases and what is wrong with it."""
+    """Write a suite, and read its cases and problems."""
     problems: list[InputError] = []
     documents = list(find_suites([write_suite(folder, text)], problems))
     return list(read_cases(documents, problems)), problems
 
 
 def run(folder: Path, text: str) -> list[CaseResult]:
-    """Write a suite, which is right, and run its cases."""
+    """Write a valid suite, and run its cases."""
     cases, problems = read(folder, text)
     assert not problems
 
@@ -104,7 +104,7 @@ def run(folder: Path, text: str) -> list[CaseResult]:
 
 
 def differences(folder: Path, text: str) -> list[tuple[str, str, str]]:
-    """Run a suite of one case: member, expected and got of what is not as expected."""
+    """Run a suite of one case, and return member, expected and got of each mismatch."""
     (result,) = run(folder, text)
     assert result.error is None
     start = len(result.case.path)

@@ -28,9 +28,9 @@ Examples:
   pratique certs certs -o yaml | kubectl apply -f -
 
 \b
-If you run it again, it keeps valid certificates, renews those past two thirds of
-their lifetime, and makes a new authority only with --force. Services reload
-renewed certificates by themselves.
+If you run it again, it keeps valid certificates, renews those past two thirds
+of their lifetime, and makes a new authority only with --force. Services
+reload renewed certificates by themselves.
 """
 
 

@@ -30,16 +30,16 @@ Examples:
 
 \b
 Each problem is one line on standard error, with file, document and field. So
-is each warning, with the reasons indented below it, such as an expression that
-does not fit the schema of a kind that its policy matches. --cluster supplies
-the schemas of custom resources.
+is each warning, with the reasons indented below it, such as an expression
+that does not fit the schema of a kind that its policy matches. --cluster
+supplies the schemas of custom resources.
 
 \b
-Violations of good practice are reported with the name of the rule and a fix. An
-example is a deadlock: a webhook that blocks the start of its own server once
-that is down. --cluster supplies the workloads and certificates behind Services.
-A comment in the YAML disables rules, above a field for that field and above a
-document for all of it:
+Violations of good practice are reported with the name of the rule and a fix.
+An example is a deadlock: a webhook that blocks the start of its own server
+once that is down. --cluster supplies the workloads and certificates behind
+Services. A comment in the YAML disables rules, above a field for that field
+and above a document for all of it:
   # pratique: disable=timeout-too-long
 
 \b
@@ -66,7 +66,7 @@ def command(
 ) -> ExitCode:
     """Validate configurations and policies, and everything else that the chain flags name.
 
-    PATH is what --config takes: webhook configurations and policies. Violations of good practice are warnings.
+    PATH is what --config takes: webhook configurations and policies. Also reports violations of good practice.
     """
     if list_rules:
         click.echo(_describe_rules(), nl=False)

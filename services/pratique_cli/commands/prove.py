@@ -53,7 +53,7 @@ called.
 """
 
 SECTIONS = {
-    "What decides": CHAIN_PARAMETERS,
+    "Admission chain": CHAIN_PARAMETERS,
     "Settings of single controllers": plugin_parameters(),
 }
 

@@ -20,7 +20,7 @@ Examples:
 """
 
 
-_FLAGS = [each for each in up.command.params if each.name != "record"]
+_FLAGS = [param for param in up.command.params if param.name != "record"]
 
 
 @click.command("record", epilog=EPILOG, params=_FLAGS)

@@ -47,12 +47,12 @@ Examples:
 
 \b
 Exit codes: 0 no differences, 1 at least one difference, 2 wrong usage or at
-least one unreadable line (the others are still replayed), 3 the program itself
-failed, or a review was not decided in time.
+least one unreadable line (the others are still replayed), 3 the program
+itself failed, or a review was not decided in time.
 """
 
 SECTIONS = {
-    "What is to decide": CHAIN_PARAMETERS,
+    "Admission chain": CHAIN_PARAMETERS,
     "Settings of single controllers": plugin_parameters(),
 }
 

@@ -145,14 +145,14 @@ Examples:
 
 \b
 Exit codes: 0 every request admitted, 1 at least one denied, 2 wrong usage or
-at least one unreadable document (the others are still reviewed), 3 the program
-itself failed, or a review was not decided in time.
+at least one unreadable document (the others are still reviewed), 3 the
+program itself failed, or a review was not decided in time.
 """
 
 
 SECTIONS = {
-    "What a manifest asks for (an AdmissionReview says it itself)": REQUEST_PARAMETERS,
-    "What decides": CHAIN_PARAMETERS,
+    "Request of a manifest (an AdmissionReview contains its own)": REQUEST_PARAMETERS,
+    "Admission chain": CHAIN_PARAMETERS,
     "Settings of single controllers": plugin_parameters(),
 }
 

@@ -19,8 +19,8 @@ Examples:
   pratique serve frontdoor --mutator 127.0.0.1:9001 --validator 127.0.0.1:9002
 
 \b
-SIGTERM and Ctrl-C drain: calls in flight are finished. A second signal ends the
-service at once.
+SIGTERM and Ctrl-C drain: calls in flight are finished. A second signal ends
+the service at once.
 """
 
 

@@ -232,7 +232,7 @@ class CheckReport:
     findings: tuple[DefectFinding, ...]
     given: int
     """The number of given objects."""
-    made: Mapping[str, int]
+    generated: Mapping[str, int]
     """The number of generated objects, by ``apiVersion/kind``."""
     refused: int
     """How many of these the mutating phase denied unchanged."""
@@ -244,7 +244,7 @@ class CheckReport:
     @property
     def tried(self) -> int:
         """The number of objects tried."""
-        return self.given + sum(self.made.values())
+        return self.given + sum(self.generated.values())
 
     @property
     def holds(self) -> bool:

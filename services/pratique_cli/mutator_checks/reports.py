@@ -70,7 +70,7 @@ def report_document(report: CheckReport) -> JSONObject:
         "objects": {
             "tried": report.tried,
             "given": report.given,
-            "generated": dict(report.made),
+            "generated": dict(report.generated),
             "refused": report.refused,
         },
         "seed": report.seed,
@@ -212,8 +212,8 @@ def _redacted_document(document: JSON) -> JSON:
 
 
 def _conclusion(report: CheckReport, palette: Palette) -> str:
-    generated = ", ".join(f"{number} {kind}" for kind, number in report.made.items())
-    tried = f"{_counted(report.tried)} ({report.given} given, {sum(report.made.values())} generated"
+    generated = ", ".join(f"{number} {kind}" for kind, number in report.generated.items())
+    tried = f"{_counted(report.tried)} ({report.given} given, {sum(report.generated.values())} generated"
     tried += f": {generated})" if generated else ")"
     refused = f"; {report.refused} of them refused as they came" if report.refused else ""
     if report.error:

@@ -177,7 +177,7 @@ class MutatorCheckRun:
     _findings: DefectFindings = dataclasses.field(default_factory=DefectFindings, init=False)
     _acted: collections.Counter[Mutator] = dataclasses.field(default_factory=collections.Counter, init=False)
     _later: dict[Mutator, list[_ChangedCase]] = dataclasses.field(default_factory=dict, init=False)
-    _made: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter, init=False)
+    _generated: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter, init=False)
     _orders_tried: collections.Counter[tuple[Mutator, ...]] = dataclasses.field(
         default_factory=collections.Counter, init=False
     )
@@ -206,7 +206,7 @@ class MutatorCheckRun:
             acted=self._acted,
             findings=tuple(self._findings),
             given=tried,
-            made=self._made,
+            generated=self._generated,
             refused=self._refused,
             seed=self.seed,
             error=unanswered,
@@ -235,7 +235,7 @@ class MutatorCheckRun:
             found += await ValidatorCheck(self.mutators).look(self.runner, review)
         found += await self._orders([mutator for mutator in self.mutators if mutator in active], review)
         self._findings.add(found, case)
-        self.progress(sum(self._made.values()), len(self._findings.by_key))
+        self.progress(sum(self._generated.values()), len(self._findings.by_key))
 
     async def _orders(self, active: Sequence[Mutator], review: Review) -> list[MutatorDefect]:
         """Check the orders of active mutators without a fixed place in the chain."""
@@ -305,7 +305,7 @@ class MutatorCheckRun:
         except InputError:
             return  # the schema allows objects that the API server cannot decode
         self._await(self._try(case, review))
-        self._made[f"{kind.kind.api_version}/{kind.kind.kind}"] += 1
+        self._generated[f"{kind.kind.api_version}/{kind.kind.kind}"] += 1
 
     async def _reduce_all(self) -> None:
         for finding in self._findings:

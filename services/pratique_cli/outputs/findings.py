@@ -176,7 +176,7 @@ def _locate_in_template(
     reviewed: ReviewedDocument, expansion: Expansion, field: str, text: str
 ) -> tuple[str, Position]:
     """Find field and position in the workload, for a cause about its Pod."""
-    pod = expansion.decision.object_document.data or expansion.made.document
+    pod = expansion.decision.object_document.data or expansion.workload_pod.document
     path = parse_field(field) or field_of(text, pod)
     if path is None:
         return field, template_position(reviewed, expansion)

@@ -148,7 +148,7 @@ class JUnitOutput:
     def write(self, reviewed: ReviewedDocument) -> None:
         """Add a case."""
         suite, decision = self._suite_of(reviewed.document.file), reviewed.decision
-        denials = [each.status for each in (decision, *decision.expanded) if each.status is not None]
+        denials = [item.status for item in (decision, *decision.expanded) if item.status is not None]
         found = [
             (finding, f"{display_path(suite.file)}:{finding.place.line}: {finding.origin}")
             for finding in findings(reviewed, blame=self._blame)

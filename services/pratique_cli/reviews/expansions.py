@@ -40,7 +40,7 @@ class FieldPlace:
 
 def template_position(reviewed: ReviewedDocument, expansion: Expansion) -> Position:
     """The position of the template of a Pod."""
-    return reviewed.document.position((*object_path(reviewed), *expansion.made.template))
+    return reviewed.document.position((*object_path(reviewed), *expansion.workload_pod.template))
 
 
 def places(reviewed: ReviewedDocument, expansion: Expansion) -> list[FieldPlace]:
@@ -48,7 +48,7 @@ def places(reviewed: ReviewedDocument, expansion: Expansion) -> list[FieldPlace]
     status = expansion.decision.status
     if status is None:
         return []
-    pod = expansion.decision.object_document.data or expansion.made.document
+    pod = expansion.decision.object_document.data or expansion.workload_pod.document
     found = dict.fromkeys(_fields(status, pod))
     return [field_place(reviewed, expansion, path) for path in found]
 
@@ -59,9 +59,9 @@ def field_place(reviewed: ReviewedDocument, expansion: Expansion, path: tuple[St
     The Pod is the one after the chain. A field that a mutation added is not in the file; its position is that of its
     parent.
     """
-    made = expansion.made
-    pod = expansion.decision.object_document.data or made.document
-    in_workload = made.field_in_workload(_reindexed(path, pod, made.document))
+    workload_pod = expansion.workload_pod
+    pod = expansion.decision.object_document.data or workload_pod.document
+    in_workload = workload_pod.field_in_workload(_reindexed(path, pod, workload_pod.document))
     beginning = object_path(reviewed)
     written = member(reviewed.document.data, *beginning)
     admitted = reviewed.decision.object_document.data or written
@@ -95,10 +95,10 @@ def _fields(status: Status, pod: object) -> Iterator[tuple[Step, ...]]:
 class UndecidedPodError(TimeoutError):
     """The Pod of a workload was not decided in time."""
 
-    def __init__(self, made: WorkloadPod, review: Review) -> None:
+    def __init__(self, workload_pod: WorkloadPod, review: Review) -> None:
         """Keep the Pod and its review."""
         super().__init__("no decision on a Pod")
-        self.made = made
+        self.workload_pod = workload_pod
         self.review = review
 
 
@@ -106,7 +106,7 @@ class UndecidedPodError(TimeoutError):
 class Expansion:
     """A Pod that a workload would make, with its review and its decision."""
 
-    made: WorkloadPod
+    workload_pod: WorkloadPod
     """The Pod, and where the workload sets its fields."""
     review: Review
     """The request of its controller."""
@@ -153,14 +153,14 @@ class Expander:
             UndecidedPodError: there was no decision in time.
         """
         workload = reviewed.decision.object_document.data
-        made = pod_of_workload(reviewed.review, workload)
-        if made is None:
+        workload_pod = pod_of_workload(reviewed.review, workload)
+        if workload_pod is None:
             return reviewed
-        review = _review_of(made, reviewed.review, number)
+        review = _review_of(workload_pod, reviewed.review, number)
         # The Pods of a recorded workload are charged by their own recorded reviews, if there are any.
         counts = reviewed.decision.allowed and reviewed.document.data.get("kind") != "AdmissionReview"
         charging = _charging(reviewed.review, workload) if counts else QuotaMode.CHECK
-        return await self._decide(reviewed, made, dataclasses.replace(review, quota_mode=charging))
+        return await self._decide(reviewed, workload_pod, dataclasses.replace(review, quota_mode=charging))
 
     async def retry(self, reviewed: ReviewedDocument) -> ReviewedDocument:
         """Review a denied Pod again, as its controller would retry.
@@ -169,10 +169,10 @@ class Expander:
             UndecidedPodError: there was no decision in time.
         """
         (refused,) = reviewed.expanded
-        return await self._decide(reviewed, refused.made, refused.review)
+        return await self._decide(reviewed, refused.workload_pod, refused.review)
 
     async def _decide(
-        self, reviewed: ReviewedDocument, made: WorkloadPod, review: Review
+        self, reviewed: ReviewedDocument, workload_pod: WorkloadPod, review: Review
     ) -> ReviewedDocument:
         key = _workload_key(reviewed.review, reviewed.decision.object_document.data)
         if key in self._counted or key in self._arrived:
@@ -181,18 +181,20 @@ class Expander:
         try:
             decision = await self.engine.decide(review, self.phases, deadline, explain=True)
         except TimeoutError:
-            raise UndecidedPodError(made, review) from None
+            raise UndecidedPodError(workload_pod, review) from None
         if decision.allowed and review.quota_mode is QuotaMode.COMMIT:
             self._counted.add(key)
         with_pod = dataclasses.replace(reviewed.decision, expanded=(decision,))
-        return dataclasses.replace(reviewed, decision=with_pod, expanded=(Expansion(made, review, decision),))
+        return dataclasses.replace(
+            reviewed, decision=with_pod, expanded=(Expansion(workload_pod, review, decision),)
+        )
 
 
-def _review_of(made: WorkloadPod, parent: Review, number: int) -> Review:
+def _review_of(workload_pod: WorkloadPod, parent: Review, number: int) -> Review:
     return review_of_manifest(
-        made.document,
+        workload_pod.document,
         parent.cluster.resources,
-        user=made.user,
+        user=workload_pod.user,
         dry_run=parent.dry_run,
         cluster=parent.cluster,
         index=number,

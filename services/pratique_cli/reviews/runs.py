@@ -168,7 +168,7 @@ class ReviewRun:
         self, reviewed: ReviewedDocument, undecided: UndecidedPodError, counts: ReviewCounts
     ) -> None:
         problem = f"no decision on its Pods within {self.timeout_seconds:g} s; --timeout allows more"
-        path = (*object_path(reviewed), *undecided.made.template)
+        path = (*object_path(reviewed), *undecided.workload_pod.template)
         self._report_undecided(reviewed.document.fault(path, problem), undecided.review, counts)
 
     def _emit(self, result: ReviewedDocument | UndecidedDocument) -> None:

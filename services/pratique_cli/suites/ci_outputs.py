@@ -51,10 +51,10 @@ class SuiteGitHubOutput:
         """Write a notice for each unused entry."""
         for entry in coverage.entries if coverage is not None else ():
             if entry.source is not None and not entry.acted:
-                told = "it matches cases, but has no effect in any" if entry.matched else "no case matches it"
+                text = "it matches cases, but has no effect in any" if entry.matched else "no case matches it"
                 place = entry.source.position(entry.path)
                 title = f"not covered: {entry.kind} {entry.name}"
-                self._put(annotation("notice", entry.source.file, place, title, told))
+                self._put(annotation("notice", entry.source.file, place, title, text))
 
     def _put(self, line: bytes) -> None:
         self._stream.write(line)

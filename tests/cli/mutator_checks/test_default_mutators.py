@@ -1,4 +1,4 @@
-"""Pratique's own mutators: each is idempotent, and so are all of them, in the chain's order and in any other."""
+"""Pratique's own mutators are idempotent, alone and together, in chain order and in any other."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from support.mutator_checks import found, prove
 EXAMPLES = int(os.environ.get("PRATIQUE_PROOF_EXAMPLES", "25"))
 """Objects of each kind."""
 MANY = 10_000
-"""Objects that are tried where there is time."""
+"""The number of objects for long runs."""
 
 DEFAULT = tuple(
-    one.name for one in load_catalogue() if one.default and Phase.MUTATE in one.phases and one.trusted
+    item.name for item in load_catalogue() if item.default and Phase.MUTATE in item.phases and item.trusted
 )
 FURTHER = ("AlwaysPullImages", "ExtendedResourceToleration", "PodNodeSelector", "PodTolerationRestriction")
 ORDERED = tuple(name for name in DEFAULT if not name.startswith("MutatingAdmission"))
@@ -84,12 +84,12 @@ WORDS = Vocabulary(frozenset({"tolerations", "requests"}), ("disk", "fast", "exa
 def test_default_mutators_are_idempotent(controllers: tuple[str, ...]) -> None:
     report = prove(None, controllers=controllers, given=(), cluster=CLUSTER, examples=EXAMPLES)
     assert (found(report), report.error) == ([], "")
-    idle = {one.name for one in report.mutators if not report.acted[one]}
+    idle = {mutator.name for mutator in report.mutators if not report.acted[mutator]}
     assert idle <= {"NamespaceLifecycle", "ExtendedResourceToleration"}
 
 
 def prove_in_any_order(examples: int) -> int:
-    """Run the mutators in sampled orders on what they have made in that order; gives the number of objects."""
+    """Run the mutators in sampled orders on their own results; return the number of objects."""
     store = ObjectStore(CLUSTER, assume_namespaces=True)
     chance = random.Random(0)
     tried = 0
@@ -99,7 +99,7 @@ def prove_in_any_order(examples: int) -> int:
 
     with asyncio.Runner() as loop:
         mutators = loop.run(open_set())
-        pod = next(each for each in kinds_for(mutators.mutators, store, ()) if each.kind.kind == "Pod")
+        pod = next(item for item in kinds_for(mutators.mutators, store, ()) if item.kind.kind == "Pod")
 
         def visit(document: JSONObject) -> None:
             nonlocal tried
@@ -113,7 +113,7 @@ def prove_in_any_order(examples: int) -> int:
                 assert once.allowed, once.status
                 again = review.with_object(once.object_document)
                 twice = await mutators.decide(again, MUTATE, Deadline.after(30), order)
-                assert (twice.allowed, twice.patch) == (True, ()), [str(one) for one in order]
+                assert (twice.allowed, twice.patch) == (True, ()), [str(item) for item in order]
 
         generate_objects(pod, WORDS, seed=0, examples=examples, visit=visit)
         loop.run(mutators.close())

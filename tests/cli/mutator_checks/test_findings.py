@@ -1,4 +1,4 @@
-"""What is found: one set of policies for each thing that may be wrong with mutators."""
+"""The findings for mutators with one defect each."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BROKEN = labelled("x", "object.metadata.annotations.missing")
 
 
 def put(name: str, *mutations: JSONObject, when: str = "", **spec: Any) -> tuple[JSONObject, JSONObject]:
-    """A policy and its binding, which are both called so; ``when`` is an expression."""
+    """A policy and its binding with the same name; ``when`` is an expression."""
     if when:
         spec["matchConditions"] = [{"name": "when", "expression": when}]
     return mutating(*mutations, name=name, **spec), bound(name, name=name)

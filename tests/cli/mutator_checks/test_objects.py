@@ -1,4 +1,4 @@
-"""Made-up objects: of the kinds and words of the mutators, and such as an API server would read."""
+"""Generated objects: they have the kinds and the vocabulary of the mutators, and an API server can decode them."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def mutator(*rules: Rule, placed: bool = False) -> Mutator:
 
 def kinds(*mutators: Mutator) -> list[str]:
     return [
-        f"{each.operation} {each.kind.api_version}/{each.kind.kind}"
-        for each in kinds_for(mutators, STORE, ())
+        f"{item.operation} {item.kind.api_version}/{item.kind.kind}"
+        for item in kinds_for(mutators, STORE, ())
     ]
 
 
@@ -42,7 +42,7 @@ def kind_named(name: str) -> GeneratedKind:
     return found
 
 
-def made(name: str, examples: int = 30, seed: int = 0) -> list[Any]:
+def generated(name: str, examples: int = 30, seed: int = 0) -> list[Any]:
     objects: list[Any] = []
     generate_objects(kind_named(name), WORDS, seed=seed, examples=examples, visit=objects.append)
     return objects
@@ -69,7 +69,7 @@ def test_objects_are_generated_for_the_kinds_that_mutators_name(
 @pytest.mark.parametrize("name", ["pods", "deployments", "services", "persistentvolumeclaims", "nodes"])
 def test_generated_objects_are_valid_for_their_kind(name: str) -> None:
     kind = kind_named(name)
-    for document in [smallest(kind), *made(name)]:
+    for document in [smallest(kind), *generated(name)]:
         assert MutatorCase(document, STORE).review().object["kind"] == kind.kind.kind
         check(document, kind.schema)
 
@@ -89,18 +89,18 @@ def check(value: Any, type_: Type) -> None:
 
 
 def test_the_same_seed_generates_the_same_objects() -> None:
-    assert made("pods", seed=3) == made("pods", seed=3)
-    assert made("pods", seed=3) != made("pods", seed=4)
+    assert generated("pods", seed=3) == generated("pods", seed=3)
+    assert generated("pods", seed=3) != generated("pods", seed=4)
 
 
 def test_generated_objects_use_the_vocabulary() -> None:
-    text = json.dumps(made("pods", 100))
+    text = json.dumps(generated("pods", 100))
     assert all(word in text for word in ('"env"', '"foo-sidecar"', '"prod"'))
 
 
 def test_generating_objects_stores_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    made("pods", 3)
+    generated("pods", 3)
     assert list(tmp_path.iterdir()) == []
 
 

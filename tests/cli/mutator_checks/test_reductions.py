@@ -52,7 +52,9 @@ def test_the_part_that_shows_the_defect_stays() -> None:
 
 
 def test_a_later_item_can_be_the_one_that_stays() -> None:
-    smallest, _ = reduced(lambda pod: any(each["name"] == "b" for each in pod["spec"]["containers"]))
+    smallest, _ = reduced(
+        lambda pod: any(container["name"] == "b" for container in pod["spec"]["containers"])
+    )
     assert smallest["spec"] == {"containers": [{"name": "b"}]}
 
 

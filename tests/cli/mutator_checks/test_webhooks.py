@@ -1,4 +1,4 @@
-"""Webhooks are mutators like others: they are called for real."""
+"""Webhooks are mutators like others, and are really called."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_an_idempotent_webhook_passes(tmp_path: Path) -> None:
         report = prove(tmp_path, config, controllers=WEBHOOKS, examples=5)
     assert found(report) == []
     assert list(report.acted.values()) == [report.tried]
-    assert report.made == {"v1/Pod": 5}
+    assert report.generated == {"v1/Pod": 5}
 
 
 def test_a_webhook_that_appends_without_looking_is_found(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_webhooks_are_called_with_dry_run(tmp_path: Path) -> None:
     with webhook_servers.serve(webhook_servers.patched(LABEL)) as server:
         config = configuration(server.url, server.ca_bundle)
         prove(tmp_path, config, controllers=WEBHOOKS)
-        assert {each.review["request"]["dryRun"] for each in server.received} == {True}
+        assert {item.review["request"]["dryRun"] for item in server.received} == {True}
 
 
 def test_an_unreachable_webhook_proves_nothing(tmp_path: Path) -> None:
@@ -96,6 +96,6 @@ def test_values_written_by_a_webhook_join_the_vocabulary(tmp_path: Path) -> None
     with webhook_servers.serve(webhook_servers.patched(LABEL)) as server:
         config = configuration(server.url, server.ca_bundle)
         prove(tmp_path, config, controllers=WEBHOOKS, given=(), examples=60)
-        sent = [each.review["request"]["object"] for each in server.received]
-    labelled = [each for each in sent if "team" in each["metadata"].get("labels", {})]
-    assert any(each["spec"] != {"containers": [{"name": "a"}]} for each in labelled)
+        sent = [entry.review["request"]["object"] for entry in server.received]
+    labelled = [item for item in sent if "team" in item["metadata"].get("labels", {})]
+    assert any(element["spec"] != {"containers": [{"name": "a"}]} for element in labelled)

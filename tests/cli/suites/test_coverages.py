@@ -1,4 +1,4 @@
-"""Coverage counts what the cases put to use of every policy, validation, binding and webhook."""
+"""Coverage counts how cases use every policy, validation, binding and webhook."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ webhooks:
 
 
 class Kept:
-    """An output that keeps what it is given."""
+    """An output that keeps everything it gets."""
 
     def __init__(self) -> None:
         self.results: list[CaseResult] = []
@@ -63,8 +63,14 @@ def covered(folder: Path, text: str, threshold: float | None = None) -> tuple[Co
 
 def counts(coverage: Coverage) -> dict[str, tuple[int, int, int, int, int]]:
     return {
-        f"{each.kind} {each.name}": (each.matched, each.denied, each.mutated, each.warned, each.audited)
-        for each in coverage.entries
+        f"{entry.kind} {entry.name}": (
+            entry.matched,
+            entry.denied,
+            entry.mutated,
+            entry.warned,
+            entry.audited,
+        )
+        for entry in coverage.entries
     }
 
 

@@ -1,4 +1,4 @@
-"""What a case expects is held against what comes, and what is not the same is told."""
+"""A case compares its expectations with the decision, and reports the mismatches."""
 
 from __future__ import annotations
 
@@ -111,10 +111,10 @@ def test_each_mismatch_names_the_expected_and_the_actual_value(
 
 
 def test_an_unexpected_denial_is_reported_in_full(tmp_path: Path) -> None:
-    told = differences(tmp_path, HEAD + case("{allowed: true, code: 500}", manifest=deployment(9)))
-    assert [member for member, _, _ in told] == ["expect.allowed", "expect.code"]
-    assert told[0][2].startswith("it was denied: 422 Invalid ")
-    assert "at most 5 replicas" in told[0][2]
+    mismatch_text = differences(tmp_path, HEAD + case("{allowed: true, code: 500}", manifest=deployment(9)))
+    assert [member for member, _, _ in mismatch_text] == ["expect.allowed", "expect.code"]
+    assert mismatch_text[0][2].startswith("it was denied: 422 Invalid ")
+    assert "at most 5 replicas" in mismatch_text[0][2]
 
 
 def test_all_mismatches_of_a_case_are_reported(tmp_path: Path) -> None:
@@ -153,9 +153,9 @@ def test_the_contents_of_a_secret_are_hidden(tmp_path: Path) -> None:
     expect = f"{{contains: {{data: {{key: b3RoZXI=}}}}, object: {secret.replace('c2VjcmV0', 'b3RoZXI=')}}}"
     (result,) = run(tmp_path, HEAD + case(expect, manifest=secret))
     assert len(result.mismatches) == 2
-    told = "".join(each.text + "".join(each.difference) for each in result.mismatches)
-    assert "c2VjcmV0" not in told
-    assert "b3RoZXI" not in told
+    mismatch_text = "".join(mismatch.text + "".join(mismatch.difference) for mismatch in result.mismatches)
+    assert "c2VjcmV0" not in mismatch_text
+    assert "b3RoZXI" not in mismatch_text
 
 
 def test_a_policy_that_changes_its_own_output_has_no_fixed_point(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Every case has a chain, a store, ledgers and limits of its own."""
+"""Every case has its own chain, store, ledgers and limits."""
 
 from __future__ import annotations
 

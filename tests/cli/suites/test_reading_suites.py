@@ -1,4 +1,4 @@
-"""Suites are read strictly: what is wrong is told by file, line and column, and costs no more than it has to."""
+"""Suites are read strictly: mistakes are reported by file, line and column, and skip no more than necessary."""
 
 from __future__ import annotations
 
@@ -52,43 +52,45 @@ def problems_of(folder: Path, text: str) -> list[InputError]:
     return problems
 
 
-@pytest.mark.parametrize(("members", "told"), MISTAKES)
-def test_a_mistake_in_a_case_is_reported_with_its_location(tmp_path: Path, members: str, told: str) -> None:
+@pytest.mark.parametrize(("members", "reported"), MISTAKES)
+def test_a_mistake_in_a_case_is_reported_with_its_location(
+    tmp_path: Path, members: str, reported: str
+) -> None:
     text = f"{HEAD}- name: a case\n  manifest: {deployment()}\n  {members}\n"
     (problem, *_) = problems_of(tmp_path, text)
-    assert told in str(problem)
+    assert reported in str(problem)
     assert problem.file == str(tmp_path / "suite.yaml")
     assert problem.place is not None
     assert problem.place.line >= 7
 
 
-@pytest.mark.parametrize(("members", "told"), SUITE_MISTAKES)
-def test_a_mistake_in_a_suite_skips_all_its_cases(tmp_path: Path, members: str, told: str) -> None:
+@pytest.mark.parametrize(("members", "reported"), SUITE_MISTAKES)
+def test_a_mistake_in_a_suite_skips_all_its_cases(tmp_path: Path, members: str, reported: str) -> None:
     name = members.partition(":")[0]
     lines = [line for line in HEAD.splitlines() if not line.startswith(f"{name}:")]
     (problem,) = problems_of(tmp_path, "\n".join([*lines[:3], members, *lines[3:], case(GOOD)]))
-    assert told in str(problem)
+    assert reported in str(problem)
     assert problem.place is not None
     assert problem.place.line == 4
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [
         ("apiVersion: test.pratique/v2\nkind: TestSuite\n", "write apiVersion test.pratique/v1"),
         ("apiVersion: test.pratique/v1\nkind: TestSuit\n", "and kind TestSuite"),
         ("apiVersion: test.pratique/v1\nkind: TestSuite\n", "a suite needs a name"),
     ],
 )
-def test_a_document_of_another_kind_is_not_a_suite(tmp_path: Path, text: str, told: str) -> None:
-    assert told in str(problems_of(tmp_path, text)[0])
+def test_a_document_of_another_kind_is_not_a_suite(tmp_path: Path, text: str, reported: str) -> None:
+    assert reported in str(problems_of(tmp_path, text)[0])
 
 
 def test_a_mistake_in_a_case_skips_only_that_case(tmp_path: Path) -> None:
     cases, problems = read(
         tmp_path, HEAD + case(GOOD, name="a") + case("{}", name="b") + case(GOOD, name="c")
     )
-    assert [each.full_name for each in cases] == ["replicas/a", "replicas/c"]
+    assert [item.full_name for item in cases] == ["replicas/a", "replicas/c"]
     assert len(problems) == 1
 
 

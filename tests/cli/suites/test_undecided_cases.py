@@ -1,4 +1,4 @@
-"""A case that is not decided in time is no failure of the policy, and the run does not look complete."""
+"""A case that times out is not a failure of the policy, and the run does not look complete."""
 
 from __future__ import annotations
 

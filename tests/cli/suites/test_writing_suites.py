@@ -1,4 +1,4 @@
-"""A suite that is written is read as what it was, wherever it is stored."""
+"""A written suite reads back unchanged, wherever it is stored."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from pratique_cli.terminal import Palette, palette_for, printable
+from pratique_cli.terminal import Palette, Progress, palette_for, print_problem, printable
 
 
 class Terminal(io.TextIOWrapper):
@@ -74,3 +74,29 @@ def test_unstyled_text_is_unchanged() -> None:
     assert Palette(colour=True).paint("text") == "text"
     assert Palette(colour=False).paint("text", "red") == "text"
     assert Palette(colour=True).paint("text", "red", "bold") == "\x1b[31m\x1b[1mtext\x1b[0m"
+
+
+def test_a_problem_is_printed_to_standard_error_with_its_details_below(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    print_problem("a.yaml: warning", "    no such\nfield \x1b[31m")
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err) == ("", "pratique: a.yaml: warning\n    no such\\nfield \\x1b[31m\n")
+
+
+def test_a_problem_removes_the_progress_line_first(capsys: pytest.CaptureFixture[str]) -> None:
+    line = io.StringIO()
+    progress = Progress(line)
+    progress.update("1 reviewed")
+    print_problem("unreadable", progress=progress)
+    assert line.getvalue() == "\r1 reviewed\r          \r"
+    assert capsys.readouterr().err == "pratique: unreadable\n"
+
+
+def test_a_shorter_progress_line_overwrites_the_longer_one() -> None:
+    line = io.StringIO()
+    now = iter([0.0, 0.0, 1.0, 1.0])
+    progress = Progress(line, lambda: next(now))
+    progress.update("100 reviewed")
+    progress.update("1 left")
+    assert line.getvalue() == "\r100 reviewed\r1 left      "
