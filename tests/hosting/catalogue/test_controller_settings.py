@@ -100,8 +100,8 @@ def crash(_: Settings) -> Handlers:
     [
         (controller(refuse), "limits: Required value"),
         (controller(crash), "KeyError: 'TOKEN'"),
-        (controller(phases=MUTATE), "its phases and the halves that it builds differ in mutate"),
-        (controller(phases=BOTH), "its phases and the halves that it builds differ in mutate"),
+        (controller(phases=MUTATE), "its phases and the handlers that it builds differ in mutate"),
+        (controller(phases=BOTH), "its phases and the handlers that it builds differ in mutate"),
     ],
 )
 def test_a_controller_that_cannot_be_made_is_refused(which: Controller, expected: str) -> None:

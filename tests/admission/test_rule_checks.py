@@ -32,7 +32,7 @@ from pratique.hosting.catalogue import load_catalogue
         (["pods/foo"], {}, 'no kind is called "pods/foo"; there are attach, binding'),
         (["pods/ephemeralcontainer"], {}, 'did you mean "ephemeralcontainers"?'),
         (["pods/exec"], {}, '"pods/exec" takes CONNECT, not CREATE, UPDATE'),
-        (["pods/log"], {"operations": ("*",)}, '"pods/log" is only read'),
+        (["pods/log"], {"operations": ("*",)}, '"pods/log" can only be read'),
         (["nodes"], {"scope": "Namespaced"}, 'scope Namespaced leaves out "nodes", which is cluster-scoped'),
         (["pods"], {"scope": "Cluster"}, 'scope Cluster leaves out "pods", which is namespaced'),
         (["pods"], {"scope": "namespaced"}, 'there is no scope "namespaced"; did you mean "Namespaced"?'),
