@@ -130,7 +130,9 @@ def test_an_outcome_that_cannot_be_sent_costs_itself_alone(
     after = Outcome(controller="c", decision=ALLOWED)
     with caplog.at_level(logging.DEBUG):
         response = messages.validate_response([allowed, outcome, after])
-    failed = Outcome(controller="b", decision=Failed(FailureKind.ERROR, "answered with what cannot be sent"))
+    failed = Outcome(
+        controller="b", decision=Failed(FailureKind.ERROR, "answered with values that cannot be sent")
+    )
     assert messages.outcomes_from_validate(response, CALLS) == [allowed, failed, after]
     assert SECRET not in caplog.text
 

@@ -300,10 +300,11 @@ def _type_fault(review: Review) -> str:
 def handler_runners(hosted: Iterable[HostedController], phase: Phase) -> dict[str, HandlerRunner]:
     """Return a runner for each handler of one phase, by its controller's name."""
     runners = {}
-    for controller, handlers in ((each.controller, each.handlers) for each in hosted):
+    for configured in hosted:
+        handlers = configured.handlers
         handler = handlers.mutate if phase is Phase.MUTATE else handlers.validate
         if handler is not None:
-            runners[controller.name] = _make_runner(controller, phase, handler)
+            runners[configured.controller.name] = _make_runner(configured.controller, phase, handler)
     return runners
 
 
