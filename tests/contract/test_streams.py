@@ -179,11 +179,12 @@ def test_a_service_that_drains_says_so_and_answers_what_it_was_sent(kind: Kind) 
     asyncio.run(run())
 
 
-def test_a_call_says_that_it_repeats_and_what_its_metadata_would_say() -> None:
-    is_retry: list[bool] = []
+@both_services
+def test_a_call_says_that_it_is_a_retry_and_what_its_metadata_would_say(kind: Kind) -> None:
+    retries: list[bool] = []
 
     def noting(review: Review) -> Answer:
-        is_retry.append(review.is_retry)
+        retries.append(review.is_retry)
         return allow()
 
     async def test(stream: Stream) -> None:
@@ -192,8 +193,8 @@ def test_a_call_says_that_it_repeats_and_what_its_metadata_would_say() -> None:
         await stream.send(stream.asking(2, "n", previous_attempts=1))
         await stream.answer()
 
-    on_stream(VALIDATOR, test, hosted("n", noting, trusted=True))
-    assert is_retry == [False, True]
+    on_stream(kind, test, hosted("n", noting, trusted=True))
+    assert retries == [False, True]
 
 
 def test_what_breaks_inside_is_not_told() -> None:
