@@ -93,12 +93,12 @@ def test_json_patches_are_applied(
     assert patched(expression, stored) == deployment(*containers, **metadata)
 
 
-def test_the_type_of_a_patchs_own_value_is_not_held_against_its_path() -> None:
+def test_the_type_of_a_patchs_value_need_not_fit_its_path() -> None:
     expression = '[JSONPatch{op: "add", path: "/spec", value: Object.invalid{replicas: 1}}]'
     assert patched(expression, deployment())["spec"] == {"replicas": 1}
 
 
-def test_a_patch_that_brings_an_unknown_field_fails_whatever_the_failure_policy_says() -> None:
+def test_a_patch_with_an_unknown_field_fails_whatever_the_failure_policy() -> None:
     expression = (
         '[JSONPatch{op: "add", path: "/spec/template/spec/containers/-", value:'
         " Object.spec.template.spec.containers{name: 'x', ports:"

@@ -61,7 +61,7 @@ def test_a_retried_call_is_marked_in_the_review(kind: Kind) -> None:
     assert retries == [False, True]
 
 
-def test_the_two_services_differ_in_name_and_default_port_alone() -> None:
+def test_the_services_settings_differ_only_in_the_default_port() -> None:
     assert (MUTATOR_SERVICE.name, MutatorSettings().port) == ("mutator", 9001)
     assert (VALIDATOR_SERVICE.name, ValidatorSettings().port) == ("validator", 9002)
     shared = set(MutatorSettings.__dataclass_fields__)
