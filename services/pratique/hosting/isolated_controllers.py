@@ -88,7 +88,7 @@ class Worker:
         """Start a process, and wait until it is ready.
 
         Raises:
-            ConfigurationError: the plan cannot be carried out, or the process ended while it was.
+            ConfigurationError: the plan cannot be carried out, or the process ended before it was ready.
         """
         here, there = socket.socketpair()
         with there:
@@ -291,10 +291,9 @@ class IsolatedController:
 
     async def close(self) -> None:
         """End the processes."""
-        for task in (*self._supervising, self._starting):
-            if task is not None:
-                task.cancel()
         tasks = [task for task in (*self._supervising, self._starting) if task is not None]
+        for task in tasks:
+            task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._retry_worker.close()
         await self._worker.close()
