@@ -1,8 +1,8 @@
-"""Pratique: Kubernetes admission control. This is what the author of a policy imports.
+"""Pratique: Kubernetes admission control. Policies import everything that they need from here.
 
-A policy is one callable that is given a :class:`Review` and answers with :func:`allow`, :func:`deny`,
-:func:`patch` or :func:`warn`; :func:`validator` and :func:`mutator` make a :class:`Controller` of it.
-Names are loaded when they are first used, so that importing the package costs next to nothing.
+A policy is a callable that takes a :class:`Review` and returns :func:`allow`, :func:`deny`, :func:`patch` or
+:func:`warn`; :func:`validator` and :func:`mutator` turn it into a :class:`Controller`. Names are loaded on first use,
+so that importing the package costs next to nothing.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ __all__ = [
     "warn",
 ]
 
-_HOMES = {
+_MODULES = {
     "admission.results": ("Allow", "Answer", "Deny", "Patch", "allow", "deny", "patch", "warn"),
     "cluster.store": ("Cluster",),
     "admission.controllers": (
@@ -85,21 +85,21 @@ _HOMES = {
     "admission.rules": ("EVERYTHING", "Rule", "rule"),
     "apimachinery.statuses": ("Status",),
 }
-"""In which module each public name is defined."""
+"""The module that defines each public name."""
 
 
-if not TYPE_CHECKING:  # type checkers would take any name for a public one
+if not TYPE_CHECKING:  # with this function, type checkers would accept any name
 
     def __getattr__(name: str) -> object:
-        """Load a public name from the module that defines it."""
-        for home, names in _HOMES.items():
+        """Load a public name from its module."""
+        for module, names in _MODULES.items():
             if name in names:
-                value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
+                value = getattr(importlib.import_module(f"{__name__}.{module}"), name)
                 globals()[name] = value
                 return value
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    """The public names, loaded or not."""
+    """Return the public names, loaded or not."""
     return sorted({*globals(), *__all__})

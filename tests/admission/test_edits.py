@@ -74,7 +74,7 @@ def test_a_missing_array_comes_with_its_items_in_one_operation() -> None:
     )
 
 
-def test_what_is_removed_is_gone() -> None:
+def test_a_removed_value_is_gone() -> None:
     edits = Edits(pod())
     edits.remove(("spec", "containers", 0))
     edits.remove(("spec", "containers", 0, "imagePullPolicy"))
@@ -88,7 +88,7 @@ def test_what_is_removed_is_gone() -> None:
 @pytest.mark.parametrize(
     "path", [("x",), ("spec", "x", "y"), ("spec", "containers", 5), ("metadata", "name", "x")]
 )
-def test_removing_what_is_not_there_changes_nothing(path: Path) -> None:
+def test_removing_a_missing_value_changes_nothing(path: Path) -> None:
     edits = Edits(pod())
     edits.remove(path)
     assert not edits.changed
@@ -102,7 +102,7 @@ def test_removing_what_is_not_there_changes_nothing(path: Path) -> None:
         (("spec", "containers", 1), {"imagePullPolicy": "Never", "name": "b"}),
     ],
 )
-def test_a_value_that_is_there_already_changes_nothing(path: Path, value: JSON) -> None:
+def test_setting_an_equal_value_changes_nothing(path: Path, value: JSON) -> None:
     edits = Edits(pod())
     edits.set(path, value)
     assert edits.operations == ()
@@ -115,13 +115,13 @@ def test_true_is_not_one() -> None:
     assert edits.changed
 
 
-def test_null_can_be_set_where_nothing_is() -> None:
+def test_null_can_be_set_on_a_missing_member() -> None:
     edits = Edits({})
     edits.set(("a",), None)
     assert edits.operations == ({"op": "add", "path": "/a", "value": None},)
 
 
-def test_the_object_itself_stays_as_it_is() -> None:
+def test_the_original_object_stays_unchanged() -> None:
     original = pod()
     edits = Edits(original)
     edits.set(("spec", "containers", 0, "image"), "nginx")
@@ -131,7 +131,7 @@ def test_the_object_itself_stays_as_it_is() -> None:
     assert edits.document != original
 
 
-def test_what_is_not_edited_is_shared() -> None:
+def test_unedited_parts_are_shared() -> None:
     original = pod()
     edits = Edits(original)
     edits.set(("spec", "containers", 0, "image"), "nginx")
@@ -147,7 +147,7 @@ def test_a_value_is_copied_when_it_is_set() -> None:
     assert (value, edits.document) == ({"list": [1]}, {"a": {"list": [1, 2]}})
 
 
-def test_what_was_edited_can_be_read() -> None:
+def test_edits_can_be_read() -> None:
     edits = Edits(pod())
     assert edits.get(("spec", "containers", 0, "image")) is None
     edits.set(("spec", "containers", 0, "image"), "nginx")
@@ -165,13 +165,13 @@ def test_what_was_edited_can_be_read() -> None:
         (None, ("a",), "the object: must be a mapping, not null"),
     ],
 )
-def test_a_malformed_object_is_refused_as_a_bad_request(document: JSON, path: Path, expected: str) -> None:
+def test_a_malformed_object_is_a_bad_request(document: JSON, path: Path, expected: str) -> None:
     with pytest.raises(RefusalError) as refusal:
         Edits(document).set(path, 1)
     assert (refusal.value.status.code, refusal.value.status.message) == (400, expected)
 
 
-def test_appending_to_what_is_no_array_is_refused_as_a_bad_request() -> None:
+def test_appending_to_something_else_than_an_array_is_a_bad_request() -> None:
     with pytest.raises(RefusalError, match="spec: must be a list, not a mapping"):
         Edits(pod()).append(("spec",), 1)
 
@@ -179,7 +179,7 @@ def test_appending_to_what_is_no_array_is_refused_as_a_bad_request() -> None:
 @pytest.mark.parametrize(
     "path", [("spec", "containers", 7, "image"), ("spec", "containers", -1), ("spec", "x", 0)]
 )
-def test_an_item_that_no_array_has_is_a_mistake_of_the_controller(path: Path) -> None:
+def test_a_missing_item_is_the_controllers_mistake(path: Path) -> None:
     with pytest.raises(IndexError):
         Edits(pod()).set(path, 1)
 
@@ -191,7 +191,7 @@ def test_edits_are_answered_with_a_patch() -> None:
     assert answer == Patch(edits.operations, edits.document, ("w",), {"a": "b"})
 
 
-def test_no_edits_are_answered_without_one() -> None:
+def test_no_edits_are_answered_without_a_patch() -> None:
     assert Edits(pod()).answer(warnings=("w",)) == Allow(("w",))
 
 

@@ -49,7 +49,7 @@ def test_the_summary_is_the_first_line_of_the_docstring_unless_given() -> None:
     assert validator("Bare")(lambda _: allow()).summary == "Bare"
 
 
-def test_without_rules_every_request_is_wanted() -> None:
+def test_without_rules_every_request_matches() -> None:
     assert validator("All")(lambda _: allow()).rules == (EVERYTHING,)
 
 
@@ -87,6 +87,6 @@ def test_forgotten_parentheses_are_noticed() -> None:
         validator(require_team)  # type: ignore[arg-type]  # the mistake under test
 
 
-def test_a_rule_is_made_by_rule() -> None:
+def test_rules_must_be_created_by_rule() -> None:
     with pytest.raises(ValueError, match=r'RequireTeam: rules are written as rule\("pods"\)'):
         validator("RequireTeam", "pods")  # type: ignore[arg-type]  # the mistake under test

@@ -298,7 +298,7 @@ def test_a_deleted_namespace_is_gone(pratique: Program, tmp_path: Path) -> None:
     ("flags", "text"),
     [
         (("--operation", "UPDATE"), 'pods "web" not found: an UPDATE needs the object as it is stored'),
-        (("--operation", "CONNECT"), "a CONNECT is to a subresource"),
+        (("--operation", "CONNECT"), "a CONNECT needs a subresource"),
         (("--operation", "CONNECT", "--subresource", "exec", "--dry-run"), "dryRun is not supported"),
         (("--subresource", "exec"), "pods/exec takes CONNECT, not CREATE: give --operation CONNECT"),
         (("--subresource", "scale"), 'kind "Pod" cannot be sent to pods/scale: only to attach'),

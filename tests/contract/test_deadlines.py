@@ -18,7 +18,7 @@ from support.services.servers import KINDS, Kind, serving
 pytestmark = pytest.mark.parametrize("kind", KINDS, ids=str)
 
 
-def test_a_call_without_a_deadline_is_refused(kind: Kind) -> None:
+def test_a_call_without_a_deadline_is_rejected(kind: Kind) -> None:
     async def run() -> grpc.aio.AioRpcError:
         async with serving(kind, hosted("c", controllers.allowing)) as channel:
             with pytest.raises(grpc.aio.AioRpcError) as error:
@@ -32,7 +32,7 @@ def test_a_call_without_a_deadline_is_refused(kind: Kind) -> None:
     )
 
 
-def test_describe_without_a_deadline_is_refused_too(kind: Kind) -> None:
+def test_describe_without_a_deadline_is_rejected_too(kind: Kind) -> None:
     async def run() -> grpc.StatusCode:
         async with serving(kind) as channel:
             stub = catalogue_service_pb2_grpc.CatalogueServiceStub(channel)
@@ -43,7 +43,7 @@ def test_describe_without_a_deadline_is_refused_too(kind: Kind) -> None:
     assert asyncio.run(run()) is grpc.StatusCode.INVALID_ARGUMENT
 
 
-def test_a_controller_that_hangs_is_answered_for_before_the_deadline(kind: Kind) -> None:
+def test_a_hanging_controller_times_out_before_the_deadline(kind: Kind) -> None:
     async def run() -> list[Outcome]:
         async with serving(
             kind, hosted("a", controllers.allowing), hosted("h", controllers.hanging)

@@ -37,7 +37,7 @@ async def begin(
 
 @both_services
 @both_signals
-def test_what_is_in_flight_is_finished(kind: Kind, number: signal.Signals) -> None:
+def test_calls_in_flight_are_finished(kind: Kind, number: signal.Signals) -> None:
     async def run() -> tuple[list[list[Outcome]], tuple[int, str]]:
         async with slow_service(kind) as process, grpc.aio.insecure_channel(process.address) as channel:
             answers = await begin(kind, process, channel, "slow", calls=20)
@@ -50,7 +50,7 @@ def test_what_is_in_flight_is_finished(kind: Kind, number: signal.Signals) -> No
 
 
 @both_services
-def test_a_draining_service_takes_no_new_calls(kind: Kind) -> None:
+def test_a_draining_service_accepts_no_new_calls(kind: Kind) -> None:
     async def run() -> grpc.StatusCode:
         async with slow_service(kind) as process, grpc.aio.insecure_channel(process.address) as channel:
             answers = await begin(kind, process, channel, "slow")
@@ -67,7 +67,7 @@ def test_a_draining_service_takes_no_new_calls(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("controller", ["hanging", "blocking"])
-def test_a_controller_that_hangs_does_not_outlast_the_grace(controller: str) -> None:
+def test_a_hanging_controller_is_cut_off_after_the_grace_period(controller: str) -> None:
     async def run() -> tuple[int, str]:
         kind = KINDS[1]
         async with (
@@ -118,7 +118,7 @@ def test_a_second_signal_ends_a_service_that_is_busy() -> None:
 
 
 @both_services
-def test_a_clean_end_is_logged_in_one_line(kind: Kind) -> None:
+def test_a_graceful_shutdown_is_logged_in_one_line(kind: Kind) -> None:
     async def run() -> str:
         async with slow_service(kind) as process, grpc.aio.insecure_channel(process.address) as channel:
             answers = await begin(kind, process, channel, "slow")

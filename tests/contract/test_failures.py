@@ -57,7 +57,7 @@ def failure_of(kind: Kind, request: bytes) -> grpc.aio.AioRpcError:
         (lambda request: setattr(request.review, "object", b'{"a": "\xff"}'), "review.object is not JSON"),
     ],
 )
-def test_a_request_that_breaks_the_contract_is_refused_in_words(
+def test_a_request_that_breaks_the_contract_is_rejected_with_the_reason(
     kind: Kind, spoil: Callable[[mutator_service_pb2.MutateRequest], None], words: str
 ) -> None:
     request = kind.request(review_of(), [Call("c")])
@@ -70,7 +70,7 @@ def test_a_request_that_breaks_the_contract_is_refused_in_words(
 
 @both_services
 @pytest.mark.parametrize("raw", [SECRET.encode(), b"\x0a", b"\xff" * 100])
-def test_bytes_that_are_no_request_are_refused_in_words(kind: Kind, raw: bytes) -> None:
+def test_bytes_that_are_not_a_request_are_rejected_with_the_reason(kind: Kind, raw: bytes) -> None:
     error = failure_of(kind, raw)
     assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
     name = "MutateRequest" if kind is MUTATOR else "ValidateRequest"
@@ -78,10 +78,10 @@ def test_bytes_that_are_no_request_are_refused_in_words(kind: Kind, raw: bytes) 
 
 
 def outcomes_of(kind: Kind, *handlers: Handler, timeout: float = 0.2) -> list[Outcome]:
-    """Call controllers of those halves, ``c0`` and so on, on a Pod that is full of secrets."""
+    """Call controllers of those handlers, ``c0`` and so on, on a Pod that is full of secrets."""
 
     async def run() -> list[Outcome]:
-        hosting = [hosted(f"c{place}", half) for place, half in enumerate(handlers)]
+        hosting = [hosted(f"c{place}", handler) for place, handler in enumerate(handlers)]
         calls = [Call(one.controller.name, timeout) for one in hosting]
         async with serving(kind, *hosting) as channel:
             return await kind.ask(channel, review_of(CANARY_POD), calls)
@@ -104,12 +104,12 @@ BROKEN: dict[str, Handler] = {
 
 
 @both_services
-@pytest.mark.parametrize("half", BROKEN.values(), ids=BROKEN)
-def test_a_controller_that_fails_costs_its_own_outcome_and_tells_nothing(
-    kind: Kind, half: Handler, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("handler", BROKEN.values(), ids=BROKEN)
+def test_a_failing_controller_affects_only_its_own_outcome_and_leaks_nothing(
+    kind: Kind, handler: Handler, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with caplog.at_level(logging.DEBUG):
-        outcomes = outcomes_of(kind, controllers.allowing, half, controllers.allowing)
+        outcomes = outcomes_of(kind, controllers.allowing, handler, controllers.allowing)
     assert isinstance(outcomes[0].decision, Allowed)
     assert isinstance(outcomes[1].decision, Failed)
     # A mutator ends with what failed; the verdicts of a validator are each other's equals.
@@ -120,7 +120,7 @@ def test_a_controller_that_fails_costs_its_own_outcome_and_tells_nothing(
 
 
 @both_services
-def test_a_name_that_is_not_hosted_is_answered(kind: Kind) -> None:
+def test_an_unknown_controller_is_a_failed_outcome(kind: Kind) -> None:
     async def run() -> list[Outcome]:
         async with serving(kind) as channel:
             return await kind.ask(channel, review_of(), [Call("Nobody")])
@@ -148,7 +148,7 @@ def error_of(method: Callable[..., Awaitable[NoReturn]]) -> grpc.aio.AioRpcError
     return asyncio.run(run())
 
 
-def test_a_bug_of_the_service_itself_leaves_as_an_id(
+def test_an_error_in_the_service_itself_is_answered_with_an_id(
     caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     async def broken(_request: mutator_service_pb2.MutateRequest, _context: object) -> NoReturn:
@@ -166,7 +166,7 @@ def test_a_bug_of_the_service_itself_leaves_as_an_id(
         assert SECRET not in seen
 
 
-def test_a_long_complaint_is_cut_and_not_replaced() -> None:
+def test_a_long_error_is_shortened_and_not_replaced() -> None:
     """gRPC would make RESOURCE_EXHAUSTED of a status of more than 8 KiB."""
 
     async def complaining(_request: mutator_service_pb2.MutateRequest, _context: object) -> NoReturn:
@@ -176,7 +176,7 @@ def test_a_long_complaint_is_cut_and_not_replaced() -> None:
     assert (error.code(), error.details()) == (grpc.StatusCode.INVALID_ARGUMENT, "x" * 1024)
 
 
-def test_calls_beyond_the_limit_are_refused_at_once() -> None:
+def test_calls_beyond_the_limit_are_rejected_at_once() -> None:
     async def run() -> list[grpc.StatusCode | None]:
         async def one(channel: grpc.aio.Channel) -> grpc.StatusCode | None:
             try:
@@ -194,7 +194,7 @@ def test_calls_beyond_the_limit_are_refused_at_once() -> None:
 
 
 @both_services
-def test_what_is_refused_is_not_to_be_tried_again(kind: Kind) -> None:
+def test_rejected_calls_are_not_retried(kind: Kind) -> None:
     begun = asyncio.Event()
 
     async def waiting(_: Review) -> Allow:
@@ -219,7 +219,7 @@ def test_what_is_refused_is_not_to_be_tried_again(kind: Kind) -> None:
 
 
 @both_services
-def test_a_place_is_free_again_once_a_call_has_ended_however_it_ended(kind: Kind) -> None:
+def test_a_call_stops_counting_however_it_ends(kind: Kind) -> None:
     async def run() -> list[type]:
         async with serving(kind, hosted("c", controllers.allowing), max_concurrent_calls=1) as channel:
             with pytest.raises(grpc.aio.AioRpcError):

@@ -24,7 +24,7 @@ REVIEW = Review(
 )
 
 
-def test_the_second_attempt_is_a_repetition() -> None:
+def test_the_second_attempt_is_a_retry() -> None:
     repeated: list[bool] = []
 
     async def validate(_: bytes, context: ServicerContext[Any, Any]) -> bytes:

@@ -67,7 +67,7 @@ async def draining(kind: Kind, drain_seconds: float = 0) -> AsyncIterator[tuple[
         await server.stop()
 
 
-def test_who_watches_health_hears_of_the_end_and_does_not_delay_it(kind: Kind) -> None:
+def test_a_health_watch_sees_the_shutdown_and_does_not_delay_it(kind: Kind) -> None:
     async def run() -> list[int]:
         async with draining(kind, drain_seconds=0.2) as (server, channel):
             watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), timeout=20)
@@ -81,7 +81,7 @@ def test_who_watches_health_hears_of_the_end_and_does_not_delay_it(kind: Kind) -
     assert asyncio.run(run()) == [SERVING, NOT_SERVING]
 
 
-def test_an_open_reflection_does_not_delay_the_end(kind: Kind) -> None:
+def test_an_open_reflection_stream_does_not_delay_the_shutdown(kind: Kind) -> None:
     async def run() -> None:
         async with draining(kind) as (server, channel):
             stream = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo(timeout=20)
@@ -92,7 +92,7 @@ def test_an_open_reflection_does_not_delay_the_end(kind: Kind) -> None:
     asyncio.run(run())
 
 
-def test_an_answer_that_is_leaving_does_not_delay_the_end(kind: Kind) -> None:
+def test_a_reflection_answer_in_transit_does_not_delay_the_shutdown(kind: Kind) -> None:
     async def run() -> None:
         for _ in range(60):  # of which two hung where the end came while gRPC had yet to see that it had left
             async with draining(kind) as (server, channel):
@@ -140,7 +140,7 @@ def test_reflection_serves_the_files_of_every_service(kind: Kind) -> None:
     on_channel(kind, check)
 
 
-def test_describe_lists_what_is_hosted(kind: Kind) -> None:
+def test_describe_lists_the_hosted_controllers(kind: Kind) -> None:
     async def check(channel: grpc.aio.Channel) -> None:
         stub = catalogue_service_pb2_grpc.CatalogueServiceStub(channel)
         answer = await stub.Describe(catalogue_service_pb2.DescribeRequest(), timeout=5)

@@ -38,7 +38,7 @@ def on_stream(
 
 
 @both_services
-def test_every_call_has_its_own_answer_whatever_the_order(kind: Kind) -> None:
+def test_every_call_gets_its_own_answer_in_any_order(kind: Kind) -> None:
     release = asyncio.Event()
 
     async def waiting(_: Review) -> Answer:
@@ -101,7 +101,7 @@ def test_a_controller_is_cancelled_when(kind: Kind, ending: str) -> None:
 
 
 @both_services
-def test_a_call_beyond_the_limit_is_refused_and_the_others_are_not(kind: Kind) -> None:
+def test_a_call_beyond_the_limit_is_rejected_and_the_others_are_answered(kind: Kind) -> None:
     release = asyncio.Event()
 
     async def waiting(_: Review) -> Answer:
@@ -127,7 +127,7 @@ def test_more_calls_than_a_stream_holds_at_a_time_are_all_answered(kind: Kind) -
 
 
 @both_services
-def test_what_is_under_way_is_answered_after_the_last_call(kind: Kind) -> None:
+def test_calls_in_progress_are_answered_after_the_last_call(kind: Kind) -> None:
     async def slow(_: Review) -> Answer:
         await asyncio.sleep(0.1)
         return allow()
@@ -179,11 +179,12 @@ def test_a_service_that_drains_says_so_and_answers_what_it_was_sent(kind: Kind) 
     asyncio.run(run())
 
 
-def test_a_call_says_that_it_repeats_and_what_its_metadata_would_say() -> None:
-    is_retry: list[bool] = []
+@both_services
+def test_a_call_says_that_it_is_a_retry_and_what_its_metadata_would_say(kind: Kind) -> None:
+    retries: list[bool] = []
 
     def noting(review: Review) -> Answer:
-        is_retry.append(review.is_retry)
+        retries.append(review.is_retry)
         return allow()
 
     async def test(stream: Stream) -> None:
@@ -192,11 +193,11 @@ def test_a_call_says_that_it_repeats_and_what_its_metadata_would_say() -> None:
         await stream.send(stream.asking(2, "n", previous_attempts=1))
         await stream.answer()
 
-    on_stream(VALIDATOR, test, hosted("n", noting, trusted=True))
-    assert is_retry == [False, True]
+    on_stream(kind, test, hosted("n", noting, trusted=True))
+    assert retries == [False, True]
 
 
-def test_what_breaks_inside_is_not_told() -> None:
+def test_an_internal_error_is_not_revealed() -> None:
     async def test(stream: Stream) -> None:
         await stream.send(stream.asking(1, "b"))
         answer = await stream.answer()

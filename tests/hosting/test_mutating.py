@@ -31,7 +31,7 @@ from support.services.reviews import POD, review_of
 
 def mutate(handlers: Mapping[str, Handler], review: Review | None = None, calls: str = "") -> list[Outcome]:
     """Host ``handlers``, and call them in their order or in that of ``calls``."""
-    host = MutatorHost([hosted(name, half) for name, half in handlers.items()], ANY_NAMESPACE)
+    host = MutatorHost([hosted(name, handler) for name, handler in handlers.items()], ANY_NAMESPACE)
     asked = [Call(name, 0.1) for name in calls or handlers]
     return asyncio.run(host.mutate(review or review_of(), asked))
 
@@ -40,7 +40,7 @@ def kinds(outcomes: list[Outcome]) -> list[type]:
     return [type(outcome.decision) for outcome in outcomes]
 
 
-def test_each_controller_sees_what_the_one_before_left() -> None:
+def test_each_controller_sees_the_object_as_the_previous_one_left_it() -> None:
     outcomes = mutate({"a": labelling("a"), "b": labelling("b"), "c": labelling("c")})
     document = POD
     for outcome in outcomes:
@@ -55,7 +55,7 @@ def test_controllers_run_in_the_order_of_the_calls() -> None:
 
 
 @pytest.mark.parametrize(
-    ("half", "kind"),
+    ("handler", "kind"),
     [
         (controllers.denying, Denied),
         (controllers.raising(ValueError()), Failed),
@@ -64,60 +64,60 @@ def test_controllers_run_in_the_order_of_the_calls() -> None:
     ],
     ids=["denied", "raised", "hung", "patch that does not fit"],
 )
-def test_nothing_runs_after_the_first_that_is_denied_or_failed(half: Handler, kind: type) -> None:
+def test_nothing_runs_after_the_first_denied_or_failed_outcome(handler: Handler, kind: type) -> None:
     ran: list[Review] = []
 
     def noting(review: Review) -> Answer:
         ran.append(review)
         return allow()
 
-    assert kinds(mutate({"a": labelling("a"), "b": half, "c": noting})) == [Patched, kind]
+    assert kinds(mutate({"a": labelling("a"), "b": handler, "c": noting})) == [Patched, kind]
     assert ran == []
 
 
-def test_a_controller_that_is_not_hosted_ends_the_list() -> None:
+def test_an_unknown_controller_ends_the_outcomes() -> None:
     outcomes = mutate({"a": controllers.allowing}, calls="axa")
     assert kinds(outcomes) == [type(ALLOWED), Failed]
     assert isinstance(outcomes[1].decision, Failed)
     assert outcomes[1].decision.kind is FailureKind.UNKNOWN_CONTROLLER
 
 
-def test_a_controller_without_a_mutating_half_is_not_hosted() -> None:
+def test_a_controller_without_a_mutating_handler_is_not_hosted() -> None:
     validating = hosted("v", controllers.allowing)
     object.__setattr__(validating.handlers, "mutate", None)
     [outcome] = asyncio.run(MutatorHost([validating], ANY_NAMESPACE).mutate(review_of(), [Call("v")]))
     assert isinstance(outcome.decision, Failed)
 
 
-def test_the_object_is_neither_parsed_nor_encoded_where_nobody_needs_it() -> None:
+def test_the_object_is_not_parsed_unless_a_controller_reads_it() -> None:
     review = review_of(b"not JSON")
     host = MutatorHost([hosted("a", controllers.allowing, trusted=True)], ANY_NAMESPACE)
     assert kinds(asyncio.run(host.mutate(review, [Call("a")] * 3))) == [type(ALLOWED)] * 3
 
 
 def counting(counts: list[str]) -> Callable[[Review], Answer]:
-    """Make a half that looks at the object and notes which one it was."""
+    """Make a handler that looks at the object and notes which one it was."""
 
-    def half(review: Review) -> Answer:
+    def handler(review: Review) -> Answer:
         counts.append(str(id(review.object)))
         return allow()
 
-    return half
+    return handler
 
 
-def test_the_object_is_parsed_once_for_all() -> None:
+def test_the_object_is_parsed_once_for_all_controllers() -> None:
     seen: list[str] = []
     mutate({"a": counting(seen), "b": counting(seen), "c": counting(seen)}, review_of(b'{"a": 1}'))
     assert len(set(seen)) == 1
 
 
-def test_the_reviewed_object_stays_as_it_was() -> None:
+def test_the_reviewed_object_stays_unchanged() -> None:
     review = review_of(Document.from_data(POD).raw)
     mutate({"a": labelling("a"), "b": labelling("b")}, review)
     assert review.object == POD
 
 
-def test_controllers_look_things_up_in_the_hosts_cluster() -> None:
+def test_controllers_look_up_objects_in_the_hosts_cluster() -> None:
     cluster, seen = ObjectStore(), []
 
     def looking(review: Review) -> Answer:
@@ -135,7 +135,7 @@ def test_a_chain_ends_at_its_deadline_with_the_outcomes_so_far() -> None:
         "b": controllers.hanging,
         "c": controllers.denying,
     }
-    host = MutatorHost([hosted(name, half) for name, half in handlers.items()], ANY_NAMESPACE)
+    host = MutatorHost([hosted(name, handler) for name, handler in handlers.items()], ANY_NAMESPACE)
 
     async def run() -> list[Outcome]:
         return await host.mutate(review_of(), [Call("a"), Call("b"), Call("c")], Deadline.after(0.1))

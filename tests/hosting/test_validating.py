@@ -23,7 +23,7 @@ def validate(
 ) -> list[Outcome]:
     """Host ``handlers``, and call them in their order or in that of ``calls``."""
     host = ValidatorHost(
-        [hosted(name, half, trusted=trusted) for name, half in handlers.items()], ANY_NAMESPACE
+        [hosted(name, handler, trusted=trusted) for name, handler in handlers.items()], ANY_NAMESPACE
     )
     asked = [Call(name, 0.2) for name in calls or handlers]
     return asyncio.run(host.validate(review or review_of(), asked))
@@ -42,7 +42,7 @@ def test_verdicts_come_in_the_order_of_the_calls(*, trusted: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("half", "kind"),
+    ("handler", "kind"),
     [
         (controllers.raising(ValueError()), FailureKind.ERROR),
         (controllers.raising_later(SystemExit()), FailureKind.ERROR),
@@ -52,14 +52,14 @@ def test_verdicts_come_in_the_order_of_the_calls(*, trusted: bool) -> None:
     ],
     ids=["raises", "exits", "hangs", "goes on when cancelled", "patches"],
 )
-def test_one_that_fails_costs_its_own_verdict_alone(half: Handler, kind: FailureKind) -> None:
-    outcomes = validate({"a": controllers.allowing, "x": half, "d": controllers.denying})
+def test_a_failing_controller_affects_only_its_own_verdict(handler: Handler, kind: FailureKind) -> None:
+    outcomes = validate({"a": controllers.allowing, "x": handler, "d": controllers.denying})
     assert kinds(outcomes) == [Allowed, Failed, Denied]
     assert isinstance(outcomes[1].decision, Failed)
     assert outcomes[1].decision.kind is kind
 
 
-def test_controllers_that_wait_wait_together() -> None:
+def test_waiting_controllers_wait_concurrently() -> None:
     async def run() -> list[Outcome]:
         together = asyncio.Barrier(3)
 
@@ -73,7 +73,7 @@ def test_controllers_that_wait_wait_together() -> None:
     assert kinds(asyncio.run(run())) == [Allowed] * 3
 
 
-def test_controllers_that_block_block_together() -> None:
+def test_blocking_controllers_block_concurrently() -> None:
     together = threading.Barrier(3, timeout=5)
 
     def meeting(_review: Review) -> Answer:
@@ -85,7 +85,7 @@ def test_controllers_that_block_block_together() -> None:
     assert kinds(outcomes) == [Allowed] * 3
 
 
-def test_many_that_hang_keep_no_other_from_its_turn() -> None:
+def test_hanging_calls_of_one_controller_do_not_delay_another() -> None:
     release = threading.Event()
     host = ValidatorHost(
         [hosted("hangs", controllers.blocking(release)), hosted("answers", controllers.allowing)],
@@ -115,13 +115,13 @@ def test_everything_is_answered_by_the_deadline() -> None:
     assert kinds(asyncio.run(run())) == [Failed, Allowed, Failed]
 
 
-def test_an_object_that_is_not_json_is_refused_as_a_whole() -> None:
+def test_an_object_that_is_not_json_rejects_the_whole_call() -> None:
     handlers: dict[str, Handler] = {"h": controllers.hanging, "a": lambda review: review.object and allow()}
     with pytest.raises(ReviewError, match=r"^review\.object is not JSON$"):
         validate(handlers, review_of(b"{"), "hah")
 
 
-def test_controllers_look_things_up_in_the_hosts_cluster() -> None:
+def test_controllers_look_up_objects_in_the_hosts_cluster() -> None:
     cluster, seen = ObjectStore(), []
 
     def looking(review: Review) -> Answer:

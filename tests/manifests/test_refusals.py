@@ -83,7 +83,7 @@ def test_an_update_of_a_missing_object_is_refused() -> None:
 @pytest.mark.parametrize(
     ("api_version", "kind", "text"),
     [
-        ("v1", "Pod", "a CONNECT is to a subresource, and names it: give --subresource attach or exec or"),
+        ("v1", "Pod", "a CONNECT needs a subresource: give --subresource attach or exec or"),
         ("v1", "Service", "give --subresource proxy"),
         ("v1", "ConfigMap", "configmaps has none that connects"),
     ],

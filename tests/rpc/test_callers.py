@@ -114,7 +114,7 @@ async def outcome(kind: Kind, settings: ServerSettings, credentials: grpc.Channe
         ),
     ],
 )
-def test_a_service_lets_in_who_may_call_and_nobody_else(
+def test_only_clients_with_an_allowed_name_can_call(
     kind: Kind,
     issued: Callable[[trustme.CA], trustme.LeafCert | None],
     expected: object,
@@ -126,12 +126,14 @@ def test_a_service_lets_in_who_may_call_and_nobody_else(
     assert got is expected
 
 
-def test_without_names_everybody_of_the_authority_may_call(mount: Mount, authority: trustme.CA) -> None:
+def test_without_allowed_names_every_client_of_the_authority_can_call(
+    mount: Mount, authority: trustme.CA
+) -> None:
     credentials = showing(authority, authority.issue_cert("whoever.example.com"))
     assert asyncio.run(outcome(MUTATOR, settings_of(mount), credentials)) is ALLOWED
 
 
-def test_health_is_for_everybody_who_gets_a_connection(mount: Mount, authority: trustme.CA) -> None:
+def test_every_connected_client_can_check_health(mount: Mount, authority: trustme.CA) -> None:
     async def check() -> int:
         credentials = showing(authority, authority.issue_cert("probe.example.com"))
         async with (
@@ -144,7 +146,7 @@ def test_health_is_for_everybody_who_gets_a_connection(mount: Mount, authority: 
     assert asyncio.run(check()) == health_pb2.HealthCheckResponse.SERVING
 
 
-def test_an_authority_that_is_trusted_no_more_lets_nobody_in_on_open_connections_neither(
+def test_an_authority_that_is_no_longer_trusted_is_rejected_on_open_connections_too(
     mount: Mount, authority: trustme.CA
 ) -> None:
     async def code(channel: grpc.aio.Channel) -> object:
@@ -177,7 +179,7 @@ def test_an_authority_that_is_trusted_no_more_lets_nobody_in_on_open_connections
         ({"client_allowed_names": ("one",)}, "--client-allowed-names needs --client-ca-file"),
     ],
 )
-def test_settings_that_do_not_fit_are_refused(fields: dict[str, Any], complaint: str) -> None:
+def test_settings_without_those_that_they_need_are_rejected(fields: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ConfigurationError, match=complaint):
         ServerTls.of(ServerSettings(**fields))
 
@@ -185,7 +187,7 @@ def test_settings_that_do_not_fit_are_refused(fields: dict[str, Any], complaint:
 @pytest.mark.parametrize(
     "content", ["", "no PEM", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"]
 )
-def test_authorities_that_cannot_be_read_are_refused(mount: Mount, content: str) -> None:
+def test_unreadable_authorities_are_rejected(mount: Mount, content: str) -> None:
     mount.authorities.write_text(content)
     with pytest.raises(
         ConfigurationError, match=r"--client-ca-file .*: cannot be read as certificates in PEM"
@@ -194,13 +196,13 @@ def test_authorities_that_cannot_be_read_are_refused(mount: Mount, content: str)
     assert str(mount.authorities) in str(error.value)
 
 
-def test_authorities_that_are_not_there_are_refused(mount: Mount) -> None:
+def test_missing_authorities_are_rejected(mount: Mount) -> None:
     mount.authorities.unlink()
     with pytest.raises(ConfigurationError, match="No such file or directory"):
         ServerTls.of(settings_of(mount))
 
 
-def test_a_service_tells_when_its_certificates_end_and_that_one_ends_soon(
+def test_a_service_reports_when_its_certificates_expire_and_warns_before(
     tmp_path: Path, authority: trustme.CA, caplog: pytest.LogCaptureFixture
 ) -> None:
     end = (NOW + 3 * DAY).replace(microsecond=0)

@@ -57,7 +57,7 @@ def test_a_client_that_trusts_the_authority_is_served(
 
 
 @pytest.mark.parametrize("client", ["trusts another authority", "speaks without TLS"])
-def test_a_client_is_not_served_that(client: str, settings: ServerSettings) -> None:
+def test_a_client_is_rejected_that(client: str, settings: ServerSettings) -> None:
     other = grpc.ssl_channel_credentials(trustme.CA().cert_pem.bytes())
     with pytest.raises(grpc.aio.AioRpcError) as error:
         asyncio.run(ask(settings, other if client == "trusts another authority" else None))
@@ -69,7 +69,7 @@ def test_without_files_there_is_no_tls() -> None:
 
 
 @pytest.mark.parametrize("field", ["tls_cert_file", "tls_private_key_file"])
-def test_one_file_without_the_other_is_refused(field: str) -> None:
+def test_a_certificate_without_its_key_is_rejected(field: str) -> None:
     with pytest.raises(ConfigurationError, match="go together: give both or neither"):
         ServerTls.of(ServerSettings(**{field: Path("tls.pem")}))  # type: ignore[arg-type]  # by name
 
@@ -97,9 +97,7 @@ def spoil(settings: ServerSettings, how: str) -> None:
         ("cut off", "cannot be read as a certificate chain"),
     ],
 )
-def test_files_that_cannot_be_used_are_refused_by_name(
-    how: str, words: str, settings: ServerSettings
-) -> None:
+def test_the_error_names_the_file_that_cannot_be_used(how: str, words: str, settings: ServerSettings) -> None:
     spoil(settings, how)
     with pytest.raises(ConfigurationError, match=words) as refusal:
         ServerTls.of(settings)

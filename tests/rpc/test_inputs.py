@@ -7,15 +7,15 @@ from pratique.configuration.input_digests import InputDigests
 from pratique.rpc.handlers import inputs_from_messages
 
 
-def test_what_is_said_is_read_in_its_order() -> None:
+def test_held_inputs_are_read_in_their_order() -> None:
     told = [Inputs(digest=f"{n}", chain="a", configuration="b", cluster="c") for n in range(3)]
     assert inputs_from_messages(told) == tuple(InputDigests(f"{n}", "a", "b", "c") for n in range(3))
 
 
-def test_more_sets_than_any_service_holds_are_not_believed() -> None:
+def test_at_most_16_held_inputs_are_read() -> None:
     assert len(inputs_from_messages(Inputs(digest=f"{n}") for n in range(100_000))) == 16
 
 
-def test_a_digest_that_is_too_long_for_one_is_none() -> None:
+def test_inputs_with_a_digest_over_128_characters_are_ignored() -> None:
     told = [Inputs(digest="x" * 129), Inputs(digest="a", cluster="x" * 10_000), Inputs(digest="b")]
     assert inputs_from_messages(told) == (InputDigests("b", "", "", ""),)

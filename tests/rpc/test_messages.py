@@ -30,12 +30,12 @@ def outcomes(*decisions: Allowed | Denied | Failed) -> list[Outcome]:
 @pytest.mark.parametrize(
     ("seconds", "millis"), [(None, 0), (10.0, 10_000), (0.0015, 2), (0.0, 1), (1e-9, 1), (29.9999, 30_000)]
 )
-def test_a_timeout_is_rounded_up_and_never_to_none(seconds: float | None, millis: int) -> None:
+def test_a_timeout_is_rounded_up_and_never_to_0(seconds: float | None, millis: int) -> None:
     request = messages.mutate_request(review_of(), [Call("a", seconds)])
     assert request.controllers[0].timeout_millis == millis
 
 
-def test_calls_arrive_in_their_order() -> None:
+def test_calls_arrive_in_the_order_in_which_they_were_sent() -> None:
     request = messages.validate_request(review_of(), [Call("b", 1.5), Call("a")])
     _, calls = messages.review_and_calls(request, ANY_NAMESPACE)
     assert calls == [Call("b", 1.5), Call("a", None)]
@@ -44,7 +44,7 @@ def test_calls_arrive_in_their_order() -> None:
 @pytest.mark.parametrize(
     "message", [mutator_service_pb2.MutateRequest, validator_service_pb2.ValidateRequest]
 )
-def test_a_request_without_review_or_controllers_is_refused(
+def test_a_request_without_a_review_or_controllers_is_rejected(
     message: type[mutator_service_pb2.MutateRequest | validator_service_pb2.ValidateRequest],
 ) -> None:
     with pytest.raises(ReviewError, match=r"^review is missing$"):
@@ -53,7 +53,7 @@ def test_a_request_without_review_or_controllers_is_refused(
         messages.review_and_calls(messages.mutate_request(review_of(), []), ANY_NAMESPACE)
 
 
-def test_a_negative_timeout_is_refused() -> None:
+def test_a_negative_timeout_is_rejected() -> None:
     request = messages.mutate_request(review_of(), CALLS)
     request.controllers[1].timeout_millis = -1
     with pytest.raises(ReviewError, match=r"^controllers.timeout_millis must be 0, "):
@@ -70,7 +70,7 @@ def test_a_negative_timeout_is_refused() -> None:
     ],
     ids=["all", "up to a refusal", "up to a failure", "a failure at the end"],
 )
-def test_a_mutators_answer_arrives(told: list[Outcome]) -> None:
+def test_a_mutators_response_arrives(told: list[Outcome]) -> None:
     assert messages.outcomes_from_mutate(messages.mutate_response(told), CALLS) == told
 
 
@@ -83,13 +83,13 @@ def test_a_mutators_answer_arrives(told: list[Outcome]) -> None:
         ("bac", 'expected the outcome of "a"'),
     ],
 )
-def test_a_mutators_answer_of_other_steps_than_asked_for_is_bad(names: str, words: str) -> None:
+def test_a_mutators_response_with_the_wrong_steps_is_bad(names: str, words: str) -> None:
     steps = [outcome_pb2.Outcome(controller=name, allowed=outcome_pb2.Allowed()) for name in names]
     with pytest.raises(BadAnswerError, match=words):
         messages.outcomes_from_mutate(mutator_service_pb2.MutateResponse(steps=steps), CALLS)
 
 
-def test_a_mutator_may_not_go_on_after_a_refusal() -> None:
+def test_a_mutators_response_that_goes_on_after_a_denial_is_bad() -> None:
     steps = [
         outcome_pb2.Outcome(controller="a", denied=outcome_pb2.Denied()),
         outcome_pb2.Outcome(controller="b", allowed=outcome_pb2.Allowed()),
@@ -98,13 +98,13 @@ def test_a_mutator_may_not_go_on_after_a_refusal() -> None:
         messages.outcomes_from_mutate(mutator_service_pb2.MutateResponse(steps=steps), CALLS)
 
 
-def test_a_validators_answer_arrives_whatever_was_decided() -> None:
+def test_a_validators_response_arrives_whatever_was_decided() -> None:
     told = outcomes(BROKEN, REFUSED, ALLOWED)
     assert messages.outcomes_from_validate(messages.validate_response(told), CALLS) == told
 
 
 @pytest.mark.parametrize("names", ["", "ab", "abcc", "acb"])
-def test_a_validators_answer_of_other_verdicts_than_asked_for_is_bad(names: str) -> None:
+def test_a_validators_response_with_the_wrong_number_of_verdicts_is_bad(names: str) -> None:
     verdicts = [outcome_pb2.Outcome(controller=name, allowed=outcome_pb2.Allowed()) for name in names]
     response = validator_service_pb2.ValidateResponse(verdicts=verdicts)
     with pytest.raises(BadAnswerError, match=r"^received invalid webhook response: "):
@@ -123,19 +123,21 @@ UNTELLABLE = [
 
 
 @pytest.mark.parametrize("outcome", UNTELLABLE, ids=["endless", "number", "surrogate", "no JSON", "no text"])
-def test_an_outcome_that_cannot_be_sent_costs_itself_alone(
+def test_an_outcome_that_cannot_be_encoded_fails_alone(
     outcome: Outcome, caplog: pytest.LogCaptureFixture
 ) -> None:
     allowed = Outcome(controller="a", decision=ALLOWED)
     after = Outcome(controller="c", decision=ALLOWED)
     with caplog.at_level(logging.DEBUG):
         response = messages.validate_response([allowed, outcome, after])
-    failed = Outcome(controller="b", decision=Failed(FailureKind.ERROR, "answered with what cannot be sent"))
+    failed = Outcome(
+        controller="b", decision=Failed(FailureKind.ERROR, "answered with values that cannot be sent")
+    )
     assert messages.outcomes_from_validate(response, CALLS) == [allowed, failed, after]
     assert SECRET not in caplog.text
 
 
-def test_steps_end_with_one_that_cannot_be_sent() -> None:
+def test_steps_end_with_the_first_that_cannot_be_encoded() -> None:
     told = [*outcomes(ALLOWED), UNTELLABLE[0], Outcome(controller="c", decision=REFUSED)]
     assert len(messages.mutate_response(told).steps) == 2
 
@@ -153,7 +155,7 @@ def test_steps_end_with_one_that_cannot_be_sent() -> None:
         ("3", False, "the answer is to another review"),
     ],
 )
-def test_an_answer_to_another_review_is_refused(uid: str, *, ours: bool, complaint: str) -> None:
+def test_a_response_to_another_review_is_rejected(uid: str, *, ours: bool, complaint: str) -> None:
     response = validator_service_pb2.ValidateResponse(uid=uid)
     if not complaint:
         messages.check_answered_review(response, "2", ours=ours)

@@ -26,20 +26,20 @@ def test_an_outcome_arrives_as_it_was_sent(outcome: Outcome) -> None:
     assert outcome_from_message(message, Call(outcome.controller), Phase.MUTATE) == outcome
 
 
-def test_an_allowance_without_words_is_still_a_decision() -> None:
+def test_an_empty_allowed_is_a_decision() -> None:
     message = pb.Outcome.FromString(
         outcome_to_message(Outcome(controller="c", decision=ALLOWED)).SerializeToString()
     )
     assert message.WhichOneof("decision") == "allowed"
 
 
-def test_no_decision_is_no_allowance() -> None:
+def test_an_outcome_without_a_decision_is_a_failed_call() -> None:
     with pytest.raises(BadAnswerError, match=r"^received invalid webhook response: .* no decision$"):
         received(pb.Outcome(controller="c"))
 
 
 @pytest.mark.parametrize("other", ["", "b", "cc", "d"])
-def test_the_outcome_of_another_controller_is_none(other: str) -> None:
+def test_an_outcome_of_another_controller_is_a_failed_call(other: str) -> None:
     with pytest.raises(BadAnswerError, match='expected the outcome of "c"'):
         received(pb.Outcome(controller=other, allowed=pb.Allowed()))
 
@@ -49,13 +49,13 @@ def test_a_validator_may_not_patch() -> None:
         received(pb.Outcome(controller="c", patched=pb.Patched(patch=b"[]")), Phase.VALIDATE)
 
 
-def test_one_that_amends_may() -> None:
+def test_a_validator_may_patch_if_the_call_says_so() -> None:
     message = pb.Outcome(controller="c", patched=pb.Patched(patch=b"[]"))
     assert outcome_from_message(message, Call("c", may_patch=True), Phase.VALIDATE).decision == Patched(())
 
 
 @pytest.mark.parametrize("patch", [b"", b"{", b"{}", b'"x"', b"1", b"[1]", b'["x"]', b"[[]]", b"\xff"])
-def test_a_patch_that_is_no_array_of_operations_is_a_failed_call(patch: bytes) -> None:
+def test_a_patch_that_is_not_an_array_of_operations_is_a_failed_call(patch: bytes) -> None:
     with pytest.raises(BadAnswerError, match=r"^received undecodable patch in webhook response: "):
         received(pb.Outcome(controller="c", patched=pb.Patched(patch=patch)))
 
@@ -67,14 +67,14 @@ def test_a_patch_of_no_operations_changes_nothing(patch: bytes) -> None:
 
 
 @pytest.mark.parametrize("code", [-1, 0, 200, 399])
-def test_a_refusal_has_a_code_of_at_least_400(code: int) -> None:
+def test_a_denial_has_a_code_of_at_least_400(code: int) -> None:
     outcome = received(
         pb.Outcome(controller="c", denied=pb.Denied(status=pb.Status(code=code, message="no")))
     )
     assert outcome.decision == Denied(statuses.failure(400, "", "no"))
 
 
-def test_a_refusal_without_status_is_a_refusal() -> None:
+def test_a_denial_without_a_status_is_a_denial() -> None:
     outcome = received(pb.Outcome(controller="c", denied=pb.Denied()))
     assert outcome.decision == Denied(statuses.failure(400, "", ""))
 
@@ -86,7 +86,7 @@ def test_a_failure_of_unknown_kind_is_an_error(number: int) -> None:
     assert received(message).decision == Failed(FailureKind.ERROR, "m")
 
 
-def test_a_negative_wait_is_none() -> None:
+def test_negative_retry_seconds_are_read_as_0() -> None:
     details = pb.StatusDetails(retry_after_seconds=-5)
     status = pb.Status(code=429, details=details)
     decision = received(pb.Outcome(controller="c", denied=pb.Denied(status=status))).decision

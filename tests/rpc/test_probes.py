@@ -51,7 +51,7 @@ def test_a_service_that_serves_is_healthy() -> None:
     [(HealthCheckResponse.NOT_SERVING, "NOT_SERVING"), (None, "UNIMPLEMENTED")],
     ids=["drains", "does not say"],
 )
-def test_a_service_that_does_not_serve_is_told_of(
+def test_a_service_that_is_not_serving_is_reported(
     status: int | None, reason: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with service(status) as target:
@@ -59,14 +59,14 @@ def test_a_service_that_does_not_serve_is_told_of(
     assert capsys.readouterr().err == f"{target}: {reason}\n"
 
 
-def test_nobody_there_is_told_of(closed_port: int, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unreachable_service_is_reported(closed_port: int, capsys: pytest.CaptureFixture[str]) -> None:
     target = f"127.0.0.1:{closed_port}"
     assert probes.main([target]) == 1
     assert capsys.readouterr().err == f"{target}: UNAVAILABLE\n"
 
 
 @pytest.mark.parametrize("arguments", [[], ["one:1", "two:2"]], ids=["none", "two"])
-def test_a_wrong_call_says_what_is_right(arguments: list[str]) -> None:
+def test_wrong_arguments_print_the_usage(arguments: list[str]) -> None:
     command = [sys.executable, "-m", "pratique.rpc.probes", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
@@ -74,7 +74,7 @@ def test_a_wrong_call_says_what_is_right(arguments: list[str]) -> None:
     assert "HOST:PORT" in done.stderr
 
 
-def test_a_service_behind_mutual_tls_is_asked_with_a_certificate(
+def test_a_service_with_mutual_tls_can_be_probed_with_a_certificate(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     authority = trustme.CA()

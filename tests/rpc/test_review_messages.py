@@ -35,14 +35,14 @@ def test_a_review_arrives_as_it_was_sent(review: Review) -> None:
     assert sent(review) == review
 
 
-def test_objects_travel_as_the_bytes_that_they_were() -> None:
+def test_objects_are_sent_as_their_original_bytes() -> None:
     raw = b'{ "b": 1.0, "a": 9007199254740993, "c": 1e2 }'
     assert sent(review_of(raw)).object_document.raw == raw
 
 
 @pytest.mark.parametrize("field", ["object", "old_object", "options"])
 @pytest.mark.parametrize(("raw", "problem"), HOSTILE.values(), ids=HOSTILE)
-def test_what_no_api_server_writes_is_refused_on_arrival(field: str, raw: bytes, problem: str) -> None:
+def test_json_that_no_api_server_writes_is_rejected_on_arrival(field: str, raw: bytes, problem: str) -> None:
     message = review_to_message(review_of())
     setattr(message, field, raw)
     with pytest.raises(ReviewError) as refusal:
@@ -50,13 +50,13 @@ def test_what_no_api_server_writes_is_refused_on_arrival(field: str, raw: bytes,
     assert str(refusal.value) == f"review.{field} {problem}"
 
 
-def test_null_is_no_object() -> None:
+def test_null_means_no_object() -> None:
     message = review_to_message(review_of())
     message.object = b"null"
     assert review_from_message(message, ANY_NAMESPACE).object_document.is_null
 
 
-def test_controllers_look_things_up_in_the_cluster_of_the_receiver() -> None:
+def test_controllers_look_up_objects_in_the_receivers_cluster() -> None:
     cluster = ObjectStore()
     assert review_from_message(review_to_message(review_of()), cluster).cluster is cluster
 
@@ -84,7 +84,7 @@ def unknown_operation(message: review_pb2.Review) -> None:
         (unknown_operation, "review.operation must be one of OPERATION_CREATE, "),
     ],
 )
-def test_a_review_that_breaks_the_contract_is_refused_by_field(
+def test_the_error_names_the_field_that_breaks_the_contract(
     spoil: Callable[[review_pb2.Review], None], words: str
 ) -> None:
     message = review_to_message(review_of())
@@ -94,7 +94,7 @@ def test_a_review_that_breaks_the_contract_is_refused_by_field(
     assert str(refusal.value).startswith(words)
 
 
-def test_an_empty_kind_is_present_all_the_same() -> None:
+def test_an_empty_kind_is_present() -> None:
     message = review_to_message(review_of())
     message.kind.Clear()
     message.kind.SetInParent()

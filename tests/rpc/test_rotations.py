@@ -78,7 +78,7 @@ async def load(address: str, credentials: grpc.ChannelCredentials) -> AsyncItera
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-def test_a_new_certificate_is_shown_and_no_call_fails_when_it_comes(
+def test_a_new_certificate_is_served_without_a_failed_call(
     way: Callable[[Rotation], Iterator[Step]], tmp_path: Path, authorities: tuple[trustme.CA, trustme.CA]
 ) -> None:
     first, second = authorities
@@ -131,7 +131,7 @@ async def rotate(steps: Iterator[Step], mount: Mount, authority: trustme.CA) -> 
         await server.stop()
 
 
-def test_clients_of_a_new_authority_are_let_in_once_it_is_trusted(
+def test_clients_of_a_new_authority_can_call_once_it_is_trusted(
     tmp_path: Path, authorities: tuple[trustme.CA, trustme.CA]
 ) -> None:
     old, new = authorities

@@ -26,13 +26,13 @@ async def start_and_ask(settings: ServerSettings) -> str:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-def test_a_free_port_is_picked_and_told(host: str) -> None:
+def test_a_free_port_is_picked_and_returned(host: str) -> None:
     address = asyncio.run(start_and_ask(ServerSettings(host=host)))
     assert address.startswith(f"{host}:")
     assert int(address.rpartition(":")[2]) > 0
 
 
-def test_a_port_that_is_taken_is_refused_in_words(capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_error_says_that_a_port_is_taken(capfd: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(
@@ -56,7 +56,7 @@ def test_two_servers_do_not_share_a_port() -> None:
 
 
 @pytest.mark.parametrize("host", ["203.0.113.9", "no.such.host.invalid"])
-def test_an_address_of_somebody_else_is_refused_in_words(host: str) -> None:
+def test_the_error_names_an_address_of_another_machine(host: str) -> None:
     with pytest.raises(ConfigurationError, match=f"^cannot listen on {host}:0: "):
         asyncio.run(start_and_ask(ServerSettings(host=host)))
 
@@ -70,7 +70,7 @@ def test_clients_may_ping_every_four_seconds() -> None:
     assert options["grpc.keepalive_permit_without_calls"] == 1
 
 
-def test_a_connection_ends_at_its_age_and_the_next_call_does_not_notice() -> None:
+def test_a_connection_ends_at_its_maximum_age_without_a_failed_call() -> None:
     async def run() -> None:
         server = RpcServer(MUTATOR.services([]), ServerSettings(max_connection_age_seconds=0.2))
         address = await server.start()

@@ -120,7 +120,7 @@ def admit(
 def run(
     controller: Controller, handlers: Handlers, review: Review, phases: Sequence[Phase] = BOTH
 ) -> Admission:
-    """Run the halves that the phases ask for, on what the rules of the controller match."""
+    """Run the handlers that the phases ask for, on what the rules of the controller match."""
     return asyncio.run(_run(controller, handlers, review, phases))
 
 
@@ -133,11 +133,11 @@ async def _run(
     annotations: dict[str, str] = {}
     if not compile_rules(controller.rules).matches(review):
         return Admission(None, document)
-    for phase, half in ((Phase.MUTATE, handlers.mutate), (Phase.VALIDATE, handlers.validate)):
-        if half is None or phase not in phases:
+    for phase, handler in ((Phase.MUTATE, handlers.mutate), (Phase.VALIDATE, handlers.validate)):
+        if handler is None or phase not in phases:
             continue
         seen = review.with_object(Document.from_data(document))
-        answer = await _answer_of(half, seen)
+        answer = await _answer_of(handler, seen)
         warnings += answer.warnings
         annotations |= answer.audit_annotations
         if isinstance(answer, Deny):
@@ -150,14 +150,14 @@ async def _run(
     return Admission(None, document, operations, warnings, annotations)
 
 
-def answer_of(half: Handler, review: Review) -> Answer:
-    """Ask one half, whether or not it is ``async``."""
-    return asyncio.run(_answer_of(half, review))
+def answer_of(handler: Handler, review: Review) -> Answer:
+    """Ask one handler, whether or not it is ``async``."""
+    return asyncio.run(_answer_of(handler, review))
 
 
-async def _answer_of(half: Handler, review: Review) -> Answer:
+async def _answer_of(handler: Handler, review: Review) -> Answer:
     try:
-        answer = half(review)
+        answer = handler(review)
         return await _awaited(answer) if inspect.isawaitable(answer) else answer
     except RefusalError as refusal:
         return Deny(refusal.status)

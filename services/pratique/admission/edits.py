@@ -1,4 +1,4 @@
-"""Edits: how a mutating controller changes an object, member by member."""
+"""Edits: change an object member by member, and record the JSON Patch."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pratique.apimachinery.field_errors import FieldPath
 from pratique.apimachinery.json_values import JSON, JSONObject, json_type, member, pointer
 
 Path: TypeAlias = Sequence[str | int]
-"""Where a value is: ``("spec", "containers", 0, "image")``. Names are written plainly, nothing is escaped."""
+"""The path of a value, without escaping: ``("spec", "containers", 0, "image")``."""
 
 
 class Edits:
     """A draft of an object, and the JSON Patch that leads to it.
 
-    The object itself is never changed: the draft shares with it what is not edited. The patch names single
-    members, and holds an operation only for what really changes. Example::
+    The object itself is never changed; the draft shares everything with it that is not edited. The patch has one
+    operation for each member that really changes. Example::
 
         edits = Edits(review.object)
         if edits.get(("spec", "priority")) is None:
@@ -29,40 +29,40 @@ class Edits:
     """
 
     def __init__(self, document: JSON) -> None:
-        """Start with ``document``, an object or array."""
+        """Start with ``document``, a JSON object or array."""
         self._document = document
         self._operations: list[JSONObject] = []
-        # Identities of containers, all of which stay alive: those copied for the draft, and those that are
-        # the value of an operation, inside which further edits need no operation of their own.
+        # Containers by id(), kept alive so that ids stay unique: copies for the draft, and values of operations. Edits
+        # inside a value need no further operation.
         self._copies: dict[int, JSON] = {}
         self._values: dict[int, JSON] = {}
 
     @property
     def document(self) -> JSON:
-        """The object as edited so far. Not to be changed in place."""
+        """The object with all edits so far. Do not change it in place."""
         return self._document
 
     @property
     def changed(self) -> bool:
-        """True where anything differs from the object at the start."""
+        """Whether anything differs from the original object."""
         return bool(self._operations)
 
     @property
     def operations(self) -> tuple[JSONObject, ...]:
-        """The JSON Patch that leads from the object at the start to ``document``."""
+        """The JSON Patch from the original object to ``document``."""
         return tuple(self._operations)
 
     def get(self, path: Path) -> JSON:
-        """Read a value as edited so far; None where it is missing. Not to be changed in place."""
+        """Return the current value; None if it is missing. Do not change it in place."""
         return member(self._document, *path)
 
     def set(self, path: Path, value: JSON) -> None:
-        """Give a member, or an existing item of an array, a value; missing parents become objects.
+        """Set a member, or an existing item of an array; missing parents become objects.
 
-        The value is copied. Nothing happens where it is there already.
+        The value is copied. Nothing happens if it is already there.
 
         Raises:
-            RefusalError: what stands on the way is no object or array where it must be one; 400.
+            RefusalError: with code 400: a value on the path is not an object or array as it must be.
             IndexError: an array has no such item.
         """
         container, depth = self._nearest(path[:-1])
@@ -75,10 +75,10 @@ class Edits:
         self._put(path[: depth + 1], new)
 
     def append(self, path: Path, value: JSON) -> None:
-        """Put a value at the end of an array; where there is none, it is made.
+        """Append a value to an array, which is created if it is missing.
 
         Raises:
-            RefusalError: something else stands in the array's place, or on the way; 400.
+            RefusalError: with code 400: the array, or a value on the path, has another type.
         """
         items = self.get(path)
         if items is None:
@@ -89,7 +89,7 @@ class Edits:
         self._put((*path, len(items)), _deep_copy(value))
 
     def remove(self, path: Path) -> None:
-        """Remove a member or an item; nothing happens where it is missing."""
+        """Remove a member or an item; nothing happens if it is missing."""
         if not _contains(self.get(path[:-1]), path[-1]):
             return
         container, inside = self._own(path[:-1])
@@ -100,14 +100,14 @@ class Edits:
     def answer(
         self, *, warnings: tuple[str, ...] = (), audit_annotations: Mapping[str, str] | None = None
     ) -> Patch | Allow:
-        """Let the request through, with the changes where there are any."""
+        """Return the answer that allows the request, with the changes if there are any."""
         annotations = audit_annotations or {}
         if not self._operations:
             return Allow(warnings, annotations)
         return Patch(self.operations, self.document, warnings=warnings, audit_annotations=annotations)
 
     def _nearest(self, parents: Path) -> tuple[JSON, int]:
-        """The innermost container on the way that is there, and how many steps lead to it."""
+        """Return the innermost existing container on a path, and the number of steps to it."""
         container = self._document
         for depth, step in enumerate(parents):
             if not _accepts_step(step, container):
@@ -119,7 +119,7 @@ class Edits:
         return container, len(parents)
 
     def _put(self, path: Path, new: JSON) -> None:
-        """Set a member or item whose container is there; the place behind the last item is a new one."""
+        """Set a member or item of an existing container; the index after the last item appends."""
         key = path[-1]
         container, inside = self._own(path[:-1])
         if not _accepts_step(key, container):
@@ -138,7 +138,7 @@ class Edits:
             self._values[id(new)] = new
 
     def _own(self, path: Path) -> tuple[JSON, bool]:
-        """The container at a path, safe to be changed; True where it is inside the value of an operation."""
+        """Return the draft's own copy of a container, and whether it is inside the value of an operation."""
         container = self._document = self._copied(self._document)
         inside = False
         for step in path:
@@ -170,19 +170,19 @@ def _member_name(step: str | int) -> str:
 
 
 def _deep_copy(value: JSON) -> JSON:
-    """Copy the containers of a value; scalars cannot change."""
+    """Copy a value's containers; scalars are immutable."""
     if isinstance(value, dict):
         return {name: _deep_copy(child) for name, child in value.items()}
     return [_deep_copy(child) for child in value] if isinstance(value, list) else value
 
 
 def _accepts_step(step: str | int, container: JSON) -> bool:
-    """True where the container is of the kind that has such members or items."""
+    """Tell whether a container has members, for a name, or items, for an index."""
     return isinstance(container, dict if isinstance(step, str) else list)
 
 
 def _type_refusal(path: Path, step: str | int, found: JSON) -> RefusalError:
-    """Refuse an object in which something else stands where a member or item is to be reached."""
+    """Return the error of an object with another type where a member or item must be."""
     where = str(FieldPath(tuple(path))) or "the object"
     wanted = "a mapping" if isinstance(step, str) else "a list"
     return RefusalError(statuses.bad_request(f"{where}: must be {wanted}, not {json_type(found)}"))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, Self, TypeAlias
 
 from pratique.admission.reviews import Review
 from pratique.admission.rules import RuleSet
@@ -25,9 +25,6 @@ from pratique.apimachinery.statuses import Status
 from pratique.cluster.api_resources import ApiResources
 from pratique.cluster.conversion import convert
 from pratique.cluster.served_versions import served_beside
-
-if TYPE_CHECKING:
-    from typing import Self
 
 
 class RequestKey(NamedTuple):

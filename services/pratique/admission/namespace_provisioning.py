@@ -22,15 +22,15 @@ _PROVISIONER = "NamespaceAutoProvision"
 
 
 def provisions_namespaces(controllers: Iterable[Controller]) -> bool:
-    """Tell whether a chain of these controllers makes namespaces."""
-    return any(one.name == _PROVISIONER for one in controllers)
+    """Tell whether a chain of these controllers creates missing namespaces."""
+    return any(controller.name == _PROVISIONER for controller in controllers)
 
 
 def with_provisioned_namespace(review: Review) -> Review:
-    """The review with the namespace that it is in, where a chain that makes namespaces has made that.
+    """Return the review with its namespace in the cluster, if NamespaceAutoProvision has created that.
 
-    A CREATE makes its namespace. What is updated, deleted or connected to was once created in its namespace, so
-    that was made then. A CREATE that is a dry run makes nothing, and finds only what the cluster holds.
+    A CREATE creates its namespace. The object of any other operation was once created, and its namespace with it. A
+    dry run creates nothing, so its CREATE sees only the namespaces in the cluster.
     """
     if not store.is_in_namespace(review) or (review.dry_run and review.operation is Operation.CREATE):
         return review
@@ -39,14 +39,14 @@ def with_provisioned_namespace(review: Review) -> Review:
     try:
         store.check_namespace_name(review.namespace)
     except RefusalError:
-        return review  # nobody can make it, and the controller says why
+        return review  # the name is invalid, and the controller denies the request
     return dataclasses.replace(review, cluster=_ClusterWithNamespace(review.cluster, review.namespace))
 
 
 class _ClusterWithNamespace(ReloadableCluster):
-    """One state of a cluster, in which one namespace more exists, with its ``default`` ServiceAccount.
+    """A cluster with one more namespace and its ``default`` ServiceAccount.
 
-    What is kept for each state of a cluster, such as compiled roles, is that of the state itself.
+    It shares the cluster's caches, such as compiled roles.
     """
 
     __slots__ = ("_namespace",)
@@ -59,12 +59,12 @@ class _ClusterWithNamespace(ReloadableCluster):
         found = super().get(group, resource, name, namespace)
         if found is None and (name if resource == "namespaces" else namespace) == self._namespace:
             assumed = ANY_NAMESPACE.get(group, resource, name, namespace)
-            # Selectors and policies may ask for its name's label, as in every namespace that an API server stores.
+            # Selectors and policies can use the label with its name, which every stored namespace has.
             return assumed and store.with_namespace_defaults(assumed) if resource == "namespaces" else assumed
         return found
 
     def list(self, group: str, resource: str, namespace: str | None = None) -> Sequence[JSONObject]:
         found = super().list(group, resource, namespace)
         assumed = ANY_NAMESPACE.list(group, resource, namespace) if namespace == self._namespace else ()
-        missing = [one for one in assumed if name_of(one) not in map(name_of, found)]
+        missing = [document for document in assumed if name_of(document) not in map(name_of, found)]
         return sorted((*found, *missing), key=name_of) if missing else found

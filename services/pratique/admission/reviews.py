@@ -8,16 +8,13 @@ import operator
 import re
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Self
 
 from pratique.apimachinery.json_values import JSON, NULL, Document
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
 from pratique.apimachinery.requests import Operation, UserInfo
 from pratique.cluster.authorization import Authorizer, RbacAuthorizer
 from pratique.cluster.store import ANY_NAMESPACE, Cluster
-
-if TYPE_CHECKING:
-    from typing import Self
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -21,86 +21,86 @@ from pratique.apimachinery.statuses import go_quoted
 from pratique.cluster.api_resources import ApiResources, built_in_resources
 
 _SIMILARITY_CUTOFF = 0.7
-"""What difflib calls similar enough: "pod" is like "pods", "app" like "apps", and "CREAT" like "CREATE"."""
+"""The similarity from which difflib suggests a name: "pods" for "pod", "apps" for "app", "CREATE" for "CREAT"."""
 _RESOURCE_OPERATIONS = frozenset({"CREATE", "UPDATE", "DELETE"})
 _MAX_LISTED_NAMES = 12
-"""Names that a message lists before it leaves out the rest."""
+"""The most names that a message lists."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class UnmatchableField:
-    """One thing in a rule that matches nothing."""
+    """A part of a rule that matches nothing."""
 
     field: str
-    """The field of the rule as it is written, such as ``apiGroups``."""
+    """The field of the rule, such as ``apiGroups``."""
     index: int | None
-    """The entry of the field; None for all of it."""
+    """The index in the field; None for the whole field."""
     text: str
-    """What is wrong, and what is probably meant."""
+    """What is wrong, and what was probably meant."""
     certain: bool
-    """False where a cluster may have more kinds, or be of an older release."""
+    """False if a cluster can have more kinds, or can be of an older release."""
 
 
 class RuleChecker:
-    """Finds futile rules, given the kinds of a cluster."""
+    """Finds the parts of rules that match nothing, for the kinds of a cluster."""
 
     def __init__(self, resources: ApiResources) -> None:
-        """Go by the kinds that are known."""
-        self._types = tuple(each for each in resources if each.served)
+        """Check rules against ``resources``."""
+        self._types = tuple(type_ for type_ in resources if type_.served)
         self._by_resource: dict[str, list[ResourceType]] = {}
         self._by_subresource: dict[str, list[ResourceType]] = {}
-        for each in self._types:
-            self._by_resource.setdefault(each.resource.resource, []).append(each)
-            self._by_subresource.setdefault(each.subresource, []).append(each)
-        self._groups = frozenset(each.resource.group for each in self._types)
+        for type_ in self._types:
+            self._by_resource.setdefault(type_.resource.resource, []).append(type_)
+            self._by_subresource.setdefault(type_.subresource, []).append(type_)
+        self._groups = frozenset(type_.resource.group for type_ in self._types)
         self._matched: dict[Rule, frozenset[tuple[ResourceType, str]]] = {}
         self._found: dict[Rule, tuple[UnmatchableField, ...]] = {}
 
     def find(self, rule: Rule) -> tuple[UnmatchableField, ...]:
-        """Find all that matches nothing, the most telling first; nothing for a rule that makes sense."""
+        """Return the parts of a rule that match nothing, the most important first."""
         found = self._found.get(rule)
         if found is None:
             found = self._found[rule] = tuple(self._find(rule))
         return found
 
     def matched(self, rule: Rule) -> frozenset[tuple[ResourceType, str]]:
-        """Everything that a rule matches: kinds and, with each, an operation; removed kinds are among them."""
+        """Return all pairs of kind and operation that a rule matches, including removed kinds."""
         if rule not in self._matched:
             self._matched[rule] = self._match(rule)
         return self._matched[rule]
 
     def _match(self, rule: Rule) -> frozenset[tuple[ResourceType, str]]:
         return frozenset(
-            (each, operation)
-            for written in rule.resources
-            for each in self._named(written)
-            if _includes(each.resource.group, rule.api_groups)
-            and _includes(each.resource.version, rule.api_versions)
-            and _in_scope(each, rule.scope)
-            for operation in operations_of(each)
+            (type_, operation)
+            for entry in rule.resources
+            for type_ in self._types_named(entry)
+            if _includes(type_.resource.group, rule.api_groups)
+            and _includes(type_.resource.version, rule.api_versions)
+            and _in_scope(type_, rule.scope)
+            for operation in operations_of(type_)
             if _includes(operation, rule.operations)
         )
 
     def _find(self, rule: Rule) -> Iterator[UnmatchableField]:
         unknown = list(self._unknown(rule))
         yield from unknown
-        if any(one.certain and one.index is None for one in unknown):
+        if any(problem.certain and problem.index is None for problem in unknown):
             return
-        odd = {(one.field, one.index) for one in unknown}
-        for index, written in enumerate(rule.resources):
-            if ("resources", index) not in odd:
-                yield from self._of_resource(rule, index, written)
+        reported = {(problem.field, problem.index) for problem in unknown}
+        for index, entry in enumerate(rule.resources):
+            if ("resources", index) not in reported:
+                yield from self._check_resource(rule, index, entry)
         matched = self.matched(rule)
-        if matched and all(each.removed_in is not None for each, _ in matched):
-            release = max((each.removed_in or "" for each, _ in matched), key=_release_numbers)
+        if matched and all(type_.removed_in is not None for type_, _ in matched):
+            release = max((type_.removed_in or "" for type_, _ in matched), key=_release_numbers)
             yield UnmatchableField(
                 "apiVersions", None, f"Kubernetes has none of it since {release}", certain=False
             )
         elif matched and all(group in self._groups for group in rule.api_groups):
-            yield from self._idle_entries(rule, matched, odd)
+            yield from self._idle_entries(rule, matched, reported)
 
     def _unknown(self, rule: Rule) -> Iterator[UnmatchableField]:
-        """What is no word of the language, or names nothing at all."""
+        """Find empty fields, and unknown operations, scopes and groups."""
         for field, entries in (
             ("operations", rule.operations),
             ("apiGroups", rule.api_groups),
@@ -131,51 +131,57 @@ class RuleChecker:
             return meant
         return "; if its CustomResourceDefinition exists, give it by --cluster"
 
-    def _of_resource(self, rule: Rule, index: int, written: str) -> Iterator[UnmatchableField]:
-        """Go from the name of a resource to group, version, scope and operation, until nothing is left."""
-        named = self._named(written)
+    def _check_resource(self, rule: Rule, index: int, entry: str) -> Iterator[UnmatchableField]:
+        """Filter the kinds with a resource's name by group, version, scope and operation, until none is left."""
+        named = self._types_named(entry)
         if not any(group == "*" or group in self._groups for group in rule.api_groups):
-            return  # the groups are what is not known, and that has been told
+            return  # the groups are unknown, which is reported already
         if not named:
-            yield self._futile(rule, index, f"no kind is called {go_quoted(written)}{self._hint(written)}")
+            yield self._resource_problem(
+                rule, index, f"no kind is called {go_quoted(entry)}{self._resource_hint(entry)}"
+            )
             return
-        of_group = [each for each in named if _includes(each.resource.group, rule.api_groups)]
+        of_group = [type_ for type_ in named if _includes(type_.resource.group, rule.api_groups)]
         if not of_group:
-            groups = _joined_names(_group_text(each.resource.group) for each in named)
-            written_groups = _joined_names(map(_group_text, rule.api_groups))
-            text = f"{go_quoted(written)} is not of API group {written_groups}, but of {groups}"
-            yield self._futile(rule, index, text)
+            groups = _joined_names(_group_text(type_.resource.group) for type_ in named)
+            rule_groups = _joined_names(map(_group_text, rule.api_groups))
+            text = f"{go_quoted(entry)} is not of API group {rule_groups}, but of {groups}"
+            yield self._resource_problem(rule, index, text)
             return
-        of_version = [each for each in of_group if _includes(each.resource.version, rule.api_versions)]
+        of_version = [type_ for type_ in of_group if _includes(type_.resource.version, rule.api_versions)]
         if not of_version:
-            versions = _joined_names(each.resource.version for each in of_group)
-            text = f"{go_quoted(written)} has no version {_joined_names(rule.api_versions)}, but {versions}"
+            versions = _joined_names(type_.resource.version for type_ in of_group)
+            text = f"{go_quoted(entry)} has no version {_joined_names(rule.api_versions)}, but {versions}"
             yield UnmatchableField("apiVersions", None, text, certain=self._is_closed(rule))
             return
-        in_scope = [each for each in of_version if _in_scope(each, rule.scope)]
+        in_scope = [type_ for type_ in of_version if _in_scope(type_, rule.scope)]
         if not in_scope:
             what = "namespaced" if of_version[0].namespaced else "cluster-scoped"
-            text = f"scope {rule.scope} leaves out {go_quoted(written)}, which is {what}"
+            text = f"scope {rule.scope} leaves out {go_quoted(entry)}, which is {what}"
             yield UnmatchableField("scope", None, text, certain=self._is_closed(rule))
             return
         known = set(rule.operations) & set(OPERATIONS)
-        if known and not any(_includes(one, known) for each in in_scope for one in operations_of(each)):
-            allowed = _joined_names(sorted({one for each in in_scope for one in operations_of(each)}))
-            how = f"takes {allowed}" if allowed else "is only read, which nothing is asked about"
-            text = f"{go_quoted(written)} {how}, not {_joined_names(rule.operations)}"
+        if known and not any(
+            _includes(operation, known) for type_ in in_scope for operation in operations_of(type_)
+        ):
+            allowed = _joined_names(
+                sorted({operation for type_ in in_scope for operation in operations_of(type_)})
+            )
+            how = f"takes {allowed}" if allowed else "can only be read, and reads are never reviewed"
+            text = f"{go_quoted(entry)} {how}, not {_joined_names(rule.operations)}"
             yield UnmatchableField("operations", None, text, certain=self._is_closed(rule))
 
     def _idle_entries(
         self,
         rule: Rule,
         matched: Collection[tuple[ResourceType, str]],
-        odd: Collection[tuple[str, int | None]],
+        reported: Collection[tuple[str, int | None]],
     ) -> Iterator[UnmatchableField]:
-        """Entries beside others that do match: they add nothing."""
+        """Find entries that add nothing to the others."""
         used: dict[str, set[str]] = {
             "operations": {operation for _, operation in matched},
-            "apiGroups": {each.resource.group for each, _ in matched},
-            "apiVersions": {each.resource.version for each, _ in matched},
+            "apiGroups": {type_.resource.group for type_, _ in matched},
+            "apiVersions": {type_.resource.version for type_, _ in matched},
         }
         for field, entries in (
             ("operations", rule.operations),
@@ -183,33 +189,33 @@ class RuleChecker:
             ("apiVersions", rule.api_versions),
         ):
             for index, entry in enumerate(entries):
-                if entry != "*" and entry not in used[field] and (field, index) not in odd:
+                if entry != "*" and entry not in used[field] and (field, index) not in reported:
                     text = f"{go_quoted(entry)} matches none of {_joined_names(rule.resources)}"
                     yield UnmatchableField(field, index, text, certain=False)
 
-    def _named(self, written: str) -> list[ResourceType]:
-        """All types that an entry of ``resources`` names, of any group."""
-        resource, _, subresource = written.partition("/")
+    def _types_named(self, entry: str) -> list[ResourceType]:
+        """Return all types of any group that an entry of ``resources`` names."""
+        resource, _, subresource = entry.partition("/")
         if resource == "*":
             return list(self._types) if subresource == "*" else self._by_subresource.get(subresource, [])
         return [
-            each for each in self._by_resource.get(resource, ()) if subresource in {"*", each.subresource}
+            type_ for type_ in self._by_resource.get(resource, ()) if subresource in {"*", type_.subresource}
         ]
 
-    def _futile(self, rule: Rule, index: int, text: str) -> UnmatchableField:
+    def _resource_problem(self, rule: Rule, index: int, text: str) -> UnmatchableField:
         return UnmatchableField("resources", index, text, certain=self._is_closed(rule))
 
     def _is_closed(self, rule: Rule) -> bool:
-        """Whether no definition can add a kind to any of the groups."""
+        """Tell whether no CustomResourceDefinition can add a kind to the rule's groups."""
         return all(group != "*" and "." not in group for group in rule.api_groups)
 
-    def _hint(self, written: str) -> str:
-        resource, slash, subresource = written.partition("/")
+    def _resource_hint(self, entry: str) -> str:
+        resource, slash, subresource = entry.partition("/")
         if slash and resource in self._by_resource:
-            there = sorted({each.subresource for each in self._by_resource[resource]} - {""})
+            there = sorted({type_.subresource for type_ in self._by_resource[resource]} - {""})
             return _suggestion(subresource, there) or (f"; there are {_joined_names(there)}" if there else "")
         kinds = {
-            each.kind.kind.lower(): each.resource.resource for each in self._types if not each.subresource
+            type_.kind.kind.lower(): type_.resource.resource for type_ in self._types if not type_.subresource
         }
         if found := kinds.get(resource.lower()):
             return f"; did you mean {go_quoted(found + slash + subresource)}?"
@@ -220,7 +226,7 @@ class RuleChecker:
 
 
 def operations_of(type_: ResourceType) -> Collection[str]:
-    """The operations by which admission hears of a collection or subresource."""
+    """Return the operations on a resource or subresource that admission reviews."""
     if not type_.subresource:
         return _RESOURCE_OPERATIONS
     operation = operation_on(type_)
@@ -229,7 +235,7 @@ def operations_of(type_: ResourceType) -> Collection[str]:
 
 @functools.cache
 def built_in_rule_checker() -> RuleChecker:
-    """By the kinds of Kubernetes itself."""
+    """Return the checker for Kubernetes' own kinds."""
     return RuleChecker(built_in_resources())
 
 
@@ -241,9 +247,9 @@ def _in_scope(type_: ResourceType, scope: str | None) -> bool:
     return scope in {None, "*"} or (scope == "Namespaced") is type_.namespaced
 
 
-def _suggestion(written: str, known: Iterable[str]) -> str:
-    lower = {each.lower(): each for each in sorted(known)}
-    close = difflib.get_close_matches(written.lower(), lower, n=1, cutoff=_SIMILARITY_CUTOFF)
+def _suggestion(entry: str, known: Iterable[str]) -> str:
+    lower = {name.lower(): name for name in sorted(known)}
+    close = difflib.get_close_matches(entry.lower(), lower, n=1, cutoff=_SIMILARITY_CUTOFF)
     return f"; did you mean {go_quoted(lower[close[0]])}?" if close else ""
 
 

@@ -1,13 +1,13 @@
-"""Rules: which requests a controller, webhook or policy wants to see.
+"""Rules: which requests a controller, webhook or policy handles.
 
-The matching is that of ``k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules/rules.go``.
+Source: ``k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules/rules.go``.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
 import msgspec
 
@@ -15,16 +15,12 @@ from pratique.admission.reviews import Review
 from pratique.apimachinery.kinds import GroupVersionResource
 from pratique.apimachinery.statuses import qualified_resource
 
-if TYPE_CHECKING:
-    from typing import TypeAlias
-
-
-_RequestKey: TypeAlias = "tuple[str, GroupVersionResource, str, bool]"
-"""What rules know of a request: operation, resource, subresource, and whether it is namespaced."""
+_RequestKey: TypeAlias = tuple[str, GroupVersionResource, str, bool]
+"""What rules depend on: operation, resource, subresource, and whether the request is namespaced."""
 
 
 class Rule(msgspec.Struct, frozen=True, rename="camel"):
-    """One ``RuleWithOperations``. Empty lists match nothing; ``scope`` None means every scope."""
+    """A ``RuleWithOperations``. Empty lists match nothing; ``scope`` None means every scope."""
 
     operations: tuple[str, ...] = ()
     api_groups: tuple[str, ...] = ()
@@ -34,9 +30,9 @@ class Rule(msgspec.Struct, frozen=True, rename="camel"):
 
 
 _MAX_REMEMBERED = 200
-"""Kinds of requests that a rule set remembers: about as many as Kubernetes has kinds."""
+"""The most kinds of requests that a rule set caches: about as many as Kubernetes has kinds."""
 _MAX_REMEMBERED_CHARACTERS = 200
-"""Characters in which such a request names what it is about; those of Kubernetes take fewer than 100."""
+"""The longest names of a request that is cached, in characters; Kubernetes' own take fewer than 100."""
 
 OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 SCOPES = ("*", "Cluster", "Namespaced")
@@ -52,56 +48,56 @@ def rule(
     versions: tuple[str, ...] = ("*",),
     scope: str = "*",
 ) -> Rule:
-    """Write a rule in one line: ``rule("pods")`` is every CREATE and UPDATE of core pods.
+    """Create a rule in one line: ``rule("pods")`` matches every CREATE and UPDATE of core Pods.
 
     A resource is written ``pods``, ``pods/status``, ``pods/*`` (pods and all their subresources),
     ``*/status``, ``*`` (everything but subresources) or ``*/*``. ``scope`` is ``Cluster``, ``Namespaced``
     or ``*``.
 
     Raises:
-        ValueError: something in it is certain to match nothing; the text says what was probably meant. A custom
-            resource is let be: its definition may exist. Where you know better, write a :class:`Rule` yourself.
+        ValueError: part of the rule certainly matches nothing; the text suggests what was probably meant. Custom
+            resources are accepted, because their definitions may exist. To skip the check, create a :class:`Rule`.
     """
     for field, entries in (("operations", operations), ("versions", versions)):
         if isinstance(entries, str):
-            raise ValueError(f'rule: {field} is a tuple of strings, such as ("{entries}",), not a string')  # noqa: TRY004 - as for all that is wrong with a rule
-    written = Rule(operations, (group,), versions, resources, scope)
-    from pratique.admission.rule_checks import built_in_rule_checker  # noqa: PLC0415 - which knows rules
+            raise ValueError(f'rule: {field} is a tuple of strings, such as ("{entries}",), not a string')  # noqa: TRY004 - every error in a rule is a ValueError
+    created = Rule(operations, (group,), versions, resources, scope)
+    from pratique.admission.rule_checks import built_in_rule_checker  # noqa: PLC0415 - it imports this module
 
-    if wrong := [one.text for one in built_in_rule_checker().find(written) if one.certain]:
+    if wrong := [problem.text for problem in built_in_rule_checker().find(created) if problem.certain]:
         raise ValueError(f"rule: {'; '.join(wrong)}")
-    return written
+    return created
 
 
 def matches(
     rule: Rule, operation: str, resource: GroupVersionResource, subresource: str, namespace: str
 ) -> bool:
-    """Tell whether one rule wants to see a request; for many requests, compile it once instead."""
+    """Tell whether one rule matches a request. For many requests, compile the rule once instead."""
     return compile_rules((rule,)).matches_request(operation, resource, subresource, namespace)
 
 
 def mismatch(rules: Iterable[Rule], review: Review) -> str:
-    """Say why no rule wants to see the review; empty where one does."""
+    """Return why no rule matches the review; empty if one does."""
     return compile_rules(rules).mismatch(review)
 
 
 def compile_rules(rules: Iterable[Rule]) -> RuleSet:
-    """Prepare rules for being matched against many requests."""
-    kept = tuple(rules)
-    return RuleSet(kept, tuple(_compile_rule(rule) for rule in kept))
+    """Compile rules for matching many requests."""
+    originals = tuple(rules)
+    return RuleSet(originals, tuple(_compile_rule(rule) for rule in originals))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _CompiledRule:
-    """A rule as sets. None in place of a set means that everything is in it."""
+    """A rule as sets. None in place of a set means that it contains everything."""
 
     operations: frozenset[str] | None
     groups: frozenset[str] | None
     versions: frozenset[str] | None
     resources: frozenset[tuple[str, str]]
-    """Pairs of resource and subresource, each of which may be ``*``."""
+    """Pairs of resource and subresource; either can be ``*``."""
     namespaced: frozenset[bool]
-    """Whether the object may be namespaced, cluster-scoped, both or (unknown scope) neither."""
+    """Whether the object may be namespaced, cluster-scoped or both; empty for an unknown scope."""
 
     def wants(self, operation: str, resource: GroupVersionResource, subresource: str, namespace: str) -> bool:
         return (
@@ -115,66 +111,63 @@ class _CompiledRule:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RuleSet:
-    """The rules of one controller, webhook or policy: a request is wanted where any of them matches."""
+    """The rules of one controller, webhook or policy. A request matches if any rule does."""
 
     rules: tuple[Rule, ...]
-    """As they were written."""
-    _digests: tuple[_CompiledRule, ...]
+    """The original rules."""
+    _compiled: tuple[_CompiledRule, ...]
     _mismatches: dict[_RequestKey, str] = dataclasses.field(
         default_factory=dict, init=False, repr=False, compare=False
     )
-    """What was said of requests: the same few kinds of them come again and again."""
+    """A cache: the same few kinds of requests come again and again."""
 
     @property
     def remembered(self) -> int:
-        """How many kinds of requests are remembered."""
+        """The number of cached kinds of requests."""
         return len(self._mismatches)
 
     def matches(self, review: Review) -> bool:
-        """Tell whether any rule wants to see the review."""
+        """Tell whether any rule matches the review."""
         return not self.mismatch(review)
 
     def matches_request(
         self, operation: str, resource: GroupVersionResource, subresource: str, namespace: str
     ) -> bool:
-        """Tell whether any rule wants to see such a request."""
-        return any(digest.wants(operation, resource, subresource, namespace) for digest in self._digests)
+        """Tell whether any rule matches the request."""
+        return any(compiled.wants(operation, resource, subresource, namespace) for compiled in self._compiled)
 
     def first_wanted(
         self, operation: str, resources: Iterable[GroupVersionResource], subresource: str, namespace: str
     ) -> GroupVersionResource | None:
-        """Of several resources, the one that the earliest rule wants to see such a request for; None for none.
-
-        These are the equivalents of the one asked for; all else stays as in the request.
-        """
+        """Return the one of several equivalent resources that the first matching rule matches; None if none does."""
         candidates = tuple(resources)
-        for digest in self._digests:
+        for compiled in self._compiled:
             for resource in candidates:
-                if digest.wants(operation, resource, subresource, namespace):
+                if compiled.wants(operation, resource, subresource, namespace):
                     return resource
         return None
 
     def mismatch(self, review: Review) -> str:
-        """Say why no rule wants to see the review, by the rule that comes nearest; empty where one does."""
+        """Return why no rule matches the review, by the rule that comes closest; empty if one does."""
         if not self.rules:
             return "there are no rules"
         namespaced = _is_namespaced(review.resource, review.namespace)
-        asked = (review.operation, review.resource, review.subresource, namespaced)
-        found = self._mismatches.get(asked)
-        return self._remembered(asked, self._mismatch(review)) if found is None else found
+        key = (review.operation, review.resource, review.subresource, namespaced)
+        found = self._mismatches.get(key)
+        return self._remembered(key, self._mismatch(review)) if found is None else found
 
-    def _remembered(self, asked: _RequestKey, mismatch: str) -> str:
-        """Requests choose what they are about: neither what is kept of one nor of all may grow without end."""
-        _, resource, subresource, _ = asked
+    def _remembered(self, key: _RequestKey, mismatch: str) -> str:
+        """Cache a mismatch. Clients choose the names in requests, so both their length and number are limited."""
+        _, resource, subresource, _ = key
         texts = (resource.group, resource.version, resource.resource, subresource)
         if sum(map(len, texts)) <= _MAX_REMEMBERED_CHARACTERS:
             if len(self._mismatches) >= _MAX_REMEMBERED:
                 self._mismatches.clear()
-            self._mismatches[asked] = mismatch
+            self._mismatches[key] = mismatch
         return mismatch
 
     def _mismatch(self, review: Review) -> str:
-        obstacles = (_obstacles(*each, review) for each in zip(self.rules, self._digests, strict=True))
+        obstacles = (_obstacles(*pair, review) for pair in zip(self.rules, self._compiled, strict=True))
         nearest = min(obstacles, key=len)
         return f"no rule matches: {', '.join(nearest)}" if nearest else ""
 
@@ -212,29 +205,29 @@ def _resource_pairs(resource: str, subresource: str) -> tuple[tuple[str, str], .
 
 
 def _is_namespaced(resource: GroupVersionResource, namespace: str) -> bool:
-    """False for Namespaces, although their requests carry a namespace: their own name."""
+    """Tell whether a request is namespaced. Those for Namespaces are not, although they have one: their own name."""
     return namespace != "" and not (
         resource.resource == "namespaces" and resource.group == "" and resource.version == "v1"
     )
 
 
-def _obstacles(rule: Rule, digest: _CompiledRule, review: Review) -> list[str]:
-    """The parts of a rule that do not match, in the order in which a person looks at them."""
+def _obstacles(rule: Rule, compiled: _CompiledRule, review: Review) -> list[str]:
+    """Return why a rule does not match, field by field."""
     resource = review.resource
     found = [
         _obstacle(label, entries, value)
         for label, entries, allowed, value in (
-            ("operations", rule.operations, digest.operations, str(review.operation)),
-            ("apiGroups", rule.api_groups, digest.groups, resource.group),
-            ("apiVersions", rule.api_versions, digest.versions, resource.version),
+            ("operations", rule.operations, compiled.operations, str(review.operation)),
+            ("apiGroups", rule.api_groups, compiled.groups, resource.group),
+            ("apiVersions", rule.api_versions, compiled.versions, resource.version),
         )
         if allowed is not None and value not in allowed
     ]
-    if digest.resources.isdisjoint(_resource_pairs(resource.resource, review.subresource)):
-        asked = f"{resource.resource}/{review.subresource}" if review.subresource else resource.resource
-        found.append(_obstacle("resources", rule.resources, asked))
+    if compiled.resources.isdisjoint(_resource_pairs(resource.resource, review.subresource)):
+        requested = f"{resource.resource}/{review.subresource}" if review.subresource else resource.resource
+        found.append(_obstacle("resources", rule.resources, requested))
     namespaced = _is_namespaced(resource, review.namespace)
-    if namespaced not in digest.namespaced:
+    if namespaced not in compiled.namespaced:
         what = "namespaced" if namespaced else "cluster-scoped"
         name = qualified_resource(resource.group, resource.resource)
         found.append(f"scope {rule.scope} does not include {what} {name}")
@@ -246,5 +239,5 @@ def _obstacle(label: str, entries: tuple[str, ...], value: str) -> str:
 
 
 def _group_text(text: str) -> str:
-    """The core group is written as it is in a rule."""
+    """Write the core group as in a rule."""
     return text or '""'

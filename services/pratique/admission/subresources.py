@@ -1,8 +1,8 @@
-"""Subresources: what is sent to one, by which operation, and what of it a manifest of the object itself tells.
+"""Subresources: the operation that each takes, and the object that a request sends to it.
 
 Source: the ``REST`` types of ``pkg/registry`` (``core/pod/rest/subresources.go``, ``core/pod/storage``,
-``core/serviceaccount/storage/token.go``, ``apps/deployment/storage``): those that connect, those that create and
-those that update.
+``core/serviceaccount/storage/token.go``, ``apps/deployment/storage``): the Connecters,
+Creaters and Updaters.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _TOKEN_SPEC: JSONObject = {"audiences": None, "expirationSeconds": 3600, "boundO
 
 
 def operation_on(type_: ResourceType) -> Operation | None:
-    """The operation that a subresource takes; None where it can only be read, which admission never sees."""
+    """Return the operation that a subresource takes; None if it can only be read, which admission never reviews."""
     if type_.subresource in _READ_ONLY:
         return None
     if type_.kind.kind.endswith("Options"):
@@ -29,60 +29,58 @@ def operation_on(type_: ResourceType) -> Operation | None:
 
 
 def check_operation(type_: ResourceType, operation: Operation, resources: ApiResources) -> None:
-    """See that the collection or subresource takes the operation.
+    """Check that a resource or subresource takes an operation.
 
     Raises:
-        InputError: it does not; the text says which one it does take.
+        InputError: it does not; the text names the operation that it takes.
     """
     collection = type_.resource.resource
     if not type_.subresource:
         if operation is Operation.CONNECT:
-            raise InputError(
-                f"a CONNECT is to a subresource, and names it: {_connect_hint(type_, resources)}"
-            )
+            raise InputError(f"a CONNECT needs a subresource: {_connect_hint(type_, resources)}")
         return
     path = f"{collection}/{type_.subresource}"
     wanted = operation_on(type_)
     if wanted is None:
-        raise InputError(f"{path} can only be read, and what is only read is never reviewed")
+        raise InputError(f"{path} can only be read, and reads are never reviewed")
     if wanted is not operation:
         raise InputError(f"{path} takes {wanted}, not {operation}: give --operation {wanted}")
 
 
 def _connect_hint(type_: ResourceType, resources: ApiResources) -> str:
-    to = [
-        each.subresource
-        for each in resources
-        if each.resource == type_.resource and each.subresource and operation_on(each) is Operation.CONNECT
+    names = [
+        other.subresource
+        for other in resources
+        if other.resource == type_.resource and other.subresource and operation_on(other) is Operation.CONNECT
     ]
-    return (
-        f"give --subresource {' or '.join(to)}" if to else f"{type_.resource.resource} has none that connects"
-    )
+    if not names:
+        return f"{type_.resource.resource} has none that connects"
+    return f"give --subresource {' or '.join(names)}"
 
 
 def subresource_object(type_: ResourceType, document: JSONObject) -> JSONObject:
-    """What is sent to a collection, or to a subresource, of the object that ``document`` is.
+    """Return the object that a request sends to a resource or subresource of ``document``.
 
-    That is the document, where its kind is the one wanted. Options of connections are made of nothing, as those of
-    a request without a query; so are evictions and requests for a token. A Scale has the replicas of the object.
+    This is ``document`` itself if it has the right kind. Connection options are empty, as in a request without a query;
+    an Eviction or a TokenRequest needs only the object's name. A Scale has the object's replicas.
 
     Raises:
-        InputError: it would have to say more than the object does.
+        InputError: the object does not contain enough to create it.
     """
     kind = type_.kind
-    if document.get("kind") == kind.kind:  # in whatever version: what is stored may be in another one
+    if document.get("kind") == kind.kind:  # in any version, because the stored object may have another one
         return document
-    made: JSONObject = {"kind": kind.kind, "apiVersion": kind.api_version}
+    created: JSONObject = {"kind": kind.kind, "apiVersion": kind.api_version}
     if operation_on(type_) is Operation.CONNECT:
-        return made
-    made["metadata"] = _metadata_subset(document, "name", "namespace")
+        return created
+    created["metadata"] = _metadata_subset(document, "name", "namespace")
     match kind.kind:
         case "Eviction":
-            return made
+            return created
         case "TokenRequest":
-            return {**made, "spec": _TOKEN_SPEC}
+            return {**created, "spec": _TOKEN_SPEC}
         case "Scale" if built_in_resources().for_resource(type_.resource, type_.subresource) is not None:
-            return {**made, **_scale_fields(document)}
+            return {**created, **_scale_fields(document)}
     path = f"{type_.resource.resource}/{type_.subresource}"
     raise InputError(
         f'kind "{document["kind"]}" does not say what is sent to {path}: give the {kind.kind} itself, or an'
@@ -91,13 +89,13 @@ def subresource_object(type_: ResourceType, document: JSONObject) -> JSONObject:
 
 
 def _scale_fields(document: JSONObject) -> JSONObject:
-    # What no manifest says is one replica: SetDefaults_Deployment and its like in pkg/apis/*/v1/defaults.go.
-    wanted: JSON = member(document, "spec", "replicas")
+    # Without the field there is one replica: SetDefaults_Deployment and others in pkg/apis/*/v1/defaults.go.
+    replicas: JSON = member(document, "spec", "replicas")
     return {
         "metadata": _metadata_subset(
             document, "name", "namespace", "uid", "resourceVersion", "creationTimestamp"
         ),
-        "spec": {"replicas": 1 if wanted is None else wanted},
+        "spec": {"replicas": 1 if replicas is None else replicas},
         "status": {"replicas": member(document, "status", "replicas") or 0},
     }
 

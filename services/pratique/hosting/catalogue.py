@@ -36,10 +36,10 @@ class HostedController:
 
 
 def configure_controller(controller: Controller, configuration: JSON) -> HostedController:
-    """Give a controller its settings (None for the defaults) and make its halves.
+    """Decode a controller's settings (None for the defaults) and build its handlers.
 
     Raises:
-        ConfigurationError: the settings are not those of the controller. Names controller, field and reason.
+        ConfigurationError: the settings are invalid. The text names the controller, the field and the reason.
     """
     try:
         settings = _decode_settings(controller, configuration)
@@ -49,16 +49,16 @@ def configure_controller(controller: Controller, configuration: JSON) -> HostedC
         raise _init_error(controller, _list_known_fields(error, controller.settings)) from None
     except ConfigurationError as error:
         raise _init_error(controller, str(error)) from None
-    except Exception as error:  # somebody else's code may raise anything, and start-up has to say where
+    except Exception as error:  # third-party code can raise anything, and start-up must name the controller
         raise _init_error(controller, f"{type(error).__name__}: {error}") from error
     return HostedController(controller, settings, handlers)
 
 
 def host_elsewhere(controller: Controller, configuration: JSON, handlers: Handlers) -> HostedController:
-    """Host a controller whose halves are somewhere else, where they were made from the same settings.
+    """Host a controller whose handlers run elsewhere, built from the same settings.
 
     Raises:
-        ConfigurationError: the settings are not those of the controller.
+        ConfigurationError: the settings are invalid.
     """
     try:
         return HostedController(controller, _decode_settings(controller, configuration), handlers)
@@ -73,17 +73,17 @@ def _decode_settings(controller: Controller, configuration: JSON) -> msgspec.Str
 def _build_handlers(controller: Controller, settings: msgspec.Struct) -> Handlers:
     if not controller.needs_backend:
         return controller.build(settings)
-    # Here, because few chains ask a backend.
+    # Imported here because few chains need a backend.
     from pratique.https.backends import open_backend  # noqa: PLC0415
 
     return controller.build(settings, open_backend)
 
 
 def _check_handlers(controller: Controller, handlers: Handlers) -> None:
-    """See that a controller brings what it says it does."""
+    """Check that a controller has handlers for exactly its phases."""
     for phase, handler in ((Phase.MUTATE, handlers.mutate), (Phase.VALIDATE, handlers.validate)):
         if controller.hosted and (phase in controller.phases) != (handler is not None):
-            raise ConfigurationError(f"its phases and the halves that it builds differ in {phase}")
+            raise ConfigurationError(f"its phases and the handlers that it builds differ in {phase}")
 
 
 def _init_error(controller: Controller, reason: str) -> ConfigurationError:
@@ -92,16 +92,18 @@ def _init_error(controller: Controller, reason: str) -> ConfigurationError:
 
 
 def _list_known_fields(error: StrictDecodingError, settings: type[msgspec.Struct]) -> str:
-    """Add what would be right where a field of the settings themselves is unknown."""
+    """Add the known fields to the error of an unknown top-level field."""
     known = [field.encode_name for field in msgspec.structs.fields(settings)]
-    unknown = any(len(each.path.steps) == 1 and each.path.steps[0] not in known for each in error.problems)
+    unknown = any(
+        len(problem.path.steps) == 1 and problem.path.steps[0] not in known for problem in error.problems
+    )
     return f"{error}; known fields: {', '.join(known) or 'none'}" if unknown else str(error)
 
 
 __all__ = ["CHAIN_ORDER", "ENTRY_POINT_GROUP", "Catalogue", "HostedController", "load_catalogue"]
 
 ENTRY_POINT_GROUP = "pratique.controllers"
-"""Where packages name their controllers: each entry point is a Controller or an iterable of them."""
+"""The entry points of controller packages: each is a Controller or an iterable of Controllers."""
 
 CHAIN_ORDER = (
     "AlwaysAdmit",
@@ -147,7 +149,7 @@ CHAIN_ORDER = (
     "NodeDeclaredFeatureValidator",
     "JobValidation",
     "PodResizeValidator",
-    # Controllers of other packages stand here, by name.
+    # Controllers of other packages come here, by name.
     "MutatingAdmissionPolicy",
     "MutatingAdmissionWebhook",
     "Initializers",
@@ -158,8 +160,8 @@ CHAIN_ORDER = (
 )
 """Every admission controller that Kubernetes has or had, in the order in which they run.
 
-That of 2026 (``pkg/kubeapiserver/options/plugins.go`` ``AllOrderedPlugins``), with those of 1.10 where they
-stood among their neighbours, and ResourceDefaults, which was there before 1.0, in front of its successor.
+This is the order of 2026 (``pkg/kubeapiserver/options/plugins.go`` ``AllOrderedPlugins``), with those of 1.10 at their
+place among their neighbours, and ResourceDefaults, from before 1.0, in front of its successor.
 """
 
 _THIRD_PARTY_POSITION = CHAIN_ORDER.index("MutatingAdmissionPolicy") - 0.5
@@ -168,25 +170,25 @@ _FLAG_NAME = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Catalogue:
-    """All controllers that are installed, in chain order."""
+    """All installed controllers, in chain order."""
 
     controllers: tuple[Controller, ...]
     origins: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """For the controllers of other packages, by name: the entry point that each came from, ``module:attribute``."""
+    """The entry point of each controller from another package, ``module:attribute``, by the controller's name."""
 
     def __iter__(self) -> Iterator[Controller]:
         """The controllers, in chain order."""
         return iter(self.controllers)
 
     def get(self, name: str) -> Controller | None:
-        """The controller of that name; None where there is none."""
-        return next((each for each in self.controllers if each.name == name), None)
+        """Return the controller with that name; None if there is none."""
+        return next((controller for controller in self.controllers if controller.name == name), None)
 
     def select(self, settings: ChainSettings) -> tuple[Controller, ...]:
-        """The controllers of a chain, in the order in which they run.
+        """Return the controllers of a chain, in the order in which they run.
 
-        ``admission_control`` is the exact list in that order. Without it, those that are on by default are in
-        the chain, with those enabled and without those disabled, in the order of the catalogue.
+        ``admission_control`` is the exact list, in its own order. Without it, the chain has the default controllers,
+        plus the enabled and minus the disabled ones, in catalogue order.
 
         Raises:
             ConfigurationError: a name is unknown, twice in the exact list, or both enabled and disabled.
@@ -195,11 +197,13 @@ class Catalogue:
         if faults:
             raise ConfigurationError(aggregate(faults))
         if settings.admission_control is not None:
-            named = (self.get(name) for name in settings.admission_control)
-            return tuple(each for each in named if each is not None)
+            found = (self.get(name) for name in settings.admission_control)
+            return tuple(controller for controller in found if controller is not None)
         enabled, disabled = settings.enable_admission_plugins, settings.disable_admission_plugins
         return tuple(
-            each for each in self if each.name in enabled or (each.default and each.name not in disabled)
+            controller
+            for controller in self
+            if controller.name in enabled or (controller.default and controller.name not in disabled)
         )
 
     def configure(
@@ -208,11 +212,11 @@ class Catalogue:
         configurations: Mapping[str, JSON],
         source: Path | None = None,
     ) -> tuple[HostedController, ...]:
-        """Give each controller its settings, by name from an AdmissionConfiguration, and make its halves.
+        """Configure controllers with the settings from an AdmissionConfiguration, by name, and build their handlers.
 
         Raises:
-            ConfigurationError: settings are not those of their controller, or name none that there is. The text
-                begins with the file ``source``, where the settings come from one.
+            ConfigurationError: settings are invalid, or name an unknown controller. The text begins with the file
+                ``source``, if the settings come from a file.
         """
         try:
             return self._configured(controllers, configurations)
@@ -229,7 +233,10 @@ class Catalogue:
         ]
         if faults:
             raise ConfigurationError(aggregate(faults))
-        return tuple(configure_controller(each, configurations.get(each.name)) for each in controllers)
+        return tuple(
+            configure_controller(controller, configurations.get(controller.name))
+            for controller in controllers
+        )
 
     def _faults(self, settings: ChainSettings) -> list[str]:
         exact = settings.admission_control
@@ -243,7 +250,7 @@ class Catalogue:
         faults += self._unknown("admission-control", exact or ())
         faults += _repeated_names("admission-control", exact or ())
         faults += self._unknown("enable-admission-plugins", enabled)
-        # What Kubernetes has and Pratique has not is off already.
+        # Controllers that Kubernetes has and Pratique lacks are off anyway.
         faults += self._unknown(
             "disable-admission-plugins", [name for name in disabled if name not in CHAIN_ORDER]
         )
@@ -262,19 +269,19 @@ class Catalogue:
         ]
 
     def _hint(self, name: str) -> str:
-        """What may have been meant by a name that is not in the catalogue."""
+        """Suggest what an unknown name may have meant."""
         if name in CHAIN_ORDER:
             return "; Kubernetes has or had it, Pratique does not"
-        known = {each.name.lower(): each.name for each in self.controllers}
+        known = {controller.name.lower(): controller.name for controller in self.controllers}
         close = difflib.get_close_matches(name.lower(), known, n=1)
         return f"; did you mean {go_quoted(known[close[0]])}?" if close else ""
 
 
 def load_catalogue() -> Catalogue:
-    """Find the controllers of Pratique and those of installed packages.
+    """Load Pratique's own controllers and those of installed packages.
 
     Raises:
-        ConfigurationError: a package's entry point cannot be loaded, is no controller, or uses a taken name.
+        ConfigurationError: an entry point cannot be loaded, is not a controller, or uses a name that is taken.
     """
     found = _third_party()
     controllers = [*_built_in(), *(controller for controller, _ in found)]
@@ -283,7 +290,7 @@ def load_catalogue() -> Catalogue:
 
 
 def find_in_package(origin: str, name: str) -> Controller:
-    """Load one controller of another package, and nothing of any other.
+    """Load one controller from another package, without loading any other package.
 
     Raises:
         ConfigurationError: the entry point ``origin`` cannot be loaded, or has no controller of that name.
@@ -297,7 +304,7 @@ def find_in_package(origin: str, name: str) -> Controller:
 
 
 _NOT_CONTROLLERS = frozenset({"quota", "usage_history"})
-"""Packages beside the controllers that are no controllers: what ResourceQuota and InitialResources are made of."""
+"""Packages in ``pratique.controllers`` that are not controllers but parts of ResourceQuota and InitialResources."""
 
 
 def _built_in() -> Iterator[Controller]:
@@ -306,12 +313,12 @@ def _built_in() -> Iterator[Controller]:
             continue
         found = importlib.import_module(f"{built_in_controllers.__name__}.{module.name}").CONTROLLER
         if not isinstance(found, Controller):
-            raise TypeError(f"pratique.controllers.{module.name}.CONTROLLER is no Controller")
+            raise TypeError(f"pratique.controllers.{module.name}.CONTROLLER is not a Controller")
         yield found
 
 
 def _third_party() -> list[tuple[Controller, str]]:
-    """The controllers of other packages, and the entry points that they came from."""
+    """Load the controllers of other packages, with their entry points."""
     taken = dict.fromkeys(CHAIN_ORDER, "Kubernetes'")
     found: list[tuple[Controller, str]] = []
     for entry_point in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP):
@@ -320,7 +327,7 @@ def _third_party() -> list[tuple[Controller, str]]:
         for controller in _load_controllers(entry_point, source):
             name = go_quoted(controller.name)
             if not _FLAG_NAME.fullmatch(controller.name):
-                raise ConfigurationError(f"{source}: {name} is no name for a flag: use letters and digits")
+                raise ConfigurationError(f"{source}: {name} cannot be used in a flag: use letters and digits")
             if controller.name in taken:
                 owner = taken[controller.name]
                 raise ConfigurationError(f"{source}: admission controller {name} is already {owner}")
@@ -333,11 +340,11 @@ def _load_controllers(entry_point: importlib.metadata.EntryPoint, source: str) -
     try:
         loaded = entry_point.load()
         found = (loaded,) if isinstance(loaded, Controller) else tuple(loaded)
-    except Exception as error:  # somebody else's code may raise anything, and start-up has to say where
+    except Exception as error:  # third-party code can raise anything, and start-up must name the controller
         raise ConfigurationError(f"{source}: {type(error).__name__}: {error}") from error
-    for each in found:
-        if not isinstance(each, Controller):
-            raise ConfigurationError(f"{source}: expected a Controller, got {type(each).__name__}")
+    for controller in found:
+        if not isinstance(controller, Controller):
+            raise ConfigurationError(f"{source}: expected a Controller, got {type(controller).__name__}")
     return found
 
 

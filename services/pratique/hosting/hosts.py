@@ -9,7 +9,7 @@ import asyncio
 import copy
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import Self
 
 from pratique.admission.controllers import Handler, Phase
 from pratique.admission.namespace_provisioning import with_provisioned_namespace
@@ -19,9 +19,6 @@ from pratique.cluster import schemas
 from pratique.cluster.store import Cluster
 from pratique.hosting.catalogue import HostedController
 from pratique.hosting.running import HandlerRunner, handler_runners
-
-if TYPE_CHECKING:
-    from typing import Self
 
 
 class ControllerHost:

@@ -1,4 +1,8 @@
-"""Isolated controllers: one handler, run in a worker process that is replaced when it fails."""
+"""Isolated controllers: each runs a handler in a worker process, which is replaced when it ends or hangs.
+
+A call that was alone in a worker when it ended has failed. Calls that shared the worker are repeated one at a time in a
+second worker, so that only the call that ends it fails.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +41,9 @@ from pratique.telemetry.metrics import CallbackMetric
 _log = logging.getLogger(__name__)
 
 GRACE_SECONDS = 1.0
-"""How long a worker may take to say that it gave a call up. What takes longer keeps its event loop from running."""
+"""How many seconds a worker may take to confirm a cancelled call. If it takes longer, its event loop is blocked."""
 START_SECONDS = 60.0
-"""How long a worker may take to be ready: somebody's package may load a model first."""
+"""How many seconds a worker may take to start. A package may load a model first."""
 
 _WORKER_MODULE = "pratique.hosting.worker_process"
 
@@ -47,11 +51,11 @@ _WORKER_MODULE = "pratique.hosting.worker_process"
 class WorkerEndedError(Exception):
     """The worker ended before it answered.
 
-    ``alone`` is true where it had no other call, so that this one, or nobody, is to blame.
+    ``alone`` means that it had no other call, so that no other call can have ended it.
     """
 
     def __init__(self, *, alone: bool) -> None:
-        """Say whether it had others."""
+        """Tell whether the call was alone."""
         super().__init__("its process ended")
         self.alone = alone
 
@@ -74,7 +78,7 @@ class Worker:
         self._retired = False
         self._closing = False
         self.on_stuck: Callable[[], None] = lambda: None
-        """Called when a thread of it goes on though its time is over: it should be replaced."""
+        """Called when one of its threads exceeds its time limit, so that the worker should be replaced."""
         self._listening: asyncio.Task[None] | None = None
         self.ended = asyncio.Event()
         """Set once the process is gone."""
@@ -84,7 +88,7 @@ class Worker:
         """Start a process, and wait until it is ready.
 
         Raises:
-            ConfigurationError: the plan cannot be carried out, or the process ended over it.
+            ConfigurationError: the plan cannot be carried out, or the process ended before it was ready.
         """
         here, there = socket.socketpair()
         with there:
@@ -92,14 +96,14 @@ class Worker:
         worker = cls(plan.controller, process, await asyncio.open_unix_connection(sock=here))
         try:
             async with asyncio.timeout(START_SECONDS):
-                await worker._agree(plan)
+                await worker._send_plan(plan)
         except BaseException:
             await worker.kill()
             raise
         worker._listening = asyncio.ensure_future(worker._listen())
         return worker
 
-    async def _agree(self, plan: WorkerPlan) -> None:
+    async def _send_plan(self, plan: WorkerPlan) -> None:
         self._writer.write(encode_frame(ProcessFrame(FrameKind.PLAN, body=msgspec.json.encode(plan))))
         try:
             answer = await read_frame(self._reader)
@@ -113,22 +117,22 @@ class Worker:
 
     @property
     def usable(self) -> bool:
-        """False where it has ended, or is about to."""
-        return not self._retired and self._hears
+        """Whether it accepts calls: it has not ended and is not about to."""
+        return not self._retired and self._is_connected
 
     @property
-    def _hears(self) -> bool:
-        # Its end of the connection is gone before the process is known to be. uvloop refuses to write there.
+    def _is_connected(self) -> bool:
+        # The connection closes before the process is known to have ended, and uvloop refuses to write to it.
         return not self.ended.is_set() and not self._writer.is_closing()
 
     async def ask(self, request: bytes, *, repeated: bool = False) -> bytes:
-        """Have the outcome of a call. Where nobody waits any longer, it has to give the call up in time, or is killed.
+        """Return the outcome of a call. If this is cancelled, the worker must confirm that in time, or is killed.
 
         Raises:
             ReviewError: the reviewed object is not JSON.
             WorkerEndedError: it ended before it answered.
         """
-        if not self._hears:
+        if not self._is_connected:
             raise WorkerEndedError(alone=False)
         number = next(self._numbers)
         answered: asyncio.Future[ProcessFrame] = asyncio.get_running_loop().create_future()
@@ -138,37 +142,37 @@ class Worker:
         try:
             frame = await answered
         except asyncio.CancelledError:
-            self._give_up(number)
+            self._cancel_call(number)
             raise
         if frame.kind is FrameKind.UNREADABLE:
             raise ReviewError(frame.body.decode())
         return frame.body
 
-    def _give_up(self, number: int) -> None:
-        if number in self._waiting and self._hears:
+    def _cancel_call(self, number: int) -> None:
+        if number in self._waiting and self._is_connected:
             self._writer.write(encode_frame(ProcessFrame(FrameKind.CANCEL, number)))
-            asyncio.get_running_loop().call_later(GRACE_SECONDS, self._kill_if_deaf, number)
+            asyncio.get_running_loop().call_later(GRACE_SECONDS, self._kill_if_blocked, number)
 
-    def _kill_if_deaf(self, number: int) -> None:
+    def _kill_if_blocked(self, number: int) -> None:
         if number in self._waiting and not self.ended.is_set():
-            reason = "it hears nothing any longer"
+            reason = "it does not react"
             _log.error("a controller's process is killed", extra={"controller": self._name, "reason": reason})
             self._process.kill()
 
     async def _listen(self) -> None:
-        """Take in what the worker says until it has ended; what it has not answered then, it never will."""
+        """Handle the worker's frames until it has ended, and fail the calls that it has not answered."""
         with contextlib.suppress(EOFError, OSError, ValueError):
             while True:
-                self._hear(await read_frame(self._reader))
+                self._handle(await read_frame(self._reader))
         if not self._closing:
             self._process.kill()
         code = await self._process.wait()
         if not self._retired:
             extra = {"controller": self._name, "reason": _exit_description(code)}
             _log.error("a controller's process ended", extra=extra)
-        self._let_go()
+        self._fail_waiting_calls()
 
-    def _hear(self, frame: ProcessFrame) -> None:
+    def _handle(self, frame: ProcessFrame) -> None:
         if frame.kind is FrameKind.STUCK:
             self.on_stuck()
             return
@@ -178,16 +182,16 @@ class Worker:
         if self._retired and not self._waiting:
             self._process.kill()
 
-    def _let_go(self) -> None:
+    def _fail_waiting_calls(self) -> None:
         self.ended.set()
-        waiting = [each for each in self._waiting.values() if not each.done()]
+        waiting = [answered for answered in self._waiting.values() if not answered.done()]
         for answered in waiting:
             answered.set_exception(WorkerEndedError(alone=len(self._waiting) == 1))
         self._waiting.clear()
         self._writer.close()
 
     def retire(self) -> None:
-        """Take no more calls, and end once those under way are answered."""
+        """Accept no more calls, and end once those in progress are answered."""
         self._retired = True
         if not self._waiting:
             self._process.kill()
@@ -198,12 +202,12 @@ class Worker:
         self._process.kill()
         await self._process.wait()
         if self._listening is None:
-            self._let_go()
+            self._fail_waiting_calls()
         else:
             await self._listening
 
     async def close(self) -> None:
-        """Let the controller go of what it holds, and end."""
+        """Let the controller close, and end."""
         self._retired = self._closing = True
         self._writer.close()
         with contextlib.suppress(TimeoutError):
@@ -220,22 +224,22 @@ def _exit_description(code: int) -> str:
 
 
 FIRST_PAUSE_SECONDS = 0.1
-"""Before a worker that ended is started again; doubled each time that it ends soon after."""
+"""The pause in seconds before a worker is restarted; doubled each time that it ends soon after."""
 MAX_PAUSE_SECONDS = 2.0
-"""A start takes half a second of a processor: with this pause, a fifth of one at worst. And a review that comes in the
-pause still has time."""
+"""A start takes half a second of a CPU, so that with this pause restarts take at most a fifth of one. And a review that
+arrives during the pause still has time."""
 _STABLE_SECONDS = 10.0
-"""How long a worker has lived when the pause is the first one again."""
+"""The seconds after which a worker counts as stable, and the pause is the first one again."""
 
 _MAX_STARTS = 3
-"""How many starts in vain a call waits for, if it has the time: what keeps one from starting may pass."""
+"""How many failed starts a call waits for, if it has time, because the cause may be temporary."""
 
 _PROCESS_ENDED = Failed(FailureKind.ERROR, "its process ended")
 _PROCESS_NOT_STARTED = Failed(FailureKind.ERROR, "its process does not start")
 
 
 class IsolatedController:
-    """One half of a controller, and the process that runs it."""
+    """One handler of a controller, and the process that runs it."""
 
     def __init__(self, plan: WorkerPlan, worker: Worker, *, may_patch: bool) -> None:
         """Use :meth:`start`."""
@@ -244,9 +248,9 @@ class IsolatedController:
         self._worker = worker
         self._starting: asyncio.Task[Worker] | None = None
         self._pause = FIRST_PAUSE_SECONDS
-        self._trial = _RetryWorker(plan)
+        self._retry_worker = _RetryWorker(plan)
         self._restarts = 0
-        self._keeping = {asyncio.ensure_future(self._keep(worker))}
+        self._supervising = {asyncio.ensure_future(self._supervise(worker))}
 
     @classmethod
     async def start(cls, plan: WorkerPlan, *, may_patch: bool) -> IsolatedController:
@@ -259,7 +263,7 @@ class IsolatedController:
 
     @property
     def handlers(self) -> Handlers:
-        """The controller, as a service runs it."""
+        """The controller's handlers, which call the process."""
         mutates = self._plan.phase is Phase.MUTATE
         return Handlers(
             mutate=self._ask if mutates else None,
@@ -287,12 +291,11 @@ class IsolatedController:
 
     async def close(self) -> None:
         """End the processes."""
-        for task in (*self._keeping, self._starting):
-            if task is not None:
-                task.cancel()
-        tasks = [task for task in (*self._keeping, self._starting) if task is not None]
+        tasks = [task for task in (*self._supervising, self._starting) if task is not None]
+        for task in tasks:
+            task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self._trial.close()
+        await self._retry_worker.close()
         await self._worker.close()
 
     async def _ask(self, review: Review) -> Answer:
@@ -305,7 +308,7 @@ class IsolatedController:
         except WorkerEndedError as error:
             if error.alone:
                 raise RemoteFailureError(_PROCESS_ENDED) from None
-            raw = await self._trial.ask(request)
+            raw = await self._retry_worker.ask(request)
         return _answer_from_outcome(read_outcome(raw, call))
 
     async def _usable(self) -> Worker:
@@ -313,11 +316,11 @@ class IsolatedController:
             if self._worker.usable:
                 return self._worker
             with contextlib.suppress(ConfigurationError):
-                return await asyncio.shield(self._begin())
+                return await asyncio.shield(self._restart())
         raise RemoteFailureError(_PROCESS_NOT_STARTED)
 
-    def _begin(self) -> asyncio.Task[Worker]:
-        """Start another worker, where that is not under way."""
+    def _restart(self) -> asyncio.Task[Worker]:
+        """Start another worker, unless one is starting."""
         if self._starting is None or self._starting.done():
             self._starting = asyncio.ensure_future(self._start())
             self._starting.add_done_callback(_log_start_failure)
@@ -329,13 +332,13 @@ class IsolatedController:
         before, self._worker = self._worker, await Worker.start(self._plan)
         self._restarts += 1
         before.retire()
-        keeping = asyncio.ensure_future(self._keep(self._worker))
-        self._keeping.add(keeping)
-        keeping.add_done_callback(self._keeping.discard)
+        supervising = asyncio.ensure_future(self._supervise(self._worker))
+        self._supervising.add(supervising)
+        supervising.add_done_callback(self._supervising.discard)
         return self._worker
 
-    async def _keep(self, worker: Worker) -> None:
-        """Start another when this one has ended or is stuck, without waiting for the next call."""
+    async def _supervise(self, worker: Worker) -> None:
+        """Start another worker as soon as this one has ended or is stuck, before the next call."""
         stuck = asyncio.Event()
         worker.on_stuck = stuck.set
         watches = [asyncio.ensure_future(event.wait()) for event in (stuck, worker.ended)]
@@ -346,7 +349,7 @@ class IsolatedController:
                 self._pause = FIRST_PAUSE_SECONDS
                 await asyncio.wait(watches, return_when=first)
             if worker is self._worker:
-                self._begin()
+                self._restart()
             await worker.ended.wait()
         finally:
             for watch in watches:
@@ -356,17 +359,17 @@ class IsolatedController:
 
 
 class _RetryWorker:
-    """A worker for calls that were in one that died, each of them alone in it."""
+    """A worker that repeats the calls of one that ended, one call at a time."""
 
     def __init__(self, plan: WorkerPlan) -> None:
         self._plan = plan
         self._alone = asyncio.Lock()
         self._worker: Worker | None = None
-        self._suspects = 0
+        self._waiting = 0
 
     async def ask(self, request: bytes) -> bytes:
-        """Ask again; a call that ends this worker, too, has failed."""
-        self._suspects += 1
+        """Repeat a call; if it ends this worker too, it has failed."""
+        self._waiting += 1
         try:
             async with self._alone:
                 return await self._ask(request)
@@ -375,9 +378,9 @@ class _RetryWorker:
         except ConfigurationError:
             raise RemoteFailureError(_PROCESS_NOT_STARTED) from None
         finally:
-            self._suspects -= 1
-            if not self._suspects:
-                self._leave()
+            self._waiting -= 1
+            if not self._waiting:
+                self._retire()
 
     async def _ask(self, request: bytes) -> bytes:
         if self._worker is None or not self._worker.usable:
@@ -385,10 +388,10 @@ class _RetryWorker:
         try:
             return await self._worker.ask(request, repeated=True)
         except asyncio.CancelledError:
-            self._leave()
+            self._retire()
             raise
 
-    def _leave(self) -> None:
+    def _retire(self) -> None:
         if self._worker is not None:
             self._worker.retire()
 
@@ -405,7 +408,7 @@ def _log_start_failure(starting: asyncio.Task[Worker]) -> None:
 
 
 def _answer_from_outcome(outcome: Outcome) -> Answer:
-    """Make an answer again of the outcome of a half that ran elsewhere."""
+    """Turn the outcome of a remote handler back into an answer."""
     warnings, annotations, policies = outcome.warnings, outcome.audit_annotations, outcome.policy_outcomes
     match outcome.decision:
         case Allowed():

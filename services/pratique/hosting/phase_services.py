@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, Generic
+from typing import Any, Generic
 
 from google.protobuf.message import Message
+from grpc.aio import ServicerContext
 
 from pratique.admission.controllers import Phase
 from pratique.admission.results import Outcome
@@ -29,9 +30,6 @@ from pratique.rpc.servers import RpcService, ServerSettings
 from pratique.rpc.service_process import run_process, run_server
 from pratique.rpc.streams import STREAMED_METHODS
 from pratique.telemetry.metrics import MergedCollectors, ReloadCollector
-
-if TYPE_CHECKING:
-    from grpc.aio import ServicerContext
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +79,7 @@ class PhaseService(Generic[HostT]):
         stream = STREAMED_METHODS[self.phase]
         _, service, method = stream.path.split("/")
         host = held.current
-        controllers = [each.controller for each in host.hosted if each.controller.name in host.runners]
+        controllers = [hosted.controller for hosted in host.hosted if hosted.controller.name in host.runners]
         return (
             RpcService(service, {method: unary_handler(self.request_type, respond)}, stream, held),
             catalogue_service(controllers, self.phase, held),

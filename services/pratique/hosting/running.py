@@ -36,7 +36,7 @@ from pratique.apimachinery.errors import RefusalError, ReviewError
 from pratique.apimachinery.json_values import JSON, Document, JSONObject
 from pratique.apimachinery.patches import PatchError, patch_document
 from pratique.apimachinery.statuses import Status
-from pratique.cluster.typed_decoding import TypedDecodingError, decode_changed
+from pratique.cluster.typed_decoding import TypedDecodingError, decode_changed, type_fault
 from pratique.hosting.catalogue import HostedController
 from pratique.processes.thread_pool import ControllerThreads, call_and_catch
 from pratique.telemetry.logs import describe_error
@@ -217,7 +217,7 @@ class HandlerRunner:
             answer = await _wait_at_most(seconds, asyncio.ensure_future(_await_or_return_error(answer)))
         return answer
 
-    def _evaluate(self, answer: object, review: Review) -> tuple[OutcomeDecision, Document]:
+    def _evaluate(self, answer: object, review: Review) -> EvaluatedAnswer:
         if not isinstance(answer, BaseException):
             try:
                 return evaluate_answer(answer, review, self.phase, may_patch=self.may_patch)
@@ -231,7 +231,7 @@ class HandlerRunner:
         if isinstance(error, RefusalError):
             return Denied(error.status)
         _check_documents_readable(review)
-        if self.trusted and (fault := _type_fault(review)):
+        if self.trusted and (fault := type_fault(review)):
             return Denied(statuses.bad_request(fault))
         where = {"controller": self.name, "phase": self.phase.value, "uid": review.uid}
         _log.error("a controller failed", extra=where | {"error": describe_error(error)})
@@ -290,20 +290,14 @@ def _check_documents_readable(review: Review) -> None:
             raise ReviewError(f"review.{field} is not JSON") from None
 
 
-def _type_fault(review: Review) -> str:
-    """Return why an API server would have rejected the object before admission; empty if it would not."""
-    from pratique.cluster.typed_decoding import type_fault  # noqa: PLC0415 - loads schemas, which are needed only after a failure
-
-    return type_fault(review)
-
-
 def handler_runners(hosted: Iterable[HostedController], phase: Phase) -> dict[str, HandlerRunner]:
     """Return a runner for each handler of one phase, by its controller's name."""
     runners = {}
-    for controller, handlers in ((each.controller, each.handlers) for each in hosted):
+    for configured in hosted:
+        handlers = configured.handlers
         handler = handlers.mutate if phase is Phase.MUTATE else handlers.validate
         if handler is not None:
-            runners[controller.name] = _make_runner(controller, phase, handler)
+            runners[configured.controller.name] = _make_runner(configured.controller, phase, handler)
     return runners
 
 

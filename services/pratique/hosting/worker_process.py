@@ -1,7 +1,7 @@
-"""A worker process: runs one half of one controller for a service.
+"""A worker process: runs one handler of one controller for a service.
 
-The service starts it by :mod:`pratique.hosting.isolated_controllers`, as
-``python -m pratique.hosting.worker_process FD``; that file is a socket to the service.
+:mod:`pratique.hosting.isolated_controllers` starts it as ``python -m pratique.hosting.worker_process FD``, where FD
+is a socket to the service.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from pratique.telemetry.logs import configure_logging, describe_error, log_loop_
 _log = logging.getLogger(__name__)
 
 STUCK_SECONDS = 1.0
-"""How long after its time a thread may go on before the worker is to be replaced: most that are late end by then."""
+"""How many seconds a thread may exceed its time limit before the worker is replaced. Most late threads end by then."""
 
 
 class _WorkerCalls:
-    """The calls of the service, each a task."""
+    """The service's calls, each in a task."""
 
     def __init__(
         self, controller: str, held: RecentInputs[ControllerHost], writer: asyncio.StreamWriter
@@ -48,8 +48,8 @@ class _WorkerCalls:
         self._writer = writer
         self._tasks: dict[int, asyncio.Task[None]] = {}
 
-    def take(self, frame: ProcessFrame) -> None:
-        """Begin with a call, or give one up."""
+    def handle(self, frame: ProcessFrame) -> None:
+        """Start a call, or cancel one."""
         if frame.kind is FrameKind.CANCEL:
             if frame.number in self._tasks:
                 self._tasks[frame.number].cancel()
@@ -63,33 +63,35 @@ class _WorkerCalls:
         try:
             body = await self._outcome(frame)
         except asyncio.CancelledError:
-            pass  # the service knows, and wants to hear that it was heard
+            pass  # the service cancelled it and waits for the confirmation
         except ReviewError as error:
             kind, body = FrameKind.UNREADABLE, str(error).encode()
         self._send(ProcessFrame(kind, frame.number, body))
 
     async def _outcome(self, frame: ProcessFrame) -> bytes:
         incoming = IncomingCall(frame.body)
-        # Files reach this process and its service one after the other: what is not held yet will be in a moment.
+        # This process and its service reload files one after the other: missing inputs will arrive in a moment.
         host = await self._held.wait_for(incoming.digest, incoming.seconds)
         if host is None:
-            failed = Failed(FailureKind.ERROR, "its process decides by another configuration or cluster")
+            failed = Failed(FailureKind.ERROR, "its process has another configuration or cluster")
             return write_outcome(Outcome(controller=self._controller, decision=failed))
         runner = host.runners[self._controller]
         review, call = incoming.read(host.cluster)
         review = host.in_cluster(review)
         if frame.kind is FrameKind.REPEATED_CALL:
             review = dataclasses.replace(review, is_retry=True)
-        ends = Deadline.after(call.timeout_seconds or 0)
+        deadline = Deadline.after(call.timeout_seconds or 0)
         try:
             return write_outcome((await runner.run(review, call)).outcome)
         finally:
             if runner.threads is not None and runner.threads.abandoned:
-                late = ends.remaining_seconds + STUCK_SECONDS
-                asyncio.get_running_loop().call_later(late, self._tell_if_stuck, runner.threads, frame.number)
+                delay = deadline.remaining_seconds + STUCK_SECONDS
+                asyncio.get_running_loop().call_later(
+                    delay, self._report_if_stuck, runner.threads, frame.number
+                )
 
-    def _tell_if_stuck(self, lane: ControllerThreads, number: int) -> None:
-        if lane.abandoned:
+    def _report_if_stuck(self, threads: ControllerThreads, number: int) -> None:
+        if threads.abandoned:
             self._send(ProcessFrame(FrameKind.STUCK, number))
 
     def _send(self, frame: ProcessFrame) -> None:
@@ -130,7 +132,7 @@ async def _run_plan(plan: WorkerPlan, reader: asyncio.StreamReader, writer: asyn
         _send_readiness(writer, "")
         try:
             while True:
-                calls.take(await read_frame(reader))
+                calls.handle(await read_frame(reader))
         finally:
             await hosted.handlers.close()
 
@@ -149,18 +151,18 @@ def _send_readiness(writer: asyncio.StreamWriter, error: str) -> None:
 
 
 def main(descriptor: int) -> None:
-    """Serve the service at the other end of a socket until it is gone."""
+    """Run calls from the service at the other end of a socket until the service is gone."""
     end_with_parent()
     configure_logging("worker")
-    threading.excepthook = lambda told: _log_unhandled_error(told.exc_value)
+    threading.excepthook = lambda arguments: _log_unhandled_error(arguments.exc_value)
     code = 0
     try:
         asyncio.run(_serve(socket.socket(fileno=descriptor)))
-    except BaseException as error:  # noqa: BLE001 - its text may quote a reviewed object: not to standard error
+    except BaseException as error:  # noqa: BLE001 - its text may quote a reviewed object, so it must not reach standard error
         _log_unhandled_error(error)
         code = 1
     logging.shutdown()
-    os._exit(code)  # threads that never end must not keep the process
+    os._exit(code)  # threads that never end must not keep the process alive
 
 
 def _log_unhandled_error(error: BaseException | None) -> None:

@@ -11,10 +11,11 @@ import logging
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import grpc
 from google.protobuf.message import DecodeError, Message
+from grpc.aio import ServicerContext
 
 from pratique.admission.reviews import Deadline
 from pratique.admission.v1 import catalogue_service_pb2, catalogue_service_pb2_grpc, digest_pb2
@@ -22,10 +23,6 @@ from pratique.apimachinery.errors import InputError
 from pratique.configuration.input_digests import InputDigests, RecentInputs
 from pratique.https.tls import ClientCertificateAuthenticator
 from pratique.telemetry.logs import describe_error
-
-if TYPE_CHECKING:
-    from grpc.aio import ServicerContext
-
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 

@@ -1,4 +1,4 @@
-"""Requests, answers, reviews and outcomes as protobuf messages, and back."""
+"""Encode requests, responses, reviews and outcomes as protobuf messages, and decode them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, TypeAlias, assert_never
 
 import msgspec
 
@@ -37,17 +37,17 @@ from pratique.cluster.store import Cluster
 from pratique.processes.large_texts import SEPARATE_PROCESS_BYTES, LargeTextReader
 
 if TYPE_CHECKING:
-    from typing import TypeAlias
-
     from pratique.rpc.handlers import IncomingRequest
 
 
-ReadDocument: TypeAlias = "Callable[[bytes], Document]"
-"""Makes a document of JSON text, or raises what ``json_limits.read_document`` raises."""
+ChainRequest: TypeAlias = mutator_service_pb2.MutateRequest | validator_service_pb2.ValidateRequest
+
+ReadDocument: TypeAlias = Callable[[bytes], Document]
+"""Reads JSON text into a document; raises what :func:`pratique.apimachinery.json_reading.read_document` raises."""
 
 
 def write_status(message: outcome_pb2.Status, status: Status) -> None:
-    """Write a refusal into a message."""
+    """Write a denial's Status into a message."""
     message.code = status.code
     message.reason = status.reason
     message.message = status.message
@@ -67,7 +67,7 @@ def _write_details(message: outcome_pb2.StatusDetails, details: StatusDetails) -
 
 
 def read_status(message: outcome_pb2.Status) -> Status:
-    """Read a refusal; a code that is none of a refusal becomes 400."""
+    """Read a denial's Status; a code below 400 becomes 400."""
     # k8s.io/apiserver/pkg/admission/plugin/webhook/errors/statuserror.go.
     code = max(message.code, 400)
     details = _read_details(message.details) if message.HasField("details") else None
@@ -95,7 +95,7 @@ _OPERATION_FROM_NUMBER = {number: operation for operation, number in _OPERATION_
 
 
 def write_review(message: review_pb2.Review, review: Review) -> None:
-    """Write a review into a message, such as one within another: to put it there later would copy the objects again."""
+    """Write a review into a message, which can be a field of another: assigning it later would copy the objects."""
     message.uid = review.uid
     message.operation = _OPERATION_TO_NUMBER[review.operation]
     message.sub_resource = review.subresource
@@ -116,7 +116,7 @@ def write_review(message: review_pb2.Review, review: Review) -> None:
 
 
 def _write_kind(message: review_pb2.GroupVersionKind, kind: GroupVersionKind) -> None:
-    message.SetInParent()  # an empty one is still a present one
+    message.SetInParent()  # even an empty one is present
     message.group = kind.group
     message.version = kind.version
     message.kind = kind.kind
@@ -141,12 +141,12 @@ def _write_user(message: review_pb2.UserInfo, user: UserInfo) -> None:
 def review_from_message(
     message: review_pb2.Review, cluster: Cluster, read: ReadDocument = read_document, digest: str = ""
 ) -> Review:
-    """Read a review that came in, its documents by ``read``; its controllers look things up in ``cluster``.
+    """Decode a review, reading its documents with ``read``; its controllers look up objects in ``cluster``.
 
-    ``digest`` is that of what it is to be decided by.
+    ``digest`` is that of the inputs to decide by.
 
     Raises:
-        ReviewError: a field is missing or holds what it may not. The text names the field, never its content.
+        ReviewError: a field is missing or invalid. The text names the field, never its content.
     """
     operation = _OPERATION_FROM_NUMBER.get(message.operation)
     if operation is None:
@@ -178,7 +178,7 @@ def review_from_message(
     )
 
 
-def _require_field(present: bool, field: str) -> None:  # noqa: FBT001 - reads as a sentence where it is called
+def _require_field(present: bool, field: str) -> None:  # noqa: FBT001 - the calls read as sentences
     if not present:
         raise ReviewError(f"review.{field} is missing")
 
@@ -206,15 +206,15 @@ def _read_user(message: review_pb2.UserInfo) -> UserInfo:
 
 
 def bad_answer(text: str) -> BadAnswerError:
-    """The error of an answer that breaks the contract, as ``mutating/dispatcher.go`` words it."""
+    """Return the error for an answer that breaks the contract, in the words of ``mutating/dispatcher.go``."""
     return BadAnswerError(f"received invalid webhook response: {text}")
 
 
 def read_operations(patch: bytes) -> tuple[JSONObject, ...]:
-    """Read a JSON Patch.
+    """Decode a JSON Patch.
 
     Raises:
-        BadAnswerError: it is none.
+        BadAnswerError: it is not a JSON Patch.
     """
     try:
         return tuple(decode_patch(patch))
@@ -235,30 +235,30 @@ _STATUS_TO_NUMBER = {
 _STATUS_FROM_NUMBER = {number: status for status, number in _STATUS_TO_NUMBER.items()}
 
 
-def policy_outcome_to_message(part: PolicyOutcome) -> outcome_pb2.Part:
-    """Write a part as a message."""
+def policy_outcome_to_message(outcome: PolicyOutcome) -> outcome_pb2.Part:
+    """Encode a policy's outcome."""
     message = outcome_pb2.Part(
-        name=part.name,
-        configuration=part.configuration,
-        ending=_STATUS_TO_NUMBER[part.status],
-        reason=part.reason,
-        key=part.key,
-        reinvocable=part.reinvocable,
-        applied=part.applied,
-        duration_micros=round(part.duration_seconds * 1_000_000),
+        name=outcome.name,
+        configuration=outcome.configuration,
+        ending=_STATUS_TO_NUMBER[outcome.status],
+        reason=outcome.reason,
+        key=outcome.key,
+        reinvocable=outcome.reinvocable,
+        applied=outcome.applied,
+        duration_micros=round(outcome.duration_seconds * 1_000_000),
     )
-    if part.operations:
-        message.patch = encode(part.operations)
-    for denial in part.denials:
+    if outcome.operations:
+        message.patch = encode(outcome.operations)
+    for denial in outcome.denials:
         write_status(message.denials.add(), denial)
     return message
 
 
 def policy_outcome_from_message(message: outcome_pb2.Part) -> PolicyOutcome:
-    """Read a part.
+    """Decode a policy's outcome.
 
     Raises:
-        BadAnswerError: it has no name or does not say how it ended, or its patch is none.
+        BadAnswerError: it has no name or status, or its patch is not a JSON Patch.
     """
     status = _STATUS_FROM_NUMBER.get(message.ending)
     if status is None or not message.name:
@@ -286,11 +286,11 @@ _FAILURE_KIND_FROM_NUMBER = {number: kind for kind, number in _FAILURE_KIND_TO_N
 
 
 def outcome_to_message(outcome: Outcome) -> outcome_pb2.Outcome:
-    """Write an outcome as a message.
+    """Encode an outcome.
 
     Raises:
-        Exception: the controller answered with what no message can hold: a text that is no text or no UTF-8, a
-            number out of range, a patch that is no JSON or refers to itself.
+        Exception: the controller's answer cannot be encoded: a text that is not a str or not UTF-8, a number out of
+            range, a patch that is not JSON or contains itself.
     """
     message = outcome_pb2.Outcome(
         controller=outcome.controller,
@@ -299,7 +299,7 @@ def outcome_to_message(outcome: Outcome) -> outcome_pb2.Outcome:
         duration_micros=round(outcome.duration_seconds * 1_000_000),
     )
     if outcome.policy_outcomes:
-        message.parts.extend(policy_outcome_to_message(part) for part in outcome.policy_outcomes)
+        message.parts.extend(policy_outcome_to_message(policy) for policy in outcome.policy_outcomes)
     _write_decision(message, outcome.decision)
     return message
 
@@ -322,10 +322,10 @@ def _write_decision(message: outcome_pb2.Outcome, decision: OutcomeDecision) -> 
 def outcome_from_message(
     message: outcome_pb2.Outcome, call: Call, phase: Phase, endpoint: str = ""
 ) -> Outcome:
-    """Read the outcome of a call, which ``endpoint`` has answered.
+    """Decode the outcome of a call, which ``endpoint`` answered.
 
     Raises:
-        BadAnswerError: it answers for another controller, decides nothing, or patches what it may not.
+        BadAnswerError: it is for another controller, has no decision, or patches although it may not.
     """
     if message.controller != call.name:
         name = statuses.go_quoted(call.name)
@@ -364,27 +364,30 @@ _log = logging.getLogger(__name__)
 def mutate_request(
     review: Review, calls: Sequence[Call], digest: str = ""
 ) -> mutator_service_pb2.MutateRequest:
-    """Ask a mutator to run controllers, one after another, by the inputs of a digest."""
-    controllers = [_call_to_message(call) for call in calls]
-    request = mutator_service_pb2.MutateRequest(controllers=controllers, digest=digest)
-    write_review(request.review, review)
+    """Encode a call to a mutator, which runs controllers one after another, by the inputs with a digest."""
+    request = mutator_service_pb2.MutateRequest(digest=digest)
+    _write_request(request, review, calls)
     return request
 
 
 def validate_request(
     review: Review, calls: Sequence[Call], digest: str = ""
 ) -> validator_service_pb2.ValidateRequest:
-    """Ask a validator to run controllers, side by side, by the inputs of a digest."""
-    controllers = [_call_to_message(call) for call in calls]
-    request = validator_service_pb2.ValidateRequest(controllers=controllers, digest=digest)
-    write_review(request.review, review)
+    """Encode a call to a validator, which runs controllers concurrently, by the inputs with a digest."""
+    request = validator_service_pb2.ValidateRequest(digest=digest)
+    _write_request(request, review, calls)
     return request
+
+
+def _write_request(request: ChainRequest, review: Review, calls: Sequence[Call]) -> None:
+    request.controllers.extend(_call_to_message(call) for call in calls)
+    write_review(request.review, review)
 
 
 def _call_to_message(call: Call) -> review_pb2.ControllerCall:
     message = review_pb2.ControllerCall(name=call.name)
     if call.timeout_seconds is not None:
-        # Rounded up, and never to 0, which would mean no limit.
+        # Rounded up and never 0, which would mean no limit.
         message.timeout_millis = max(1, math.ceil(call.timeout_seconds * 1000))
     if not call.is_plain:
         message.explain = call.explain
@@ -400,11 +403,11 @@ async def read_request(
     cluster: Cluster,
     reader: LargeTextReader,
 ) -> tuple[Review, list[Call]]:
-    """Read what a service is asked to do: off the event loop where it is long, by ``reader`` where it is very long.
+    """Decode a request: in a thread if it is long, in ``reader``'s process if it is very long.
 
     Raises:
         ReviewError: as :func:`review_and_calls`.
-        ReaderEndedError: it could not be read.
+        ReaderProcessError: the reader process failed.
     """
     message, size = request
     if size <= LARGE_BYTES:
@@ -415,11 +418,11 @@ async def read_request(
 
 
 def review_and_calls(
-    request: mutator_service_pb2.MutateRequest | validator_service_pb2.ValidateRequest,
+    request: ChainRequest,
     cluster: Cluster,
     read: ReadDocument = read_document,
 ) -> tuple[Review, list[Call]]:
-    """Read what a service is asked to do, its documents by ``read``.
+    """Decode a request, reading its documents with ``read``.
 
     Raises:
         ReviewError: the request breaks the contract. The text names the field, never its content.
@@ -445,40 +448,40 @@ def _call_from_message(message: review_pb2.ControllerCall) -> Call:
 def mutate_response(
     outcomes: Iterable[Outcome], uid: str = "", digest: str = ""
 ) -> mutator_service_pb2.MutateResponse:
-    """Answer with what mutating controllers made of the review of a uid, by the inputs of a digest."""
+    """Encode the outcomes of mutating controllers, with the review's uid and the digest of the inputs."""
     steps = []
     for outcome in outcomes:
         steps.append(_sendable_message(outcome))
         if steps[-1].HasField("denied") or steps[-1].HasField("failed"):
-            break  # what came after an outcome that cannot be told is built on a patch that nobody gets
+            break  # later outcomes build on a patch that cannot be sent
     return mutator_service_pb2.MutateResponse(steps=steps, uid=uid, digest=digest)
 
 
 def validate_response(
     outcomes: Iterable[Outcome], uid: str = "", digest: str = ""
 ) -> validator_service_pb2.ValidateResponse:
-    """Answer with what validating controllers made of the review of a uid, by the inputs of a digest."""
+    """Encode the outcomes of validating controllers, with the review's uid and the digest of the inputs."""
     verdicts = [_sendable_message(outcome) for outcome in outcomes]
     return validator_service_pb2.ValidateResponse(verdicts=verdicts, uid=uid, digest=digest)
 
 
 def _sendable_message(outcome: Outcome) -> outcome_pb2.Outcome:
-    """Write an outcome; one that no message can hold is its controller's failure, and nobody else's."""
+    """Encode an outcome; if that is impossible, encode a failure of its controller instead."""
     try:
         return outcome_to_message(outcome)
-    except Exception as error:  # noqa: BLE001 - protobuf, msgspec and Python each have errors of their own
+    except Exception as error:  # noqa: BLE001 - protobuf, msgspec and Python raise different errors
         where = {"controller": outcome.controller, "error": type(error).__name__}
         _log.error("an answer cannot be sent", extra=where)
-        failed = Failed(FailureKind.ERROR, "answered with what cannot be sent")
+        failed = Failed(FailureKind.ERROR, "answered with values that cannot be sent")
         return outcome_to_message(Outcome(controller=outcome.controller, decision=failed))
 
 
 def outcomes_from_mutate(
     response: mutator_service_pb2.MutateResponse, calls: Sequence[Call], endpoint: str = ""
 ) -> list[Outcome]:
-    """Read a mutator's answer: one outcome for each call, up to the first that is denied or failed.
+    """Decode a mutator's response: one outcome for each call, up to the first that is denied or failed.
 
-    ``endpoint`` is who answered.
+    ``endpoint`` is the replica that answered.
 
     Raises:
         BadAnswerError: the answer breaks the contract.
@@ -501,7 +504,9 @@ def outcomes_from_mutate(
 def outcomes_from_validate(
     response: validator_service_pb2.ValidateResponse, calls: Sequence[Call], endpoint: str = ""
 ) -> list[Outcome]:
-    """Read a validator's answer: one outcome for each call, in their order. ``endpoint`` is who answered.
+    """Decode a validator's response: one outcome for each call, in their order.
+
+    ``endpoint`` is the replica that answered.
 
     Raises:
         BadAnswerError: the answer breaks the contract.
@@ -521,7 +526,7 @@ def check_answered_review(
     *,
     ours: bool,
 ) -> None:
-    """See that an answer is to the review of a uid.
+    """Check that a response is to the review with a uid.
 
     Services of this suite say so; others that were made before there was a field for it, say nothing.
 
@@ -533,28 +538,28 @@ def check_answered_review(
 
 
 def write_call(review: Review, call: Call) -> bytes:
-    """Ask for one half of a controller, of either phase."""
+    """Encode a call to a worker process, for either phase."""
     written: bytes = validate_request(review, [call], review.digest).SerializeToString()
     return written
 
 
 class IncomingCall:
-    """A call that came in."""
+    """A call to a worker process."""
 
     def __init__(self, raw: bytes) -> None:
-        """Take what came in."""
+        """Decode the message, but not yet the review."""
         self._request = validator_service_pb2.ValidateRequest.FromString(raw)
         self.digest: str = self._request.digest
-        """Of what it is to be decided by."""
+        """The digest of the inputs to decide by."""
 
     @property
     def seconds(self) -> float | None:
-        """How long there is for it; None where nobody says."""
+        """The time limit in seconds; None if there is none."""
         millis = self._request.controllers[0].timeout_millis if self._request.controllers else 0
         return millis / 1000 if millis > 0 else None
 
     def read(self, cluster: Cluster) -> tuple[Review, Call]:
-        """Read what is asked; the controller looks things up in ``cluster``.
+        """Decode the review and the call; the controller looks up objects in ``cluster``.
 
         Raises:
             ReviewError: the review cannot be read.
@@ -564,16 +569,16 @@ class IncomingCall:
 
 
 def write_outcome(outcome: Outcome) -> bytes:
-    """Answer; an outcome that no message can hold is its controller's failure."""
+    """Encode a worker's answer; if that is impossible, encode a failure of the controller instead."""
     written: bytes = validate_response([outcome]).SerializeToString()
     return written
 
 
 def read_outcome(raw: bytes, call: Call) -> Outcome:
-    """Read the answer to a call, which may hold a patch where the call says that it ``may_patch``.
+    """Decode a worker's answer, which can have a patch only if the call ``may_patch``.
 
     Raises:
-        BadAnswerError: it holds none that can be used.
+        BadAnswerError: it breaks the contract.
     """
     response = validator_service_pb2.ValidateResponse.FromString(raw)
     [outcome] = outcomes_from_validate(response, [call])

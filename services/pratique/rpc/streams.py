@@ -1,4 +1,4 @@
-"""Streams that carry many calls of a unary method, each answered as if it had come by itself."""
+"""Streams that carry many calls of a unary method. Each call is answered as if it had been sent separately."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from pratique.telemetry.tracing import TraceMetadata
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StreamedMethod:
-    """A unary method, and the one that carries its calls."""
+    """A unary method, and the streaming method that carries its calls."""
 
     path: str
     stream_path: str
@@ -66,19 +66,19 @@ STREAMED_METHODS = MappingProxyType(
 def streamed_call(
     number: int, request: bytes, deadline: Deadline, metadata: TraceMetadata | None
 ) -> StreamedCall:
-    """Write one call of a stream, to be sent now."""
+    """Create one call of a stream, to be sent now."""
     # Rounded up, and never to 0, which would be no deadline.
     millis = max(1, math.ceil(deadline.remaining_seconds * 1000))
     return StreamedCall(id=number, timeout_millis=millis, metadata=dict(metadata or ()), request=request)
 
 
 class StreamedContext:
-    """The part of ``grpc.aio.ServicerContext`` that rings and methods here use, for one call of a stream."""
+    """The part of ``grpc.aio.ServicerContext`` that interceptors and methods use, for one call of a stream."""
 
     __slots__ = ("_authentication", "_call", "_code", "_details", "_ends_at")
 
     def __init__(self, call: StreamedCall, authentication: Mapping[str, Iterable[bytes]]) -> None:
-        """Begin the call's time now. ``authentication`` is the connection's."""
+        """Start the call's time now. ``authentication`` is that of the connection."""
         self._call = call
         self._authentication = authentication
         self._code: grpc.StatusCode | None = None
@@ -87,13 +87,13 @@ class StreamedContext:
         self._ends_at = time.monotonic() + millis / 1000 if millis > 0 else None
 
     def time_remaining(self) -> float | None:
-        """Seconds that are left; None where the call has no deadline."""
+        """The seconds left; None if the call has no deadline."""
         if self._ends_at is None:
             return None
         return max(0.0, self._ends_at - time.monotonic())
 
     def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
-        """What a call of its own would have brought along, as gRPC gives it."""
+        """The metadata that a separate call would have, in gRPC's form."""
         call = self._call
         sent = tuple(call.metadata.items()) if call.metadata else ()
         if call.previous_attempts > 0:
@@ -101,19 +101,19 @@ class StreamedContext:
         return sent
 
     def auth_context(self) -> Mapping[str, Iterable[bytes]]:
-        """What the client has shown when it connected."""
+        """The authentication of the client's connection."""
         return self._authentication
 
     def code(self) -> grpc.StatusCode | None:
-        """The code that the call was ended with; None where it was not."""
+        """The code with which the call was aborted; None if it was not."""
         return self._code
 
     def details(self) -> str:
-        """The text that the call was ended with."""
+        """The text with which the call was aborted."""
         return self._details
 
     async def abort(self, code: grpc.StatusCode, details: str = "", _trailing_metadata: Any = ()) -> NoReturn:
-        """End the call, and nothing else on the stream. Pushback is not needed: what is refused is not made again.
+        """Abort the call, and nothing else on the stream. No pushback is needed: rejected calls are not retried.
 
         Raises:
             AbortError: always.
@@ -123,16 +123,16 @@ class StreamedContext:
 
 
 class OpenStreams:
-    """The open streams of a server. Until they end a server cannot stop but by breaking them off."""
+    """The open streams of a server, which can stop gracefully only after they have ended."""
 
     def __init__(self) -> None:
-        """Start without any."""
+        """Start without streams."""
         self._tasks: set[asyncio.Task[object]] = set()
         self._ended = False
 
     @contextlib.contextmanager
     def open(self) -> Iterator[None]:
-        """Run a stream's handler. It is left, as if at its own end, once :meth:`end` is called."""
+        """Run a stream's handler in this context, which ends normally when :meth:`end` is called."""
         task = _current_task()
         self._tasks.add(task)
         if self._ended:
@@ -146,10 +146,10 @@ class OpenStreams:
             self._tasks.discard(task)
 
     async def write(self, context: Any, message: object) -> None:
-        """Send a message on the stream whose handler this task runs, whole even if :meth:`end` is called meanwhile.
+        """Send a message on this task's stream, completely even if :meth:`end` is called meanwhile.
 
-        A first message that is cancelled on its way leaves gRPC in the belief that no metadata were sent. It sends them
-        once more with the status, which fails, so that client and server both wait for the end of the call.
+        If the first message is cancelled while it is sent, gRPC believes that no metadata were sent. It sends them
+        again with the status, which fails, and both client and server wait for the end of the call.
         """
         task = _current_task()
         self._tasks.discard(task)
@@ -159,7 +159,7 @@ class OpenStreams:
         self._tasks.add(task)
 
     def end(self) -> None:
-        """End all streams, and those that are still to come."""
+        """End all streams, and new ones as soon as they open."""
         self._ended = True
         for task in self._tasks:
             task.cancel()
@@ -168,31 +168,31 @@ class OpenStreams:
 def _current_task() -> asyncio.Task[object]:
     task = asyncio.current_task()
     if task is None:
-        raise RuntimeError("a stream is handled in a task")
+        raise RuntimeError("a stream's handler must run in a task")
     return task
 
 
 _MAX_UNANSWERED_CALLS = 1024
-"""Calls of one stream whose answers have not been sent. No more is read until some are, so that a client that reads no
-answers fills its own buffers. Front doors stay far below."""
+"""The most calls of one stream whose answers have not been sent. Nothing more is read until some are, so that a client
+that reads no answers fills its own buffers. Front doors stay far below."""
 _BATCH_BYTES = 256 * 1024
-"""When an answer has to wait for the next message: as long as it takes to send a quarter of a MiB."""
+"""The size at which further answers wait for the next message, so that sending one never takes long."""
 _MESSAGE_OVERHEAD_BYTES = 1024
-"""What goes round the response in a message."""
+"""The most that a message needs around the response."""
 _STREAM_ENDED_ERRORS = (grpc.aio.InternalError, grpc.aio.UsageError, asyncio.InvalidStateError)
-"""What gRPC raises where something is sent on a stream that has ended."""
+"""The errors that gRPC raises for a message on a stream that has ended."""
 
 
-async def _nothing(_request: bytes, _context: Context) -> bytes:
+async def _empty_answer(_request: bytes, _context: Context) -> bytes:
     return b""
 
 
 class StreamedCalls:
-    """The streams of calls of a server."""
+    """The streams that carry calls to a server."""
 
     def __init__(self, max_message_bytes: int) -> None:
-        """Start without any; answers have to be shorter than that."""
-        self._most_bytes = max_message_bytes - _MESSAGE_OVERHEAD_BYTES
+        """Start without streams. An answer with its message must fit into ``max_message_bytes``."""
+        self._max_answer_bytes = max_message_bytes - _MESSAGE_OVERHEAD_BYTES
         self._open: set[_Stream] = set()
         self._leaving = False
 
@@ -200,68 +200,72 @@ class StreamedCalls:
         self,
         method: StreamedMethod,
         handler: BytesHandler,
-        door: Interceptor,
+        check_client: Interceptor,
         held: RecentInputs[Any] | None = None,
     ) -> grpc.RpcMethodHandler[bytes, bytes]:
-        """Make a method of streams whose calls ``handler`` answers, for those whom ``door`` lets in.
+        """Return the handler of a streaming method.
 
-        Each stream tells what is ``held``.
+        Args:
+            method: The streaming method.
+            handler: Answers the calls.
+            check_client: Rejects a client when it opens a stream.
+            held: The inputs that each stream reports, initially and after every change.
         """
-        careful = hide_errors(handler)
-        enter = door(_nothing)
+        safe_handler = hide_errors(handler)
+        enter = check_client(_empty_answer)
 
         async def carry(_: object, context: Context) -> None:
             await enter(b"", context)
-            stream = _Stream(method, careful, context, self._most_bytes, held)
+            stream = _Stream(method, safe_handler, context, self._max_answer_bytes, held)
             self._open.add(stream)
-            ignore = None if held is None else held.listen(stream.tell_held)
+            stop_listening = None if held is None else held.listen(stream.report_inputs)
             try:
                 await stream.run(leaving=self._leaving)
             finally:
-                if ignore is not None:
-                    ignore()
+                if stop_listening is not None:
+                    stop_listening()
                 self._open.discard(stream)
 
         return grpc.stream_stream_rpc_method_handler(carry)
 
     def leave(self) -> None:
-        """Tell all clients, and those that are still to come, that this server is about to stop."""
+        """Tell all current and future clients that this server is about to stop."""
         self._leaving = True
         for stream in self._open:
             stream.leave()
 
     def end(self) -> None:
-        """Take no more calls, and end each stream when those that were taken are answered."""
+        """Accept no more calls, and end each stream once its accepted calls are answered."""
         for stream in self._open:
             stream.end()
 
 
 class _Stream:
-    """One stream, from the greeting to the last answer."""
+    """One stream, from the first message to the last answer."""
 
     def __init__(
         self,
         method: StreamedMethod,
         handler: BytesHandler,
         context: Context,
-        most_bytes: int,
+        max_answer_bytes: int,
         held: RecentInputs[Any] | None,
     ) -> None:
         self._method = method
         self._handler = handler
         self._context = context
-        self._most_bytes = most_bytes
+        self._max_answer_bytes = max_answer_bytes
         self._held = held
         self._authentication: Mapping[str, Iterable[bytes]] = context.auth_context()
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._answers: collections.deque[StreamedAnswer] = collections.deque()
-        self._says_leaving = False
-        self._says_held = False
+        self._leaving_is_due = False
+        self._inputs_are_due = False
         self._closing = False
-        self._news, self._room = asyncio.Event(), asyncio.Event()
+        self._wake_writer, self._wake_reader = asyncio.Event(), asyncio.Event()
 
     async def run(self, *, leaving: bool) -> None:
-        """Take calls until the client has no more, or :meth:`end`; then answer those that are under way."""
+        """Accept calls until the client has no more or :meth:`end` is called; then answer those in progress."""
         await self._context.write(
             self._method.response_type(leaving=leaving, held=self._inputs()).SerializeToString()
         )
@@ -270,12 +274,12 @@ class _Stream:
         try:
             await asyncio.wait([reader, writer], return_when=asyncio.FIRST_COMPLETED)
             self._closing = True
-            self._news.set()
+            self._wake_writer.set()
             if reader.done():
                 reader.result()
             await writer
         except _STREAM_ENDED_ERRORS:
-            pass  # the client is gone, and gRPC knows
+            pass  # the client is gone
         finally:
             for task in (reader, writer, *self._tasks.values()):
                 task.cancel()
@@ -284,17 +288,17 @@ class _Stream:
     def _inputs(self) -> list[Inputs]:
         return [] if self._held is None else inputs_to_messages(self._held)
 
-    def tell_held(self) -> None:
-        self._says_held = True
-        self._news.set()
+    def report_inputs(self) -> None:
+        self._inputs_are_due = True
+        self._wake_writer.set()
 
     def leave(self) -> None:
-        self._says_leaving = True
-        self._news.set()
+        self._leaving_is_due = True
+        self._wake_writer.set()
 
     def end(self) -> None:
         self._closing = True
-        self._news.set()
+        self._wake_writer.set()
 
     async def _read(self) -> None:
         while True:
@@ -304,30 +308,30 @@ class _Stream:
             try:
                 request = self._method.request_type.FromString(message)
             except DecodeError:
-                await self._refuse_stream("the message cannot be read")
+                await self._abort_stream("the message cannot be decoded")
             for number in request.given_up_ids:
-                # Forgotten here: one that has not begun yet never will, and cannot do it itself.
+                # Removed here because a task that is cancelled before it starts cannot do it itself.
                 if task := self._tasks.pop(number, None):
                     task.cancel()
             for call in request.calls:
-                await self._take(call)
+                await self._accept(call)
 
-    async def _take(self, call: StreamedCall) -> None:
+    async def _accept(self, call: StreamedCall) -> None:
         if call.id in self._tasks:
-            await self._refuse_stream("the id of a call that is under way has been used again")
+            await self._abort_stream("the id of a call in progress was used again")
         while len(self._tasks) + len(self._answers) >= _MAX_UNANSWERED_CALLS:
-            self._room.clear()
-            await self._room.wait()
+            self._wake_reader.clear()
+            await self._wake_reader.wait()
         if self._closing:
             self._answers.append(
                 _failed_answer(call.id, grpc.StatusCode.UNAVAILABLE, "the service is stopping")
             )
-            self._news.set()
+            self._wake_writer.set()
             return
         self._tasks[call.id] = asyncio.ensure_future(self._answer(call))
 
-    async def _refuse_stream(self, words: str) -> None:
-        await self._context.abort(grpc.StatusCode.INVALID_ARGUMENT, words)
+    async def _abort_stream(self, details: str) -> None:
+        await self._context.abort(grpc.StatusCode.INVALID_ARGUMENT, details)
 
     async def _answer(self, call: StreamedCall) -> None:
         context = StreamedContext(call, self._authentication)
@@ -335,12 +339,12 @@ class _Stream:
         task = self._tasks[call.id]
         timer = None if seconds is None else asyncio.get_running_loop().call_later(seconds, task.cancel)
         try:
-            response = await self._handler(call.request, context)  # type: ignore[arg-type]  # the part that is used
-            answer = self._answered(call.id, response)
+            response = await self._handler(call.request, context)  # type: ignore[arg-type]  # it has all that handlers use
+            answer = self._streamed_answer(call.id, response)
         except grpc.aio.AbortError:
             answer = _failed_answer(call.id, context.code() or grpc.StatusCode.UNKNOWN, context.details())
         except asyncio.CancelledError:
-            # Out of time; or given up, and nobody waits for what is said.
+            # The deadline passed, or the client cancelled the call and ignores the answer.
             answer = _failed_answer(call.id, grpc.StatusCode.DEADLINE_EXCEEDED)
         finally:
             if timer is not None:
@@ -348,31 +352,31 @@ class _Stream:
             if self._tasks.get(call.id) is task:
                 del self._tasks[call.id]
         self._answers.append(answer)
-        self._news.set()
+        self._wake_writer.set()
 
-    def _answered(self, number: int, response: bytes) -> StreamedAnswer:
-        if len(response) > self._most_bytes:
+    def _streamed_answer(self, number: int, response: bytes) -> StreamedAnswer:
+        if len(response) > self._max_answer_bytes:
             return _failed_answer(number, grpc.StatusCode.RESOURCE_EXHAUSTED, "the answer is too long")
         return StreamedAnswer(id=number, response=response)
 
     @property
-    def _says_something(self) -> bool:
-        return self._says_leaving or self._says_held
+    def _has_news(self) -> bool:
+        return self._leaving_is_due or self._inputs_are_due
 
     async def _write(self) -> None:
-        """Send answers, those that are there at a time in one message."""
-        while self._answers or self._says_something or self._tasks or not self._closing:
-            if not self._answers and not self._says_something:
-                self._news.clear()
-                await self._news.wait()
+        """Send answers, as many as are ready in one message."""
+        while self._answers or self._has_news or self._tasks or not self._closing:
+            if not self._answers and not self._has_news:
+                self._wake_writer.clear()
+                await self._wake_writer.wait()
                 continue
-            leaving, self._says_leaving = self._says_leaving, False
-            inputs, self._says_held = self._inputs() if self._says_held else (), False
+            leaving, self._leaving_is_due = self._leaving_is_due, False
+            inputs, self._inputs_are_due = self._inputs() if self._inputs_are_due else (), False
             response: Message = self._method.response_type(
                 answers=self._batch(), leaving=leaving, held=inputs
             )
             await self._context.write(response.SerializeToString())
-            self._room.set()
+            self._wake_reader.set()
 
     def _batch(self) -> list[StreamedAnswer]:
         batch: list[StreamedAnswer] = []
@@ -385,5 +389,5 @@ class _Stream:
         return batch
 
 
-def _failed_answer(number: int, code: grpc.StatusCode, words: str = "") -> StreamedAnswer:
-    return StreamedAnswer(id=number, status=CallStatus(code=code.value[0], message=words))
+def _failed_answer(number: int, code: grpc.StatusCode, details: str = "") -> StreamedAnswer:
+    return StreamedAnswer(id=number, status=CallStatus(code=code.value[0], message=details))

@@ -34,7 +34,7 @@ RULES = (rule("pods", operations=("CREATE",), versions=("v1",), scope="Namespace
     ],
     ids=["operation", "group", "version", "resource", "subresource", "scope"],
 )
-def test_requests_that_differ_in_anything_that_rules_look_at_are_told_apart(other: Review) -> None:
+def test_requests_that_rules_can_distinguish_are_cached_separately(other: Review) -> None:
     rules = compile_rules(RULES)
     for _ in range(2):
         assert rules.matches(PODS)
@@ -42,14 +42,14 @@ def test_requests_that_differ_in_anything_that_rules_look_at_are_told_apart(othe
         assert rules.mismatch(other) == compile_rules(RULES).mismatch(other)
 
 
-def test_requests_that_differ_in_nothing_that_rules_look_at_are_remembered_as_one() -> None:
+def test_requests_that_rules_cannot_distinguish_share_one_cache_entry() -> None:
     rules = compile_rules(RULES)
     for name in ("a", "b"):
         assert rules.matches(dataclasses.replace(PODS, uid=name, name=name, namespace=name))
     assert rules.remembered == 1
 
 
-def test_however_many_collections_are_asked_about_few_are_remembered() -> None:
+def test_the_cache_stays_small_however_many_resources_are_requested() -> None:
     rules = compile_rules(RULES)
     for number in range(1_000):
         resource = GroupVersionResource("", "v1", f"things{number}")
@@ -58,9 +58,7 @@ def test_however_many_collections_are_asked_about_few_are_remembered() -> None:
 
 
 @pytest.mark.parametrize(("letters", "remembered"), [(198, 1), (199, 0)])
-def test_a_request_about_something_of_two_hundred_letters_is_remembered(
-    letters: int, remembered: int
-) -> None:
+def test_a_request_with_names_of_200_characters_is_cached(letters: int, remembered: int) -> None:
     rules = compile_rules(RULES)
     resource = GroupVersionResource("", "v1", "x" * letters)
     assert rules.mismatch(dataclasses.replace(PODS, resource=resource))
@@ -68,7 +66,7 @@ def test_a_request_about_something_of_two_hundred_letters_is_remembered(
 
 
 @pytest.mark.parametrize("field", ["group", "version", "resource"])
-def test_a_request_about_something_with_a_name_without_end_is_not_remembered(field: str) -> None:
+def test_a_request_with_longer_names_is_not_cached(field: str) -> None:
     rules = compile_rules(RULES)
     resource = GroupVersionResource(**{"version": "v1", "resource": "pods", field: "x" * 10_000})
     assert rules.mismatch(dataclasses.replace(PODS, resource=resource))

@@ -53,7 +53,7 @@ def review(
         ("po*", "pods", False),
     ],
 )
-def test_a_resource_may_be_written_with_wildcards(entry: str, resource: str, *, expected: bool) -> None:
+def test_resources_can_have_wildcards(entry: str, resource: str, *, expected: bool) -> None:
     assert compile_rules([Rule(("*",), ("",), ("*",), (entry,))]).matches(review(resource)) is expected
 
 
@@ -88,7 +88,7 @@ def test_the_scope_is_that_of_the_request(
 
 
 @pytest.mark.parametrize(("group", "version"), [("example.com", "v1"), ("", "v0"), ("", "v2")])
-def test_a_namesake_of_namespaces_is_namespaced(group: str, version: str) -> None:
+def test_a_custom_resource_called_namespaces_is_namespaced(group: str, version: str) -> None:
     written = Rule(("*",), ("*",), ("*",), ("*/*",), "Namespaced")
     assert compile_rules([written]).matches(review("namespaces", group=group, version=version))
 
@@ -165,7 +165,7 @@ def test_compiled_rules_match_as_plain_ones(rules: list[Rule], asked: Review) ->
         ([], None),
     ],
 )
-def test_of_several_versions_the_first_that_the_earliest_rule_names_is_wanted(
+def test_the_first_version_that_the_earliest_rule_matches_wins(
     versions: list[tuple[str, ...]], wanted: str | None
 ) -> None:
     # Not by rule(), which refuses versions that Pods do not have.
@@ -176,9 +176,7 @@ def test_of_several_versions_the_first_that_the_earliest_rule_names_is_wanted(
 
 
 @given(st.lists(RULES, max_size=3), REVIEWS)
-def test_of_several_resources_the_one_of_the_earliest_rule_is_wanted(
-    rules: list[Rule], asked: Review
-) -> None:
+def test_the_resource_of_the_earliest_matching_rule_wins(rules: list[Rule], asked: Review) -> None:
     others = [msgspec.structs.replace(asked.resource, version=version) for version in ("v1", "v2", "v1beta1")]
     wanted = [
         other
@@ -191,6 +189,6 @@ def test_of_several_resources_the_one_of_the_earliest_rule_is_wanted(
 
 
 @given(st.lists(RULES, max_size=3), REVIEWS)
-def test_there_is_a_reason_exactly_where_nothing_matches(rules: list[Rule], asked: Review) -> None:
+def test_there_is_a_reason_exactly_if_nothing_matches(rules: list[Rule], asked: Review) -> None:
     compiled = compile_rules(rules)
     assert (compiled.mismatch(asked) == "") is compiled.matches(asked)

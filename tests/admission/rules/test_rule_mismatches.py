@@ -90,13 +90,11 @@ ANY_DELETE = rule("pods", operations=("DELETE",))
         ),
     ],
 )
-def test_a_mismatch_says_which_part_of_the_rule_it_is(
-    rules: list[Rule], asked: Review, expected: str
-) -> None:
+def test_a_mismatch_names_the_part_of_the_rule(rules: list[Rule], asked: Review, expected: str) -> None:
     assert mismatch(rules, asked) == expected
 
 
-def test_of_several_rules_the_nearest_is_explained() -> None:
+def test_the_closest_of_several_rules_is_explained() -> None:
     far = rule("nodes", operations=("CREATE",), group="apps")
     near = rule("pods", operations=("CREATE",))
     expected = "no rule matches: operations [CREATE] do not include DELETE"

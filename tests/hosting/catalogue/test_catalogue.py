@@ -93,12 +93,12 @@ def test_every_other_controller_works_with_its_default_settings(catalogue: Catal
 
 
 @pytest.mark.parametrize("name", sorted(NOT_WITHOUT_SETTINGS))
-def test_some_controllers_have_to_be_told_more(catalogue: Catalogue, name: str) -> None:
+def test_some_controllers_need_settings(catalogue: Catalogue, name: str) -> None:
     one = catalogue.get(name)
     assert one is not None
     with pytest.raises(ConfigurationError, match=f'couldn\'t init admission plugin "{name}": '):
         catalogue.configure([one], {})
 
 
-def test_an_unknown_name_is_none(catalogue: Catalogue) -> None:
+def test_an_unknown_name_has_no_controller(catalogue: Catalogue) -> None:
     assert catalogue.get("Nobody") is None

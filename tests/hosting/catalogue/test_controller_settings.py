@@ -73,12 +73,12 @@ def test_settings_are_read_into_their_type(configuration: JSON, expected: Settin
         ),
     ],
 )
-def test_wrong_settings_are_refused_with_field_and_reason(configuration: JSON, expected: str) -> None:
+def test_invalid_settings_are_rejected_with_field_and_reason(configuration: JSON, expected: str) -> None:
     assert fault_of(configuration) == f"strict decoding error: {expected}"
 
 
 @pytest.mark.parametrize("configuration", [[], "x", 5, True, {"limits": [{}]}])
-def test_settings_of_another_form_are_refused(configuration: JSON) -> None:
+def test_settings_of_the_wrong_type_are_rejected(configuration: JSON) -> None:
     assert fault_of(configuration).startswith("strict decoding error: ")
 
 
@@ -100,11 +100,11 @@ def crash(_: Settings) -> Handlers:
     [
         (controller(refuse), "limits: Required value"),
         (controller(crash), "KeyError: 'TOKEN'"),
-        (controller(phases=MUTATE), "its phases and the halves that it builds differ in mutate"),
-        (controller(phases=BOTH), "its phases and the halves that it builds differ in mutate"),
+        (controller(phases=MUTATE), "its phases and the handlers that it builds differ in mutate"),
+        (controller(phases=BOTH), "its phases and the handlers that it builds differ in mutate"),
     ],
 )
-def test_a_controller_that_cannot_be_made_is_refused(which: Controller, expected: str) -> None:
+def test_a_controller_that_cannot_be_built_is_rejected(which: Controller, expected: str) -> None:
     assert fault_of(None, which) == expected
 
 
@@ -114,11 +114,11 @@ def test_each_controller_gets_its_own_settings() -> None:
     assert limits.settings == Settings(7)
 
 
-def test_settings_of_a_controller_that_is_not_in_the_chain_are_let_be() -> None:
+def test_settings_of_a_disabled_controller_are_ignored() -> None:
     assert Catalogue((controller(),)).configure((), {"Limits": {"cacheSize": 7}}) == ()
 
 
-def test_settings_of_an_unknown_controller_are_refused() -> None:
+def test_settings_of_an_unknown_controller_are_rejected() -> None:
     with pytest.raises(ConfigurationError) as fault:
         Catalogue((controller(),)).configure((), {"Limit": {}, "Priority": {}})
     assert str(fault.value) == (
@@ -167,7 +167,7 @@ def test_wrong_settings_of_webhook_controllers_are_refused(name: str, written: J
     assert str(fault.value).startswith(f'couldn\'t init admission plugin "{name}": {expected}')
 
 
-def test_what_is_wrong_in_a_file_is_told_with_its_name(tmp_path: Path) -> None:
+def test_an_error_in_a_file_names_the_file(tmp_path: Path) -> None:
     file = tmp_path / "admission.yaml"
     catalogue = load_catalogue()
     controllers = [one for one in catalogue if one.name == "DefaultTolerationSeconds"]

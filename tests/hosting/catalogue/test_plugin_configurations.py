@@ -37,6 +37,6 @@ def test_a_flag_needs_no_file() -> None:
     assert load_plugin_configurations(chain) == {NAME: {NOT_READY: 3}}
 
 
-def test_a_flag_cannot_speak_to_a_controller_whose_configuration_has_no_fields(tmp_path: Path) -> None:
+def test_a_flag_cannot_set_a_configuration_that_is_not_an_object(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="DefaultTolerationSeconds must be a mapping, not a list"):
         load_plugin_configurations(settings(tmp_path, [1], **{NOT_READY: 3}))

@@ -74,7 +74,7 @@ def test_a_package_names_several_controllers_at_once(install: Install) -> None:
     assert catalogue.get("AddTeam")
 
 
-def test_they_run_by_name_after_what_is_built_in_and_before_webhooks(install: Install) -> None:
+def test_package_controllers_run_by_name_after_built_in_ones_and_before_webhooks(install: Install) -> None:
     install("acme", team="ALL")
     names = [each.name for each in load_catalogue()]
     place = names.index("AddTeam")
@@ -114,7 +114,7 @@ def test_two_packages_cannot_have_the_same_name(install: Install) -> None:
     assert 'admission controller "RequireTeam" is already that of package "' in fault()
 
 
-def test_one_can_be_found_by_where_it_came_from(install: Install) -> None:
+def test_a_controller_can_be_loaded_by_its_entry_point(install: Install) -> None:
     install("acme", team="ALL")
     origin = load_catalogue().origins["AddTeam"]
     assert find_in_package(origin, "AddTeam").name == "AddTeam"

@@ -77,7 +77,7 @@ def test_a_review_is_decided_by_the_cluster_that_its_call_names(tmp_path: Path, 
     assert asyncio.run(run()) == [Allowed, *([Denied, Allowed] * 5)]
 
 
-def test_what_its_process_does_not_hold_it_does_not_decide(tmp_path: Path) -> None:
+def test_a_worker_does_not_decide_by_inputs_that_it_does_not_hold(tmp_path: Path) -> None:
     file = tmp_path / "cluster.yaml"
     file.write_text(NAMESPACE.format("shop"))
     chain = ChainSettings(admission_control=("ShopIsOpen",), cluster=(file,))

@@ -69,7 +69,7 @@ def _host(package: None, cluster: Path) -> Iterator[Host]:
         ("KillTheLoop", ENDED),
     ],
 )
-def test_what_it_does_costs_its_own_outcome_and_the_next_review_is_answered(
+def test_a_hostile_controller_affects_only_its_own_outcome_and_answers_the_next_review(
     host: Host,
     name: str,
     decision: Failed,
@@ -84,7 +84,7 @@ def test_what_it_does_costs_its_own_outcome_and_the_next_review_is_answered(
     assert SECRET not in str(capfd.readouterr()) + caplog.text + str(broken)
 
 
-def test_one_that_spins_delays_nobody_beside_it(host: Host) -> None:
+def test_a_controller_that_spins_delays_no_other(host: Host) -> None:
     async def ask() -> list[object]:
         spinning = asyncio.ensure_future(host.validate("SpinAsync", seconds=10))
         [denied] = await host.validate("DenyIt")
@@ -97,13 +97,13 @@ def test_one_that_spins_delays_nobody_beside_it(host: Host) -> None:
     assert [type(decision) for decision in host.run(ask())] == [Denied, Allowed]
 
 
-def test_one_that_answers_nothing_is_told_so(host: Host) -> None:
+def test_a_controller_without_an_answer_fails(host: Host) -> None:
     [outcome] = host.ask("ReturnNothing")
     assert isinstance(outcome.decision, Failed)
     assert outcome.decision.message.startswith("answered with NoneType")
 
 
-def test_reviews_in_the_same_process_as_one_that_crashes_are_answered_all_the_same(host: Host) -> None:
+def test_reviews_beside_one_that_crashes_the_worker_are_answered(host: Host) -> None:
     async def ask() -> list[object]:
         names = ["slow", "slow", "bad", "slow", "slow"]
         asked = [host.validate("CrashSoon", review=name) for name in names]
@@ -114,7 +114,7 @@ def test_reviews_in_the_same_process_as_one_that_crashes_are_answered_all_the_sa
     assert [type(decision) for decision in decisions] == [Allowed, Allowed, Failed, Allowed, Allowed]
 
 
-def test_reviews_in_the_same_process_as_one_that_spins_are_answered_all_the_same(host: Host) -> None:
+def test_reviews_beside_one_that_blocks_the_worker_are_answered(host: Host) -> None:
     async def ask() -> list[object]:
         spinning = asyncio.ensure_future(host.validate("SpinAsync", seconds=0.5))
         await asyncio.sleep(0.1)  # nothing tells that it spins
@@ -124,32 +124,32 @@ def test_reviews_in_the_same_process_as_one_that_spins_are_answered_all_the_same
     assert [type(decision) for decision in host.run(ask())] == [Failed, *[Allowed] * 5]
 
 
-def test_answers_come_back_whole(host: Host) -> None:
+def test_answers_come_back_completely(host: Host) -> None:
     [denied] = host.ask("DenyIt")
     assert isinstance(denied.decision, Denied)
     assert denied.decision.status.message == 'pods "web" is forbidden: not today'
     assert denied.audit_annotations == {"k": "v"}
 
 
-def test_it_looks_things_up_in_the_same_files_and_follows_them(host: Host, cluster: Path) -> None:
+def test_a_worker_reads_and_watches_the_services_cluster_files(host: Host, cluster: Path) -> None:
     assert host.ask("LookUp")[0].warnings == ("shop False",)
     (cluster / "yard.yaml").write_text(NAMESPACE.format("yard"))
     assert within(20, lambda: host.ask("LookUp")[0].warnings == ("shop,yard False",))
 
 
-def test_it_is_told_nothing_of_the_services_flags(host: Host) -> None:
+def test_a_worker_sees_none_of_the_services_environment_variables(host: Host) -> None:
     pid, flags = (*host.ask("SayPid")[0].warnings, "")[:2]
     assert int(pid) != os.getpid()
     assert flags == ""
 
 
-def test_an_object_that_is_not_json_is_nobodys_failure(host: Host) -> None:
+def test_an_object_that_is_not_json_is_not_the_controllers_failure(host: Host) -> None:
     asking = host.host.validate(review_of(b"{"), [Call("DenyIt", 20)], Deadline.after(20))
     with pytest.raises(ReviewError, match=r"^review\.object is not JSON$"):
         host.run(asking)
 
 
-def test_a_thread_that_goes_on_is_ended_with_its_process() -> None:
+def test_a_thread_that_never_ends_is_ended_with_its_process() -> None:
     with isolating(ChainSettings(admission_control=("SayPid", "Spin"))) as host:
         before = set(_children())
         host.ask("Spin", seconds=0.2)
@@ -166,7 +166,7 @@ def test_the_processes_end_with_the_service() -> None:
     assert set(_children()) <= before
 
 
-def test_in_threads_it_runs_in_the_service(host: Host) -> None:
+def test_thread_isolation_runs_the_controller_in_the_service(host: Host) -> None:
     with isolating(ChainSettings(admission_control=("SayPid",)), Isolation.THREAD) as there:
         assert there.ask("SayPid")[0].warnings[0] == str(os.getpid())
 
@@ -195,7 +195,7 @@ ENDING = Controller(name="Ending", summary="", phases=VALIDATE, build=end)
         ("Ending", r"^admission controller Ending: its process exited with 7 before it was ready$"),
     ],
 )
-def test_one_that_cannot_start_is_refused_at_start_up(
+def test_a_controller_that_cannot_start_is_rejected_at_start_up(
     name: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lay_out(tmp_path / "p", "acme_broken", BROKEN, a="REFUSING", b="ENDING")

@@ -48,7 +48,7 @@ async def outcomes() -> list[Outcome]:
     return found
 
 
-def test_calls_that_meet_a_worker_that_is_gone_wait_for_another() -> None:
+def test_calls_to_a_killed_worker_wait_for_its_replacement() -> None:
     decisions = [outcome.decision for outcome in uvloop.run(outcomes())]
     lost = [one for one in decisions if not isinstance(one, Allowed)]
     assert set(lost) <= {ENDED}  # who was alone in it

@@ -32,27 +32,27 @@ LABELLING = {"op": "add", "path": "/metadata/labels", "value": {"a": "b"}}
 
 @pytest.mark.parametrize("phase", Phase)
 @pytest.mark.parametrize("answer", [allow(), warn("careful")])
-def test_an_allowance_leaves_the_object_as_it_is(answer: Answer, phase: Phase) -> None:
+def test_allowing_leaves_the_object_unchanged(answer: Answer, phase: Phase) -> None:
     review = review_of()
     decision, document = evaluate_answer(answer, review, phase)
     assert decision is ALLOWED
     assert document is review.object_document
 
 
-def test_a_message_becomes_the_refusal_of_a_built_in_controller() -> None:
+def test_a_message_becomes_the_denial_of_a_built_in_controller() -> None:
     decision, _ = evaluate_answer(deny("no"), review_of(), Phase.VALIDATE)
     assert isinstance(decision, Denied)
     assert decision.status.message == 'pods "web" is forbidden: no'
     assert (decision.status.code, decision.status.reason) == (403, "Forbidden")
 
 
-def test_a_status_is_used_whole() -> None:
+def test_a_status_is_used_unchanged() -> None:
     status = statuses.not_found("", "namespaces", "shop")
     decision, _ = evaluate_answer(deny(status=status), review_of(), Phase.MUTATE)
     assert decision == Denied(status)
 
 
-def test_a_refusal_has_a_code_of_at_least_400_and_says_failure() -> None:
+def test_a_denial_has_a_code_of_at_least_400_and_the_status_failure() -> None:
     decision, _ = evaluate_answer(Deny(statuses.Status(message="no", code=200)), review_of(), Phase.MUTATE)
     assert decision == Denied(statuses.failure(400, "", "no"))
 
@@ -60,7 +60,7 @@ def test_a_refusal_has_a_code_of_at_least_400_and_says_failure() -> None:
 @pytest.mark.parametrize(
     "answer", [patch(LABELLED), patch(operations=[LABELLING])], ids=["new object", "operations"]
 )
-def test_a_patch_says_what_changes_and_changes_it(answer: Patch) -> None:
+def test_a_patch_changes_the_object_by_its_operations(answer: Patch) -> None:
     decision, document = evaluate_answer(answer, review_of(), Phase.MUTATE)
     assert decision == Patched((LABELLING,))
     assert document.data == LABELLED
@@ -75,7 +75,7 @@ def test_a_patch_says_what_changes_and_changes_it(answer: Patch) -> None:
     ],
     ids=["equal object", "no operations", "no effect"],
 )
-def test_a_patch_that_changes_nothing_is_an_allowance(answer: Patch) -> None:
+def test_a_patch_that_changes_nothing_allows(answer: Patch) -> None:
     review = review_of()
     assert evaluate_answer(answer, review, Phase.MUTATE) == (ALLOWED, review.object_document)
 
@@ -130,7 +130,7 @@ def test_a_patch_has_a_thousand_operations_at_most() -> None:
     ],
     ids=["copy", "move", "test"],
 )
-def test_what_is_copied_moved_or_tested_is_sent_on_as_what_changes(operations: list[JSONObject]) -> None:
+def test_copy_move_and_test_become_plain_operations(operations: list[JSONObject]) -> None:
     review = review_of()
     decision, document = evaluate_answer(patch(operations=operations), review, Phase.MUTATE)
     assert isinstance(decision, Patched)
@@ -138,19 +138,19 @@ def test_what_is_copied_moved_or_tested_is_sent_on_as_what_changes(operations: l
     assert apply_patch(review.object, decision.operations) == document.data
 
 
-def test_a_bomb_of_copies_fails() -> None:
+def test_copies_that_grow_without_bound_fail() -> None:
     seed: JSONObject = {"op": "add", "path": "/l", "value": ["x" * 20]}
     bomb: list[JSONObject] = [seed, *({"op": "copy", "from": "/l", "path": "/l/-"} for _ in range(18))]
     assert len(str(bomb)) < 1_500
     assert failure_of(patch(operations=bomb)) == "answered with a patch that does not fit the object"
 
 
-def test_operations_that_nest_without_end_together_fail() -> None:
+def test_operations_that_nest_too_deeply_together_fail() -> None:
     nest: list[JSONObject] = [{"op": "add", "path": "/a" * depth, "value": {}} for depth in range(1, 1_000)]
     assert failure_of(patch(operations=nest)) == "answered with a patch that does not fit the object"
 
 
-def test_the_object_changed_in_place_is_no_patch() -> None:
+def test_an_object_changed_in_place_fails() -> None:
     review = review_of()
     decision, _ = evaluate_answer(patch(review.object), review, Phase.MUTATE)
     assert isinstance(decision, Failed)
@@ -158,7 +158,7 @@ def test_the_object_changed_in_place_is_no_patch() -> None:
 
 
 @pytest.mark.parametrize("answer", [None, True, {"allowed": True}, "yes"])
-def test_anything_else_is_no_answer(answer: object) -> None:
+def test_any_other_answer_fails(answer: object) -> None:
     kind = type(answer).__name__
     assert failure_of(answer) == f"answered with {kind} in place of allow(), deny(), patch() or warn()"
 
@@ -171,7 +171,7 @@ def test_anything_else_is_no_answer(answer: object) -> None:
     ],
     ids=["operations", "object"],
 )
-def test_a_controller_that_makes_something_of_another_type_refuses_as_an_api_server_would(
+def test_a_patch_that_makes_a_value_of_the_wrong_type_denies_as_an_api_server_does(
     answer: Patch,
 ) -> None:
     review = review_of()
@@ -182,7 +182,7 @@ def test_a_controller_that_makes_something_of_another_type_refuses_as_an_api_ser
     assert document is review.object_document
 
 
-def test_fields_that_the_kind_does_not_have_are_not_sent_on() -> None:
+def test_fields_that_the_kind_does_not_have_are_dropped() -> None:
     review = review_of()
     more = {"nonsense": 1, "status": {"phase": "Pending", "nonsense": 1}}
     decision, document = evaluate_answer(patch(POD | more), review, Phase.MUTATE)

@@ -38,7 +38,7 @@ def closing(name: str, closed: list[str], error: Exception | None = None) -> Con
     return Controller(name=name, summary="", phases=VALIDATE, build=lambda _: handlers, default=True)
 
 
-def test_the_chain_and_its_cluster_are_made_ready(tmp_path: Path) -> None:
+def test_the_chain_and_its_cluster_are_loaded(tmp_path: Path) -> None:
     file = tmp_path / "shop.yaml"
     file.write_text("apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n")
     settings = ChainSettings(admission_control=("AlwaysDeny", "AlwaysAdmit"), cluster=(tmp_path,))
@@ -61,7 +61,7 @@ def test_without_cluster_files_every_namespace_exists() -> None:
     asyncio.run(run())
 
 
-def test_every_controller_is_closed_even_if_one_fails_to(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_controller_is_closed_even_if_closing_one_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     closed: list[str] = []
     catalogue = Catalogue((closing("a", closed), closing("b", closed, OSError("busy")), closing("c", closed)))
     monkeypatch.setattr(hosting_module, "load_catalogue", lambda: catalogue)
@@ -75,7 +75,7 @@ def test_every_controller_is_closed_even_if_one_fails_to(monkeypatch: pytest.Mon
     assert sorted(closed) == ["a", "b", "c"]
 
 
-def test_a_controller_follows_the_cluster_beside_reviews_where_its_half_is_hosted(
+def test_background_work_runs_only_for_controllers_with_a_handler_for_the_phase(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     noted: list[object] = []
@@ -110,7 +110,7 @@ def test_a_controller_follows_the_cluster_beside_reviews_where_its_half_is_hoste
     assert noted[1:] == ["cancelled", "closed", "closed"]
 
 
-def test_one_that_breaks_beside_reviews_ends_alone_and_is_told_of_at_once(
+def test_failed_background_work_ends_alone_and_is_logged_at_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def run_in_background(cluster: Cluster) -> None:
@@ -130,7 +130,7 @@ def test_one_that_breaks_beside_reviews_ends_alone_and_is_told_of_at_once(
     assert (record.__dict__["controller"], record.__dict__["reason"]) == ("A", "OSError")
 
 
-def test_files_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
+def test_unusable_files_and_flags_are_rejected(tmp_path: Path) -> None:
     file = tmp_path / "admission.yaml"
     file.write_text(CONFIGURATION)
 

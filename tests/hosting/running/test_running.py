@@ -1,4 +1,4 @@
-"""Running one half: whatever it does costs its own outcome, and shows nothing of the object."""
+"""Running one handler: whatever it does costs its own outcome, and shows nothing of the object."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ TIMED_OUT = Failed(FailureKind.TIMEOUT, "context deadline exceeded")
 
 
 def outcome_of(
-    half: Handler, call: Call = BRIEF, review: Review | None = None, *, trusted: bool = False
+    handler: Handler, call: Call = BRIEF, review: Review | None = None, *, trusted: bool = False
 ) -> Outcome:
-    runner = handler_runners([hosted("c", half, trusted=trusted)], Phase.VALIDATE)["c"]
+    runner = handler_runners([hosted("c", handler, trusted=trusted)], Phase.VALIDATE)["c"]
     return asyncio.run(runner.run(review or review_of(), call)).outcome
 
 
@@ -69,7 +69,7 @@ def returning_a_coroutine(review: Review) -> object:
 
 @pytest.mark.parametrize("trusted", [True, False], ids=["trusted", "not trusted"])
 @pytest.mark.parametrize(
-    "half",
+    "handler",
     [
         controllers.allowing,
         Called(),
@@ -81,8 +81,8 @@ def returning_a_coroutine(review: Review) -> object:
     ],
     ids=["function", "object", "async function", "async object", "coroutine", "partial", "lambda"],
 )
-def test_every_kind_of_callable_is_a_half(half: Handler, *, trusted: bool) -> None:
-    outcome = outcome_of(half, trusted=trusted)
+def test_every_kind_of_callable_can_be_a_handler(handler: Handler, *, trusted: bool) -> None:
+    outcome = outcome_of(handler, trusted=trusted)
     assert outcome.decision is ALLOWED
     assert outcome.controller == "c"
     assert 0 < outcome.duration_seconds < 5
@@ -113,7 +113,7 @@ ERRORS = [
 @pytest.mark.parametrize("trusted", [True, False], ids=["trusted", "not trusted"])
 @pytest.mark.parametrize("when", [controllers.raising, controllers.raising_later])
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
-def test_an_error_is_told_by_type_alone(
+def test_an_error_is_reported_by_its_type_alone(
     error: BaseException,
     when: Callable[[BaseException], Handler],
     caplog: pytest.LogCaptureFixture,
@@ -125,21 +125,21 @@ def test_an_error_is_told_by_type_alone(
     assert outcome.decision == Failed(FailureKind.ERROR, f"raised {type(error).__name__}")
     assert SECRET not in caplog.text
     [record] = [each for each in caplog.records if each.name == "pratique.hosting.running"]
-    assert "half (services/controllers.py:" in vars(record)["error"]
+    assert "handler (services/controllers.py:" in vars(record)["error"]
     assert SECRET not in str(vars(record))
 
 
-def test_a_refusal_from_below_is_a_refusal() -> None:
+def test_a_refusal_error_denies() -> None:
     status = statuses.not_found("", "namespaces", "shop")
     assert outcome_of(controllers.raising(RefusalError(status))).decision == Denied(status)
 
 
-@pytest.mark.parametrize("half", [controllers.hanging, controllers.stubborn])
-def test_one_that_never_answers_is_left_behind(half: Handler) -> None:
-    assert outcome_of(half).decision == TIMED_OUT
+@pytest.mark.parametrize("handler", [controllers.hanging, controllers.stubborn])
+def test_a_handler_that_never_answers_times_out(handler: Handler) -> None:
+    assert outcome_of(handler).decision == TIMED_OUT
 
 
-def test_one_that_blocks_is_left_behind() -> None:
+def test_a_handler_that_blocks_times_out() -> None:
     release = threading.Event()
     try:
         assert outcome_of(controllers.blocking(release)).decision == TIMED_OUT
@@ -147,7 +147,7 @@ def test_one_that_blocks_is_left_behind() -> None:
         release.set()
 
 
-def test_the_deadline_holds_where_the_call_allows_more() -> None:
+def test_the_deadline_applies_if_the_call_allows_more() -> None:
     runner = handler_runners([hosted("c", controllers.hanging)], Phase.VALIDATE)["c"]
 
     async def run() -> Outcome:
@@ -156,7 +156,7 @@ def test_the_deadline_holds_where_the_call_allows_more() -> None:
     assert asyncio.run(run()).decision == TIMED_OUT
 
 
-def test_without_any_limit_a_half_has_all_the_time() -> None:
+def test_without_any_limit_a_handler_can_take_its_time() -> None:
     async def slow(_review: Review) -> Answer:
         await asyncio.sleep(0.05)
         return allow()
@@ -165,23 +165,23 @@ def test_without_any_limit_a_half_has_all_the_time() -> None:
 
 
 @pytest.mark.parametrize("trusted", [True, False])
-def test_a_half_that_may_wait_knows_how_long_it_has(*, trusted: bool) -> None:
+def test_a_handler_that_can_wait_knows_its_deadline(*, trusted: bool) -> None:
     known: list[Deadline | None] = []
 
-    async def half(review: Review) -> Answer:
+    async def handler(review: Review) -> Answer:
         known.append(review.deadline)
         return allow()
 
     began = Deadline.after(0)
-    outcome_of(half, Call("c", 20), trusted=trusted)
-    outcome_of(half, Call("c"), trusted=trusted)
+    outcome_of(handler, Call("c", 20), trusted=trusted)
+    outcome_of(handler, Call("c"), trusted=trusted)
     first, second = known
     assert first is not None
     assert began.at + 20 <= first.at <= Deadline.after(20).at
     assert second is None
 
 
-def test_giving_up_on_a_review_cancels_its_half() -> None:
+def test_cancelling_a_review_cancels_its_handler() -> None:
     seen = []
 
     async def noticing(_review: Review) -> Answer:
@@ -205,18 +205,18 @@ def test_giving_up_on_a_review_cancels_its_half() -> None:
     assert seen == ["cancelled"]
 
 
-def test_a_keyboard_interrupt_is_nobodys_failure() -> None:
+def test_a_keyboard_interrupt_is_not_the_controllers_failure() -> None:
     with pytest.raises(KeyboardInterrupt):
         outcome_of(controllers.raising(KeyboardInterrupt()), trusted=True)
 
 
 @pytest.mark.parametrize("raw", [b"{", b'{"a": \xff}', b"[" * 100_000, b"{} {}"])
-def test_an_object_that_is_not_json_is_nobodys_failure(raw: bytes) -> None:
+def test_an_object_that_is_not_json_is_not_the_controllers_failure(raw: bytes) -> None:
     with pytest.raises(ReviewError, match=r"^review\.object is not JSON$"):
         outcome_of(lambda review: review.object and allow(), review=review_of(raw))
 
 
-def test_controllers_that_cannot_block_run_where_they_are_called() -> None:
+def test_trusted_controllers_run_in_the_callers_thread() -> None:
     threads = []
 
     def noting(_review: Review) -> Answer:
@@ -229,7 +229,7 @@ def test_controllers_that_cannot_block_run_where_they_are_called() -> None:
     assert threads[1] is not threading.main_thread()
 
 
-def test_only_the_halves_of_the_phase_are_run() -> None:
+def test_only_the_handlers_of_the_phase_run() -> None:
     only_mutating = hosted("m", controllers.allowing, mutating_only=True)
     assert list(handler_runners([only_mutating], Phase.MUTATE)) == ["m"]
     assert list(handler_runners([only_mutating], Phase.VALIDATE)) == []
@@ -245,9 +245,9 @@ def edited(review: Review) -> Answer:
     return edits.answer()
 
 
-@pytest.mark.parametrize("half", [edited, lambda _: patch(operations=[LABELLING])])
-def test_the_object_that_the_decided_operations_lead_to_comes_with_them(half: Handler) -> None:
-    hosts = [hosted("c", half, trusted=True)]
+@pytest.mark.parametrize("handler", [edited, lambda _: patch(operations=[LABELLING])])
+def test_the_outcome_has_the_object_after_its_operations(handler: Handler) -> None:
+    hosts = [hosted("c", handler, trusted=True)]
     ran = asyncio.run(handler_runners(hosts, Phase.MUTATE)["c"].run(review_of(), BRIEF))
     assert isinstance(ran.outcome.decision, Patched)
     assert ran.outcome.document is ran.document
@@ -255,15 +255,15 @@ def test_the_object_that_the_decided_operations_lead_to_comes_with_them(half: Ha
 
 
 @pytest.mark.parametrize(
-    "half", [lambda _: allow(), lambda _: patch({"kind": "Pod"}), lambda _: patch(operations=[COPYING])]
+    "handler", [lambda _: allow(), lambda _: patch({"kind": "Pod"}), lambda _: patch(operations=[COPYING])]
 )
-def test_no_object_comes_with_operations_that_nobody_has_carried_out_yet(half: Handler) -> None:
-    hosts = [hosted("c", half, trusted=True)]
+def test_the_outcome_has_no_object_for_operations_that_were_not_applied(handler: Handler) -> None:
+    hosts = [hosted("c", handler, trusted=True)]
     ran = asyncio.run(handler_runners(hosts, Phase.MUTATE)["c"].run(review_of(), BRIEF))
     assert ran.outcome.document is None
 
 
-def test_somebody_elses_object_has_to_come_of_its_operations_wherever_it_runs() -> None:
+def test_the_object_of_an_untrusted_controller_is_never_used() -> None:
     lying = Patch((LABELLING,), {"kind": "Secret"})
     ran = asyncio.run(
         handler_runners([hosted("c", lambda _: lying)], Phase.MUTATE)["c"].run(review_of(), BRIEF)

@@ -20,24 +20,24 @@ def caught(depth: int) -> Exception:
     return error.value
 
 
-def test_an_error_is_told_by_type_and_places_innermost_first() -> None:
+def test_an_error_is_logged_by_type_and_locations_innermost_first() -> None:
     told = describe_error(caught(1))
     assert told.startswith("ValueError < fall (running/test_tracebacks.py:")
     assert told.index("fall") < told.index("caught")
     assert SECRET not in told
 
 
-def test_a_deep_recursion_is_told_shortly() -> None:
+def test_a_deep_recursion_is_logged_briefly() -> None:
     assert len(describe_error(caught(500)).split(" < ")) <= 14
 
 
-def test_what_led_to_an_error_is_told_too() -> None:
+def test_the_cause_of_an_error_is_logged_too() -> None:
     error = RuntimeError(SECRET)
     error.__cause__ = caught(0)
     assert "RuntimeError; because of ValueError < fall" in describe_error(error)
 
 
-def test_errors_that_caused_each_other_are_told_in_the_end() -> None:
+def test_errors_that_cause_each_other_are_described_without_looping() -> None:
     first, second = ValueError(), KeyError()
     first.__cause__, second.__cause__ = second, first
     assert describe_error(first).startswith("ValueError; because of KeyError")

@@ -29,7 +29,7 @@ PRIORITY = [one for one in load_catalogue() if one.name == "Priority"]
         ([], "expected object"),
     ],
 )
-def test_the_first_member_of_another_type_is_named(pod: JSON, fault: str) -> None:
+def test_the_first_member_of_the_wrong_type_is_named(pod: JSON, fault: str) -> None:
     found = type_fault(pod_review(pod))
     assert found.startswith('Pod in version "v1" cannot be handled as a Pod: ')
     assert fault.removesuffix(", got an object") in found
@@ -45,16 +45,16 @@ def test_the_first_member_of_another_type_is_named(pod: JSON, fault: str) -> Non
         {"spec": {"containers": [{"livenessProbe": {"httpGet": {"port": "web"}}}]}},
     ],
 )
-def test_there_is_none_in_what_can_be_read(pod: JSON) -> None:
+def test_a_readable_object_has_no_type_error(pod: JSON) -> None:
     assert type_fault(pod_review(pod)) == ""
 
 
-def test_the_resource_tells_what_an_unknown_kind_would_have_to_be() -> None:
+def test_the_resource_determines_the_type_of_an_unknown_kind() -> None:
     review = dataclasses.replace(pod_review({"spec": []}), kind=GroupVersionKind("", "", ""))
     assert "cannot be handled as a Pod: spec: expected object" in type_fault(review)
 
 
-def test_who_sends_such_an_object_is_told_so_and_not_that_a_controller_failed() -> None:
+def test_an_object_of_the_wrong_type_is_a_bad_request_and_not_a_controllers_failure() -> None:
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",

@@ -17,10 +17,10 @@ SECRET = "canary-4f9d2c"  # what no log, message or status may show
 
 
 def hosted(
-    name: str, half: Handler, *, trusted: bool = False, mutating_only: bool = False
+    name: str, handler: Handler, *, trusted: bool = False, mutating_only: bool = False
 ) -> HostedController:
-    """A controller that runs ``half`` in both phases, as the catalogue would hand it to a service."""
-    handlers = Handlers(mutate=half, validate=None if mutating_only else half)
+    """A controller that runs ``handler`` in both phases, as the catalogue would hand it to a service."""
+    handlers = Handlers(mutate=handler, validate=None if mutating_only else handler)
     controller = Controller(
         name=name, summary=f"Does what {name} does.", phases=BOTH, build=lambda _: handlers, trusted=trusted
     )
@@ -38,33 +38,33 @@ def denying(_review: Review) -> Answer:
 
 
 def labelling(label: str) -> Callable[[Review], Answer]:
-    """Make a half that adds ``label`` to the labels that are there, with how many there were as its value."""
+    """Make a handler that adds ``label`` to the labels that are there, with how many there were as its value."""
 
-    def half(review: Review) -> Answer:
+    def handler(review: Review) -> Answer:
         labels = review.object.get("metadata", {}).get("labels", {})
         metadata = review.object.get("metadata", {}) | {"labels": {**labels, label: str(len(labels))}}
         return patch(review.object | {"metadata": metadata})
 
-    return half
+    return handler
 
 
 def raising(error: BaseException) -> Callable[[Review], NoReturn]:
-    """Make a half that raises ``error``."""
+    """Make a handler that raises ``error``."""
 
-    def half(_review: Review) -> NoReturn:
+    def handler(_review: Review) -> NoReturn:
         raise error
 
-    return half
+    return handler
 
 
 def raising_later(error: BaseException) -> Handler:
-    """Make an async half that raises ``error``."""
+    """Make an async handler that raises ``error``."""
 
-    async def half(_review: Review) -> Allow:
+    async def handler(_review: Review) -> Allow:
         await asyncio.sleep(0)
         raise error
 
-    return half
+    return handler
 
 
 async def hanging(_review: Review) -> Answer:
@@ -76,23 +76,23 @@ async def hanging(_review: Review) -> Answer:
 def hanging_once(began: asyncio.Event) -> Handler:
     """Hang in the first review, which sets ``began``, and allow all others."""
 
-    async def half(review: Review) -> Answer:
+    async def handler(review: Review) -> Answer:
         if began.is_set():
             return allow()
         began.set()
         return await hanging(review)
 
-    return half
+    return handler
 
 
 def blocking(release: threading.Event) -> Callable[[Review], Answer]:
-    """Make a half that blocks its thread until it is released, which a test does at its end."""
+    """Make a handler that blocks its thread until it is released, which a test does at its end."""
 
-    def half(_review: Review) -> Answer:
+    def handler(_review: Review) -> Answer:
         release.wait(30)
         return allow()
 
-    return half
+    return handler
 
 
 async def stubborn(_review: Review) -> Answer:

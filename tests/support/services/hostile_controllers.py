@@ -22,23 +22,23 @@ from support.services.hostile_controllers import CONTROLLERS
 """
 
 
-def controller(half: Callable[[Review], Any]) -> Controller:
-    """Make a controller of a half, which is called for both phases and for objects named ``bad`` alone."""
-    name = "".join(word.title() for word in half.__name__.split("_"))
+def controller(handler: Callable[[Review], Any]) -> Controller:
+    """Make a controller of a handler, which is called for both phases and for objects named ``bad`` alone."""
+    name = "".join(word.title() for word in handler.__name__.split("_"))
 
     def sometimes(review: Review) -> Any:
-        return half(review) if member(review.object, "metadata", "name") == "bad" else allow()
+        return handler(review) if member(review.object, "metadata", "name") == "bad" else allow()
 
     async def sometimes_later(review: Review) -> Any:
         if member(review.object, "metadata", "name") == "bad":
-            return await half(review)
+            return await handler(review)
         if member(review.object, "metadata", "name") == "slow":
             await asyncio.sleep(0.3)
         return allow()
 
-    chosen = sometimes_later if asyncio.iscoroutinefunction(half) else sometimes
+    chosen = sometimes_later if asyncio.iscoroutinefunction(handler) else sometimes
     handlers = Handlers(mutate=chosen, validate=chosen)
-    return Controller(name=name, summary=half.__doc__ or "", phases=BOTH, build=lambda _: handlers)
+    return Controller(name=name, summary=handler.__doc__ or "", phases=BOTH, build=lambda _: handlers)
 
 
 def spin(_review: Review) -> Answer:
@@ -167,8 +167,8 @@ def say_pid(_review: Review) -> Answer:
 
 
 CONTROLLERS = [
-    controller(half)
-    for half in (
+    controller(handler)
+    for handler in (
         spin, spin_async, block, block_async, hold_the_interpreter, recurse, exit_python,
         interrupt, exit_at_once, segfault, abort, exhaust_memory, return_nothing, return_a_coroutine, raise_unusual,
         kill_the_loop, deny_it, patch_it, look_up, slow, say_pid,

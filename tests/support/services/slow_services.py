@@ -1,4 +1,4 @@
-"""A service whose controllers take their time: ``python -m support.services.slow_services mutator|validator [GRACE]``."""
+"""A service with slow controllers: ``python -m support.services.slow_services mutator|validator [GRACE]``."""
 
 from __future__ import annotations
 

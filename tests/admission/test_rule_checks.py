@@ -32,7 +32,7 @@ from pratique.hosting.catalogue import load_catalogue
         (["pods/foo"], {}, 'no kind is called "pods/foo"; there are attach, binding'),
         (["pods/ephemeralcontainer"], {}, 'did you mean "ephemeralcontainers"?'),
         (["pods/exec"], {}, '"pods/exec" takes CONNECT, not CREATE, UPDATE'),
-        (["pods/log"], {"operations": ("*",)}, '"pods/log" is only read'),
+        (["pods/log"], {"operations": ("*",)}, '"pods/log" can only be read'),
         (["nodes"], {"scope": "Namespaced"}, 'scope Namespaced leaves out "nodes", which is cluster-scoped'),
         (["pods"], {"scope": "Cluster"}, 'scope Cluster leaves out "pods", which is namespaced'),
         (["pods"], {"scope": "namespaced"}, 'there is no scope "namespaced"; did you mean "Namespaced"?'),
@@ -40,7 +40,7 @@ from pratique.hosting.catalogue import load_catalogue
         ([], {}, "resources is empty"),
     ],
 )
-def test_a_policy_cannot_be_written_with_a_rule_that_is_certain_to_match_nothing(
+def test_rule_raises_for_what_certainly_matches_nothing(
     resources: list[str], fields: dict[str, Any], told: str
 ) -> None:
     with pytest.raises(ValueError, match=r"^rule: ") as raised:
@@ -61,11 +61,11 @@ def test_a_policy_cannot_be_written_with_a_rule_that_is_certain_to_match_nothing
         (["deployments"], {"group": "apps", "versions": ("v1", "v2")}),
     ],
 )
-def test_what_a_cluster_may_have_can_be_written(resources: list[str], fields: dict[str, Any]) -> None:
+def test_rule_accepts_what_a_cluster_can_have(resources: list[str], fields: dict[str, Any]) -> None:
     assert rule(*resources, **fields).resources == tuple(resources)
 
 
-def test_no_controller_of_the_catalogue_has_a_futile_rule() -> None:
+def test_every_rule_of_the_catalogue_matches_something() -> None:
     found = [
         (one.name, fault.text)
         for one in load_catalogue()
@@ -75,7 +75,7 @@ def test_no_controller_of_the_catalogue_has_a_futile_rule() -> None:
     assert found == []
 
 
-def test_a_kind_that_a_definition_brings_is_known() -> None:
+def test_the_kind_of_a_custom_resource_definition_is_known() -> None:
     definition = {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -116,7 +116,7 @@ ENTRIES = {
         st.sampled_from([None, "*", "Cluster", "Namespaced"]),
     )
 )
-def test_a_rule_that_matches_nothing_there_is_is_told_and_one_without_fault_matches(written: Rule) -> None:
+def test_a_rule_has_a_problem_or_matches_something(written: Rule) -> None:
     compiled = compile_rules((written,))
     matches = any(
         compiled.matches_request(
