@@ -328,7 +328,7 @@ def test_the_front_door_is_not_ready_while_no_caller_can_be_accepted(
         file.unlink()
         file.touch()
     assert within(60, lambda: changing.get("/readyz").code == 503)
-    assert changing.get("/readyz").text.count("nobody may call: ") == 3
+    assert changing.get("/readyz").text.count("no caller can be accepted: ") == 3
     # On the connection that was open already.
     assert exchange(client, "POST", "/validate", review_body(), JSON_TYPE).code == 401
     client.close()

@@ -285,7 +285,7 @@ def test_reviews_are_answered_while_an_optional_log_cannot_be_written_and_the_ga
         running.process.terminate()
         code, logged = running.wait()
     assert code == 0
-    told = [one["reason"] for one in logged if one["message"] == "entries of the decision log lost"]
+    told = [one["reason"] for one in logged if one["message"] == "entries of the decision log were lost"]
     assert told[0] == "No such file or directory"
     report = verified(tmp_path / "kept", path)
     assert (report.faults, report.lost, report.decisions) == ([], 2, 2)

@@ -80,7 +80,7 @@ def test_reviews_are_answered_when_the_disk_is_full() -> None:
         running.process.terminate()
         code, logged = running.wait()
     assert code == 0
-    told = [each for each in logged if each["message"] == "lines of the recording dropped"]
+    told = [each for each in logged if each["message"] == "lines of the recording were dropped"]
     assert {each["reason"] for each in told} == {"No space left on device"}
     assert sum(each["count"] for each in told) == 10
 

@@ -69,9 +69,9 @@ def test_an_engine_error_that_quotes_the_object_is_not_returned(path: str) -> No
     assert answer.code == 500
     assert CANARY not in answer.text
     error = logged[0]
-    assert error["message"] == "a request could not be answered"
+    assert error["message"] == "a request failed with an internal error"
     assert answer.json["message"].endswith(f"logged as {error['error_id']}")
-    assert error["error"].startswith("ValueError < conclude (doors/engines.py:")
+    assert error["error"].startswith("ValueError < conclude (front_doors/engines.py:")
     assert CANARY not in json.dumps(logged)
 
 

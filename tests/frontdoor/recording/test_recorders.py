@@ -74,7 +74,7 @@ def test_a_hanging_disk_drops_lines_and_delays_no_review(
         recorder.record("/admit", BOTH, received(), DECISION)
     assert recorder.dropped == 15
     recorder.close(seconds=0.01)
-    assert [record.getMessage() for record in caplog.records] == ["recording not complete"]
+    assert [record.getMessage() for record in caplog.records] == ["the recording is incomplete"]
     file.free.set()
     recorder.close(seconds=30)
     assert recorder.written == 11

@@ -304,7 +304,10 @@ async def _call_validating(hook: ChainWebhook, review: Review, deadline: Deadlin
     try:
         return await call_webhook(hook, review, Phase.VALIDATE, deadline)
     except Exception as error:  # noqa: BLE001 - whatever it is, the others are still to be heard
-        _log.error("validating webhook broke", extra={"webhook": hook.name, "error": describe_error(error)})
+        _log.error(
+            "a validating webhook raised an exception",
+            extra={"webhook": hook.name, "error": describe_error(error)},
+        )
         text = f"ValidatingAdmissionWebhook/{hook.name} has panicked: {type(error).__name__}"
         return WebhookResult(
             outcome=Outcome(controller=hook.name, decision=Failed(FailureKind.ERROR, text, 500)),

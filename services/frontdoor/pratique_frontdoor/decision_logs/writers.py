@@ -145,7 +145,8 @@ class DecisionLog:
         self._thread.join(seconds)
         if self._thread.is_alive():
             _log.warning(
-                "decision log not complete", extra={"count": self._queue.qsize(), "reason": "the disk hangs"}
+                "the decision log is incomplete",
+                extra={"count": self._queue.qsize(), "reason": "the disk hangs"},
             )
 
     # Called in the thread
@@ -242,7 +243,7 @@ class DecisionLog:
         if self.lost == self._reported or now < self._next_log_at:
             return
         reason = self._reason or "more came than could be written"
-        _log.error("entries of the decision log lost", extra={"count": self.lost, "reason": reason})
+        _log.error("entries of the decision log were lost", extra={"count": self.lost, "reason": reason})
         self._reported = self.lost
         self._next_log_at = now + _LOG_INTERVAL_SECONDS
 
@@ -324,6 +325,6 @@ def _last_line(file: Any) -> tuple[int, bytes]:
     whole = tail[: tail.rfind(b"\n") + 1]
     if not whole and size and not tail.startswith(_FIRST_BYTES[:size]):
         raise ConfigurationError(
-            f"--decision-log {file.name}: holds no line of a decision log; name another file"
+            f"--decision-log {file.name}: contains no line of a decision log; name another file"
         )
     return start + len(whole), whole[whole.rfind(b"\n", 0, -1) + 1 :]

@@ -76,7 +76,9 @@ class RemoteEngine:
         self.cluster = ReloadableCluster(cluster.value)
         cluster.tell(self._use_cluster)
         for notice in self._sources.notices(chain.release):
-            _log.warning("the chain has what Kubernetes is rid of", extra={"reason": notice})
+            _log.warning(
+                "the chain has controllers or settings that Kubernetes has removed", extra={"reason": notice}
+            )
         self._clients = open_clients(self.cluster)
         hosted = [controller for controller in self._sources.selected if controller.hosted]
         tls = ServicesTls.of(settings)
@@ -153,7 +155,7 @@ class RemoteEngine:
 
     def _warn_unread(self, cluster: Cluster) -> None:
         for problem in unread_in_cluster(cluster, self._settings.chain.release):
-            _log.warning("the cluster has what no controller reads", extra={"reason": problem})
+            _log.warning("the cluster has fields that no controller reads", extra={"reason": problem})
 
     def _assemble(self, configurations: Configurations) -> tuple[Chain, WebhookTransports]:
         webhooks = WebhookTransports(self._clients, self._sources.credentials())
@@ -177,7 +179,7 @@ class RemoteEngine:
         """Warn of configuration without effect. It is valid, so it does not prevent a start."""
         for line in self._sources.idle(configurations, self.cluster.current):
             place, _, text = line.rpartition("warning: ")
-            _log.warning("does nothing", extra={"file": place.rstrip(": "), "reason": text})
+            _log.warning("configuration has no effect", extra={"file": place.rstrip(": "), "reason": text})
 
     async def _use_configurations(self, configurations: Configurations) -> None:
         digest = await asyncio.to_thread(configuration_digest, configurations)
@@ -262,7 +264,7 @@ def _advise(tell: Callable[[Any], None], value: object) -> None:
     try:
         tell(value)
     except Exception as error:  # noqa: BLE001 - what only warns must stop nothing
-        _log.error("looking for what is worth a warning failed", extra={"reason": describe_error(error)})
+        _log.error("the search for warnings failed", extra={"reason": describe_error(error)})
 
 
 async def _close_later(webhooks: WebhookTransports) -> None:

@@ -91,7 +91,7 @@ def _read_secrets(file: Path, flag: str, pattern: re.Pattern[bytes], expected: s
     if bad:
         raise PartlyUsableError(f"{flag} {file}: line {bad[0]}: expected {expected}", secrets)
     if not secrets.held:
-        problem = f"is empty: nobody could call; expected {expected}, one a line"
+        problem = f"is empty, so no caller could be accepted; expected {expected}, one per line"
         raise PartlyUsableError(f"{flag} {file}: {problem}", secrets)
     return secrets
 

@@ -448,7 +448,7 @@ def failure_status(error: Exception, path: str) -> Status:
 def _internal_error(error: Exception, path: str) -> Status:
     error_id = secrets.token_hex(8)
     _logger.error(
-        "a request could not be answered", exc_info=error, extra={"error_id": error_id, "path": path}
+        "a request failed with an internal error", exc_info=error, extra={"error_id": error_id, "path": path}
     )
     return statuses.internal_error(f"unexpected failure of the front door, logged as {error_id}")
 

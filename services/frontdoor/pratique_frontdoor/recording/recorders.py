@@ -274,7 +274,8 @@ class Recorder:
         self._thread.join(seconds)
         if self._thread.is_alive():
             _log.warning(
-                "recording not complete", extra={"count": self._entries.qsize(), "reason": "the disk hangs"}
+                "the recording is incomplete",
+                extra={"count": self._entries.qsize(), "reason": "the disk hangs"},
             )
 
     def _run(self) -> None:
@@ -307,7 +308,7 @@ class Recorder:
             return
         reason = self._reason or "more came than could be written"
         _log.warning(
-            "lines of the recording dropped", extra={"count": dropped - self._reported, "reason": reason}
+            "lines of the recording were dropped", extra={"count": dropped - self._reported, "reason": reason}
         )
         self._reported, self._reason = dropped, ""
         self._next_log_at = now + _LOG_INTERVAL_SECONDS

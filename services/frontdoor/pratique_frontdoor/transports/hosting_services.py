@@ -226,7 +226,5 @@ class HostingService:
 
 def _describe_difference(ours: InputDigests, held: Sequence[InputDigests]) -> str:
     if not held:
-        return (
-            "does not say by what it decides: it is older than this front door, or no service of this suite"
-        )
+        return "does not report its inputs: it is older than this front door, or not a service of this suite"
     return f"decides by another {', '.join(ours.differences(held[0])) or 'set of inputs'}"
