@@ -18,8 +18,7 @@ from pratique.configuration.settings import ChainSettings
 from pratique.hosting.hosts import MutatorHost, ValidatorHost
 from pratique.hosting.services import host_chain
 from pratique.rpc.servers import RpcServer, ServerSettings
-from pratique_frontdoor.settings import FrontDoorSettings
-from pratique_frontdoor.transports.hosting_services import CallKind
+from pratique_frontdoor.settings import CallKind, FrontDoorSettings
 from support.front_doors.remote import RemoteDoor, remote_door
 from support.services.servers import MUTATOR, VALIDATOR, Kind
 

@@ -18,8 +18,7 @@ from pratique.apimachinery.json_values import JSON
 from pratique.cluster.files import load_cluster
 from pratique.configuration.settings import ChainSettings
 from pratique_frontdoor.engines.engine import Engine, open_local
-from pratique_frontdoor.settings import FrontDoorSettings
-from pratique_frontdoor.transports.hosting_services import CallKind
+from pratique_frontdoor.settings import CallKind, FrontDoorSettings
 from support.front_doors.engines import (
     AllowingEngine,
     DenyingEngine,

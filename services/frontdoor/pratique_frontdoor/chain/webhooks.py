@@ -8,7 +8,7 @@ import functools
 import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from pratique.admission.controllers import Phase
 from pratique.admission.matching import (
@@ -44,9 +44,7 @@ from pratique.configuration.admissionregistration import MatchCondition, Webhook
 from pratique.telemetry.policy_metrics import MatchConditionCheck, MatchConditionMetrics
 from pratique_frontdoor.chain.decisions import Step
 from pratique_frontdoor.transports import Transport
-
-if TYPE_CHECKING:
-    from pratique_frontdoor.transports.circuit_breakers import CircuitBreakers
+from pratique_frontdoor.transports.circuit_breakers import CircuitBreakers
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -207,9 +205,8 @@ class MatchConditions:
     ) -> Match:
         """Pass the result to the metrics."""
         if self._observe is not None:
-            errors = len(
-                condition_errors(tuple(itertools.takewhile(lambda one: one[1] is not False, findings)))
-            )
+            evaluated = tuple(itertools.takewhile(lambda finding: finding[1] is not False, findings))
+            errors = len(condition_errors(evaluated))
             held, excluded = isinstance(match, Matched), isinstance(match, Skipped)
             check = MatchConditionCheck(time.perf_counter() - begun, held, errors, excluded)
             self._observe(review.operation, check)
@@ -504,8 +501,6 @@ def _matcher(webhook: Webhook, phase: Phase, metrics: MatchConditionMetrics | No
 
 
 def _conditions(webhook: Webhook, phase: Phase, metrics: MatchConditionMetrics | None) -> MatchConditions:
-    from pratique_frontdoor.chain.webhooks import MatchConditions  # noqa: PLC0415 - CEL, for those who use it
-
     kind = "admit" if phase is Phase.MUTATE else "validate"
     observe = None if metrics is None else functools.partial(metrics.observe_webhook, webhook.name, kind)
     fails_open = webhook.failure_policy == "Ignore"

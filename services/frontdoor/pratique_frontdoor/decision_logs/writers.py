@@ -22,11 +22,10 @@ from pratique_frontdoor.decision_logs.hash_chains import VERSION, HashChain, las
 from pratique_frontdoor.http.messages import RequestError
 from pratique_frontdoor.recording.files import RotatedFile
 from pratique_frontdoor.recording.recorders import ConfigurationDigest
+from pratique_frontdoor.settings import FrontDoorSettings
 
 if TYPE_CHECKING:
     from starlette.types import Scope
-
-    from pratique_frontdoor.settings import FrontDoorSettings
 
 _log = logging.getLogger(__name__)
 

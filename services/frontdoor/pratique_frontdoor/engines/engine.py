@@ -19,11 +19,11 @@ from pratique.https.clients import HttpsClients
 from pratique.https.kubeconfigs import load_kubeconfig
 from pratique.https.service_resolvers import cluster_resolver
 from pratique_frontdoor.chain.decisions import Decision
+from pratique_frontdoor.settings import FrontDoorSettings
 from pratique_frontdoor.webhooks.clients import WebhookCredentials
 
 if TYPE_CHECKING:
     from pratique_frontdoor.engines.local import LocalEngine, LocalSources
-    from pratique_frontdoor.settings import FrontDoorSettings
 
 
 class Engine(Protocol):
@@ -123,19 +123,19 @@ class ChainSources:
         """
         return self.catalogue.configure(controllers, self.plugin_configurations, self.file)
 
-    def idle(
+    def without_effect(
         self, configurations: Configurations, cluster: Cluster, *, only_certain: bool = False
     ) -> Iterator[str]:
         """Yield a line for everything that is configured and can have no effect.
 
         With ``only_certain``, leave out what other kinds, policies or bindings in a cluster could make effective.
         """
-        from pratique.lint import without_effect as idleness  # noqa: PLC0415 - what is not configured needs no practices
+        from pratique.lint import without_effect  # noqa: PLC0415 - only for configured chains
 
-        yield from idleness.idle_controllers(sorted(self.configured), self.selected, cluster)
+        yield from without_effect.idle_controllers(sorted(self.configured), self.selected, cluster)
         if configurations != Configurations():
-            practices = idleness.CERTAIN if only_certain else idleness.ALL
-            yield from idleness.idle_configurations(configurations, cluster, self.selected, practices)
+            lint_rules = without_effect.CERTAIN if only_certain else without_effect.ALL
+            yield from without_effect.idle_configurations(configurations, cluster, self.selected, lint_rules)
 
     def credentials(self) -> Mapping[Phase, WebhookCredentials]:
         """Return the credentials for webhooks, by the phase that calls them.

@@ -12,7 +12,9 @@ import re
 import ssl
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import PartlyUsableError
@@ -20,9 +22,6 @@ from pratique.apimachinery.statuses import Status
 from pratique.https.tls import ClientCertificateAuthenticator, ReloadedCertificate, TlsClient
 from pratique_frontdoor.http.messages import status_reply
 from pratique_frontdoor.http.metrics import Metrics
-
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Receive, Scope, Send
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

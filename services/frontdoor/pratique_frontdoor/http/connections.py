@@ -30,11 +30,10 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from pratique.apimachinery import statuses
 from pratique_frontdoor.http.authentication import Callers, Peer
 from pratique_frontdoor.http.messages import ResponseWriter, status_reply
+from pratique_frontdoor.settings import FrontDoorSettings
 
 if TYPE_CHECKING:
     from uvicorn.server import ServerState
-
-    from pratique_frontdoor.settings import FrontDoorSettings
 
 
 _END_OF_HEAD = b"\r\n\r\n"

@@ -7,7 +7,9 @@ import dataclasses
 import time
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self, TypeAlias
+
+from starlette.types import Receive, Scope, Send
 
 from pratique.admission.controllers import Phase
 from pratique.admission.reviews import Deadline
@@ -16,8 +18,7 @@ from pratique.apimachinery.json_values import encode
 from pratique.processes.large_texts import SEPARATE_PROCESS_BYTES, LargeTextReader
 from pratique_frontdoor.blame.changes import blame_document, blame_of
 from pratique_frontdoor.chain import decisions
-from pratique_frontdoor.chain.decisions import Decision
-from pratique_frontdoor.chain.hosted_controllers import OutageError
+from pratique_frontdoor.chain.decisions import Decision, OutageError
 from pratique_frontdoor.decision_logs.entries import Observation
 from pratique_frontdoor.decision_logs.writers import DecisionLog
 from pratique_frontdoor.engines.engine import Engine
@@ -38,14 +39,10 @@ from pratique_frontdoor.http.messages import (
 )
 from pratique_frontdoor.http.metrics import Metrics
 from pratique_frontdoor.recording.recorders import Recorder
+from pratique_frontdoor.settings import FrontDoorSettings
 
 if TYPE_CHECKING:
-    from typing import Self, TypeAlias
-
-    from starlette.types import Receive, Scope, Send
-
     from pratique_frontdoor.http.review_traces import ReviewTrace
-    from pratique_frontdoor.settings import FrontDoorSettings
 
 
 BeginTrace: TypeAlias = "Callable[[str, Iterable[tuple[bytes, bytes]]], ReviewTrace]"

@@ -9,7 +9,7 @@ import ssl
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.https.tls import (
@@ -22,9 +22,7 @@ from pratique.https.tls import (
     read_key_pair,
 )
 from pratique_frontdoor.http.authentication import Callers, SecretDigests, read_logins, read_tokens
-
-if TYPE_CHECKING:
-    from pratique_frontdoor.settings import FrontDoorSettings
+from pratique_frontdoor.settings import FrontDoorSettings
 
 PAIR_FLAGS = ("--tls-cert-file", "--tls-private-key-file")
 

@@ -16,8 +16,10 @@ import secrets
 from collections.abc import Callable, Iterable, Sequence
 from email.message import Message
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import Self
 from urllib.parse import parse_qs
+
+from starlette.types import Receive, Send
 
 from pratique.admission.controllers import BOTH, MUTATE, VALIDATE, Phase
 from pratique.admission.reviews import Review
@@ -25,15 +27,8 @@ from pratique.apimachinery import durations, statuses
 from pratique.apimachinery.errors import InputError, ReviewError
 from pratique.apimachinery.json_values import encode
 from pratique.apimachinery.statuses import Status
-from pratique_frontdoor.chain.hosted_controllers import OutageError
-
-if TYPE_CHECKING:
-    from typing import Self
-
-    from starlette.types import Receive, Send
-
-    from pratique_frontdoor.settings import FrontDoorSettings
-
+from pratique_frontdoor.chain.decisions import OutageError
+from pratique_frontdoor.settings import FrontDoorSettings
 
 PHASES = {"admit": BOTH, "mutate": MUTATE, "validate": VALIDATE}
 """The values of ``?phase=``."""

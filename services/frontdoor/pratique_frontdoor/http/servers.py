@@ -16,7 +16,6 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import TYPE_CHECKING
 
 import uvicorn
 from starlette.applications import Starlette
@@ -25,9 +24,7 @@ from pratique.apimachinery.errors import ConfigurationError
 from pratique.https.tls import keep_certificates_fresh
 from pratique_frontdoor.http.connections import UNAUTHENTICATED_WINDOW_BYTES, HttpConnection
 from pratique_frontdoor.http.listener import ListenerSecurity
-
-if TYPE_CHECKING:
-    from pratique_frontdoor.settings import FrontDoorSettings
+from pratique_frontdoor.settings import FrontDoorSettings
 
 _M_MMAP_THRESHOLD = -3  # malloc.h of glibc
 _MAPPED_BYTES = 128 * 1024

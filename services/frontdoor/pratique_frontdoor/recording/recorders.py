@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from pratique.admission.controllers import Phase
 from pratique.admission.reviews import Review
@@ -27,9 +27,7 @@ from pratique_frontdoor.chain.decisions import Decision
 from pratique_frontdoor.http.codecs import ReceivedReview
 from pratique_frontdoor.recording.files import RotatedFile
 from pratique_frontdoor.recording.redaction import Redaction
-
-if TYPE_CHECKING:
-    from pratique_frontdoor.settings import FrontDoorSettings
+from pratique_frontdoor.settings import FrontDoorSettings
 
 _LOOK_INTERVAL_SECONDS = 1.0
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import enum
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 
@@ -16,21 +15,9 @@ from pratique.apimachinery.errors import ConfigurationError
 from pratique.configuration.input_digests import InputDigests, RecentInputs
 from pratique.https.tls import KeyPairFiles, ReloadedCertificate, read_authorities, read_key_pair
 from pratique.rpc.handlers import inputs_from_messages
+from pratique_frontdoor.settings import CallKind, FrontDoorSettings
 from pratique_frontdoor.transports.channels import grpc_target
 from pratique_frontdoor.transports.grpc import GrpcTransport
-
-if TYPE_CHECKING:
-    from pratique_frontdoor.settings import FrontDoorSettings
-
-
-class CallKind(enum.StrEnum):
-    """How calls to the services of this suite are made. Calls to webhooks are always unary."""
-
-    STREAM = "stream"
-    """On a stream to each replica, with many calls in flight; unary if a service has no streams."""
-    UNARY = "unary"
-    """Unary, balanced and retried by gRPC."""
-
 
 _PAIR_FLAGS = ("--services-cert-file", "--services-private-key-file")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from pratique.admission.controllers import Phase
@@ -13,9 +12,7 @@ from pratique.configuration.admissionregistration import Webhook
 from pratique.https.clients import HttpsClients
 from pratique.https.credentials import ANONYMOUS, Credentials, TokenFile, user_credentials
 from pratique.https.kubeconfigs import Kubeconfig
-
-if TYPE_CHECKING:
-    from pratique_frontdoor.transports import Transport
+from pratique_frontdoor.transports import Transport
 
 _HTTPS_PORT = ":443"
 _API_SERVER = "kubernetes.default.svc:443"
