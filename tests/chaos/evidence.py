@@ -80,12 +80,16 @@ class Evidence:
 
     def during(self, case: Case, after: float = 0.0) -> list[Struck]:
         """What was done to the system while a request was under way, or so many seconds before."""
-        return [one for one in self.strikes if one.at <= case.ended and case.asked.at <= one.until + after]
+        return [
+            strike
+            for strike in self.strikes
+            if strike.at <= case.ended and case.asked.at <= strike.until + after
+        ]
 
     def waited(self, case: Case) -> float:
         """How long front door and clients waited for a processor while a request was under way, in seconds."""
         until = case.ended + WAIT_SECONDS
-        return sum(one.seconds for one in self._waits if case.asked.at <= one.at <= until)
+        return sum(wait.seconds for wait in self._waits if case.asked.at <= wait.at <= until)
 
     def was_busy(self, case: Case) -> bool:
         """Whether the machine had no time for a request."""

@@ -24,7 +24,7 @@ def survivors(counts: Sequence[Counted]) -> Iterator[tuple[Counted, Counted]]:
     by_pid: dict[int, list[Counted]] = collections.defaultdict(list)
     for count in counts:
         by_pid[count.pid].append(count)
-    return ((each[0], each[-1]) for each in by_pid.values() if len(each) > 1)
+    return ((item[0], item[-1]) for item in by_pid.values() if len(item) > 1)
 
 
 def growth(first: Counted, last: Counted) -> Iterator[str]:

@@ -68,8 +68,8 @@ def schedule(seed: int, seconds: float, every: float) -> list[Strike]:
     kinds, configurations = _order(chance), itertools.cycle((SECOND, FIRST))
     strikes = [_strike(chance, next(kinds), number * every) for number in range(round(seconds / every))]
     return [
-        dataclasses.replace(one, target=next(configurations)) if one.nemesis == SWAP else one
-        for one in strikes
+        dataclasses.replace(strike, target=next(configurations)) if strike.nemesis == SWAP else strike
+        for strike in strikes
     ]
 
 

@@ -46,10 +46,10 @@ class Soaked:
         for a moment does not count."""
         third = len(self.samples) // 3
         first, last = self.samples[:third], self.samples[-third:]
-        grown = statistics.median(one.resident_kib for one in last) - statistics.median(
-            one.resident_kib for one in first
+        grown = statistics.median(item.resident_kib for item in last) - statistics.median(
+            item.resident_kib for item in first
         )
-        between = statistics.median(one.at for one in last) - statistics.median(one.at for one in first)
+        between = statistics.median(item.at for item in last) - statistics.median(item.at for item in first)
         return grown * _HOUR / between
 
     def line(self) -> str:

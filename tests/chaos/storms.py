@@ -66,8 +66,8 @@ async def rage(storm: Storm, folder: Path) -> Path:
 async def count(running: System, history: History) -> dict[str, Counted]:
     """Count what all processes hold, and write it down."""
     counts = {name: await node.count(history.now()) for name, node in running.nodes.items()}
-    for each in counts.values():
-        history.add(each)
+    for item in counts.values():
+        history.add(item)
     return counts
 
 
@@ -79,8 +79,8 @@ async def settle(running: System, history: History, first: dict[str, Counted]) -
         if not any(problem for before, last in survivors for problem in growth(before, last)):
             break
         await asyncio.sleep(1)
-    for each in counts.values():
-        history.add(each)
+    for item in counts.values():
+        history.add(item)
 
 
 def survive(storm: Storm, folder: Path) -> Evidence:
@@ -90,7 +90,7 @@ def survive(storm: Storm, folder: Path) -> Evidence:
         evidence = Evidence(read_history(history), oracle)
         wrong = violations(evidence)
         print(summary(storm, evidence))  # noqa: T201 - the figures, and the seed
-        listed = "\n".join(f"({one.invariant}) {one.text}" for one in wrong[:20])
+        listed = "\n".join(f"({item.invariant}) {item.text}" for item in wrong[:20])
         assert not wrong, f"{len(wrong)} violations; history: {history}\nagain: {storm.command()}\n{listed}"
         available = availability(evidence)
         assert available.share >= storm.available, f"available: {available}\nagain: {storm.command()}"

@@ -142,7 +142,7 @@ async def system(folder: Path) -> AsyncIterator[System]:
             return made
 
         nodes = {name: node(name, _service(name, folder)) for name in SERVICES}
-        await asyncio.gather(*(one.start() for one in nodes.values()))
+        await asyncio.gather(*(item.start() for item in nodes.values()))
         links: dict[str, Link] = {}
         # The mutators are one name, as a headless Service is: another address each, and the same port.
         port = 0

@@ -56,7 +56,9 @@ def granting(user: str, *rules: JSONObject) -> list[JSONObject]:
 
 
 def finalizing(*resources: str) -> JSONObject:
-    return rule(["update"], groups=["", "apps"], resources=[f"{each}/finalizers" for each in resources])
+    return rule(
+        ["update"], groups=["", "apps"], resources=[f"{resource}/finalizers" for resource in resources]
+    )
 
 
 ROLES = [

@@ -24,7 +24,7 @@ from support import pod_security_policies, vector_cases
 from support.admissions import Admission, review_of
 from support.expectations import check
 
-HOSTED = [one.name for one in load_catalogue() if one.hosted]
+HOSTED = [item.name for item in load_catalogue() if item.hosted]
 BY_ROLES = {"PodSecurityPolicy"}
 """Whose stand-in says no more than roles of the cluster can say."""
 CASES = [

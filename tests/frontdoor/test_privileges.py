@@ -25,9 +25,9 @@ from support.strategies.privileges import pods, privileges
 
 REFUSES_ALL = {"AlwaysDeny"}
 NEEDS_SETTINGS = {"EventRateLimit", "ImagePolicyWebhook"}
-HOSTED = [one for one in load_catalogue() if one.hosted and one.name not in REFUSES_ALL | NEEDS_SETTINGS]
-MUTATORS = [one.name for one in HOSTED if Phase.MUTATE in one.phases]
-VALIDATORS = [one.name for one in HOSTED if Phase.VALIDATE in one.phases]
+HOSTED = [item for item in load_catalogue() if item.hosted and item.name not in REFUSES_ALL | NEEDS_SETTINGS]
+MUTATORS = [item.name for item in HOSTED if Phase.MUTATE in item.phases]
+VALIDATORS = [item.name for item in HOSTED if Phase.VALIDATE in item.phases]
 SECONDS = 60
 USER = {"username": "ann", "groups": ["system:authenticated"]}
 
@@ -89,7 +89,9 @@ def opened() -> Iterator[Chains]:
 
     with asyncio.Runner() as loop:
         alone = {name: loop.run(engine(name)) for name in MUTATORS}
-        others = {name: loop.run(engine(*(one for one in MUTATORS if one != name))) for name in MUTATORS}
+        others = {
+            name: loop.run(engine(*(mutator for mutator in MUTATORS if mutator != name))) for name in MUTATORS
+        }
         chains = Chains(loop, loop.run(engine()), alone, others, loop.run(engine(*VALIDATORS)))
         try:
             yield chains

@@ -167,13 +167,15 @@ async def stack(
     """A front door, its mutator and its validators; gives the addresses of these."""
     async with contextlib.AsyncExitStack() as entered:
         at = await entered.enter_async_context(service(MUTATOR, mutator or chain))
-        addresses = [await entered.enter_async_context(service(VALIDATOR, one)) for one in validators]
+        addresses = [
+            await entered.enter_async_context(service(VALIDATOR, validator)) for validator in validators
+        ]
         settings = FrontDoorSettings(mutator=at, validators=tuple(addresses), chain=chain, calls=calls)
         door = await entered.enter_async_context(remote_door(settings))
         async with asyncio.timeout(10):
             while len(replicas := await agreements(door)) < 1 + len(addresses):  # noqa: ASYNC110 - metrics are no event
                 await asyncio.sleep(0.02)
-        assert all(endpoint in replicas for endpoint in (f"grpc://{one}" for one in addresses))
+        assert all(endpoint in replicas for endpoint in (f"grpc://{address}" for address in addresses))
         yield door, addresses
 
 
@@ -185,13 +187,13 @@ async def shown(door: RemoteDoor, path: str) -> tuple[int, str]:
 async def agreements(door: RemoteDoor) -> dict[str, bool]:
     """Which replicas the front door shows, and whether they agree with it."""
     _, text = await shown(door, "/metrics")
-    lines = [one for one in text.splitlines() if one.startswith("pratique_frontdoor_replica_agrees{")]
-    return {one.split('endpoint="')[1].split('"')[0]: one.endswith(" 1.0") for one in lines}
+    lines = [line for line in text.splitlines() if line.startswith("pratique_frontdoor_replica_agrees{")]
+    return {line.split('endpoint="')[1].split('"')[0]: line.endswith(" 1.0") for line in lines}
 
 
 async def let_through(door: RemoteDoor, path: str) -> int:
     """How many forbidden Pods got through, of many."""
-    asked = [door.allows(path, object=each) for each in FORBIDDEN for _ in range(REVIEWS)]
+    asked = [door.allows(path, object=item) for item in FORBIDDEN for _ in range(REVIEWS)]
     return sum(await asyncio.gather(*asked))
 
 
@@ -437,14 +439,14 @@ def test_a_step_names_the_replica_that_decided(chain: ChainSettings, calls: Call
     async def run() -> tuple[list[str], set[str], set[str]]:
         async with stack(chain, chain, chain, calls=calls) as (door, addresses):
             asked: set[str] = set()
-            for each in (pod("fine"), large) * 6:
-                _, body = await door.post("/explain?phase=validate", object=each)
+            for item in (pod("fine"), large) * 6:
+                _, body = await door.post("/explain?phase=validate", object=item)
                 asked |= {step["endpoint"] for step in body["steps"] if step["outcome"] != "skipped"}
             _, body = await door.post("/explain?phase=mutate", object=pod("fine"))
             mutated = {step["endpoint"] for step in body["steps"] if step["outcome"] != "skipped"}
             return addresses, asked, mutated
 
     addresses, asked, mutated = asyncio.run(run())
-    assert asked == {f"grpc://{one}" for one in addresses}
+    assert asked == {f"grpc://{address}" for address in addresses}
     assert len(mutated) == 1
     assert "," not in mutated.pop()

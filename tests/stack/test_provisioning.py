@@ -98,7 +98,7 @@ def decided_offline(chain: ChainSettings, asked: JSONObject) -> str:
             decision = await engine.decide(review, BOTH, Deadline.after(30))
         finally:
             await engine.close()
-        assert {one["metadata"]["name"] for one in store.list("", "namespaces")} == {"listed"}
+        assert {item["metadata"]["name"] for item in store.list("", "namespaces")} == {"listed"}
         return words(decision.allowed, decision.status and decision.status.message)
 
     return asyncio.run(decide())

@@ -122,8 +122,8 @@ def test_four_validators_admit_exactly_a_thousand_of_five_thousand(
     assert len(allowed(answers)) == HARD
     refusals = {response["status"]["message"] for response in answers.values() if not response["allowed"]}
     assert all(
-        "exceeded quota: quota, requested: pods=1, used: pods=1k, limited: pods=1k" in each
-        for each in refusals
+        "exceeded quota: quota, requested: pods=1, used: pods=1k, limited: pods=1k" in refusal
+        for refusal in refusals
     )
 
 

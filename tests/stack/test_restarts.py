@@ -76,8 +76,8 @@ def test_clients_with_open_connections_notice_no_restart(restarts: int) -> None:
         asking = [pool.submit(keep_asking, doors, end) for _ in range(CLIENTS)]
         codes = [doors.replace() for _ in range(restarts)]
         end.set()
-        results = [one.result() for one in asking]
-    answers = sum(one[0] for one in results)
+        results = [item.result() for item in asking]
+    answers = sum(result[0] for result in results)
     print(f"{answers} answers over {restarts} restarts")  # noqa: T201 - the figure
     assert codes == [0] * restarts
     assert [error for _, errors in results for error in errors] == []

@@ -40,8 +40,8 @@ def blamed(message: str, *causes: StatusCause, received: JSON = POD) -> Denied:
     )
     denied = dataclasses.replace(decision, allowed=False, status=status, steps=(*decision.steps, denial))
     found = blame_of(denied, received).denials
-    assert {each.step for each in found} <= {4}
-    return [(pointer(each.path), each.last_changed_by) for each in found]
+    assert {item.step for item in found} <= {4}
+    return [(pointer(item.path), item.last_changed_by) for item in found]
 
 
 def cause(field: str, message: str = "no") -> StatusCause:

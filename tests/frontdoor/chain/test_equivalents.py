@@ -285,8 +285,8 @@ def test_webhooks_of_different_versions_see_each_others_changes(tmp_path: Path) 
             webhook(server, "c", rule("apps/v1beta2", "deployments")),
         ]
         decision = run(review_of(OLD_DEPLOYMENT), configured(tmp_path, "Mutating", *hooks))
-    seen = [one.review["request"]["object"] for one in server.received]
-    assert [one["apiVersion"] for one in seen] == ["apps/v1", "apps/v1beta1", "apps/v1beta2"]
+    seen = [item.review["request"]["object"] for item in server.received]
+    assert [item["apiVersion"] for item in seen] == ["apps/v1", "apps/v1beta1", "apps/v1beta2"]
     assert "annotations" not in seen[2]["metadata"]
     assert decision.object_document.data == converted(seen[2], "extensions/v1beta1")
 

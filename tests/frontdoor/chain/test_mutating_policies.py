@@ -213,7 +213,9 @@ def test_built_in_controllers_run_again_after_a_policy(tmp_path: Path) -> None:
         bound(),
         controllers=("AlwaysPullImages", NAME),
     )
-    pulled = [one["imagePullPolicy"] for one in decision.object_document.data["spec"]["containers"]]
+    pulled = [
+        container["imagePullPolicy"] for container in decision.object_document.data["spec"]["containers"]
+    ]
     assert pulled == ["Always", "Always"]
     assert rounds(decision, "AlwaysPullImages") == [
         ("AlwaysPullImages", 0, "mutated"),

@@ -24,8 +24,8 @@ def written(decisions: int, key: bytes | None = None, user: str = "jane") -> lis
         *({"kind": "decision", "user": user, "allowed": number % 2 == 0} for number in range(decisions)),
         {"kind": "seal", "final": True},
     ]
-    for each in members:
-        line = chain.line(each)
+    for member in members:
+        line = chain.line(member)
         chain.added(line)
         lines.append(line)
     return lines
@@ -39,7 +39,7 @@ def verified(*files: Sequence[bytes], key: bytes | None = None) -> Verifier:
 
 
 def faults(lines: Sequence[bytes], key: bytes | None = None) -> list[int]:
-    return [one.line for one in verified(lines, key=key).report.faults]
+    return [fault.line for fault in verified(lines, key=key).report.faults]
 
 
 keys = st.sampled_from([None, KEY])
@@ -132,7 +132,7 @@ def test_a_truncated_log_is_detected_only_against_a_hash_kept_elsewhere() -> Non
 def test_a_partial_line_at_the_end_is_reported() -> None:
     lines = written(2)
     report = verified([*lines[:-1], lines[-1][:-20]]).report
-    assert [(one.line, one.text) for one in report.faults] == [
+    assert [(fault.line, fault.text) for fault in report.faults] == [
         (4, "ends within an entry: the writer was killed, or is about to go on")
     ]
 
@@ -146,7 +146,7 @@ def test_a_missing_file_between_two_others_is_detected() -> None:
             chain.added(lines[-1])
         files.append(lines)
     assert verified(*files).report.faults == []
-    assert [one.text for one in verified(files[0], files[2]).report.faults] == [
+    assert [fault.text for fault in verified(files[0], files[2]).report.faults] == [
         "entry 5 follows entry 2: entries are missing, or out of order"
     ]
     assert verified(files[1], files[2]).report.first == 3

@@ -245,7 +245,7 @@ def test_a_token_that_is_almost_right_is_refused(door: Door, guesses: int) -> No
             began = time.perf_counter()
             assert exchange(connection, "POST", "/validate", review_body(), headers).code == 401
             seconds[name].append(time.perf_counter() - began)
-    medians = {name: f"{statistics.median(each) * 1e6:.0f}" for name, each in seconds.items()}
+    medians = {name: f"{statistics.median(item) * 1e6:.0f}" for name, item in seconds.items()}
     print(f"microseconds until a token is refused of which this is wrong: {medians}")  # noqa: T201 - to keep an eye on
 
 

@@ -82,7 +82,7 @@ class Answers:
 def times(seconds: list[float]) -> str:
     middle, last = statistics.median(seconds), statistics.quantiles(seconds, n=100)[98]
     figures = ", ".join(
-        f"{name} {one * 1000:.1f}" for name, one in (("p50", middle), ("p99", last), ("max", max(seconds)))
+        f"{name} {item * 1000:.1f}" for name, item in (("p50", middle), ("p99", last), ("max", max(seconds)))
     )
     return f"{len(seconds)} in {figures} ms"
 

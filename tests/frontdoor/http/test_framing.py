@@ -135,7 +135,7 @@ def sent(door: Door, packets: Iterable[bytes]) -> bytes:
 def test_requests_are_accepted_or_refused_as_rfc_9112_requires(
     allowing: Door, *, request_bytes: bytes, code: int, closed: bool
 ) -> None:
-    answers = [one for one in codes(sent(allowing, [request_bytes, LAST])) if one != 100]
+    answers = [item for item in codes(sent(allowing, [request_bytes, LAST])) if item != 100]
     assert answers == ([code] if closed else [code, 200])
 
 

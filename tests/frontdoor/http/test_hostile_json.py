@@ -167,8 +167,8 @@ def readers(service: int) -> list[int]:
 
 
 ENCODED = [
-    {"Content-Type": "application/json", "Content-Encoding": each}
-    for each in ("gzip", "deflate", "br", "zstd", "gzip, gzip")
+    {"Content-Type": "application/json", "Content-Encoding": item}
+    for item in ("gzip", "deflate", "br", "zstd", "gzip, gzip")
 ]
 
 

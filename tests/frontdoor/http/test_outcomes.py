@@ -245,7 +245,7 @@ def test_a_hanging_service_has_the_same_answer_whichever_timeout_fires_first(
     async def ask() -> list[tuple[int, Any]]:
         async with fault() as address:
             seconds = (0.02, 0.1, 0.3, 0.3)
-            return [await asked("/validate", address, one, calls=calls) for one in seconds]
+            return [await asked("/validate", address, second, calls=calls) for second in seconds]
 
     answers = asyncio.run(ask())
     assert [code for code, _ in answers] == [504] * 4

@@ -44,8 +44,8 @@ def test_every_secret_is_compared_in_constant_time(
         compared.clear()
         digests.match(presented)
         assert [held for held, _ in compared] == list(digests.held)
-        assert {one for _, one in compared} == {hashlib.sha256(presented).digest()}
-        assert {len(one) for pair in compared for one in pair} == {32}
+        assert {item for _, item in compared} == {hashlib.sha256(presented).digest()}
+        assert {len(item) for pair in compared for item in pair} == {32}
 
 
 def test_secrets_are_neither_kept_nor_shown() -> None:

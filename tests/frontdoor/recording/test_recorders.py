@@ -100,8 +100,8 @@ def test_a_full_disk_is_counted_and_logged_once(caplog: pytest.LogCaptureFixture
     recorder.close(seconds=30)
     assert (recorder.written, recorder.dropped) == (0, 50)
     told = [vars(record) for record in caplog.records]
-    assert {one["reason"] for one in told} == {"No space left on device"}
-    assert sum(one["count"] for one in told) == 50
+    assert {item["reason"] for item in told} == {"No space left on device"}
+    assert sum(item["count"] for item in told) == 50
     assert len(told) <= 2
 
 

@@ -52,7 +52,7 @@ class World:
         return number
 
     def excluded(self) -> list[int]:
-        return [number for number, one in enumerate(self.replicas) if one.load.excluded]
+        return [number for number, replica in enumerate(self.replicas) if replica.load.excluded]
 
     def work(
         self, callers: int, calls: int, seconds: Callable[[int, int], float], pause: float = 0.001
@@ -99,8 +99,8 @@ def with_one_left_out(replicas: int = 2, seconds: float = SECONDS) -> World:
 
 def test_a_call_goes_to_the_replica_with_the_fewest_calls() -> None:
     world = World(3)
-    for one, in_flight in zip(world.replicas, (9, 2, 5), strict=True):
-        one.load.in_flight = in_flight
+    for item, in_flight in zip(world.replicas, (9, 2, 5), strict=True):
+        item.load.in_flight = in_flight
     # It was no chance, so that its time says nothing about the others.
     assert {world.balancer.choose(world.replicas) for _ in range(50)} == {(world.replicas[1], 0)}
 

@@ -42,7 +42,7 @@ def headers_of(expected: JSONObject) -> list[tuple[str, str]]:
         headers += [("Impersonate-User", other["userName"]), ("Impersonate-Uid", other["uid"])]
         headers += [("Impersonate-Group", group) for group in other["groups"]]
         headers += [
-            (f"Impersonate-Extra-{key}", each) for key, values in other["extra"].items() for each in values
+            (f"Impersonate-Extra-{key}", value) for key, values in other["extra"].items() for value in values
         ]
     return headers
 

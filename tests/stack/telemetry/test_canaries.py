@@ -374,7 +374,7 @@ def test_answers_of_services_contain_only_the_requested_name(seen: Seen) -> None
 
 def test_no_recording_contains_a_secret(seen: Seen) -> None:
     secret = {
-        canary(one) for one in (*CONFIGURED, "data", "old-data", "string-data", "env-value", "exception")
+        canary(item) for item in (*CONFIGURED, "data", "old-data", "string-data", "env-value", "exception")
     }
     assert '"mutate"' in seen.recording or '"/admit"' in seen.recording
     assert found_in(seen.recording) & secret == set()

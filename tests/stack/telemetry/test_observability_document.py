@@ -43,7 +43,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Metri
 
 def _families(text: str) -> dict[str, Metric]:
     families = text_string_to_metric_families(text)
-    return {f"{one.name}{'_total' if one.type == 'counter' else ''}": one for one in families}
+    return {f"{family.name}{'_total' if family.type == 'counter' else ''}": family for family in families}
 
 
 @pytest.mark.parametrize(("service", "letter"), LETTERS.items())
