@@ -26,7 +26,7 @@ def written(decisions: int, key: bytes | None = None, user: str = "jane") -> lis
     ]
     for member in members:
         line = chain.line(member)
-        chain.added(line)
+        chain.advance(line)
         lines.append(line)
     return lines
 
@@ -143,7 +143,7 @@ def test_a_missing_file_between_two_others_is_detected() -> None:
         lines = []
         for members in (HEAD, {"kind": "decision"}):
             lines.append(chain.line(members))
-            chain.added(lines[-1])
+            chain.advance(lines[-1])
         files.append(lines)
     assert verified(*files).report.faults == []
     assert [fault.text for fault in verified(files[0], files[2]).report.faults] == [

@@ -94,7 +94,7 @@ def opened(
     connections: UnauthenticatedConnections, address: str, size: int, *, is_busy: bool = False
 ) -> Stub:
     stub = Stub(is_busy)
-    connections.opened(stub, address, size)
+    connections.add(stub, address, size)
     return stub
 
 
@@ -113,7 +113,7 @@ def test_too_much_memory_closes_connections_of_the_heaviest_address() -> None:
     connections.resize(honest, "a", 200)
     assert honest.is_closed
     for item in heavy:
-        connections.left(item, "b")
+        connections.remove(item, "b")
     assert (len(connections), connections.held_bytes) == (0, 0)
 
 

@@ -272,7 +272,7 @@ class Record:
             self.pending_operations += other.pending_operations
             self.outages += other.outages
 
-    def settle(self) -> None:
+    def raise_outage_unless_denied(self) -> None:
         """Raise the first outage, unless a controller denied the request: a denial stands whatever else failed.
 
         Raises:
@@ -423,12 +423,12 @@ class Chain:
 
     async def _validate(self, context: AdmissionContext) -> None:
         context.record.merge(await _validate_concurrently(self.validating, context))
-        context.record.settle()
+        context.record.raise_outage_unless_denied()
         for stage in self.charging:
             if context.record.denials:
                 return
             context.record.merge([await _validate_stage(stage, context)])
-            context.record.settle()
+            context.record.raise_outage_unless_denied()
         _apply_pending_operations(context)
 
     def _decision(
@@ -477,14 +477,14 @@ async def _validate_concurrently(
         # The deadline of the whole request has passed. What some stages have already returned counts: a denial, or an
         # outage.
         await asyncio.wait(running)
-        said = Record()
-        said.merge(task.result() for task in running if not task.cancelled() and task.exception() is None)
+        finished = Record()
+        finished.merge(task.result() for task in running if not task.cancelled() and task.exception() is None)
         if not context.deadline.passed:
             raise
-        if not said.denials:
-            said.settle()
+        if not finished.denials:
+            finished.raise_outage_unless_denied()
             raise
-        return [said]
+        return [finished]
 
 
 async def _validate_stage(stage: ValidatingStage, context: AdmissionContext) -> Record:

@@ -436,7 +436,7 @@ class PolicyMutators:
         reinvocation = context.policy_reinvocation
         reinvocation.begin(context.review.object_document, context.round)
         again = tuple(sorted(reinvocation.to_reinvoke)) if context.round > 0 else None
-        if again == () and not context.explain and self._is_settled(context.review):
+        if again == () and not context.explain and self._skips_second_round(context.review):
             reinvocation.end(context.review.object_document)
             return True
         outcomes = await run_mutators((self.member,), self.transport, context, again)
@@ -445,7 +445,7 @@ class PolicyMutators:
         reinvocation.end(context.review.object_document)
         return not context.record.denials
 
-    def _is_settled(self, review: Review) -> bool:
+    def _skips_second_round(self, review: Review) -> bool:
         """Return whether a second round with no policy to reinvoke would have no effect, so that no call is needed."""
         rules = self.member.rules
         return isinstance(rules, PolicyRules) and rules.is_steady(review)

@@ -265,7 +265,7 @@ class WebhookIndex:
         """Index ``hooks``, which are in calling order."""
         self._hooks: tuple[ChainWebhook, ...] = tuple(hooks)
         self._static = tuple(hook for hook in self._hooks if hook.is_static)
-        self._wanting = functools.lru_cache(_CACHED_REQUESTS)(self._find_wanting)
+        self._matching = functools.lru_cache(_CACHED_REQUESTS)(self._find_matching)
 
     def __iter__(self) -> Iterator[ChainWebhook]:
         """Iterate over the webhooks in calling order."""
@@ -280,17 +280,17 @@ class WebhookIndex:
         if not self._hooks:
             return ()
         request_key, resources = RequestKey.of(review), review.cluster.resources
-        return self._look_at(request_key, resources) if every else self._wanting(request_key, resources)
+        return self._match_rules(request_key, resources) if every else self._matching(request_key, resources)
 
-    def _find_wanting(self, request_key: RequestKey, resources: ApiResources) -> tuple[MatchedWebhook, ...]:
+    def _find_matching(self, request_key: RequestKey, resources: ApiResources) -> tuple[MatchedWebhook, ...]:
         return tuple(
-            candidate for candidate in self._look_at(request_key, resources) if candidate[1] is not None
+            candidate for candidate in self._match_rules(request_key, resources) if candidate[1] is not None
         )
 
-    def _look_at(self, request_key: RequestKey, resources: ApiResources) -> list[MatchedWebhook]:
-        return [(hook, hook.matcher.target(request_key, resources)) for hook in self._callable(request_key)]
+    def _match_rules(self, request_key: RequestKey, resources: ApiResources) -> list[MatchedWebhook]:
+        return [(hook, hook.matcher.target(request_key, resources)) for hook in self._eligible(request_key)]
 
-    def _callable(self, request_key: RequestKey) -> Sequence[ChainWebhook]:
+    def _eligible(self, request_key: RequestKey) -> Sequence[ChainWebhook]:
         """Return the webhooks that may be called for such a request at all.
 
         Source: ``Dispatch`` in ``k8s.io/apiserver/pkg/admission/plugin/webhook/generic/webhook.go``.

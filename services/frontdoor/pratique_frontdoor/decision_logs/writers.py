@@ -235,7 +235,7 @@ class DecisionLog:
     def _add(self, members: dict[str, Any]) -> None:
         line = self._chain.line(members)
         self._file.append(line)
-        self._chain.added(line)
+        self._chain.advance(line)
 
     def _log_losses(self, now: float) -> None:
         """Log at intervals that entries are lost, and the reason of the last one."""

@@ -124,7 +124,7 @@ class RemoteEngine:
         self._webhooks = [webhooks]
         self._held.listen(self._close_unused_webhooks)
         for service in self._services:
-            service.agree_with(self._held)
+            service.require_inputs(self._held)
         call_metrics.show_services(self._services, self._held)
         watched = [reloaded for reloaded in (cluster, configurations) if reloaded.paths]
         self.reloaded: Sequence[Reloaded[Any]] = watched
@@ -218,11 +218,11 @@ class RemoteEngine:
         self, review: Review, phases: frozenset[Phase], deadline: Deadline, *, explain: bool = False
     ) -> Decision:
         """Run a review through the requested phases, all with the newest inputs that the services also decide by."""
-        digests, decider = self._agreed()
+        digests, decider = self._agreed_inputs()
         review = dataclasses.replace(review, cluster=decider.cluster, digest=digests.whole)
         return await decider.chain.decide(review, phases, deadline, explain=explain)
 
-    def _agreed(self) -> tuple[InputDigests, _DecisionInputs]:
+    def _agreed_inputs(self) -> tuple[InputDigests, _DecisionInputs]:
         """Return the newest inputs that the services also decide by; without any, those of this front door."""
         for digests, decider in self._held:
             if all(service.transport.agrees(digests.whole) for service in self._services):
@@ -231,7 +231,7 @@ class RemoteEngine:
 
     async def unready(self) -> Sequence[str]:
         """Return the reasons why the services cannot be called now."""
-        digests, _ = self._agreed()
+        digests, _ = self._agreed_inputs()
         reasons = await asyncio.gather(*(service.unready(digests) for service in self._services))
         return [reason for reason in reasons if reason]
 
@@ -242,7 +242,9 @@ class RemoteEngine:
         ``replicas`` those that are excluded because they are slow; ``webhooks`` those whose circuit breakers are not
         closed.
         """
-        differing = [text for service in self._services for text in service.differing(self._held.digests)]
+        differing = [
+            text for service in self._services for text in service.differing_replicas(self._held.digests)
+        ]
         slow = [text for service in self._services for text in service.excluded()]
         broken = self._breakers.warnings()
         found = {"inputs": differing, "replicas": slow, "webhooks": broken}

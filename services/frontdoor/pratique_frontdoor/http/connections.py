@@ -235,7 +235,7 @@ class UnauthenticatedConnections:
         """Return the number of connections."""
         return sum(map(len, self._sizes.values()))
 
-    def opened(self, connection: CountedConnection, address: str, size: int) -> None:
+    def add(self, connection: CountedConnection, address: str, size: int) -> None:
         """Count a new connection, and close others, or this one, if a limit is exceeded."""
         of_address = self._sizes.setdefault(address, {})
         of_address[connection] = 0
@@ -261,7 +261,7 @@ class UnauthenticatedConnections:
             if victim is connection:
                 return
 
-    def left(self, connection: CountedConnection, address: str) -> None:
+    def remove(self, connection: CountedConnection, address: str) -> None:
         """Forget a connection that is closed or authenticated. Calling it again has no effect."""
         of_address = self._sizes.get(address, {})
         size = of_address.pop(connection, None)
@@ -283,7 +283,7 @@ class UnauthenticatedConnections:
 
     def _close(self, connection: CountedConnection | None, address: str, reason: str) -> None:
         if connection is not None:
-            self.left(connection, address)
+            self.remove(connection, address)
             self.count(reason, address)
             connection.abort()
 
@@ -358,7 +358,7 @@ class HttpConnection(HttpToolsProtocol):
         cycle: RequestResponseCycle | None = self.cycle  # which uvicorn does not say
         return cycle is not None and not cycle.response_complete
 
-    def accepted(self, accepted: socket.socket | None, peer: object, size: int = TLS_BYTES) -> None:
+    def count_accepted(self, accepted: socket.socket | None, peer: object, size: int = TLS_BYTES) -> None:
         """Count the connection, whether or not anything is ever sent on it; ``accepted`` is None without TLS."""
         self._socket = accepted
         self._size = size
@@ -367,7 +367,7 @@ class HttpConnection(HttpToolsProtocol):
         if self._callers is not None:
             # The authentication middleware takes it out of the state of the first request.
             self.app_state["mark_authenticated"] = self.mark_authenticated
-        self._connections.opened(self, self._address, size)
+        self._connections.add(self, self._address, size)
 
     def mark_authenticated(self) -> None:
         """Stop counting it as unauthenticated: its memory now counts against its caller."""
@@ -380,7 +380,7 @@ class HttpConnection(HttpToolsProtocol):
     def forget(self) -> None:
         """Stop counting the connection."""
         self.app_state.pop("mark_authenticated", None)
-        self._connections.left(self, self._address)
+        self._connections.remove(self, self._address)
 
     def abort(self) -> None:
         """Close the connection immediately, and drop what was read but not processed."""
@@ -451,7 +451,7 @@ class HttpConnection(HttpToolsProtocol):
         super().connection_made(transport)
         connection = transport.get_extra_info("ssl_object")
         if connection is None:
-            self.accepted(None, transport.get_extra_info("peername"), PLAIN_BYTES)
+            self.count_accepted(None, transport.get_extra_info("peername"), PLAIN_BYTES)
         else:
             peer = self.app_state["peer"] = Peer(connection)
             if self._callers is not None and self._callers.knows(peer):

@@ -223,7 +223,7 @@ class DecisionEndpoint:
         if observation is not None:
             observation.decision = decision
         if trace is not None:
-            trace.decided(received.review, decision)
+            trace.set_decision(received.review, decision)
         return self._reply(received, decision, blame=query.blame)
 
     async def _read(self, pieces: list[bytes]) -> ReceivedReview:

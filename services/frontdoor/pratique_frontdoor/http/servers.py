@@ -97,7 +97,7 @@ class Handshake(asyncio.Protocol):
         task = asyncio.get_running_loop().create_task(self._shake_hands(accepted))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        self._protocol.accepted(accepted, peer)
+        self._protocol.count_accepted(accepted, peer)
 
     async def _shake_hands(self, accepted: socket.socket) -> None:
         # A client whose handshake fails or does not end has already received its alert.

@@ -152,18 +152,18 @@ class HostingService:
         transport.addresses = len(addresses)
         return cls(name, transport, phase, expected)
 
-    def agree_with(self, held: RecentInputs[Any]) -> None:
+    def require_inputs(self, held: RecentInputs[Any]) -> None:
         """Call only replicas that decide by the ``held`` inputs, and report how others differ."""
 
         def differences(digest: str) -> str:
             held.mismatches += 1
             found = held.find(digest)
-            text = "" if found is None else "; ".join(self.differing(found[0]))
+            text = "" if found is None else "; ".join(self.differing_replicas(found[0]))
             return f": {text}" if text else ""
 
         self.transport.mismatched = differences
 
-    def differing(self, digests: InputDigests) -> list[str]:
+    def differing_replicas(self, digests: InputDigests) -> list[str]:
         """Return which replicas decide by other inputs, and how they differ."""
         replicas = self.transport.replicas if self.expected else ()
         return [
@@ -190,7 +190,7 @@ class HostingService:
         replicas = self.transport.replicas
         agreeing = [replica for replica in replicas if replica.holds(digests.whole)]
         if replicas and not agreeing:
-            return "; ".join(self.differing(digests))
+            return "; ".join(self.differing_replicas(digests))
         channel = agreeing[0].channel if agreeing else self.transport.channel
         catalogue = catalogue_service_pb2_grpc.CatalogueServiceStub(channel)
         try:
