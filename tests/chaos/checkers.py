@@ -1,4 +1,4 @@
-"""The checker: holds a history against the invariants, afterwards and alone, and counts what was available."""
+"""The checker: checks a history against the invariants after the run, and counts availability."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checker finds what it is there for: histories in which one thing is wrong, and one in which nothing is."""
+"""The checker finds every fault: histories with one fault each, and one without."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _oracle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oracle]:
 
 @dataclasses.dataclass(frozen=True)
 class Scene:
-    """A request of a certain kind, and what is right for it."""
+    """A request of a certain kind, and its right answer."""
 
     request: Request
     right: Right
@@ -70,7 +70,7 @@ class Scene:
         return Asked(at, one.number, one.path, one.uid, one.timeout)
 
     def answered(self, at: float = 10.1, code: int = 200, **response: Any) -> Answered:
-        """The right answer, but for what is said otherwise."""
+        """The right answer, with given changes."""
         right: dict[str, Any] = {"uid": self.request.uid, "allowed": self.right.allowed}
         right["auditAnnotations"] = self.seen()
         if self.right.allowed:
@@ -81,7 +81,7 @@ class Scene:
         return Answered(at, self.request.number, code, json.dumps(body))
 
     def seen(self) -> dict[str, str]:
-        """What the chaperone writes of it."""
+        """The chaperone's annotation for it."""
         written = ticket(self.request.uid, self.request.body["request"]["name"])
         return {f"chaperone_{phase}": written for phase in SEEN[self.request.path]}
 
@@ -94,7 +94,7 @@ def patch_of(request: Request, made: Any) -> dict[str, str]:
 
 
 def scene(oracle: Oracle, path: str, fits: Callable[[list[Right]], bool]) -> Scene:
-    """The first request for a path for which both configurations say what is wanted."""
+    """The first request for a path with the wanted answers of both configurations."""
     for number in range(1000):
         request = WORKLOAD.request(number)
         rights = [*oracle.right(request, [FIRST]), *oracle.right(request, [SECOND])]
@@ -112,7 +112,7 @@ def denied(rights: list[Right]) -> bool:
 
 
 def found(oracle: Oracle, tmp_path: Path, *events: Event) -> list[str]:
-    """The letters of what is violated, written to a file and read again."""
+    """The letters of violated invariants, after a round trip through a file."""
     history = read_history(write_history(tmp_path / "history.jsonl", [BEGAN, *events]))
     return [violation.invariant for violation in violations(Evidence(history, oracle))]
 

@@ -17,10 +17,10 @@ from chaos.storms import seed_of
 
 SECONDS = float(os.environ.get("PRATIQUE_SOAK_SECONDS", "1200"))
 SEED = 3
-"""None of its Pods has 700 kB: what messages of that size leave to the allocator goes up and down by 4 MiB."""
+"""None of its Pods has 700 kB: the allocator's memory for messages of that size varies by 4 MiB."""
 KIB_PER_HOUR = 1024
 NOISE_KIB = 512
-"""What the medians differ by without anything growing: a gRPC arena, a slab of the allocator."""
+"""The difference of medians without growth: a gRPC arena, a slab of the allocator."""
 
 
 @pytest.mark.long

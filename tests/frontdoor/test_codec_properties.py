@@ -1,4 +1,4 @@
-"""Codecs: what an API server writes is read as it was meant, and what is answered is read by it as it was meant."""
+"""Codecs: reviews of an API server are decoded correctly, and it decodes the answers correctly."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ OTHER_ERAS: dict[str, JSONObject] = {
     "Priority-010": {"release": "1.10"},
     "ServiceAccount-057": {"boundServiceAccountTokenVolume": False},
 }
-"""What sets a controller to the release whose behaviour the case shows, where that is not the current one."""
+"""The settings of a controller for the release of a case, if that is not the current one."""
 
 
 def settings_of(case: JSONObject, folder: Path) -> ChainSettings:

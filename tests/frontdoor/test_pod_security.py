@@ -16,7 +16,7 @@ from support.pod_security_cases import cases, cluster, deployment_request, label
 
 BOTH = frozenset(Phase)
 EVERY = [(case, minor) for case in cases("fixtures.jsonl") for minor in sorted({case["from"], case["to"]})]
-"""Each fixture in the first and the last version for which it stands."""
+"""Each fixture in the first and last version that it applies to."""
 
 
 def decided(

@@ -1,4 +1,4 @@
-"""Time is given out once, and every hop gets what is left of it."""
+"""The time of a review is one budget, and every call gets what is left."""
 
 from __future__ import annotations
 

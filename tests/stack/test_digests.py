@@ -1,4 +1,4 @@
-"""Services that decide by other inputs than their front door decide nothing, and are told of."""
+"""Services with other inputs than their front door decide nothing, and are reported."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from support.front_doors.remote import RemoteDoor, remote_door
 from support.services.servers import MUTATOR, VALIDATOR, Kind
 
 REVIEWS = 20
-"""Of each kind that is forbidden: enough for every replica to be asked several times, if it were asked."""
+"""Requests of each forbidden kind: enough for every replica to be called several times."""
 ADMISSION = "admissionregistration.k8s.io/v1"
 POLICY: dict[str, Any] = {
     "apiVersion": ADMISSION,
@@ -88,7 +88,7 @@ def write(folder: Path, name: str, *documents: Any) -> Path:
 
 @pytest.fixture(name="chain")
 def _chain(tmp_path: Path) -> ChainSettings:
-    """What all services of a stack are given."""
+    """The settings of all services of a stack."""
     return ChainSettings(
         config=(write(tmp_path, "config.yaml", POLICY, BINDING),),
         cluster=(write(tmp_path, "cluster.yaml", RESTRICTED, ACCOUNT),),
@@ -374,7 +374,7 @@ kind: ValidatingAdmissionPolicyBinding
 metadata: {{name: marked}}
 spec: {{policyName: marked, validationActions: [Deny]}}
 """
-"""Admits only what was marked by the policy of the same file."""
+"""Allows only what the policy of the same file has marked."""
 
 
 @both_kinds

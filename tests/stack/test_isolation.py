@@ -1,4 +1,4 @@
-"""Services with somebody's controllers: these run in processes of their own unless one says otherwise."""
+"""Services with third-party controllers, which run in separate processes by default."""
 
 from __future__ import annotations
 

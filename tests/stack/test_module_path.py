@@ -69,7 +69,7 @@ def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
 
 
 def called_modules(folder: Path, pid: int) -> frozenset[str]:
-    """The modules that a process has called since this was last asked."""
+    """The modules that a process has called since the last call of this function."""
     names = folder / str(pid)
     os.kill(pid, signal.SIGUSR1)
     while not names.exists():

@@ -20,7 +20,7 @@ from support.local_stacks import running
 
 CLIENTS = 25
 LAG_SECONDS = 0.3
-"""How long clients still make connections to a front door that was told to stop, as kube-proxy does."""
+"""How long clients still connect to a stopping front door, as kube-proxy does."""
 
 
 class Doors:
@@ -35,7 +35,7 @@ class Doors:
         self.known = [*self.known, door]
 
     def replace(self) -> int:
-        """Start another, and stop the oldest as Kubernetes does: it is told before everybody knows; its exit code."""
+        """Start another front door, stop the oldest as Kubernetes does, and return its exit code."""
         self.start()
         leaving = self.known[0]
         leaving.process.terminate()
@@ -46,7 +46,7 @@ class Doors:
 
 
 def keep_asking(doors: Doors, end: threading.Event) -> tuple[int, list[str]]:
-    """Ask on one connection after another, each kept for as long as it may be; the answers and the errors."""
+    """Send requests on one connection after another, each used as long as possible; return answers and errors."""
     answers, errors = 0, []
     choice = itertools.count()
     while not end.is_set():

@@ -32,7 +32,7 @@ PATCHES: tuple[list[JSONObject], ...] = (
 
 
 def blamed(message: str, *causes: StatusCause, received: JSON = POD) -> Denied:
-    """Path and last step of what a denial after PATCHES speaks of."""
+    """The path and last step of the fields that a denial after PATCHES names."""
     decision = decided(received, *PATCHES)
     status = failure(422, "Invalid", message, StatusDetails(causes=causes))
     denial = mutation(

@@ -1,4 +1,4 @@
-"""What is carried from stage to stage: the current object, and what has happened so far."""
+"""The state that passes from stage to stage: the current object, and what has happened so far."""
 
 from __future__ import annotations
 

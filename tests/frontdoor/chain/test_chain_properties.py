@@ -1,4 +1,4 @@
-"""What holds of every chain, whatever its webhooks do."""
+"""Properties of every chain, whatever its webhooks do."""
 
 from __future__ import annotations
 

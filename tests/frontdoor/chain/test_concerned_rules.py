@@ -1,4 +1,4 @@
-"""Controllers that can tell before any call that they have nothing to do with a request."""
+"""Controllers that can skip a request before any call."""
 
 from __future__ import annotations
 

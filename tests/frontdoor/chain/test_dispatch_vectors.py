@@ -103,7 +103,7 @@ def test_webhooks_are_reinvoked_in_a_second_round_as_in_kubernetes(
 
 
 def webhook_of(fields: JSONObject) -> JSONObject:
-    """A configuration of one webhook that takes everything, apart from what ``fields`` say."""
+    """A configuration with one webhook that matches everything, except for ``fields``."""
     everything = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"]}
     webhook = {
         "name": "asked.example.com",
@@ -127,7 +127,7 @@ def asked_of(
     request: JSONObject,
     store: ObjectStore | None = None,
 ) -> list[JSONObject]:
-    """The requests that reach a webhook with such fields."""
+    """The requests that reach a webhook with these fields."""
     document = webhook_of(fields)
     found = dispatch(front_door, request, [document], {"/asked": allowed()}, "validate", store=store)
     assert found.decision["allowed"], found.message
@@ -135,7 +135,7 @@ def asked_of(
 
 
 def registered(types: list[JSONObject]) -> ApiResources:
-    """What the API server of a case knows, besides the kinds that the test itself puts into the cluster."""
+    """The resources of a case's API server, besides the kinds that the test itself adds to the cluster."""
     of_case = [
         ResourceType(
             resource=msgspec.convert(item["resource"], GroupVersionResource),

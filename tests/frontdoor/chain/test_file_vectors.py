@@ -102,7 +102,7 @@ BEHAVIOURS: Mapping[str, Behaviour] = {
         )
     ),
 }
-"""What the cases say of these paths in words."""
+"""What the cases say about these paths in prose."""
 
 
 def written(folder: Path, documents: list[JSONObject]) -> Path:

@@ -188,7 +188,7 @@ def test_an_authorizer_check_without_rbac_is_denied() -> None:
 
 
 def test_an_expensive_condition_does_not_delay_other_reviews() -> None:
-    """A second of evaluation, while the event loop goes on turning thousands of times."""
+    """One second of evaluation, while the event loop iterates thousands of times."""
     conditions = compiled("object.l.all(x, object.l.all(y, x + y >= 0)) || true")
     review = pod_review({"l": list(range(100_000))})
 

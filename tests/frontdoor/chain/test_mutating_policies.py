@@ -1,4 +1,4 @@
-"""MutatingAdmissionPolicies in the chain: their steps, what comes after them, and the second round."""
+"""MutatingAdmissionPolicies in the chain: their steps, what follows them, and the second round."""
 
 from __future__ import annotations
 

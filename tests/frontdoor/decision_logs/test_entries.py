@@ -1,4 +1,4 @@
-"""Entries: what a line says, and what it must not."""
+"""Entries: what a line contains, and what it must not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever somebody does to a log afterwards is found, and what the writer itself does is not taken for it."""
+"""Every later change to a log is found, and nothing that the writer does is mistaken for one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may call: by certificate, bearer token, or user and password; any one of them is enough."""
+"""Authentication by certificate, bearer token, or user and password; any of them is enough."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What strangers, addresses and callers may take up, and who goes first where not all can be served."""
+"""Limits on unauthenticated clients, addresses and callers, and the priority of reviews."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MEBIBYTE = 1024 * 1024
 
 
 def rss(pid: int) -> int:
-    """What a process takes of memory, in bytes."""
+    """The memory of a process, in bytes."""
     found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
     assert found is not None
     return int(found[1]) * 1024

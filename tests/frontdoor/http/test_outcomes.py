@@ -1,4 +1,4 @@
-"""Which failure answers what: every way in which a review can end, on both endpoints of a webhook."""
+"""The HTTP answer to every result of a review, on both endpoints for webhooks."""
 
 from __future__ import annotations
 
@@ -117,12 +117,12 @@ OUT = {MUTATOR: "the mutator ", VALIDATOR: "the validators "}
 
 
 def out(words: str) -> Mapping[Kind, str]:
-    """What is said of either service when it is out."""
+    """The message for an outage of each service."""
     return {kind: f"{service}{words}" for kind, service in OUT.items()}
 
 
 def at_fault(words: str) -> Mapping[Kind, str]:
-    """What is said of a controller that failed within a service that works."""
+    """The message for a controller that failed in a working service."""
     return dict.fromkeys(OUT, words)
 
 
@@ -174,7 +174,7 @@ BY_PATH = {
     "/admit": MUTATOR,
     "/explain?phase=validate": VALIDATOR,
 }
-"""Which service is asked first."""
+"""The service that is called first."""
 
 
 def fronting(address: str, *names: str, config: tuple[Path, ...] = (), **more: Any) -> Door:

@@ -1,4 +1,4 @@
-"""Certificates change in all the ways in which files do, and nobody who calls notices."""
+"""Certificates change in every way that files can, and no caller notices."""
 
 from __future__ import annotations
 

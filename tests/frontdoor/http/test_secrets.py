@@ -1,4 +1,4 @@
-"""Admission objects are secrets: what of them leaves the front door where nobody asked for it."""
+"""Admission objects are secrets: what may leave the front door unrequested."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Balancing by itself: who gets a call, who is left out, and that nobody can have others left out."""
+"""The balancer: which replica gets a call, which is excluded, and that no client can exclude others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pratique_frontdoor.transports.balancing import Balancer, ReplicaCallStatus,
 
 SECONDS = 10.0
 LONGEST = 8 * SECONDS + 1e-6
-"""How long a replica is left out, and what sums of floats may add to it."""
+"""How long a replica is excluded, and the tolerance for sums of floats."""
 FAST, SLOW = 0.01, 2.0
 
 
@@ -28,7 +28,7 @@ class Replica:
 
 
 class World:
-    """Replicas, a clock that goes when it is told to, and chance that can be repeated."""
+    """Replicas, a clock that the test moves, and repeatable randomness."""
 
     def __init__(self, replicas: int, seconds: float = SECONDS, seed: int = 0) -> None:
         self.now = 0.0
@@ -44,7 +44,7 @@ class World:
     def call(
         self, seconds: Callable[[int], float], ending: ReplicaCallStatus = ReplicaCallStatus.ANSWERED
     ) -> int:
-        """Make one call, from its beginning to its end; who got it."""
+        """Make one call from start to end, and return its replica."""
         chosen, ticket = self.balancer.choose(self.replicas)
         number = self.replicas.index(chosen)
         self.now += seconds(number)
@@ -251,7 +251,7 @@ def test_a_client_with_slow_reviews_cannot_exclude_a_replica(callers: int, share
 
 
 class Balancing(RuleBasedStateMachine):
-    """Anything may happen to replicas and calls, and most of them are always asked."""
+    """Whatever happens to replicas and calls, most replicas always get calls."""
 
     @initialize(replicas=st.integers(1, 6), seed=st.integers(0, 1000))
     def begin(self, replicas: int, seed: int) -> None:
@@ -305,7 +305,7 @@ class Balancing(RuleBasedStateMachine):
             assert load.until - self.world.now <= LONGEST
 
     def teardown(self) -> None:
-        """Once all are healthy and what is under way has ended, all of them come back."""
+        """Once all replicas are healthy and calls in flight have ended, all return."""
         if not hasattr(self, "world"):
             return
         for chosen, ticket in self.under_way:

@@ -197,7 +197,7 @@ def _saying(uid: str | None) -> Any:
     ],
 )
 def test_an_answer_for_another_review_is_refused(uid: str | None, *, ours: bool, believed: bool) -> None:
-    """Services of somebody else's, which may be older than the field, may leave it empty."""
+    """Other services, which may predate the field, may leave it empty."""
 
     async def test() -> None:
         async with speaking(_saying(uid)) as address, transport(address, ours=ours) as client:

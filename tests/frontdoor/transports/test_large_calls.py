@@ -31,7 +31,7 @@ async def transport(*addresses: str, streamed: Phase | None) -> AsyncIterator[Gr
 
 
 async def answers(size: int, streamed: Phase | None) -> int:
-    """Make calls, and break the connection to a replica that has one of them; how many had an answer."""
+    """Make calls, break the connection to a replica during one, and return how many were answered."""
     review = pod_review({"metadata": {"annotations": {"large": "x" * size}}})
     began = asyncio.Event()
 

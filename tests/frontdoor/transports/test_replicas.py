@@ -70,7 +70,7 @@ async def ask(client: GrpcTransport) -> None:
 
 
 async def ask_often(client: GrpcTransport, calls: int, when: Callable[[int], Awaitable[None]]) -> None:
-    """Make many calls, some at a time; before each, ``when`` is told how many there were."""
+    """Make many calls, some concurrently; ``when`` gets their number before each."""
     numbers = iter(range(calls))
 
     async def caller() -> None:
@@ -243,7 +243,7 @@ def test_renewing_a_channel_fails_no_call(streamed: Phase | None) -> None:
 async def answering_by(
     script: Callable[[int, Any], Awaitable[bytes]],
 ) -> AsyncIterator[tuple[str, list[int]]]:
-    """A validator that is told how many attempts there were before; gives its address and the attempts."""
+    """A validator that records earlier attempts; yields its address and the attempts."""
     attempts: list[int] = []
 
     async def handler(_request: bytes, context: Any) -> bytes:

@@ -43,7 +43,7 @@ def _authority() -> trustme.CA:
 
 @pytest.fixture(name="door")
 def _door(tmp_path: Path, authority: trustme.CA) -> Mount:
-    """What the front door has: a certificate to show, and the services' authority."""
+    """The front door's files: its certificate, and the authority of the services."""
     return Mount.of(tmp_path / "door", authority.issue_cert("door.example.com"), authority)
 
 
@@ -220,7 +220,7 @@ def test_renewing_certificates_and_authorities_on_both_sides_fails_no_call(
         assert set(decisions) == {ALLOWED}
 
     async def rotate(server: RpcServer, tls: ServicesTls, client: HostingService) -> None:
-        """As it has to be done: trust first, then certificates, and then no more trust for the old."""
+        """Rotate in the right order: first the new authority, then certificates, then remove the old authority."""
         assert server.tls is not None
         serving, clients = server.tls.kept
         shown, trusted = tls.reloaded_credentials
@@ -255,7 +255,7 @@ async def is_other(client: HostingService, channel: grpc.aio.Channel) -> bool:
 
 @contextlib.asynccontextmanager
 async def load(client: HostingService) -> AsyncIterator[list[Any]]:
-    """Ask at an even pace; whatever is raised fails the test."""
+    """Call at a steady rate; every exception fails the test."""
     decisions: list[Any] = []
     ending = asyncio.Event()
 

@@ -31,7 +31,7 @@ FORBIDDEN = pod_review().with_object(Document.from_data({"metadata": {"name": "f
 
 
 class Validator:
-    """A validator that denies what is forbidden, as slowly as it is told to."""
+    """A validator that denies what is forbidden, after a set delay."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -75,7 +75,7 @@ async def decide(client: GrpcTransport) -> None:
 
 
 def shown(client: GrpcTransport) -> tuple[list[str], dict[str, list[float]]]:
-    """What readiness warns of, and what metrics show for each replica, by their last words."""
+    """The warnings of readiness, and the metrics of each replica by the end of their names."""
     service = HostingService("validator", client, Phase.VALIDATE, frozenset({"c"}))
     metrics = ServiceCallMetrics()
     digests = InputDigests.of("", "", "")

@@ -1,4 +1,4 @@
-"""Streams to replicas: what goes on them, what does not, and what becomes of calls when one breaks."""
+"""Streams to replicas: which calls they carry, and what happens to calls when one breaks."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def ask(client: GrpcTransport, seconds: float = SECONDS, review: Review | 
 
 
 class Scripted:
-    """A validator, the streams of which end as they are told to; it counts what it got on them and otherwise."""
+    """A validator whose streams end on request; it counts streamed and unary calls."""
 
     def __init__(self, on_stream: Callable[[Any, Any], Awaitable[None]]) -> None:
         """Greet on each stream, and give its first request and context to ``on_stream``."""

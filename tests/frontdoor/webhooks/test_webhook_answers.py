@@ -456,7 +456,7 @@ VERIFIED: list[tuple[ReviewVersion, str, JSON, str]] = [
     ("v1beta1", MUTATING, {"response": {"allowed": True, "patchType": "JSONPatch"}}, ""),
     ("v1beta1", VALIDATING, {"response": {"allowed": True, "patch": PATCH, "patchType": "JSONPatch"}}, ""),
 ]
-"""Every rule that an answer has to keep, and what is no rule: version sent, kind of webhook, answer, complaint."""
+"""Every rule for answers, and what is not a rule: version sent, kind of webhook, answer, complaint."""
 
 
 @pytest.mark.parametrize(("version", "kind", "review", "complaint"), VERIFIED)

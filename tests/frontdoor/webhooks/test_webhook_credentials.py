@@ -201,7 +201,7 @@ def test_credentials_are_created_once_for_all_webhooks_of_a_user() -> None:
 
 
 class Clock:
-    """A clock that stands still until it is moved."""
+    """A clock that only moves when the test moves it."""
 
     def __init__(self) -> None:
         self.now = 0.0

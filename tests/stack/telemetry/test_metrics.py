@@ -1,4 +1,4 @@
-"""Metrics: what every service shows, under which names, and how many series there can be of it."""
+"""Metrics: what every service exposes, under which names, and how many series there can be."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ webhooks:
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What the services of a stack show that has counted something of everything."""
+    """The metrics of a stack's services once everything has been counted."""
     folder = tmp_path_factory.mktemp("metrics")
     broken = """reinvocationPolicy: Never
   mutations:
