@@ -32,7 +32,7 @@ async def _watch(door: Callable[[], int], history: History) -> None:
     due = clock()
     while True:
         late = max(0.0, clock() - due)
-        now = {pid: one for pid in (door(), os.getpid()) if (one := run_delay(pid)) is not None}
+        now = {pid: delay for pid in (door(), os.getpid()) if (delay := run_delay(pid)) is not None}
         waited = {pid: now[pid] - known.get(pid, now[pid]) for pid in now}
         # Clients, and the links to all nodes, share a loop. Where it is behind, they are, and what waits in front of
         # them is late; that it had to wait for a processor may be a part of it.

@@ -73,12 +73,12 @@ def test_an_encoded_denial_decodes_to_the_decision(status: object, version: Revi
     answer = read_answer(body, SentReview(UID, version, b""), Phase.VALIDATE)
     assert not answer.allowed
     assert answer.status is not None
-    told = decision.status
-    assert told is not None
+    denial = decision.status
+    assert denial is not None
     assert (answer.status.code, answer.status.reason or "", answer.status.message or "") == (
-        told.code,
-        told.reason,
-        told.message,
+        denial.code,
+        denial.reason,
+        denial.message,
     )
 
 

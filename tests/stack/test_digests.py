@@ -230,8 +230,8 @@ def test_a_validator_with_other_inputs_is_not_called_and_is_named(
     assert passed == 0
     assert allowed
     assert code == 200
-    [told] = [line for line in text.splitlines() if line.startswith("[+]inputs ok, but:")]
-    assert f"validator at grpc://{odd} decides by another {part} (" in told
+    [warning] = [line for line in text.splitlines() if line.startswith("[+]inputs ok, but:")]
+    assert f"validator at grpc://{odd} decides by another {part} (" in warning
     assert [endpoint for endpoint, agrees in agreeing.items() if not agrees] == [f"grpc://{odd}"]
 
 
@@ -329,8 +329,10 @@ def test_a_change_in_one_service_only_becomes_an_outage_after_the_grace_period(
             async with asyncio.timeout(30):
                 while not seen or seen[-1][0]:
                     code, text = await shown(door, "/readyz?verbose")
-                    told = code == 200 and "[+]inputs ok, but: " in text and "another configuration" in text
-                    seen.append((await door.allows("/admit", object=pod("fine")), told))
+                    warning = (
+                        code == 200 and "[+]inputs ok, but: " in text and "another configuration" in text
+                    )
+                    seen.append((await door.allows("/admit", object=pod("fine")), warning))
                     assert not await door.allows("/admit", object=pod("forbidden"))
                     await asyncio.sleep(0.05)
             return seen, await shown(door, "/readyz")

@@ -66,5 +66,5 @@ def test_settings_unknown_to_the_release_are_reported(command: tuple[str, ...], 
     )
     assert ran.returncode == 0
     assert "warning: AlwaysAdmit admission controller is deprecated." in ran.stderr
-    told = 'Namespace "shop": metadata.annotations.scheduler.kubernetes.io/node-selector: no release of Kubernetes'
-    assert told in ran.stderr
+    warning = 'Namespace "shop": metadata.annotations.scheduler.kubernetes.io/node-selector: no release of Kubernetes'
+    assert warning in ran.stderr

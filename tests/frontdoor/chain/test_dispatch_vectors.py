@@ -33,8 +33,8 @@ def front_door() -> Iterator[DispatchingFrontDoor]:
 
 def run(front_door: DispatchingFrontDoor, case: JSONObject, phase: str) -> Dispatched:
     given = case["input"]
-    told = given["webhookBehaviour"].values()
-    behaviours = {f"/{item['path']}": behaviour_of(item) for item in told}
+    behaviour_documents = given["webhookBehaviour"].values()
+    behaviours = {f"/{item['path']}": behaviour_of(item) for item in behaviour_documents}
     namespaces = [{"apiVersion": "v1", "kind": "Namespace", **namespace} for namespace in given["namespaces"]]
     return dispatch(
         front_door, given["request"], given["configurations"], behaviours, phase, objects=namespaces

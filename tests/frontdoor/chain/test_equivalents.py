@@ -259,8 +259,8 @@ def test_a_patch_of_a_converted_object_is_converted_back(tmp_path: Path) -> None
     assert apply_patch(AUTOSCALER, decision.patch) == after
     assert apply_patch(AUTOSCALER, decision.steps[0].patch) == after
     assert decision.steps[0].outcome is OutcomeStatus.MUTATED
-    told = decision.audit_annotations["patch.webhook.admission.k8s.io/round_0_index_0"]
-    assert json.loads(told)["patch"] == operations
+    patch_annotation = decision.audit_annotations["patch.webhook.admission.k8s.io/round_0_index_0"]
+    assert json.loads(patch_annotation)["patch"] == operations
 
 
 def test_an_empty_change_of_a_converted_object_changes_nothing(tmp_path: Path) -> None:

@@ -146,10 +146,10 @@ def test_a_policy_with_if_needed_runs_again_after_a_later_change(tmp_path: Path)
 
 def test_no_call_is_made_for_a_second_round_without_effect(tmp_path: Path) -> None:
     documents = (mutating(labelled("n", "'1'")), bound())
-    asked, told = (decided(tmp_path, *documents, explain=explain) for explain in (False, True))
-    assert rounds(asked) == [("p", 0, "mutated")]
-    assert rounds(told) == [("p", 0, "mutated"), ("p", 1, "skipped")]
-    assert asked.patch == told.patch
+    plain, explained = (decided(tmp_path, *documents, explain=explain) for explain in (False, True))
+    assert rounds(plain) == [("p", 0, "mutated")]
+    assert rounds(explained) == [("p", 0, "mutated"), ("p", 1, "skipped")]
+    assert plain.patch == explained.patch
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def test_a_changed_byte_is_found_in_its_line(decisions: int, key: bytes | None, 
     lines = written(decisions, key)
     number = data.draw(st.integers(0, len(lines) - 1))
     at = data.draw(st.integers(0, len(lines[number]) - 2))  # the newline is what makes it a line
-    byte = data.draw(st.integers(0, 255).filter(lambda one: one not in (lines[number][at], 10)))
+    byte = data.draw(st.integers(0, 255).filter(lambda first: first not in (lines[number][at], 10)))
     lines[number] = lines[number][:at] + bytes([byte]) + lines[number][at + 1 :]
     try:
         assert number + 1 in faults(lines, key)
@@ -81,10 +81,10 @@ def test_a_line_removed_from_the_middle_is_detected(
 @given(logs, keys, st.data())
 def test_two_swapped_lines_are_detected(decisions: int, key: bytes | None, data: st.DataObject) -> None:
     lines = written(decisions, key)
-    one = data.draw(st.integers(0, len(lines) - 2))
-    other = data.draw(st.integers(one + 1, len(lines) - 1))
-    lines[one], lines[other] = lines[other], lines[one]
-    assert faults(lines, key)[0] == one + 1
+    first = data.draw(st.integers(0, len(lines) - 2))
+    other = data.draw(st.integers(first + 1, len(lines) - 1))
+    lines[first], lines[other] = lines[other], lines[first]
+    assert faults(lines, key)[0] == first + 1
 
 
 @given(logs, keys, st.data())

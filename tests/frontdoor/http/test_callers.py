@@ -366,8 +366,8 @@ def test_no_secret_is_ever_logged_or_shown(
     settings.token_file.write_text("a canary that is no token\n")
     assert within(60, lambda: PARTLY in caplog.messages)
     answers.append(changing.request("GET", "/metrics", headers={"Authorization": f"Bearer {TOKEN}"}))
-    told = [*(answer.text for answer in answers), *(str(vars(record)) for record in caplog.records)]
-    assert not [text for text in (*told, *capfd.readouterr()) if "canary" in text]
+    logged_texts = [*(answer.text for answer in answers), *(str(vars(record)) for record in caplog.records)]
+    assert not [text for text in (*logged_texts, *capfd.readouterr()) if "canary" in text]
 
 
 def test_callers_of_a_remaining_authority_are_not_disturbed_when_another_is_removed(

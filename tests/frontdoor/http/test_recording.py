@@ -80,9 +80,9 @@ def test_reviews_are_answered_when_the_disk_is_full() -> None:
         running.process.terminate()
         code, logged = running.wait()
     assert code == 0
-    told = [item for item in logged if item["message"] == "lines of the recording were dropped"]
-    assert {item["reason"] for item in told} == {"No space left on device"}
-    assert sum(item["count"] for item in told) == 10
+    dropped = [item for item in logged if item["message"] == "lines of the recording were dropped"]
+    assert {item["reason"] for item in dropped} == {"No space left on device"}
+    assert sum(item["count"] for item in dropped) == 10
 
 
 def test_reviews_are_answered_when_the_folder_disappears(tmp_path: Path) -> None:

@@ -74,8 +74,12 @@ async def service(kind: Kind, mount: Mount) -> AsyncIterator[RpcServer]:
 
 def opened(tls: ServicesTls | None, addresses: Sequence[str], name: str = "") -> HostingService:
     handlers = Handlers(validate=controllers.allowing)
-    one = Controller(name="c", summary="Allows.", phases=BOTH, build=lambda _: handlers, settings=NoSettings)
-    return HostingService.open("validator", addresses, Phase.VALIDATE, [one], tls=tls, server_name=name)
+    controller = Controller(
+        name="c", summary="Allows.", phases=BOTH, build=lambda _: handlers, settings=NoSettings
+    )
+    return HostingService.open(
+        "validator", addresses, Phase.VALIDATE, [controller], tls=tls, server_name=name
+    )
 
 
 async def decided(client: HostingService) -> Any:

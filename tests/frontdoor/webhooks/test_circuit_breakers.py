@@ -77,8 +77,8 @@ class Circuits(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.clock = Clock()
-        self.told: list[CircuitState] = [CircuitState.CLOSED]
-        self.circuit = Circuit(FAILURES, 10, self.clock, self.told.append)
+        self.changes: list[CircuitState] = [CircuitState.CLOSED]
+        self.circuit = Circuit(FAILURES, 10, self.clock, self.changes.append)
         self.calls: list[tuple[int, CircuitState]] = []
         self.probes: list[int] = []
 
@@ -130,9 +130,9 @@ class Circuits(RuleBasedStateMachine):
     @invariant()
     def each_change_is_told_once(self) -> None:
         # A trial that told nothing lets another one begin: half-open may follow itself, nothing else may.
-        pairs = list(zip(self.told, self.told[1:], strict=False))
+        pairs = list(zip(self.changes, self.changes[1:], strict=False))
         assert all(pair is not other or pair is CircuitState.HALF_OPEN for pair, other in pairs)
-        assert self.told.count(CircuitState.OPEN) == self.circuit.opened
+        assert self.changes.count(CircuitState.OPEN) == self.circuit.opened
 
 
 TestCircuits = Circuits.TestCase
