@@ -152,7 +152,7 @@ def _member(controller: Controller, parts: ChainParts) -> ChainMember:
 def _rules(controller: Controller, parts: ChainParts) -> Rules:
     rules = compile_rules(controller.rules)
     if controller.skip_reason is None or not controller.trusted:
-        return rules  # third-party code runs where it can harm no other review, and that is not here
+        return rules  # third-party code never runs in this process
     configuration = parts.plugin_configurations.get(controller.name)
     return RulesWithSkipReason(rules, functools.partial(controller.skip_reason, configuration))
 

@@ -87,7 +87,7 @@ class Matcher:
     namespace_selector: SelectorOrStatus
     """The namespace selector; defaulting turns an absent one into the empty one."""
     object_selector: SelectorOrStatus
-    """The object selector, defaulted likewise."""
+    """The object selector; defaulting turns an absent one into the empty one."""
     conditions: MatchConditions | None = None
     """The match conditions; None without any."""
     _any_namespace: bool = dataclasses.field(init=False)

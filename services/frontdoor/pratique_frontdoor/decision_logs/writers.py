@@ -161,7 +161,7 @@ class DecisionLog:
                 break
             self._write(seen)
             self._done_bytes += seen.size
-            del seen  # not to hold a review while waiting for another
+            del seen  # releases the review while waiting for the next
             self._tick()
         self._attempt(self._note_gap)
         self._attempt(lambda: self._seal(final=True))
@@ -274,7 +274,7 @@ def open_decision_log(settings: FrontDoorSettings) -> DecisionLog | None:
         )
         repaired = _resume_chain(chain, path)
         if repaired:
-            file.close()  # it has seen that half an entry stands at its end
+            file.close()  # it has noticed the partial entry at its end
             file.follow()
         return DecisionLog(
             file, chain, entries, configuration, required=settings.decision_log_required, repaired=repaired

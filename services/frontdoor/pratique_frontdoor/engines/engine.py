@@ -58,7 +58,7 @@ def open_local(settings: ChainSettings, store: Cluster, read: LocalSources | Non
     Raises:
         ConfigurationError: the configuration cannot be used.
     """
-    from pratique_frontdoor.engines import local as local_engines  # noqa: PLC0415  # the two kinds share no imports worth their time
+    from pratique_frontdoor.engines import local as local_engines  # noqa: PLC0415  # only for local chains
 
     return local_engines.LocalEngine(settings, store, read)
 
@@ -108,7 +108,7 @@ class ChainSources:
 
     def notices(self, release: Release | None, cluster: Cluster | None = None) -> Iterator[str]:
         """Yield what has no effect, or will soon have none, in the release of the chain: controllers and spellings."""
-        from pratique.lint.spellings import unread_in_cluster, unread_in_settings  # noqa: PLC0415 - once, at the start
+        from pratique.lint.spellings import unread_in_cluster, unread_in_settings  # noqa: PLC0415 - only at startup
 
         yield from notices(self.selected, release)
         yield from unread_in_settings(self.plugin_configurations, release)

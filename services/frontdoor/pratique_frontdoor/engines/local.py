@@ -67,7 +67,7 @@ class LocalSources:
 def _configurations(settings: ChainSettings) -> Configurations:
     if not settings.config:
         return Configurations()
-    from pratique.configuration.loading import load_configurations  # noqa: PLC0415 - what is not there is not checked
+    from pratique.configuration.loading import load_configurations  # noqa: PLC0415 - only with --config
 
     return load_configurations(settings.config)
 

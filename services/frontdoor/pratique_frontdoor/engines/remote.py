@@ -265,7 +265,7 @@ class RemoteEngine:
 def _advise(tell: Callable[[Any], None], value: object) -> None:
     try:
         tell(value)
-    except Exception as error:  # noqa: BLE001 - what only warns must stop nothing
+    except Exception as error:  # noqa: BLE001 - a failed warning must not stop anything
         _log.error("the search for warnings failed", extra={"reason": describe_error(error)})
 
 

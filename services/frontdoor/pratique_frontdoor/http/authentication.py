@@ -214,7 +214,7 @@ class AuthenticationMiddleware:
             scope["state"]["caller"] = caller
             if (
                 mark_authenticated is not None
-            ):  # which it is with the first request alone, and with none after a certificate
+            ):  # only on the first request, and never after a client certificate
                 mark_authenticated()
             await self.app(scope, receive, send)
             return

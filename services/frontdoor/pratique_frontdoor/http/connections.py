@@ -247,7 +247,7 @@ class UnauthenticatedConnections:
         """Update the bytes of a connection."""
         of_address = self._sizes.get(address, {})
         if connection not in of_address:
-            return  # let in, or closed
+            return  # authenticated or closed
         difference = size - of_address[connection]
         of_address[connection] = size
         self._totals[address] = self._totals.get(address, 0) + difference
@@ -355,7 +355,7 @@ class HttpConnection(HttpToolsProtocol):
     @property
     def is_busy(self) -> bool:
         """Whether a request is being read or answered on the connection."""
-        cycle: RequestResponseCycle | None = self.cycle  # which uvicorn does not say
+        cycle: RequestResponseCycle | None = self.cycle  # uvicorn does not annotate it
         return cycle is not None and not cycle.response_complete
 
     def count_accepted(self, accepted: socket.socket | None, peer: object, size: int = TLS_BYTES) -> None:
@@ -477,8 +477,8 @@ class HttpConnection(HttpToolsProtocol):
             raise
         self._expect_body(self._head_came_at)
         super().on_headers_complete()
-        if self.scope["method"] != "HEAD":  # whose answer is a head and nothing else
-            self.cycle.transport = ResponseWriter(self.transport)  # type: ignore[assignment] # what it needs of it
+        if self.scope["method"] != "HEAD":  # its response has no body
+            self.cycle.transport = ResponseWriter(self.transport)  # type: ignore[assignment] # it has the methods that are used
 
     def _check_head(self) -> None:
         if len(self.headers) > self._settings.max_head_fields:
@@ -501,7 +501,7 @@ class HttpConnection(HttpToolsProtocol):
         too slow has none left.
         """
         super().on_response_complete()
-        self.cycle.body = bytearray()  # what came of it after the answer was decided on; nobody reads it
+        self.cycle.body = bytearray()  # received after the response was decided; nothing reads it
         if self.cycle.more_body:
             self._waiting_since = self._head_came_at
             self._body_since = None
@@ -554,7 +554,7 @@ class HttpConnection(HttpToolsProtocol):
         self.forget()
         self._unread, self._socket = b"", None
         self.app_state.clear()
-        if self.flow is not None:  # there was a handshake, if one was to be
+        if self.flow is not None:  # the TLS handshake is complete, or there is none
             super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's words are replaced

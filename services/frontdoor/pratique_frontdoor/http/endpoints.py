@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 BeginTrace: TypeAlias = "Callable[[str, Iterable[tuple[bytes, bytes]]], ReviewTrace]"
 
-_CLIENT_GONE = 499  # as nginx has it: nobody was there any more to be answered
+_CLIENT_GONE = 499  # as in nginx: the client closed the connection
 
 _MOST_MARGIN_SECONDS = 0.05
 """What the front door reserves of a review's time: as much as a service reserves for its answer
@@ -214,7 +214,7 @@ class DecisionEndpoint:
             pieces = await read_body(receive, self._max_body_bytes, share.hold)
             received = await self._read(pieces)
             share.complete(priority_of(received.review))
-            pieces.clear()  # what is of use of them is in the review
+            pieces.clear()  # the review has all that is needed of them
             if observation is not None:
                 observation.received = received
             if deadline.passed:

@@ -425,7 +425,7 @@ def failure_status(error: Exception, path: str) -> Status:
     RequestError                 its  what the HTTP request itself has wrong, or overload (503)
     OutageError                  its  the mutator or the validators: 504 where time ran out, 503 otherwise
     TimeoutError                 504  the time that the caller gave, or the default, is over
-    anything else                500  a fault of Pratique, logged under an id; the caller is told the id
+    anything else                500  a fault of Pratique, logged under an id that the caller gets
     ============================ ==== =======================================================================
     """
     if isinstance(error, RequestError | OutageError):

@@ -245,7 +245,7 @@ class Metrics:
 
     def _observe_webhook(self, operation: str, step: Step) -> None:
         if step.outcome is OutcomeStatus.FAILED and not (step.endpoint or step.code):
-            return  # it could not be told whether to call it
+            return  # it could not be matched
         kind, rejected = _WEBHOOK_TYPE[step.phase], step.outcome in _REJECTING
         if rejected:
             self._webhook_rejections.add(step.name, kind, operation, _error_type(step), _code_label(step))
@@ -261,7 +261,7 @@ def _rejects(phase: Phase, steps: Iterable[Step]) -> bool:
 
 def _error_type(step: Step) -> str:
     if not step.code:
-        return "apiserver_internal_error"  # what the chain itself refuses, whatever the webhook says
+        return "apiserver_internal_error"  # denied by the chain itself
     return "no_error" if step.outcome is OutcomeStatus.DENIED else "calling_webhook_error"
 
 

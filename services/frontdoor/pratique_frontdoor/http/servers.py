@@ -85,7 +85,7 @@ class Handshake(asyncio.Protocol):
         self._seconds = seconds
         self._tasks = tasks
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # sockets have these
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # sockets have this type
         """Count the connection, and start the handshake.
 
         The socket continues under another transport: uvloop's own ``start_tls`` loses bytes that arrived before it was
@@ -155,7 +155,7 @@ class FrontDoorServer(uvicorn.Server):
     def _stop(self) -> None:
         self.should_exit = True
 
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:  # noqa: ARG002 - never given
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:  # noqa: ARG002 - unused
         """Listen. uvicorn's own method does not limit the time of TLS handshakes, and exits if it cannot listen.
 
         Raises:

@@ -281,7 +281,7 @@ class Recorder:
             self._write(entry)
             self._done_bytes += entry.size
             self._log_losses(time.monotonic())
-            del entry  # not to hold a review while waiting for another
+            del entry  # releases the review while waiting for the next
         self._log_losses(float("inf"))
         self._file.close()
 

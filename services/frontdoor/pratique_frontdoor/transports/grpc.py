@@ -252,7 +252,7 @@ class StreamedReplicas:
             return ReplicaAnswer(await _call_unary(call_unary, request, deadline, metadata))
         except grpc.aio.AioRpcError as error:
             if error.code() is _BROKEN_OFF:
-                self._budget.spend(MAX_ATTEMPTS - 1)  # gRPC has counted them for itself
+                self._budget.spend(MAX_ATTEMPTS - 1)  # gRPC has counted them itself
             raise
 
     async def close(self) -> None:

@@ -157,8 +157,8 @@ class CallStream:
     async def _read(self) -> None:
         while True:
             message = await self._call.read()
-            if message is grpc.aio.EOF:  # type: ignore[attr-defined]  # the stubs lack it
-                self.stop_accepting()  # and nothing that is under way will be answered
+            if message is grpc.aio.EOF:  # type: ignore[attr-defined]  # missing in the stubs
+                self.stop_accepting()  # calls in flight will not be answered
                 self._fail_all()
                 return
             response = self._method.response_type.FromString(message)

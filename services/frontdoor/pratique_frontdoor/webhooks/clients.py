@@ -118,7 +118,7 @@ class WebhookTransports:
         return self._https_transport(webhook, phase)
 
     def _https_transport(self, webhook: Webhook, phase: Phase) -> Transport:
-        from pratique_frontdoor.webhooks.transports import HttpsTransport  # noqa: PLC0415  # not needed without webhooks
+        from pratique_frontdoor.webhooks.transports import HttpsTransport  # noqa: PLC0415  # only with webhooks
 
         transport = HttpsTransport(webhook, self._clients, self._credentials[phase])
         self._https.append(transport)
@@ -131,11 +131,11 @@ class WebhookTransports:
 
 
 def _grpc_transport(url: str, ca_bundle: bytes) -> Transport:
-    import grpc  # noqa: PLC0415  # an eighth of a second that a review without gRPC webhooks need not wait
+    import grpc  # noqa: PLC0415  # takes an eighth of a second, only for gRPC webhooks
 
-    from pratique_frontdoor.transports.channels import grpc_target  # noqa: PLC0415  # likewise
-    from pratique_frontdoor.transports.grpc import GrpcTransport  # noqa: PLC0415  # likewise
-    from pratique_frontdoor.webhooks.transports import FAILURE_PREFIX, GrpcWebhookTransport  # noqa: PLC0415  # likewise
+    from pratique_frontdoor.transports.channels import grpc_target  # noqa: PLC0415  # only for gRPC webhooks
+    from pratique_frontdoor.transports.grpc import GrpcTransport  # noqa: PLC0415  # only for gRPC webhooks
+    from pratique_frontdoor.webhooks.transports import FAILURE_PREFIX, GrpcWebhookTransport  # noqa: PLC0415  # only for gRPC webhooks
 
     parts = urlsplit(url)
     credentials = (
