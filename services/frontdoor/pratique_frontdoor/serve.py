@@ -21,7 +21,7 @@ from pratique_frontdoor.settings import FrontDoorSettings
 
 def announce(url: str) -> None:
     """Print that the front door listens, for the process that started it."""
-    print(f"pratique: frontdoor ready on {url}", flush=True)  # noqa: T201 - what starts it waits for this line
+    print(f"pratique: frontdoor ready on {url}", flush=True)  # noqa: T201 - the process that starts it waits for this line
 
 
 async def serve(

@@ -303,7 +303,7 @@ async def _call_validating(hook: ChainWebhook, review: Review, deadline: Deadlin
     """Call one webhook. An exception here fails this webhook alone, as a panic does in the API server."""
     try:
         return await call_webhook(hook, review, Phase.VALIDATE, deadline)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the others are still to be heard
+    except Exception as error:  # noqa: BLE001 - the other webhooks must still be called
         _log.error(
             "a validating webhook raised an exception",
             extra={"webhook": hook.name, "error": describe_error(error)},

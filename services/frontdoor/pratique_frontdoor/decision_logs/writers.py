@@ -192,7 +192,7 @@ class DecisionLog:
             write()
         except OSError as error:
             self._reason = os.strerror(error.errno) if error.errno else "it cannot be written"
-        except Exception as error:  # noqa: BLE001 - whatever it is, the next entry is to be written
+        except Exception as error:  # noqa: BLE001 - the next entry must still be written
             self._reason = type(error).__name__
         else:
             self._reason = ""

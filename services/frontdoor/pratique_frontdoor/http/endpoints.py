@@ -187,7 +187,7 @@ class DecisionEndpoint:
         except asyncio.CancelledError:
             # The server cancels requests that outlive the drain; they are still answered.
             reply = status_reply(shutting_down())
-        except Exception as error:  # noqa: BLE001 - the outermost ring: whatever it is, it is answered
+        except Exception as error:  # noqa: BLE001 - the outermost handler: every error gets a response
             if isinstance(error, OutageError):
                 self._metrics.count_outage(error.service, error.cause)
             reply = status_reply(failure_status(error, self._path))

@@ -271,7 +271,7 @@ def _code_label(step: Step) -> str:
     return "200"
 
 
-def _boolean_label(flag: bool) -> str:  # noqa: FBT001 - it is the value, not a switch
+def _boolean_label(flag: bool) -> str:  # noqa: FBT001 - it is a value, not a switch
     return "true" if flag else "false"
 
 

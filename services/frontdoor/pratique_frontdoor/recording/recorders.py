@@ -290,7 +290,7 @@ class Recorder:
             self._file.append(self._lines.write(entry, self._configuration.current))
         except OSError as error:
             self._fail(os.strerror(error.errno) if error.errno else "it cannot be written")
-        except Exception as error:  # noqa: BLE001 - whatever it is, the next line is to be written
+        except Exception as error:  # noqa: BLE001 - the next line must still be written
             self._fail(type(error).__name__)
         else:
             self._written += 1

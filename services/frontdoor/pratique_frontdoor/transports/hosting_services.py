@@ -115,7 +115,7 @@ class HostingService:
     """The controllers that it must host."""
 
     @classmethod
-    def open(  # noqa: PLR0913 - named, and each with a default but the first four
+    def open(  # noqa: PLR0913 - keyword arguments with defaults, except for the first four
         cls,
         name: str,
         addresses: Sequence[str],
