@@ -16,8 +16,7 @@ from pratique.configuration.settings import ChainSettings, Isolation
 from pratique_cli.chain_options import chain_flags
 from pratique_cli.options import PORT, ByteCount, EnumValue, ExistingPath, NameList, Number, WholeNumber, flag
 from pratique_cli.supervisor import until_stdin_closes_flag
-from pratique_frontdoor.settings import FrontDoorSettings
-from pratique_frontdoor.transports.hosting_services import CallKind
+from pratique_frontdoor.settings import CallKind, FrontDoorSettings
 
 _TYPES_BY_ANNOTATION: Mapping[str, click.ParamType[Any]] = {
     "str": click.STRING,

@@ -1,4 +1,4 @@
-"""The chain under chaos: its controllers, somebody else's among them, what they look up, and two configurations."""
+"""The chain of chaos tests: its controllers, third-party ones among them, its cluster, and two configurations."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ from chaos.chains import CHAPERONE as CONTROLLER
 
 
 MUTATED, JUDGED = "mutated", "judged"
-"""What the chaperone's audit annotations are called, by phase."""
+"""The names of the chaperone's audit annotations, by phase."""
 
 
 def ticket(uid: str, name: str) -> str:
-    """What the chaperone writes about a review: nobody else knows which one came to it."""
+    """The chaperone's annotation for a review, which only it can write."""
     return f"{uid} {name}"
 
 
 async def _chaperone(review: Review) -> Answer:
-    """Mark what is let through; somebody else's, and in no hurry."""
+    """Mark allowed objects; third-party and slow."""
     if member(review.object, "metadata", "annotations", "chaperone") == "slow":
         await asyncio.sleep(SLOW_SECONDS)
     seen = {MUTATED: ticket(review.uid, review.name)}
@@ -58,7 +58,7 @@ async def _chaperone(review: Review) -> Answer:
 
 
 def _refuse(review: Review) -> Answer:
-    """Refuse what says that it wants nobody beside it."""
+    """Deny Pods with an anti-affinity to all others."""
     alone = member(review.object, "metadata", "annotations", "chaperone") == "no"
     seen = {JUDGED: ticket(review.uid, review.name)}
     return deny("nobody goes alone", audit_annotations=seen) if alone else allow(audit_annotations=seen)
@@ -100,7 +100,7 @@ CLUSTER = (
 
 
 def configuration(name: str) -> list[JSONObject]:
-    """The policies of one of the two configurations: the same names and rules, other expressions."""
+    """The policies of one of the two configurations: equal names and rules, different expressions."""
     pods = {
         "apiGroups": [""],
         "apiVersions": ["v1"],

@@ -1,4 +1,4 @@
-"""The checker: holds a history against the invariants, afterwards and alone, and counts what was available."""
+"""The checker: checks a history against the invariants after the run, and counts availability."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def availability(evidence: Evidence) -> Availability:
 
 
 def _should_be_right(evidence: Evidence, case: Case) -> bool:
-    hurt = {one.target for one in evidence.during(case, after=RECOVERY_SECONDS)}
+    hurt = {item.target for item in evidence.during(case, after=RECOVERY_SECONDS)}
     left = DOOR not in hurt and not hurt.issuperset(MUTATORS) and not hurt.issuperset(VALIDATORS)
-    alone = any(one.nemesis == KILL_A_WORKER for one in evidence.during(case, after=NOTICING_SECONDS))
+    alone = any(item.nemesis == KILL_A_WORKER for item in evidence.during(case, after=NOTICING_SECONDS))
     return left and not alone and case.asked.timeout >= PATIENT_SECONDS

@@ -23,12 +23,12 @@ _HEADERS = {"Content-Type": "application/json"}
 
 
 class Client:
-    """Asks, and writes down what comes of it."""
+    """Sends requests, and records the answers."""
 
     def __init__(
         self, url: str, tls: ssl.SSLContext, workload: Workload, history: History, *, connections: int = 0
     ) -> None:
-        """Ask a front door over so many connections at most, or as many as it takes (0), while this is entered."""
+        """Send requests to a front door over at most so many connections (0: no limit) within a context."""
         self._url = url
         self._workload = workload
         self._history = history
@@ -43,7 +43,7 @@ class Client:
         await self._session.close()
 
     async def run(self, per_second: float) -> None:
-        """Ask until told to end; then wait for what is still to come."""
+        """Send requests until stopped, then wait for outstanding answers."""
         clock = asyncio.get_running_loop().time
         due = clock()
         async with asyncio.TaskGroup() as requests:
@@ -56,11 +56,11 @@ class Client:
                     await asyncio.wait_for(self._ending.wait(), due - clock())
 
     def end(self) -> None:
-        """Ask no more."""
+        """Stop sending requests."""
         self._ending.set()
 
     async def ask(self, request: Request) -> None:
-        """Ask once."""
+        """Send one request."""
         now, add = self._history.now, self._history.add
         add(Asked(now(), request.number, request.path, request.uid, request.timeout))
         target = f"{self._url}{request.path}?timeout={request.timeout:g}s"
@@ -78,7 +78,7 @@ class Client:
 
 @contextlib.asynccontextmanager
 async def asking(client: Client, per_second: float) -> AsyncIterator[Client]:
-    """Let a client ask for as long as this lasts, and then have all its answers."""
+    """Let a client send requests within a context, and then collect all its answers."""
     running = asyncio.ensure_future(client.run(per_second))
     try:
         yield client

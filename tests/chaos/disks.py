@@ -1,4 +1,4 @@
-"""Disks: a small one of its own for what is logged and recorded, which can be filled."""
+"""Disks: a small disk for logs and recordings, which can be filled."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Disk:
     """Where logs and recordings go."""
 
     def __init__(self, folder: Path | None) -> None:
-        """In a folder, or, where it can be given none of its own, on what is always full; use :func:`small_disk`."""
+        """In a folder, or, without a mounted disk, on one that is always full; use :func:`small_disk`."""
         self._folder = folder
 
     def file(self, name: str) -> Path:

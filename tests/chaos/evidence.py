@@ -1,4 +1,4 @@
-"""Evidence: a history sorted by requests, beside what the oracle says of each of them."""
+"""Evidence: a history sorted by requests, with the oracle's verdict on each."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ it may be frozen, and the rest to read it on a busy machine."""
 BUSY_SHARE = 0.25
 """Of a request's time: where front door and clients waited longer for a processor, it may run out on the way."""
 WAIT_SECONDS = 0.25
-"""How often it is written down how long somebody waited for a processor."""
+"""How often the wait for a processor is recorded."""
 
 
 @dataclasses.dataclass
 class Case:
-    """A request, and what came of it."""
+    """A request, and its answers."""
 
     asked: Asked
     ends: list[Answered | Failed]
@@ -56,15 +56,15 @@ class Case:
 
     @property
     def allowed(self) -> bool:
-        """Whether somebody said that the request is let through."""
+        """Whether any answer allows the request."""
         return self.response is not None and bool(self.response["allowed"])
 
 
 class Evidence:
-    """What is known of a run."""
+    """Everything known about a run."""
 
     def __init__(self, events: Sequence[Event], oracle: Oracle) -> None:
-        """Sort what happened."""
+        """Sort the events."""
         [began] = [event for event in events if isinstance(event, Began)]
         self._oracle = oracle
         self._workload = Workload(began.seed)
@@ -75,24 +75,28 @@ class Evidence:
 
     @functools.cached_property
     def calm_from(self) -> float:
-        """When everything has to be right again."""
+        """When everything must be right again."""
         return max((strike.until for strike in self.strikes), default=0.0) + RECOVERY_SECONDS
 
     def during(self, case: Case, after: float = 0.0) -> list[Struck]:
-        """What was done to the system while a request was under way, or so many seconds before."""
-        return [one for one in self.strikes if one.at <= case.ended and case.asked.at <= one.until + after]
+        """The strikes on the system while a request was in flight, or so many seconds before."""
+        return [
+            strike
+            for strike in self.strikes
+            if strike.at <= case.ended and case.asked.at <= strike.until + after
+        ]
 
     def waited(self, case: Case) -> float:
         """How long front door and clients waited for a processor while a request was under way, in seconds."""
         until = case.ended + WAIT_SECONDS
-        return sum(one.seconds for one in self._waits if case.asked.at <= one.at <= until)
+        return sum(wait.seconds for wait in self._waits if case.asked.at <= wait.at <= until)
 
     def was_busy(self, case: Case) -> bool:
         """Whether the machine had no time for a request."""
         return self.waited(case) > case.asked.timeout * BUSY_SHARE
 
     def request(self, case: Case) -> Request:
-        """What was asked."""
+        """The requests."""
         return self._workload.request(case.asked.number)
 
     def rights(self, case: Case) -> list[Right]:

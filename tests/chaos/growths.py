@@ -1,4 +1,4 @@
-"""Growth: what a process that lived through a run holds more of at its end than it may."""
+"""Growth: how much more a process may hold at the end of a run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from chaos.histories import Counted
 
 MORE_DESCRIPTORS = 16
-"""A connection for each of what a client has open at once, and those that are being replaced."""
+"""Connections for everything that a client has open at once, and for those being replaced."""
 MORE_THREADS = 12
 """A pool makes its threads when they are first needed: asyncio's has six on two processors, gRPC's as many."""
 MORE_TASKS = 8
@@ -16,7 +16,7 @@ MORE_TASKS = 8
 MORE_CHILDREN = 1
 """That which reads large texts comes with the first of them."""
 MORE_KIB = 48 * 1024
-"""What caches and the allocator may take that were empty at first."""
+"""Memory for caches and the allocator, which were empty at first."""
 
 
 def survivors(counts: Sequence[Counted]) -> Iterator[tuple[Counted, Counted]]:
@@ -24,11 +24,11 @@ def survivors(counts: Sequence[Counted]) -> Iterator[tuple[Counted, Counted]]:
     by_pid: dict[int, list[Counted]] = collections.defaultdict(list)
     for count in counts:
         by_pid[count.pid].append(count)
-    return ((each[0], each[-1]) for each in by_pid.values() if len(each) > 1)
+    return ((item[0], item[-1]) for item in by_pid.values() if len(item) > 1)
 
 
 def growth(first: Counted, last: Counted) -> Iterator[str]:
-    """What has grown too much between two counts of a process."""
+    """Return what has grown too much between two counts of a process."""
     for what, before, after, more in (
         ("descriptors", first.descriptors, last.descriptors, MORE_DESCRIPTORS),
         ("threads", first.threads, last.threads, MORE_THREADS),

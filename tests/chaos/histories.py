@@ -15,7 +15,7 @@ import msgspec
 
 
 class Began(msgspec.Struct, frozen=True, tag="began"):
-    """What the run was made of: with the same seed the same things are asked, and the same is done."""
+    """The parameters of the run: the same seed makes the same requests and the same strikes."""
 
     seed: int
     seconds: float
@@ -23,7 +23,7 @@ class Began(msgspec.Struct, frozen=True, tag="began"):
 
 
 class Asked(msgspec.Struct, frozen=True, tag="asked"):
-    """A request left; what was in it follows from seed and number."""
+    """A request was sent; its content follows from seed and number."""
 
     at: float
     number: int
@@ -42,7 +42,7 @@ class Answered(msgspec.Struct, frozen=True, tag="answered"):
 
 
 class Failed(msgspec.Struct, frozen=True, tag="failed"):
-    """The client was told that the connection broke, or heard nothing in time (``silence``)."""
+    """The connection broke, or no answer came in time (``silence``)."""
 
     at: float
     number: int
@@ -63,7 +63,7 @@ class Struck(msgspec.Struct, frozen=True, tag="struck"):
 
 
 class Counted(msgspec.Struct, frozen=True, tag="counted"):
-    """What a process held: after it had been started and asked, and at the end."""
+    """What a process held: after its start and first requests, and at the end."""
 
     at: float
     node: str
@@ -86,7 +86,7 @@ class Waited(msgspec.Struct, frozen=True, tag="waited"):
 Event: TypeAlias = Began | Asked | Answered | Failed | Struck | Counted | Waited
 
 SILENCE = "silence"
-"""The reason of a request that nobody said anything about."""
+"""The reason of a request without an answer."""
 
 _decoder = msgspec.json.Decoder[Event](Event)
 
@@ -105,7 +105,7 @@ class History:
         return time.monotonic() - self._start
 
     def add(self, event: Event) -> None:
-        """Write what happened."""
+        """Write an event."""
         self._file.write(msgspec.json.encode(event) + b"\n")
 
     def close(self) -> None:

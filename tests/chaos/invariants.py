@@ -1,4 +1,4 @@
-"""The invariants: what must be so of every history, whatever was done meanwhile."""
+"""The invariants: what must hold for every history, whatever was done meanwhile."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from chaos.schedules import DOOR
 _OUTAGES = (503, 504)
 """The HTTP codes of an answer that is no decision."""
 _CONTROLLER_FAILED = re.compile(r'admission controller ".+" failed: ')
-"""What a decision says of a controller that failed in a service that works: its worker died, or its time was up."""
+"""The message for a controller that failed in a working service: its worker died, or it timed out."""
 _FAILED = 500
 """Its code."""
 _PHASES = {"/mutate": (MUTATED,), "/validate": (JUDGED,), "/admit": (MUTATED, JUDGED)}
@@ -51,7 +51,7 @@ def _foreign(evidence: Evidence, case: Case) -> str:
 
 
 def _in_time(evidence: Evidence) -> Iterator[str]:
-    """It comes before the request's time is over; excused are those whom something kept from speaking to clients."""
+    """The answer comes before the request's timeout; answers that could not be sent are excused."""
     for case in evidence.cases:
         if case.end is None or any(strike.target == DOOR for strike in evidence.during(case)):
             continue
@@ -89,14 +89,14 @@ def _soon_all_is_right(evidence: Evidence) -> Iterator[str]:
 
 
 def _nothing_grows(evidence: Evidence) -> Iterator[str]:
-    """Nothing grows in a process that lived through it, and none ends otherwise than it was told."""
+    """No process grows over the run, and none ends unexpectedly."""
     yield from (strike.complaint for strike in evidence.strikes if strike.complaint)
     for first, last in survivors(evidence.counts):
         yield from growth(first, last)
 
 
 def _failures_say_so(evidence: Evidence) -> Iterator[str]:
-    """An outage is 503 or 504 and no decision; what is denied though the oracle allows it names who failed."""
+    """An outage is 503 or 504 and not a decision; a denial against the oracle names who failed."""
     for case in evidence.cases:
         if isinstance(case.end, Answered) and case.end.code != 200:
             if case.end.code not in _OUTAGES or not _is_failure(case.end.body):
@@ -108,7 +108,7 @@ def _failures_say_so(evidence: Evidence) -> Iterator[str]:
 
 
 def _is_failure(body: str) -> bool:
-    """Tell whether a body is a Status, and nothing that could be taken for a decision."""
+    """Return whether a body is a Status, and nothing that could be mistaken for a decision."""
     try:
         status = json.loads(body)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Links: TCP proxies between two who talk, which can go deaf, slow down, and cut what passes in the middle."""
+"""Links: TCP proxies between two processes, which can go deaf, slow down, and cut data."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Link:
 
     @contextlib.contextmanager
     def deaf(self) -> Iterator[None]:
-        """Let nothing pass, as where packets are lost; what was sent meanwhile passes afterwards."""
+        """Hold all data, as when packets are lost; it is delivered afterwards."""
         self._open.clear()
         try:
             yield

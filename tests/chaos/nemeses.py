@@ -1,4 +1,4 @@
-"""Nemeses: what is done to the system. Each takes its time, and has mended what it broke when it is done."""
+"""Nemeses: the faults of the system. Each takes its time, and has repaired its damage when it is done."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def _kill(system: System, strike: Strike) -> str:
 
 
 async def _terminate(system: System, strike: Strike) -> str:
-    """Ask a process to end, and start another."""
+    """Stop a process, and start another."""
     return await system.nodes[strike.target].restart(signal.SIGTERM)
 
 
@@ -60,7 +60,7 @@ async def _latency(system: System, strike: Strike) -> None:
 
 
 async def _truncate(system: System, strike: Strike) -> None:
-    """Cut what is sent after some bytes: of answers for an even number of them, else of questions."""
+    """Cut data after some bytes: answers if their number is even, otherwise requests."""
     after = int(strike.amount)
     with system.links[strike.target].cutting(after, answers=after % 2 == 0):
         await asyncio.sleep(strike.seconds)
@@ -73,7 +73,7 @@ async def _fill_the_disk(system: System, strike: Strike) -> None:
 
 
 async def _kill_a_worker(system: System, strike: Strike) -> None:
-    """End the processes in which a service runs somebody else's controller, and reads large texts."""
+    """Kill the processes in which a service runs third-party controllers and parses large texts."""
     for pid in system.nodes[strike.target].workers():
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -98,7 +98,7 @@ class Nemeses:
     """All nemeses of a run, each at its time; two never hurt the same process or link at once."""
 
     def __init__(self, system: System, history: History) -> None:
-        """Strike a system, and write down what was done."""
+        """Strike a system, and record it."""
         self._system = system
         self._history = history
         self._turns: dict[str, asyncio.Lock] = {}

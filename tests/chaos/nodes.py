@@ -16,9 +16,9 @@ from chaos.histories import Counted
 from support.waiting import until
 
 PATIENCE_SECONDS = 60.0
-"""What a start may take on a busy machine; alone it takes one."""
+"""Seconds that a start may take on a busy machine; on an idle one it takes one."""
 WORKERS_END_SECONDS = 10.0
-"""What the workers of a service that ended may take to end as well; alone it takes milliseconds."""
+"""Seconds that the workers of a stopped service may take to end; on an idle machine it takes milliseconds."""
 _TESTS = Path(__file__).parent.parent
 _READY = re.compile(rb"pratique: \w+ ready on (?:https://)?127\.0\.0\.1:(\d+)\n")
 

@@ -1,4 +1,4 @@
-"""The oracle: what is right, by the same chain in one process, to which nothing happens."""
+"""The oracle: the right answers, from the same chain in one undisturbed process."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Right:
 
 
 class Oracle:
-    """Says what may be answered."""
+    """Returns the allowed answers."""
 
     def __init__(self, engines: dict[str, Engine], runner: asyncio.Runner) -> None:
         """Have an engine for each configuration; use :func:`open_oracle`."""
@@ -45,7 +45,7 @@ class Oracle:
         self._known: dict[tuple[int, str, str, str], Right] = {}
 
     def right(self, request: Request, configurations: Iterable[str]) -> list[Right]:
-        """What is right while each service has any of the configurations: the phases may have two of them."""
+        """The right answers while each service has either configuration: the phases may use different ones."""
         ways = itertools.product(sorted(configurations), repeat=2)
         return [self._right(request, mutating, validating) for mutating, validating in ways]
 
@@ -78,7 +78,7 @@ def _of(decision: Decision) -> Right:
 
 @contextlib.contextmanager
 def open_oracle(folder: Path) -> Iterator[Oracle]:
-    """Open one that keeps what it reads in a folder."""
+    """Open an oracle that keeps its files in a folder."""
     folder.mkdir(exist_ok=True)
     with chaperone_installed(folder / "packages"), asyncio.Runner() as runner:
 

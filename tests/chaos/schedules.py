@@ -1,4 +1,4 @@
-"""Schedules: which nemesis strikes what, when, and how hard: a function of the seed."""
+"""Schedules: which nemesis strikes what, when, and how hard, as a function of the seed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LONGEST_SECONDS = 5.0
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Kind:
-    """What a nemesis may be told."""
+    """The parameters of a nemesis."""
 
     nemesis: str
     targets: Sequence[str]
@@ -28,7 +28,7 @@ class Kind:
     seconds: tuple[float, float]
     """How long it may last."""
     amount: tuple[float, float] = (0.0, 0.0)
-    """What else there is to it, in its own unit."""
+    """A further parameter, in its own unit."""
 
 
 KINDS: tuple[Kind, ...] = (
@@ -68,8 +68,8 @@ def schedule(seed: int, seconds: float, every: float) -> list[Strike]:
     kinds, configurations = _order(chance), itertools.cycle((SECOND, FIRST))
     strikes = [_strike(chance, next(kinds), number * every) for number in range(round(seconds / every))]
     return [
-        dataclasses.replace(one, target=next(configurations)) if one.nemesis == SWAP else one
-        for one in strikes
+        dataclasses.replace(strike, target=next(configurations)) if strike.nemesis == SWAP else strike
+        for strike in strikes
     ]
 
 

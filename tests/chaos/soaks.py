@@ -1,4 +1,4 @@
-"""Soaks: the same system for a long time under a part of what it can do, with nothing done to it."""
+"""Soaks: the same system for a long time under part of its capacity, undisturbed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from chaos.waits import watching
 from chaos.workloads import Workload
 
 SHARE = 0.3
-"""Of what the system can answer at all, measured before."""
+"""The share of the system's measured capacity."""
 CALLERS = 8
 """And connections: each costs a front door the buffers of TLS, so that their number must not change."""
 MEASURING_SECONDS = 5.0
@@ -30,7 +30,7 @@ _HOUR = 3600
 
 @dataclasses.dataclass(frozen=True)
 class Soaked:
-    """What was seen of one process."""
+    """The measurements of one process."""
 
     node: str
     before: Counted
@@ -42,14 +42,14 @@ class Soaked:
 
     @property
     def kib_per_hour(self) -> float:
-        """How fast its memory grew: between the median of the first third and that of the last, so that what it uses
-        for a moment does not count."""
+        """The growth of its memory between the medians of the first and last third, so that short peaks do not
+        count."""
         third = len(self.samples) // 3
         first, last = self.samples[:third], self.samples[-third:]
-        grown = statistics.median(one.resident_kib for one in last) - statistics.median(
-            one.resident_kib for one in first
+        grown = statistics.median(item.resident_kib for item in last) - statistics.median(
+            item.resident_kib for item in first
         )
-        between = statistics.median(one.at for one in last) - statistics.median(one.at for one in first)
+        between = statistics.median(item.at for item in last) - statistics.median(item.at for item in first)
         return grown * _HOUR / between
 
     def line(self) -> str:
@@ -63,7 +63,7 @@ class Soaked:
 
 
 async def soak(seconds: float, folder: Path, seed: int) -> tuple[Path, list[Soaked]]:
-    """Ask for so long; gives the history and what each process held."""
+    """Send requests for a time; return the history and what each process held."""
     history, unjudged = History(folder / "history.jsonl"), History(folder / "warming.jsonl")
     workload = Workload(seed)
     try:
@@ -81,7 +81,7 @@ async def soak(seconds: float, folder: Path, seed: int) -> tuple[Path, list[Soak
 
 
 async def capacity(running: System, workload: Workload, history: History) -> float:
-    """Requests in a second, when some callers ask without a pause."""
+    """Requests per second when some callers send without pauses."""
     client = Client(running.url, running.client_tls(), workload, history, connections=CALLERS)
     ending = time.monotonic() + MEASURING_SECONDS
     numbers = iter(range(10**9))
@@ -101,7 +101,7 @@ async def capacity(running: System, workload: Workload, history: History) -> flo
 async def _ask(
     running: System, workload: Workload, history: History, per_second: float, seconds: float
 ) -> dict[str, list[Counted]]:
-    """Ask at a pace, count now and then, and rest."""
+    """Send requests at a rate, count occasionally, and rest."""
     samples: dict[str, list[Counted]] = collections.defaultdict(list)
     client = Client(running.url, running.client_tls(), workload, history, connections=CALLERS)
     ending = history.now() + seconds

@@ -1,4 +1,4 @@
-"""Storms: a run of everything: the system, those who ask, those who break it, and the judgement."""
+"""Storms: a complete run: the system, the clients, the nemeses, and the verdict."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from chaos.workloads import Workload
 SEED = "PRATIQUE_CHAOS_SEED"
 SECONDS = "PRATIQUE_CHAOS_SECONDS"
 WARM_SECONDS = 3.0
-"""How long everybody is asked before processes are counted first, so that each has met most of what it keeps."""
+"""How long requests are sent before the first count of processes, so that their caches are filled."""
 CALM_SECONDS = 3.0
-"""How long all has to be right, after the time in which it may recover."""
+"""How long everything must be right after the time for recovery."""
 SETTLING_SECONDS = 10
 
 
@@ -64,33 +64,33 @@ async def rage(storm: Storm, folder: Path) -> Path:
 
 
 async def count(running: System, history: History) -> dict[str, Counted]:
-    """Count what all processes hold, and write it down."""
+    """Count and record what all processes hold."""
     counts = {name: await node.count(history.now()) for name, node in running.nodes.items()}
-    for each in counts.values():
-        history.add(each)
+    for item in counts.values():
+        history.add(item)
     return counts
 
 
 async def settle(running: System, history: History, first: dict[str, Counted]) -> None:
-    """Count again, once connections have ended and what was started in a hurry is gone; or as it is after a while."""
+    """Count again, once connections and temporary processes have ended, or after a time limit."""
     for _ in range(SETTLING_SECONDS):
         counts = {name: await node.count(history.now()) for name, node in running.nodes.items()}
         survivors = [(first[name], last) for name, last in counts.items() if last.pid == first[name].pid]
         if not any(problem for before, last in survivors for problem in growth(before, last)):
             break
         await asyncio.sleep(1)
-    for each in counts.values():
-        history.add(each)
+    for item in counts.values():
+        history.add(item)
 
 
 def survive(storm: Storm, folder: Path) -> Evidence:
-    """Run it and judge it: fails with what was wrong, and how to have the same again."""
+    """Run and check a storm; failures report what was wrong and how to repeat it."""
     history = asyncio.run(rage(storm, folder))
     with open_oracle(folder / "oracle") as oracle:
         evidence = Evidence(read_history(history), oracle)
         wrong = violations(evidence)
         print(summary(storm, evidence))  # noqa: T201 - the figures, and the seed
-        listed = "\n".join(f"({one.invariant}) {one.text}" for one in wrong[:20])
+        listed = "\n".join(f"({item.invariant}) {item.text}" for item in wrong[:20])
         assert not wrong, f"{len(wrong)} violations; history: {history}\nagain: {storm.command()}\n{listed}"
         available = availability(evidence)
         assert available.share >= storm.available, f"available: {available}\nagain: {storm.command()}"
@@ -98,7 +98,7 @@ def survive(storm: Storm, folder: Path) -> Evidence:
 
 
 def summary(storm: Storm, evidence: Evidence) -> str:
-    """What came of it, in a line."""
+    """The result in one line."""
     available = availability(evidence)
     right = sum(map(evidence.is_right, evidence.cases))
     return (
@@ -109,10 +109,10 @@ def summary(storm: Storm, evidence: Evidence) -> str:
 
 
 def seed_of(default: int) -> int:
-    """The seed that was asked for."""
+    """The requested seed."""
     return int(os.environ.get(SEED, default))
 
 
 def seconds_of(default: float) -> float:
-    """How long it was asked to last."""
+    """The requested duration."""
     return float(os.environ.get(SECONDS, default))

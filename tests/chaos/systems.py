@@ -27,7 +27,7 @@ _RECORD_BYTES = 1024 * 1024
 
 @dataclasses.dataclass
 class System:
-    """All that runs, by name, and what it reads and writes."""
+    """All processes by name, and their files."""
 
     nodes: dict[str, Node]
     links: dict[str, Link]
@@ -45,7 +45,7 @@ class System:
         return self.nodes[DOOR].pid
 
     def client_tls(self) -> ssl.SSLContext:
-        """What a client trusts and shows."""
+        """The authority and certificate of a client."""
         certificates = self.folder / "certs"
         made = ssl.create_default_context(cafile=certificates / "ca.crt")
         made.load_cert_chain(certificates / CALLER / "tls.crt", certificates / CALLER / "tls.key")
@@ -73,7 +73,7 @@ async def make_certificates(folder: Path, *hosts: str) -> None:
 
 
 def chain_settings(folder: Path, name: str) -> ChainSettings:
-    """What the services are told of the chain, for the oracle; with one of the two configurations."""
+    """The chain settings of the services, for the oracle; with one of the two configurations."""
     from pratique.configuration.settings import ChainSettings
 
     policies = write_documents(folder / f"{name}.yaml", configuration(name))
@@ -142,7 +142,7 @@ async def system(folder: Path) -> AsyncIterator[System]:
             return made
 
         nodes = {name: node(name, _service(name, folder)) for name in SERVICES}
-        await asyncio.gather(*(one.start() for one in nodes.values()))
+        await asyncio.gather(*(item.start() for item in nodes.values()))
         links: dict[str, Link] = {}
         # The mutators are one name, as a headless Service is: another address each, and the same port.
         port = 0

@@ -1,4 +1,4 @@
-"""Links do to connections what nemeses ask of them, and nothing else."""
+"""Links do exactly what nemeses request."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def _echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 @contextlib.asynccontextmanager
 async def echoing() -> AsyncIterator[Link]:
-    """A link to somebody who repeats everything."""
+    """A link to an echo server."""
     server = await asyncio.start_server(_echo, "127.0.0.1", 0)
     async with server, linked(server.sockets[0].getsockname()[1]) as link:
         yield link

@@ -1,4 +1,4 @@
-"""What is asked and what is done follow from the seed alone."""
+"""Requests and strikes depend only on the seed."""
 
 from __future__ import annotations
 

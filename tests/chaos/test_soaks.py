@@ -17,23 +17,23 @@ from chaos.storms import seed_of
 
 SECONDS = float(os.environ.get("PRATIQUE_SOAK_SECONDS", "1200"))
 SEED = 3
-"""None of its Pods has 700 kB: what messages of that size leave to the allocator goes up and down by 4 MiB."""
+"""None of its Pods has 700 kB: the allocator's memory for messages of that size varies by 4 MiB."""
 KIB_PER_HOUR = 1024
 NOISE_KIB = 512
-"""What the medians differ by without anything growing: a gRPC arena, a slab of the allocator."""
+"""The difference of medians without growth: a gRPC arena, a slab of the allocator."""
 
 
 @pytest.mark.long
 def test_nothing_grows_and_all_decisions_are_right_over_a_long_time(tmp_path: Path) -> None:
     history, soaked = asyncio.run(soak(SECONDS, tmp_path, seed_of(SEED)))
-    for one in soaked:
-        print(one.line())  # noqa: T201 - the figures
+    for item in soaked:
+        print(item.line())  # noqa: T201 - the figures
     with open_oracle(tmp_path / "oracle") as oracle:
         evidence = Evidence(read_history(history), oracle)
         assert violations(evidence) == []
         assert all(evidence.is_right(case) or evidence.was_busy(case) for case in evidence.cases)
-    for one in soaked:
-        assert one.after.descriptors <= one.before.descriptors, one.line()
-        assert one.after.tasks <= one.before.tasks, one.line()
-        assert one.after.children == one.before.children, one.line()
-        assert one.kib_per_hour <= KIB_PER_HOUR + NOISE_KIB * 3600 / SECONDS, one.line()
+    for item in soaked:
+        assert item.after.descriptors <= item.before.descriptors, item.line()
+        assert item.after.tasks <= item.before.tasks, item.line()
+        assert item.after.children == item.before.children, item.line()
+        assert item.kib_per_hour <= KIB_PER_HOUR + NOISE_KIB * 3600 / SECONDS, item.line()

@@ -1,4 +1,4 @@
-"""Chaos: everything is hurt while everybody asks, and a checker holds the history against what must always be so."""
+"""Chaos: everything is disrupted under load, and a checker compares the history with the invariants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is written down of waiting, of which the checker makes allowance."""
+"""The recorded waits, which the checker takes into account."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from chaos.waits import run_delay, watching
 
 
 def waited(folder: Path, busy_seconds: float) -> float:
-    """Watch a loop that does something else for so long; what was written down of it."""
+    """Watch an event loop that is blocked for a time; return what was recorded."""
     history = History(folder / "history.jsonl")
 
     async def run() -> None:

@@ -1,4 +1,4 @@
-"""Waits: how long the front door and the clients did not get to do what was due."""
+"""Waits: how long the front door and the clients could not do what was due."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def _watch(door: Callable[[], int], history: History) -> None:
     due = clock()
     while True:
         late = max(0.0, clock() - due)
-        now = {pid: one for pid in (door(), os.getpid()) if (one := run_delay(pid)) is not None}
+        now = {pid: delay for pid in (door(), os.getpid()) if (delay := run_delay(pid)) is not None}
         waited = {pid: now[pid] - known.get(pid, now[pid]) for pid in now}
         # Clients, and the links to all nodes, share a loop. Where it is behind, they are, and what waits in front of
         # them is late; that it had to wait for a processor may be a part of it.
@@ -43,7 +43,7 @@ async def _watch(door: Callable[[], int], history: History) -> None:
 
 
 def run_delay(pid: int) -> float | None:
-    """How long a process's main thread was ready to run and did not, in seconds; None where nobody counts that."""
+    """Seconds that a process's main thread was ready to run and did not; None if the kernel does not count them."""
     try:
         return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
     except (OSError, IndexError):

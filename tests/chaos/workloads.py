@@ -1,4 +1,4 @@
-"""Workloads: what is asked, each request a function of the seed and its number."""
+"""Workloads: the requests, each a function of the seed and its number."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Workload:
     seed: int
 
     def request(self, number: int) -> Request:
-        """The request of that number, whenever it is asked for."""
+        """The request of a number, independent of earlier ones."""
         chance = random.Random(f"{self.seed}/request/{number}")
         which, uid = chance.randrange(REVIEWS), f"{self.seed}-{number}-{chance.getrandbits(32):08x}"
         review = review_of(self.seed, which)
@@ -53,7 +53,7 @@ class Workload:
 
 @functools.cache
 def review_of(seed: int, which: int) -> JSONObject:
-    """One of the reviews, with a uid of its own that is to be replaced."""
+    """One of the reviews, with a placeholder uid."""
     chance = random.Random(f"{seed}/review/{which}")
     namespace = chance.choice(NAMESPACES)
     operation = chance.choice(["CREATE"] * 6 + ["UPDATE", "DELETE"])

@@ -1,4 +1,4 @@
-"""Roles and bindings of ``--cluster``, asked by controllers and expressions, through the engine that all ways share."""
+"""Roles and bindings of ``--cluster``, used by controllers and expressions in every engine."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from support.webhook_servers import allowed, serve
 
 OWNERS = "OwnerReferencesPermissionEnforcement"
 BEFORE_1_11 = {f"{OWNERS}-004", f"{OWNERS}-006"}
-"""Cases of releases that asked about new objects, too."""
+"""Cases of releases that also checked new objects."""
 
 
 def decide(settings: ChainSettings, store: ObjectStore, *reviews: Review) -> list[Decision]:
@@ -56,7 +56,9 @@ def granting(user: str, *rules: JSONObject) -> list[JSONObject]:
 
 
 def finalizing(*resources: str) -> JSONObject:
-    return rule(["update"], groups=["", "apps"], resources=[f"{each}/finalizers" for each in resources])
+    return rule(
+        ["update"], groups=["", "apps"], resources=[f"{resource}/finalizers" for resource in resources]
+    )
 
 
 ROLES = [
@@ -68,7 +70,7 @@ ROLES = [
     *granting("non-rc-deleter", rule(["delete"], resources=["pods"]), finalizing("daemonsets", "nodes")),
     *granting("non-node-deleter", rule(["delete"], resources=["pods"]), finalizing("replicationcontrollers")),
 ]
-"""What the users of the cases may do, as far as anybody asks."""
+"""The permissions of the users of the cases, as far as they are checked."""
 
 
 @pytest.mark.parametrize("case", vector_cases.plugin(OWNERS), ids=vector_cases.source)

@@ -1,4 +1,4 @@
-"""Codecs: what an API server writes is read as it was meant, and what is answered is read by it as it was meant."""
+"""Codecs: reviews of an API server are decoded correctly, and it decodes the answers correctly."""
 
 from __future__ import annotations
 
@@ -75,12 +75,12 @@ def test_an_encoded_denial_decodes_to_the_decision(status: object, version: Revi
     answer = read_answer(body, SentReview(UID, version, b""), Phase.VALIDATE)
     assert not answer.allowed
     assert answer.status is not None
-    told = decision.status
-    assert told is not None
+    denial = decision.status
+    assert denial is not None
     assert (answer.status.code, answer.status.reason or "", answer.status.message or "") == (
-        told.code,
-        told.reason,
-        told.message,
+        denial.code,
+        denial.reason,
+        denial.message,
     )
 
 

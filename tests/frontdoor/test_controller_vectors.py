@@ -24,7 +24,7 @@ from support import pod_security_policies, vector_cases
 from support.admissions import Admission, review_of
 from support.expectations import check
 
-HOSTED = [one.name for one in load_catalogue() if one.hosted]
+HOSTED = [item.name for item in load_catalogue() if item.hosted]
 BY_ROLES = {"PodSecurityPolicy"}
 """Whose stand-in says no more than roles of the cluster can say."""
 CASES = [
@@ -42,7 +42,7 @@ OTHER_ERAS: dict[str, JSONObject] = {
     "Priority-010": {"release": "1.10"},
     "ServiceAccount-057": {"boundServiceAccountTokenVolume": False},
 }
-"""What sets a controller to the release whose behaviour the case shows, where that is not the current one."""
+"""The settings of a controller for the release of a case, if that is not the current one."""
 
 
 def settings_of(case: JSONObject, folder: Path) -> ChainSettings:

@@ -16,7 +16,7 @@ from support.pod_security_cases import cases, cluster, deployment_request, label
 
 BOTH = frozenset(Phase)
 EVERY = [(case, minor) for case in cases("fixtures.jsonl") for minor in sorted({case["from"], case["to"]})]
-"""Each fixture in the first and the last version for which it stands."""
+"""Each fixture in the first and last version that it applies to."""
 
 
 def decided(
@@ -57,9 +57,9 @@ def test_deployments_get_the_warnings_of_kubernetes() -> None:
     ]
     for (case, minor), decision in zip(EVERY, decided(requests, cluster()), strict=True):
         policy = f"{case['level']}:v1.{minor}"
-        told = (f'would violate PodSecurity "{policy}": {case["detail"]}',) if "detail" in case else ()
+        warnings = (f'would violate PodSecurity "{policy}": {case["detail"]}',) if "detail" in case else ()
         assert decision.status is None
-        assert decision.warnings == told
+        assert decision.warnings == warnings
 
 
 def test_pod_security_is_in_the_default_chain() -> None:

@@ -1,4 +1,4 @@
-"""Mutators never give a Pod a privilege, nor make of it what a validator refuses that let it pass before."""
+"""No mutator adds a privilege to a Pod, or a field that makes a validator deny it."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from support.strategies.privileges import pods, privileges
 
 REFUSES_ALL = {"AlwaysDeny"}
 NEEDS_SETTINGS = {"EventRateLimit", "ImagePolicyWebhook"}
-HOSTED = [one for one in load_catalogue() if one.hosted and one.name not in REFUSES_ALL | NEEDS_SETTINGS]
-MUTATORS = [one.name for one in HOSTED if Phase.MUTATE in one.phases]
-VALIDATORS = [one.name for one in HOSTED if Phase.VALIDATE in one.phases]
+HOSTED = [item for item in load_catalogue() if item.hosted and item.name not in REFUSES_ALL | NEEDS_SETTINGS]
+MUTATORS = [item.name for item in HOSTED if Phase.MUTATE in item.phases]
+VALIDATORS = [item.name for item in HOSTED if Phase.VALIDATE in item.phases]
 SECONDS = 60
 USER = {"username": "ann", "groups": ["system:authenticated"]}
 
@@ -43,7 +43,7 @@ class Chains:
     validators: Engine
 
     async def mutated(self, engine: Engine, review: Review) -> JSONObject | None:
-        """What a chain makes of a Pod; None where it refuses it."""
+        """The Pod after a chain; None if it is denied."""
         decision = await engine.decide(review, MUTATE, Deadline.after(SECONDS))
         found: JSONObject = decision.object_document.data
         return found if decision.allowed else None
@@ -55,7 +55,7 @@ class Chains:
         return {step.controller for step in decision.steps if step.outcome in refusals}
 
     async def check(self, pod: JSONObject, name: str) -> None:
-        """Run one mutator, on a Pod as it is written and on what all others have made of it."""
+        """Run one mutator, on the original Pod and on the result of all others."""
         review = review_of(pod_request(pod, "test", userInfo=USER), self.default.cluster)
         has = privileges(pod)
         for engine in (self.default, self.alone[name]):
@@ -89,7 +89,9 @@ def opened() -> Iterator[Chains]:
 
     with asyncio.Runner() as loop:
         alone = {name: loop.run(engine(name)) for name in MUTATORS}
-        others = {name: loop.run(engine(*(one for one in MUTATORS if one != name))) for name in MUTATORS}
+        others = {
+            name: loop.run(engine(*(mutator for mutator in MUTATORS if mutator != name))) for name in MUTATORS
+        }
         chains = Chains(loop, loop.run(engine()), alone, others, loop.run(engine(*VALIDATORS)))
         try:
             yield chains

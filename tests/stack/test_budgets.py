@@ -1,4 +1,4 @@
-"""Time is given out once, and every hop gets what is left of it."""
+"""The time of a review is one budget, and every call gets what is left."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ async def watched(kind: Kind, half: Any, remaining: dict[str, list[float | None]
         return grpc.unary_unary_rpc_method_handler(handler)
 
     services = [
-        RpcService(one.name, {name: noting(one, name, method) for name, method in one.methods.items()})
-        for one in kind.services([hosted(CONTROLLER, half)])
+        RpcService(item.name, {name: noting(item, name, method) for name, method in item.methods.items()})
+        for item in kind.services([hosted(CONTROLLER, half)])
     ]
     server = RpcServer(services, ServerSettings(drain_seconds=0))
     try:
@@ -86,7 +86,7 @@ def test_each_call_gets_the_time_that_earlier_calls_left() -> None:
     assert 0 < validating <= mutating - 0.5 + ROUNDING
     assert policies[0] < mutating
     assert policies[1] < validating
-    assert all(each is not None and each <= 1 + ROUNDING for each in remaining["Describe"])
+    assert all(item is not None and item <= 1 + ROUNDING for item in remaining["Describe"])
 
 
 @given(st.integers(1, 120), st.sampled_from(["s", "m", "000ms"]))
@@ -106,12 +106,12 @@ def test_no_call_is_made_without_a_deadline() -> None:
     for file in SERVICES.rglob("*.py"):
         text = file.read_text()
         if "admission/v1" in file.as_posix() or not any(
-            one in text for one in ("import grpc\n", "StreamedCall(")
+            item in text for item in ("import grpc\n", "StreamedCall(")
         ):
             continue
         for call in ast.walk(ast.parse(text)):
             if isinstance(call, ast.Call) and (name := _rpc(call)):
-                found.setdefault(name, []).append(any(one.arg in TIMEOUTS for one in call.keywords))
+                found.setdefault(name, []).append(any(keyword.arg in TIMEOUTS for keyword in call.keywords))
     assert {name: all(given) for name, given in found.items()} == dict.fromkeys(
         ("alone", "StreamedCall", "Describe", "ask"), True
     )
@@ -156,7 +156,7 @@ def test_controllers_that_would_be_too_late_never_start() -> None:
     assert started == SLOW_NAMES[: len(started)]
     assert len(started) <= 4
     assert outcomes[-1].decision == Failed(FailureKind.TIMEOUT, "context deadline exceeded")
-    assert all(isinstance(one.decision, Allowed) for one in outcomes[:-1])
+    assert all(isinstance(outcome.decision, Allowed) for outcome in outcomes[:-1])
 
 
 @pytest.mark.parametrize("kind", [MUTATOR, VALIDATOR], ids=str)

@@ -68,7 +68,7 @@ time_t time(time_t *at) {
     return now.tv_sec;
 }
 """
-"""Sets the time of day for processes that load it, Python's as SQLite's; the clock that nobody can set stays."""
+"""Sets the wall clock of processes that load it, for Python and SQLite; the monotonic clock stays."""
 
 
 @pytest.fixture(name="shifts")

@@ -1,4 +1,4 @@
-"""Services that decide by other inputs than their front door decide nothing, and are told of."""
+"""Services with other inputs than their front door decide nothing, and are reported."""
 
 from __future__ import annotations
 
@@ -18,13 +18,12 @@ from pratique.configuration.settings import ChainSettings
 from pratique.hosting.hosts import MutatorHost, ValidatorHost
 from pratique.hosting.services import host_chain
 from pratique.rpc.servers import RpcServer, ServerSettings
-from pratique_frontdoor.settings import FrontDoorSettings
-from pratique_frontdoor.transports.hosting_services import CallKind
+from pratique_frontdoor.settings import CallKind, FrontDoorSettings
 from support.front_doors.remote import RemoteDoor, remote_door
 from support.services.servers import MUTATOR, VALIDATOR, Kind
 
 REVIEWS = 20
-"""Of each kind that is forbidden: enough for every replica to be asked several times, if it were asked."""
+"""Requests of each forbidden kind: enough for every replica to be called several times."""
 ADMISSION = "admissionregistration.k8s.io/v1"
 POLICY: dict[str, Any] = {
     "apiVersion": ADMISSION,
@@ -89,7 +88,7 @@ def write(folder: Path, name: str, *documents: Any) -> Path:
 
 @pytest.fixture(name="chain")
 def _chain(tmp_path: Path) -> ChainSettings:
-    """What all services of a stack are given."""
+    """The settings of all services of a stack."""
     return ChainSettings(
         config=(write(tmp_path, "config.yaml", POLICY, BINDING),),
         cluster=(write(tmp_path, "cluster.yaml", RESTRICTED, ACCOUNT),),
@@ -168,13 +167,15 @@ async def stack(
     """A front door, its mutator and its validators; gives the addresses of these."""
     async with contextlib.AsyncExitStack() as entered:
         at = await entered.enter_async_context(service(MUTATOR, mutator or chain))
-        addresses = [await entered.enter_async_context(service(VALIDATOR, one)) for one in validators]
+        addresses = [
+            await entered.enter_async_context(service(VALIDATOR, validator)) for validator in validators
+        ]
         settings = FrontDoorSettings(mutator=at, validators=tuple(addresses), chain=chain, calls=calls)
         door = await entered.enter_async_context(remote_door(settings))
         async with asyncio.timeout(10):
             while len(replicas := await agreements(door)) < 1 + len(addresses):  # noqa: ASYNC110 - metrics are no event
                 await asyncio.sleep(0.02)
-        assert all(endpoint in replicas for endpoint in (f"grpc://{one}" for one in addresses))
+        assert all(endpoint in replicas for endpoint in (f"grpc://{address}" for address in addresses))
         yield door, addresses
 
 
@@ -186,13 +187,13 @@ async def shown(door: RemoteDoor, path: str) -> tuple[int, str]:
 async def agreements(door: RemoteDoor) -> dict[str, bool]:
     """Which replicas the front door shows, and whether they agree with it."""
     _, text = await shown(door, "/metrics")
-    lines = [one for one in text.splitlines() if one.startswith("pratique_frontdoor_replica_agrees{")]
-    return {one.split('endpoint="')[1].split('"')[0]: one.endswith(" 1.0") for one in lines}
+    lines = [line for line in text.splitlines() if line.startswith("pratique_frontdoor_replica_agrees{")]
+    return {line.split('endpoint="')[1].split('"')[0]: line.endswith(" 1.0") for line in lines}
 
 
 async def let_through(door: RemoteDoor, path: str) -> int:
     """How many forbidden Pods got through, of many."""
-    asked = [door.allows(path, object=each) for each in FORBIDDEN for _ in range(REVIEWS)]
+    asked = [door.allows(path, object=item) for item in FORBIDDEN for _ in range(REVIEWS)]
     return sum(await asyncio.gather(*asked))
 
 
@@ -229,8 +230,8 @@ def test_a_validator_with_other_inputs_is_not_called_and_is_named(
     assert passed == 0
     assert allowed
     assert code == 200
-    [told] = [line for line in text.splitlines() if line.startswith("[+]inputs ok, but:")]
-    assert f"validator at grpc://{odd} decides by another {part} (" in told
+    [warning] = [line for line in text.splitlines() if line.startswith("[+]inputs ok, but:")]
+    assert f"validator at grpc://{odd} decides by another {part} (" in warning
     assert [endpoint for endpoint, agrees in agreeing.items() if not agrees] == [f"grpc://{odd}"]
 
 
@@ -328,8 +329,10 @@ def test_a_change_in_one_service_only_becomes_an_outage_after_the_grace_period(
             async with asyncio.timeout(30):
                 while not seen or seen[-1][0]:
                     code, text = await shown(door, "/readyz?verbose")
-                    told = code == 200 and "[+]inputs ok, but: " in text and "another configuration" in text
-                    seen.append((await door.allows("/admit", object=pod("fine")), told))
+                    warning = (
+                        code == 200 and "[+]inputs ok, but: " in text and "another configuration" in text
+                    )
+                    seen.append((await door.allows("/admit", object=pod("fine")), warning))
                     assert not await door.allows("/admit", object=pod("forbidden"))
                     await asyncio.sleep(0.05)
             return seen, await shown(door, "/readyz")
@@ -373,7 +376,7 @@ kind: ValidatingAdmissionPolicyBinding
 metadata: {{name: marked}}
 spec: {{policyName: marked, validationActions: [Deny]}}
 """
-"""Admits only what was marked by the policy of the same file."""
+"""Allows only what the policy of the same file has marked."""
 
 
 @both_kinds
@@ -438,14 +441,14 @@ def test_a_step_names_the_replica_that_decided(chain: ChainSettings, calls: Call
     async def run() -> tuple[list[str], set[str], set[str]]:
         async with stack(chain, chain, chain, calls=calls) as (door, addresses):
             asked: set[str] = set()
-            for each in (pod("fine"), large) * 6:
-                _, body = await door.post("/explain?phase=validate", object=each)
+            for item in (pod("fine"), large) * 6:
+                _, body = await door.post("/explain?phase=validate", object=item)
                 asked |= {step["endpoint"] for step in body["steps"] if step["outcome"] != "skipped"}
             _, body = await door.post("/explain?phase=mutate", object=pod("fine"))
             mutated = {step["endpoint"] for step in body["steps"] if step["outcome"] != "skipped"}
             return addresses, asked, mutated
 
     addresses, asked, mutated = asyncio.run(run())
-    assert asked == {f"grpc://{one}" for one in addresses}
+    assert asked == {f"grpc://{address}" for address in addresses}
     assert len(mutated) == 1
     assert "," not in mutated.pop()

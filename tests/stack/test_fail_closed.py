@@ -1,4 +1,4 @@
-"""Nothing that goes wrong behind the front door, or in it, is ever answered with ``allowed: true``."""
+"""No failure behind or in the front door is ever answered with ``allowed: true``."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ FAULTS: dict[str, Callable[[Kind], Address]] = {
 }
 
 DECIDED = [FAULTS[name] for name in FAULTS if name.startswith(("the policy", "a denial", "a failure"))]
-"""What goes wrong with a controller of a service that works is a decision; what goes wrong with the service is none."""
+"""A failed controller of a working service is a decision; a failed service is not."""
 UNFIT_PATCH = FAULTS["a patch that does not fit, or is not its to make"]
 
 
@@ -153,7 +153,7 @@ def test_a_working_stack_allows(path: str, kind: Kind) -> None:
 
 @both_endpoints
 def test_a_correct_answer_is_allowed(path: str, kind: Kind) -> None:
-    """So that what is refused above is refused for what is wrong with it."""
+    """Shows that the denials above are due to the failure."""
 
     async def run() -> bool:
         async with saying(kind, ALLOWED) as at, remote_door(settings(at, at)) as door:
@@ -250,7 +250,7 @@ BAD_CONFIGURATIONS: dict[str, bytes] = {
 
 
 def test_the_valid_configuration_among_the_invalid_ones_loads(tmp_path: Path) -> None:
-    """So that each of those is refused for what is wrong with it."""
+    """Shows that each of those is denied for its failure."""
     for number, text in enumerate((GOOD, POLICY.format(expression="true"))):
         file = tmp_path / f"{number}.yaml"
         file.write_text(text)

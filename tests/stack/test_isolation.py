@@ -1,4 +1,4 @@
-"""Services with somebody's controllers: these run in processes of their own unless one says otherwise."""
+"""Services with third-party controllers, which run in separate processes by default."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def service(kind: Kind, *flags: str) -> contextlib.AbstractAsyncContextManager[P
 async def ask(
     kind: Kind, channel: grpc.aio.Channel, *names: str, name: str = "bad", seconds: float = 20
 ) -> list[Outcome]:
-    return await kind.ask(channel, review_of(pod(name)), [Call(each, seconds) for each in names], 30)
+    return await kind.ask(channel, review_of(pod(name)), [Call(item, seconds) for item in names], 30)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
@@ -48,8 +48,8 @@ def test_a_service_survives_hostile_controllers(kind: Kind) -> None:
         async with service(kind) as process, grpc.aio.insecure_channel(process.address) as channel:
             decisions: list[Any] = []
             for name in ("ExitAtOnce", "Segfault", "RaiseUnusual"):
-                decisions += [one.decision for one in await ask(kind, channel, name)]
-                decisions += [one.decision for one in await ask(kind, channel, name, name="good")]
+                decisions += [item.decision for item in await ask(kind, channel, name)]
+                decisions += [item.decision for item in await ask(kind, channel, name, name="good")]
             process.signal(signal.SIGTERM)
             assert (await process.ended())[0] == 0
             return decisions

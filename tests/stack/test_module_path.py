@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -20,8 +21,8 @@ SETTLE_SECONDS = 0.03
 """How long a service may work on a review after its answer has arrived: it still counts and observes it."""
 ENTRIES = {
     "frontdoor": "pratique_frontdoor.http.endpoints",
-    "mutator": "pratique.rpc.handlers",
-    "validator": "pratique.rpc.handlers",
+    "mutator": "pratique.controllers.always_pull_images",
+    "validator": "pratique.controllers.always_pull_images",
 }
 """A module in each service that every review passes through."""
 HOOK = '''
@@ -68,7 +69,7 @@ def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
 
 
 def called_modules(folder: Path, pid: int) -> frozenset[str]:
-    """The modules that a process has called since this was last asked."""
+    """The modules that a process has called since the last call of this function."""
     names = folder / str(pid)
     os.kill(pid, signal.SIGUSR1)
     while not names.exists():
@@ -79,18 +80,19 @@ def called_modules(folder: Path, pid: int) -> frozenset[str]:
 
 
 def test_a_review_passes_through_few_modules(stack: Stack, tmp_path: Path) -> None:
-    connection, document, folder = stack.connect(), review_document(), tmp_path / "called"
+    document, folder = review_document(), tmp_path / "called"
     pids = {service: stack.pids(service)[0] for service in ENTRIES}
     windows: dict[str, list[frozenset[str]]] = {service: [] for service in ENTRIES}
-    for number in range(WARM_UP_REVIEWS + REVIEWS):
-        for pid in pids.values():
-            called_modules(folder, pid)
-        assert "patch" in stack.post("/admit", document, connection)["response"]
-        time.sleep(SETTLE_SECONDS)
-        for service, pid in pids.items():
-            called = called_modules(folder, pid)
-            if number >= WARM_UP_REVIEWS:
-                windows[service].append(called)
+    with contextlib.closing(stack.connect()) as connection:
+        for number in range(WARM_UP_REVIEWS + REVIEWS):
+            for pid in pids.values():
+                called_modules(folder, pid)
+            assert "patch" in stack.post("/admit", document, connection)["response"]
+            time.sleep(SETTLE_SECONDS)
+            for service, pid in pids.items():
+                called = called_modules(folder, pid)
+                if number >= WARM_UP_REVIEWS:
+                    windows[service].append(called)
     # What only some windows have is the work of timers, not of the review.
     paths = {service: frozenset.intersection(*found) for service, found in windows.items()}
     assert all(entry in paths[service] for service, entry in ENTRIES.items())

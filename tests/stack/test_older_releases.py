@@ -48,9 +48,9 @@ def review() -> Any:
 def test_services_follow_the_configured_release(flags: tuple[str, ...], keys: list[str]) -> None:
     with running("--validators", "1", "--admission-control", CHAIN[0], *flags) as stack:
         response = stack.post("/admit", review())["response"]
-    values = [one["value"] for one in json.loads(base64.b64decode(response["patch"]))]
+    values = [load["value"] for load in json.loads(base64.b64decode(response["patch"]))]
     added = [item for value in values for item in (value if isinstance(value, list) else [value])]
-    assert [one["key"] for one in added] == keys
+    assert [entry["key"] for entry in added] == keys
 
 
 @pytest.mark.parametrize("command", [("review", "-"), ("check",)], ids=["review", "check"])
@@ -66,5 +66,5 @@ def test_settings_unknown_to_the_release_are_reported(command: tuple[str, ...], 
     )
     assert ran.returncode == 0
     assert "warning: AlwaysAdmit admission controller is deprecated." in ran.stderr
-    told = 'Namespace "shop": metadata.annotations.scheduler.kubernetes.io/node-selector: no release of Kubernetes'
-    assert told in ran.stderr
+    warning = 'Namespace "shop": metadata.annotations.scheduler.kubernetes.io/node-selector: no release of Kubernetes'
+    assert warning in ran.stderr

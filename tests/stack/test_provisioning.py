@@ -1,4 +1,4 @@
-"""NamespaceAutoProvision in a running stack, where no service can see what another one has made."""
+"""NamespaceAutoProvision in a running stack, where no service sees what another one has created."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def words(allowed: Any, message: Any) -> str:
 
 
 def decided_offline(chain: ChainSettings, asked: JSONObject) -> str:
-    """What a run of one review without any service comes to."""
+    """The result of one review without services."""
 
     async def decide() -> str:
         store = load_cluster(chain.cluster)
@@ -98,7 +98,7 @@ def decided_offline(chain: ChainSettings, asked: JSONObject) -> str:
             decision = await engine.decide(review, BOTH, Deadline.after(30))
         finally:
             await engine.close()
-        assert {one["metadata"]["name"] for one in store.list("", "namespaces")} == {"listed"}
+        assert {item["metadata"]["name"] for item in store.list("", "namespaces")} == {"listed"}
         return words(decision.allowed, decision.status and decision.status.message)
 
     return asyncio.run(decide())

@@ -1,4 +1,4 @@
-"""Where charges go where nobody says so: to a file that outlives a validator, and to memory in offline runs."""
+"""Where usage is charged by default: in a file that outlives a validator, and in memory in offline runs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _cluster(tmp_path: Path) -> Path:
 
 @contextlib.contextmanager
 def validator(cluster: Path, state: str) -> Iterator[str]:
-    """A validator that is told nothing of a ledger; gives its address."""
+    """A validator without ledger settings; yields its address."""
     command = [
         str(PROGRAM),
         "serve",
@@ -70,7 +70,7 @@ def validator(cluster: Path, state: str) -> Iterator[str]:
 
 
 def refused(address: str, name: str) -> str:
-    """Ask for a Pod; gives the refusal's text, empty where there is none."""
+    """Request a Pod, and return the message of the denial; empty without one."""
     review = Review(
         uid=name,
         operation=Operation.CREATE,

@@ -24,7 +24,7 @@ from support.quota_ledgers import account, pods_used
 HARD, CREATES, CALLERS = 1000, 5000, 32
 KILL_SECONDS, KILLS = 1.0, 8
 RARELY = "--resource-quota-sync-period=1h"
-"""No cluster learns what was admitted here, so that reconciliation would take it for refused elsewhere."""
+"""No cluster has the admitted objects, so reconciliation would take them for denied elsewhere."""
 
 
 @pytest.fixture(name="database", scope="module")
@@ -88,7 +88,7 @@ def call(stack: Stack, names: list[str], answers: dict[str, Any]) -> None:
 
 
 def call_all(stack: Stack, answers: dict[str, Any], creates: int = CREATES) -> list[threading.Thread]:
-    """Begin to ask for all Pods from many sides."""
+    """Start to request all Pods concurrently."""
     names = [f"pod-{number}" for number in range(creates)]
     callers = [
         threading.Thread(target=call, args=(stack, names[first::CALLERS], answers))
@@ -122,8 +122,8 @@ def test_four_validators_admit_exactly_a_thousand_of_five_thousand(
     assert len(allowed(answers)) == HARD
     refusals = {response["status"]["message"] for response in answers.values() if not response["allowed"]}
     assert all(
-        "exceeded quota: quota, requested: pods=1, used: pods=1k, limited: pods=1k" in each
-        for each in refusals
+        "exceeded quota: quota, requested: pods=1, used: pods=1k, limited: pods=1k" in refusal
+        for refusal in refusals
     )
 
 
@@ -162,7 +162,7 @@ def kill_until_done(stack: Stack, callers: list[threading.Thread]) -> int:
 
 
 async def used_after_reconciliation(url: str, store: ObjectStore) -> int:
-    """What is used when nothing can be on its way any more."""
+    """The usage once nothing is in flight any more."""
     ledger = SQLLedger(url, wait_seconds=0)
     await ledger.reconcile(ObjectStore([quota()]), 0, usage_of)
     assert await ledger.reconcile(store, 0, usage_of)
@@ -186,7 +186,7 @@ def test_the_validators_of_a_stack_share_a_ledger_that_is_deleted_with_it(cluste
 
 
 def ledger_of(stack: Stack) -> Path:
-    """Where the stack tells its validators to charge."""
+    """The ledger that the stack's validators use."""
     process = Path(f"/proc/{stack.pids('validator')[0]}")
     assert "ledger" not in (process / "cmdline").read_text()
     variables = dict(entry.split("=", 1) for entry in (process / "environ").read_text().split("\0") if entry)

@@ -1,4 +1,4 @@
-"""A running stack takes up what changes in its files, and keeps the last good of what cannot be used."""
+"""A running stack loads changed files, and keeps the last good content of invalid ones."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from support.local_stacks import running
 
 CLIENTS = 25
 LAG_SECONDS = 0.3
-"""How long clients still make connections to a front door that was told to stop, as kube-proxy does."""
+"""How long clients still connect to a stopping front door, as kube-proxy does."""
 
 
 class Doors:
@@ -35,7 +35,7 @@ class Doors:
         self.known = [*self.known, door]
 
     def replace(self) -> int:
-        """Start another, and stop the oldest as Kubernetes does: it is told before everybody knows; its exit code."""
+        """Start another front door, stop the oldest as Kubernetes does, and return its exit code."""
         self.start()
         leaving = self.known[0]
         leaving.process.terminate()
@@ -46,7 +46,7 @@ class Doors:
 
 
 def keep_asking(doors: Doors, end: threading.Event) -> tuple[int, list[str]]:
-    """Ask on one connection after another, each kept for as long as it may be; the answers and the errors."""
+    """Send requests on one connection after another, each used as long as possible; return answers and errors."""
     answers, errors = 0, []
     choice = itertools.count()
     while not end.is_set():
@@ -76,8 +76,8 @@ def test_clients_with_open_connections_notice_no_restart(restarts: int) -> None:
         asking = [pool.submit(keep_asking, doors, end) for _ in range(CLIENTS)]
         codes = [doors.replace() for _ in range(restarts)]
         end.set()
-        results = [one.result() for one in asking]
-    answers = sum(one[0] for one in results)
+        results = [item.result() for item in asking]
+    answers = sum(result[0] for result in results)
     print(f"{answers} answers over {restarts} restarts")  # noqa: T201 - the figure
     assert codes == [0] * restarts
     assert [error for _, errors in results for error in errors] == []

@@ -158,7 +158,7 @@ def test_no_review_fails_while_all_certificates_are_renewed_under_load(
 ) -> None:
     tls, calling = context(folder, "kube-apiserver"), context(folder, "frontdoor")
     contexts = (tls, calling, calling)
-    before = [shown(port, each) for port, each in zip(ports, contexts, strict=True)]
+    before = [shown(port, item) for port, item in zip(ports, contexts, strict=True)]
     asking = context(folder, "kube-apiserver")
 
     def review() -> None:
@@ -167,7 +167,7 @@ def test_no_review_fails_while_all_certificates_are_renewed_under_load(
 
     with steady_load(review) as load:
         make_certificates(folder, "--host", "renewed.example.com")
-        for port, each, old in zip(ports, contexts, before, strict=True):
-            assert within(SECONDS, functools.partial(is_other, port, each, old))
+        for port, item, old in zip(ports, contexts, before, strict=True):
+            assert within(SECONDS, functools.partial(is_other, port, item, old))
         answered = load.answered
         assert within(SECONDS, lambda: load.answered >= answered + 25)

@@ -111,7 +111,7 @@ class Relay:
 
 
 @dataclasses.dataclass(frozen=True)
-class Entrance:
+class DispatchingFrontDoor:
     """A front door, and what decides behind it."""
 
     door: Door
@@ -123,10 +123,10 @@ class Entrance:
 
 
 @contextlib.contextmanager
-def open_entrance() -> Iterator[Entrance]:
+def open_front_door() -> Iterator[DispatchingFrontDoor]:
     relay = Relay()
     with open_door(relay) as door:
-        yield Entrance(door, relay)
+        yield DispatchingFrontDoor(door, relay)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,7 +149,7 @@ class Dispatched:
 
 
 def dispatch(
-    listener_security: Entrance,
+    front_door: DispatchingFrontDoor,
     request: JSONObject,
     documents: Iterable[JSONObject],
     behaviours: Mapping[str, Behaviour],
@@ -169,9 +169,9 @@ def dispatch(
         for each in (*objects, *_service(server)):
             held.put(each)
         engine = AssembledEngine(held, as_written(filled(documents, server)), controllers)
-        answer = listener_security.ask(engine, f"/explain?phase={phase}", request)
+        answer = front_door.ask(engine, f"/explain?phase={phase}", request)
     assert answer.code == 200, answer.text
-    return Dispatched(answer.json, server.received, listener_security.door.get("/metrics").text)
+    return Dispatched(answer.json, server.received, front_door.door.get("/metrics").text)
 
 
 def as_written(documents: Iterable[JSONObject]) -> Configurations:

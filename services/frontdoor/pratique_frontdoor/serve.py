@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
 
 import uvloop
 
@@ -17,14 +16,12 @@ from pratique_frontdoor.engines.engine import Engine, open_remote
 from pratique_frontdoor.http.app import build_app
 from pratique_frontdoor.http.servers import FrontDoorServer, raise_open_file_limit, release_large_buffers
 from pratique_frontdoor.recording.recorders import open_recorder
-
-if TYPE_CHECKING:
-    from pratique_frontdoor.settings import FrontDoorSettings
+from pratique_frontdoor.settings import FrontDoorSettings
 
 
 def announce(url: str) -> None:
     """Print that the front door listens, for the process that started it."""
-    print(f"pratique: frontdoor ready on {url}", flush=True)  # noqa: T201 - what starts it waits for this line
+    print(f"pratique: frontdoor ready on {url}", flush=True)  # noqa: T201 - the process that starts it waits for this line
 
 
 async def serve(

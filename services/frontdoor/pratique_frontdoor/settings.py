@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 from pathlib import Path
 
 from pratique.configuration.settings import ChainSettings
-from pratique_frontdoor.transports.hosting_services import CallKind
+
+
+class CallKind(enum.StrEnum):
+    """How calls to the services of this suite are made. Calls to webhooks are always unary."""
+
+    STREAM = "stream"
+    """On a stream to each replica, with many calls in flight; unary if a service has no streams."""
+    UNARY = "unary"
+    """Unary, balanced and retried by gRPC."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -232,7 +232,7 @@ async def _review(
     # asyncio's handler cancels the task, which does not interrupt a blocking read of standard input.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     engine = open_local(chain, store)
-    for line in engine.idle():
+    for line in engine.without_effect():
         print_problem(line)
     try:
         return await make_run(engine).run(files)

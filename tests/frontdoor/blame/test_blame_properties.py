@@ -29,8 +29,8 @@ def test_the_changes_turn_the_received_object_into_the_decided_one(patched: Patc
 def test_every_change_differs_and_none_is_reported_twice(patched: Patched) -> None:
     received, patches = patched
     changes = blame_of(decided(received, *patches), received).changes
-    assert not [each for each in changes if identical(each.before, each.after)]
-    places = [(each.kind == "remove", each.path) for each in changes]
+    assert not [change for change in changes if identical(change.before, change.after)]
+    places = [(change.kind == "remove", change.path) for change in changes]
     assert len(places) == len(set(places))
 
 
@@ -57,7 +57,7 @@ def test_a_single_step_is_blamed_for_every_change(patched: Patched, data: st.Dat
     whole = [operation for patch in patches for operation in patch]
     idle = data.draw(st.integers(0, 2))
     changes = blame_of(decided(received, *[[]] * idle, whole), received).changes
-    assert {each.step for each in changes} <= {idle}
+    assert {change.step for change in changes} <= {idle}
 
 
 @given(documents(), documents())
@@ -65,7 +65,7 @@ def test_a_change_that_no_step_made_is_reported_without_a_step(received: JSON, f
     decision = decided(received, [{"op": "replace", "path": "", "value": final}])
     changes = blame_of(dataclasses.replace(decision, steps=()), received).changes
     assert identical(applied(received, changes), final)
-    assert {each.step for each in changes} <= {None}
+    assert {change.step for change in changes} <= {None}
 
 
 @given(patched_objects())

@@ -32,7 +32,7 @@ PATCHES: tuple[list[JSONObject], ...] = (
 
 
 def blamed(message: str, *causes: StatusCause, received: JSON = POD) -> Denied:
-    """Path and last step of what a denial after PATCHES speaks of."""
+    """The path and last step of the fields that a denial after PATCHES names."""
     decision = decided(received, *PATCHES)
     status = failure(422, "Invalid", message, StatusDetails(causes=causes))
     denial = mutation(
@@ -40,8 +40,8 @@ def blamed(message: str, *causes: StatusCause, received: JSON = POD) -> Denied:
     )
     denied = dataclasses.replace(decision, allowed=False, status=status, steps=(*decision.steps, denial))
     found = blame_of(denied, received).denials
-    assert {each.step for each in found} <= {4}
-    return [(pointer(each.path), each.last_changed_by) for each in found]
+    assert {item.step for item in found} <= {4}
+    return [(pointer(item.path), item.last_changed_by) for item in found]
 
 
 def cause(field: str, message: str = "no") -> StatusCause:

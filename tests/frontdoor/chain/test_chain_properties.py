@@ -1,4 +1,4 @@
-"""What holds of every chain, whatever its webhooks do."""
+"""Properties of every chain, whatever its webhooks do."""
 
 from __future__ import annotations
 
@@ -82,9 +82,9 @@ def test_no_failure_under_fail_is_ever_allowed(
     pod: JSONObject, mutating: list[Script], validating: list[Script]
 ) -> None:
     decision = decide(pod_review(pod), mutating, validating)
-    called = [one for one in (*mutating, *validating) if one.calls]
-    fatal = [one for one in called if one.act in FAILING and one.failure_policy == "Fail"]
-    denying = [one for one in called if one.act is Act.DENY]
+    called = [item for item in (*mutating, *validating) if item.calls]
+    fatal = [item for item in called if item.act in FAILING and item.failure_policy == "Fail"]
+    denying = [item for item in called if item.act is Act.DENY]
     event(f"fatal {bool(fatal)}, allowed {decision.allowed}")
     assert not (fatal and decision.allowed)
     assert decision.allowed is not bool(fatal or denying)
@@ -125,10 +125,10 @@ def test_skipped_mutating_webhooks_do_not_depend_on_the_order(
     pod: JSONObject, mutating: list[Script], random: JSON
 ) -> None:
     def called(order: list[Script]) -> dict[str, int]:
-        for one in order:
-            one.calls = 0
+        for item in order:
+            item.calls = 0
         decide(pod_review(pod), order)
-        return {one.name: one.calls for one in order}
+        return {item.name: item.calls for item in order}
 
     assert called(mutating) == called(random.sample(mutating, len(mutating)))
 
@@ -156,4 +156,4 @@ def test_the_calling_order_does_not_depend_on_the_order_of_files(order: list[str
         for place, name in enumerate(order):
             (Path(folder) / f"{place}.json").write_text(json.dumps(document(name)))
         loaded = load_configurations([folder]).mutating
-    assert [one.name for one in loaded] == ["alpha", "beta", "delta", "gamma"]
+    assert [item.name for item in loaded] == ["alpha", "beta", "delta", "gamma"]

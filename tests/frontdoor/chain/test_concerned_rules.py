@@ -1,4 +1,4 @@
-"""Controllers that can tell before any call that they have nothing to do with a request."""
+"""Controllers that can skip a request before any call."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ def test_third_party_controllers_run_no_code_in_the_front_door() -> None:
         asked.append(review.uid)
         return "nothing to do with it"
 
-    one = hosted("Somebodys", denying).controller
-    somebodys = dataclasses.replace(one, skip_reason=skip_reason)
+    controller = hosted("Somebodys", denying).controller
+    somebodys = dataclasses.replace(controller, skip_reason=skip_reason)
     ours = dataclasses.replace(somebodys, trusted=True)
     assert not asyncio.run(judged(pod_review(), [somebodys])).allowed
     assert asked == []

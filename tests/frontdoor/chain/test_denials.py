@@ -1,4 +1,4 @@
-"""One Status out of all that was refused."""
+"""Combining all denials into one Status."""
 
 from __future__ import annotations
 

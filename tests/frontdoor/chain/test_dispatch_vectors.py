@@ -17,7 +17,7 @@ from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource, 
 from pratique.cluster.api_resources import ApiResources
 from pratique.cluster.store import ObjectStore
 from support.vector_cases import kind, source
-from support.webhook_dispatch import Dispatched, Entrance, behaviour_of, dispatch, open_entrance
+from support.webhook_dispatch import Dispatched, DispatchingFrontDoor, behaviour_of, dispatch, open_front_door
 from support.webhook_servers import allowed
 
 OF_TABLES = [case for case in kind("reinvocation") if not case["input"]["applyDefaults"]]
@@ -26,18 +26,18 @@ PREDICATES = [case for case in kind("rule") if "predicateUnderTest" in case["inp
 
 
 @pytest.fixture(scope="module")
-def listener_security() -> Iterator[Entrance]:
-    with open_entrance() as opened:
+def front_door() -> Iterator[DispatchingFrontDoor]:
+    with open_front_door() as opened:
         yield opened
 
 
-def run(listener_security: Entrance, case: JSONObject, phase: str) -> Dispatched:
+def run(front_door: DispatchingFrontDoor, case: JSONObject, phase: str) -> Dispatched:
     given = case["input"]
-    told = given["webhookBehaviour"].values()
-    behaviours = {f"/{one['path']}": behaviour_of(one) for one in told}
-    namespaces = [{"apiVersion": "v1", "kind": "Namespace", **one} for one in given["namespaces"]]
+    behaviour_documents = given["webhookBehaviour"].values()
+    behaviours = {f"/{item['path']}": behaviour_of(item) for item in behaviour_documents}
+    namespaces = [{"apiVersion": "v1", "kind": "Namespace", **namespace} for namespace in given["namespaces"]]
     return dispatch(
-        listener_security, given["request"], given["configurations"], behaviours, phase, objects=namespaces
+        front_door, given["request"], given["configurations"], behaviours, phase, objects=namespaces
     )
 
 
@@ -66,28 +66,28 @@ def samples(text: str) -> set[tuple[str, frozenset[tuple[str, str]], float]]:
 
 @pytest.mark.parametrize("case", kind("validating"), ids=source)
 def test_validating_webhooks_are_dispatched_as_in_kubernetes(
-    listener_security: Entrance, case: JSONObject
+    front_door: DispatchingFrontDoor, case: JSONObject
 ) -> None:
-    found = run(listener_security, case, "validate")
+    found = run(front_door, case, "validate")
     check(found, case["expected"])
     assert found.decision["auditAnnotations"] == case["expected"]["auditAnnotations"]
 
 
 @pytest.mark.parametrize("case", kind("mutating"), ids=source)
 def test_mutating_webhooks_are_dispatched_as_in_kubernetes(
-    listener_security: Entrance, case: JSONObject
+    front_door: DispatchingFrontDoor, case: JSONObject
 ) -> None:
-    found = run(listener_security, case, "mutate")
+    found = run(front_door, case, "mutate")
     check(found, case["expected"])
     assert found.decision["auditAnnotations"] == case["expected"]["auditAnnotations"]
 
 
 @pytest.mark.parametrize("case", OF_TABLES, ids=source)
 def test_webhooks_are_reinvoked_in_a_second_round_as_in_kubernetes(
-    listener_security: Entrance, case: JSONObject
+    front_door: DispatchingFrontDoor, case: JSONObject
 ) -> None:
     """Their table looks at the plugin after its first run; here the second round follows at once."""
-    found = run(listener_security, case, "mutate")
+    found = run(front_door, case, "mutate")
     expected = case["expected"]
     check(found, expected)
     annotations = found.decision["auditAnnotations"].items()
@@ -103,7 +103,7 @@ def test_webhooks_are_reinvoked_in_a_second_round_as_in_kubernetes(
 
 
 def webhook_of(fields: JSONObject) -> JSONObject:
-    """A configuration of one webhook that takes everything, apart from what ``fields`` say."""
+    """A configuration with one webhook that matches everything, except for ``fields``."""
     everything = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"]}
     webhook = {
         "name": "asked.example.com",
@@ -122,25 +122,28 @@ def webhook_of(fields: JSONObject) -> JSONObject:
 
 
 def asked_of(
-    listener_security: Entrance, fields: JSONObject, request: JSONObject, store: ObjectStore | None = None
+    front_door: DispatchingFrontDoor,
+    fields: JSONObject,
+    request: JSONObject,
+    store: ObjectStore | None = None,
 ) -> list[JSONObject]:
-    """The requests that reach a webhook with such fields."""
+    """The requests that reach a webhook with these fields."""
     document = webhook_of(fields)
-    found = dispatch(listener_security, request, [document], {"/asked": allowed()}, "validate", store=store)
+    found = dispatch(front_door, request, [document], {"/asked": allowed()}, "validate", store=store)
     assert found.decision["allowed"], found.message
-    return [one.review["request"] for one in found.received]
+    return [item.review["request"] for item in found.received]
 
 
 def registered(types: list[JSONObject]) -> ApiResources:
-    """What the API server of a case knows, besides the kinds that the test itself puts into the cluster."""
+    """The resources of a case's API server, besides the kinds that the test itself adds to the cluster."""
     of_case = [
         ResourceType(
-            resource=msgspec.convert(one["resource"], GroupVersionResource),
-            subresource=one["subresource"],
-            kind=msgspec.convert(one["kind"], GroupVersionKind),
+            resource=msgspec.convert(item["resource"], GroupVersionResource),
+            subresource=item["subresource"],
+            kind=msgspec.convert(item["kind"], GroupVersionKind),
             namespaced=True,
         )
-        for one in types
+        for item in types
     ]
     return ApiResources([*of_case, *SERVICES])
 
@@ -161,7 +164,7 @@ SERVICES = (
 
 @pytest.mark.parametrize("case", CALL_DECISIONS, ids=source)
 def test_webhooks_are_called_for_what_they_match_as_in_kubernetes(
-    listener_security: Entrance, case: JSONObject
+    front_door: DispatchingFrontDoor, case: JSONObject
 ) -> None:
     given, expected = case["input"], case["expected"]
     fields = dict(given["webhook"])
@@ -170,7 +173,7 @@ def test_webhooks_are_called_for_what_they_match_as_in_kubernetes(
         outcome = str(given["matchConditionOutcome"]["matches"]).lower()
         fields["matchConditions"] = [{"name": "stand-in", "expression": outcome}]
     store = ObjectStore(resources=registered(given["equivalentResources"]))
-    received = asked_of(listener_security, fields, given["request"], store)
+    received = asked_of(front_door, fields, given["request"], store)
     assert len(received) == int(expected["call"])
     for request in received:
         assert request["kind"] == expected["kind"]
@@ -181,13 +184,13 @@ def test_webhooks_are_called_for_what_they_match_as_in_kubernetes(
 
 
 @pytest.mark.parametrize("case", PREDICATES, ids=source)
-def test_rules_match_as_in_kubernetes(listener_security: Entrance, case: JSONObject) -> None:
-    received = asked_of(listener_security, {"rules": [case["input"]["rule"]]}, case["input"]["request"])
+def test_rules_match_as_in_kubernetes(front_door: DispatchingFrontDoor, case: JSONObject) -> None:
+    received = asked_of(front_door, {"rules": [case["input"]["rule"]]}, case["input"]["request"])
     assert len(received) == int(case["expected"]["match"])
 
 
 @pytest.mark.parametrize("case", kind("objectSelector"), ids=source)
-def test_object_selectors_match_as_in_kubernetes(listener_security: Entrance, case: JSONObject) -> None:
+def test_object_selectors_match_as_in_kubernetes(front_door: DispatchingFrontDoor, case: JSONObject) -> None:
     given = case["input"]
     request = {
         "operation": given["operation"],
@@ -195,13 +198,13 @@ def test_object_selectors_match_as_in_kubernetes(listener_security: Entrance, ca
         "object": given["object"],
         "oldObject": given["oldObject"],
     }
-    received = asked_of(listener_security, {"objectSelector": given["objectSelector"]}, request)
+    received = asked_of(front_door, {"objectSelector": given["objectSelector"]}, request)
     assert len(received) == int(case["expected"]["match"])
 
 
 @pytest.mark.parametrize("case", kind("namespaceSelector"), ids=source)
 def test_namespace_selectors_use_the_same_labels_as_kubernetes(
-    listener_security: Entrance, case: JSONObject
+    front_door: DispatchingFrontDoor, case: JSONObject
 ) -> None:
     labels = case["expected"]["labelsUsedForSelector"]
     namespaces = [
@@ -211,7 +214,7 @@ def test_namespace_selectors_use_the_same_labels_as_kubernetes(
     others = [{"key": key, "operator": "NotIn", "values": [value]} for key, value in labels.items()]
     for selector, calls in (({"matchLabels": labels}, 1), ({"matchExpressions": others}, 0)):
         received = asked_of(
-            listener_security,
+            front_door,
             {"namespaceSelector": selector},
             case["input"]["request"],
             ObjectStore(namespaces),

@@ -133,7 +133,7 @@ def test_a_namespace_is_matched_by_its_new_labels_if_it_gets_any(
         for label in ("new", "stored")
     ]
     decide(review, (), scripts)
-    assert [one.name for one in scripts if one.calls] == [f"{judged}.example.com"]
+    assert [script.name for script in scripts if script.calls] == [f"{judged}.example.com"]
 
 
 def test_a_missing_namespace_is_not_found_whatever_the_failure_policy() -> None:

@@ -259,8 +259,8 @@ def test_a_patch_of_a_converted_object_is_converted_back(tmp_path: Path) -> None
     assert apply_patch(AUTOSCALER, decision.patch) == after
     assert apply_patch(AUTOSCALER, decision.steps[0].patch) == after
     assert decision.steps[0].outcome is OutcomeStatus.MUTATED
-    told = decision.audit_annotations["patch.webhook.admission.k8s.io/round_0_index_0"]
-    assert json.loads(told)["patch"] == operations
+    patch_annotation = decision.audit_annotations["patch.webhook.admission.k8s.io/round_0_index_0"]
+    assert json.loads(patch_annotation)["patch"] == operations
 
 
 def test_an_empty_change_of_a_converted_object_changes_nothing(tmp_path: Path) -> None:
@@ -285,8 +285,8 @@ def test_webhooks_of_different_versions_see_each_others_changes(tmp_path: Path) 
             webhook(server, "c", rule("apps/v1beta2", "deployments")),
         ]
         decision = run(review_of(OLD_DEPLOYMENT), configured(tmp_path, "Mutating", *hooks))
-    seen = [one.review["request"]["object"] for one in server.received]
-    assert [one["apiVersion"] for one in seen] == ["apps/v1", "apps/v1beta1", "apps/v1beta2"]
+    seen = [item.review["request"]["object"] for item in server.received]
+    assert [item["apiVersion"] for item in seen] == ["apps/v1", "apps/v1beta1", "apps/v1beta2"]
     assert "annotations" not in seen[2]["metadata"]
     assert decision.object_document.data == converted(seen[2], "extensions/v1beta1")
 

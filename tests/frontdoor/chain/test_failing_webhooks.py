@@ -49,10 +49,10 @@ WRONG = {
     "answers with no JSON": (respond(200, b"<html>hello</html>"), 503),
     "answers with half of a JSON": (respond(200, b'{"response":'), 503),
     "answers with other JSON": (respond(200, b"[1, 2, 3]"), 503),
-    "answers with a review that answers nothing": (answered(lambda one: one.review), 503),
+    "answers with a review that answers nothing": (answered(lambda request: request.review), 503),
     "answers for somebody else": (reviewed(uid="another", allowed=True), 503),
     "answers in another version": (
-        answered(lambda one: {**one.review, "apiVersion": "admission.k8s.io/v9", "response": {}}),
+        answered(lambda request: {**request.review, "apiVersion": "admission.k8s.io/v9", "response": {}}),
         503,
     ),
     "sends the caller round in circles": (redirected("/asked"), 503),

@@ -20,7 +20,7 @@ from pratique.cluster.store import ObjectStore
 from pratique.configuration.loading import load_configurations
 from support.front_doors.running import Answer
 from support.vector_cases import kind, source
-from support.webhook_dispatch import AssembledEngine, Entrance, filled, open_entrance, slowly
+from support.webhook_dispatch import AssembledEngine, DispatchingFrontDoor, filled, open_front_door, slowly
 from support.webhook_servers import Behaviour, Received, WebhookServer, allowed, answered, serve
 
 REINVOCATIONS = [case for case in kind("reinvocation") if case["input"]["applyDefaults"]]
@@ -33,8 +33,8 @@ POD = {
 
 
 @pytest.fixture(scope="module")
-def listener_security() -> Iterator[Entrance]:
-    with open_entrance() as opened:
+def front_door() -> Iterator[DispatchingFrontDoor]:
+    with open_front_door() as opened:
         yield opened
 
 
@@ -102,7 +102,7 @@ BEHAVIOURS: Mapping[str, Behaviour] = {
         )
     ),
 }
-"""What the cases say of these paths in words."""
+"""What the cases say about these paths in prose."""
 
 
 def written(folder: Path, documents: list[JSONObject]) -> Path:
@@ -113,7 +113,7 @@ def written(folder: Path, documents: list[JSONObject]) -> Path:
 
 @pytest.mark.parametrize("case", REINVOCATIONS, ids=source)
 def test_webhooks_are_reinvoked_as_in_kubernetes(
-    listener_security: Entrance, tmp_path: Path, case: JSONObject
+    front_door: DispatchingFrontDoor, tmp_path: Path, case: JSONObject
 ) -> None:
     given, expected = case["input"], case["expected"]
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "reinvoke"}}
@@ -122,8 +122,8 @@ def test_webhooks_are_reinvoked_as_in_kubernetes(
         engine = AssembledEngine(
             ObjectStore([namespace]), load_configurations([folder]), [priorities(given["inTreePlugin"])]
         )
-        decision = listener_security.ask(engine, "/explain?phase=admit", given["request"]).json
-    counts = {path: [one.path for one in server.received].count(path) for path in given["webhookBehaviour"]}
+        decision = front_door.ask(engine, "/explain?phase=admit", given["request"]).json
+    counts = {path: [item.path for item in server.received].count(path) for path in given["webhookBehaviour"]}
     assert decision["allowed"] is expected["allowed"]
     assert counts == expected["invocationCountByPath"]
     assert expected.get("messageContains", "") in (decision["status"] or {"message": ""})["message"]
@@ -153,18 +153,18 @@ def configuration(kind_of: str, webhooks: list[JSONObject]) -> JSONObject:
 
 
 def invocations(server: WebhookServer) -> list[tuple[str, str]]:
-    found = [(one.path, parse_qs(urlsplit(one.target).query)["timeout"][0]) for one in server.received]
+    found = [(item.path, parse_qs(urlsplit(item.target).query)["timeout"][0]) for item in server.received]
     # Those of the validating phase are called side by side, and arrive in any order.
-    return [one for one in found if "/mutating/" in one[0]] + sorted(
-        one for one in found if "/validating/" in one[0]
+    return [item for item in found if "/mutating/" in item[0]] + sorted(
+        item for item in found if "/validating/" in item[0]
     )
 
 
 def timed(
-    listener_security: Entrance, folder: Path, given: JSONObject
+    front_door: DispatchingFrontDoor, folder: Path, given: JSONObject
 ) -> tuple[Answer, list[tuple[str, str]]]:
     webhooks = [*given["mutatingWebhooks"], *given["validatingWebhooks"]]
-    behaviours = {one["path"]: slowly(allowed(), one["sleepSeconds"]) for one in webhooks}
+    behaviours = {webhook["path"]: slowly(allowed(), webhook["sleepSeconds"]) for webhook in webhooks}
     documents = [
         configuration(name, given[f"{name.lower()}Webhooks"])
         for name in ("Mutating", "Validating")
@@ -180,15 +180,19 @@ def timed(
     with serve(behaviours) as server:
         configurations = load_configurations([written(folder, filled(documents, server))])
         engine = AssembledEngine(ObjectStore(assume_namespaces=True), configurations)
-        answer = listener_security.ask(engine, f"/admit?timeout={given['requestTimeout']}", request)
+        answer = front_door.ask(engine, f"/admit?timeout={given['requestTimeout']}", request)
         return answer, invocations(server)
 
 
 @pytest.mark.parametrize("case", kind("timeout"), ids=source)
-def test_timeouts_are_as_in_kubernetes(listener_security: Entrance, tmp_path: Path, case: JSONObject) -> None:
+def test_timeouts_are_as_in_kubernetes(
+    front_door: DispatchingFrontDoor, tmp_path: Path, case: JSONObject
+) -> None:
     expected = case["expected"]
-    answer, calls = timed(listener_security, tmp_path, case["input"])
-    assert calls == [(one["path"], one["timeoutQueryParameter"]) for one in expected["invocations"]]
+    answer, calls = timed(front_door, tmp_path, case["input"])
+    assert calls == [
+        (invocation["path"], invocation["timeoutQueryParameter"]) for invocation in expected["invocations"]
+    ]
     told = answer.json.get("response", answer.json)
     if "messageContains" in expected:
         assert not told.get("allowed")

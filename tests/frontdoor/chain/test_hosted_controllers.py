@@ -13,7 +13,7 @@ from pratique.admission.results import Outcome, OutcomeStatus
 from pratique.admission.reviews import Call, Deadline
 from pratique.apimachinery.errors import CallError, CallTimeoutError, UnreachableError
 from pratique.apimachinery.patches import apply_patch
-from pratique_frontdoor.chain.hosted_controllers import OutageError
+from pratique_frontdoor.chain.decisions import OutageError
 from support.chains import POD, decide, pod_review
 
 

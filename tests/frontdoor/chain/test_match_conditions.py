@@ -58,8 +58,11 @@ def test_match_conditions_are_evaluated_as_in_the_api_server(case: Any) -> None:
         match = conditions.failed(pod_review(), [aborted])
     else:
         findings = [
-            (one["name"], EvaluationError(one["error"]) if "error" in one else one["result"])
-            for one in case["input"]["evaluations"]
+            (
+                evaluation["name"],
+                EvaluationError(evaluation["error"]) if "error" in evaluation else evaluation["result"],
+            )
+            for evaluation in case["input"]["evaluations"]
         ]
         match = conditions.conclude(pod_review(), findings)
     expected = case["expected"]
@@ -76,7 +79,7 @@ def test_match_conditions_are_evaluated_as_in_the_api_server(case: Any) -> None:
 
 @pytest.mark.parametrize("case", vector_cases.kind("matchCondition"), ids=vector_cases.source)
 def test_conditions_over_budget_end_as_in_the_api_server(case: Any) -> None:
-    conditions = [one["expression"] for one in case["input"]["matchConditions"]]
+    conditions = [match_condition["expression"] for match_condition in case["input"]["matchConditions"]]
     review = pod_review(**case["input"]["createPods"][0], authorizer=Permitting())
     text = case["expected"]["messageContains"]
     refused = matched(review, *conditions)
@@ -185,7 +188,7 @@ def test_an_authorizer_check_without_rbac_is_denied() -> None:
 
 
 def test_an_expensive_condition_does_not_delay_other_reviews() -> None:
-    """A second of evaluation, while the event loop goes on turning thousands of times."""
+    """One second of evaluation, while the event loop iterates thousands of times."""
     conditions = compiled("object.l.all(x, object.l.all(y, x + y >= 0)) || true")
     review = pod_review({"l": list(range(100_000))})
 
@@ -212,7 +215,7 @@ def test_a_condition_is_stopped_at_the_deadline_of_the_request() -> None:
 
 
 def configuration(kind: str, url: str, ca_bundle: bytes, *conditions: str, **fields: Any) -> dict[str, Any]:
-    named = [{"name": f"c{place}", "expression": one} for place, one in enumerate(conditions)]
+    named = [{"name": f"c{place}", "expression": item} for place, item in enumerate(conditions)]
     webhook = {
         "name": "a.tests.example.com",
         "clientConfig": {"url": url, "caBundle": base64.b64encode(ca_bundle).decode()},
@@ -286,7 +289,7 @@ def test_conditions_of_a_mutating_webhook_see_earlier_changes(tmp_path: Path) ->
         (tmp_path / "webhooks.yaml").write_text(yaml.safe_dump_all([first, second]))
         decision = decide(pod_review(), webhook_controllers(), load_configurations([tmp_path]))
     assert decision.allowed
-    assert [one.path.partition("?")[0] for one in server.received] == ["/a", "/b"]
+    assert [item.path.partition("?")[0] for item in server.received] == ["/a", "/b"]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""MutatingAdmissionPolicies in the chain: their steps, what comes after them, and the second round."""
+"""MutatingAdmissionPolicies in the chain: their steps, what follows them, and the second round."""
 
 from __future__ import annotations
 
@@ -146,10 +146,10 @@ def test_a_policy_with_if_needed_runs_again_after_a_later_change(tmp_path: Path)
 
 def test_no_call_is_made_for_a_second_round_without_effect(tmp_path: Path) -> None:
     documents = (mutating(labelled("n", "'1'")), bound())
-    asked, told = (decided(tmp_path, *documents, explain=explain) for explain in (False, True))
-    assert rounds(asked) == [("p", 0, "mutated")]
-    assert rounds(told) == [("p", 0, "mutated"), ("p", 1, "skipped")]
-    assert asked.patch == told.patch
+    plain, explained = (decided(tmp_path, *documents, explain=explain) for explain in (False, True))
+    assert rounds(plain) == [("p", 0, "mutated")]
+    assert rounds(explained) == [("p", 0, "mutated"), ("p", 1, "skipped")]
+    assert plain.patch == explained.patch
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,9 @@ def test_built_in_controllers_run_again_after_a_policy(tmp_path: Path) -> None:
         bound(),
         controllers=("AlwaysPullImages", NAME),
     )
-    pulled = [one["imagePullPolicy"] for one in decision.object_document.data["spec"]["containers"]]
+    pulled = [
+        container["imagePullPolicy"] for container in decision.object_document.data["spec"]["containers"]
+    ]
     assert pulled == ["Always", "Always"]
     assert rounds(decision, "AlwaysPullImages") == [
         ("AlwaysPullImages", 0, "mutated"),

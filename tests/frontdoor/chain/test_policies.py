@@ -68,8 +68,8 @@ def test_every_denial_of_every_policy_is_reported(tmp_path: Path) -> None:
     decision = decided(tmp_path, *documents)
     assert decision.status is not None
     assert decision.status.details is not None
-    told = [cause.message.rpartition(": ")[2] for cause in decision.status.details.causes]
-    assert told == ["one", "two"]
+    messages = [cause.message.rpartition(": ")[2] for cause in decision.status.details.causes]
+    assert messages == ["one", "two"]
     first = decided(tmp_path, *documents, first_denial_only=True)
     assert first.status is not None
     assert first.status.message == decision.status.message

@@ -1,4 +1,4 @@
-"""Versions of a known kind that nobody knows: a webhook or policy that means the kind is never passed over silently."""
+"""Unknown versions of a known kind: a webhook or policy for the kind is never skipped silently."""
 
 from __future__ import annotations
 

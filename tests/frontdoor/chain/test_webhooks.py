@@ -58,7 +58,7 @@ def labelled(key: str) -> Any:
 def test_mutating_webhooks_run_in_turn_on_the_changed_object(tmp_path: Path) -> None:
     with serve({"/a": labelled("a"), "/b": labelled("b")}) as server:
         decision = run(configured(tmp_path, "Mutating", webhook(server, "a"), webhook(server, "b")))
-    seen = [one.review["request"]["object"]["metadata"]["labels"] for one in server.received]
+    seen = [item.review["request"]["object"]["metadata"]["labels"] for item in server.received]
     assert seen == [{"app": "web"}, {"app": "web", "a": "x"}]
     assert apply_patch(POD, decision.patch) == decision.object_document.data
 

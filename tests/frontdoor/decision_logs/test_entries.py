@@ -1,4 +1,4 @@
-"""Entries: what a line says, and what it must not."""
+"""Entries: what a line contains, and what it must not."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_an_entry_names_who_refused_and_who_failed_open() -> None:
         step("allows", OutcomeStatus.ALLOWED),
     )
     found = entry("no", steps=steps)
-    assert [(one["configuration"], one["name"]) for one in found["deniedBy"]] == [
+    assert [(item["configuration"], item["name"]) for item in found["deniedBy"]] == [
         ("hooks", "denies"),
         ("hooks", "fails"),
     ]

@@ -1,4 +1,4 @@
-"""Whatever somebody does to a log afterwards is found, and what the writer itself does is not taken for it."""
+"""Every later change to a log is found, and nothing that the writer does is mistaken for one."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def written(decisions: int, key: bytes | None = None, user: str = "jane") -> lis
         *({"kind": "decision", "user": user, "allowed": number % 2 == 0} for number in range(decisions)),
         {"kind": "seal", "final": True},
     ]
-    for each in members:
-        line = chain.line(each)
-        chain.added(line)
+    for member in members:
+        line = chain.line(member)
+        chain.advance(line)
         lines.append(line)
     return lines
 
@@ -39,7 +39,7 @@ def verified(*files: Sequence[bytes], key: bytes | None = None) -> Verifier:
 
 
 def faults(lines: Sequence[bytes], key: bytes | None = None) -> list[int]:
-    return [one.line for one in verified(lines, key=key).report.faults]
+    return [fault.line for fault in verified(lines, key=key).report.faults]
 
 
 keys = st.sampled_from([None, KEY])
@@ -59,7 +59,7 @@ def test_a_changed_byte_is_found_in_its_line(decisions: int, key: bytes | None, 
     lines = written(decisions, key)
     number = data.draw(st.integers(0, len(lines) - 1))
     at = data.draw(st.integers(0, len(lines[number]) - 2))  # the newline is what makes it a line
-    byte = data.draw(st.integers(0, 255).filter(lambda one: one not in (lines[number][at], 10)))
+    byte = data.draw(st.integers(0, 255).filter(lambda first: first not in (lines[number][at], 10)))
     lines[number] = lines[number][:at] + bytes([byte]) + lines[number][at + 1 :]
     try:
         assert number + 1 in faults(lines, key)
@@ -81,10 +81,10 @@ def test_a_line_removed_from_the_middle_is_detected(
 @given(logs, keys, st.data())
 def test_two_swapped_lines_are_detected(decisions: int, key: bytes | None, data: st.DataObject) -> None:
     lines = written(decisions, key)
-    one = data.draw(st.integers(0, len(lines) - 2))
-    other = data.draw(st.integers(one + 1, len(lines) - 1))
-    lines[one], lines[other] = lines[other], lines[one]
-    assert faults(lines, key)[0] == one + 1
+    first = data.draw(st.integers(0, len(lines) - 2))
+    other = data.draw(st.integers(first + 1, len(lines) - 1))
+    lines[first], lines[other] = lines[other], lines[first]
+    assert faults(lines, key)[0] == first + 1
 
 
 @given(logs, keys, st.data())
@@ -132,7 +132,7 @@ def test_a_truncated_log_is_detected_only_against_a_hash_kept_elsewhere() -> Non
 def test_a_partial_line_at_the_end_is_reported() -> None:
     lines = written(2)
     report = verified([*lines[:-1], lines[-1][:-20]]).report
-    assert [(one.line, one.text) for one in report.faults] == [
+    assert [(fault.line, fault.text) for fault in report.faults] == [
         (4, "ends within an entry: the writer was killed, or is about to go on")
     ]
 
@@ -143,10 +143,10 @@ def test_a_missing_file_between_two_others_is_detected() -> None:
         lines = []
         for members in (HEAD, {"kind": "decision"}):
             lines.append(chain.line(members))
-            chain.added(lines[-1])
+            chain.advance(lines[-1])
         files.append(lines)
     assert verified(*files).report.faults == []
-    assert [one.text for one in verified(files[0], files[2]).report.faults] == [
+    assert [fault.text for fault in verified(files[0], files[2]).report.faults] == [
         "entry 5 follows entry 2: entries are missing, or out of order"
     ]
     assert verified(files[1], files[2]).report.first == 3

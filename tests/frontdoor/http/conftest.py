@@ -12,6 +12,6 @@ from support.front_doors.running import Door, open_door
 
 @pytest.fixture(scope="session")
 def allowing() -> Iterator[Door]:
-    """A front door that allows everything, for tests that do not ask what it was asked."""
+    """A front door that allows everything, for tests that do not check its reviews."""
     with open_door(AllowingEngine()) as door:
         yield door

@@ -1,4 +1,4 @@
-"""Who may call: by certificate, bearer token, or user and password; any one of them is enough."""
+"""Authentication by certificate, bearer token, or user and password; any of them is enough."""
 
 from __future__ import annotations
 
@@ -245,7 +245,7 @@ def test_a_token_that_is_almost_right_is_refused(door: Door, guesses: int) -> No
             began = time.perf_counter()
             assert exchange(connection, "POST", "/validate", review_body(), headers).code == 401
             seconds[name].append(time.perf_counter() - began)
-    medians = {name: f"{statistics.median(each) * 1e6:.0f}" for name, each in seconds.items()}
+    medians = {name: f"{statistics.median(item) * 1e6:.0f}" for name, item in seconds.items()}
     print(f"microseconds until a token is refused of which this is wrong: {medians}")  # noqa: T201 - to keep an eye on
 
 
@@ -328,7 +328,7 @@ def test_the_front_door_is_not_ready_while_no_caller_can_be_accepted(
         file.unlink()
         file.touch()
     assert within(60, lambda: changing.get("/readyz").code == 503)
-    assert changing.get("/readyz").text.count("nobody may call: ") == 3
+    assert changing.get("/readyz").text.count("no caller can be accepted: ") == 3
     # On the connection that was open already.
     assert exchange(client, "POST", "/validate", review_body(), JSON_TYPE).code == 401
     client.close()
@@ -366,8 +366,8 @@ def test_no_secret_is_ever_logged_or_shown(
     settings.token_file.write_text("a canary that is no token\n")
     assert within(60, lambda: PARTLY in caplog.messages)
     answers.append(changing.request("GET", "/metrics", headers={"Authorization": f"Bearer {TOKEN}"}))
-    told = [*(answer.text for answer in answers), *(str(vars(record)) for record in caplog.records)]
-    assert not [text for text in (*told, *capfd.readouterr()) if "canary" in text]
+    logged_texts = [*(answer.text for answer in answers), *(str(vars(record)) for record in caplog.records)]
+    assert not [text for text in (*logged_texts, *capfd.readouterr()) if "canary" in text]
 
 
 def test_callers_of_a_remaining_authority_are_not_disturbed_when_another_is_removed(

@@ -1,4 +1,4 @@
-"""What strangers, addresses and callers may take up, and who goes first where not all can be served."""
+"""Limits on unauthenticated clients, addresses and callers, and the priority of reviews."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MEBIBYTE = 1024 * 1024
 
 
 def rss(pid: int) -> int:
-    """What a process takes of memory, in bytes."""
+    """The memory of a process, in bytes."""
     found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
     assert found is not None
     return int(found[1]) * 1024
@@ -70,7 +70,7 @@ def test_unauthenticated_clients_cannot_exhaust_memory(
             for connection in open_ones:
                 with contextlib.suppress(OSError):
                     connection.sendall(rest)
-            open_ones = [one for one in open_ones if one.fileno() >= 0][: max(2, connections)]
+            open_ones = [open_one for open_one in open_ones if open_one.fileno() >= 0][: max(2, connections)]
             if rss(running.process.pid) > before + 80 * MEBIBYTE:
                 break
         grown = rss(running.process.pid) - before
@@ -94,7 +94,7 @@ def opened(
     connections: UnauthenticatedConnections, address: str, size: int, *, is_busy: bool = False
 ) -> Stub:
     stub = Stub(is_busy)
-    connections.opened(stub, address, size)
+    connections.add(stub, address, size)
     return stub
 
 
@@ -102,18 +102,18 @@ def test_too_many_connections_of_an_address_close_its_oldest_idle_one() -> None:
     connections = UnauthenticatedConnections(FrontDoorSettings(max_address_connections=2))
     busy, idle = opened(connections, "a", 1, is_busy=True), opened(connections, "a", 1)
     other, new = opened(connections, "b", 1), opened(connections, "a", 1)
-    assert [one.is_closed for one in (busy, idle, other, new)] == [False, True, False, False]
+    assert [item.is_closed for item in (busy, idle, other, new)] == [False, True, False, False]
     assert (len(connections), connections.held_bytes) == (3, 3)
 
 
 def test_too_much_memory_closes_connections_of_the_heaviest_address() -> None:
     connections = UnauthenticatedConnections(FrontDoorSettings(max_unauthenticated_bytes=100))
     honest, heavy = opened(connections, "a", 30), [opened(connections, "b", 30) for _ in range(3)]
-    assert [one.is_closed for one in (honest, *heavy)] == [False, True, False, False]
+    assert [item.is_closed for item in (honest, *heavy)] == [False, True, False, False]
     connections.resize(honest, "a", 200)
     assert honest.is_closed
-    for one in heavy:
-        connections.left(one, "b")
+    for item in heavy:
+        connections.remove(item, "b")
     assert (len(connections), connections.held_bytes) == (0, 0)
 
 
@@ -234,7 +234,7 @@ def test_authenticated_connections_are_not_closed_for_unauthenticated_ones(tmp_p
         known = stack.enter_context(contextlib.closing(door.connect()))
         assert exchange(known, "POST", "/validate", review_body(), headers).code == 200
         strangers = [stack.enter_context(door.socket()) for _ in range(5)]
-        assert [read_all(one) for one in strangers[:2]] == [b"", b""]  # the two oldest are closed
+        assert [read_all(stranger) for stranger in strangers[:2]] == [b"", b""]  # the two oldest are closed
         assert exchange(known, "POST", "/validate", review_body(), headers).code == 200
         metrics = exchange(known, "GET", "/metrics", None, headers).text
     assert 'pratique_frontdoor_connections_closed_total{reason="address"} 2.0' in metrics

@@ -71,7 +71,7 @@ def test_a_head_of_a_hundred_fields_is_read(allowing: Door) -> None:
 
 
 NEVER = 3600.0
-"""Seconds that no test waits: a limit of which a case does not tell."""
+"""Seconds that no test waits: a limit that a case does not test."""
 PATIENT = FrontDoorSettings(
     head_seconds=NEVER, body_seconds=NEVER, body_grace_seconds=NEVER, min_body_bytes_per_second=1
 )

@@ -89,9 +89,12 @@ def test_objects_are_digested_only_with_a_key(tmp_path: Path) -> None:
             running.door.post("/admit", review_body(object=SECRET))
         running.process.terminate()
         running.wait()
-    one, other = answers(path)
-    assert one["objectDigest"].startswith("hmac-sha256:")
-    assert (one["objectDigest"], one["patch"]["digest"]) == (other["objectDigest"], other["patch"]["digest"])
+    first, other = answers(path)
+    assert first["objectDigest"].startswith("hmac-sha256:")
+    assert (first["objectDigest"], first["patch"]["digest"]) == (
+        other["objectDigest"],
+        other["patch"]["digest"],
+    )
     assert verified(path, key=KEY).faults == []
 
 
@@ -156,8 +159,8 @@ def test_each_concurrent_review_has_exactly_one_line(tmp_path: Path) -> None:
     with open_door_process("AllowingEngine", decision_log=str(path), drain_seconds=0) as running:
         with concurrent.futures.ThreadPoolExecutor(16) as pool:
             assert {
-                one.code
-                for one in pool.map(lambda uid: running.door.post("/admit", review_body(uid=uid)), uids)
+                item.code
+                for item in pool.map(lambda uid: running.door.post("/admit", review_body(uid=uid)), uids)
             } == {200}
         assert within(PATIENCE, lambda: shown(running.door, "written_total") == 400)
         assert shown(running.door, "lost_total") == 0
@@ -285,8 +288,10 @@ def test_reviews_are_answered_while_an_optional_log_cannot_be_written_and_the_ga
         running.process.terminate()
         code, logged = running.wait()
     assert code == 0
-    told = [one["reason"] for one in logged if one["message"] == "entries of the decision log lost"]
-    assert told[0] == "No such file or directory"
+    reasons = [
+        item["reason"] for item in logged if item["message"] == "entries of the decision log were lost"
+    ]
+    assert reasons[0] == "No such file or directory"
     report = verified(tmp_path / "kept", path)
     assert (report.faults, report.lost, report.decisions) == ([], 2, 2)
 

@@ -1,4 +1,4 @@
-"""A flood of strangers before a front door that knows its callers: whoever may call is answered all the while."""
+"""A flood of unauthenticated clients: allowed callers are answered throughout."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ENDS = dict.fromkeys(KINDS, CUT_OFF) | {
     "without a certificate": {"401"} | CUT_OFF,
     "known, and its review hangs": {"503", "504"} | CUT_OFF,
 }
-"""What may become of strangers."""
+"""Possible results of unauthenticated clients."""
 
 
 @pytest.fixture(name="folder", scope="module")
@@ -67,7 +67,7 @@ def settings_in(folder: Path, **settings: Any) -> dict[str, Any]:
 
 @dataclasses.dataclass
 class Answers:
-    """What the callers were told, and after how many seconds."""
+    """The answers to the callers, and the seconds until they came."""
 
     by_code: dict[int, list[float]] = dataclasses.field(default_factory=lambda: collections.defaultdict(list))
     connected: list[float] = dataclasses.field(default_factory=list)
@@ -82,7 +82,7 @@ class Answers:
 def times(seconds: list[float]) -> str:
     middle, last = statistics.median(seconds), statistics.quantiles(seconds, n=100)[98]
     figures = ", ".join(
-        f"{name} {one * 1000:.1f}" for name, one in (("p50", middle), ("p99", last), ("max", max(seconds)))
+        f"{name} {item * 1000:.1f}" for name, item in (("p50", middle), ("p99", last), ("max", max(seconds)))
     )
     return f"{len(seconds)} in {figures} ms"
 
@@ -111,7 +111,7 @@ def calling(door: Door) -> Iterator[Answers]:
 
 
 def call_some(door: Door, answers: Answers, ending: threading.Event) -> None:
-    """Send what one connection is for."""
+    """Send the content of one connection."""
     with contextlib.closing(door.connect()) as connection:
         began = time.monotonic()
         connection.connect()
@@ -125,7 +125,7 @@ def call_some(door: Door, answers: Answers, ending: threading.Event) -> None:
 
 @contextlib.contextmanager
 def open_files(limit: int | None = None) -> Iterator[int]:
-    """Limit how many files this process, and those that it starts, may have open; gives what the system grants.
+    """Limit the open files of this process and its children, and return what the system grants; None is the maximum.
 
     None is as many as that.
     """
@@ -138,7 +138,7 @@ def open_files(limit: int | None = None) -> Iterator[int]:
 
 
 def known(folder: Path) -> ssl.SSLContext:
-    """Who may call."""
+    """The allowed callers."""
     made = ssl.create_default_context(cafile=folder / "ca.pem")
     made.load_cert_chain(folder / f"{KNOWN}.pem")
     return made

@@ -1,4 +1,4 @@
-"""Where requests begin and end, and what a front door makes of those that leave it in doubt."""
+"""Where requests begin and end, and how the front door handles ambiguous ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CHUNKS = b"%x\r\n%s\r\n0\r\n\r\n" % (len(BODY), BODY)
 GET = b"GET /livez HTTP/1.1\r\n"
 HEAD_BYTES = 32_768
 LAST = b"GET /version HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
-"""Asked behind another request, it is answered where the connection is still open, and ends it."""
+"""Pipelined after another request, it is answered if the connection is still open, and ends it."""
 CLOSED, OPEN = True, False
 
 
@@ -135,7 +135,7 @@ def sent(door: Door, packets: Iterable[bytes]) -> bytes:
 def test_requests_are_accepted_or_refused_as_rfc_9112_requires(
     allowing: Door, *, request_bytes: bytes, code: int, closed: bool
 ) -> None:
-    answers = [one for one in codes(sent(allowing, [request_bytes, LAST])) if one != 100]
+    answers = [item for item in codes(sent(allowing, [request_bytes, LAST])) if item != 100]
     assert answers == ([code] if closed else [code, 200])
 
 

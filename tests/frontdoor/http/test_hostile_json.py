@@ -1,4 +1,4 @@
-"""Bodies that are JSON by some reader's standards, and what is said of them by the front door's."""
+"""Bodies that some parsers accept as JSON, and the front door's answers."""
 
 from __future__ import annotations
 
@@ -167,8 +167,8 @@ def readers(service: int) -> list[int]:
 
 
 ENCODED = [
-    {"Content-Type": "application/json", "Content-Encoding": each}
-    for each in ("gzip", "deflate", "br", "zstd", "gzip, gzip")
+    {"Content-Type": "application/json", "Content-Encoding": item}
+    for item in ("gzip", "deflate", "br", "zstd", "gzip, gzip")
 ]
 
 

@@ -1,4 +1,4 @@
-"""Which failure answers what: every way in which a review can end, on both endpoints of a webhook."""
+"""The HTTP answer to every result of a review, on both endpoints for webhooks."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from pratique.apimachinery.json_values import JSON
 from pratique.cluster.files import load_cluster
 from pratique.configuration.settings import ChainSettings
 from pratique_frontdoor.engines.engine import Engine, open_local
-from pratique_frontdoor.settings import FrontDoorSettings
-from pratique_frontdoor.transports.hosting_services import CallKind
+from pratique_frontdoor.settings import CallKind, FrontDoorSettings
 from support.front_doors.engines import (
     AllowingEngine,
     DenyingEngine,
@@ -118,12 +117,12 @@ OUT = {MUTATOR: "the mutator ", VALIDATOR: "the validators "}
 
 
 def out(words: str) -> Mapping[Kind, str]:
-    """What is said of either service when it is out."""
+    """The message for an outage of each service."""
     return {kind: f"{service}{words}" for kind, service in OUT.items()}
 
 
 def at_fault(words: str) -> Mapping[Kind, str]:
-    """What is said of a controller that failed within a service that works."""
+    """The message for a controller that failed in a working service."""
     return dict.fromkeys(OUT, words)
 
 
@@ -175,7 +174,7 @@ BY_PATH = {
     "/admit": MUTATOR,
     "/explain?phase=validate": VALIDATOR,
 }
-"""Which service is asked first."""
+"""The service that is called first."""
 
 
 def fronting(address: str, *names: str, config: tuple[Path, ...] = (), **more: Any) -> Door:
@@ -246,7 +245,7 @@ def test_a_hanging_service_has_the_same_answer_whichever_timeout_fires_first(
     async def ask() -> list[tuple[int, Any]]:
         async with fault() as address:
             seconds = (0.02, 0.1, 0.3, 0.3)
-            return [await asked("/validate", address, one, calls=calls) for one in seconds]
+            return [await asked("/validate", address, second, calls=calls) for second in seconds]
 
     answers = asyncio.run(ask())
     assert [code for code, _ in answers] == [504] * 4

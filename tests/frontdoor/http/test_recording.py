@@ -66,8 +66,8 @@ def test_files_are_rotated_and_bounded(tmp_path: Path) -> None:
             running.door.post("/admit", review_body(uid=f"u{number}"))
         running.process.terminate()
         assert running.wait()[0] == 0
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["reviews.jsonl", "reviews.jsonl.1"]
-    assert all(each.stat().st_size <= 3000 for each in tmp_path.iterdir())
+    assert sorted(item.name for item in tmp_path.iterdir()) == ["reviews.jsonl", "reviews.jsonl.1"]
+    assert all(item.stat().st_size <= 3000 for item in tmp_path.iterdir())
     kept = [line["review"]["request"]["uid"] for line in lines(tmp_path / "reviews.jsonl.1", path)]
     assert kept == [f"u{number}" for number in range(30 - len(kept), 30)]
 
@@ -80,9 +80,9 @@ def test_reviews_are_answered_when_the_disk_is_full() -> None:
         running.process.terminate()
         code, logged = running.wait()
     assert code == 0
-    told = [each for each in logged if each["message"] == "lines of the recording dropped"]
-    assert {each["reason"] for each in told} == {"No space left on device"}
-    assert sum(each["count"] for each in told) == 10
+    dropped = [item for item in logged if item["message"] == "lines of the recording were dropped"]
+    assert {item["reason"] for item in dropped} == {"No space left on device"}
+    assert sum(item["count"] for item in dropped) == 10
 
 
 def test_reviews_are_answered_when_the_folder_disappears(tmp_path: Path) -> None:

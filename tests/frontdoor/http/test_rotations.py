@@ -1,4 +1,4 @@
-"""Certificates change in all the ways in which files do, and nobody who calls notices."""
+"""Certificates change in every way that files can, and no caller notices."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def shown(door: Door) -> str:
 
 def failed_reload(door: Door) -> bool:
     line = 'pratique_certificate_reload_failed{certificate="serving-certificate"}'
-    [value] = [one.split()[-1] for one in door.get("/metrics").text.splitlines() if one.startswith(line)]
+    [value] = [item.split()[-1] for item in door.get("/metrics").text.splitlines() if item.startswith(line)]
     return float(value) == 1
 
 
@@ -94,7 +94,7 @@ def test_a_new_serving_certificate_fails_no_request(
 
 def test_metrics_show_when_the_certificate_expires(door: Door) -> None:
     [line] = [
-        one for one in door.get("/metrics").text.splitlines() if one.startswith("pratique_certificate_exp")
+        item for item in door.get("/metrics").text.splitlines() if item.startswith("pratique_certificate_exp")
     ]
     assert door.tls is not None
     with door.socket() as plain, door.tls.wrap_socket(plain, server_hostname=HOST) as connection:

@@ -44,8 +44,8 @@ def test_every_secret_is_compared_in_constant_time(
         compared.clear()
         digests.match(presented)
         assert [held for held, _ in compared] == list(digests.held)
-        assert {one for _, one in compared} == {hashlib.sha256(presented).digest()}
-        assert {len(one) for pair in compared for one in pair} == {32}
+        assert {item for _, item in compared} == {hashlib.sha256(presented).digest()}
+        assert {len(item) for pair in compared for item in pair} == {32}
 
 
 def test_secrets_are_neither_kept_nor_shown() -> None:
@@ -69,7 +69,7 @@ def test_a_password_may_contain_colons_and_a_user_may_not(tmp_path: Path) -> Non
 
 NO_TOKEN = "expected a bearer token: letters, digits and . _ ~ + / - alone"
 NO_LOGIN = "expected user:password"
-EMPTY = "is empty: nobody could call; {}, one a line"
+EMPTY = "is empty, so no caller could be accepted; {}, one per line"
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_tokens_without_tls_are_a_warning(tmp_path: Path, caplog: pytest.LogCapt
     file = tmp_path / "tokens"
     file.write_text("token")
     ListenerSecurity(FrontDoorSettings(token_file=file))
-    assert caplog.messages == ["secrets come in plain text"]
+    assert caplog.messages == ["secrets are sent in plain text"]
 
 
 def test_without_credentials_there_is_no_authentication_middleware() -> None:

@@ -1,4 +1,4 @@
-"""Admission objects are secrets: what of them leaves the front door where nobody asked for it."""
+"""Admission objects are secrets: what may leave the front door unrequested."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_an_engine_error_that_quotes_the_object_is_not_returned(path: str) -> No
     assert answer.code == 500
     assert CANARY not in answer.text
     error = logged[0]
-    assert error["message"] == "a request could not be answered"
+    assert error["message"] == "a request failed with an internal error"
     assert answer.json["message"].endswith(f"logged as {error['error_id']}")
     assert error["error"].startswith("ValueError < conclude (front_doors/engines.py:")
     assert CANARY not in json.dumps(logged)

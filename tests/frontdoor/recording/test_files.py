@@ -41,7 +41,7 @@ def test_only_the_owner_can_read_files_whatever_the_umask(path: Path, file: Rota
             file.append(LINE)
     finally:
         os.umask(before)
-    assert {mode(each) for each in path.parent.iterdir()} == {0o600}
+    assert {mode(item) for item in path.parent.iterdir()} == {0o600}
 
 
 def test_permissions_of_an_existing_file_are_narrowed(path: Path) -> None:
@@ -55,7 +55,7 @@ def test_a_full_file_is_renamed_and_the_oldest_is_deleted(path: Path, file: Rota
     for number in range(9):
         file.append(b"line %d ...\n" % number)
     names = ["reviews.jsonl", "reviews.jsonl.1", "reviews.jsonl.2"]
-    assert sorted(each.name for each in path.parent.iterdir()) == names
+    assert sorted(item.name for item in path.parent.iterdir()) == names
     newest = b"".join(path.with_name(name).read_bytes() for name in reversed(names))
     assert newest.splitlines()[-1] == b"line 8 ..."
     assert all(path.with_name(name).stat().st_size <= 2 * len(LINE) for name in names)

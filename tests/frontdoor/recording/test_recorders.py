@@ -74,7 +74,7 @@ def test_a_hanging_disk_drops_lines_and_delays_no_review(
         recorder.record("/admit", BOTH, received(), DECISION)
     assert recorder.dropped == 15
     recorder.close(seconds=0.01)
-    assert [record.getMessage() for record in caplog.records] == ["recording not complete"]
+    assert [record.getMessage() for record in caplog.records] == ["the recording is incomplete"]
     file.free.set()
     recorder.close(seconds=30)
     assert recorder.written == 11
@@ -99,10 +99,10 @@ def test_a_full_disk_is_counted_and_logged_once(caplog: pytest.LogCaptureFixture
         recorder.record("/admit", BOTH, received(), DECISION)
     recorder.close(seconds=30)
     assert (recorder.written, recorder.dropped) == (0, 50)
-    told = [vars(record) for record in caplog.records]
-    assert {one["reason"] for one in told} == {"No space left on device"}
-    assert sum(one["count"] for one in told) == 50
-    assert len(told) <= 2
+    records = [vars(record) for record in caplog.records]
+    assert {item["reason"] for item in records} == {"No space left on device"}
+    assert sum(item["count"] for item in records) == 50
+    assert len(records) <= 2
 
 
 def test_a_decision_that_cannot_be_encoded_is_dropped_and_the_next_is_written(tmp_path: Path) -> None:
@@ -124,17 +124,17 @@ def test_an_unwritable_recording_is_a_configuration_error(tmp_path: Path) -> Non
 
 
 def test_the_configuration_digest_depends_on_the_contents(tmp_path: Path) -> None:
-    one = tmp_path / "one.yaml"
-    one.write_text("a: 1")
+    configuration_file = tmp_path / "one.yaml"
+    configuration_file.write_text("a: 1")
     now = 0.0
-    digest = ConfigurationDigest([one], lambda: now)
+    digest = ConfigurationDigest([configuration_file], lambda: now)
     first = digest.current
-    one.write_text("a: 22")
+    configuration_file.write_text("a: 22")
     assert digest.current == first
     now = 2.0
     second = digest.current
     assert second != first
-    os.utime(one, (1, 1))
+    os.utime(configuration_file, (1, 1))
     now = 4.0
     assert digest.current == second
     assert ConfigurationDigest([]).current == ""

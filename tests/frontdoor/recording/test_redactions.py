@@ -1,4 +1,4 @@
-"""Admission objects are secrets: what of them a recording holds, and what it must not."""
+"""Admission objects are secrets: what a recording contains, and what it must not."""
 
 from __future__ import annotations
 

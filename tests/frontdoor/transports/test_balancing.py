@@ -1,4 +1,4 @@
-"""Balancing by itself: who gets a call, who is left out, and that nobody can have others left out."""
+"""The balancer: which replica gets a call, which is excluded, and that no client can exclude others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pratique_frontdoor.transports.balancing import Balancer, ReplicaCallStatus,
 
 SECONDS = 10.0
 LONGEST = 8 * SECONDS + 1e-6
-"""How long a replica is left out, and what sums of floats may add to it."""
+"""How long a replica is excluded, and the tolerance for sums of floats."""
 FAST, SLOW = 0.01, 2.0
 
 
@@ -28,23 +28,23 @@ class Replica:
 
 
 class World:
-    """Replicas, a clock that goes when it is told to, and chance that can be repeated."""
+    """Replicas, a clock that the test moves, and repeatable randomness."""
 
     def __init__(self, replicas: int, seconds: float = SECONDS, seed: int = 0) -> None:
         self.now = 0.0
-        self.told: list[tuple[str, bool]] = []
+        self.changes: list[tuple[str, bool]] = []
         self.balancer = Balancer(
             seconds,
             clock=lambda: self.now,
             chance=random.Random(seed).random,
-            on_change=lambda load: self.told.append((load.name, load.excluded)),
+            on_change=lambda load: self.changes.append((load.name, load.excluded)),
         )
         self.replicas = [Replica(self.balancer.add(str(number))) for number in range(replicas)]
 
     def call(
         self, seconds: Callable[[int], float], ending: ReplicaCallStatus = ReplicaCallStatus.ANSWERED
     ) -> int:
-        """Make one call, from its beginning to its end; who got it."""
+        """Make one call from start to end, and return its replica."""
         chosen, ticket = self.balancer.choose(self.replicas)
         number = self.replicas.index(chosen)
         self.now += seconds(number)
@@ -52,7 +52,7 @@ class World:
         return number
 
     def excluded(self) -> list[int]:
-        return [number for number, one in enumerate(self.replicas) if one.load.excluded]
+        return [number for number, replica in enumerate(self.replicas) if replica.load.excluded]
 
     def work(
         self, callers: int, calls: int, seconds: Callable[[int, int], float], pause: float = 0.001
@@ -68,18 +68,18 @@ class World:
         while events:
             self.now, _, caller, made = heapq.heappop(events)
             if made is not None:
-                one, ticket, took = made
-                one.load.in_flight -= 1
-                self.balancer.end(one.load, ticket, took, ReplicaCallStatus.ANSWERED)
+                chosen, ticket, took = made
+                chosen.load.in_flight -= 1
+                self.balancer.end(chosen.load, ticket, took, ReplicaCallStatus.ANSWERED)
                 heapq.heappush(events, (self.now + pause, next(order), caller, None))
             elif begun < calls:
                 begun += 1
-                one, ticket = self.balancer.choose(self.replicas)
-                number = self.replicas.index(one)
-                one.load.in_flight += 1
+                chosen, ticket = self.balancer.choose(self.replicas)
+                number = self.replicas.index(chosen)
+                chosen.load.in_flight += 1
                 got[number] += 1
                 took = seconds(caller, number)
-                heapq.heappush(events, (self.now + took, next(order), caller, (one, ticket, took)))
+                heapq.heappush(events, (self.now + took, next(order), caller, (chosen, ticket, took)))
         return got
 
 
@@ -99,8 +99,8 @@ def with_one_left_out(replicas: int = 2, seconds: float = SECONDS) -> World:
 
 def test_a_call_goes_to_the_replica_with_the_fewest_calls() -> None:
     world = World(3)
-    for one, in_flight in zip(world.replicas, (9, 2, 5), strict=True):
-        one.load.in_flight = in_flight
+    for item, in_flight in zip(world.replicas, (9, 2, 5), strict=True):
+        item.load.in_flight = in_flight
     # It was no chance, so that its time says nothing about the others.
     assert {world.balancer.choose(world.replicas) for _ in range(50)} == {(world.replicas[1], 0)}
 
@@ -121,8 +121,8 @@ def test_a_slow_replica_is_excluded_and_gets_few_calls_before(
     world = World(replicas)
     got = world.work(callers, 30_000, lambda _, number: took if number == 0 else 0.001, pause=0.1)
     assert got[0] < 200
-    assert ("0", True) in world.told
-    assert {name for name, excluded in world.told if excluded} <= {"0"}
+    assert ("0", True) in world.changes
+    assert {name for name, excluded in world.changes if excluded} <= {"0"}
 
 
 def test_an_excluded_replica_gets_one_trial_call_when_its_time_is_up() -> None:
@@ -137,7 +137,7 @@ def test_an_excluded_replica_gets_one_trial_call_when_its_time_is_up() -> None:
     assert [world.balancer.choose(world.replicas)[0] for _ in range(20)] == [world.replicas[1]] * 20
     world.balancer.end(trial.load, ticket, FAST, ReplicaCallStatus.ANSWERED)
     assert world.excluded() == []
-    assert world.told == [("0", True), ("0", False)]
+    assert world.changes == [("0", True), ("0", False)]
 
 
 def test_each_slow_trial_doubles_the_exclusion_up_to_eight_times() -> None:
@@ -152,7 +152,7 @@ def test_each_slow_trial_doubles_the_exclusion_up_to_eight_times() -> None:
         chosen, ticket = world.balancer.choose(world.replicas)
         world.balancer.end(chosen.load, ticket, SLOW, ReplicaCallStatus.ANSWERED)
     assert waits == [10, 20, 40, 80, 80, 80]
-    assert world.told == [("0", True)]  # one line, not one for each trial
+    assert world.changes == [("0", True)]  # one line, not one for each trial
 
 
 @pytest.mark.parametrize("ending", [ReplicaCallStatus.REFUSED, ReplicaCallStatus.GIVEN_UP])
@@ -181,7 +181,7 @@ def test_incomparable_calls_are_neither_trials_nor_counted() -> None:
 def test_zero_seconds_exclude_no_replica() -> None:
     world = World(2, seconds=0)
     assert sum(world.call(only(0)) for _ in range(1_000)) in range(400, 600)
-    assert world.told == []
+    assert world.changes == []
 
 
 def test_a_replica_returns_when_more_than_half_would_be_excluded() -> None:
@@ -200,7 +200,7 @@ def test_calls_of_a_removed_replica_do_not_count() -> None:
     world.balancer.remove(world.replicas[0].load)
     for chosen, ticket in begun:
         world.balancer.end(chosen.load, ticket, SLOW, ReplicaCallStatus.ANSWERED)
-    assert world.told == []
+    assert world.changes == []
 
 
 @given(
@@ -215,7 +215,7 @@ def test_failures_that_may_be_the_requests_fault_exclude_no_replica(
         world.call(lambda _: FAST)
     for _, seconds in endings:
         world.call(lambda number, seconds=seconds: seconds if number == 0 else 0, ReplicaCallStatus.REFUSED)  # type: ignore[misc]  # its default
-    assert world.told == []
+    assert world.changes == []
 
 
 @given(
@@ -231,7 +231,7 @@ def test_equally_slow_replicas_all_get_calls(
     for factor in factors:
         ending = ReplicaCallStatus.GIVEN_UP if given_up else ReplicaCallStatus.ANSWERED
         world.call(lambda _, factor=factor: base * factor, ending)  # type: ignore[misc]  # its default
-    assert world.told == []
+    assert world.changes == []
 
 
 @pytest.mark.parametrize("callers", [1, 4, 16, 100])
@@ -247,11 +247,11 @@ def test_a_client_with_slow_reviews_cannot_exclude_a_replica(callers: int, share
             world.work(callers, 3_000, lambda _c, _r: 1.0 if dice.random() < share else 0.001)
         else:
             world.work(callers, 3_000, lambda caller, _: 1.0 if caller < share * callers else 0.001)
-        assert world.told == []
+        assert world.changes == []
 
 
 class Balancing(RuleBasedStateMachine):
-    """Anything may happen to replicas and calls, and most of them are always asked."""
+    """Whatever happens to replicas and calls, most replicas always get calls."""
 
     @initialize(replicas=st.integers(1, 6), seed=st.integers(0, 1000))
     def begin(self, replicas: int, seed: int) -> None:
@@ -305,7 +305,7 @@ class Balancing(RuleBasedStateMachine):
             assert load.until - self.world.now <= LONGEST
 
     def teardown(self) -> None:
-        """Once all are healthy and what is under way has ended, all of them come back."""
+        """Once all replicas are healthy and calls in flight have ended, all return."""
         if not hasattr(self, "world"):
             return
         for chosen, ticket in self.under_way:

@@ -66,8 +66,8 @@ def soon() -> Deadline:
 def test_mutating_outcomes_are_returned_in_order() -> None:
     async def test() -> None:
         controllers = hosted("A", labelling("a")), hosted("B", denying)
-        async with served(MUTATOR, *controllers) as (address, _), transport(address) as asked:
-            outcomes = await asked.mutate(pod_review(), [Call("A"), Call("B")], soon())
+        async with served(MUTATOR, *controllers) as (address, _), transport(address) as client:
+            outcomes = await client.mutate(pod_review(), [Call("A"), Call("B")], soon())
         assert [type(outcome.decision) for outcome in outcomes] == [Patched, Denied]
 
     run(test)
@@ -87,10 +87,10 @@ def test_validators_share_the_calls_evenly() -> None:
         async with (
             served(VALIDATOR, counting("a")) as (a, _),
             served(VALIDATOR, counting("b")) as (b, _),
-            transport(a, b) as asked,
+            transport(a, b) as client,
         ):
             for _ in range(200):
-                await asked.validate(pod_review(), [Call("Count")], soon())
+                await client.validate(pod_review(), [Call("Count")], soon())
 
     run(test)
     assert sum(counts.values()) == 200
@@ -102,12 +102,12 @@ def test_a_draining_validator_gets_no_more_calls() -> None:
         async with (
             served(VALIDATOR, hosted("A", allowing)) as (first, leaving),
             served(VALIDATOR, hosted("A", allowing)) as (second, _),
-            transport(first, second) as asked,
+            transport(first, second) as client,
         ):
             for number in range(100):
                 if number == 50:
                     await leaving.stop()
-                await asked.validate(pod_review(), [Call("A")], soon())
+                await client.validate(pod_review(), [Call("A")], soon())
 
     run(test)
 
@@ -115,12 +115,12 @@ def test_a_draining_validator_gets_no_more_calls() -> None:
 def test_a_missing_service_is_unreachable() -> None:
     async def test() -> None:
         with closed_port() as port:
-            async with transport(f"127.0.0.1:{port}") as asked:
-                await ask(asked)
+            async with transport(f"127.0.0.1:{port}") as client:
+                await ask(client)
 
-    async def ask(asked: GrpcTransport) -> None:
+    async def ask(client: GrpcTransport) -> None:
         with pytest.raises(UnreachableError, match=r"rpc error: code = Unavailable"):
-            await asked.validate(pod_review(), [Call("A")], Deadline.after(2))
+            await client.validate(pod_review(), [Call("A")], Deadline.after(2))
 
     run(test)
 
@@ -131,11 +131,11 @@ def test_a_call_to_a_hanging_service_ends_at_the_deadline() -> None:
         return allow()
 
     async def test() -> None:
-        async with served(VALIDATOR, hosted("Slow", hanging)) as (address, _), transport(address) as asked:
+        async with served(VALIDATOR, hosted("Slow", hanging)) as (address, _), transport(address) as client:
             decision = await decided(
                 pod_review(),
                 [hosted("Slow", hanging).controller],
-                host=asked,
+                host=client,
                 seconds=0.3,
                 phases=VALIDATE,
             )
@@ -169,18 +169,18 @@ def test_an_answer_that_breaks_the_contract_is_a_failed_call(
     handler: Any, error: type[CallError], method: str
 ) -> None:
     async def test() -> None:
-        async with speaking(handler) as address, transport(address) as asked:
+        async with speaking(handler) as address, transport(address) as client:
             with pytest.raises(error) as raised:
-                await getattr(asked, method)(pod_review(), [Call("A")], Deadline.after(0.3))
+                await getattr(client, method)(pod_review(), [Call("A")], Deadline.after(0.3))
         assert "canary-secret" not in str(raised.value)
 
     run(test)
 
 
 def _saying(uid: str | None) -> Any:
-    def answer(asked: str, _: str) -> Message:
+    def answer(requested_uid: str, _: str) -> Message:
         verdict = Outcome(controller="A", allowed=Allowed())
-        return ValidateResponse(verdicts=[verdict], uid=asked if uid is None else uid)
+        return ValidateResponse(verdicts=[verdict], uid=requested_uid if uid is None else uid)
 
     return echoing(answer)
 
@@ -197,11 +197,11 @@ def _saying(uid: str | None) -> Any:
     ],
 )
 def test_an_answer_for_another_review_is_refused(uid: str | None, *, ours: bool, believed: bool) -> None:
-    """Services of somebody else's, which may be older than the field, may leave it empty."""
+    """Other services, which may predate the field, may leave it empty."""
 
     async def test() -> None:
-        async with speaking(_saying(uid)) as address, transport(address, ours=ours) as asked:
-            asking = asked.validate(pod_review(), [Call("A")], soon())
+        async with speaking(_saying(uid)) as address, transport(address, ours=ours) as client:
+            asking = client.validate(pod_review(), [Call("A")], soon())
             if believed:
                 assert len(await asking) == 1
             else:
@@ -217,9 +217,9 @@ def test_only_services_of_this_suite_need_the_same_digest(*, ours: bool) -> None
         review = dataclasses.replace(pod_review(), digest="0d" * 16)
         async with (
             served(VALIDATOR, hosted("A", allowing)) as (address, _),
-            transport(address, ours=ours) as asked,
+            transport(address, ours=ours) as client,
         ):
-            asking = asked.validate(review, [Call("A")], soon())
+            asking = client.validate(review, [Call("A")], soon())
             if ours:
                 with pytest.raises(MismatchError, match="decides by other inputs"):
                     await asking

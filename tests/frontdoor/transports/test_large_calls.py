@@ -31,7 +31,7 @@ async def transport(*addresses: str, streamed: Phase | None) -> AsyncIterator[Gr
 
 
 async def answers(size: int, streamed: Phase | None) -> int:
-    """Make calls, and break the connection to a replica that has one of them; how many had an answer."""
+    """Make calls, break the connection to a replica during one, and return how many were answered."""
     review = pod_review({"metadata": {"annotations": {"large": "x" * size}}})
     began = asyncio.Event()
 
@@ -40,11 +40,11 @@ async def answers(size: int, streamed: Phase | None) -> int:
         hosting(VALIDATOR, controllers.hanging_once(began)) as address,
         linked(int(address.rpartition(":")[2])) as link,
         hosting(VALIDATOR, controllers.allowing) as other,
-        transport(f"127.0.0.1:{link.port}", other, streamed=streamed) as asked,
+        transport(f"127.0.0.1:{link.port}", other, streamed=streamed) as client,
         asyncio.timeout(PATIENCE_SECONDS),
     ):
         while not began.is_set():
-            call = asked.validate(review, [Call(CONTROLLER)], Deadline.after(PATIENCE_SECONDS))
+            call = client.validate(review, [Call(CONTROLLER)], Deadline.after(PATIENCE_SECONDS))
             calls.append(asyncio.ensure_future(call))
             await asyncio.wait([calls[-1]], timeout=0.1)
         await link.close()

@@ -65,18 +65,18 @@ async def transport(
         await opened.close()
 
 
-async def ask(asked: GrpcTransport) -> None:
-    await asked.validate(pod_review(), [Call("Count")], Deadline.after(10))
+async def ask(client: GrpcTransport) -> None:
+    await client.validate(pod_review(), [Call("Count")], Deadline.after(10))
 
 
-async def ask_often(asked: GrpcTransport, calls: int, when: Callable[[int], Awaitable[None]]) -> None:
-    """Make many calls, some at a time; before each, ``when`` is told how many there were."""
+async def ask_often(client: GrpcTransport, calls: int, when: Callable[[int], Awaitable[None]]) -> None:
+    """Make many calls, some concurrently; ``when`` gets their number before each."""
     numbers = iter(range(calls))
 
     async def caller() -> None:
         for number in numbers:
             await when(number)
-            await ask(asked)
+            await ask(client)
 
     await asyncio.gather(*(caller() for _ in range(CALLERS)))
 
@@ -94,9 +94,9 @@ def test_two_replicas_share_the_calls_evenly(calls: int, streamed: Phase | None)
         async with (
             replica(counts, "a") as (a, _),
             replica(counts, "b") as (b, _),
-            transport(grpc_target([a, b]), streamed=streamed, replicas=2) as asked,
+            transport(grpc_target([a, b]), streamed=streamed, replicas=2) as client,
         ):
-            await ask_often(asked, calls, nothing)
+            await ask_often(client, calls, nothing)
 
     asyncio.run(run())
     print(dict(counts))  # noqa: T201 - the figure
@@ -115,7 +115,7 @@ def test_a_draining_replica_gets_no_calls_after_its_health_changes_and_none_is_l
         async with (
             replica(counts, "leaving", drain_seconds=0.2) as (a, leaving),
             replica(counts, "staying") as (b, _),
-            transport(grpc_target([a, b]), streamed=streamed, replicas=2) as asked,
+            transport(grpc_target([a, b]), streamed=streamed, replicas=2) as client,
         ):
             drains: list[asyncio.Future[None]] = []
 
@@ -127,7 +127,7 @@ def test_a_draining_replica_gets_no_calls_after_its_health_changes_and_none_is_l
                     counts["before"] = counts["leaving"]
                     seen.append(time.monotonic())
 
-            await ask_often(asked, 2_000, when)
+            await ask_often(client, 2_000, when)
             await drains[0]
 
     asyncio.run(run())
@@ -152,16 +152,16 @@ async def found_while_calling(look_seconds: float | None, streamed: Phase | None
         name_server("127.0.0.1") as names,
         replica(counts, "first", "127.0.0.1", port),
         replica(counts, "second", "127.0.0.2", port),
-        transport(names.target(port), resolve=names.resolve, streamed=streamed, **options) as asked,
+        transport(names.target(port), resolve=names.resolve, streamed=streamed, **options) as client,
     ):
         for _ in range(50):
-            await ask(asked)
+            await ask(client)
         assert counts["second"] == 0
         names.addresses.append("127.0.0.2")
         began = time.monotonic()
         async with asyncio.timeout(30):
             while not counts["second"]:
-                await asyncio.gather(*(ask(asked) for _ in range(CALLERS)))
+                await asyncio.gather(*(ask(client) for _ in range(CALLERS)))
                 await asyncio.sleep(0.01)
         return time.monotonic() - began
 
@@ -188,14 +188,14 @@ def test_connections_stay_when_the_name_no_longer_resolves(streamed: Phase | Non
             replica(counts, "first", "127.0.0.1", port),
             transport(
                 names.target(port), resolve=names.resolve, look_seconds=0.01, streamed=streamed
-            ) as asked,
+            ) as client,
         ):
-            await ask(asked)
+            await ask(client)
             names.addresses.clear()
             await asyncio.sleep(0.1)
             names.addresses.append("127.0.0.9")  # where nobody listens
             await asyncio.sleep(0.1)
-            await ask_often(asked, 100, nothing)
+            await ask_often(client, 100, nothing)
 
     asyncio.run(run())
     assert counts["first"] == 101
@@ -224,15 +224,15 @@ def test_renewing_a_channel_fails_no_call(streamed: Phase | None) -> None:
     async def run() -> None:
         async with (
             replica(counts, "a") as (address, _),
-            transport(grpc_target([address]), streamed=streamed) as asked,
+            transport(grpc_target([address]), streamed=streamed) as client,
         ):
             renewals: list[asyncio.Future[None]] = []
 
             async def when(number: int) -> None:
                 if number % 100 == 0:
-                    renewals.append(asyncio.ensure_future(asked.renew()))
+                    renewals.append(asyncio.ensure_future(client.renew()))
 
-            await ask_often(asked, 1_000, when)
+            await ask_often(client, 1_000, when)
             await asyncio.gather(*renewals)
 
     asyncio.run(run())
@@ -243,7 +243,7 @@ def test_renewing_a_channel_fails_no_call(streamed: Phase | None) -> None:
 async def answering_by(
     script: Callable[[int, Any], Awaitable[bytes]],
 ) -> AsyncIterator[tuple[str, list[int]]]:
-    """A validator that is told how many attempts there were before; gives its address and the attempts."""
+    """A validator that records earlier attempts; yields its address and the attempts."""
     attempts: list[int] = []
 
     async def handler(_request: bytes, context: Any) -> bytes:
@@ -306,9 +306,9 @@ def test_only_calls_without_an_answer_are_retried(
     script: Callable[[int, Any], Awaitable[bytes]], attempts: int, *, succeeds: bool
 ) -> None:
     async def run() -> tuple[int, bool]:
-        async with answering_by(script) as (address, made), transport(grpc_target([address])) as asked:
+        async with answering_by(script) as (address, made), transport(grpc_target([address])) as client:
             try:
-                await ask(asked)
+                await ask(client)
             except CallError:
                 return len(made), False
             return len(made), True
@@ -321,11 +321,11 @@ def test_few_calls_are_retried_when_most_fail() -> None:
 
     async def run() -> int:
         script = failing(UNAVAILABLE, 10**9)
-        async with answering_by(script) as (address, made), transport(grpc_target([address])) as asked:
+        async with answering_by(script) as (address, made), transport(grpc_target([address])) as client:
 
             async def failing_call(_: int) -> None:
                 with contextlib.suppress(CallError):
-                    await ask(asked)
+                    await ask(client)
 
             for _ in range(calls // CALLERS):
                 await asyncio.gather(*(failing_call(number) for number in range(CALLERS)))
@@ -353,10 +353,10 @@ def test_keepalive_pings_do_not_end_an_idle_connection(seconds: float) -> None:
                 with contextlib.closing(back):
                     await asyncio.gather(pump(reader, back), pump(there, writer))
 
-            async with listening(relay) as relayed, transport(grpc_target([relayed])) as asked:
-                await ask(asked)
+            async with listening(relay) as relayed, transport(grpc_target([relayed])) as client:
+                await ask(client)
                 await asyncio.sleep(seconds)
-                await ask(asked)
+                await ask(client)
         return connections
 
     assert asyncio.run(run()) == 1

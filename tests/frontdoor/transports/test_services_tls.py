@@ -43,7 +43,7 @@ def _authority() -> trustme.CA:
 
 @pytest.fixture(name="door")
 def _door(tmp_path: Path, authority: trustme.CA) -> Mount:
-    """What the front door has: a certificate to show, and the services' authority."""
+    """The front door's files: its certificate, and the authority of the services."""
     return Mount.of(tmp_path / "door", authority.issue_cert("door.example.com"), authority)
 
 
@@ -74,12 +74,16 @@ async def service(kind: Kind, mount: Mount) -> AsyncIterator[RpcServer]:
 
 def opened(tls: ServicesTls | None, addresses: Sequence[str], name: str = "") -> HostingService:
     handlers = Handlers(validate=controllers.allowing)
-    one = Controller(name="c", summary="Allows.", phases=BOTH, build=lambda _: handlers, settings=NoSettings)
-    return HostingService.open("validator", addresses, Phase.VALIDATE, [one], tls=tls, server_name=name)
+    controller = Controller(
+        name="c", summary="Allows.", phases=BOTH, build=lambda _: handlers, settings=NoSettings
+    )
+    return HostingService.open(
+        "validator", addresses, Phase.VALIDATE, [controller], tls=tls, server_name=name
+    )
 
 
-async def decided(asked: HostingService) -> Any:
-    [outcome] = await asked.transport.validate(review_of(), [Call("c")], Deadline.after(SECONDS))
+async def decided(client: HostingService) -> Any:
+    [outcome] = await client.transport.validate(review_of(), [Call("c")], Deadline.after(SECONDS))
     return outcome.decision
 
 
@@ -129,16 +133,16 @@ def test_only_services_with_a_trusted_certificate_are_called(  # noqa: PLR0917 -
 
     async def run() -> None:
         async with service(VALIDATOR, mount) as server:
-            asked = opened(ServicesTls.of(settings_of(door)), [await server.start()], name)
+            client = opened(ServicesTls.of(settings_of(door)), [await server.start()], name)
             try:
-                assert asked.transport.endpoint.startswith("grpcs://127.0.0.1:")
+                assert client.transport.endpoint.startswith("grpcs://127.0.0.1:")
                 if reached:
-                    assert await decided(asked) is ALLOWED
+                    assert await decided(client) is ALLOWED
                 else:
                     with pytest.raises(UnreachableError, match="the service cannot be reached"):
-                        await decided(asked)
+                        await decided(client)
             finally:
-                await asked.transport.close()
+                await client.transport.close()
 
     asyncio.run(run())
 
@@ -152,10 +156,10 @@ def test_several_addresses_can_share_one_server_name(
         async with service(VALIDATOR, mount) as first, service(VALIDATOR, mount) as second:
             addresses = [await first.start(), await second.start()]
             settings = dataclasses.replace(settings_of(door, "validator"), validators=tuple(addresses))
-            asked = opened(ServicesTls.of(settings), addresses, "validator")
+            client = opened(ServicesTls.of(settings), addresses, "validator")
             for _ in range(4):
-                assert await decided(asked) is ALLOWED
-            await asked.transport.close()
+                assert await decided(client) is ALLOWED
+            await client.transport.close()
 
     asyncio.run(run())
 
@@ -208,19 +212,19 @@ def test_renewing_certificates_and_authorities_on_both_sides_fails_no_call(
         tls = ServicesTls.of(settings_of(door))
         assert tls is not None
         async with service(VALIDATOR, other_side) as server:
-            asked = opened(tls, [await server.start()])
-            for one in tls.reloaded_credentials:
-                one.add_listener(lambda _: asked.transport.renew())
+            client = opened(tls, [await server.start()])
+            for credential in tls.reloaded_credentials:
+                credential.add_listener(lambda _: client.transport.renew())
             watching = asyncio.ensure_future(keep_certificates_fresh(tls.reloaded_credentials))
-            async with load(asked) as decisions:
-                await rotate(server, tls, asked)
+            async with load(client) as decisions:
+                await rotate(server, tls, client)
             watching.cancel()
             await asyncio.wait([watching])
-            await asked.transport.close()
+            await client.transport.close()
         assert set(decisions) == {ALLOWED}
 
-    async def rotate(server: RpcServer, tls: ServicesTls, asked: HostingService) -> None:
-        """As it has to be done: trust first, then certificates, and then no more trust for the old."""
+    async def rotate(server: RpcServer, tls: ServicesTls, client: HostingService) -> None:
+        """Rotate in the right order: first the new authority, then certificates, then remove the old authority."""
         assert server.tls is not None
         serving, clients = server.tls.files
         shown, trusted = tls.reloaded_credentials
@@ -229,13 +233,13 @@ def test_renewing_certificates_and_authorities_on_both_sides_fails_no_call(
         door.swap(both)
         await until(SECONDS, lambda: holds(clients, bundle_of(authority, new)))
         await until(SECONDS, lambda: holds(trusted, bundle_of(authority, new)))
-        before = asked.transport.channel
+        before = client.transport.channel
         for mount, name in ((other_side, "127.0.0.1"), (door, "door.example.com")):
             issued = new.issue_cert(name)
             mount.swap({"tls.crt": chain_of(issued), "tls.key": key_of(issued)})
         await until(SECONDS, lambda: holds(serving, other_side.certificate.read_bytes()))
         await until(SECONDS, lambda: holds(shown, door.certificate.read_bytes()))
-        await until(SECONDS, lambda: is_other(asked, before))
+        await until(SECONDS, lambda: is_other(client, before))
         only_new = {"ca.crt": bundle_of(new)}
         other_side.swap(only_new)
         door.swap(only_new)
@@ -249,18 +253,18 @@ async def holds(kept: Any, content: bytes) -> bool:
     return content in {getattr(kept.value, "pem", b""), getattr(kept.value, "chain", b"")}
 
 
-async def is_other(asked: HostingService, channel: grpc.aio.Channel) -> bool:
-    return asked.transport.channel is not channel
+async def is_other(client: HostingService, channel: grpc.aio.Channel) -> bool:
+    return client.transport.channel is not channel
 
 
 @contextlib.asynccontextmanager
-async def load(asked: HostingService) -> AsyncIterator[list[Any]]:
-    """Ask at an even pace; whatever is raised fails the test."""
+async def load(client: HostingService) -> AsyncIterator[list[Any]]:
+    """Call at a steady rate; every exception fails the test."""
     decisions: list[Any] = []
     ending = asyncio.Event()
 
     async def ask() -> None:
-        decisions.append(await decided(asked))
+        decisions.append(await decided(client))
 
     async def run() -> None:
         async with asyncio.TaskGroup() as calls:

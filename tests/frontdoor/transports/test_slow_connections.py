@@ -32,11 +32,11 @@ def test_a_service_is_reached_over_a_slow_connection(tmp_path: Path) -> None:
         ):
             trusted = grpc.ssl_channel_credentials((tmp_path / "certs" / "ca.crt").read_bytes())
             with link.slow(0.6):
-                asked = GrpcTransport(f"dns:///127.0.0.1:{link.port}", credentials=trusted)
+                client = GrpcTransport(f"dns:///127.0.0.1:{link.port}", credentials=trusted)
                 try:
-                    [outcome] = await asked.validate(pod_review(), [Call(NAME)], Deadline.after(10))
+                    [outcome] = await client.validate(pod_review(), [Call(NAME)], Deadline.after(10))
                 finally:
-                    await asked.close()
+                    await client.close()
             assert isinstance(outcome.decision, Allowed)
 
     asyncio.run(scenario())

@@ -31,7 +31,7 @@ FORBIDDEN = pod_review().with_object(Document.from_data({"metadata": {"name": "f
 
 
 class Validator:
-    """A validator that denies what is forbidden, as slowly as it is told to."""
+    """A validator that denies what is forbidden, after a set delay."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -57,46 +57,46 @@ async def two(*, streams: bool, slow_seconds: float = 0.2) -> AsyncIterator[tupl
     """Two validators, the first of which can be slow, and the way to them."""
     first, second = Validator(), Validator()
     async with first.serving() as a, second.serving() as b:
-        asked = GrpcTransport(
+        client = GrpcTransport(
             grpc_target([a, b]), streamed=Phase.VALIDATE, streams=streams, slow_seconds=slow_seconds
         )
         try:
-            await streams_to(asked, 2)
-            yield first, asked
+            await streams_to(client, 2)
+            yield first, client
         finally:
-            await asked.close()
+            await client.close()
 
 
-async def decide(asked: GrpcTransport) -> None:
+async def decide(client: GrpcTransport) -> None:
     """Have one review allowed and another one denied."""
     for review, decision in ((pod_review(), Allowed), (FORBIDDEN, Denied)):
-        [outcome] = await asked.validate(review, [Call("c")], Deadline.after(10))
+        [outcome] = await client.validate(review, [Call("c")], Deadline.after(10))
         assert isinstance(outcome.decision, decision)
 
 
-def shown(asked: GrpcTransport) -> tuple[list[str], dict[str, list[float]]]:
-    """What readiness warns of, and what metrics show for each replica, by their last words."""
-    service = HostingService("validator", asked, Phase.VALIDATE, frozenset({"c"}))
+def shown(client: GrpcTransport) -> tuple[list[str], dict[str, list[float]]]:
+    """The warnings of readiness, and the metrics of each replica by the end of their names."""
+    service = HostingService("validator", client, Phase.VALIDATE, frozenset({"c"}))
     metrics = ServiceCallMetrics()
     digests = InputDigests.of("", "", "")
     metrics.show_services([service], RecentInputs(digests, None, 0))
     values = {
-        one.name.rpartition("replica_")[2]: sorted(sample.value for sample in one.samples)
-        for one in metrics.collect()
-        if "replica_" in one.name
+        item.name.rpartition("replica_")[2]: sorted(sample.value for sample in item.samples)
+        for item in metrics.collect()
+        if "replica_" in item.name
     }
     return service.excluded(), values
 
 
-def excluded(asked: GrpcTransport) -> int:
-    return sum(one.load.excluded for one in asked.replicas)
+def excluded(client: GrpcTransport) -> int:
+    return sum(replica.load.excluded for replica in client.replicas)
 
 
-async def decide_until(asked: GrpcTransport, callers: int, wanted: int) -> None:
+async def decide_until(client: GrpcTransport, callers: int, wanted: int) -> None:
     """Decide until so many replicas are left out."""
     async with asyncio.timeout(90):
-        while excluded(asked) != wanted:
-            await asyncio.gather(*(decide(asked) for _ in range(callers)))
+        while excluded(client) != wanted:
+            await asyncio.gather(*(decide(client) for _ in range(callers)))
 
 
 @pytest.mark.parametrize(("callers", "streams"), [(8, True), (1, False)], ids=["stream", "unary"])
@@ -104,23 +104,23 @@ def test_a_slow_replica_is_excluded_and_returns_without_a_wrong_decision(
     callers: int, caplog: pytest.LogCaptureFixture, *, streams: bool
 ) -> None:
     async def run() -> None:
-        async with two(streams=streams) as (first, asked):
+        async with two(streams=streams) as (first, client):
             for _ in range(20):
-                await decide(asked)
+                await decide(client)
             first.seconds = 0.6
-            await decide_until(asked, callers, 1)
-            [warned], values = shown(asked)
+            await decide_until(client, callers, 1)
+            [warned], values = shown(client)
             assert warned.startswith("validator at grpc://127.0.0.1:")
             assert warned.endswith(" is much slower than others, and excluded for now")
             assert (values["left_out"], values["exclusions"]) == ([0, 1], [0, 1])
             first.seconds = 0
-            await decide_until(asked, callers, 0)
-            warnings, values = shown(asked)
+            await decide_until(client, callers, 0)
+            warnings, values = shown(client)
             assert warnings == []
             assert values["left_out"] == values["calls_in_flight"] == [0, 0]
             assert values["exclusions"][-1] >= 1
             before = first.got
-            await asyncio.gather(*(decide(asked) for _ in range(50)))
+            await asyncio.gather(*(decide(client) for _ in range(50)))
             assert first.got > before
 
     with caplog.at_level(logging.INFO, "pratique_frontdoor"):
@@ -135,15 +135,15 @@ def test_a_slow_replica_is_excluded_and_returns_without_a_wrong_decision(
 @both_ways
 def test_a_slow_replica_gets_few_calls_even_without_exclusion(*, streams: bool) -> None:
     async def run() -> int:
-        async with two(streams=streams, slow_seconds=0) as (first, asked):
+        async with two(streams=streams, slow_seconds=0) as (first, client):
             first.seconds = 0.15
 
             async def caller() -> None:
                 for _ in range(50):
-                    await decide(asked)
+                    await decide(client)
 
             await asyncio.gather(*(caller() for _ in range(8)))
-            assert excluded(asked) == 0
+            assert excluded(client) == 0
             return first.got
 
     assert asyncio.run(run()) < 200  # of 800, where each in turn would have given it 400
@@ -157,27 +157,27 @@ def test_a_replica_that_refuses_immediately_does_not_attract_all_calls(*, stream
 
     async def run() -> None:
         async with shedding.serving(max_concurrent_calls=1) as a, taking.serving() as b:
-            asked = GrpcTransport(grpc_target([a, b]), streamed=Phase.VALIDATE, streams=streams)
+            client = GrpcTransport(grpc_target([a, b]), streamed=Phase.VALIDATE, streams=streams)
             try:
-                await streams_to(asked, 2)
+                await streams_to(client, 2)
 
                 async def caller() -> None:
                     for _ in range(20):
                         try:
-                            await asked.validate(pod_review(), [Call("c")], Deadline.after(10))
+                            await client.validate(pod_review(), [Call("c")], Deadline.after(10))
                             refused[False] += 1
                         except CallError:
                             refused[True] += 1
 
                 await asyncio.gather(*(caller() for _ in range(8)))
-                assert excluded(asked) == 0
+                assert excluded(client) == 0
 
                 async def settled() -> bool:
-                    return all(one.load.in_flight == 0 for one in asked.replicas)
+                    return all(replica.load.in_flight == 0 for replica in client.replicas)
 
                 await until(10, settled)
             finally:
-                await asked.close()
+                await client.close()
 
     asyncio.run(run())
     assert refused[False] > refused[True] > 0

@@ -1,4 +1,4 @@
-"""Streams to replicas: what goes on them, what does not, and what becomes of calls when one breaks."""
+"""Streams to replicas: which calls they carry, and what happens to calls when one breaks."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ async def streamed(address: str, **options: Any) -> AsyncIterator[GrpcTransport]
         await opened.close()
 
 
-async def ask(asked: GrpcTransport, seconds: float = SECONDS, review: Review | None = None) -> None:
-    await asked.validate(review or pod_review(), [Call("c")], Deadline.after(seconds))
+async def ask(client: GrpcTransport, seconds: float = SECONDS, review: Review | None = None) -> None:
+    await client.validate(review or pod_review(), [Call("c")], Deadline.after(seconds))
 
 
 class Scripted:
-    """A validator, the streams of which end as they are told to; it counts what it got on them and otherwise."""
+    """A validator whose streams end on request; it counts streamed and unary calls."""
 
     def __init__(self, on_stream: Callable[[Any, Any], Awaitable[None]]) -> None:
         """Greet on each stream, and give its first request and context to ``on_stream``."""
@@ -111,8 +111,8 @@ def test_a_call_on_a_broken_stream_is_retried_and_marked_as_a_retry(
     script = Scripted(ending)
 
     async def run() -> None:
-        async with script.serving() as address, streamed(address) as asked:
-            await ask(asked)
+        async with script.serving() as address, streamed(address) as client:
+            await ask(client)
 
     asyncio.run(run())
     assert script.alone == [True]
@@ -153,9 +153,9 @@ def test_an_invalid_answer_is_not_retried(answer: dict[str, Any], error: type[Ca
     script = Scripted(answering(**answer))
 
     async def run() -> None:
-        async with script.serving() as address, streamed(address) as asked:
+        async with script.serving() as address, streamed(address) as client:
             with pytest.raises(error, match=words) as raised:
-                await ask(asked)
+                await ask(client)
             assert "secret" not in str(raised.value)
 
     asyncio.run(run())
@@ -166,8 +166,8 @@ def test_a_service_without_streams_gets_unary_calls() -> None:
     script = Scripted(end_well)
 
     async def run() -> None:
-        async with script.serving(streams=False) as address, streamed(address) as asked:
-            await asyncio.gather(*(ask(asked) for _ in range(10)))
+        async with script.serving(streams=False) as address, streamed(address) as client:
+            await asyncio.gather(*(ask(client) for _ in range(10)))
 
     asyncio.run(run())
     assert script.alone == [False] * 10
@@ -178,8 +178,8 @@ def test_a_large_request_is_a_unary_call() -> None:
     large = Document.from_data({"metadata": {"annotations": {"long": "x" * 70_000}}})
 
     async def run() -> None:
-        async with script.serving() as address, streamed(address) as asked:
-            await ask(asked, review=pod_review().with_object(large))
+        async with script.serving() as address, streamed(address) as client:
+            await ask(client, review=pod_review().with_object(large))
 
     asyncio.run(run())
     assert script.alone == [False]
@@ -198,9 +198,9 @@ def test_a_call_ends_on_both_sides_when(ending: str) -> None:
                 cancelled.set()
             return allow()
 
-        async with served(hosted("c", noticing)) as address, streamed(address) as asked:
+        async with served(hosted("c", noticing)) as address, streamed(address) as client:
             late = ending == "the deadline passes"
-            asking = asyncio.ensure_future(ask(asked, 0.1 if late else 30))
+            asking = asyncio.ensure_future(ask(client, 0.1 if late else 30))
             if late:
                 with contextlib.suppress(CallTimeoutError):
                     await asking
@@ -217,9 +217,9 @@ def test_a_hanging_service_does_not_hold_a_call_beyond_its_deadline() -> None:
         await asyncio.Event().wait()
 
     async def run() -> None:
-        async with Scripted(never).serving() as address, streamed(address) as asked:
+        async with Scripted(never).serving() as address, streamed(address) as client:
             with pytest.raises(CallTimeoutError):
-                await ask(asked, 0.2)
+                await ask(client, 0.2)
 
     asyncio.run(run())
 
@@ -227,8 +227,8 @@ def test_a_hanging_service_does_not_hold_a_call_beyond_its_deadline() -> None:
 def test_closing_the_transport_ends_calls_in_flight() -> None:
     async def run() -> None:
         async with served(hosted("c", controllers.hanging)) as address:
-            async with streamed(address) as asked:
-                asking = asyncio.ensure_future(ask(asked))
+            async with streamed(address) as client:
+                asking = asyncio.ensure_future(ask(client))
                 await asyncio.sleep(0)
             await asyncio.wait([asking])
             assert isinstance(asking.exception(), UnreachableError)
@@ -242,8 +242,8 @@ def test_calls_beyond_the_limit_of_a_stream_are_unary() -> None:
         return allow()
 
     async def run() -> None:
-        async with served(hosted("c", slow, trusted=True)) as address, streamed(address) as asked:
-            await asyncio.gather(*(ask(asked, 60) for _ in range(700)))
+        async with served(hosted("c", slow, trusted=True)) as address, streamed(address) as client:
+            await asyncio.gather(*(ask(client, 60) for _ in range(700)))
 
     asyncio.run(run())
 
@@ -252,10 +252,10 @@ def test_no_call_is_lost_when_connections_reach_their_maximum_age() -> None:
     async def run() -> None:
         async with (
             served(hosted("c", controllers.allowing), max_connection_age_seconds=0.3) as address,
-            streamed(address) as asked,
+            streamed(address) as client,
         ):
             for _ in range(200):
-                await asyncio.gather(*(ask(asked) for _ in range(5)))
+                await asyncio.gather(*(ask(client) for _ in range(5)))
                 await asyncio.sleep(0.01)
 
     asyncio.run(run())
@@ -273,11 +273,11 @@ def test_a_cancelled_call_does_not_delay_a_leaving_service() -> None:
         server = RpcServer(
             VALIDATOR.services([hosted("c", hanging)]), ServerSettings(port=0, drain_seconds=0)
         )
-        async with streamed(await server.start()) as asked:
-            asking = asyncio.ensure_future(ask(asked, 30))
+        async with streamed(await server.start()) as client:
+            asking = asyncio.ensure_future(ask(client, 30))
             await began.wait()
             draining = asyncio.ensure_future(server.drain())
-            await streams_to(asked, 0)
+            await streams_to(client, 0)
             asking.cancel()
             await asyncio.wait_for(draining, SECONDS)
             await asyncio.wait([asking])

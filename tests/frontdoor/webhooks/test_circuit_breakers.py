@@ -77,8 +77,8 @@ class Circuits(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.clock = Clock()
-        self.told: list[CircuitState] = [CircuitState.CLOSED]
-        self.circuit = Circuit(FAILURES, 10, self.clock, self.told.append)
+        self.changes: list[CircuitState] = [CircuitState.CLOSED]
+        self.circuit = Circuit(FAILURES, 10, self.clock, self.changes.append)
         self.calls: list[tuple[int, CircuitState]] = []
         self.probes: list[int] = []
 
@@ -130,9 +130,9 @@ class Circuits(RuleBasedStateMachine):
     @invariant()
     def each_change_is_told_once(self) -> None:
         # A trial that told nothing lets another one begin: half-open may follow itself, nothing else may.
-        pairs = list(zip(self.told, self.told[1:], strict=False))
-        assert all(one is not other or one is CircuitState.HALF_OPEN for one, other in pairs)
-        assert self.told.count(CircuitState.OPEN) == self.circuit.opened
+        pairs = list(zip(self.changes, self.changes[1:], strict=False))
+        assert all(pair is not other or pair is CircuitState.HALF_OPEN for pair, other in pairs)
+        assert self.changes.count(CircuitState.OPEN) == self.circuit.opened
 
 
 TestCircuits = Circuits.TestCase
@@ -292,8 +292,8 @@ def test_an_open_circuit_calls_no_webhook_and_the_failure_policy_decides(
         decisions = asyncio.run(
             decide(written(tmp_path, kind, webhook("dead.example.com", url, ca_bundle, policy)))
         )
-    steps = [only_step(one) for one in decisions]
-    assert [OPEN in one.reason for one in steps] == [False] * FAILURES + [True] * 2
+    steps = [only_step(item) for item in decisions]
+    assert [OPEN in item.reason for item in steps] == [False] * FAILURES + [True] * 2
     for decision, step in zip(decisions, steps, strict=True):
         assert decision.allowed is (policy == "Ignore")
         assert step.outcome is (OutcomeStatus.FAILED_OPEN if policy == "Ignore" else OutcomeStatus.FAILED)
@@ -367,7 +367,7 @@ def test_only_one_of_many_concurrent_reviews_tries_a_half_open_circuit(tmp_path:
             return await asyncio.gather(*(door.decide() for _ in range(20)))
 
     with serve(in_turn(reset(), hanging())) as server:
-        reasons = [only_step(one).reason for one in asyncio.run(decide(server))]
+        reasons = [only_step(item).reason for item in asyncio.run(decide(server))]
         assert len(server.received) == 2
     assert sum("circuit breaker is open" in reason for reason in reasons) == 19
 
@@ -423,7 +423,7 @@ def test_each_webhook_has_its_own_circuit(tmp_path: Path) -> None:
     with serve(allowed()) as server, closed_port() as port:
         decision = asyncio.run(decide(server, port))
         assert len(server.received) == 2
-    assert [one.outcome for one in decision.steps] == [OutcomeStatus.UNCHANGED, OutcomeStatus.FAILED_OPEN]
+    assert [step.outcome for step in decision.steps] == [OutcomeStatus.UNCHANGED, OutcomeStatus.FAILED_OPEN]
 
 
 @pytest.mark.parametrize("service", [refused, black_hole])
@@ -451,8 +451,8 @@ def test_each_change_is_logged_once_and_names_the_webhook(
 
     with closed_port() as port, caplog.at_level(logging.INFO, "frontdoor"):
         asyncio.run(decide(port))
-    found = [one for one in caplog.records if "circuit breaker" in one.message]
-    assert [one.message for one in found] == ["circuit breaker of a webhook is open"]
+    found = [record for record in caplog.records if "circuit breaker" in record.message]
+    assert [item.message for item in found] == ["circuit breaker of a webhook is open"]
     assert vars(found[0])["webhook"] == "dead.example.com"
 
 

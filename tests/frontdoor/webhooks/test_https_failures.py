@@ -37,7 +37,7 @@ from support.webhook_servers import (
 
 CALLER = Caller(review=review_of())
 IMPATIENT = dataclasses.replace(CALLER, timeout_seconds=0.3)
-"""Waits as long as a webhook on this machine may need; it is told a whole second."""
+"""Waits as long as a webhook on this machine may need; the URL has whole seconds."""
 
 FAILED = "failed to call webhook: "
 INVALID = "received invalid webhook response: "
@@ -352,7 +352,7 @@ def test_an_unreadable_bundle_fails_the_call(bundle: bytes, reason: str) -> None
 
 @contextmanager
 def demanding() -> Iterator[int]:
-    """A server that asks for a client certificate, and tells those who show none what it thinks of it."""
+    """A server that requires a client certificate, and sends an alert to clients without one."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority().issue("localhost").configure_cert(context)
     context.verify_mode = ssl.CERT_REQUIRED

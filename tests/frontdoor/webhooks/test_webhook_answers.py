@@ -373,12 +373,12 @@ def test_an_empty_patch_counts_as_no_patch(patch: str) -> None:
     ],
 )
 def test_an_undecodable_patch_fails_and_keeps_warnings_and_annotations(patch: str, text: str) -> None:
-    told = outcome(
+    result = outcome(
         v1(patch=encoded(patch), patchType="JSONPatch", warnings=["w"], auditAnnotations={"k": "v"})
     )
     reason = f"received undecodable patch in webhook response: {text}"
-    assert told.decision == Failed(FailureKind.ERROR, reason)
-    assert (told.warnings, told.audit_annotations) == (("w",), {"k": "v"})
+    assert result.decision == Failed(FailureKind.ERROR, reason)
+    assert (result.warnings, result.audit_annotations) == (("w",), {"k": "v"})
 
 
 @pytest.mark.parametrize("patch_type", ["Foo", "JSONPatch ", "jsonpatch", "MergePatch"])
@@ -394,8 +394,8 @@ def test_a_patch_without_an_object_is_left_to_the_chain(patch_type: str) -> None
 
 
 def test_warnings_and_annotations_of_a_denial_are_kept() -> None:
-    told = outcome(v1(allowed=False, warnings=["w"], auditAnnotations={"k": "v"}))
-    assert (told.warnings, told.audit_annotations) == (("w",), {"k": "v"})
+    result = outcome(v1(allowed=False, warnings=["w"], auditAnnotations={"k": "v"}))
+    assert (result.warnings, result.audit_annotations) == (("w",), {"k": "v"})
 
 
 @given(st.binary(max_size=60) | st.text().map(str.encode) | objects().map(json.dumps).map(str.encode))
@@ -456,7 +456,7 @@ VERIFIED: list[tuple[ReviewVersion, str, JSON, str]] = [
     ("v1beta1", MUTATING, {"response": {"allowed": True, "patchType": "JSONPatch"}}, ""),
     ("v1beta1", VALIDATING, {"response": {"allowed": True, "patch": PATCH, "patchType": "JSONPatch"}}, ""),
 ]
-"""Every rule that an answer has to keep, and what is no rule: version sent, kind of webhook, answer, complaint."""
+"""Every rule for answers, and what is not a rule: version sent, kind of webhook, answer, complaint."""
 
 
 @pytest.mark.parametrize(("version", "kind", "review", "complaint"), VERIFIED)

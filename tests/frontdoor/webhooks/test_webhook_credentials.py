@@ -42,7 +42,7 @@ def headers_of(expected: JSONObject) -> list[tuple[str, str]]:
         headers += [("Impersonate-User", other["userName"]), ("Impersonate-Uid", other["uid"])]
         headers += [("Impersonate-Group", group) for group in other["groups"]]
         headers += [
-            (f"Impersonate-Extra-{key}", each) for key, values in other["extra"].items() for each in values
+            (f"Impersonate-Extra-{key}", value) for key, values in other["extra"].items() for value in values
         ]
     return headers
 
@@ -201,7 +201,7 @@ def test_credentials_are_created_once_for_all_webhooks_of_a_user() -> None:
 
 
 class Clock:
-    """A clock that stands still until it is moved."""
+    """A clock that only moves when the test moves it."""
 
     def __init__(self) -> None:
         self.now = 0.0

@@ -1,4 +1,4 @@
-"""Secrets stay secret: what of them leaves a whole stack where nobody asked for it, whatever becomes of a review."""
+"""Secrets stay secret: what may leave a whole stack, whatever the result of a review."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ HEADERS = {
 
 
 class Seen:
-    """What was seen of one stack from outside."""
+    """What is visible of one stack from outside."""
 
     def __init__(self) -> None:
         self.answers: dict[str, str] = {}
@@ -258,7 +258,7 @@ def _ask_everything(stack: ObservedStack, seen: Seen) -> None:
 
 
 def _ask_directly(stack: ObservedStack) -> dict[str, str]:
-    """What the services say over gRPC of what is no review, or not quite, by what that is: codes and details."""
+    """The gRPC codes and details for invalid reviews, by kind."""
     ports = dict(re.findall(r"(mutator|validator-1) is process \d+, ready on port (\d+)", stack.log))
     said = {}
     for name, kind in (("mutator", MUTATOR), ("validator-1", VALIDATOR)):
@@ -374,7 +374,7 @@ def test_answers_of_services_contain_only_the_requested_name(seen: Seen) -> None
 
 def test_no_recording_contains_a_secret(seen: Seen) -> None:
     secret = {
-        canary(one) for one in (*CONFIGURED, "data", "old-data", "string-data", "env-value", "exception")
+        canary(item) for item in (*CONFIGURED, "data", "old-data", "string-data", "env-value", "exception")
     }
     assert '"mutate"' in seen.recording or '"/admit"' in seen.recording
     assert found_in(seen.recording) & secret == set()

@@ -1,4 +1,4 @@
-"""Injection: what others choose to be called breaks no line of a log, and steers nobody's terminal."""
+"""Injection: no name that a client chooses breaks a log line, or controls a terminal."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ HOSTILE = [
 
 @pytest.fixture
 def written() -> Iterator[io.StringIO]:
-    """What is logged; afterwards logging is as it was."""
+    """The logged records; afterwards logging is restored."""
     root, raising = logging.getLogger(), logging.raiseExceptions
     handlers, level = root.handlers[:], root.level
     stream = io.StringIO()

@@ -1,4 +1,4 @@
-"""Metrics: what every service shows, under which names, and how many series there can be of it."""
+"""Metrics: what every service exposes, under which names, and how many series there can be."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ webhooks:
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What the services of a stack show that has counted something of everything."""
+    """The metrics of a stack's services once everything has been counted."""
     folder = tmp_path_factory.mktemp("metrics")
     broken = """reinvocationPolicy: Never
   mutations:
@@ -215,18 +215,19 @@ def test_every_service_has_build_and_process_metrics(shown: dict[str, str]) -> N
     mutator, validator = families(shown["mutator"]), families(shown["validator-1"])
     for found, method in ((mutator, "Mutate"), (validator, "Validate")):
         handled = {
-            (one.labels["grpc_method"], one.labels["grpc_code"])
-            for one in found["grpc_server_handled_total"].samples
+            (sample.labels["grpc_method"], sample.labels["grpc_code"])
+            for sample in found["grpc_server_handled_total"].samples
         }
         assert {(method, "OK"), ("Describe", "OK")} <= handled
         assert found["pratique_service_calls_in_flight"].samples[0].value == 0
         assert found["pratique_reloads_total"].samples
     door = families(shown["frontdoor"])
     hops = {
-        (one.labels["service"], one.labels["code"]) for one in door["pratique_frontdoor_hops_total"].samples
+        (sample.labels["service"], sample.labels["code"])
+        for sample in door["pratique_frontdoor_hops_total"].samples
     }
     assert hops == {("mutator", "OK"), ("validator", "OK")}
-    assert [one.value for one in door["pratique_frontdoor_service_addresses"].samples] == [1, 1]
+    assert [sample.value for sample in door["pratique_frontdoor_service_addresses"].samples] == [1, 1]
 
 
 # How many series there can be.
@@ -294,8 +295,8 @@ async def counted_service(
 
 def collected(metrics: ServiceMetrics) -> str:
     registry = create_registry()
-    for one in metrics.collectors:
-        registry.register(one)
+    for collector in metrics.collectors:
+        registry.register(collector)
     return render_metrics(registry).decode()
 
 
@@ -338,7 +339,9 @@ def test_calls_are_counted_by_status_code() -> None:
             return collected(metrics)
 
     found = families(asyncio.run(run()))
-    codes = {one.labels["grpc_code"]: one.value for one in found["grpc_server_handled_total"].samples}
+    codes = {
+        sample.labels["grpc_code"]: sample.value for sample in found["grpc_server_handled_total"].samples
+    }
     assert codes == {"OK": 1, "InvalidArgument": 2, "ResourceExhausted": 1, "Canceled": 1}
     assert found["pratique_service_shed_calls_total"].samples[0].value == 1
     assert found["grpc_server_started_total"].samples[0].value == 5
@@ -360,9 +363,9 @@ def test_policies_are_counted_by_the_actions_of_their_bindings() -> None:
     found = families(render_metrics(registry).decode())["apiserver_validating_admission_policy_check_total"]
     counts = {
         tuple(
-            one.labels[key] for key in ("policy", "policy_binding", "enforcement_action", "error_type")
-        ): one.value
-        for one in found.samples
+            sample.labels[key] for key in ("policy", "policy_binding", "enforcement_action", "error_type")
+        ): sample.value
+        for sample in found.samples
     }
     assert counts == {
         ("p", "b", "warn", "invalid_error"): 2,
@@ -402,7 +405,7 @@ def test_silent_connections_to_the_metrics_server_are_limited_and_delay_no_other
         more = [
             stack.enter_context(socket.create_connection((host, int(port)), timeout=10)) for _ in range(3)
         ]
-        turned_away = [one.recv(1) for one in more[1:]]
+        turned_away = [item.recv(1) for item in more[1:]]
     assert turned_away == [b"", b""]
 
 

@@ -1,4 +1,4 @@
-"""docs/observability.md: its tables say what services show and log."""
+"""docs/observability.md: its tables list the metrics and log fields of services."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LETTERS = {"frontdoor": "f", "mutator": "m", "validator-1": "v"}
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Metric]]:
-    """What every service of a stack shows that has everything, by service and name."""
+    """The metrics of every service of a complete stack, by service and name."""
     folder = tmp_path_factory.mktemp("document")
     package = lay_out(folder / "package", "acme_hostile", hostile_controllers.PACKAGE, all="CONTROLLERS")
     flags = (
@@ -43,7 +43,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Metri
 
 def _families(text: str) -> dict[str, Metric]:
     families = text_string_to_metric_families(text)
-    return {f"{one.name}{'_total' if one.type == 'counter' else ''}": one for one in families}
+    return {f"{family.name}{'_total' if family.type == 'counter' else ''}": family for family in families}
 
 
 @pytest.mark.parametrize(("service", "letter"), LETTERS.items())

@@ -1,4 +1,4 @@
-"""Traces: what a collector of OpenTelemetry hears of reviews."""
+"""Traces: what a collector of OpenTelemetry receives about reviews."""
 
 from __future__ import annotations
 

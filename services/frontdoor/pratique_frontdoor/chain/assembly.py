@@ -26,12 +26,12 @@ from pratique_frontdoor.chain.hosted_controllers import (
     Rules,
     RulesWithSkipReason,
 )
+from pratique_frontdoor.transports import Transport
+from pratique_frontdoor.transports.circuit_breakers import CircuitBreakers
 
 if TYPE_CHECKING:
     from pratique.telemetry.policy_metrics import MatchConditionMetrics
     from pratique_frontdoor.chain.webhooks import WebhookIndex
-    from pratique_frontdoor.transports import Transport
-    from pratique_frontdoor.transports.circuit_breakers import CircuitBreakers
 
 _MUTATING_POLICIES = "MutatingAdmissionPolicy"
 _MUTATING_WEBHOOKS = "MutatingAdmissionWebhook"
@@ -127,7 +127,9 @@ def _has_webhooks(
     name: str, controllers: Iterable[Controller], configurations: Sequence[WebhookConfiguration]
 ) -> bool:
     """Return whether any webhook is configured for a group. A stage without webhooks would cost every review a task."""
-    return any(one.name == name for one in controllers) and any(one.webhooks for one in configurations)
+    return any(controller.name == name for controller in controllers) and any(
+        configuration.webhooks for configuration in configurations
+    )
 
 
 def _members(controllers: Iterable[Controller], parts: ChainParts) -> tuple[ChainMember, ...]:
@@ -138,12 +140,12 @@ def _members(controllers: Iterable[Controller], parts: ChainParts) -> tuple[Chai
 
 def _member(controller: Controller, parts: ChainParts) -> ChainMember:
     call = Call(controller.name, may_patch=controller.may_patch)
-    given = parts.configurations
+    configurations = parts.configurations
     match controller.name:
         case "MutatingAdmissionPolicy":
-            rules = PolicyRules(given.mutating_policies, given.mutating_bindings)
+            rules = PolicyRules(configurations.mutating_policies, configurations.mutating_bindings)
         case "ValidatingAdmissionPolicy":
-            rules = PolicyRules(given.validating_policies, given.validating_bindings)
+            rules = PolicyRules(configurations.validating_policies, configurations.validating_bindings)
         case _:
             return ChainMember(call, _rules(controller, parts))
     return ChainMember(call, rules, has_members=True)
@@ -152,7 +154,7 @@ def _member(controller: Controller, parts: ChainParts) -> ChainMember:
 def _rules(controller: Controller, parts: ChainParts) -> Rules:
     rules = compile_rules(controller.rules)
     if controller.skip_reason is None or not controller.trusted:
-        return rules  # somebody else's code runs where it can harm no other review, and that is not here
+        return rules  # third-party code never runs in this process
     configuration = parts.plugin_configurations.get(controller.name)
     return RulesWithSkipReason(rules, functools.partial(controller.skip_reason, configuration))
 
@@ -160,6 +162,6 @@ def _rules(controller: Controller, parts: ChainParts) -> Rules:
 def _webhook_index(parts: ChainParts, phase: Phase) -> WebhookIndex:
     from pratique_frontdoor.chain.webhooks import configured_webhooks  # noqa: PLC0415 - many chains call no webhook
 
-    given = parts.configurations
-    configurations = given.mutating if phase is Phase.MUTATE else given.validating
+    both = parts.configurations
+    configurations = both.mutating if phase is Phase.MUTATE else both.validating
     return configured_webhooks(configurations, phase, parts.reach, parts.conditions, parts.breakers)

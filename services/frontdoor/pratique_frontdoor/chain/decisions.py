@@ -1,5 +1,9 @@
 """The chain: its phases in order, the context of a review on its way through them, and the decision with its steps.
 
+An outage means that a service gave no usable answer, so nobody decided about the review. It is not a decision: it
+leaves the front door as HTTP 503 or 504, and the caller's own ``failurePolicy`` decides
+(``docs/adr/0021-an-outage-is-the-callers-to-decide.md``).
+
 Sources: ``k8s.io/apiserver/pkg/admission/reinvocation.go`` for the second round of mutation, and
 ``k8s.io/apiserver/pkg/warning`` with ``pkg/endpoints/filters/warning.go`` for the limits on warnings.
 """
@@ -11,7 +15,7 @@ import dataclasses
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol, Self
 
 import msgspec
 
@@ -22,12 +26,10 @@ from pratique.admission.results import OutcomeStatus  # msgspec reads the types 
 from pratique.admission.reviews import Deadline, Review
 from pratique.apimachinery import statuses
 from pratique.apimachinery.diff import diff, identical
+from pratique.apimachinery.errors import CallError, PratiqueError
 from pratique.apimachinery.json_values import JSON, NULL, Document, JSONObject
 from pratique.apimachinery.patches import PatchError, patch_document
 from pratique.apimachinery.statuses import Status, StatusCause, StatusDetails
-
-if TYPE_CHECKING:
-    from pratique_frontdoor.chain.hosted_controllers import OutageError
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -159,6 +161,59 @@ def limited_warnings(
     return shown
 
 
+_SERVICES = {Phase.MUTATE: "mutator", Phase.VALIDATE: "validator"}
+_DISPLAY_NAMES = {Phase.MUTATE: "the mutator", Phase.VALIDATE: "the validators"}
+
+TIMEOUT = "timeout"
+"""The service was called and did not answer before the deadline of the review."""
+LATE = "late"
+"""The deadline of the review passed before the service could be called."""
+MISMATCH = "mismatch"
+"""The service runs with another configuration than the front door."""
+
+
+class OutageError(PratiqueError):
+    """No decision was made about a review, because a service gave no usable answer."""
+
+    def __init__(self, phase: Phase, cause: str, text: str, *, timed_out: bool = False) -> None:
+        """Name the service by its phase, the cause, and the message for the caller."""
+        super().__init__(text)
+        self.service = _SERVICES[phase]
+        """``mutator`` or ``validator``, as metrics name them."""
+        self.cause = cause
+        """A fixed word for metrics: ``timeout``, ``late``, ``mismatch``, or the class of the error: ``unreachable``,
+        ``bad_answer``, ``refused``."""
+        self.status: Status = statuses.timeout(text) if timed_out else statuses.service_unavailable(text)
+        """The Status of the response: 504 if time ran out, 503 otherwise."""
+
+    @classmethod
+    def timeout(cls, phase: Phase) -> Self:
+        """Return the outage of a service that was too slow; the message is the same whichever timeout fired first."""
+        return cls(phase, TIMEOUT, f"{_DISPLAY_NAMES[phase]} did not answer in time", timed_out=True)
+
+    @classmethod
+    def late(cls, phase: Phase) -> Self:
+        """Return the outage of a service that there was no time left to call."""
+        return cls(phase, LATE, f"no time was left to ask {_DISPLAY_NAMES[phase]}", timed_out=True)
+
+    @classmethod
+    def mismatch(cls, phase: Phase, controller: str) -> Self:
+        """Return the outage of a service that lacks a controller of the front door's chain."""
+        hosted = f"the admission controller {statuses.go_quoted(controller)}"
+        return cls(phase, MISMATCH, f"{_DISPLAY_NAMES[phase]} cannot be asked: not configured with {hosted}")
+
+    @classmethod
+    def of(cls, phase: Phase, error: CallError) -> Self:
+        """Return the outage of a call that failed as a whole for another reason than a timeout."""
+        return cls(phase, _error_cause(error), f"{_DISPLAY_NAMES[phase]} cannot be asked: {error}")
+
+
+def _error_cause(error: CallError) -> str:
+    """Return the class of an error as one word: ``BadAnswerError`` is ``bad_answer``."""
+    words = re.findall("[A-Z][a-z]+", type(error).__name__.removesuffix("Error"))
+    return "_".join(words).lower() if type(error) is not CallError else "refused"
+
+
 def combine_denials(denials: Sequence[Status], *, first_only: bool) -> Status:
     """Combine denials into the Status that the user reads.
 
@@ -217,7 +272,7 @@ class Record:
             self.pending_operations += other.pending_operations
             self.outages += other.outages
 
-    def settle(self) -> None:
+    def raise_outage_unless_denied(self) -> None:
         """Raise the first outage, unless a controller denied the request: a denial stands whatever else failed.
 
         Raises:
@@ -368,12 +423,12 @@ class Chain:
 
     async def _validate(self, context: AdmissionContext) -> None:
         context.record.merge(await _validate_concurrently(self.validating, context))
-        context.record.settle()
+        context.record.raise_outage_unless_denied()
         for stage in self.charging:
             if context.record.denials:
                 return
             context.record.merge([await _validate_stage(stage, context)])
-            context.record.settle()
+            context.record.raise_outage_unless_denied()
         _apply_pending_operations(context)
 
     def _decision(
@@ -422,14 +477,14 @@ async def _validate_concurrently(
         # The deadline of the whole request has passed. What some stages have already returned counts: a denial, or an
         # outage.
         await asyncio.wait(running)
-        said = Record()
-        said.merge(task.result() for task in running if not task.cancelled() and task.exception() is None)
+        finished = Record()
+        finished.merge(task.result() for task in running if not task.cancelled() and task.exception() is None)
         if not context.deadline.passed:
             raise
-        if not said.denials:
-            said.settle()
+        if not finished.denials:
+            finished.raise_outage_unless_denied()
             raise
-        return [said]
+        return [finished]
 
 
 async def _validate_stage(stage: ValidatingStage, context: AdmissionContext) -> Record:

@@ -1,18 +1,12 @@
-"""Hosted controllers: the mutator and the validators run them, many in one call.
-
-An outage means that a service gave no usable answer, so nobody decided about the review. It is not a decision: it
-leaves the front door as HTTP 503 or 504, and the caller's own ``failurePolicy`` decides
-(``docs/adr/0021-an-outage-is-the-callers-to-decide.md``).
-"""
+"""Hosted controllers: the mutator and the validators run them, many in one call."""
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
 import functools
-import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Protocol, assert_never
+from typing import Protocol, Self, assert_never
 
 from pratique.admission.controllers import Phase
 from pratique.admission.matching import RequestKey
@@ -28,7 +22,7 @@ from pratique.admission.results import (
 )
 from pratique.admission.reviews import Call, Deadline, Review
 from pratique.apimachinery import statuses
-from pratique.apimachinery.errors import CallError, CallTimeoutError, PratiqueError
+from pratique.apimachinery.errors import CallError, CallTimeoutError
 from pratique.apimachinery.patches import PatchError, patch_document
 from pratique.apimachinery.statuses import Status
 from pratique.cluster.api_resources import ApiResources
@@ -39,65 +33,8 @@ from pratique.configuration.admissionregistration import (
     PolicySpec,
 )
 from pratique.policies.matching import ResourceMatcher
-from pratique_frontdoor.chain.decisions import AdmissionContext, Record, Reinvocation, Step
-
-if TYPE_CHECKING:
-    from typing import Self
-
-    from pratique_frontdoor.transports import Transport
-
-
-_SERVICES = {Phase.MUTATE: "mutator", Phase.VALIDATE: "validator"}
-_DISPLAY_NAMES = {Phase.MUTATE: "the mutator", Phase.VALIDATE: "the validators"}
-
-TIMEOUT = "timeout"
-"""The service was called and did not answer before the deadline of the review."""
-LATE = "late"
-"""The deadline of the review passed before the service could be called."""
-MISMATCH = "mismatch"
-"""The service runs with another configuration than the front door."""
-
-
-class OutageError(PratiqueError):
-    """No decision was made about a review, because a service gave no usable answer."""
-
-    def __init__(self, phase: Phase, cause: str, text: str, *, timed_out: bool = False) -> None:
-        """Name the service by its phase, the cause, and the message for the caller."""
-        super().__init__(text)
-        self.service = _SERVICES[phase]
-        """``mutator`` or ``validator``, as metrics name them."""
-        self.cause = cause
-        """A fixed word for metrics: ``timeout``, ``late``, ``mismatch``, or the class of the error: ``unreachable``,
-        ``bad_answer``, ``refused``."""
-        self.status: Status = statuses.timeout(text) if timed_out else statuses.service_unavailable(text)
-        """The Status of the response: 504 if time ran out, 503 otherwise."""
-
-    @classmethod
-    def timeout(cls, phase: Phase) -> Self:
-        """Return the outage of a service that was too slow; the message is the same whichever timeout fired first."""
-        return cls(phase, TIMEOUT, f"{_DISPLAY_NAMES[phase]} did not answer in time", timed_out=True)
-
-    @classmethod
-    def late(cls, phase: Phase) -> Self:
-        """Return the outage of a service that there was no time left to call."""
-        return cls(phase, LATE, f"no time was left to ask {_DISPLAY_NAMES[phase]}", timed_out=True)
-
-    @classmethod
-    def mismatch(cls, phase: Phase, controller: str) -> Self:
-        """Return the outage of a service that lacks a controller of the front door's chain."""
-        hosted = f"the admission controller {statuses.go_quoted(controller)}"
-        return cls(phase, MISMATCH, f"{_DISPLAY_NAMES[phase]} cannot be asked: not configured with {hosted}")
-
-    @classmethod
-    def of(cls, phase: Phase, error: CallError) -> Self:
-        """Return the outage of a call that failed as a whole for another reason than a timeout."""
-        return cls(phase, _error_cause(error), f"{_DISPLAY_NAMES[phase]} cannot be asked: {error}")
-
-
-def _error_cause(error: CallError) -> str:
-    """Return the class of an error as one word: ``BadAnswerError`` is ``bad_answer``."""
-    words = re.findall("[A-Z][a-z]+", type(error).__name__.removesuffix("Error"))
-    return "_".join(words).lower() if type(error) is not CallError else "refused"
+from pratique_frontdoor.chain.decisions import AdmissionContext, OutageError, Record, Reinvocation, Step
+from pratique_frontdoor.transports import Transport
 
 
 async def await_outcomes(
@@ -499,7 +436,7 @@ class PolicyMutators:
         reinvocation = context.policy_reinvocation
         reinvocation.begin(context.review.object_document, context.round)
         again = tuple(sorted(reinvocation.to_reinvoke)) if context.round > 0 else None
-        if again == () and not context.explain and self._is_settled(context.review):
+        if again == () and not context.explain and self._skips_second_round(context.review):
             reinvocation.end(context.review.object_document)
             return True
         outcomes = await run_mutators((self.member,), self.transport, context, again)
@@ -508,7 +445,7 @@ class PolicyMutators:
         reinvocation.end(context.review.object_document)
         return not context.record.denials
 
-    def _is_settled(self, review: Review) -> bool:
+    def _skips_second_round(self, review: Review) -> bool:
         """Return whether a second round with no policy to reinvoke would have no effect, so that no call is needed."""
         rules = self.member.rules
         return isinstance(rules, PolicyRules) and rules.is_steady(review)

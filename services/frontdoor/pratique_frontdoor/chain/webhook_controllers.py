@@ -303,8 +303,11 @@ async def _call_validating(hook: ChainWebhook, review: Review, deadline: Deadlin
     """Call one webhook. An exception here fails this webhook alone, as a panic does in the API server."""
     try:
         return await call_webhook(hook, review, Phase.VALIDATE, deadline)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the others are still to be heard
-        _log.error("validating webhook broke", extra={"webhook": hook.name, "error": describe_error(error)})
+    except Exception as error:  # noqa: BLE001 - the other webhooks must still be called
+        _log.error(
+            "a validating webhook raised an exception",
+            extra={"webhook": hook.name, "error": describe_error(error)},
+        )
         text = f"ValidatingAdmissionWebhook/{hook.name} has panicked: {type(error).__name__}"
         return WebhookResult(
             outcome=Outcome(controller=hook.name, decision=Failed(FailureKind.ERROR, text, 500)),

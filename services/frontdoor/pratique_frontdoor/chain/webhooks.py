@@ -8,7 +8,7 @@ import functools
 import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from pratique.admission.controllers import Phase
 from pratique.admission.matching import (
@@ -44,9 +44,7 @@ from pratique.configuration.admissionregistration import MatchCondition, Webhook
 from pratique.telemetry.policy_metrics import MatchConditionCheck, MatchConditionMetrics
 from pratique_frontdoor.chain.decisions import Step
 from pratique_frontdoor.transports import Transport
-
-if TYPE_CHECKING:
-    from pratique_frontdoor.transports.circuit_breakers import CircuitBreakers
+from pratique_frontdoor.transports.circuit_breakers import CircuitBreakers
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -89,7 +87,7 @@ class Matcher:
     namespace_selector: SelectorOrStatus
     """The namespace selector; defaulting turns an absent one into the empty one."""
     object_selector: SelectorOrStatus
-    """The object selector, defaulted likewise."""
+    """The object selector; defaulting turns an absent one into the empty one."""
     conditions: MatchConditions | None = None
     """The match conditions; None without any."""
     _any_namespace: bool = dataclasses.field(init=False)
@@ -207,9 +205,8 @@ class MatchConditions:
     ) -> Match:
         """Pass the result to the metrics."""
         if self._observe is not None:
-            errors = len(
-                condition_errors(tuple(itertools.takewhile(lambda one: one[1] is not False, findings)))
-            )
+            evaluated = tuple(itertools.takewhile(lambda finding: finding[1] is not False, findings))
+            errors = len(condition_errors(evaluated))
             held, excluded = isinstance(match, Matched), isinstance(match, Skipped)
             check = MatchConditionCheck(time.perf_counter() - begun, held, errors, excluded)
             self._observe(review.operation, check)
@@ -268,7 +265,7 @@ class WebhookIndex:
         """Index ``hooks``, which are in calling order."""
         self._hooks: tuple[ChainWebhook, ...] = tuple(hooks)
         self._static = tuple(hook for hook in self._hooks if hook.is_static)
-        self._wanting = functools.lru_cache(_CACHED_REQUESTS)(self._find_wanting)
+        self._matching = functools.lru_cache(_CACHED_REQUESTS)(self._find_matching)
 
     def __iter__(self) -> Iterator[ChainWebhook]:
         """Iterate over the webhooks in calling order."""
@@ -283,17 +280,17 @@ class WebhookIndex:
         if not self._hooks:
             return ()
         request_key, resources = RequestKey.of(review), review.cluster.resources
-        return self._look_at(request_key, resources) if every else self._wanting(request_key, resources)
+        return self._match_rules(request_key, resources) if every else self._matching(request_key, resources)
 
-    def _find_wanting(self, request_key: RequestKey, resources: ApiResources) -> tuple[MatchedWebhook, ...]:
+    def _find_matching(self, request_key: RequestKey, resources: ApiResources) -> tuple[MatchedWebhook, ...]:
         return tuple(
-            candidate for candidate in self._look_at(request_key, resources) if candidate[1] is not None
+            candidate for candidate in self._match_rules(request_key, resources) if candidate[1] is not None
         )
 
-    def _look_at(self, request_key: RequestKey, resources: ApiResources) -> list[MatchedWebhook]:
-        return [(hook, hook.matcher.target(request_key, resources)) for hook in self._callable(request_key)]
+    def _match_rules(self, request_key: RequestKey, resources: ApiResources) -> list[MatchedWebhook]:
+        return [(hook, hook.matcher.target(request_key, resources)) for hook in self._eligible(request_key)]
 
-    def _callable(self, request_key: RequestKey) -> Sequence[ChainWebhook]:
+    def _eligible(self, request_key: RequestKey) -> Sequence[ChainWebhook]:
         """Return the webhooks that may be called for such a request at all.
 
         Source: ``Dispatch`` in ``k8s.io/apiserver/pkg/admission/plugin/webhook/generic/webhook.go``.
@@ -504,8 +501,6 @@ def _matcher(webhook: Webhook, phase: Phase, metrics: MatchConditionMetrics | No
 
 
 def _conditions(webhook: Webhook, phase: Phase, metrics: MatchConditionMetrics | None) -> MatchConditions:
-    from pratique_frontdoor.chain.webhooks import MatchConditions  # noqa: PLC0415 - CEL, for those who use it
-
     kind = "admit" if phase is Phase.MUTATE else "validate"
     observe = None if metrics is None else functools.partial(metrics.observe_webhook, webhook.name, kind)
     fails_open = webhook.failure_policy == "Ignore"

@@ -69,11 +69,11 @@ class HashChain:
         return "sha256" if self.key is None else "hmac-sha256"
 
     def line(self, members: Mapping[str, Any]) -> bytes:
-        """Return the next line. The chain does not change until :meth:`added`."""
+        """Return the next line. The chain does not change until :meth:`advance`."""
         body = encode({"sequence": self.sequence + 1, "previous": self.last, **members})
         return body[:-1] + b',"hash":"' + digest(self.key, body).encode() + b'"}\n'
 
-    def added(self, line: bytes) -> None:
+    def advance(self, line: bytes) -> None:
         """Advance the chain after a line has been written."""
         self.sequence += 1
         self.last = line[-67:-3].decode()

@@ -22,11 +22,10 @@ from pratique_frontdoor.decision_logs.hash_chains import VERSION, HashChain, las
 from pratique_frontdoor.http.messages import RequestError
 from pratique_frontdoor.recording.files import RotatedFile
 from pratique_frontdoor.recording.recorders import ConfigurationDigest
+from pratique_frontdoor.settings import FrontDoorSettings
 
 if TYPE_CHECKING:
     from starlette.types import Scope
-
-    from pratique_frontdoor.settings import FrontDoorSettings
 
 _log = logging.getLogger(__name__)
 
@@ -145,7 +144,8 @@ class DecisionLog:
         self._thread.join(seconds)
         if self._thread.is_alive():
             _log.warning(
-                "decision log not complete", extra={"count": self._queue.qsize(), "reason": "the disk hangs"}
+                "the decision log is incomplete",
+                extra={"count": self._queue.qsize(), "reason": "the disk hangs"},
             )
 
     # Called in the thread
@@ -161,7 +161,7 @@ class DecisionLog:
                 break
             self._write(seen)
             self._done_bytes += seen.size
-            del seen  # not to hold a review while waiting for another
+            del seen  # releases the review while waiting for the next
             self._tick()
         self._attempt(self._note_gap)
         self._attempt(lambda: self._seal(final=True))
@@ -192,7 +192,7 @@ class DecisionLog:
             write()
         except OSError as error:
             self._reason = os.strerror(error.errno) if error.errno else "it cannot be written"
-        except Exception as error:  # noqa: BLE001 - whatever it is, the next entry is to be written
+        except Exception as error:  # noqa: BLE001 - the next entry must still be written
             self._reason = type(error).__name__
         else:
             self._reason = ""
@@ -235,14 +235,14 @@ class DecisionLog:
     def _add(self, members: dict[str, Any]) -> None:
         line = self._chain.line(members)
         self._file.append(line)
-        self._chain.added(line)
+        self._chain.advance(line)
 
     def _log_losses(self, now: float) -> None:
         """Log at intervals that entries are lost, and the reason of the last one."""
         if self.lost == self._reported or now < self._next_log_at:
             return
         reason = self._reason or "more came than could be written"
-        _log.error("entries of the decision log lost", extra={"count": self.lost, "reason": reason})
+        _log.error("entries of the decision log were lost", extra={"count": self.lost, "reason": reason})
         self._reported = self.lost
         self._next_log_at = now + _LOG_INTERVAL_SECONDS
 
@@ -274,7 +274,7 @@ def open_decision_log(settings: FrontDoorSettings) -> DecisionLog | None:
         )
         repaired = _resume_chain(chain, path)
         if repaired:
-            file.close()  # it has seen that half an entry stands at its end
+            file.close()  # it has noticed the partial entry at its end
             file.follow()
         return DecisionLog(
             file, chain, entries, configuration, required=settings.decision_log_required, repaired=repaired
@@ -324,6 +324,6 @@ def _last_line(file: Any) -> tuple[int, bytes]:
     whole = tail[: tail.rfind(b"\n") + 1]
     if not whole and size and not tail.startswith(_FIRST_BYTES[:size]):
         raise ConfigurationError(
-            f"--decision-log {file.name}: holds no line of a decision log; name another file"
+            f"--decision-log {file.name}: contains no line of a decision log; name another file"
         )
     return start + len(whole), whole[whole.rfind(b"\n", 0, -1) + 1 :]

@@ -19,11 +19,11 @@ from pratique.https.clients import HttpsClients
 from pratique.https.kubeconfigs import load_kubeconfig
 from pratique.https.service_resolvers import cluster_resolver
 from pratique_frontdoor.chain.decisions import Decision
+from pratique_frontdoor.settings import FrontDoorSettings
 from pratique_frontdoor.webhooks.clients import WebhookCredentials
 
 if TYPE_CHECKING:
     from pratique_frontdoor.engines.local import LocalEngine, LocalSources
-    from pratique_frontdoor.settings import FrontDoorSettings
 
 
 class Engine(Protocol):
@@ -58,7 +58,7 @@ def open_local(settings: ChainSettings, store: Cluster, read: LocalSources | Non
     Raises:
         ConfigurationError: the configuration cannot be used.
     """
-    from pratique_frontdoor.engines import local as local_engines  # noqa: PLC0415  # the two kinds share no imports worth their time
+    from pratique_frontdoor.engines import local as local_engines  # noqa: PLC0415  # only for local chains
 
     return local_engines.LocalEngine(settings, store, read)
 
@@ -108,7 +108,7 @@ class ChainSources:
 
     def notices(self, release: Release | None, cluster: Cluster | None = None) -> Iterator[str]:
         """Yield what has no effect, or will soon have none, in the release of the chain: controllers and spellings."""
-        from pratique.lint.spellings import unread_in_cluster, unread_in_settings  # noqa: PLC0415 - once, at the start
+        from pratique.lint.spellings import unread_in_cluster, unread_in_settings  # noqa: PLC0415 - only at startup
 
         yield from deprecation_notices(self.selected, release)
         yield from unread_in_settings(self.plugin_configurations, release)
@@ -123,7 +123,7 @@ class ChainSources:
         """
         return self.catalogue.configure(controllers, self.plugin_configurations, self.file)
 
-    def idle(
+    def without_effect(
         self, configurations: Configurations, cluster: Cluster, *, only_certain: bool = False
     ) -> Iterator[str]:
         """Yield a line for everything that is configured and can have no effect.

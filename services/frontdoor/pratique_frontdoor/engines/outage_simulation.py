@@ -128,27 +128,27 @@ class OutageSimulation:
 
     async def _try(self, review: Review) -> OutageResult:
         whole, bare = self._chains
-        tried, is_admitted = await self._try_on(whole, review)
+        simulated, is_admitted = await self._simulate(whole, review)
         if not is_admitted:
             # A denial by another controller must not hide what webhooks do.
-            tried, _ = await self._try_on(bare, review)
-        return tried
+            simulated, _ = await self._simulate(bare, review)
+        return simulated
 
-    async def _try_on(self, chain: Chain, review: Review) -> tuple[OutageResult, bool]:
+    async def _simulate(self, chain: Chain, review: Review) -> tuple[OutageResult, bool]:
         """Run the chain once, and derive from failure policies what an outage of the called webhooks would do."""
         self._called.names.clear()
         decision = await chain.decide(review, BOTH, Deadline.after(_SECONDS))
         failed = frozenset(_names(decision, OutcomeStatus.FAILED))
         failed_open = frozenset(_names(decision, OutcomeStatus.FAILED_OPEN))
         called = frozenset(self._called.names)
-        tried = OutageResult((called & self._closed) | failed, (called - self._closed) | failed_open)
-        return tried, decision.allowed
+        simulated = OutageResult((called & self._closed) | failed, (called - self._closed) | failed_open)
+        return simulated, decision.allowed
 
     def reached(self, review: Review) -> frozenset[WebhookName]:
         """Return the webhooks that would be called for a request, each on its own, or would deny it without a call."""
-        return self._runner.run(self._reach(dataclasses.replace(review, cluster=self._known)))
+        return self._runner.run(self._find_reached(dataclasses.replace(review, cluster=self._known)))
 
-    async def _reach(self, review: Review) -> frozenset[WebhookName]:
+    async def _find_reached(self, review: Review) -> frozenset[WebhookName]:
         found, decision = await self._run(self._chains[1], review)
         if any(
             name.kind is WebhookConfigurationKind.MUTATING for name in _names(decision, OutcomeStatus.FAILED)

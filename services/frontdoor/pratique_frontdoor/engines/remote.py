@@ -76,7 +76,9 @@ class RemoteEngine:
         self.cluster = ReloadableCluster(cluster.value)
         cluster.add_listener(self._use_cluster)
         for notice in self._sources.notices(chain.release):
-            _log.warning("the chain has what Kubernetes is rid of", extra={"reason": notice})
+            _log.warning(
+                "the chain has controllers or settings that Kubernetes has removed", extra={"reason": notice}
+            )
         self._clients = open_clients(self.cluster)
         hosted = [controller for controller in self._sources.selected if controller.hosted]
         tls = ServicesTls.of(settings)
@@ -122,7 +124,7 @@ class RemoteEngine:
         self._webhooks = [webhooks]
         self._held.listen(self._close_unused_webhooks)
         for service in self._services:
-            service.agree_with(self._held)
+            service.require_inputs(self._held)
         call_metrics.show_services(self._services, self._held)
         watched = [reloaded for reloaded in (cluster, configurations) if reloaded.paths]
         self.reloaded: Sequence[Reloaded[Any]] = watched
@@ -153,7 +155,7 @@ class RemoteEngine:
 
     def _warn_unread(self, cluster: Cluster) -> None:
         for problem in unread_in_cluster(cluster, self._settings.chain.release):
-            _log.warning("the cluster has what no controller reads", extra={"reason": problem})
+            _log.warning("the cluster has fields that no controller reads", extra={"reason": problem})
 
     def _assemble(self, configurations: Configurations) -> tuple[Chain, WebhookTransports]:
         webhooks = WebhookTransports(self._clients, self._sources.credentials())
@@ -175,9 +177,9 @@ class RemoteEngine:
 
     def _warn_without_effect(self, configurations: Configurations) -> None:
         """Warn of configuration without effect. It is valid, so it does not prevent a start."""
-        for line in self._sources.idle(configurations, self.cluster.current):
+        for line in self._sources.without_effect(configurations, self.cluster.current):
             place, _, text = line.rpartition("warning: ")
-            _log.warning("does nothing", extra={"file": place.rstrip(": "), "reason": text})
+            _log.warning("configuration has no effect", extra={"file": place.rstrip(": "), "reason": text})
 
     async def _use_configurations(self, configurations: Configurations) -> None:
         digest = await asyncio.to_thread(configuration_digest, configurations)
@@ -216,11 +218,11 @@ class RemoteEngine:
         self, review: Review, phases: frozenset[Phase], deadline: Deadline, *, explain: bool = False
     ) -> Decision:
         """Run a review through the requested phases, all with the newest inputs that the services also decide by."""
-        digests, decider = self._agreed()
+        digests, decider = self._agreed_inputs()
         review = dataclasses.replace(review, cluster=decider.cluster, digest=digests.whole)
         return await decider.chain.decide(review, phases, deadline, explain=explain)
 
-    def _agreed(self) -> tuple[InputDigests, _DecisionInputs]:
+    def _agreed_inputs(self) -> tuple[InputDigests, _DecisionInputs]:
         """Return the newest inputs that the services also decide by; without any, those of this front door."""
         for digests, decider in self._held:
             if all(service.transport.agrees(digests.whole) for service in self._services):
@@ -229,7 +231,7 @@ class RemoteEngine:
 
     async def unready(self) -> Sequence[str]:
         """Return the reasons why the services cannot be called now."""
-        digests, _ = self._agreed()
+        digests, _ = self._agreed_inputs()
         reasons = await asyncio.gather(*(service.unready(digests) for service in self._services))
         return [reason for reason in reasons if reason]
 
@@ -240,7 +242,9 @@ class RemoteEngine:
         ``replicas`` those that are excluded because they are slow; ``webhooks`` those whose circuit breakers are not
         closed.
         """
-        differing = [text for service in self._services for text in service.differing(self._held.digests)]
+        differing = [
+            text for service in self._services for text in service.differing_replicas(self._held.digests)
+        ]
         slow = [text for service in self._services for text in service.excluded()]
         broken = self._breakers.warnings()
         found = {"inputs": differing, "replicas": slow, "webhooks": broken}
@@ -261,8 +265,8 @@ class RemoteEngine:
 def _advise(tell: Callable[[Any], None], value: object) -> None:
     try:
         tell(value)
-    except Exception as error:  # noqa: BLE001 - what only warns must stop nothing
-        _log.error("looking for what is worth a warning failed", extra={"reason": describe_error(error)})
+    except Exception as error:  # noqa: BLE001 - a failed warning must not stop anything
+        _log.error("the search for warnings failed", extra={"reason": describe_error(error)})
 
 
 async def _close_later(webhooks: WebhookTransports) -> None:

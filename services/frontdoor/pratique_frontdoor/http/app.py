@@ -9,7 +9,7 @@ import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -42,14 +42,12 @@ from pratique_frontdoor.http.messages import (
 )
 from pratique_frontdoor.http.metrics import Metrics
 from pratique_frontdoor.recording.recorders import Recorder
+from pratique_frontdoor.settings import FrontDoorSettings
 
 if TYPE_CHECKING:
-    from typing import TypeAlias
-
     from starlette.requests import Request
 
     from pratique.telemetry.tracers import Tracing
-    from pratique_frontdoor.settings import FrontDoorSettings
 
 
 _Handler: TypeAlias = "Callable[[Request], Awaitable[Response]]"

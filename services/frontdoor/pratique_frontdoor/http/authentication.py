@@ -12,7 +12,9 @@ import re
 import ssl
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import PartlyUsableError
@@ -20,9 +22,6 @@ from pratique.apimachinery.statuses import Status
 from pratique.https.tls import ClientCertificateAuthenticator, ReloadedCertificate, TlsClient
 from pratique_frontdoor.http.messages import status_reply
 from pratique_frontdoor.http.metrics import Metrics
-
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Receive, Scope, Send
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -91,7 +90,7 @@ def _read_secrets(file: Path, flag: str, pattern: re.Pattern[bytes], expected: s
     if bad:
         raise PartlyUsableError(f"{flag} {file}: line {bad[0]}: expected {expected}", secrets)
     if not secrets.held:
-        problem = f"is empty: nobody could call; expected {expected}, one a line"
+        problem = f"is empty, so no caller could be accepted; expected {expected}, one per line"
         raise PartlyUsableError(f"{flag} {file}: {problem}", secrets)
     return secrets
 
@@ -215,7 +214,7 @@ class AuthenticationMiddleware:
             scope["state"]["caller"] = caller
             if (
                 mark_authenticated is not None
-            ):  # which it is with the first request alone, and with none after a certificate
+            ):  # only on the first request, and never after a client certificate
                 mark_authenticated()
             await self.app(scope, receive, send)
             return

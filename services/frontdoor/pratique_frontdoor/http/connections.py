@@ -30,11 +30,10 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from pratique.apimachinery import statuses
 from pratique_frontdoor.http.authentication import Callers, Peer
 from pratique_frontdoor.http.messages import ResponseWriter, status_reply
+from pratique_frontdoor.settings import FrontDoorSettings
 
 if TYPE_CHECKING:
     from uvicorn.server import ServerState
-
-    from pratique_frontdoor.settings import FrontDoorSettings
 
 
 _END_OF_HEAD = b"\r\n\r\n"
@@ -236,7 +235,7 @@ class UnauthenticatedConnections:
         """Return the number of connections."""
         return sum(map(len, self._sizes.values()))
 
-    def opened(self, connection: CountedConnection, address: str, size: int) -> None:
+    def add(self, connection: CountedConnection, address: str, size: int) -> None:
         """Count a new connection, and close others, or this one, if a limit is exceeded."""
         of_address = self._sizes.setdefault(address, {})
         of_address[connection] = 0
@@ -248,7 +247,7 @@ class UnauthenticatedConnections:
         """Update the bytes of a connection."""
         of_address = self._sizes.get(address, {})
         if connection not in of_address:
-            return  # let in, or closed
+            return  # authenticated or closed
         difference = size - of_address[connection]
         of_address[connection] = size
         self._totals[address] = self._totals.get(address, 0) + difference
@@ -262,7 +261,7 @@ class UnauthenticatedConnections:
             if victim is connection:
                 return
 
-    def left(self, connection: CountedConnection, address: str) -> None:
+    def remove(self, connection: CountedConnection, address: str) -> None:
         """Forget a connection that is closed or authenticated. Calling it again has no effect."""
         of_address = self._sizes.get(address, {})
         size = of_address.pop(connection, None)
@@ -284,7 +283,7 @@ class UnauthenticatedConnections:
 
     def _close(self, connection: CountedConnection | None, address: str, reason: str) -> None:
         if connection is not None:
-            self.left(connection, address)
+            self.remove(connection, address)
             self.count(reason, address)
             connection.abort()
 
@@ -356,10 +355,10 @@ class HttpConnection(HttpToolsProtocol):
     @property
     def is_busy(self) -> bool:
         """Whether a request is being read or answered on the connection."""
-        cycle: RequestResponseCycle | None = self.cycle  # which uvicorn does not say
+        cycle: RequestResponseCycle | None = self.cycle  # uvicorn does not annotate it
         return cycle is not None and not cycle.response_complete
 
-    def accepted(self, accepted: socket.socket | None, peer: object, size: int = TLS_BYTES) -> None:
+    def count_accepted(self, accepted: socket.socket | None, peer: object, size: int = TLS_BYTES) -> None:
         """Count the connection, whether or not anything is ever sent on it; ``accepted`` is None without TLS."""
         self._socket = accepted
         self._size = size
@@ -368,7 +367,7 @@ class HttpConnection(HttpToolsProtocol):
         if self._callers is not None:
             # The authentication middleware takes it out of the state of the first request.
             self.app_state["mark_authenticated"] = self.mark_authenticated
-        self._connections.opened(self, self._address, size)
+        self._connections.add(self, self._address, size)
 
     def mark_authenticated(self) -> None:
         """Stop counting it as unauthenticated: its memory now counts against its caller."""
@@ -381,7 +380,7 @@ class HttpConnection(HttpToolsProtocol):
     def forget(self) -> None:
         """Stop counting the connection."""
         self.app_state.pop("mark_authenticated", None)
-        self._connections.left(self, self._address)
+        self._connections.remove(self, self._address)
 
     def abort(self) -> None:
         """Close the connection immediately, and drop what was read but not processed."""
@@ -452,7 +451,7 @@ class HttpConnection(HttpToolsProtocol):
         super().connection_made(transport)
         connection = transport.get_extra_info("ssl_object")
         if connection is None:
-            self.accepted(None, transport.get_extra_info("peername"), PLAIN_BYTES)
+            self.count_accepted(None, transport.get_extra_info("peername"), PLAIN_BYTES)
         else:
             peer = self.app_state["peer"] = Peer(connection)
             if self._callers is not None and self._callers.knows(peer):
@@ -478,8 +477,8 @@ class HttpConnection(HttpToolsProtocol):
             raise
         self._expect_body(self._head_came_at)
         super().on_headers_complete()
-        if self.scope["method"] != "HEAD":  # whose answer is a head and nothing else
-            self.cycle.transport = ResponseWriter(self.transport)  # type: ignore[assignment] # what it needs of it
+        if self.scope["method"] != "HEAD":  # its response has no body
+            self.cycle.transport = ResponseWriter(self.transport)  # type: ignore[assignment] # it has the methods that are used
 
     def _check_head(self) -> None:
         if len(self.headers) > self._settings.max_head_fields:
@@ -502,7 +501,7 @@ class HttpConnection(HttpToolsProtocol):
         too slow has none left.
         """
         super().on_response_complete()
-        self.cycle.body = bytearray()  # what came of it after the answer was decided on; nobody reads it
+        self.cycle.body = bytearray()  # received after the response was decided; nothing reads it
         if self.cycle.more_body:
             self._waiting_since = self._head_came_at
             self._body_since = None
@@ -555,7 +554,7 @@ class HttpConnection(HttpToolsProtocol):
         self.forget()
         self._unread, self._socket = b"", None
         self.app_state.clear()
-        if self.flow is not None:  # there was a handshake, if one was to be
+        if self.flow is not None:  # the TLS handshake is complete, or there is none
             super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's words are replaced

@@ -7,7 +7,9 @@ import dataclasses
 import time
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self, TypeAlias
+
+from starlette.types import Receive, Scope, Send
 
 from pratique.admission.controllers import Phase
 from pratique.admission.reviews import Deadline
@@ -16,8 +18,7 @@ from pratique.apimachinery.json_values import encode
 from pratique.processes.large_texts import SEPARATE_PROCESS_BYTES, LargeTextReader
 from pratique_frontdoor.blame.changes import blame_document, blame_of
 from pratique_frontdoor.chain import decisions
-from pratique_frontdoor.chain.decisions import Decision
-from pratique_frontdoor.chain.hosted_controllers import OutageError
+from pratique_frontdoor.chain.decisions import Decision, OutageError
 from pratique_frontdoor.decision_logs.entries import Observation
 from pratique_frontdoor.decision_logs.writers import DecisionLog
 from pratique_frontdoor.engines.engine import Engine
@@ -38,19 +39,15 @@ from pratique_frontdoor.http.messages import (
 )
 from pratique_frontdoor.http.metrics import Metrics
 from pratique_frontdoor.recording.recorders import Recorder
+from pratique_frontdoor.settings import FrontDoorSettings
 
 if TYPE_CHECKING:
-    from typing import Self, TypeAlias
-
-    from starlette.types import Receive, Scope, Send
-
     from pratique_frontdoor.http.review_traces import ReviewTrace
-    from pratique_frontdoor.settings import FrontDoorSettings
 
 
 BeginTrace: TypeAlias = "Callable[[str, Iterable[tuple[bytes, bytes]]], ReviewTrace]"
 
-_CLIENT_GONE = 499  # as nginx has it: nobody was there any more to be answered
+_CLIENT_GONE = 499  # as in nginx: the client closed the connection
 
 _MOST_MARGIN_SECONDS = 0.05
 """What the front door reserves of a review's time: as much as a service reserves for its answer
@@ -190,7 +187,7 @@ class DecisionEndpoint:
         except asyncio.CancelledError:
             # The server cancels requests that outlive the drain; they are still answered.
             reply = status_reply(shutting_down())
-        except Exception as error:  # noqa: BLE001 - the outermost ring: whatever it is, it is answered
+        except Exception as error:  # noqa: BLE001 - the outermost handler: every error gets a response
             if isinstance(error, OutageError):
                 self._metrics.count_outage(error.service, error.cause)
             reply = status_reply(failure_status(error, self._path))
@@ -217,7 +214,7 @@ class DecisionEndpoint:
             pieces = await read_body(receive, self._max_body_bytes, share.hold)
             received = await self._read(pieces)
             share.complete(priority_of(received.review))
-            pieces.clear()  # what is of use of them is in the review
+            pieces.clear()  # the review has all that is needed of them
             if observation is not None:
                 observation.received = received
             if deadline.passed:
@@ -226,7 +223,7 @@ class DecisionEndpoint:
         if observation is not None:
             observation.decision = decision
         if trace is not None:
-            trace.decided(received.review, decision)
+            trace.set_decision(received.review, decision)
         return self._reply(received, decision, blame=query.blame)
 
     async def _read(self, pieces: list[bytes]) -> ReceivedReview:

@@ -9,7 +9,7 @@ import ssl
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.https.tls import (
@@ -22,9 +22,7 @@ from pratique.https.tls import (
     read_key_pair,
 )
 from pratique_frontdoor.http.authentication import Callers, SecretDigests, read_logins, read_tokens
-
-if TYPE_CHECKING:
-    from pratique_frontdoor.settings import FrontDoorSettings
+from pratique_frontdoor.settings import FrontDoorSettings
 
 PAIR_FLAGS = ("--tls-cert-file", "--tls-private-key-file")
 
@@ -200,21 +198,21 @@ class ListenerSecurity:
             ways.append((self._authorities.failure, bool(self._authorities.value.certificates)))
         if not ways or any(is_open for _, is_open in ways):
             return ()
-        return [f"nobody may call: {failure}" for failure, _ in ways]
+        return [f"no caller can be accepted: {failure}" for failure, _ in ways]
 
 
 def _check_flags(settings: FrontDoorSettings, certificate: Certificate | None) -> None:
     if settings.client_allowed_names and settings.client_ca_file is None:
         raise ConfigurationError(
-            "--client-allowed-names needs --client-ca-file, which says whose names they are"
+            "--client-allowed-names needs --client-ca-file, the authorities of those names"
         )
     if certificate is not None:
         return
     if settings.client_ca_file is not None:
         raise ConfigurationError(f"--client-ca-file needs HTTPS: give {' and '.join(PAIR_FLAGS)} as well")
     if settings.token_file is not None or settings.basic_auth_file is not None:
-        reason = "--token-file and --basic-auth-file without TLS: whoever sees the network sees the secrets"
-        _log.warning("secrets come in plain text", extra={"reason": reason})
+        reason = "--token-file and --basic-auth-file without TLS: the network traffic reveals the secrets"
+        _log.warning("secrets are sent in plain text", extra={"reason": reason})
 
 
 def _authorities(file: Path | None) -> ReloadedCertificate[CertificateAuthorities] | None:

@@ -16,8 +16,10 @@ import secrets
 from collections.abc import Callable, Iterable, Sequence
 from email.message import Message
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import Self
 from urllib.parse import parse_qs
+
+from starlette.types import Receive, Send
 
 from pratique.admission.controllers import BOTH, MUTATE, VALIDATE, Phase
 from pratique.admission.reviews import Review
@@ -25,15 +27,8 @@ from pratique.apimachinery import durations, statuses
 from pratique.apimachinery.errors import InputError, ReviewError
 from pratique.apimachinery.json_values import encode
 from pratique.apimachinery.statuses import Status
-from pratique_frontdoor.chain.hosted_controllers import OutageError
-
-if TYPE_CHECKING:
-    from typing import Self
-
-    from starlette.types import Receive, Send
-
-    from pratique_frontdoor.settings import FrontDoorSettings
-
+from pratique_frontdoor.chain.decisions import OutageError
+from pratique_frontdoor.settings import FrontDoorSettings
 
 PHASES = {"admit": BOTH, "mutate": MUTATE, "validate": VALIDATE}
 """The values of ``?phase=``."""
@@ -430,7 +425,7 @@ def failure_status(error: Exception, path: str) -> Status:
     RequestError                 its  what the HTTP request itself has wrong, or overload (503)
     OutageError                  its  the mutator or the validators: 504 where time ran out, 503 otherwise
     TimeoutError                 504  the time that the caller gave, or the default, is over
-    anything else                500  a fault of Pratique, logged under an id; the caller is told the id
+    anything else                500  a fault of Pratique, logged under an id that the caller gets
     ============================ ==== =======================================================================
     """
     if isinstance(error, RequestError | OutageError):
@@ -448,7 +443,7 @@ def failure_status(error: Exception, path: str) -> Status:
 def _internal_error(error: Exception, path: str) -> Status:
     error_id = secrets.token_hex(8)
     _logger.error(
-        "a request could not be answered", exc_info=error, extra={"error_id": error_id, "path": path}
+        "a request failed with an internal error", exc_info=error, extra={"error_id": error_id, "path": path}
     )
     return statuses.internal_error(f"unexpected failure of the front door, logged as {error_id}")
 

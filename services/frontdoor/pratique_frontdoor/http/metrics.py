@@ -122,7 +122,7 @@ class Metrics:
         self._registry.register(
             CallbackMetric(
                 "pratique_recording_dropped_total",
-                "Lines that were not recorded: there was no room to wait, or they could not be written.",
+                "Lines that were not recorded: the queue was full, or they could not be written.",
                 lambda: recorder.dropped,
             )
         )
@@ -148,7 +148,7 @@ class Metrics:
     def show_load(self, load: Load) -> None:
         """Show the load, read on every scrape."""
         for name, documentation, read in (
-            ("in_flight_bytes", "Bytes of reviews that are held now.", lambda: load.held_bytes),
+            ("in_flight_bytes", "Bytes of reviews in memory.", lambda: load.held_bytes),
             ("in_flight_reviews", "Reviews that are being decided now.", lambda: load.reviews),
             ("in_flight_limit_bytes", "Bytes of reviews that may be held.", lambda: load.limit_bytes),
             (
@@ -176,7 +176,7 @@ class Metrics:
                 "UnauthenticatedConnections whose callers were not let in.",
                 lambda: len(connections),
             ),
-            ("bytes", "Bytes that these take up.", lambda: connections.held_bytes),
+            ("bytes", "Bytes that unauthenticated connections take.", lambda: connections.held_bytes),
         ):
             self._registry.register(
                 CallbackMetric(f"pratique_frontdoor_unauthenticated_{name}", documentation, read)
@@ -245,7 +245,7 @@ class Metrics:
 
     def _observe_webhook(self, operation: str, step: Step) -> None:
         if step.outcome is OutcomeStatus.FAILED and not (step.endpoint or step.code):
-            return  # it could not be told whether to call it
+            return  # it could not be matched
         kind, rejected = _WEBHOOK_TYPE[step.phase], step.outcome in _REJECTING
         if rejected:
             self._webhook_rejections.add(step.name, kind, operation, _error_type(step), _code_label(step))
@@ -261,7 +261,7 @@ def _rejects(phase: Phase, steps: Iterable[Step]) -> bool:
 
 def _error_type(step: Step) -> str:
     if not step.code:
-        return "apiserver_internal_error"  # what the chain itself refuses, whatever the webhook says
+        return "apiserver_internal_error"  # denied by the chain itself
     return "no_error" if step.outcome is OutcomeStatus.DENIED else "calling_webhook_error"
 
 
@@ -271,7 +271,7 @@ def _code_label(step: Step) -> str:
     return "200"
 
 
-def _boolean_label(flag: bool) -> str:  # noqa: FBT001 - it is the value, not a switch
+def _boolean_label(flag: bool) -> str:  # noqa: FBT001 - it is a value, not a switch
     return "true" if flag else "false"
 
 
@@ -286,7 +286,7 @@ class ServiceCallMetrics:
         """Start at zero."""
         self._calls = LabeledCounter(
             "pratique_frontdoor_hops_total",
-            "Calls to services, by service and gRPC code, tries that gRPC makes again counted once.",
+            "Calls to services, by service and gRPC code; a call that gRPC retries counts once.",
             ("service", "code"),
         )
         self._seconds = DurationHistogram(
@@ -316,13 +316,13 @@ class ServiceCallMetrics:
         yield from self._seconds.collect()
         yield from CallbackMetric(
             "pratique_frontdoor_service_addresses",
-            "Addresses of a service that are known: its replicas, where each has one.",
+            "Known addresses of a service: its replicas, if each has one.",
             lambda: {(service.name,): service.transport.addresses for service in self._services},
             "service",
         ).collect()
         yield from CallbackMetric(
             "pratique_frontdoor_replica_agrees",
-            "1 where a replica decides by what this front door decides by now, 0 where it decides by something else.",
+            "1 if a replica decides by the current inputs of this front door, 0 if it decides by others.",
             self._agreements,
             "service",
             "endpoint",
@@ -336,14 +336,14 @@ class ServiceCallMetrics:
         ).collect()
         yield from CallbackMetric(
             "pratique_frontdoor_replica_left_out",
-            "1 where a replica gets no calls for a while because it is much slower than others.",
+            "1 if a replica gets no calls for a while because it is much slower than others.",
             lambda: self._loads(lambda load: load.excluded),
             "service",
             "endpoint",
         ).collect()
         yield from CallbackMetric(
             "pratique_frontdoor_replica_exclusions_total",
-            "How often a replica was left out because it was much slower than others.",
+            "How often a replica was excluded because it was much slower than others.",
             lambda: self._loads(lambda load: load.exclusions),
             "service",
             "endpoint",

@@ -46,7 +46,7 @@ class ReviewTrace:
         self._decided: tuple[Review, Decision] | None = None
         set_trace_metadata(tracing.metadata_for(self._span))
 
-    def decided(self, review: Review, decision: Decision) -> None:
+    def set_decision(self, review: Review, decision: Decision) -> None:
         """Remember the review and its decision."""
         self._decided = review, decision
 

@@ -16,7 +16,6 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import TYPE_CHECKING
 
 import uvicorn
 from starlette.applications import Starlette
@@ -25,9 +24,7 @@ from pratique.apimachinery.errors import ConfigurationError
 from pratique.https.tls import keep_certificates_fresh
 from pratique_frontdoor.http.connections import UNAUTHENTICATED_WINDOW_BYTES, HttpConnection
 from pratique_frontdoor.http.listener import ListenerSecurity
-
-if TYPE_CHECKING:
-    from pratique_frontdoor.settings import FrontDoorSettings
+from pratique_frontdoor.settings import FrontDoorSettings
 
 _M_MMAP_THRESHOLD = -3  # malloc.h of glibc
 _MAPPED_BYTES = 128 * 1024
@@ -88,7 +85,7 @@ class Handshake(asyncio.Protocol):
         self._seconds = seconds
         self._tasks = tasks
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # sockets have these
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # sockets have this type
         """Count the connection, and start the handshake.
 
         The socket continues under another transport: uvloop's own ``start_tls`` loses bytes that arrived before it was
@@ -100,7 +97,7 @@ class Handshake(asyncio.Protocol):
         task = asyncio.get_running_loop().create_task(self._shake_hands(accepted))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        self._protocol.accepted(accepted, peer)
+        self._protocol.count_accepted(accepted, peer)
 
     async def _shake_hands(self, accepted: socket.socket) -> None:
         # A client whose handshake fails or does not end has already received its alert.
@@ -158,7 +155,7 @@ class FrontDoorServer(uvicorn.Server):
     def _stop(self) -> None:
         self.should_exit = True
 
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:  # noqa: ARG002 - never given
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:  # noqa: ARG002 - unused
         """Listen. uvicorn's own method does not limit the time of TLS handshakes, and exits if it cannot listen.
 
         Raises:

@@ -93,7 +93,7 @@ class RotatedFile:
         if not self._is_regular:
             return
         if stat.S_IMODE(state.st_mode) != _MODE:
-            with contextlib.suppress(PermissionError):  # somebody else's, and ours to write to
+            with contextlib.suppress(PermissionError):  # another user's file that we may write to
                 os.fchmod(self._descriptor, _MODE)
         # A killed writer may have left a partial line. It is terminated with the next line: the disk may be full now.
         self._torn = bool(state.st_size) and os.pread(self._descriptor, 1, state.st_size - 1) != b"\n"

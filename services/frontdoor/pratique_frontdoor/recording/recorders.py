@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from pratique.admission.controllers import Phase
 from pratique.admission.reviews import Review
@@ -27,9 +27,7 @@ from pratique_frontdoor.chain.decisions import Decision
 from pratique_frontdoor.http.codecs import ReceivedReview
 from pratique_frontdoor.recording.files import RotatedFile
 from pratique_frontdoor.recording.redaction import Redaction
-
-if TYPE_CHECKING:
-    from pratique_frontdoor.settings import FrontDoorSettings
+from pratique_frontdoor.settings import FrontDoorSettings
 
 _LOOK_INTERVAL_SECONDS = 1.0
 
@@ -274,7 +272,8 @@ class Recorder:
         self._thread.join(seconds)
         if self._thread.is_alive():
             _log.warning(
-                "recording not complete", extra={"count": self._entries.qsize(), "reason": "the disk hangs"}
+                "the recording is incomplete",
+                extra={"count": self._entries.qsize(), "reason": "the disk hangs"},
             )
 
     def _run(self) -> None:
@@ -282,7 +281,7 @@ class Recorder:
             self._write(entry)
             self._done_bytes += entry.size
             self._log_losses(time.monotonic())
-            del entry  # not to hold a review while waiting for another
+            del entry  # releases the review while waiting for the next
         self._log_losses(float("inf"))
         self._file.close()
 
@@ -291,7 +290,7 @@ class Recorder:
             self._file.append(self._lines.write(entry, self._configuration.current))
         except OSError as error:
             self._fail(os.strerror(error.errno) if error.errno else "it cannot be written")
-        except Exception as error:  # noqa: BLE001 - whatever it is, the next line is to be written
+        except Exception as error:  # noqa: BLE001 - the next line must still be written
             self._fail(type(error).__name__)
         else:
             self._written += 1
@@ -307,7 +306,7 @@ class Recorder:
             return
         reason = self._reason or "more came than could be written"
         _log.warning(
-            "lines of the recording dropped", extra={"count": dropped - self._reported, "reason": reason}
+            "lines of the recording were dropped", extra={"count": dropped - self._reported, "reason": reason}
         )
         self._reported, self._reason = dropped, ""
         self._next_log_at = now + _LOG_INTERVAL_SECONDS

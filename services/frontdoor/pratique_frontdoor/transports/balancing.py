@@ -142,7 +142,7 @@ class Balancer:
         """Remove a replica."""
         self._loads.remove(load)
         self._excluded -= load.excluded
-        load.epoch += 1  # what is under way there says nothing any more
+        load.epoch += 1  # calls in flight there no longer count
         for other in self._loads:
             if self._excluded > len(self._loads) // 2 and other.excluded:
                 self._include(other)

@@ -232,7 +232,7 @@ class StreamedReplicas:
         other, _ = self._balancer.choose(others, comparable=False)
         return await self._ask(other, request, deadline, metadata)
 
-    async def _repeat(  # noqa: PLR0917 - as above
+    async def _repeat(  # noqa: PLR0917 - the arguments of one call
         self,
         replica: Replica,
         request: bytes,
@@ -252,7 +252,7 @@ class StreamedReplicas:
             return ReplicaAnswer(await _call_unary(call_unary, request, deadline, metadata))
         except grpc.aio.AioRpcError as error:
             if error.code() is _BROKEN_OFF:
-                self._budget.spend(MAX_ATTEMPTS - 1)  # gRPC has counted them for itself
+                self._budget.spend(MAX_ATTEMPTS - 1)  # gRPC has counted them itself
             raise
 
     async def close(self) -> None:
@@ -311,7 +311,7 @@ _MessageT = TypeVar("_MessageT", bound=Message)
 class GrpcTransport:
     """Calls a service over gRPC, balanced over all addresses that its name resolves to."""
 
-    def __init__(  # noqa: PLR0913 - named, and each with a default
+    def __init__(  # noqa: PLR0913 - keyword arguments with defaults
         self,
         target: str,
         *,

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import enum
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 
@@ -16,21 +15,9 @@ from pratique.apimachinery.errors import ConfigurationError
 from pratique.configuration.input_digests import InputDigests, RecentInputs
 from pratique.https.tls import KeyPairFiles, ReloadedCertificate, read_authorities, read_key_pair
 from pratique.rpc.handlers import inputs_from_messages
+from pratique_frontdoor.settings import CallKind, FrontDoorSettings
 from pratique_frontdoor.transports.channels import grpc_target
 from pratique_frontdoor.transports.grpc import GrpcTransport
-
-if TYPE_CHECKING:
-    from pratique_frontdoor.settings import FrontDoorSettings
-
-
-class CallKind(enum.StrEnum):
-    """How calls to the services of this suite are made. Calls to webhooks are always unary."""
-
-    STREAM = "stream"
-    """On a stream to each replica, with many calls in flight; unary if a service has no streams."""
-    UNARY = "unary"
-    """Unary, balanced and retried by gRPC."""
-
 
 _PAIR_FLAGS = ("--services-cert-file", "--services-private-key-file")
 
@@ -128,7 +115,7 @@ class HostingService:
     """The controllers that it must host."""
 
     @classmethod
-    def open(  # noqa: PLR0913 - named, and each with a default but the first four
+    def open(  # noqa: PLR0913 - keyword arguments with defaults, except for the first four
         cls,
         name: str,
         addresses: Sequence[str],
@@ -165,18 +152,18 @@ class HostingService:
         transport.addresses = len(addresses)
         return cls(name, transport, phase, expected)
 
-    def agree_with(self, held: RecentInputs[Any]) -> None:
+    def require_inputs(self, held: RecentInputs[Any]) -> None:
         """Call only replicas that decide by the ``held`` inputs, and report how others differ."""
 
         def differences(digest: str) -> str:
             held.mismatches += 1
             found = held.find(digest)
-            text = "" if found is None else "; ".join(self.differing(found[0]))
+            text = "" if found is None else "; ".join(self.differing_replicas(found[0]))
             return f": {text}" if text else ""
 
         self.transport.mismatched = differences
 
-    def differing(self, digests: InputDigests) -> list[str]:
+    def differing_replicas(self, digests: InputDigests) -> list[str]:
         """Return which replicas decide by other inputs, and how they differ."""
         replicas = self.transport.replicas if self.expected else ()
         return [
@@ -203,7 +190,7 @@ class HostingService:
         replicas = self.transport.replicas
         agreeing = [replica for replica in replicas if replica.holds(digests.whole)]
         if replicas and not agreeing:
-            return "; ".join(self.differing(digests))
+            return "; ".join(self.differing_replicas(digests))
         channel = agreeing[0].channel if agreeing else self.transport.channel
         catalogue = catalogue_service_pb2_grpc.CatalogueServiceStub(channel)
         try:
@@ -226,7 +213,5 @@ class HostingService:
 
 def _describe_difference(ours: InputDigests, held: Sequence[InputDigests]) -> str:
     if not held:
-        return (
-            "does not say by what it decides: it is older than this front door, or no service of this suite"
-        )
+        return "does not report its inputs: it is older than this front door, or not a service of this suite"
     return f"decides by another {', '.join(ours.differences(held[0])) or 'set of inputs'}"

@@ -70,22 +70,22 @@ class CallStream:
         self._method = method
         self._in_flight: dict[int, _PendingCall] = {}
         self._queue: collections.deque[_PendingCall] = collections.deque()
-        self._given_up: list[int] = []
+        self._cancelled: list[int] = []
         self._number = 0
         self._changed = asyncio.Event()
-        self._left = False
+        self._is_stopping = False
         self.held: tuple[InputDigests, ...] = ()
         """Digests of the inputs that the service decides by: the current ones, then earlier ones that it still
         accepts."""
         self.greeted = False
         """Whether the service has ever reported that it takes calls."""
         self.over = asyncio.Event()
-        """Set when no more calls can be made: the service said so, the stream broke, or :meth:`leave` was called."""
+        """Set when no more calls can be made: the service said so, the stream broke, or :meth:`stop_accepting` ran."""
 
     @property
     def usable(self) -> bool:
         """Whether calls can be made."""
-        return self.greeted and not self._left
+        return self.greeted and not self._is_stopping
 
     @property
     def in_flight(self) -> int:
@@ -108,14 +108,14 @@ class CallStream:
         try:
             return await pending.answered
         except asyncio.CancelledError:
-            self._give_up(pending)
+            self._cancel(pending)
             raise
         finally:
             timer.cancel()
 
-    def leave(self) -> None:
+    def stop_accepting(self) -> None:
         """Make no more calls, and end the stream when those in flight are answered."""
-        self._left = True
+        self._is_stopping = True
         self.over.set()
         self._changed.set()
 
@@ -127,7 +127,7 @@ class CallStream:
         except (*_STREAM_ERRORS, DecodeError):
             self._call.cancel()
         finally:
-            self.leave()
+            self.stop_accepting()
             for task in both:
                 task.cancel()
             self._call.cancel()
@@ -137,13 +137,13 @@ class CallStream:
         return code
 
     def _expire(self, pending: _PendingCall) -> None:
-        self._give_up(pending)
+        self._cancel(pending)
         if not pending.answered.done():
             pending.answered.set_exception(StreamedCallError(grpc.StatusCode.DEADLINE_EXCEEDED))
 
-    def _give_up(self, pending: _PendingCall) -> None:
+    def _cancel(self, pending: _PendingCall) -> None:
         if self._in_flight.pop(pending.number, None) and pending.sent:
-            self._given_up.append(pending.number)
+            self._cancelled.append(pending.number)
         self._changed.set()
 
     def _fail_all(self) -> None:
@@ -157,8 +157,8 @@ class CallStream:
     async def _read(self) -> None:
         while True:
             message = await self._call.read()
-            if message is grpc.aio.EOF:  # type: ignore[attr-defined]  # the stubs lack it
-                self.leave()  # and nothing that is under way will be answered
+            if message is grpc.aio.EOF:  # type: ignore[attr-defined]  # missing in the stubs
+                self.stop_accepting()  # calls in flight will not be answered
                 self._fail_all()
                 return
             response = self._method.response_type.FromString(message)
@@ -166,13 +166,13 @@ class CallStream:
                 self.held = inputs_from_messages(response.held)
             self.greeted = True
             if response.leaving:
-                self.leave()
+                self.stop_accepting()
             for answer in response.answers:
                 self._take(answer)
 
     def _take(self, answer: StreamedAnswer) -> None:
         pending = self._in_flight.pop(answer.id, None)
-        if self._left and not self._in_flight:
+        if self._is_stopping and not self._in_flight:
             self._changed.set()
         if pending is None or pending.answered.done():
             return
@@ -184,12 +184,12 @@ class CallStream:
 
     async def _write(self) -> None:
         """Send all queued calls in one message at a time."""
-        while self._in_flight or self._given_up or not self._left:
-            if not self._queue and not self._given_up:
+        while self._in_flight or self._cancelled or not self._is_stopping:
+            if not self._queue and not self._cancelled:
                 self._changed.clear()
                 await self._changed.wait()
                 continue
-            given_up, self._given_up = self._given_up, []
+            given_up, self._cancelled = self._cancelled, []
             request = self._method.request_type(calls=self._batch(), given_up_ids=given_up)
             await self._call.write(request.SerializeToString())
         await self._call.done_writing()
@@ -315,7 +315,7 @@ class Replica:
                 self._has_no_streams = False
                 self._described = ()
                 if self._stream is not None:
-                    self._stream.leave()
+                    self._stream.stop_accepting()
 
     async def _keep_ready(self, changed: asyncio.Future[Any]) -> None:
         """Make calls possible, until the state of the channel changes."""
@@ -360,13 +360,13 @@ class Replica:
             await self._close_channels(None)
             raise
         finally:
-            await self._settle()
+            await self._cancel_streams()
 
     async def close(self) -> None:
         """Close immediately; calls in flight fail."""
         await self._stop_connecting()
         await self._close_channels(None)
-        await self._settle()
+        await self._cancel_streams()
 
     async def _close_channels(self, seconds: float | None) -> None:
         channels = [channel for channel in (self._channel, self._separate_channel) if channel is not None]
@@ -376,7 +376,7 @@ class Replica:
         self._connecting.cancel()
         await asyncio.wait([self._connecting])
 
-    async def _settle(self) -> None:
+    async def _cancel_streams(self) -> None:
         for task in self._running:
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from pratique.admission.controllers import Phase
@@ -13,9 +12,7 @@ from pratique.configuration.admissionregistration import Webhook
 from pratique.https.clients import HttpsClients
 from pratique.https.credentials import ANONYMOUS, Credentials, TokenFile, user_credentials
 from pratique.https.kubeconfigs import Kubeconfig
-
-if TYPE_CHECKING:
-    from pratique_frontdoor.transports import Transport
+from pratique_frontdoor.transports import Transport
 
 _HTTPS_PORT = ":443"
 _API_SERVER = "kubernetes.default.svc:443"
@@ -121,7 +118,7 @@ class WebhookTransports:
         return self._https_transport(webhook, phase)
 
     def _https_transport(self, webhook: Webhook, phase: Phase) -> Transport:
-        from pratique_frontdoor.webhooks.transports import HttpsTransport  # noqa: PLC0415  # not needed without webhooks
+        from pratique_frontdoor.webhooks.transports import HttpsTransport  # noqa: PLC0415  # only with webhooks
 
         transport = HttpsTransport(webhook, self._clients, self._credentials[phase])
         self._https.append(transport)
@@ -134,11 +131,11 @@ class WebhookTransports:
 
 
 def _grpc_transport(url: str, ca_bundle: bytes) -> Transport:
-    import grpc  # noqa: PLC0415  # an eighth of a second that a review without gRPC webhooks need not wait
+    import grpc  # noqa: PLC0415  # takes an eighth of a second, only for gRPC webhooks
 
-    from pratique_frontdoor.transports.channels import grpc_target  # noqa: PLC0415  # likewise
-    from pratique_frontdoor.transports.grpc import GrpcTransport  # noqa: PLC0415  # likewise
-    from pratique_frontdoor.webhooks.transports import FAILURE_PREFIX, GrpcWebhookTransport  # noqa: PLC0415  # likewise
+    from pratique_frontdoor.transports.channels import grpc_target  # noqa: PLC0415  # only for gRPC webhooks
+    from pratique_frontdoor.transports.grpc import GrpcTransport  # noqa: PLC0415  # only for gRPC webhooks
+    from pratique_frontdoor.webhooks.transports import FAILURE_PREFIX, GrpcWebhookTransport  # noqa: PLC0415  # only for gRPC webhooks
 
     parts = urlsplit(url)
     credentials = (
