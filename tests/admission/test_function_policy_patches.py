@@ -114,7 +114,7 @@ def test_a_patch_with_an_unknown_field_fails_whatever_the_failure_policy() -> No
 
 
 @pytest.mark.parametrize(
-    ("expression", "told"),
+    ("expression", "message"),
     [
         (
             '[JSONPatch{op: "replace", path: "/spec/template/spec/containers/-", value: {"name": "x"}}]',
@@ -139,10 +139,10 @@ def test_a_patch_with_an_unknown_field_fails_whatever_the_failure_policy() -> No
         ),
     ],
 )
-def test_what_cannot_be_patched_is_an_error(expression: str, told: str) -> None:
+def test_what_cannot_be_patched_is_an_error(expression: str, message: str) -> None:
     with pytest.raises(PolicyPatchError) as refused:
         patched(expression, deployment({"name": "a"}))
-    assert str(refused.value) == told
+    assert str(refused.value) == message
 
 
 def test_configurations_are_merged() -> None:
@@ -156,7 +156,7 @@ def test_configurations_are_merged() -> None:
 
 
 @pytest.mark.parametrize(
-    ("expression", "told"),
+    ("expression", "message"),
     [
         (
             'Object{spec: Object.spec{selector: Object.spec.selector{matchLabels: {"l": "v"}}}}',
@@ -181,7 +181,7 @@ def test_configurations_are_merged() -> None:
         ),
     ],
 )
-def test_what_cannot_be_merged_is_an_error(expression: str, told: str) -> None:
+def test_what_cannot_be_merged_is_an_error(expression: str, message: str) -> None:
     with pytest.raises(PolicyPatchError) as refused:
         configured(expression, deployment())
-    assert str(refused.value) == told
+    assert str(refused.value) == message
