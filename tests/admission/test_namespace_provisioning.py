@@ -19,7 +19,9 @@ LABELLED = {"name": "shop", "labels": {"kubernetes.io/metadata.name": "shop"}}
 def test_only_a_chain_with_the_provisioner_creates_namespaces() -> None:
     controllers = load_catalogue().controllers
     assert provisions_namespaces(controllers)
-    assert not provisions_namespaces(one for one in controllers if one.name != "NamespaceAutoProvision")
+    assert not provisions_namespaces(
+        controller for controller in controllers if controller.name != "NamespaceAutoProvision"
+    )
 
 
 @pytest.mark.parametrize("operation", Operation)
@@ -29,7 +31,7 @@ def test_every_operation_sees_its_namespace(operation: Operation) -> None:
     found = cluster.get("", "namespaces", "shop")
     assert found is not None
     assert found["metadata"]["labels"] == LABELLED["labels"]
-    assert [name_of(each) for each in cluster.list("", "serviceaccounts", "shop")] == ["default"]
+    assert [name_of(account) for account in cluster.list("", "serviceaccounts", "shop")] == ["default"]
     assert cluster.get("", "serviceaccounts", "default", "shop") is not None
     assert cluster.get("", "namespaces", "other") is None
     assert cluster.list("", "serviceaccounts", "other") == ()
@@ -57,4 +59,4 @@ def test_a_namespace_that_cannot_be_created_is_not_there(namespace: str) -> None
 def test_stored_objects_of_a_provisioned_namespace_are_listed_with_the_created_ones() -> None:
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "app", "namespace": "shop"}}
     cluster = with_provisioned_namespace(review_of(cluster=ObjectStore([account]))).cluster
-    assert [name_of(each) for each in cluster.list("", "serviceaccounts", "shop")] == ["app", "default"]
+    assert [name_of(account) for account in cluster.list("", "serviceaccounts", "shop")] == ["app", "default"]

@@ -33,7 +33,7 @@ def test_the_authorizer_always_knows_the_roles_of_the_reviews_own_cluster() -> N
 
 
 @pytest.mark.parametrize(
-    ("resource", "subresource", "asked", "concerns"),
+    ("resource", "subresource", "resource_name", "concerns"),
     [
         (("", "v1", "pods"), "", ("", "pods"), True),
         (("", "v2", "pods"), "", ("", "pods"), True),
@@ -44,12 +44,12 @@ def test_the_authorizer_always_knows_the_roles_of_the_reviews_own_cluster() -> N
     ],
 )
 def test_a_review_concerns_a_resource_in_any_version(
-    resource: tuple[str, str, str], subresource: str, asked: tuple[str, ...], *, concerns: bool
+    resource: tuple[str, str, str], subresource: str, resource_name: tuple[str, ...], *, concerns: bool
 ) -> None:
     review = dataclasses.replace(
         review_of(), resource=GroupVersionResource(*resource), subresource=subresource
     )
-    assert review.concerns(*asked) is concerns
+    assert review.concerns(*resource_name) is concerns
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from pratique.hosting.catalogue import load_catalogue
 
 
 @pytest.mark.parametrize(
-    ("resources", "fields", "told"),
+    ("resources", "fields", "message"),
     [
         (["pod"], {}, 'no kind is called "pod"; did you mean "pods"?'),
         (["Pod"], {}, 'did you mean "pods"?'),
@@ -41,11 +41,11 @@ from pratique.hosting.catalogue import load_catalogue
     ],
 )
 def test_rule_raises_for_what_certainly_matches_nothing(
-    resources: list[str], fields: dict[str, Any], told: str
+    resources: list[str], fields: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ValueError, match=r"^rule: ") as raised:
         rule(*resources, **fields)
-    assert told in str(raised.value)
+    assert message in str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -67,9 +67,9 @@ def test_rule_accepts_what_a_cluster_can_have(resources: list[str], fields: dict
 
 def test_every_rule_of_the_catalogue_matches_something() -> None:
     found = [
-        (one.name, fault.text)
-        for one in load_catalogue()
-        for each in one.rules
+        (controller.name, fault.text)
+        for controller in load_catalogue()
+        for each in controller.rules
         for fault in built_in_rule_checker().find(each)
     ]
     assert found == []

@@ -82,7 +82,7 @@ def outcomes_of(kind: Kind, *handlers: Handler, timeout: float = 0.2) -> list[Ou
 
     async def run() -> list[Outcome]:
         hosting = [hosted(f"c{place}", handler) for place, handler in enumerate(handlers)]
-        calls = [Call(one.controller.name, timeout) for one in hosting]
+        calls = [Call(call_code.controller.name, timeout) for call_code in hosting]
         async with serving(kind, *hosting) as channel:
             return await kind.ask(channel, review_of(CANARY_POD), calls)
 
@@ -157,10 +157,10 @@ def test_an_error_in_the_service_itself_is_answered_with_an_id(
     with caplog.at_level(logging.DEBUG):
         error = error_of(broken)
     assert error.code() is grpc.StatusCode.INTERNAL
-    told = re.fullmatch(r"internal error ([0-9a-f]{32})", error.details() or "")
-    assert told
+    match = re.fullmatch(r"internal error ([0-9a-f]{32})", error.details() or "")
+    assert match
     [record] = [each for each in caplog.records if each.name == "pratique.rpc.handlers"]
-    assert vars(record)["error_id"] == told[1]
+    assert vars(record)["error_id"] == match[1]
     assert vars(record)["error"].startswith("ValueError < broken (contract/test_failures.py:")
     for seen in (str(error), str(error.trailing_metadata()), caplog.text, str(capfd.readouterr())):
         assert SECRET not in seen
@@ -178,7 +178,7 @@ def test_a_long_error_is_shortened_and_not_replaced() -> None:
 
 def test_calls_beyond_the_limit_are_rejected_at_once() -> None:
     async def run() -> list[grpc.StatusCode | None]:
-        async def one(channel: grpc.aio.Channel) -> grpc.StatusCode | None:
+        async def call_code(channel: grpc.aio.Channel) -> grpc.StatusCode | None:
             try:
                 await VALIDATOR.ask(channel, review_of(), [Call("h", 0.5)])
             except grpc.aio.AioRpcError as error:
@@ -186,7 +186,7 @@ def test_calls_beyond_the_limit_are_rejected_at_once() -> None:
             return None
 
         async with serving(VALIDATOR, hosted("h", controllers.hanging), max_concurrent_calls=4) as channel:
-            return await asyncio.gather(*(one(channel) for _ in range(12)))
+            return await asyncio.gather(*(call_code(channel) for _ in range(12)))
 
     codes = asyncio.run(run())
     assert codes.count(None) >= 4

@@ -61,7 +61,7 @@ async def until_allowed(process: Process, kind: Kind) -> None:
         await asyncio.sleep(0.05)
 
 
-async def said(process: Process, text: str) -> None:
+async def until_logged(process: Process, text: str) -> None:
     while text not in await process.log():
         pass  # each look waits for a line
 
@@ -76,9 +76,9 @@ def test_a_changed_cluster_is_seen_and_a_broken_one_is_not(tmp_path: Path) -> No
             assert await decided(process, kind) is Denied
             file.write_text(NAMESPACE)
             await asyncio.wait_for(until_allowed(process, kind), 20)
-            await said(process, "cluster reloaded")
+            await until_logged(process, "cluster reloaded")
             file.write_text("kind: [")
-            await said(process, "cluster kept, the new one cannot be used")
+            await until_logged(process, "cluster kept, the new one cannot be used")
             assert await decided(process, kind) is Allowed
 
     asyncio.run(run())

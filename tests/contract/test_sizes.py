@@ -81,10 +81,10 @@ def test_an_answer_may_be_as_long_as_a_review() -> None:
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_a_compression_bomb_is_rejected(kind: Kind) -> None:
-    asked: list[Review] = []
+    reviews: list[Review] = []
 
     def noting(review: Review) -> Allow:
-        asked.append(review)
+        reviews.append(review)
         return allow()
 
     async def run() -> grpc.StatusCode | None:
@@ -97,4 +97,4 @@ def test_a_compression_bomb_is_rejected(kind: Kind) -> None:
             return None
 
     assert asyncio.run(run()) is grpc.StatusCode.RESOURCE_EXHAUSTED
-    assert asked == []
+    assert reviews == []

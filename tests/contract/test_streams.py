@@ -64,7 +64,9 @@ def test_a_call_that_breaks_the_contract_fails_alone(kind: Kind) -> None:
             stream.asking(4, "a"),
         )
         answers = {answer.id: answer for answer in [await stream.answer() for _ in range(4)]}
-        codes = {number: one.status.code for number, one in answers.items() if one.HasField("status")}
+        codes = {
+            number: answer.status.code for number, answer in answers.items() if answer.HasField("status")
+        }
         assert codes == dict.fromkeys((1, 2, 3), grpc.StatusCode.INVALID_ARGUMENT.value[0])
         assert answers[2].status.message.startswith("the call has no deadline")
         assert answers[3].status.message == "review is missing"

@@ -28,7 +28,7 @@ def with_unknown_fields(message: Message) -> int:
         inside = field.message_type
         if inside is not None and not inside.GetOptions().map_entry:
             inner = value if field.is_repeated else [value]
-            added += sum(with_unknown_fields(one) for one in inner)
+            added += sum(with_unknown_fields(nested) for nested in inner)
     message.MergeFromString(UNKNOWN)
     return added
 
@@ -46,13 +46,13 @@ def test_a_service_reads_past_them(kind: Kind) -> None:
 
 
 def test_a_client_reads_past_them(kind: Kind) -> None:
-    told = [Outcome(controller="c", decision=ALLOWED, warnings=("w",))]
+    expected = [Outcome(controller="c", decision=ALLOWED, warnings=("w",))]
     response = kind.response()
     list_field = response.DESCRIPTOR.fields[0].name
     getattr(response, list_field).add(controller="c", warnings=["w"]).allowed.SetInParent()
     assert with_unknown_fields(response) == 3
     received = kind.response.FromString(response.SerializeToString())
-    assert kind.outcomes(received, [Call("c")]) == told
+    assert kind.outcomes(received, [Call("c")]) == expected
 
 
 def test_they_survive_being_read_and_written(kind: Kind) -> None:

@@ -32,8 +32,8 @@ from support.services.reviews import POD, review_of
 def mutate(handlers: Mapping[str, Handler], review: Review | None = None, calls: str = "") -> list[Outcome]:
     """Host ``handlers``, and call them in their order or in that of ``calls``."""
     host = MutatorHost([hosted(name, handler) for name, handler in handlers.items()], ANY_NAMESPACE)
-    asked = [Call(name, 0.1) for name in calls or handlers]
-    return asyncio.run(host.mutate(review or review_of(), asked))
+    sent = [Call(name, 0.1) for name in calls or handlers]
+    return asyncio.run(host.mutate(review or review_of(), sent))
 
 
 def kinds(outcomes: list[Outcome]) -> list[type]:

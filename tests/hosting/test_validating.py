@@ -25,8 +25,8 @@ def validate(
     host = ValidatorHost(
         [hosted(name, handler, trusted=trusted) for name, handler in handlers.items()], ANY_NAMESPACE
     )
-    asked = [Call(name, 0.2) for name in calls or handlers]
-    return asyncio.run(host.validate(review or review_of(), asked))
+    sent = [Call(name, 0.2) for name in calls or handlers]
+    return asyncio.run(host.validate(review or review_of(), sent))
 
 
 def kinds(outcomes: list[Outcome]) -> list[type]:

@@ -114,7 +114,7 @@ def test_a_patch_that_adds_an_unknown_field_fails_whatever_the_failure_policy() 
 
 
 @pytest.mark.parametrize(
-    ("expression", "told"),
+    ("expression", "message"),
     [
         (
             '[JSONPatch{op: "replace", path: "/spec/template/spec/containers/-", value: {"name": "x"}}]',
@@ -142,7 +142,7 @@ def test_a_patch_that_adds_an_unknown_field_fails_whatever_the_failure_policy() 
 def test_a_patch_that_does_not_fit_is_an_error(expression: str, told: str) -> None:
     with pytest.raises(PolicyPatchError) as refused:
         patched(expression, deployment({"name": "a"}))
-    assert str(refused.value) == told
+    assert str(refused.value) == message
 
 
 def test_apply_configurations_are_merged() -> None:
@@ -156,7 +156,7 @@ def test_apply_configurations_are_merged() -> None:
 
 
 @pytest.mark.parametrize(
-    ("expression", "told"),
+    ("expression", "message"),
     [
         (
             'Object{spec: Object.spec{selector: Object.spec.selector{matchLabels: {"l": "v"}}}}',
@@ -184,4 +184,4 @@ def test_apply_configurations_are_merged() -> None:
 def test_an_apply_configuration_that_does_not_fit_is_an_error(expression: str, told: str) -> None:
     with pytest.raises(PolicyPatchError) as refused:
         configured(expression, deployment())
-    assert str(refused.value) == told
+    assert str(refused.value) == message

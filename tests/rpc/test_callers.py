@@ -209,7 +209,7 @@ def test_a_service_reports_when_its_certificates_expire_and_warns_before(
     mount = Mount.of(tmp_path / "short", authority.issue_cert("127.0.0.1", not_after=end), authority)
     tls = ServerTls.of(settings_of(mount))
     assert tls is not None
-    assert [(one.name, one.failure) for one in tls.files] == [
+    assert [(file.name, file.failure) for file in tls.files] == [
         ("serving certificate", ""),
         ("client authorities", ""),
     ]

@@ -8,8 +8,8 @@ from pratique.rpc.handlers import inputs_from_messages
 
 
 def test_held_inputs_are_read_in_their_order() -> None:
-    told = [Inputs(digest=f"{n}", chain="a", configuration="b", cluster="c") for n in range(3)]
-    assert inputs_from_messages(told) == tuple(InputDigests(f"{n}", "a", "b", "c") for n in range(3))
+    messages = [Inputs(digest=f"{n}", chain="a", configuration="b", cluster="c") for n in range(3)]
+    assert inputs_from_messages(messages) == tuple(InputDigests(f"{n}", "a", "b", "c") for n in range(3))
 
 
 def test_at_most_16_held_inputs_are_read() -> None:
@@ -17,5 +17,5 @@ def test_at_most_16_held_inputs_are_read() -> None:
 
 
 def test_inputs_with_a_digest_over_128_characters_are_ignored() -> None:
-    told = [Inputs(digest="x" * 129), Inputs(digest="a", cluster="x" * 10_000), Inputs(digest="b")]
-    assert inputs_from_messages(told) == (InputDigests("b", "", "", ""),)
+    messages = [Inputs(digest="x" * 129), Inputs(digest="a", cluster="x" * 10_000), Inputs(digest="b")]
+    assert inputs_from_messages(messages) == (InputDigests("b", "", "", ""),)

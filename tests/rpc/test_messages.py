@@ -61,7 +61,7 @@ def test_a_negative_timeout_is_rejected() -> None:
 
 
 @pytest.mark.parametrize(
-    "told",
+    "sent",
     [
         outcomes(ALLOWED, ALLOWED, ALLOWED),
         outcomes(ALLOWED, REFUSED),
@@ -70,8 +70,8 @@ def test_a_negative_timeout_is_rejected() -> None:
     ],
     ids=["all", "up to a refusal", "up to a failure", "a failure at the end"],
 )
-def test_a_mutators_response_arrives(told: list[Outcome]) -> None:
-    assert messages.outcomes_from_mutate(messages.mutate_response(told), CALLS) == told
+def test_a_mutators_response_arrives(sent: list[Outcome]) -> None:
+    assert messages.outcomes_from_mutate(messages.mutate_response(sent), CALLS) == sent
 
 
 @pytest.mark.parametrize(
@@ -99,8 +99,8 @@ def test_a_mutators_response_that_goes_on_after_a_denial_is_bad() -> None:
 
 
 def test_a_validators_response_arrives_whatever_was_decided() -> None:
-    told = outcomes(BROKEN, REFUSED, ALLOWED)
-    assert messages.outcomes_from_validate(messages.validate_response(told), CALLS) == told
+    sent = outcomes(BROKEN, REFUSED, ALLOWED)
+    assert messages.outcomes_from_validate(messages.validate_response(sent), CALLS) == sent
 
 
 @pytest.mark.parametrize("names", ["", "ab", "abcc", "acb"])
@@ -138,8 +138,8 @@ def test_an_outcome_that_cannot_be_encoded_fails_alone(
 
 
 def test_steps_end_with_the_first_that_cannot_be_encoded() -> None:
-    told = [*outcomes(ALLOWED), UNTELLABLE[0], Outcome(controller="c", decision=REFUSED)]
-    assert len(messages.mutate_response(told).steps) == 2
+    sent = [*outcomes(ALLOWED), UNTELLABLE[0], Outcome(controller="c", decision=REFUSED)]
+    assert len(messages.mutate_response(sent).steps) == 2
 
 
 @pytest.mark.parametrize(

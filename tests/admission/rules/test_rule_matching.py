@@ -130,28 +130,28 @@ REVIEWS = st.builds(
 )
 
 
-def plainly_matches(written: Rule, asked: Review) -> bool:
+def plainly_matches(written: Rule, review: Review) -> bool:
     """The rules of Kubernetes, spelled out."""
-    resource = asked.resource
+    resource = review.resource
     is_namespace = resource == GroupVersionResource("", "v1", "namespaces")
-    namespaced = not is_namespace and asked.namespace != ""
+    namespaced = not is_namespace and review.namespace != ""
     return (
         (written.scope in (None, "*") or (written.scope == "Namespaced") == namespaced)
-        and bool({"*", str(asked.operation)} & set(written.operations))
+        and bool({"*", str(review.operation)} & set(written.operations))
         and bool({"*", resource.group} & set(written.api_groups))
         and bool({"*", resource.version} & set(written.api_versions))
         and any(
             entry.partition("/")[0] in ("*", resource.resource)
-            and entry.partition("/")[2] in ("*", asked.subresource)
+            and entry.partition("/")[2] in ("*", review.subresource)
             for entry in written.resources
         )
     )
 
 
 @given(st.lists(RULES, max_size=3), REVIEWS)
-def test_compiled_rules_match_as_plain_ones(rules: list[Rule], asked: Review) -> None:
-    expected = any(plainly_matches(written, asked) for written in rules)
-    assert compile_rules(rules).matches(asked) is expected
+def test_compiled_rules_match_as_plain_ones(rules: list[Rule], review: Review) -> None:
+    expected = any(plainly_matches(written, review) for written in rules)
+    assert compile_rules(rules).matches(review) is expected
 
 
 @pytest.mark.parametrize(
@@ -176,19 +176,21 @@ def test_the_first_version_that_the_earliest_rule_matches_wins(
 
 
 @given(st.lists(RULES, max_size=3), REVIEWS)
-def test_the_resource_of_the_earliest_matching_rule_wins(rules: list[Rule], asked: Review) -> None:
-    others = [msgspec.structs.replace(asked.resource, version=version) for version in ("v1", "v2", "v1beta1")]
+def test_the_resource_of_the_earliest_matching_rule_wins(rules: list[Rule], review: Review) -> None:
+    others = [
+        msgspec.structs.replace(review.resource, version=version) for version in ("v1", "v2", "v1beta1")
+    ]
     wanted = [
         other
         for written in rules
         for other in others
-        if plainly_matches(written, dataclasses.replace(asked, resource=other))
+        if plainly_matches(written, dataclasses.replace(review, resource=other))
     ]
-    found = compile_rules(rules).first_wanted(asked.operation, others, asked.subresource, asked.namespace)
+    found = compile_rules(rules).first_wanted(review.operation, others, review.subresource, review.namespace)
     assert found == (wanted[0] if wanted else None)
 
 
 @given(st.lists(RULES, max_size=3), REVIEWS)
-def test_there_is_a_reason_exactly_if_nothing_matches(rules: list[Rule], asked: Review) -> None:
+def test_there_is_a_reason_exactly_if_nothing_matches(rules: list[Rule], review: Review) -> None:
     compiled = compile_rules(rules)
-    assert (compiled.mismatch(asked) == "") is compiled.matches(asked)
+    assert (compiled.mismatch(review) == "") is compiled.matches(review)

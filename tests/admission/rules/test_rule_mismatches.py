@@ -39,7 +39,7 @@ ANY_DELETE = rule("pods", operations=("DELETE",))
 
 
 @pytest.mark.parametrize(
-    ("rules", "asked", "expected"),
+    ("rules", "review", "expected"),
     [
         ([], review(), "there are no rules"),
         ([ANY_DELETE], review(), ""),
@@ -90,8 +90,8 @@ ANY_DELETE = rule("pods", operations=("DELETE",))
         ),
     ],
 )
-def test_a_mismatch_names_the_part_of_the_rule(rules: list[Rule], asked: Review, expected: str) -> None:
-    assert mismatch(rules, asked) == expected
+def test_a_mismatch_names_the_part_of_the_rule(rules: list[Rule], review: Review, expected: str) -> None:
+    assert mismatch(rules, review) == expected
 
 
 def test_the_closest_of_several_rules_is_explained() -> None:

@@ -53,7 +53,7 @@ def test_the_order_names_what_these_releases_and_the_first_one_had() -> None:
 
 
 def test_the_catalogue_is_in_chain_order(catalogue: Catalogue) -> None:
-    names = [each.name for each in catalogue]
+    names = [controller.name for controller in catalogue]
     assert names == [name for name in CHAIN_ORDER if name in names]
 
 
@@ -79,7 +79,7 @@ def test_a_controller_is_what_it_is_in_kubernetes(
 
 
 def test_every_controller_of_pratique_is_trusted_and_described(catalogue: Catalogue) -> None:
-    assert all(each.trusted and each.summary.endswith(".") for each in catalogue)
+    assert all(controller.trusted and controller.summary.endswith(".") for controller in catalogue)
 
 
 NOT_WITHOUT_SETTINGS = {"EventRateLimit", "ImagePolicyWebhook"}
@@ -87,17 +87,17 @@ NOT_WITHOUT_SETTINGS = {"EventRateLimit", "ImagePolicyWebhook"}
 
 
 def test_every_other_controller_works_with_its_default_settings(catalogue: Catalogue) -> None:
-    others = [each for each in catalogue if each.name not in NOT_WITHOUT_SETTINGS]
+    others = [controller for controller in catalogue if controller.name not in NOT_WITHOUT_SETTINGS]
     configured = catalogue.configure(others, {})
-    assert [each.controller for each in configured] == others
+    assert [controller.controller for controller in configured] == others
 
 
 @pytest.mark.parametrize("name", sorted(NOT_WITHOUT_SETTINGS))
 def test_some_controllers_need_settings(catalogue: Catalogue, name: str) -> None:
-    one = catalogue.get(name)
-    assert one is not None
+    controller = catalogue.get(name)
+    assert controller is not None
     with pytest.raises(ConfigurationError, match=f'couldn\'t init admission plugin "{name}": '):
-        catalogue.configure([one], {})
+        catalogue.configure([controller], {})
 
 
 def test_an_unknown_name_has_no_controller(catalogue: Catalogue) -> None:

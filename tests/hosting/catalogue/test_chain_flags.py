@@ -58,7 +58,7 @@ def settings(enable: str = "", disable: str = "", exactly: str | None = None) ->
     ],
 )
 def test_the_flags_make_the_chain(flags: ChainSettings, expected: str) -> None:
-    assert [each.name for each in CATALOGUE.select(flags)] == expected.split()
+    assert [controller.name for controller in CATALOGUE.select(flags)] == expected.split()
 
 
 @pytest.mark.parametrize(

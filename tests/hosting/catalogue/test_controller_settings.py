@@ -161,7 +161,7 @@ def test_webhook_controllers_take_a_kubeconfig_file(name: str) -> None:
 @pytest.mark.parametrize("name", WEBHOOKS)
 def test_wrong_settings_of_webhook_controllers_are_refused(name: str, written: JSON, expected: str) -> None:
     catalogue = load_catalogue()
-    webhooks = [one for one in catalogue if one.name in WEBHOOKS]
+    webhooks = [controller for controller in catalogue if controller.name in WEBHOOKS]
     with pytest.raises(ConfigurationError) as fault:
         catalogue.configure(webhooks, {name: written})
     assert str(fault.value).startswith(f'couldn\'t init admission plugin "{name}": {expected}')
@@ -170,7 +170,7 @@ def test_wrong_settings_of_webhook_controllers_are_refused(name: str, written: J
 def test_an_error_in_a_file_names_the_file(tmp_path: Path) -> None:
     file = tmp_path / "admission.yaml"
     catalogue = load_catalogue()
-    controllers = [one for one in catalogue if one.name == "DefaultTolerationSeconds"]
+    controllers = [controller for controller in catalogue if controller.name == "DefaultTolerationSeconds"]
     wrong = {"DefaultTolerationSeconds": {"default-not-ready-toleration-seconds": "x"}}
     with pytest.raises(ConfigurationError) as raised:
         catalogue.configure(controllers, wrong, file)

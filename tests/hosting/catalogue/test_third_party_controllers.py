@@ -76,7 +76,7 @@ def test_a_package_names_several_controllers_at_once(install: Install) -> None:
 
 def test_package_controllers_run_by_name_after_built_in_ones_and_before_webhooks(install: Install) -> None:
     install("acme", team="ALL")
-    names = [each.name for each in load_catalogue()]
+    names = [controller.name for controller in load_catalogue()]
     place = names.index("AddTeam")
     assert names[place : place + 3] == ["AddTeam", "RequireTeam", "MutatingAdmissionPolicy"]
     assert all(

@@ -72,7 +72,7 @@ def test_a_review_is_decided_by_the_cluster_that_its_call_names(tmp_path: Path, 
                     await asyncio.sleep(0.01)
             for _ in range(5):
                 found += [await ask(hosted.held.digests.whole), await ask(before)]
-            return [type(one.decision) for one in found]
+            return [type(outcome.decision) for outcome in found]
 
     assert asyncio.run(run()) == [Allowed, *([Denied, Allowed] * 5)]
 

@@ -106,8 +106,8 @@ def test_a_controller_without_an_answer_fails(host: Host) -> None:
 def test_reviews_beside_one_that_crashes_the_worker_are_answered(host: Host) -> None:
     async def ask() -> list[object]:
         names = ["slow", "slow", "bad", "slow", "slow"]
-        asked = [host.validate("CrashSoon", review=name) for name in names]
-        return [outcome.decision for [outcome] in await asyncio.gather(*asked)]
+        calls = [host.validate("CrashSoon", review=name) for name in names]
+        return [outcome.decision for [outcome] in await asyncio.gather(*calls)]
 
     decisions = host.run(ask())
     assert decisions[2] == ENDED

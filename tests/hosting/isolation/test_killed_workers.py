@@ -44,12 +44,12 @@ async def outcomes() -> list[Outcome]:
             for _ in range(CALLS):
                 asking.append(asyncio.ensure_future(host.validate("SayPid")))
                 await asyncio.sleep(0.0002)
-            found += [first, *(outcome for each in await asyncio.gather(*asking) for outcome in each)]
+            found += [first, *(outcome for outcomes in await asyncio.gather(*asking) for outcome in outcomes)]
     return found
 
 
 def test_calls_to_a_killed_worker_wait_for_its_replacement() -> None:
     decisions = [outcome.decision for outcome in uvloop.run(outcomes())]
-    lost = [one for one in decisions if not isinstance(one, Allowed)]
+    lost = [decision for decision in decisions if not isinstance(decision, Allowed)]
     assert set(lost) <= {ENDED}  # who was alone in it
     assert len(lost) <= KILLS

@@ -117,8 +117,8 @@ def additions(count: int) -> list[JSONObject]:
 def test_a_patch_has_a_thousand_operations_at_most() -> None:
     decision, _ = evaluate_answer(patch(operations=additions(1_000)), review_of(), Phase.MUTATE)
     assert isinstance(decision, Patched)
-    told = "answered with a patch of more than 1000 operations"
-    assert failure_of(patch(operations=additions(1_001))) == told
+    message = "answered with a patch of more than 1000 operations"
+    assert failure_of(patch(operations=additions(1_001))) == message
 
 
 @pytest.mark.parametrize(
@@ -177,8 +177,8 @@ def test_a_patch_that_makes_a_value_of_the_wrong_type_denies_as_an_api_server_do
     review = review_of()
     decision, document = evaluate_answer(answer, review, Phase.MUTATE)
     assert isinstance(decision, Denied)
-    told = "cannot unmarshal number into Go struct field ObjectMeta.metadata.labels of type string"
-    assert decision.status == statuses.internal_error(f"json: {told}")
+    message = "cannot unmarshal number into Go struct field ObjectMeta.metadata.labels of type string"
+    assert decision.status == statuses.internal_error(f"json: {message}")
     assert document is review.object_document
 
 

@@ -44,19 +44,19 @@ def test_the_chain_and_its_cluster_are_loaded(tmp_path: Path) -> None:
     settings = ChainSettings(admission_control=("AlwaysDeny", "AlwaysAdmit"), cluster=(tmp_path,))
 
     async def run() -> None:
-        async with host_chain(settings, Phase.VALIDATE, ValidatorHost) as made:
-            assert [one.controller.name for one in made.controllers] == ["AlwaysDeny", "AlwaysAdmit"]
-            assert made.cluster.get("", "namespaces", "shop") is not None
-            assert made.cluster.get("", "namespaces", "other") is None
+        async with host_chain(settings, Phase.VALIDATE, ValidatorHost) as chain:
+            assert [hosted.controller.name for hosted in chain.controllers] == ["AlwaysDeny", "AlwaysAdmit"]
+            assert chain.cluster.get("", "namespaces", "shop") is not None
+            assert chain.cluster.get("", "namespaces", "other") is None
 
     asyncio.run(run())
 
 
 def test_without_cluster_files_every_namespace_exists() -> None:
     async def run() -> None:
-        async with host_chain(ChainSettings(), Phase.VALIDATE, ValidatorHost) as made:
-            assert made.cluster.get("", "namespaces", "any") is not None
-            assert made.cluster.list("", "pods") == ()
+        async with host_chain(ChainSettings(), Phase.VALIDATE, ValidatorHost) as chain:
+            assert chain.cluster.get("", "namespaces", "any") is not None
+            assert chain.cluster.list("", "pods") == ()
 
     asyncio.run(run())
 
@@ -101,10 +101,10 @@ def test_background_work_runs_only_for_controllers_with_a_handler_for_the_phase(
     monkeypatch.setattr(hosting_module, "load_catalogue", lambda: catalogue)
 
     async def run() -> None:
-        async with host_chain(ChainSettings(), Phase.VALIDATE, ValidatorHost) as made:
+        async with host_chain(ChainSettings(), Phase.VALIDATE, ValidatorHost) as chain:
             await asyncio.sleep(0)
-            assert noted == [made.cluster]
-            assert [one.controller.name for one in made.controllers] == ["A"]
+            assert noted == [chain.cluster]
+            assert [hosted.controller.name for hosted in chain.controllers] == ["A"]
 
     asyncio.run(run())
     assert noted[1:] == ["cancelled", "closed", "closed"]
@@ -117,8 +117,8 @@ def test_failed_background_work_ends_alone_and_is_logged_at_once(
         raise OSError(f"secret of {cluster}")
 
     handlers = Handlers(validate=controllers.allowing, run_in_background=run_in_background)
-    one = Controller(name="A", summary="", phases=VALIDATE, build=lambda _: handlers, default=True)
-    monkeypatch.setattr(hosting_module, "load_catalogue", lambda: Catalogue((one,)))
+    hosted = Controller(name="A", summary="", phases=VALIDATE, build=lambda _: handlers, default=True)
+    monkeypatch.setattr(hosting_module, "load_catalogue", lambda: Catalogue((hosted,)))
 
     async def run() -> None:
         async with host_chain(ChainSettings(), Phase.VALIDATE, ValidatorHost):

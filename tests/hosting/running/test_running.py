@@ -124,7 +124,7 @@ def test_an_error_is_reported_by_its_type_alone(
         outcome = outcome_of(when(error), trusted=trusted)
     assert outcome.decision == Failed(FailureKind.ERROR, f"raised {type(error).__name__}")
     assert SECRET not in caplog.text
-    [record] = [each for each in caplog.records if each.name == "pratique.hosting.running"]
+    [record] = [entry for entry in caplog.records if entry.name == "pratique.hosting.running"]
     assert "handler (services/controllers.py:" in vars(record)["error"]
     assert SECRET not in str(vars(record))
 

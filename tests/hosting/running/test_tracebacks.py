@@ -21,10 +21,10 @@ def caught(depth: int) -> Exception:
 
 
 def test_an_error_is_logged_by_type_and_locations_innermost_first() -> None:
-    told = describe_error(caught(1))
-    assert told.startswith("ValueError < fall (running/test_tracebacks.py:")
-    assert told.index("fall") < told.index("caught")
-    assert SECRET not in told
+    description = describe_error(caught(1))
+    assert description.startswith("ValueError < fall (running/test_tracebacks.py:")
+    assert description.index("fall") < description.index("caught")
+    assert SECRET not in description
 
 
 def test_a_deep_recursion_is_logged_briefly() -> None:

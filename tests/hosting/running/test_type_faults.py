@@ -14,7 +14,7 @@ from pratique.hosting.catalogue import load_catalogue
 from support.admissions import pod_review
 from support.chains import decide
 
-PRIORITY = [one for one in load_catalogue() if one.name == "Priority"]
+PRIORITY = [controller for controller in load_catalogue() if controller.name == "Priority"]
 
 
 @pytest.mark.parametrize(

@@ -144,9 +144,9 @@ def look_up(review: Review) -> Answer:
     """Say what the cluster holds, and whether the user may read it."""
     from pratique.cluster.authorization import AuthorizationAttributes
 
-    names = ",".join(one["metadata"]["name"] for one in review.cluster.list("", "namespaces"))
-    asked = AuthorizationAttributes(user=review.user, verb="get", resource="namespaces", name="shop")
-    return warn(f"{names} {review.authorizer.authorize(asked).allowed}")
+    names = ",".join(namespace["metadata"]["name"] for namespace in review.cluster.list("", "namespaces"))
+    question = AuthorizationAttributes(user=review.user, verb="get", resource="namespaces", name="shop")
+    return warn(f"{names} {review.authorizer.authorize(question).allowed}")
 
 
 async def slow(_review: Review) -> Answer:

@@ -58,9 +58,9 @@ async def running(name: str, *arguments: str) -> AsyncIterator[Process]:
         sys.executable, *arguments, stdout=pipe, stderr=pipe, env=environment
     )
     try:
-        said = await _line(process.stdout)
-        ready = _READY.fullmatch(said)
-        assert ready, (said, await process.communicate())
+        line = await _line(process.stdout)
+        ready = _READY.fullmatch(line)
+        assert ready, (line, await process.communicate())
         assert ready[1] == name
         yield Process(process, ready[2])
     finally:
