@@ -243,7 +243,7 @@ async def _review(
     # A read that waits for standard input is not ended by cancelling a task, which is asyncio's way.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     engine = open_local(chain, store)
-    for line in engine.without_effect():
+    for line in engine.idle():
         click.echo(f"pratique: {printable(line)}", err=True)
     try:
         return await make_run(engine).run(files)

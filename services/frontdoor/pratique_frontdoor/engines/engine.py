@@ -123,19 +123,19 @@ class ChainSources:
         """
         return self.catalogue.configure(controllers, self.plugin_configurations, self.file)
 
-    def without_effect(
+    def idle(
         self, configurations: Configurations, cluster: Cluster, *, only_certain: bool = False
     ) -> Iterator[str]:
         """Yield a line for everything that is configured and can have no effect.
 
         With ``only_certain``, leave out what other kinds, policies or bindings in a cluster could make effective.
         """
-        from pratique.lint import without_effect  # noqa: PLC0415 - only for configured chains
+        from pratique.lint import without_effect as idleness  # noqa: PLC0415 - what is not configured needs no practices
 
-        yield from without_effect.idle_controllers(sorted(self.configured), self.selected, cluster)
+        yield from idleness.idle_controllers(sorted(self.configured), self.selected, cluster)
         if configurations != Configurations():
-            lint_rules = without_effect.CERTAIN if only_certain else without_effect.ALL
-            yield from without_effect.idle_configurations(configurations, cluster, self.selected, lint_rules)
+            practices = idleness.CERTAIN if only_certain else idleness.ALL
+            yield from idleness.idle_configurations(configurations, cluster, self.selected, practices)
 
     def credentials(self) -> Mapping[Phase, WebhookCredentials]:
         """Return the credentials for webhooks, by the phase that calls them.
