@@ -32,7 +32,7 @@ def log(
     chain, lines = chain or HashChain(key), []
     for kind in ("head", *["decision"] * decisions):
         lines.append(chain.line({"kind": kind, "algorithm": chain.algorithm}))
-        chain.added(lines[-1])
+        chain.advance(lines[-1])
     file.write_bytes(b"".join(lines))
     return lines
 

@@ -21,8 +21,8 @@ SETTLE_SECONDS = 0.03
 """How long a service may work on a review after its answer has arrived: it still counts and observes it."""
 ENTRIES = {
     "frontdoor": "pratique_frontdoor.http.endpoints",
-    "mutator": "pratique.controllers.always_pull_images",
-    "validator": "pratique.controllers.always_pull_images",
+    "mutator": "pratique.rpc.handlers",
+    "validator": "pratique.rpc.handlers",
 }
 """A module in each service that every review passes through."""
 HOOK = '''

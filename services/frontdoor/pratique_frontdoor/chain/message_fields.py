@@ -150,14 +150,14 @@ def causes(decision: Decision, status: Status) -> Iterator[Cause]:
     """Yield each cause of a denial, then each denying step that is in none of them."""
     steps = [index for index, step in enumerate(decision.steps) if step.outcome in REFUSING]
     declared = status.details.causes if status.details else ()
-    speaking = steps[0] if steps else None
-    unheard = list(steps)
+    current_step = steps[0] if steps else None
+    without_cause = list(steps)
     for cause in declared:
         found = _step_of_cause(cause, decision, steps)
-        speaking = speaking if found is None else found
-        unheard = [step for step in unheard if step != speaking]
-        yield Cause(speaking, cause.field, _text_of_cause(cause) or status.message)
-    for step in unheard:
+        current_step = current_step if found is None else found
+        without_cause = [step for step in without_cause if step != current_step]
+        yield Cause(current_step, cause.field, _text_of_cause(cause) or status.message)
+    for step in without_cause:
         yield Cause(step, "", decision.steps[step].reason or status.message)
     if not declared and not steps:
         yield Cause(None, "", status.message)

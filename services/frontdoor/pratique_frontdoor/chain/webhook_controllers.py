@@ -66,37 +66,41 @@ class WebhookEffect:
         return self.document is not None
 
 
-def effect_of(webhook: str, result: WebhookResult, seen: Review, asked: Review) -> WebhookEffect:
+def effect_of(
+    webhook: str, result: WebhookResult, sent_review: Review, requested_review: Review
+) -> WebhookEffect:
     """Apply a webhook's patch. A patch that cannot be applied denies the request, whatever the failure policy.
 
     Args:
         webhook: The webhook's name.
         result: The webhook's result.
-        seen: The review as the webhook saw it.
-        asked: The same review in the version of the request.
+        sent_review: The review as the webhook saw it.
+        requested_review: The same review in the version of the request.
     """
     decision = result.outcome.decision
     if not isinstance(decision, Patched) or not decision.operations:
         return WebhookEffect(result.denial, result.code)
-    before = seen.object_document
+    before = sent_review.object_document
     if before.is_null:
         text = f"admission webhook {statuses.go_quoted(webhook)} attempted to modify the object, "
         return WebhookEffect(statuses.internal_error(text + "which is not supported for this operation"))
     try:
         patched = _restore_type(patch_document(before, decision.operations), before.data)
-        document = decode_changed(seen.kind, before.data, patched)
+        document = decode_changed(sent_review.kind, before.data, patched)
         if identical(before.data, document.data):
             # A patch of a converted object cannot be applied to the object of the request.
-            applied = decision.operations if seen is asked else ()
+            applied = decision.operations if sent_review is requested_review else ()
             return WebhookEffect(operations=decision.operations, applied=applied)
-        if seen is asked:
+        if sent_review is requested_review:
             return WebhookEffect(
                 operations=decision.operations, applied=decision.operations, document=document
             )
-        document = convert(document, asked.resource, asked.kind, asked.cluster)
+        document = convert(
+            document, requested_review.resource, requested_review.kind, requested_review.cluster
+        )
     except (PatchError, ConversionError, TypedDecodingError, _RetypedError) as error:
         return WebhookEffect(statuses.internal_error(str(error)))
-    applied = tuple(diff(asked.object, document.data))
+    applied = tuple(diff(requested_review.object, document.data))
     return WebhookEffect(operations=decision.operations, applied=applied, document=document)
 
 
@@ -169,12 +173,12 @@ async def _dispatch(hook: ChainWebhook, target: MatchedResource | None, context:
 
 
 async def _webhook_effect(
-    hook: ChainWebhook, context: AdmissionContext, seen: Review, result: WebhookResult
+    hook: ChainWebhook, context: AdmissionContext, sent_review: Review, result: WebhookResult
 ) -> WebhookEffect:
     decision = result.outcome.decision
     if not isinstance(decision, Patched) or len(decision.operations) <= _FEW_OPERATIONS:
-        return effect_of(hook.name, result, seen, context.review)
-    return await asyncio.to_thread(effect_of, hook.name, result, seen, context.review)
+        return effect_of(hook.name, result, sent_review, context.review)
+    return await asyncio.to_thread(effect_of, hook.name, result, sent_review, context.review)
 
 
 def _record_step(hook: ChainWebhook, context: AdmissionContext, outcome: OutcomeStatus, reason: str) -> None:

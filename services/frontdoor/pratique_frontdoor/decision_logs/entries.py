@@ -90,30 +90,30 @@ class EntryWriter:
     max_review_bytes: int
     """Larger reviews have no message, because their objects are not searched for secrets."""
 
-    def members(self, seen: Observation, configuration: str) -> JSONObject:
+    def members(self, observation: Observation, configuration: str) -> JSONObject:
         """Return the members of an entry; ``configuration`` identifies the current configuration."""
         entry: JSONObject = {
-            "kind": "outage" if seen.decision is None else "decision",
-            "time": audit_time(seen.came),
-            "durationMs": round(seen.seconds * 1000, 3),
-            "path": seen.path,
-            "caller": _caller(seen.scope),
+            "kind": "outage" if observation.decision is None else "decision",
+            "time": audit_time(observation.came),
+            "durationMs": round(observation.seconds * 1000, 3),
+            "path": observation.path,
+            "caller": _caller(observation.scope),
         }
         if configuration:
             entry["configuration"] = configuration
-        if seen.received is not None:
-            entry["request"] = _request(seen.received.review)
-        if seen.decision is None:
-            entry |= {"code": seen.code, **_failure(seen.body)}
-        elif seen.received is not None:
-            entry |= self._decided(seen.received.review, seen.decision, seen)
+        if observation.received is not None:
+            entry["request"] = _request(observation.received.review)
+        if observation.decision is None:
+            entry |= {"code": observation.code, **_failure(observation.body)}
+        elif observation.received is not None:
+            entry |= self._decided(observation.received.review, observation.decision, observation)
         return entry
 
-    def _decided(self, review: Review, decision: Decision, seen: Observation) -> JSONObject:
+    def _decided(self, review: Review, decision: Decision, observation: Observation) -> JSONObject:
         found: JSONObject = {"allowed": decision.allowed}
         if decision.status is not None:
             found |= {"code": decision.status.code, "reason": decision.status.reason}
-            if seen.size <= self.max_review_bytes and not seen.has_dropped_objects:
+            if observation.size <= self.max_review_bytes and not observation.has_dropped_objects:
                 found["message"] = shortened(
                     _redacted_message(decision.status.message, review, self.redaction_key)
                 )
@@ -126,7 +126,7 @@ class EntryWriter:
         if failed_open:
             found["failedOpen"] = failed_open[:_MAX_DENIERS]
         found["warnings"] = len(decision.warnings)
-        if seen.has_dropped_objects:
+        if observation.has_dropped_objects:
             return found | {"omitted": True}
         patch = encode(list(decision.patch)) if decision.patch else b""
         found["patch"] = {"operations": len(decision.patch), "bytes": len(patch)}

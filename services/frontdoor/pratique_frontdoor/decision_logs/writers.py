@@ -105,16 +105,16 @@ class DecisionLog:
             text = "the server is currently unable to handle the request: its decision log cannot be written"
             raise RequestError(statuses.service_unavailable(text))
 
-    def take(self, seen: Observation) -> None:
+    def take(self, observation: Observation) -> None:
         """Queue a response for writing. Never waits, never fails."""
         if self._queue.qsize() >= _MAX_WAITING:
             self._refused += 1
             return
         if self._taken_bytes - self._done_bytes > _MAX_WAITING_BYTES:
             # Otherwise a client with many large objects could decide what is not logged.
-            seen.drop_objects()
-        self._taken_bytes += seen.size
-        self._queue.put(seen)
+            observation.drop_objects()
+        self._taken_bytes += observation.size
+        self._queue.put(observation)
 
     @property
     def failing(self) -> str:
@@ -153,15 +153,15 @@ class DecisionLog:
     def _run(self) -> None:
         while True:
             try:
-                seen = self._queue.get(timeout=_TICK_SECONDS)
+                observation = self._queue.get(timeout=_TICK_SECONDS)
             except queue.Empty:
                 self._tick()
                 continue
-            if seen is None:
+            if observation is None:
                 break
-            self._write(seen)
-            self._done_bytes += seen.size
-            del seen  # releases the review while waiting for the next
+            self._write(observation)
+            self._done_bytes += observation.size
+            del observation  # releases the review while waiting for the next
             self._tick()
         self._attempt(self._note_gap)
         self._attempt(lambda: self._seal(final=True))
@@ -176,10 +176,10 @@ class DecisionLog:
             self._attempt(self._seal)
         self._log_losses(time.monotonic())
 
-    def _write(self, seen: Observation) -> None:
+    def _write(self, observation: Observation) -> None:
         def write() -> None:
             self._note_gap()
-            self._append(self._entries.members(seen, self._configuration.current))
+            self._append(self._entries.members(observation, self._configuration.current))
 
         if self._attempt(write):
             self._written += 1

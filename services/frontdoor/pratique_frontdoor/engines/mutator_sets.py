@@ -133,9 +133,9 @@ def _plugin_mutator(controller: Controller, parts: ChainParts, handler: object) 
 
 
 def _policy_mutators(controller: Controller, parts: ChainParts, store: ObjectStore) -> Iterator[Mutator]:
-    given = parts.configurations
-    for policy in given.mutating_policies:
-        for binding in given.mutating_bindings:
+    configurations = parts.configurations
+    for policy in configurations.mutating_policies:
+        for binding in configurations.mutating_bindings:
             if (binding.spec.policy_name, binding.is_static) == (policy.name, policy.is_static):
                 yield _policy_mutator(controller, parts, store, policy, binding)
 

@@ -127,11 +127,11 @@ class OutageSimulation:
         return self._runner.run(self._try(review))
 
     async def _try(self, review: Review) -> OutageResult:
-        whole, bare = self._chains
+        whole, without_others = self._chains
         simulated, is_admitted = await self._simulate(whole, review)
         if not is_admitted:
             # A denial by another controller must not hide what webhooks do.
-            simulated, _ = await self._simulate(bare, review)
+            simulated, _ = await self._simulate(without_others, review)
         return simulated
 
     async def _simulate(self, chain: Chain, review: Review) -> tuple[OutageResult, bool]:

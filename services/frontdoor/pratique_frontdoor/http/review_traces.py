@@ -38,11 +38,13 @@ class ReviewTrace:
     def __init__(self, tracing: Tracing, path: str, headers: Iterable[tuple[bytes, bytes]]) -> None:
         """Start the span, within the trace of the headers, and propagate it in all calls from here."""
         self._tracing = tracing
-        begun = time.time_ns()
-        self._offset = begun - time.perf_counter_ns()
+        started = time.time_ns()
+        self._offset = started - time.perf_counter_ns()
         given = {_CONTEXT[name]: value.decode("latin-1") for name, value in headers if name in _CONTEXT}
         attributes = {"http.request.method": "POST", "http.route": path}
-        self._span = tracing.start(f"POST {path}", tracing.parent(given), SpanKind.SERVER, begun, attributes)
+        self._span = tracing.start(
+            f"POST {path}", tracing.parent(given), SpanKind.SERVER, started, attributes
+        )
         self._decided: tuple[Review, Decision] | None = None
         set_trace_metadata(tracing.metadata_for(self._span))
 
@@ -65,10 +67,10 @@ class ReviewTrace:
 
     def _add_steps(self, steps: Sequence[Step]) -> None:
         parent = self._tracing.child_context(self._span)
-        for step, (begun, ended) in zip(steps, _step_times(steps), strict=True):
+        for step, (started, ended) in zip(steps, _step_times(steps), strict=True):
             name = f"{step.controller}/{step.phase.value}"
             attributes = _step_attributes(step)
-            span = self._tracing.start(name, parent, SpanKind.INTERNAL, begun + self._offset, attributes)
+            span = self._tracing.start(name, parent, SpanKind.INTERNAL, started + self._offset, attributes)
             if step.outcome in _FAILED:
                 span.set_status(StatusCode.ERROR)
             span.end(ended + self._offset)
@@ -86,18 +88,20 @@ def _step_times(steps: Sequence[Step]) -> list[tuple[int, int]]:
         ended = step.ended_at
         if step.phase is Phase.MUTATE and times and step.endpoint == endpoint:
             ended = min(ended, next_begun)
-        begun = ended - round(step.duration_seconds * _NANOSECONDS)
-        times.append((begun, ended))
-        next_begun, endpoint = begun, step.endpoint
+        started = ended - round(step.duration_seconds * _NANOSECONDS)
+        times.append((started, ended))
+        next_begun, endpoint = started, step.endpoint
     return times[::-1]
 
 
 def _review_attributes(review: Review, decision: Decision) -> Mapping[str, AttributeValue]:
-    asked = review.request_resource or review.resource
-    known = built_in_resources().for_resource(asked) is not None
+    resource = review.request_resource or review.resource
+    known = built_in_resources().for_resource(resource) is not None
     return {
         "pratique.operation": review.operation.value,
-        "pratique.resource": ".".join(filter(None, (asked.resource, asked.group))) if known else "other",
+        "pratique.resource": ".".join(filter(None, (resource.resource, resource.group)))
+        if known
+        else "other",
         "pratique.dry_run": review.dry_run,
         "pratique.allowed": decision.allowed,
         "pratique.code": decision.status.code if decision.status is not None else 200,

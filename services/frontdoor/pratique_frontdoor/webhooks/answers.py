@@ -378,18 +378,18 @@ def _decision(answer: WebhookAnswer, review: Review) -> OutcomeDecision:
     return Patched(tuple(operations))
 
 
-def denial(webhook: str, given: StatusDocument | None) -> Status:
+def denial(webhook: str, webhook_status: StatusDocument | None) -> Status:
     """Return the Status for the user from the one of the webhook, as ``ToStatusErr`` does."""
-    if given is None:
+    if webhook_status is None:
         return Status(status="Failure", message=_denial_message(webhook, "", ""), code=_LOWEST_DENIAL)
-    reason = given.reason or ""
+    reason = webhook_status.reason or ""
     return Status(
-        metadata=_metadata(given),
-        status="Failure" if given.status in {None, "", "Success"} else given.status or "",
-        message=_denial_message(webhook, given.message or "", reason),
+        metadata=_metadata(webhook_status),
+        status="Failure" if webhook_status.status in {None, "", "Success"} else webhook_status.status or "",
+        message=_denial_message(webhook, webhook_status.message or "", reason),
         reason=reason,
-        details=_details(given.details) if given.details is not None else None,
-        code=max(given.code or 0, _LOWEST_DENIAL),
+        details=_details(webhook_status.details) if webhook_status.details is not None else None,
+        code=max(webhook_status.code or 0, _LOWEST_DENIAL),
     )
 
 
@@ -399,27 +399,27 @@ def _denial_message(webhook: str, message: str, reason: str) -> str:
     return f"{denied}: {explanation}" if explanation else f"{denied} without explanation"
 
 
-def _metadata(given: StatusDocument) -> dict[str, str]:
-    if given.metadata is None:
+def _metadata(webhook_status: StatusDocument) -> dict[str, str]:
+    if webhook_status.metadata is None:
         return {}
     fields = {
-        "selfLink": given.metadata.self_link,
-        "resourceVersion": given.metadata.resource_version,
-        "continue": given.metadata.continue_,
+        "selfLink": webhook_status.metadata.self_link,
+        "resourceVersion": webhook_status.metadata.resource_version,
+        "continue": webhook_status.metadata.continue_,
     }
     return {name: value for name, value in fields.items() if value}
 
 
-def _details(given: StatusDetailsDocument) -> StatusDetails:
+def _details(webhook_status: StatusDetailsDocument) -> StatusDetails:
     causes = tuple(
         StatusCause(cause.reason or "", cause.message or "", cause.field or "") if cause else StatusCause()
-        for cause in given.causes or ()
+        for cause in webhook_status.causes or ()
     )
     return StatusDetails(
-        name=given.name or "",
-        group=given.group or "",
-        kind=given.kind or "",
-        uid=given.uid or "",
+        name=webhook_status.name or "",
+        group=webhook_status.group or "",
+        kind=webhook_status.kind or "",
+        uid=webhook_status.uid or "",
         causes=causes,
-        retry_after_seconds=given.retry_after_seconds or 0,
+        retry_after_seconds=webhook_status.retry_after_seconds or 0,
     )
