@@ -221,7 +221,7 @@ def declare_schema(root: Structure, kind: str, role: str = "object") -> tuple[st
     name = declared.declare(root, kind, frozenset())
     if name is None:
         return "dyn", ()
-    return name, tuple((each, tuple(fields)) for each, fields in declared.types.items())
+    return name, tuple((type_name, tuple(fields)) for type_name, fields in declared.types.items())
 
 
 def restore_type_paths(text: str) -> str:
