@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import threading
-import time
 from collections.abc import Awaitable
 from typing import Any
 
@@ -98,12 +97,10 @@ def test_the_thread_keeps_the_deadline_and_has_no_inline_budget() -> None:
 
 
 @pytest.mark.parametrize("failure_policy", ["Fail", "Ignore"])
-def test_an_evaluation_in_a_thread_ends_at_the_deadline(failure_policy: str) -> None:
-    endless = "lists.range(1000).all(x, lists.range(1000).all(y, x + y >= 0))"
-    review = dataclasses.replace(deployment_review(), deadline=Deadline.after(0.05))
-    started = time.monotonic()
-    answer = in_thread(
-        validate(policies_of(policy(endless, failurePolicy=failure_policy), binding()), review)
-    )
-    assert isinstance(answer, Deny) is (failure_policy == "Fail")
-    assert time.monotonic() - started < 5
+def test_an_evaluation_after_the_deadline_is_interrupted(failure_policy: str) -> None:
+    review = dataclasses.replace(deployment_review(), deadline=Deadline.after(0))
+    policies = policies_of(policy("lists.range(600).all(x, x >= 0)", failurePolicy=failure_policy), binding())
+    answer = validate(policies, review)
+    assert isinstance(answer, Deny if failure_policy == "Fail" else Allow)
+    (outcome,) = answer.parts
+    assert outcome.reason.endswith("resulted in error: operation interrupted")

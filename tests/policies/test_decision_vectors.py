@@ -11,8 +11,8 @@ from pratique.policies.compilation import EvaluationResult
 from pratique.policies.validating_decisions import (
     ValidationDecision,
     decide_annotations,
+    decide_failure,
     decide_validations,
-    failure,
 )
 from support.vector_cases import kind, source
 
@@ -25,7 +25,7 @@ def finding(result: JSONObject | None) -> EvaluationResult:
 
 def decisions(given: JSONObject, *, fails_open: bool) -> tuple[ValidationDecision, ...]:
     if "evaluationAborted" in given:
-        return (failure(given["evaluationAborted"], fails_open=fails_open),)
+        return (decide_failure(given["evaluationAborted"], fails_open=fails_open),)
     results = given["validationResults"]
     messages = given.get("messageExpressionResults", [None] * len(results))
     validations = [

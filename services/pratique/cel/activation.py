@@ -96,7 +96,7 @@ class Frame:
 
     def yield_to_threads(self) -> None:
         """Let other threads run. Raises InterruptedEvaluationError if the deadline has passed."""
-        time.sleep(0)
+        time.sleep(0)  # releases the interpreter lock
         if self._until is not None and time.monotonic() > self._until:
             raise InterruptedEvaluationError
 

@@ -46,14 +46,11 @@ class AstIssue:
 def validate_ast(tree: SyntaxTree, functions: Functions) -> list[AstIssue]:
     """Find what Kubernetes refuses, in the order of its validators."""
     nodes = list(_walk(tree.root))
-    findings = [
-        finding
-        for name in _LITERALS
-        for node in nodes
-        if (finding := _invalid_literal(node, name, 0, functions))
+    issues = [
+        issue for name in _LITERALS for node in nodes if (issue := _invalid_literal(node, name, 0, functions))
     ]
-    findings += [finding for node in nodes if (finding := _invalid_literal(node, "matches", 1, functions))]
-    return findings + list(_mixed_literals(tree.root, tree))
+    issues += [issue for node in nodes if (issue := _invalid_literal(node, "matches", 1, functions))]
+    return issues + list(_mixed_literals(tree.root, tree))
 
 
 def _walk(node: Node) -> Iterator[Node]:

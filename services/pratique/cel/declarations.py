@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pratique.apimachinery.json_values import JSONObject
-from pratique.cel import IDENTIFIER, RESERVED_WORDS
 from pratique.cluster.schemas import ListType, MapType, Scalar, Structure, Type
 
 if TYPE_CHECKING:
@@ -172,6 +171,16 @@ _SCALARS: Mapping[Scalar, str] = {
     Scalar.BOOLEAN: "bool",
     Scalar.INT_OR_STRING: "dyn",
 }
+IDENTIFIER = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*")
+"""Matches the identifiers of CEL, :data:`RESERVED_WORDS` included."""
+RESERVED_WORDS = frozenset(
+    {
+        "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import",
+        "let", "loop", "package", "namespace", "return", "var", "void", "while",
+    }
+)  # fmt: skip
+"""``celReservedSymbols`` of ``k8s.io/apiserver/pkg/cel/escaping.go``."""
+
 _ESCAPES = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
 _ESCAPED = re.compile(r"__|[.\-/]")
 
@@ -212,7 +221,7 @@ def declare_schema(root: Structure, kind: str, role: str = "object") -> tuple[st
     name = declared.declare(root, kind, frozenset())
     if name is None:
         return "dyn", ()
-    return name, tuple((each, tuple(fields)) for each, fields in declared.types.items())
+    return name, tuple((type_name, tuple(fields)) for type_name, fields in declared.types.items())
 
 
 def restore_type_paths(text: str) -> str:

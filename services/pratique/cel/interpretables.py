@@ -102,6 +102,7 @@ def _names(base: Interpretable, qualifiers: tuple[Qualifier, ...], cost: int) ->
 
     def resolve(frame: Frame) -> Value:
         value = base(frame)
+        # Frame.charge is inlined here and below: most of what most expressions do is to select fields.
         frame.cost += cost
         for place, name in enumerate(names):
             if type(value) is not dict:

@@ -22,7 +22,6 @@ from pratique.apimachinery.field_errors import (
     required,
     too_many,
 )
-from pratique.cel import IDENTIFIER, RESERVED_WORDS
 from pratique.configuration.admissionregistration import (
     AuditAnnotation,
     MatchCondition,
@@ -114,6 +113,8 @@ def validate_variables(
 
 
 def _validate_variable_name(name: str, path: FieldPath) -> list[FieldError]:
+    from pratique.cel.declarations import IDENTIFIER, RESERVED_WORDS  # noqa: PLC0415 - see the module
+
     if not name.strip():
         return [required(path, "name is not specified")]
     if not IDENTIFIER.fullmatch(name) or name in RESERVED_WORDS:

@@ -104,7 +104,7 @@ def _encoded(value: object) -> bytes:
 
 
 def _without(value: Any, location_settings: Collection[str]) -> Any:
-    """The settings of a controller without the members in ``places``, which name paths, at any depth."""
+    """The settings of a controller without the members in ``location_settings``, at any depth."""
     if not location_settings:
         return value
     if isinstance(value, dict):

@@ -51,8 +51,8 @@ from pratique.policies.validating_decisions import (
     PolicyDecisionBuilder,
     ValidateResult,
     decide_annotations,
+    decide_failure,
     decide_validations,
-    failure,
     failures_annotation,
 )
 from pratique.telemetry.policy_metrics import PolicyCheck, PolicyCheckMetrics
@@ -74,13 +74,13 @@ class ValidatingPolicyEvaluator:
         fails_open = self.policy.spec.fails_open
         match = evaluate_match_conditions(self.policy, activations, params, limits)
         if match.error:
-            return ValidateResult((failure(match.error, fails_open=fails_open),))
+            return ValidateResult((decide_failure(match.error, fails_open=fails_open),))
         if match.exclusion:
             return ValidateResult(exclusion=match.exclusion)
         try:
             return self._decide(activations, params, limits)
         except OutOfBudgetError as error:
-            return ValidateResult((failure(str(error), fails_open=fails_open),))
+            return ValidateResult((decide_failure(str(error), fails_open=fails_open),))
 
     def _decide(
         self, activations: ReviewActivations, params: JSON, limits: EvaluationLimits
@@ -93,14 +93,19 @@ class ValidatingPolicyEvaluator:
             limits,
             budget,
             self.expressions.validations,
-            authorizes=True,
+            has_authorizer=True,
             seconds=seconds,
         )
         messages = self._messages(activations, params, limits, budget)
         decided = decide_validations(spec.validations, results, messages, fails_open=spec.fails_open)
         # The API server compiles annotations with an authorizer but evaluates them without one.
         annotated = self._evaluate(
-            activations, params, limits, Budget(self.budget), self.expressions.annotations, authorizes=False
+            activations,
+            params,
+            limits,
+            Budget(self.budget),
+            self.expressions.annotations,
+            has_authorizer=False,
         )
         annotations = decide_annotations(spec.audit_annotations, annotated, fails_open=spec.fails_open)
         return ValidateResult(decided, annotations, seconds=tuple(seconds))
@@ -113,7 +118,7 @@ class ValidatingPolicyEvaluator:
         if not any(messages):
             return messages
         try:
-            return self._evaluate(activations, params, limits, budget, messages, authorizes=False)
+            return self._evaluate(activations, params, limits, budget, messages, has_authorizer=False)
         except OutOfBudgetError as error:
             return error
 
@@ -125,13 +130,15 @@ class ValidatingPolicyEvaluator:
         budget: Budget,
         expressions: Sequence[Expression | None],
         *,
-        authorizes: bool,
+        has_authorizer: bool,
         seconds: list[float] | None = None,
     ) -> list[EvaluationResult]:
         if not expressions:
             return []
-        seen = activations.for_expressions(params, self.policy.variables, limits, has_authorizer=authorizes)
-        return evaluate_all(expressions, seen, budget, limits, seconds)
+        activation_and_variables = activations.for_expressions(
+            params, self.policy.variables, limits, has_authorizer=has_authorizer
+        )
+        return evaluate_all(expressions, activation_and_variables, budget, limits, seconds)
 
 
 _Hook: TypeAlias = PolicyHook[

@@ -84,7 +84,7 @@ class ValidateResult:
     """How long each validation took, in seconds; empty if none was evaluated."""
 
 
-def failure(error: str, *, fails_open: bool) -> ValidationDecision:
+def decide_failure(error: str, *, fails_open: bool) -> ValidationDecision:
     """Decide about an evaluation error by the failure policy."""
     return ValidationDecision(
         PolicyDecisionAction.ADMIT if fails_open else PolicyDecisionAction.DENY, error, failed=True
@@ -110,9 +110,9 @@ def decide_validations(
     decisions = []
     for place, (validation, result) in enumerate(zip(validations, results, strict=True)):
         if isinstance(result, EvaluationError):
-            decisions.append(failure(str(result), fails_open=fails_open))
+            decisions.append(decide_failure(str(result), fails_open=fails_open))
         elif isinstance(messages, OutOfBudgetError):
-            decisions.append(failure(f"failed messageExpression: {messages}", fails_open=fails_open))
+            decisions.append(decide_failure(f"failed messageExpression: {messages}", fails_open=fails_open))
         elif result is True:
             decisions.append(ValidationDecision(PolicyDecisionAction.ADMIT))
         else:
@@ -219,7 +219,7 @@ class PoliciesDecision:
         return tuple(text for decision in self.decisions for text in decision.warnings)
 
 
-def denial(review: Review, policy: str, binding: str, message: str, reason: str) -> Status:
+def denial_status(review: Review, policy: str, binding: str, message: str, reason: str) -> Status:
     """Make the Status with which a policy denies a request."""
     by = f" with binding '{binding}'" if binding else ""
     text = f"ValidatingAdmissionPolicy '{policy}'{by} denied request: {message}"
@@ -232,7 +232,7 @@ def denial(review: Review, policy: str, binding: str, message: str, reason: str)
     )
 
 
-def warning(policy: str, binding: str, message: str) -> str:
+def warning_text(policy: str, binding: str, message: str) -> str:
     """The warning about a validation that failed under the action ``Warn``."""
     return f"Validation failed for ValidatingAdmissionPolicy '{policy}' with binding '{binding}': {message}"
 
@@ -296,7 +296,7 @@ class PolicyDecisionBuilder:
         """Decide about a misconfigured policy: under failure policy Fail it denies, whatever the actions."""
         if self._policy.spec.fails_open:
             return self._decision(OutcomeStatus.FAILED_OPEN, text)
-        status = denial(self._review, self._policy.name, self._binding, text, "")
+        status = denial_status(self._review, self._policy.name, self._binding, text, "")
         return self._decision(OutcomeStatus.FAILED, text, (status,))
 
     def add(self, decisions: ValidateResult, annotations: AuditAnnotationCollector) -> None:
@@ -323,7 +323,7 @@ class PolicyDecisionBuilder:
                 case "Deny":
                     self._deny(decision, decision.message, decision.reason)
                 case "Warn":
-                    self._warnings.append(warning(self._policy.name, self._binding, decision.message))
+                    self._warnings.append(warning_text(self._policy.name, self._binding, decision.message))
                 case _:
                     self.failures.append(self._failure(place, decision.message))
 
@@ -358,7 +358,7 @@ class PolicyDecisionBuilder:
             self._check(annotation.text, 0.0, "deny")
 
     def _deny(self, decision: ValidationDecision | PolicyAuditAnnotation, message: str, reason: str) -> None:
-        status = denial(self._review, self._policy.name, self._binding, message, reason)
+        status = denial_status(self._review, self._policy.name, self._binding, message, reason)
         self._denials.append((status, decision))
 
     def conclude(self) -> PolicyDecision:
