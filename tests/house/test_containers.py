@@ -80,7 +80,7 @@ def test_all_validators_charge_one_ledger_and_wait_for_it() -> None:
     url = validator["environment"]["PRATIQUE_RESOURCE_QUOTA_LEDGER"]
     [default] = re.findall(r"^\$\{PRATIQUE_RESOURCE_QUOTA_LEDGER:-(.*)\}$", url)
     user, database = ledger["environment"]["POSTGRES_USER"], ledger["environment"]["POSTGRES_DB"]
-    assert parse_ledger_url(default).shown == f"postgresql://{user}@ledger/{database}"
+    assert parse_ledger_url(default).display_url == f"postgresql://{user}@ledger/{database}"
     assert validator["environment"]["PGPASSWORD"] == ledger["environment"]["POSTGRES_PASSWORD"]
     assert validator["depends_on"]["ledger"]["condition"] == "service_healthy"
     assert validator["environment"].items() >= SERVICES["mutator"]["environment"].items()
