@@ -122,6 +122,10 @@ def test_only_the_exact_word_true_excludes_a_pod() -> None:
     assert create(pod({f"{PREFIX}/exclude": "yes"}), preset("db", env=[ENV])).operations
 
 
+def projected(*secrets: JSONObject) -> JSONObject:
+    return {"name": "all", "projected": {"sources": [{"secret": secret} for secret in secrets]}}
+
+
 @pytest.mark.parametrize(
     ("reviewed", "spec"),
     [
@@ -130,6 +134,7 @@ def test_only_the_exact_word_true_excludes_a_pod() -> None:
         (pod(volumeMounts=[{**MOUNT, "readOnly": False}]), {"volumeMounts": [MOUNT]}),
         (pod(volumes=[VOLUME]), {"volumes": [VOLUME]}),
         (pod(envFrom=[{**SOURCE, "prefix": ""}]), {"envFrom": [SOURCE]}),
+        (pod(volumes=[projected({"name": "a", "optional": None})]), {"volumes": [projected({"name": "a"})]}),
     ],
 )
 def test_items_that_are_there_already_are_not_added(reviewed: JSON, spec: JSONObject) -> None:
@@ -141,6 +146,11 @@ def test_items_that_are_there_already_are_not_added(reviewed: JSON, spec: JSONOb
     ("reviewed", "spec", "conflict"),
     [
         (pod(env=[OTHER_ENV]), {"env": [ENV]}, "merging env for db has a conflict on DATABASE"),
+        (
+            pod(volumes=[projected({"name": "a"}, {"name": "b"})]),
+            {"volumes": [projected({"name": "b"}, {"name": "a"})]},
+            "merging volumes for db has a conflict on all",
+        ),
         (
             pod(volumeMounts=[{"name": "cache", "mountPath": "/other"}]),
             {"volumeMounts": [MOUNT]},

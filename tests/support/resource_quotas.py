@@ -17,6 +17,7 @@ KINDS = {
     "persistentvolumeclaims": "PersistentVolumeClaim",
     "configmaps": "ConfigMap",
     "events": "Event",
+    "resourceclaims": "ResourceClaim",
 }
 
 

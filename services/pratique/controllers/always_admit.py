@@ -21,7 +21,7 @@ def _build(_: NoSettings) -> Handlers:
 
 CONTROLLER = Controller(
     name="AlwaysAdmit",
-    summary="Lets every request through.",
+    summary="Admits every request.",
     phases=BOTH,
     build=_build,
     deprecated_in="1.13",

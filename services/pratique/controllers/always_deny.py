@@ -21,7 +21,7 @@ def _build(_: NoSettings) -> Handlers:
 
 CONTROLLER = Controller(
     name="AlwaysDeny",
-    summary="Refuses every request.",
+    summary="Denies every request.",
     phases=BOTH,
     build=_build,
     deprecated_in="1.13",

@@ -84,7 +84,7 @@ def _build(_: NoSettings) -> Handlers:
 
 CONTROLLER = Controller(
     name="AlwaysPullImages",
-    summary="Makes every container and image volume of a Pod pull its image anew, which needs credentials.",
+    summary="Forces every image of a Pod to be pulled, which needs credentials.",
     phases=BOTH,
     rules=(rule("pods"),),
     build=_build,

@@ -79,7 +79,7 @@ def _build(settings: Settings) -> Handlers:
 
 CONTROLLER = Controller(
     name="DefaultStorageClass",
-    summary="Gives a claim that asks for no StorageClass the one that is marked as default.",
+    summary="Gives a claim that names no StorageClass the default one.",
     phases=MUTATE,
     rules=(rule("persistentvolumeclaims", operations=("CREATE",)),),
     build=_build,

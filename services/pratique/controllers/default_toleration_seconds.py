@@ -77,7 +77,7 @@ def _build(settings: Settings) -> Handlers:
 
 CONTROLLER = Controller(
     name="DefaultTolerationSeconds",
-    summary="Lets Pods stay five minutes on a node that is not ready or unreachable, unless they say more.",
+    summary="Lets Pods stay five minutes on a node that is not ready or unreachable, unless they set another time.",
     phases=MUTATE,
     rules=(rule("pods"),),
     build=_build,

@@ -70,7 +70,7 @@ def _build(settings: Settings) -> Handlers:
 
 CONTROLLER = Controller(
     name="DenyEscalatingExec",
-    summary="Refuses exec and attach to Pods that are privileged or share the node's network, processes or IPC.",
+    summary="Denies exec and attach to Pods that are privileged or share the node's network, processes or IPC.",
     phases=VALIDATE,
     rules=RULES,
     build=_build,

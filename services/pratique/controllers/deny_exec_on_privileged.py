@@ -23,7 +23,7 @@ def _build(_: NoSettings) -> Handlers:
 
 CONTROLLER = Controller(
     name="DenyExecOnPrivileged",
-    summary="Refuses exec and attach to Pods that have a privileged container.",
+    summary="Denies exec and attach to Pods that have a privileged container.",
     phases=VALIDATE,
     rules=RULES,
     build=_build,

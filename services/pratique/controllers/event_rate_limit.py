@@ -175,7 +175,7 @@ def _limit_errors(limit: EventLimit, path: FieldPath) -> Iterator[FieldError]:
 
 CONTROLLER = Controller(
     name="EventRateLimit",
-    summary="Refuses events beyond so many a second of a server, namespace, user, or source and object.",
+    summary="Limits the events per second of a server, namespace, user, or source and object.",
     phases=VALIDATE,
     rules=(rule("events"),),
     build=build,

@@ -56,7 +56,7 @@ def _build(_: NoSettings) -> Handlers:
 
 CONTROLLER = Controller(
     name="ExtendedResourceToleration",
-    summary="Lets Pods that ask for an extended resource run on nodes that are tainted with its name.",
+    summary="Lets Pods that request an extended resource tolerate the taint of its name.",
     phases=MUTATE,
     rules=(rule("pods"),),
     build=_build,

@@ -246,7 +246,7 @@ def _build(settings: Settings) -> Handlers:
 
 CONTROLLER = Controller(
     name="InitialResources",
-    summary="Requests the cpu and memory that an image has used before, for containers that leave them open.",
+    summary="Requests the CPU and memory that an image has used before, for containers that request none.",
     phases=MUTATE,
     rules=(rule("pods", operations=("CREATE",)),),
     build=_build,

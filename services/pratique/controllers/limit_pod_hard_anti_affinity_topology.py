@@ -43,7 +43,7 @@ def _build(_: NoSettings) -> Handlers:
 
 CONTROLLER = Controller(
     name="LimitPodHardAntiAffinityTopology",
-    summary=f"Refuses Pods whose required anti-affinity reaches further than a node ({HOSTNAME}).",
+    summary=f"Denies Pods whose required anti-affinity reaches beyond a node ({HOSTNAME}).",
     phases=VALIDATE,
     rules=(rule("pods"),),
     build=_build,

@@ -206,7 +206,7 @@ def _build(settings: Settings) -> Handlers:
 
 CONTROLLER = Controller(
     name="LimitRanger",
-    summary="Keeps what Pods and claims ask for within the LimitRanges of their namespace, and fills in defaults.",
+    summary="Keeps the requests of Pods and claims within the LimitRanges of their namespace, and sets defaults.",
     phases=BOTH,
     rules=(rule("pods", "persistentvolumeclaims"), rule("pods/resize", operations=("UPDATE",))),
     build=_build,

@@ -54,7 +54,7 @@ def _build(_: NoSettings) -> Handlers:
 
 CONTROLLER = Controller(
     name="MutatingAdmissionPolicy",
-    summary="Has policies written in CEL change objects.",
+    summary="Changes objects by policies written in CEL.",
     phases=MUTATE,
     build=_build,
     default=True,

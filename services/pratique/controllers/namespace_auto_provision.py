@@ -38,7 +38,7 @@ def _build(_: NoSettings) -> Handlers:
 
 CONTROLLER = Controller(
     name="NamespaceAutoProvision",
-    summary="Creates the namespace of whatever is created, where it does not exist.",
+    summary="Creates the namespace of a new object if it does not exist.",
     phases=MUTATE,
     rules=(Rule(("CREATE",), ("*",), ("*",), ("*/*",), "*"),),
     build=_build,

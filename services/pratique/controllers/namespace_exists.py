@@ -44,7 +44,7 @@ def _build(_: NoSettings) -> Handlers:
 
 CONTROLLER = Controller(
     name="NamespaceExists",
-    summary="Refuses whatever is to be created, updated or deleted in a namespace that does not exist.",
+    summary="Denies creations, updates and deletions in a namespace that does not exist.",
     phases=VALIDATE,
     rules=(Rule(("CREATE", "UPDATE", "DELETE"), ("*",), ("*",), ("*/*",), "*"),),
     build=_build,

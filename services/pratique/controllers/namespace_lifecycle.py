@@ -191,7 +191,7 @@ def build(settings: Settings, clock: Callable[[], float] = time.monotonic) -> Ha
 
 CONTROLLER = Controller(
     name="NamespaceLifecycle",
-    summary="Refuses to create in a namespace that is missing or being deleted; keeps three from deletion.",
+    summary="Denies creation in a missing or terminating namespace, and protects three from deletion.",
     phases=MUTATE,
     rules=(Rule(("CREATE", "UPDATE", "DELETE"), ("*",), ("*",), ("*/*",), "*"),),
     build=build,

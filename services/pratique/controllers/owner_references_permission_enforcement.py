@@ -166,7 +166,7 @@ def _build(settings: Settings) -> Handlers:
 
 CONTROLLER = Controller(
     name="OwnerReferencesPermissionEnforcement",
-    summary="Lets those change owner references who may delete the object, and block owners who may finalize them.",
+    summary="Requires the right to delete an object to change its owners, and to finalize an owner to block it.",
     phases=VALIDATE,
     rules=(Rule(("CREATE", "UPDATE"), ("*",), ("*",), ("*/*",), "*"),),
     build=_build,

@@ -116,7 +116,7 @@ def _parse_selector(name: str, text: str) -> LabelSet:
 
 CONTROLLER = Controller(
     name="PodNodeSelector",
-    summary="Makes the Pods of a namespace run on the nodes that its annotation or the cluster's default names.",
+    summary="Runs the Pods of a namespace on the nodes that its annotation or the cluster's default selects.",
     phases=BOTH,
     rules=(rule("pods", operations=("CREATE",)),),
     build=_build,

@@ -186,7 +186,7 @@ def _build(settings: Settings) -> Handlers:
 
 CONTROLLER = Controller(
     name="PodTolerationRestriction",
-    summary="Adds the tolerations of a namespace to its Pods, and refuses those that it does not allow.",
+    summary="Adds the tolerations of a namespace to its Pods, and denies those that it does not allow.",
     phases=BOTH,
     rules=(rule("pods"),),
     build=_build,

@@ -206,7 +206,7 @@ def _build(settings: Settings) -> Handlers:
 
 CONTROLLER = Controller(
     name="Priority",
-    summary="Gives Pods the priority of their PriorityClass, and lets one such class at most be the default.",
+    summary="Gives Pods the priority of their PriorityClass, and allows only one default class.",
     phases=BOTH,
     rules=(rule("pods"), rule("priorityclasses", group="scheduling.k8s.io")),
     build=_build,

@@ -41,7 +41,7 @@ def _build(_: NoSettings) -> Handlers:
 
 CONTROLLER = Controller(
     name="ResourceDefaults",
-    summary="Limits every container that sets no limits to one processor and 512 MiB.",
+    summary="Limits every container without limits to one CPU and 512 MiB.",
     phases=MUTATE,
     rules=(rule("pods"),),
     build=_build,

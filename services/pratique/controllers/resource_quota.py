@@ -313,7 +313,7 @@ def _period_seconds(period: str) -> float:
 
 CONTROLLER = Controller(
     name="ResourceQuota",
-    summary="Refuses what does not fit into the ResourceQuotas of its namespace, and charges what does.",
+    summary="Denies what exceeds the ResourceQuotas of its namespace, and charges the rest.",
     phases=VALIDATE,
     rules=(Rule(("CREATE", "UPDATE"), ("*",), ("*",), ("*/*",), "Namespaced"),),
     build=_build,

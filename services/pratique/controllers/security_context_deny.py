@@ -58,7 +58,7 @@ def _build(_: NoSettings) -> Handlers:
 
 CONTROLLER = Controller(
     name="SecurityContextDeny",
-    summary="Refuses Pods that choose their user, supplemental groups, fsGroup or SELinux labels.",
+    summary="Denies Pods that choose their user, supplemental groups, fsGroup or SELinux labels.",
     phases=VALIDATE,
     rules=(rule("pods"),),
     build=_build,

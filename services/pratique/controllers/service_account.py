@@ -222,7 +222,7 @@ def build(settings: Settings, generate: Callable[[str], str] = generate_name) ->
 
 CONTROLLER = Controller(
     name="ServiceAccount",
-    summary="Gives Pods a ServiceAccount and its token, and keeps them to the Secrets that it may have.",
+    summary="Gives Pods a ServiceAccount and its token, and restricts them to its Secrets.",
     phases=BOTH,
     rules=(
         rule("pods", operations=("CREATE",)),

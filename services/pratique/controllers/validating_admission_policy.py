@@ -54,7 +54,7 @@ def _build(_: NoSettings) -> Handlers:
 
 CONTROLLER = Controller(
     name="ValidatingAdmissionPolicy",
-    summary="Has policies written in CEL refuse requests, warn, or write to the audit log.",
+    summary="Denies requests, warns, or writes to the audit log by policies written in CEL.",
     phases=VALIDATE,
     build=_build,
     default=True,

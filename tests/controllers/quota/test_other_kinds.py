@@ -86,6 +86,19 @@ def test_claims_are_charged_when_they_change(subresource: str, *, charged: bool)
     assert evaluators.VOLUME_CLAIMS.handles(update) is charged
 
 
+@pytest.mark.parametrize(
+    ("operation", "subresource", "charged"),
+    [("CREATE", "", True), ("UPDATE", "", True), ("UPDATE", "status", False), ("CREATE", "binding", False)],
+)
+def test_resource_claims_are_charged_on_creation_and_update(
+    operation: str, subresource: str, *, charged: bool
+) -> None:
+    claims = {"kind": "ResourceClaim", "metadata": {"name": "gpu", "namespace": "shop"}}
+    old = claims if operation == "UPDATE" else None
+    request = review(claims, resource="resourceclaims", old=old, subresource=subresource)
+    assert evaluators.DEVICE_CLAIMS.handles(request) is charged
+
+
 def devices(*requests: JSONObject) -> dict[str, str]:
     claims = {"kind": "ResourceClaim", "spec": {"devices": {"requests": list(requests)}}}
     found = evaluators.DEVICE_CLAIMS.usage(claims)
@@ -151,9 +164,20 @@ def test_evaluators_are_chosen_by_the_names_in_a_quota() -> None:
     assert found == {("", "pods"), ("apps", "deployments")}
 
 
-@pytest.mark.parametrize("resource", ["services", "persistentvolumeclaims", "pods"])
-def test_an_object_of_another_kind_is_a_bad_request(resource: str) -> None:
+@pytest.mark.parametrize("reviewed", [{"kind": "Other"}, None, [], "Pod"])
+@pytest.mark.parametrize(
+    ("group", "resource", "name"),
+    [
+        ("", "services", "services"),
+        ("", "persistentvolumeclaims", "persistentvolumeclaims"),
+        ("", "pods", "pods"),
+        ("resource.k8s.io", "resourceclaims", "resourceclaims.resource.k8s.io"),
+    ],
+)
+def test_an_object_of_another_kind_is_a_bad_request(
+    group: str, resource: str, name: str, reviewed: JSON
+) -> None:
     with pytest.raises(RefusalError) as caught:
-        evaluator_of("", resource).check_kind({"kind": "Other"})
+        evaluator_of(group, resource).check_kind(reviewed)
     assert caught.value.status.code == 400
-    assert caught.value.status.message == f"Resource was marked as {resource} but was unable to be converted"
+    assert caught.value.status.message == f"Resource was marked as {name} but was unable to be converted"

@@ -132,7 +132,7 @@ def _build(settings: Settings, open_backend: OpenBackend) -> Handlers:
 
 CONTROLLER = Controller(
     name="ImagePolicyWebhook",
-    summary="Has a backend decide which images Pods may use.",
+    summary="Asks a backend which images Pods may use.",
     phases=VALIDATE,
     rules=(rule("pods", "pods/ephemeralcontainers"),),
     build=_build,

@@ -43,7 +43,7 @@ _OPERATIONS = ("CREATE", "UPDATE", "DELETE")
 
 CONTROLLER = Controller(
     name="NodeRestriction",
-    summary="Keeps nodes to themselves, the Pods that they run, and what belongs to those.",
+    summary="Lets nodes change only themselves, the Pods that they run, and what belongs to those.",
     phases=MUTATE,
     rules=(
         rule(

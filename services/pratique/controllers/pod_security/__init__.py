@@ -43,7 +43,7 @@ _WORKLOADS = tuple(rule(resource, group=group) for group, resource in WORKLOADS)
 
 CONTROLLER = Controller(
     name="PodSecurity",
-    summary="Keeps the Pods of a namespace to the Pod Security Standard that its labels name.",
+    summary="Enforces the Pod Security Standard that a namespace's labels name.",
     phases=VALIDATE,
     rules=(rule("pods/*", "namespaces"), *_WORKLOADS),
     build=_build,

@@ -37,7 +37,7 @@ def build(settings: Settings) -> Handlers:
 
 CONTROLLER = Controller(
     name="PodSecurityPolicy",
-    summary="Gives Pods what a policy demands that their account or author may use, and refuses all others.",
+    summary="Defaults and validates Pods by a policy that their account or author may use.",
     phases=BOTH,
     rules=(rule("pods"),),
     build=build,
