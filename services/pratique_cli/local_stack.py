@@ -64,11 +64,13 @@ class Stack:
         """
         ports = await _gather_started(keeper.start() for keeper in self._backends)
         targets = [f"{_LOOPBACK}:{port}" for port in ports]
-        self._front_door = Supervisor(self._door(targets[0], targets[1:]), self._port, self._tell)
+        self._front_door = Supervisor(
+            self._front_door_command(targets[0], targets[1:]), self._port, self._tell
+        )
         self._port = await self._front_door.start()
         for target in targets:
             await self._until_healthy(functools.partial(probe, target))
-        await self._until_healthy(self._unready)
+        await self._until_healthy(self._front_door_problem)
         return self.url
 
     @property
@@ -108,13 +110,13 @@ class Stack:
         arguments = (kind, "--host", _LOOPBACK, "--metrics-port", "0", *self._chain)
         return Supervisor(ServiceCommand(name, arguments, self._variables), 0, self._tell)
 
-    def _door(self, mutator: str, validators: list[str]) -> ServiceCommand:
+    def _front_door_command(self, mutator: str, validators: list[str]) -> ServiceCommand:
         addresses = ("--host", self._host, "--mutator", mutator, "--validator", ",".join(validators))
         # No load balancer has to notice that this front door stops, so it need not wait.
         arguments = ("frontdoor", *addresses, "--drain-seconds", "0", *self._front_door_flags, *self._chain)
         return ServiceCommand("frontdoor", arguments, self._variables)
 
-    def _unready(self) -> str | None:
+    def _front_door_problem(self) -> str | None:
         host = {"0.0.0.0": _LOOPBACK, "::": "::1"}.get(self._host, self._host)  # noqa: S104 - asks there
         connection = http.client.HTTPConnection(host, self._port, timeout=_PROBE_SECONDS)
         try:

@@ -119,11 +119,11 @@ class ServiceProcess:
 
     async def _follow(self, tell: Callable[[str], None]) -> int:
         await asyncio.gather(
-            self._pass_on(self._process.stdout, tell), self._pass_on(self._process.stderr, tell)
+            self._forward(self._process.stdout, tell), self._forward(self._process.stderr, tell)
         )
         return await self._process.wait()
 
-    async def _pass_on(self, stream: asyncio.StreamReader | None, tell: Callable[[str], None]) -> None:
+    async def _forward(self, stream: asyncio.StreamReader | None, tell: Callable[[str], None]) -> None:
         rest = b""
         while stream is not None and (chunk := await stream.read(_CHUNK_BYTES)):
             *lines, rest = (rest + chunk).split(b"\n")
@@ -195,7 +195,7 @@ class Supervisor:
         self._port = port
         self._tell = tell
         self._child: ServiceProcess | None = None
-        self._keeping: asyncio.Task[None] | None = None
+        self._restarting: asyncio.Task[None] | None = None
 
     @property
     def pid(self) -> int:
@@ -213,13 +213,13 @@ class Supervisor:
         if port is None:
             raise StartError(self._service, await child.ended())
         self._port = port
-        self._say(f"is process {child.pid}, ready on port {port}")
-        self._keeping = asyncio.create_task(self._keep(child))
+        self._announce(f"is process {child.pid}, ready on port {port}")
+        self._restarting = asyncio.create_task(self._restart_when_ended(child))
         return port
 
     async def stop(self) -> None:
         """Let the service drain, and do not restart it."""
-        await self._let_go()
+        await self._cancel_restarts()
         if self._child is not None:
             await self._child.stop(DRAIN_SECONDS)
 
@@ -227,27 +227,27 @@ class Supervisor:
         """Kill the service, and do not restart it."""
         if self._child is not None:
             self._child.kill()
-        await self._let_go()
+        await self._cancel_restarts()
         if self._child is not None:
             self._child.kill()
             await self._child.ended()
 
-    async def _let_go(self) -> None:
-        if self._keeping is not None:
-            self._keeping.cancel()
+    async def _cancel_restarts(self) -> None:
+        if self._restarting is not None:
+            self._restarting.cancel()
             with contextlib.suppress(asyncio.CancelledError):
-                await self._keeping
+                await self._restarting
 
     async def _spawn(self) -> ServiceProcess:
         # Shielded, because a cancellation must not lose track of a process that has started.
-        starting = asyncio.ensure_future(start_service(self._service, self._port, self._pass_on))
+        starting = asyncio.ensure_future(start_service(self._service, self._port, self._forward))
         try:
             await asyncio.shield(starting)
         finally:
             self._child = await starting
         return self._child
 
-    async def _keep(self, child: ServiceProcess) -> None:
+    async def _restart_when_ended(self, child: ServiceProcess) -> None:
         pause = FIRST_PAUSE_SECONDS
         clock = asyncio.get_running_loop().time
         while True:
@@ -255,15 +255,15 @@ class Supervisor:
             code = await child.ended()
             if clock() - started > LONGEST_PAUSE_SECONDS:
                 pause = FIRST_PAUSE_SECONDS
-            self._say(f"{exit_text(code)}; restarting in {pause:g} s")
+            self._announce(f"{exit_text(code)}; restarting in {pause:g} s")
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
             child = await self._spawn()
             if await child.port() is not None:
-                self._say(f"is process {child.pid}, ready again on port {self._port}")
+                self._announce(f"is process {child.pid}, ready again on port {self._port}")
 
-    def _say(self, event: str) -> None:
+    def _announce(self, event: str) -> None:
         self._tell("pratique", f"{self._service.name} {event}")
 
-    def _pass_on(self, line: str) -> None:
+    def _forward(self, line: str) -> None:
         self._tell(self._service.name, line)

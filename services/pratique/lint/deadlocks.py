@@ -104,7 +104,7 @@ _MAX_LISTED = 3
 
 def _find_deadlocks(context: LintContext) -> Iterator[Violation]:
     for hook in context.hooks:
-        if hook.backend is not None and (requests := context.refused_starts(hook, hook.backend)):
+        if hook.backend is not None and (requests := context.denied_starts(hook, hook.backend)):
             yield hook.violation(
                 f"denies, while {hook.backend} is down, requests that it needs to start: {_request_list(requests)}",
                 "namespaceSelector",
@@ -170,7 +170,7 @@ def _blocking_webhooks(
 def _wait_text(
     backend: BackendService, other: BackendService, hook: ConfiguredWebhook, context: LintContext
 ) -> str:
-    return f"{backend} waits for {other} ({hook}: {context.refused_starts(hook, backend)[0]})"
+    return f"{backend} waits for {other} ({hook}: {context.denied_starts(hook, backend)[0]})"
 
 
 CIRCLES = LintRule(

@@ -22,8 +22,8 @@ def _find_single_replicas(context: LintContext) -> Iterator[Violation]:
 
 def _replicas(workload: JSONObject) -> object:
     """The desired number of Pods; the API server defaults it to 1."""
-    wanted = member(workload, "spec", "replicas")
-    return 1 if wanted is None else wanted
+    replicas = member(workload, "spec", "replicas")
+    return 1 if replicas is None else replicas
 
 
 SINGLE = LintRule(
@@ -65,7 +65,7 @@ def _find_timeouts_over_budget(context: LintContext) -> Iterator[Violation]:
     """Find the kind of request that may wait longest, and the webhook at which its time runs out."""
     waiting: dict[int, list[ConfiguredWebhook]] = {}
     for hook in context.mutating:
-        for request in context.wanted(hook.webhook.rules):
+        for request in context.matching_requests(hook.webhook.rules):
             waiting.setdefault(request, []).append(hook)
     if not waiting:
         return
@@ -102,9 +102,9 @@ def _find_missing_reinvocations(context: LintContext) -> Iterator[Violation]:
     nearest: dict[int, int] = {}
     """For each kind of request, the first webhook, of those visited so far, that is called for it."""
     for index in range(len(hooks) - 1, -1, -1):
-        wanted = context.wanted(hooks[index].webhook.rules)
-        later = [nearest[request] for request in wanted if request in nearest]
-        nearest.update(dict.fromkeys(wanted, index))
+        matching_requests = context.matching_requests(hooks[index].webhook.rules)
+        later = [nearest[request] for request in matching_requests if request in nearest]
+        nearest.update(dict.fromkeys(matching_requests, index))
         if later and hooks[index].webhook.reinvocation_policy != "IfNeeded":
             text = f"does not see what {hooks[min(later)]} changes after it"
             found.append(hooks[index].violation(text, "reinvocationPolicy"))
@@ -177,13 +177,13 @@ MUTATING_CLOSED = LintRule(
 def _find_unverified_mutations(context: LintContext) -> Iterator[Violation]:
     verified: frozenset[int] = frozenset()
     for hook in context.validating:
-        verified |= context.wanted(hook.webhook.rules)
+        verified |= context.matching_requests(hook.webhook.rules)
     for policy in context.configurations.validating_policies:
         constraints = policy.spec.match_constraints
-        verified |= context.wanted(constraints.resource_rules if constraints else ())
+        verified |= context.matching_requests(constraints.resource_rules if constraints else ())
     for hook in context.mutating:
-        wanted = context.wanted(hook.webhook.rules)
-        if wanted and not wanted & verified:
+        matching_requests = context.matching_requests(hook.webhook.rules)
+        if matching_requests and not matching_requests & verified:
             yield hook.violation("nothing here validates what it changes", "rules")
 
 

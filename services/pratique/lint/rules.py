@@ -186,7 +186,7 @@ class LintContext:
         self._controllers = simulator.controllers
         self._versions: dict[int, tuple[SampleRequest, ...]] = {}
         self._reached: dict[int, tuple[Review, frozenset[WebhookName]]] = {}
-        self._wanted: dict[tuple[Rule, ...], frozenset[int]] = {}
+        self._matching_requests: dict[tuple[Rule, ...], frozenset[int]] = {}
         self.cluster = AssumedCluster(cluster)
         self.now = now
         self.mutating = _configured_webhooks(configurations.mutating)
@@ -297,7 +297,7 @@ class LintContext:
             for backend in self.backends
         }
 
-    def refused_starts(self, hook: ConfiguredWebhook, backend: BackendService) -> list[StartupRequest]:
+    def denied_starts(self, hook: ConfiguredWebhook, backend: BackendService) -> list[StartupRequest]:
         """List the requests that a server needs to start and that the outage of a webhook denies."""
         return [request for request, tried in self._starts[backend] if hook.name in tried.refusing]
 
@@ -336,14 +336,14 @@ class LintContext:
         """List the requests that a server needs to start and that wait for a webhook's timeout."""
         return [request for request, tried in self._starts[backend] if hook.name in tried.passed_over]
 
-    def wanted(self, rules: Iterable[Rule]) -> frozenset[int]:
+    def matching_requests(self, rules: Iterable[Rule]) -> frozenset[int]:
         """The indexes of :attr:`requests` that any of the rules matches, regardless of selectors."""
         key = tuple(rules)
-        if key not in self._wanted:
-            self._wanted[key] = self._find_wanted(key)
-        return self._wanted[key]
+        if key not in self._matching_requests:
+            self._matching_requests[key] = self._find_matching_requests(key)
+        return self._matching_requests[key]
 
-    def _find_wanted(self, rules: tuple[Rule, ...]) -> frozenset[int]:
+    def _find_matching_requests(self, rules: tuple[Rule, ...]) -> frozenset[int]:
         compiled = compile_rules(rules)
         return frozenset(
             index

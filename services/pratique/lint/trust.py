@@ -282,7 +282,7 @@ def _find_namespace_dependencies(context: LintContext) -> Iterator[Violation]:
             yield Violation(binding, ("spec", "paramRef", "namespace"), text)
     for hook in context.hooks:
         backend = hook.backend
-        if backend is None or not hook.fails_closed or context.refused_starts(hook, backend):
+        if backend is None or not hook.fails_closed or context.denied_starts(hook, backend):
             continue  # the rule "deadlock" reports that it cannot start again, which is worse
         if context.selects(hook, backend.namespace):
             text = (

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 class MutatorCheck(Protocol):
     """Looks for defects."""
 
-    async def look(self, runner: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
+    async def find_defects(self, runner: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
         """Check one object.
 
         Raises:
@@ -56,11 +56,11 @@ class SingleMutatorCheck:
 
     mutator: Mutator
 
-    async def look(self, runner: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
+    async def find_defects(self, runner: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
         """Run it on the object, again on the object, and on its own result."""
-        return await self.judge(runner, review, await runner.mutate(review, (self.mutator,)))
+        return await self.find_defects_after(runner, review, await runner.mutate(review, (self.mutator,)))
 
-    async def judge(
+    async def find_defects_after(
         self, runner: MutatorRunner, review: Review, first: MutatorRun
     ) -> Sequence[MutatorDefect]:
         """Check one object, given the first run.
@@ -72,9 +72,12 @@ class SingleMutatorCheck:
             return [self._violation(Defect.FAILS, "comes to no decision", (evidence_of("run", first),))]
         if not first.changed or not first.allowed:
             return []
-        return [*await self._unlike(runner, review, first), *await self._restless(runner, review, first)]
+        return [
+            *await self._find_nondeterminism(runner, review, first),
+            *await self._find_non_idempotence(runner, review, first),
+        ]
 
-    async def _unlike(
+    async def _find_nondeterminism(
         self, runner: MutatorRunner, review: Review, first: MutatorRun
     ) -> Sequence[MutatorDefect]:
         """Run it again on the same object."""
@@ -87,7 +90,7 @@ class SingleMutatorCheck:
             else [nondeterminism(self, self.mutator, first, other, "the same object")]
         )
 
-    async def _restless(
+    async def _find_non_idempotence(
         self, runner: MutatorRunner, review: Review, first: MutatorRun
     ) -> Sequence[MutatorDefect]:
         """Run it on its own result."""
@@ -131,7 +134,7 @@ class LaterCheck:
     seconds: float
     """How much later, in seconds."""
 
-    async def look(self, runner: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
+    async def find_defects(self, runner: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
         """Run it now, and later on the object and on its result."""
         first = await runner.mutate(review, (self.mutator,))
         await asyncio.sleep(self.seconds)
@@ -169,7 +172,7 @@ class PairCheck:
     first: Mutator
     second: Mutator
 
-    async def look(self, runner: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
+    async def find_defects(self, runner: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
         """Run them in both orders, and compare the results."""
         pair = (self.first, self.second)
         forwards = await runner.mutate(review, pair)
@@ -207,7 +210,7 @@ class PermutationCheck:
     orders: tuple[tuple[Mutator, ...], ...]
     """The orders to try; the first one is chain order."""
 
-    async def look(self, runner: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
+    async def find_defects(self, runner: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
         """Run them in every order."""
         usual = await runner.mutate(review, self.orders[0])
         for order in self.orders[1:]:
@@ -299,7 +302,7 @@ class SetCheck:
     mutators: tuple[Mutator, ...]
     """All mutators of the chain, in chain order."""
 
-    async def look(self, runner: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
+    async def find_defects(self, runner: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
         """Run all of them on the object, all again on the result, then each active one on the result."""
         first = await runner.mutate(review)
         if not first.allowed:
@@ -310,8 +313,8 @@ class SetCheck:
         if not repetition.second.allowed:
             return [self._refusal(first, repetition)]
         if not repetition.holds:
-            return await self._unsettled(runner, review, first, repetition)
-        return await self._undone(runner, review, first)
+            return await self._find_unsettled(runner, review, first, repetition)
+        return await self._find_undone_changes(runner, review, first)
 
     async def _refused_at_once(
         self, runner: MutatorRunner, review: Review, first: MutatorRun
@@ -335,28 +338,30 @@ class SetCheck:
 
     def _refusal(self, first: MutatorRun, repetition: Repetition) -> MutatorDefect:
         second = repetition.second
-        guilty = mutators_with_outcome(second.decision, self.mutators, StepOutcome.DENIED, StepOutcome.FAILED)
+        responsible = mutators_with_outcome(
+            second.decision, self.mutators, StepOutcome.DENIED, StepOutcome.FAILED
+        )
         return MutatorDefect(
             defect=Defect.REFUSES_OWN,
-            mutators=guilty,
+            mutators=responsible,
             text="denies what the mutators have made together",
             check=self,
             runs=(evidence_of("first run of all", first), evidence_of("second run of all", second)),
         )
 
-    async def _unsettled(
+    async def _find_unsettled(
         self, runner: MutatorRunner, review: Review, first: MutatorRun, repetition: Repetition
     ) -> Sequence[MutatorDefect]:
         """Find the mutators that change the common result, though not their own."""
         active = mutators_with_outcome(repetition.second.decision, self.mutators, StepOutcome.MUTATED)
         remade = with_object(review, first.object)
         rests = {mutator: await _is_stable(runner, remade, mutator) for mutator in active}
-        guilty = tuple(mutator for mutator, rest in rests.items() if rest is True)
-        if not guilty and False in rests.values():
+        responsible = tuple(mutator for mutator, rest in rests.items() if rest is True)
+        if not responsible and False in rests.values():
             return []  # a mutator that changes even its own result has a finding of its own
         violation = MutatorDefect(
             defect=Defect.NOT_SETTLED,
-            mutators=guilty or active,
+            mutators=responsible or active,
             text=f"changes the common result of all mutators again, which {repetition.ending}",
             check=self,
             fields=differing_fields(first.object, repetition.second.object),
@@ -369,7 +374,7 @@ class SetCheck:
         )
         return [violation]
 
-    async def _undone(
+    async def _find_undone_changes(
         self, runner: MutatorRunner, review: Review, first: MutatorRun
     ) -> Sequence[MutatorDefect]:
         """Find mutators that undo each other's changes, so that the result only seems stable."""
@@ -383,10 +388,10 @@ class SetCheck:
             for other in active:
                 back = await runner.mutate(changed, (other,))
                 if other != mutator and back.allowed and identical(back.object, first.object):
-                    return self._fight(mutator, other, once, back)
+                    return self._undo_defects(mutator, other, once, back)
         return []
 
-    def _fight(
+    def _undo_defects(
         self, mutator: Mutator, other: Mutator, once: MutatorRun, back: MutatorRun
     ) -> Sequence[MutatorDefect]:
         """Distinguish an undo loop from two mutators that write different values, which the order checks find."""
@@ -420,19 +425,19 @@ class ValidatorCheck:
     mutators: tuple[Mutator, ...]
     """All mutators of the chain, in chain order."""
 
-    async def look(self, runner: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
+    async def find_defects(self, runner: MutatorRunner, review: Review) -> Sequence[MutatorDefect]:
         """Run both phases and, if that is denied, the validating phase on the original object."""
         admitted = await runner.admit(review)
         if admitted.allowed or not admitted.changed or not _is_refused_by_validators(admitted):
             return []
         if not (await runner.validate(review)).allowed:
             return []
-        guilty = await self._guilty(runner, review, admitted)
+        responsible = await self._responsible(runner, review, admitted)
         mutated = await runner.mutate(review)
         return [
             MutatorDefect(
                 defect=Defect.REFUSED,
-                mutators=guilty,
+                mutators=responsible,
                 text="the mutated object is denied, but the original would be admitted",
                 check=self,
                 fields=differing_fields(mutated.received, mutated.object),
@@ -440,7 +445,7 @@ class ValidatorCheck:
             )
         ]
 
-    async def _guilty(
+    async def _responsible(
         self, runner: MutatorRunner, review: Review, admitted: MutatorRun
     ) -> tuple[Mutator, ...]:
         """The mutators that cause the denial by themselves; all active ones if there is none."""

@@ -190,7 +190,7 @@ class DefectFindings:
 
     def __iter__(self) -> Iterator[DefectFinding]:
         """Iterate over the findings that do not follow from others."""
-        return (finding for finding in self.by_key.values() if not self._follows(finding.violation))
+        return (finding for finding in self.by_key.values() if not self._is_consequence(finding.violation))
 
     def add(self, violations: Iterable[MutatorDefect], case: MutatorCase, *, counted: bool = False) -> None:
         """Add the defects that one object shows; ``counted`` if that object has been counted before."""
@@ -203,7 +203,7 @@ class DefectFindings:
             elif not counted:
                 self.by_key[key].seen += 1
 
-    def _follows(self, violation: MutatorDefect) -> bool:
+    def _is_consequence(self, violation: MutatorDefect) -> bool:
         """Whether a defect follows from another finding."""
         stronger = {
             Defect.ORDER: (Defect.CONFLICT, Defect.UNDONE),

@@ -194,10 +194,10 @@ class MutatorCheckRun:
         unanswered, tried = "", 0
         try:
             for case in given:
-                self._await(self._try(case, case.review()))
+                self._await(self._check_object(case, case.review()))
                 tried += 1
             self._make_objects(given)
-            self._await(self._look_later())
+            self._await(self._check_later())
             self._await(self._reduce_all())
         except UnansweredError as error:
             unanswered = str(error)
@@ -215,7 +215,7 @@ class MutatorCheckRun:
     def _await(self, work: Coroutine[Any, Any, None]) -> None:
         self.loop.run(work)
 
-    async def _try(self, case: MutatorCase, review: Review) -> None:
+    async def _check_object(self, case: MutatorCase, review: Review) -> None:
         """Run all checks with one object."""
         whole = await self.runner.mutate(review)
         found: list[MutatorDefect] = []
@@ -225,14 +225,14 @@ class MutatorCheckRun:
             if outcome.changed or outcome.failure:
                 active.add(mutator)
                 self._remember(mutator, case, review, outcome)
-                found += await SingleMutatorCheck(mutator).judge(self.runner, review, outcome)
+                found += await SingleMutatorCheck(mutator).find_defects_after(self.runner, review, outcome)
         self._acted.update(active)
-        together = await SetCheck(self.mutators).look(self.runner, review)
+        together = await SetCheck(self.mutators).find_defects(self.runner, review)
         self._refused += not whole.allowed and not together
         found += together
         if whole.allowed and whole.changed:
             self._written.append(whole.object)
-            found += await ValidatorCheck(self.mutators).look(self.runner, review)
+            found += await ValidatorCheck(self.mutators).find_defects(self.runner, review)
         found += await self._orders([mutator for mutator in self.mutators if mutator in active], review)
         self._findings.add(found, case)
         self.progress(sum(self._generated.values()), len(self._findings.by_key))
@@ -242,9 +242,11 @@ class MutatorCheckRun:
         free = tuple(mutator for mutator in active if not mutator.placed)
         found: list[MutatorDefect] = []
         for first, second in itertools.combinations(free, 2):
-            found += await PairCheck(first, second).look(self.runner, review)
+            found += await PairCheck(first, second).find_defects(self.runner, review)
         if not found and 2 < len(free) <= _ALL_ORDERS:
-            found += await PermutationCheck((free, *self._permutations(free))).look(self.runner, review)
+            found += await PermutationCheck((free, *self._permutations(free))).find_defects(
+                self.runner, review
+            )
         return found
 
     def _permutations(self, mutators: tuple[Mutator, ...]) -> list[tuple[Mutator, ...]]:
@@ -263,7 +265,7 @@ class MutatorCheckRun:
         if len(kept) < _LATER_OBJECTS and outcome.allowed:
             kept.append(_ChangedCase(case, review, outcome, time.monotonic()))
 
-    async def _look_later(self) -> None:
+    async def _check_later(self) -> None:
         """Repeat some mutators a moment later."""
         for mutator, kept in self._later.items():
             check = LaterCheck(mutator, self.later_seconds)
@@ -304,7 +306,7 @@ class MutatorCheckRun:
             review = case.review()
         except InputError:
             return  # the schema allows objects that the API server cannot decode
-        self._await(self._try(case, review))
+        self._await(self._check_object(case, review))
         self._generated[f"{kind.kind.api_version}/{kind.kind.kind}"] += 1
 
     async def _reduce_all(self) -> None:
@@ -317,15 +319,15 @@ class MutatorCheckRun:
         quick = check.mutator if isinstance(check, LaterCheck) else None
 
         async def shows(document: JSONObject) -> bool:
-            return await self._shown(finding, document, quick) is not None
+            return await self._reproduced(finding, document, quick) is not None
 
         reduction = Reduction(shows, schema_of(kind_of(finding.document), self.store))
         smaller = await reduction.reduce(finding.document)
-        found = await self._shown(finding, smaller, None)
+        found = await self._reproduced(finding, smaller, None)
         if found is not None:
             finding.violation, finding.document = found, smaller
 
-    async def _shown(
+    async def _reproduced(
         self, finding: DefectFinding, document: JSONObject, quick: Mutator | None
     ) -> MutatorDefect | None:
         """The defect as an object shows it, or None; ``quick`` only checks whether that mutator acts at all."""
@@ -336,5 +338,5 @@ class MutatorCheckRun:
         if quick is not None:
             changed = (await self.runner.mutate(review, (quick,))).changed
             return finding.violation if changed else None
-        violations = await finding.violation.check.look(self.runner, review)
+        violations = await finding.violation.check.find_defects(self.runner, review)
         return next((defect for defect in violations if defect.key == finding.key), None)

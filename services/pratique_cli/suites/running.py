@@ -213,7 +213,7 @@ class SuiteRun:
             for number, case in enumerate(cases):
                 result = await runner.run(case)
                 self._settle(result, score)
-                self._cover(result, chains, coverage)
+                self._count_coverage(result, chains, coverage)
                 if self.fail_fast and result.status is not CaseStatus.PASSED:
                     score.not_run = len(cases) - number - 1
                     break
@@ -236,7 +236,7 @@ class SuiteRun:
         self.output.write(result)
         self.progress.update(f"{score.run} run, {score.failed} failed")
 
-    def _cover(self, result: CaseResult, chains: CaseChains, coverage: Coverage) -> None:
+    def _count_coverage(self, result: CaseResult, chains: CaseChains, coverage: Coverage) -> None:
         if result.status is CaseStatus.UNREADABLE:
             return
         configurations = chains.sources(result.case).configurations
