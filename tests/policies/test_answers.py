@@ -102,5 +102,5 @@ def test_an_evaluation_after_the_deadline_is_interrupted(failure_policy: str) ->
     policies = policies_of(policy("lists.range(600).all(x, x >= 0)", failurePolicy=failure_policy), binding())
     answer = validate(policies, review)
     assert isinstance(answer, Deny if failure_policy == "Fail" else Allow)
-    (outcome,) = answer.parts
+    (outcome,) = answer.policy_outcomes
     assert outcome.reason.endswith("resulted in error: operation interrupted")

@@ -139,7 +139,7 @@ def test_a_patch_that_adds_an_unknown_field_fails_whatever_the_failure_policy() 
         ),
     ],
 )
-def test_a_patch_that_does_not_fit_is_an_error(expression: str, told: str) -> None:
+def test_a_patch_that_does_not_fit_is_an_error(expression: str, message: str) -> None:
     with pytest.raises(PolicyPatchError) as refused:
         patched(expression, deployment({"name": "a"}))
     assert str(refused.value) == message
@@ -181,7 +181,7 @@ def test_apply_configurations_are_merged() -> None:
         ),
     ],
 )
-def test_an_apply_configuration_that_does_not_fit_is_an_error(expression: str, told: str) -> None:
+def test_an_apply_configuration_that_does_not_fit_is_an_error(expression: str, message: str) -> None:
     with pytest.raises(PolicyPatchError) as refused:
         configured(expression, deployment())
     assert str(refused.value) == message

@@ -1,4 +1,4 @@
-"""Strangers: connections in numbers that want no honest answer. ``python -m support.front_doors.strangers PLAN`` opens them.
+"""A process that opens many connections of strangers: ``python -m support.front_doors.strangers PLAN``.
 
 They are a process of their own, so that what they cost here is not taken for what they cost a front door.
 """

@@ -123,7 +123,7 @@ class ChainSources:
         """
         return self.catalogue.configure(controllers, self.plugin_configurations, self.file)
 
-    def idle(
+    def without_effect(
         self, configurations: Configurations, cluster: Cluster, *, only_certain: bool = False
     ) -> Iterator[str]:
         """Yield a line for everything that is configured and can have no effect.

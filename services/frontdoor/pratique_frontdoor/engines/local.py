@@ -104,9 +104,9 @@ class LocalEngine:
         self._chain = assemble(self.parts)
         self._sources = sources
 
-    def idle(self) -> Iterator[str]:
+    def without_effect(self) -> Iterator[str]:
         """Yield a line for everything that is configured and can have no effect, whatever the cluster."""
-        return self._sources.idle(self.parts.configurations, self.cluster, only_certain=True)
+        return self._sources.without_effect(self.parts.configurations, self.cluster, only_certain=True)
 
     async def decide(
         self, review: Review, phases: frozenset[Phase], deadline: Deadline, *, explain: bool = False

@@ -177,7 +177,7 @@ class RemoteEngine:
 
     def _warn_without_effect(self, configurations: Configurations) -> None:
         """Warn of configuration without effect. It is valid, so it does not prevent a start."""
-        for line in self._sources.idle(configurations, self.cluster.current):
+        for line in self._sources.without_effect(configurations, self.cluster.current):
             place, _, text = line.rpartition("warning: ")
             _log.warning("configuration has no effect", extra={"file": place.rstrip(": "), "reason": text})
 
