@@ -22,7 +22,7 @@ from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
 from pratique.apimachinery.requests import Operation
 from pratique.cluster.store import ObjectStore
 from pratique.hosting.catalogue import configure_controller, load_catalogue
-from pratique.hosting.hosts import MutatorHost
+from pratique.hosting.running import MutatorHost
 
 ROUNDS = 1000
 LIMITS = {"cpu": "500m", "memory": "128Mi"}

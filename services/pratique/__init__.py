@@ -20,8 +20,7 @@ if TYPE_CHECKING:
         mutator,
         validator,
     )
-    from pratique.admission.edits import Edits
-    from pratique.admission.results import Allow, Answer, Deny, Patch, allow, deny, patch, warn
+    from pratique.admission.results import Allow, Answer, Deny, Edits, Patch, allow, deny, patch, warn
     from pratique.admission.reviews import Review
     from pratique.admission.rules import EVERYTHING, Rule, rule
     from pratique.apimachinery.errors import ConfigurationError, RefusalError
@@ -65,7 +64,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    "admission.results": ("Allow", "Answer", "Deny", "Patch", "allow", "deny", "patch", "warn"),
+    "admission.results": ("Allow", "Answer", "Deny", "Edits", "Patch", "allow", "deny", "patch", "warn"),
     "cluster.store": ("Cluster",),
     "admission.controllers": (
         "Controller",
@@ -76,7 +75,6 @@ _MODULES = {
         "mutator",
         "validator",
     ),
-    "admission.edits": ("Edits",),
     "apimachinery.errors": ("ConfigurationError", "RefusalError"),
     "apimachinery.json_values": ("JSON", "member"),
     "admission.reviews": ("Review",),

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pratique.admission.edits import Edits, Path
-from pratique.admission.results import Allow, Patch
+from pratique.admission.results import Allow, Edits, Patch, Path
 from pratique.apimachinery.diff import identical
 from pratique.apimachinery.errors import RefusalError
 from pratique.apimachinery.json_values import JSON, JSONObject

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pratique.admission.controllers import MUTATE, VALIDATE, Controller, mutator, validator
-from pratique.admission.edits import Edits
-from pratique.admission.results import Answer, allow, deny, patch, warn
+from pratique.admission.results import Answer, Edits, allow, deny, patch, warn
 from pratique.admission.reviews import Review
 from pratique.admission.rules import EVERYTHING, rule
 from pratique.apimachinery.json_values import member

@@ -26,7 +26,7 @@ from pratique.configuration.settings import ChainSettings
 from pratique.controllers.image_policy_webhook import CONTROLLER, Settings
 from pratique.controllers.image_policy_webhook.image_reviews import ImageReviewer
 from pratique.hosting.catalogue import HostedController, configure_controller
-from pratique.hosting.hosts import ValidatorHost
+from pratique.hosting.running import ValidatorHost
 from pratique.https.backends import open_backend
 from pratique_frontdoor.engines.engine import open_local
 from support import vector_cases

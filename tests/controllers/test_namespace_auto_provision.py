@@ -16,7 +16,7 @@ from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.cluster.store import ANY_NAMESPACE, Cluster, ObjectStore, ReloadableCluster
 from pratique.controllers.namespace_auto_provision import CONTROLLER
 from pratique.hosting.catalogue import load_catalogue
-from pratique.hosting.hosts import MutatorHost
+from pratique.hosting.running import MutatorHost
 from support import vector_cases
 from support.admissions import Admission, admit, pod_review, review_of
 from support.expectations import check

@@ -23,7 +23,7 @@ from pratique.admission.reviews import Call, Deadline, Review
 from pratique.apimachinery.json_values import Document
 from pratique.apimachinery.patches import apply_patch
 from pratique.cluster.store import ANY_NAMESPACE, ObjectStore
-from pratique.hosting.hosts import MutatorHost
+from pratique.hosting.running import MutatorHost
 from support.services import controllers
 from support.services.controllers import hosted, labelling
 from support.services.reviews import POD, review_of

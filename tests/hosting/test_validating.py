@@ -12,7 +12,7 @@ from pratique.admission.results import Allowed, Answer, Denied, Failed, FailureK
 from pratique.admission.reviews import Call, Deadline, Review
 from pratique.apimachinery.errors import ReviewError
 from pratique.cluster.store import ANY_NAMESPACE, ObjectStore
-from pratique.hosting.hosts import ValidatorHost
+from pratique.hosting.running import ValidatorHost
 from support.services import controllers
 from support.services.controllers import hosted, labelling
 from support.services.reviews import review_of
@@ -136,5 +136,5 @@ def test_hosts_know_no_transport() -> None:
     import subprocess
     import sys
 
-    code = "import sys, pratique.hosting.hosts, pratique.hosting.hosts; sys.exit('grpc' in sys.modules)"
+    code = "import sys, pratique.hosting.running, pratique.hosting.running; sys.exit('grpc' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -15,7 +15,7 @@ import yaml
 
 from pratique.admission.controllers import Phase
 from pratique.configuration.settings import ChainSettings
-from pratique.hosting.hosts import MutatorHost, ValidatorHost
+from pratique.hosting.running import MutatorHost, ValidatorHost
 from pratique.hosting.services import host_chain
 from pratique.rpc.servers import RpcServer, ServerSettings
 from pratique_frontdoor.settings import CallKind, FrontDoorSettings

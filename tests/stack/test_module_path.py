@@ -14,7 +14,7 @@ import pytest
 from support.front_doors.reviews import review_document
 from support.local_stacks import Stack, running
 
-MOST_MODULES = 34
+MOST_MODULES = 30
 WARM_UP_REVIEWS = 5
 REVIEWS = 10
 SETTLE_SECONDS = 0.03

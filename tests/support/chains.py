@@ -16,7 +16,7 @@ from pratique.apimachinery.requests import Operation
 from pratique.cluster.store import ObjectStore
 from pratique.configuration.loading import Configurations
 from pratique.hosting.catalogue import configure_controller, load_catalogue
-from pratique.hosting.hosts import MutatorHost, ValidatorHost
+from pratique.hosting.running import MutatorHost, ValidatorHost
 from pratique.https.clients import HttpsClients
 from pratique_frontdoor.chain.assembly import ChainParts, assemble
 from pratique_frontdoor.chain.decisions import Decision

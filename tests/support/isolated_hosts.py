@@ -16,7 +16,7 @@ from pratique.admission.results import Outcome
 from pratique.admission.reviews import Call, Deadline
 from pratique.apimachinery.json_values import JSON
 from pratique.configuration.settings import ChainSettings, Isolation
-from pratique.hosting.hosts import ValidatorHost
+from pratique.hosting.running import ValidatorHost
 from pratique.hosting.services import host_chain
 from support.controller_packages import lay_out
 from support.services import hostile_controllers

@@ -24,7 +24,7 @@ from pratique.configuration.admissionregistration import (
     WebhookConfigurationKind,
 )
 from pratique.configuration.loading import Configurations
-from pratique.hosting.hosts import MutatorHost, ValidatorHost
+from pratique.hosting.running import MutatorHost, ValidatorHost
 from pratique_frontdoor.chain.assembly import ChainParts, assemble
 from pratique_frontdoor.chain.decisions import Decision
 from pratique_frontdoor.engines.local import InProcessTransport

@@ -26,7 +26,7 @@ from pratique.configuration.admissionregistration import (
 )
 from pratique.configuration.loading import Configurations
 from pratique.hosting.catalogue import configure_controller, load_catalogue
-from pratique.hosting.hosts import MutatorHost, ValidatorHost
+from pratique.hosting.running import MutatorHost, ValidatorHost
 from pratique_frontdoor.chain.assembly import ChainParts, assemble
 from pratique_frontdoor.chain.decisions import Decision
 from pratique_frontdoor.engines.engine import Engine, open_clients

@@ -11,11 +11,9 @@ import uvloop
 from pratique.processes.thread_pool import set_switch_interval
 from pratique.telemetry.logs import configure_logging, log_loop_error
 from pratique.telemetry.tracing import open_tracing
-from pratique_frontdoor.decision_logs.writers import open_decision_log
 from pratique_frontdoor.engines.engine import Engine, open_remote
 from pratique_frontdoor.http.app import build_app
 from pratique_frontdoor.http.servers import FrontDoorServer, raise_open_file_limit, release_large_buffers
-from pratique_frontdoor.recording.recorders import open_recorder
 from pratique_frontdoor.settings import FrontDoorSettings
 
 
@@ -37,8 +35,14 @@ async def serve(
     recorder, tracing, decision_log = None, None, None
     try:
         tracing = open_tracing("frontdoor")
-        recorder = open_recorder(settings)
-        decision_log = open_decision_log(settings)
+        if settings.record is not None:
+            from pratique_frontdoor.recording.recorders import open_recorder  # noqa: PLC0415 - few front doors record
+
+            recorder = open_recorder(settings)
+        if settings.decision_log is not None:
+            from pratique_frontdoor.decision_logs.writers import open_decision_log  # noqa: PLC0415 - likewise
+
+            decision_log = open_decision_log(settings)
         app = build_app(engine, settings, recorder, tracing, decision_log)
         server = FrontDoorServer(app, settings, announce)
         # Objects that exist now stay; every full collection would traverse them, which adds 16 ms to the slowest

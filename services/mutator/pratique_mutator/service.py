@@ -6,8 +6,8 @@ import dataclasses
 
 from pratique.admission.controllers import Phase
 from pratique.admission.v1.mutator_service_pb2 import MutateRequest
-from pratique.hosting.hosts import MutatorHost
 from pratique.hosting.phase_services import PhaseService, PhaseServiceSettings
+from pratique.hosting.running import MutatorHost
 from pratique.rpc.messages import mutate_response
 
 

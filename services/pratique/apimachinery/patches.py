@@ -404,6 +404,10 @@ def _item_index(items: list[JSON], key: str) -> int:
     return index % len(items)
 
 
+_MAX_PLAIN_DIGITS = 18
+"""Any number of that many digits is an int64, so that nothing is left to check."""
+
+
 def _insertion_index(items: list[JSON], key: str) -> int:
     """The index of a new item; ``-`` and ``-1`` append it."""
     if key == "-":
@@ -419,6 +423,8 @@ def _insertion_index(items: list[JSON], key: str) -> int:
 
 
 def _parse_index(key: str) -> int:
+    if key.isascii() and key.isdigit() and len(key) <= _MAX_PLAIN_DIGITS:
+        return int(key)
     try:
         return parse_int64(key, "Atoi")
     except ValueError as error:

@@ -12,8 +12,7 @@ import functools
 import msgspec
 
 from pratique.admission.controllers import MUTATE, Controller, Handlers
-from pratique.admission.edits import Edits
-from pratique.admission.results import Answer, allow, deny
+from pratique.admission.results import Answer, Edits, allow, deny
 from pratique.admission.reviews import Review
 from pratique.admission.rules import rule
 from pratique.apimachinery.json_values import JSONObject, member

@@ -10,8 +10,7 @@ import functools
 import msgspec
 
 from pratique.admission.controllers import MUTATE, Controller, Handlers
-from pratique.admission.edits import Edits
-from pratique.admission.results import Answer, deny
+from pratique.admission.results import Answer, Edits, deny
 from pratique.admission.reviews import Review
 from pratique.admission.rules import rule
 from pratique.apimachinery import statuses

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pratique.admission.controllers import MUTATE, Controller, Handlers, NoSettings
-from pratique.admission.edits import Edits
-from pratique.admission.results import Answer, deny
+from pratique.admission.results import Answer, Edits, deny
 from pratique.admission.reviews import Review
 from pratique.admission.rules import rule
 from pratique.apimachinery import quantities, statuses

@@ -16,8 +16,7 @@ from typing import Annotated, NamedTuple
 import msgspec
 
 from pratique.admission.controllers import MUTATE, Controller, Handlers
-from pratique.admission.edits import Edits
-from pratique.admission.results import Answer, allow, deny
+from pratique.admission.results import Answer, Edits, allow, deny
 from pratique.admission.reviews import Review
 from pratique.admission.rules import rule
 from pratique.apimachinery import statuses

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pratique.admission.controllers import MUTATE, Controller, Handlers, NoSettings
-from pratique.admission.edits import Edits
-from pratique.admission.results import Answer, allow, deny
+from pratique.admission.results import Answer, Edits, allow, deny
 from pratique.admission.reviews import Review
 from pratique.admission.rules import Rule
 from pratique.apimachinery import statuses

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from pratique.admission.controllers import BOTH, Controller, Handlers
-from pratique.admission.edits import Edits, Path
-from pratique.admission.results import Answer, allow, deny
+from pratique.admission.results import Answer, Edits, Path, allow, deny
 from pratique.admission.reviews import Review
 from pratique.admission.rules import rule
 from pratique.apimachinery import statuses

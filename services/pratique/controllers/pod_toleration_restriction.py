@@ -11,8 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from pratique.admission.controllers import BOTH, Controller, Handlers
-from pratique.admission.edits import Edits
-from pratique.admission.results import Answer, Deny, allow, deny
+from pratique.admission.results import Answer, Deny, Edits, allow, deny
 from pratique.admission.reviews import Review
 from pratique.admission.rules import rule
 from pratique.apimachinery import json_reading, json_values, statuses

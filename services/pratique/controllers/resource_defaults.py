@@ -6,8 +6,7 @@ Source: ``plugin/pkg/admission/resourcedefaults/admission.go`` of the releases b
 from __future__ import annotations
 
 from pratique.admission.controllers import MUTATE, Controller, Handlers, NoSettings
-from pratique.admission.edits import Edits
-from pratique.admission.results import Answer, deny
+from pratique.admission.results import Answer, Edits, deny
 from pratique.admission.reviews import Review
 from pratique.admission.rules import rule
 from pratique.apimachinery import statuses

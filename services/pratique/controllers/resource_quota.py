@@ -15,8 +15,7 @@ from collections.abc import Sequence
 import msgspec
 
 from pratique.admission.controllers import VALIDATE, Controller, Handlers
-from pratique.admission.edits import Edits
-from pratique.admission.results import Answer, allow
+from pratique.admission.results import Answer, Edits, allow
 from pratique.admission.reviews import QuotaMode, Review
 from pratique.admission.rules import Rule
 from pratique.apimachinery import durations, statuses

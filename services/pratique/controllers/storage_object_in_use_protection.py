@@ -11,8 +11,7 @@ import functools
 import msgspec
 
 from pratique.admission.controllers import MUTATE, Controller, Handlers
-from pratique.admission.edits import Edits
-from pratique.admission.results import Answer, allow
+from pratique.admission.results import Answer, Edits, allow
 from pratique.admission.reviews import Review
 from pratique.admission.rules import rule
 from pratique.apimachinery.json_values import member

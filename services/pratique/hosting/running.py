@@ -1,22 +1,25 @@
-"""Running one controller: a failure, hang or crash affects only the controller's own outcome.
+"""Running controllers: hosts run mutating controllers one after another, and validating controllers concurrently.
 
-Answers are evaluated as the API server would: patches are applied and decoded as the object's type, denials become
-Statuses, and everything unusable is a failure.
+A failure, hang or crash affects only the controller's own outcome. Answers are evaluated as the API server would:
+patches are applied and decoded as the object's type, denials become Statuses, and everything unusable is a failure.
+Hosts know no transport, so that services and offline runs share them.
 """
 
 from __future__ import annotations
 
 import asyncio
+import copy
 import dataclasses
 import inspect
 import logging
 import time
-from collections.abc import Awaitable, Iterable
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import msgspec
 
 from pratique.admission.controllers import Controller, Handler, Phase
+from pratique.admission.namespace_provisioning import with_provisioned_namespace
 from pratique.admission.results import (
     ALLOWED,
     Allow,
@@ -36,9 +39,11 @@ from pratique.apimachinery.errors import RefusalError, ReviewError
 from pratique.apimachinery.json_values import JSON, Document, JSONObject
 from pratique.apimachinery.patches import PatchError, patch_document
 from pratique.apimachinery.statuses import Status
+from pratique.cluster import schemas
+from pratique.cluster.store import Cluster
 from pratique.cluster.typed_decoding import TypedDecodingError, decode_changed, type_fault
 from pratique.hosting.catalogue import HostedController
-from pratique.processes.thread_pool import ControllerThreads, call_and_catch
+from pratique.processes.thread_pool import ControllerThreads
 from pratique.telemetry.logs import describe_error
 
 EvaluatedAnswer: TypeAlias = tuple[OutcomeDecision, Document]
@@ -210,7 +215,12 @@ class HandlerRunner:
         """Return the handler's answer, or the exception that it raised as a value."""
         answer: object
         if self.threads is None:
-            answer = call_and_catch(self.handler, review)
+            try:
+                answer = self.handler(review)
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # noqa: BLE001 - a policy that calls sys.exit() must not end its service
+                answer = error
         else:
             answer = await _wait_at_most(seconds, self.threads.submit(self.handler, review))
         if not isinstance(answer, _ANSWER_TYPES) and inspect.isawaitable(answer):
@@ -314,4 +324,131 @@ def _make_runner(controller: Controller, phase: Phase, handler: Handler) -> Hand
         controller.may_patch,
         controller.wants_deadline,
         controller.trusted,
+    )
+
+
+class ControllerHost:
+    """Hosts the controllers' handlers for one phase."""
+
+    def __init__(
+        self, hosted: Sequence[HostedController], cluster: Cluster, phase: Phase, *, provisions: bool = False
+    ) -> None:
+        """Host the handlers of ``hosted`` for a phase.
+
+        Args:
+            hosted: The controllers, in chain order.
+            cluster: The objects that they look up.
+            phase: The phase to run.
+            provisions: Whether the chain creates missing namespaces.
+        """
+        self.hosted = tuple(hosted)
+        """The controllers, in chain order."""
+        self.cluster = cluster
+        """The objects that they look up."""
+        self.runners: Mapping[str, HandlerRunner] = handler_runners(hosted, phase)
+        """The runner of each handler, by its controller's name."""
+        self._provisions = provisions
+
+    def in_cluster(self, review: Review) -> Review:
+        """Return the review with this host's cluster."""
+        if review.cluster is not self.cluster:
+            review = dataclasses.replace(review, cluster=self.cluster)
+        return with_provisioned_namespace(review) if self._provisions else review
+
+    def with_inputs(self, cluster: Cluster, handlers: Mapping[str, Handler]) -> Self:
+        """Return a host with another cluster, and with other handlers for the controllers that ``handlers`` names.
+
+        Both hosts share threads and metrics.
+        """
+        other = copy.copy(self)
+        other.cluster = cluster
+        other.runners = {
+            name: dataclasses.replace(runner, handler=handlers[name]) if name in handlers else runner
+            for name, runner in self.runners.items()
+        }
+        return other
+
+
+class MutatorHost(ControllerHost):
+    """Hosts mutating handlers."""
+
+    def __init__(
+        self, hosted: Sequence[HostedController], cluster: Cluster, *, provisions: bool = False
+    ) -> None:
+        """Host the mutating handlers of ``hosted``, as :class:`ControllerHost` does."""
+        super().__init__(hosted, cluster, Phase.MUTATE, provisions=provisions)
+        if self.runners:
+            schemas.load()  # checks mutated objects; loaded now so that the first review need not wait for it
+
+    async def mutate(
+        self, review: Review, calls: Sequence[Call], deadline: Deadline | None = None
+    ) -> list[Outcome]:
+        """Run controllers in the order of ``calls``, each on the object as the previous one left it.
+
+        The list ends with the first outcome that is denied or failed. If a controller exceeds its call's time limit or
+        the deadline, its outcome is failed.
+
+        Raises:
+            ReviewError: the reviewed object is not JSON.
+        """
+        review = self.in_cluster(review)
+        outcomes: list[Outcome] = []
+        for call in calls:
+            runner = self.runners.get(call.name)
+            if runner is None:
+                return [*outcomes, _unknown_controller(call)]
+            result = await runner.run(review, call, deadline)
+            outcomes.append(result.outcome)
+            if isinstance(result.outcome.decision, Denied | Failed):
+                break
+            if result.document is not review.object_document:
+                review = review.with_object(result.document)
+        return outcomes
+
+
+class ValidatorHost(ControllerHost):
+    """Hosts validating handlers."""
+
+    def __init__(
+        self, hosted: Sequence[HostedController], cluster: Cluster, *, provisions: bool = False
+    ) -> None:
+        """Host the validating handlers of ``hosted``, as :class:`ControllerHost` does."""
+        super().__init__(hosted, cluster, Phase.VALIDATE, provisions=provisions)
+
+    async def validate(
+        self, review: Review, calls: Sequence[Call], deadline: Deadline | None = None
+    ) -> list[Outcome]:
+        """Run controllers concurrently on the same object; return one outcome for each call, in their order.
+
+        If a controller exceeds its call's time limit or the deadline, its outcome is failed.
+
+        Raises:
+            ReviewError: the reviewed object is not JSON.
+        """
+        review = self.in_cluster(review)
+        if len(calls) == 1 or all(self._is_immediate(call) for call in calls):
+            # The usual case: tasks would cost more than the controllers' own work.
+            return [await self._run(review, call, deadline) for call in calls]
+        tasks = [asyncio.ensure_future(self._run(review, call, deadline)) for call in calls]
+        try:
+            return await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    def _is_immediate(self, call: Call) -> bool:
+        runner = self.runners.get(call.name)
+        return runner is None or runner.immediate
+
+    async def _run(self, review: Review, call: Call, deadline: Deadline | None) -> Outcome:
+        runner = self.runners.get(call.name)
+        if runner is None:
+            return _unknown_controller(call)
+        return (await runner.run(review, call, deadline)).outcome
+
+
+def _unknown_controller(call: Call) -> Outcome:
+    return Outcome(
+        controller=call.name,
+        decision=Failed(FailureKind.UNKNOWN_CONTROLLER, "this service hosts no controller of that name"),
     )

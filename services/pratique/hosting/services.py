@@ -32,7 +32,7 @@ from pratique.configuration.input_digests import (
 from pratique.configuration.loading import Configurations, load_configurations
 from pratique.configuration.settings import ChainSettings, Isolation
 from pratique.hosting.catalogue import HostedController, host_elsewhere, load_catalogue
-from pratique.hosting.hosts import ControllerHost
+from pratique.hosting.running import ControllerHost
 from pratique.telemetry.metrics import ReloadCounts
 from pratique.telemetry.reloading_files import Reloaded, keep_reloading
 
@@ -156,7 +156,7 @@ HostT_co = TypeVar("HostT_co", bound=ControllerHost, covariant=True)
 
 
 class HostFactory(Protocol[HostT_co]):
-    """Creates a host, as the classes in :mod:`pratique.hosting.hosts` do."""
+    """Creates a host, as the classes in :mod:`pratique.hosting.running` do."""
 
     def __call__(
         self, hosted: Sequence[HostedController], cluster: Cluster, *, provisions: bool = False

@@ -23,7 +23,7 @@ from pratique.apimachinery.errors import ConfigurationError, ReviewError
 from pratique.configuration.input_digests import RecentInputs
 from pratique.configuration.settings import ChainSettings
 from pratique.hosting.catalogue import HostedController, configure_controller, find_in_package
-from pratique.hosting.hosts import ControllerHost
+from pratique.hosting.running import ControllerHost
 from pratique.hosting.services import ReloadedInputs, WorkerPlan, WorkerReadiness
 from pratique.processes.frames import FrameKind, ProcessFrame, encode_frame, read_frame
 from pratique.processes.parent_death import end_with_parent

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pratique.admission.edits import Edits
+from pratique.admission.results import Edits
 from pratique.apimachinery.json_values import JSONObject, member
 from pratique.cluster.store import Cluster
 from pratique.pods import pod_spec

@@ -110,7 +110,7 @@ def _run(future: asyncio.Future[object], handler: Callable[[T], object], review:
     if future.cancelled():
         return
     try:
-        answer = call_and_catch(handler, review)
+        answer = _call_and_catch(handler, review)
     except KeyboardInterrupt as error:
         answer = error  # Ctrl-C reaches only the main thread: the controller itself raised this
     with contextlib.suppress(RuntimeError):  # the loop of the caller has closed
@@ -122,7 +122,7 @@ def _set_result(future: asyncio.Future[object], answer: object) -> None:
         future.set_result(answer)
 
 
-def call_and_catch(handler: Callable[[T], object], review: T) -> object:
+def _call_and_catch(handler: Callable[[T], object], review: T) -> object:
     """Call ``handler`` and return its answer, or the error it raised."""
     try:
         return handler(review)

@@ -6,8 +6,8 @@ import dataclasses
 
 from pratique.admission.controllers import Phase
 from pratique.admission.v1.validator_service_pb2 import ValidateRequest
-from pratique.hosting.hosts import ValidatorHost
 from pratique.hosting.phase_services import PhaseService, PhaseServiceSettings
+from pratique.hosting.running import ValidatorHost
 from pratique.rpc.messages import validate_response
 
 

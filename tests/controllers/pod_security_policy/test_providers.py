@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 
-from pratique.admission.edits import Edits
+from pratique.admission.results import Edits
 from pratique.apimachinery.json_values import JSON, JSONObject, member
 from pratique.apimachinery.patches import apply_patch
 from pratique.controllers.pod_security_policy.providers import (

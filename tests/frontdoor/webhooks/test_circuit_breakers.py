@@ -22,7 +22,7 @@ from pratique.admission.reviews import Deadline
 from pratique.apimachinery.errors import UnreachableError
 from pratique.cluster.store import ANY_NAMESPACE
 from pratique.configuration.loading import load_configurations
-from pratique.hosting.hosts import MutatorHost, ValidatorHost
+from pratique.hosting.running import MutatorHost, ValidatorHost
 from pratique.https.clients import HttpsClients
 from pratique_frontdoor.chain.assembly import ChainParts, assemble
 from pratique_frontdoor.chain.decisions import Decision, Step

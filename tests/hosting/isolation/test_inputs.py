@@ -14,7 +14,7 @@ from pratique.admission.controllers import Phase
 from pratique.admission.results import Allowed, Denied, Failed, Outcome
 from pratique.admission.reviews import Call, Deadline
 from pratique.configuration.settings import ChainSettings, Isolation
-from pratique.hosting.hosts import ValidatorHost
+from pratique.hosting.running import ValidatorHost
 from pratique.hosting.services import host_chain
 from support.controller_packages import lay_out
 from support.services.reviews import review_of

@@ -14,7 +14,7 @@ import uvloop
 from pratique.admission.controllers import Phase
 from pratique.admission.results import Allowed, Failed, FailureKind, Outcome
 from pratique.configuration.settings import ChainSettings, Isolation
-from pratique.hosting.hosts import ValidatorHost
+from pratique.hosting.running import ValidatorHost
 from pratique.hosting.services import host_chain
 from support.isolated_hosts import Host, hostile_package
 

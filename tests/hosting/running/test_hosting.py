@@ -13,7 +13,7 @@ from pratique.cluster.store import Cluster
 from pratique.configuration.settings import ChainSettings
 from pratique.hosting import services as hosting_module
 from pratique.hosting.catalogue import Catalogue
-from pratique.hosting.hosts import ValidatorHost
+from pratique.hosting.running import ValidatorHost
 from pratique.hosting.services import host_chain
 from support.services import controllers
 

@@ -11,11 +11,11 @@ from collections.abc import Callable
 import pytest
 
 from pratique.admission.controllers import Handler, Phase
-from pratique.admission.edits import Edits
 from pratique.admission.results import (
     ALLOWED,
     Answer,
     Denied,
+    Edits,
     Failed,
     FailureKind,
     Outcome,

@@ -14,7 +14,7 @@ import pytest
 from pratique.admission.reviews import Call
 from pratique.apimachinery.requests import UserInfo
 from pratique.cluster.store import ANY_NAMESPACE
-from pratique.hosting.hosts import MutatorHost
+from pratique.hosting.running import MutatorHost
 from pratique.telemetry.logs import MAX_TEXT_LENGTH, configure_logging
 from pratique_cli.terminal import printable
 from support.services import controllers

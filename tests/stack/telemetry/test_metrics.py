@@ -26,7 +26,7 @@ from pratique.configuration.input_digests import RecentInputs
 from pratique.configuration.settings import ChainSettings
 from pratique.controllers import validating_admission_policy
 from pratique.hosting.catalogue import HostedController, configure_controller
-from pratique.hosting.hosts import MutatorHost
+from pratique.hosting.running import MutatorHost
 from pratique.hosting.services import HostedChain
 from pratique.rpc.metrics import ServiceMetrics
 from pratique.rpc.servers import RpcServer, ServerSettings

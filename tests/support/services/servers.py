@@ -28,7 +28,7 @@ from pratique.configuration.input_digests import (
 from pratique.configuration.loading import load_configurations
 from pratique.configuration.settings import ChainSettings
 from pratique.hosting.catalogue import HostedController, load_catalogue
-from pratique.hosting.hosts import MutatorHost, ValidatorHost
+from pratique.hosting.running import MutatorHost, ValidatorHost
 from pratique.rpc import messages
 from pratique.rpc.servers import RpcServer, RpcService, ServerSettings
 

@@ -108,9 +108,11 @@ class ChainSources:
 
     def notices(self, release: Release | None, cluster: Cluster | None = None) -> Iterator[str]:
         """Yield what has no effect, or will soon have none, in the release of the chain: controllers and spellings."""
+        yield from deprecation_notices(self.selected, release)
+        if not self.plugin_configurations and cluster is None:
+            return
         from pratique.lint.spellings import unread_in_cluster, unread_in_settings  # noqa: PLC0415 - only at startup
 
-        yield from deprecation_notices(self.selected, release)
         yield from unread_in_settings(self.plugin_configurations, release)
         if cluster is not None:
             yield from unread_in_cluster(cluster, release)

@@ -16,7 +16,7 @@ from pratique.cluster.store import Cluster
 from pratique.configuration.loading import Configurations
 from pratique.configuration.settings import ChainSettings
 from pratique.controllers.quota.ledger import with_ledger_url
-from pratique.hosting.hosts import MutatorHost, ValidatorHost
+from pratique.hosting.running import MutatorHost, ValidatorHost
 from pratique_frontdoor.chain.assembly import ChainParts, assemble
 from pratique_frontdoor.chain.decisions import Decision
 from pratique_frontdoor.engines.engine import ChainSources, open_clients

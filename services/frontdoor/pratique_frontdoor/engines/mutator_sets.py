@@ -21,7 +21,7 @@ from pratique.configuration.admissionregistration import (
 from pratique.configuration.loading import Configurations
 from pratique.configuration.settings import ChainSettings
 from pratique.hosting.catalogue import HostedController, configure_controller
-from pratique.hosting.hosts import MutatorHost, ValidatorHost
+from pratique.hosting.running import MutatorHost, ValidatorHost
 from pratique_frontdoor.chain.assembly import ChainParts, assemble
 from pratique_frontdoor.chain.decisions import Decision, MutatingStage
 from pratique_frontdoor.engines.local import InProcessTransport, LocalEngine

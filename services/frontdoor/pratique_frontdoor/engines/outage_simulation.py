@@ -24,7 +24,7 @@ from pratique.configuration.admissionregistration import (
 from pratique.configuration.loading import Configurations
 from pratique.configuration.settings import ChainSettings
 from pratique.controllers.quota.ledger import with_ledger_url
-from pratique.hosting.hosts import MutatorHost, ValidatorHost
+from pratique.hosting.running import MutatorHost, ValidatorHost
 from pratique.lint.outage_simulation import AssumedCluster, OutageResult, WebhookName
 from pratique_frontdoor.chain.assembly import ChainParts, assemble
 from pratique_frontdoor.chain.decisions import Chain, Decision

@@ -22,7 +22,6 @@ from pratique.configuration.input_digests import (
 )
 from pratique.configuration.loading import Configurations, load_configurations
 from pratique.https.tls import ReloadedCertificate, keep_certificates_fresh
-from pratique.lint.spellings import unread_in_cluster
 from pratique.telemetry.logs import describe_error
 from pratique.telemetry.metrics import ReloadCollector
 from pratique.telemetry.policy_metrics import MatchConditionMetrics
@@ -140,7 +139,8 @@ class RemoteEngine:
         )
         """Its collectors of metrics."""
         self._background = {asyncio.ensure_future(keep_reloading([reloaded])) for reloaded in watched}
-        self._advise(self._warn_unread, cluster.value)
+        if chain.cluster:
+            self._advise(self._warn_unread, cluster.value)
         self._advise(self._warn_without_effect, configurations.value)
         if tls is not None:
             for certificate in tls.reloaded_credentials:
@@ -154,6 +154,8 @@ class RemoteEngine:
         telling.add_done_callback(self._background.discard)
 
     def _warn_unread(self, cluster: Cluster) -> None:
+        from pratique.lint.spellings import unread_in_cluster  # noqa: PLC0415 - only with --cluster, in a thread
+
         for problem in unread_in_cluster(cluster, self._settings.chain.release):
             _log.warning("the cluster has fields that no controller reads", extra={"reason": problem})
 

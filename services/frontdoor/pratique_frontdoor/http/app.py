@@ -25,7 +25,6 @@ from pratique.processes.large_texts import LargeTextReader
 from pratique.telemetry.metrics import CertificateCollector
 from pratique.telemetry.registry import CONTENT_TYPE
 from pratique.telemetry.reloading_files import Reloaded
-from pratique_frontdoor.decision_logs.writers import DecisionLog
 from pratique_frontdoor.engines.engine import Engine
 from pratique_frontdoor.http.authentication import AuthenticationMiddleware
 from pratique_frontdoor.http.codecs import VERSIONS
@@ -41,13 +40,14 @@ from pratique_frontdoor.http.messages import (
     status_reply,
 )
 from pratique_frontdoor.http.metrics import Metrics
-from pratique_frontdoor.recording.recorders import Recorder
 from pratique_frontdoor.settings import FrontDoorSettings
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
     from pratique.telemetry.tracers import Tracing
+    from pratique_frontdoor.decision_logs.writers import DecisionLog
+    from pratique_frontdoor.recording.recorders import Recorder
 
 
 _Handler: TypeAlias = "Callable[[Request], Awaitable[Response]]"

@@ -16,11 +16,8 @@ from pratique.admission.reviews import Deadline
 from pratique.apimachinery.json_reading import LARGE_BYTES
 from pratique.apimachinery.json_values import encode
 from pratique.processes.large_texts import SEPARATE_PROCESS_BYTES, LargeTextReader
-from pratique_frontdoor.blame.changes import blame_document, blame_of
 from pratique_frontdoor.chain import decisions
 from pratique_frontdoor.chain.decisions import Decision, OutageError
-from pratique_frontdoor.decision_logs.entries import Observation
-from pratique_frontdoor.decision_logs.writers import DecisionLog
 from pratique_frontdoor.engines.engine import Engine
 from pratique_frontdoor.http.codecs import ReceivedReview, decode_large_review, decode_review, encode_answer
 from pratique_frontdoor.http.messages import (
@@ -38,11 +35,13 @@ from pratique_frontdoor.http.messages import (
     status_reply,
 )
 from pratique_frontdoor.http.metrics import Metrics
-from pratique_frontdoor.recording.recorders import Recorder
 from pratique_frontdoor.settings import FrontDoorSettings
 
 if TYPE_CHECKING:
+    from pratique_frontdoor.decision_logs.entries import Observation
+    from pratique_frontdoor.decision_logs.writers import DecisionLog
     from pratique_frontdoor.http.review_traces import ReviewTrace
+    from pratique_frontdoor.recording.recorders import Recorder
 
 
 BeginTrace: TypeAlias = "Callable[[str, Iterable[tuple[bytes, bytes]]], ReviewTrace]"
@@ -250,6 +249,8 @@ class DecisionEndpoint:
         if self._phases is None:
             document = decisions.to_document(decision)
             if blame:
+                from pratique_frontdoor.blame.changes import blame_document, blame_of  # noqa: PLC0415 - seldom asked for
+
                 found = blame_of(decision, received.review.object_document.data)
                 document["blame"] = blame_document(found, decision)
             return JSONReply(200, encode(document))

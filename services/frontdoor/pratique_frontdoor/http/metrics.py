@@ -16,9 +16,7 @@ from pratique.configuration.input_digests import RecentInputs
 from pratique.telemetry.metrics import CallbackMetric, DurationHistogram, LabeledCounter
 from pratique.telemetry.registry import CONTENT_TYPE, create_registry, render_metrics
 from pratique_frontdoor.chain.decisions import Decision, Step
-from pratique_frontdoor.decision_logs.writers import DecisionLog
 from pratique_frontdoor.http.messages import Load
-from pratique_frontdoor.recording.recorders import Recorder
 from pratique_frontdoor.transports.balancing import ReplicaLoad
 from pratique_frontdoor.transports.hosting_services import HostingService
 
@@ -26,7 +24,9 @@ if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
     from prometheus_client.registry import Collector
 
+    from pratique_frontdoor.decision_logs.writers import DecisionLog
     from pratique_frontdoor.http.connections import UnauthenticatedConnections
+    from pratique_frontdoor.recording.recorders import Recorder
 
 __all__ = ["CONTENT_TYPE", "Metrics"]
 

@@ -17,8 +17,7 @@ import cachetools
 import msgspec
 
 from pratique.admission.controllers import Backend
-from pratique.admission.edits import Edits
-from pratique.admission.results import Answer, allow, deny
+from pratique.admission.results import Answer, Edits, allow, deny
 from pratique.admission.reviews import Deadline, Review
 from pratique.apimachinery import statuses
 from pratique.apimachinery.decoding import ResponseDecoder

@@ -10,8 +10,7 @@ import functools
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from pratique.admission.edits import Edits
-from pratique.admission.results import Answer, allow, deny
+from pratique.admission.results import Answer, Edits, allow, deny
 from pratique.admission.reviews import Review
 from pratique.apimachinery import statuses
 from pratique.apimachinery.diff import semantically_equal

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from pratique.admission.edits import Edits, Path
+from pratique.admission.results import Edits, Path
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.field_errors import FieldError, FieldPath, invalid
