@@ -35,14 +35,6 @@ from pratique.configuration.admissionregistration import (
     apply_webhook_defaults,
     decode_webhook_configuration,
 )
-from pratique.configuration.expression_validation import PolicyExpressionChecker, check_match_condition
-from pratique.configuration.policy_validation import validate_binding, validate_policy
-from pratique.configuration.webhook_validation import (
-    validate_configuration,
-    validate_static,
-    validate_static_policy,
-    validation_options,
-)
 
 
 class DocumentError(ValueError):
@@ -142,9 +134,14 @@ def _load(document: SourceDocument) -> _Loaded:
         raise DocumentError([DecodingProblem(ROOT / "kind", message)])
     if document.data["kind"] in _POLICY_KINDS:
         return _load_policy(document)
+    # Here and below, because services without --config validate nothing: 12 ms of their start.
+    from pratique.configuration import webhook_validation  # noqa: PLC0415
+    from pratique.configuration.expression_validation import check_match_condition  # noqa: PLC0415
+
     decoded = apply_webhook_defaults(decode_webhook_configuration(document.data))
-    errors = validate_configuration(decoded, validation_options(decoded.version, check_match_condition))
-    errors += validate_static(decoded)
+    options = webhook_validation.validation_options(decoded.version, check_match_condition)
+    errors = webhook_validation.validate_configuration(decoded, options)
+    errors += webhook_validation.validate_static(decoded)
     if errors:
         raise to_document_error(errors)
     kind = WebhookConfigurationKind(decoded.kind)
@@ -152,6 +149,10 @@ def _load(document: SourceDocument) -> _Loaded:
 
 
 def _load_policy(document: SourceDocument) -> PolicyConfiguration[PolicySpec | PolicyBindingSpec]:
+    from pratique.configuration.expression_validation import PolicyExpressionChecker  # noqa: PLC0415
+    from pratique.configuration.policy_validation import validate_binding, validate_policy  # noqa: PLC0415
+    from pratique.configuration.webhook_validation import validate_static_policy  # noqa: PLC0415
+
     kind = PolicyKind(document.data["kind"])
     decoded = apply_policy_defaults(decode_strictly(document.data, POLICY_DOCUMENTS[kind]))
     if isinstance(decoded, ValidatingAdmissionPolicy | MutatingAdmissionPolicy):
