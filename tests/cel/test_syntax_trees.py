@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pratique.cel.environments import Environment, type_checker
 from pratique.cel.syntax_trees import (
-    Call,
+    CallExpr,
     Comprehension,
     Constant,
     Identifier,
@@ -60,15 +60,15 @@ def test_a_constant_keeps_its_value_and_type(source: str, value: object) -> None
 
 def test_nodes_have_the_operands_of_the_source() -> None:
     match tree("has(params.a) && params.b.size() > 1").root:
-        case Call(
+        case CallExpr(
             function="_&&_", arguments=(Select(operand=Identifier(name="params"), field="a") as test, right)
         ):
             assert test.test_only
         case other:
             pytest.fail(str(other))
-    assert isinstance(right, Call)
+    assert isinstance(right, CallExpr)
     size, limit = right.arguments
-    assert isinstance(size, Call)
+    assert isinstance(size, CallExpr)
     assert (right.function, size.function, limit) == ("_>_", "size", Constant(limit.number, 1))
     assert "greater_int64" in right.overloads
 
@@ -94,7 +94,7 @@ def test_a_macro_of_two_variables_has_both() -> None:
 
 def test_offsets_are_in_characters_of_the_source() -> None:
     found = tree("'ä' == params.a")
-    assert isinstance(found.root, Call)
+    assert isinstance(found.root, CallExpr)
     left, right = found.root.arguments
     assert [found.offsets()[node.number] for node in (left, found.root, right)] == [0, 4, 13]
 

@@ -1,1 +1,1 @@
-"""The mutator: a service that hosts the mutating halves of controllers."""
+"""The mutator: a service that runs mutating admission controllers."""

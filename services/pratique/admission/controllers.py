@@ -21,8 +21,6 @@ from pratique.cluster.store import Cluster
 if TYPE_CHECKING:
     from prometheus_client.registry import Collector
 
-    from pratique.configuration.loading import Configurations
-
 Handler: TypeAlias = Callable[[Review], Answer | Awaitable[Answer]]
 """Runs a controller in one phase: takes the review and returns an answer. It can be ``async``."""
 
@@ -52,7 +50,7 @@ async def _ignore_admitted(review: Review) -> None:
     del review
 
 
-def _use_no_configurations(configurations: Configurations) -> Handler | None:
+def _use_no_configurations(configurations: object) -> Handler | None:
     """Do nothing: the controller uses no configurations."""
     del configurations
     return None
@@ -73,8 +71,9 @@ class Handlers:
     """Runs in the validating phase. None if the controller does not validate."""
     close: Callable[[], Awaitable[None]] = _close_nothing
     """Called once, when the service or offline run ends."""
-    use_configurations: Callable[[Configurations], Handler | None] = _use_no_configurations
-    """Called with the contents of ``--config`` before the first review and after every change.
+    use_configurations: Callable[[Any], Handler | None] = _use_no_configurations
+    """Called with the :class:`pratique.configuration.loading.Configurations` of ``--config``, before the first review
+    and after every change.
 
     It raises ConfigurationError if it cannot use them; the previous configurations then stay in use. It can return a
     handler that is bound to these configurations: reviews that began with them are decided by it, even after the next

@@ -14,7 +14,7 @@ from pratique.cel.activation import Frame
 from pratique.cel.compilation_errors import render_type
 from pratique.cel.errors import EvaluationError
 from pratique.cel.syntax_trees import (
-    Call,
+    CallExpr,
     Comprehension,
     Constant,
     ListLiteral,
@@ -63,7 +63,7 @@ def _children(node: Node) -> Sequence[Node]:
     match node:
         case Select(_, operand):
             return (operand,)
-        case Call(arguments=parts) | ListLiteral(elements=parts):
+        case CallExpr(arguments=parts) | ListLiteral(elements=parts):
             return parts
         case StructLiteral(_, _, fields):
             return [field.value for field in fields]
@@ -76,7 +76,7 @@ def _children(node: Node) -> Sequence[Node]:
 
 
 def _invalid_literal(node: Node, name: str, place: int, functions: Functions) -> AstIssue | None:
-    if not isinstance(node, Call) or node.function != name or len(node.arguments) != place + 1:
+    if not isinstance(node, CallExpr) or node.function != name or len(node.arguments) != place + 1:
         return None
     argument = node.arguments[place]
     if not isinstance(argument, Constant) or not isinstance(argument.value, str):
@@ -91,7 +91,7 @@ def _invalid_literal(node: Node, name: str, place: int, functions: Functions) ->
 
 def _mixed_literals(node: Node, tree: SyntaxTree) -> Iterator[AstIssue]:
     """Find lists and maps that mix literals of different types, except in the arguments of ``format``."""
-    if isinstance(node, Call) and node.function in _EXEMPT:
+    if isinstance(node, CallExpr) and node.function in _EXEMPT:
         return
     if isinstance(node, ListLiteral):
         yield from _mixed_types(node.elements, node.optional, tree)

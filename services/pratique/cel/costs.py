@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from pratique.cel.errors import OutOfBudgetError
-from pratique.cel.syntax_trees import Call
+from pratique.cel.syntax_trees import CallExpr
 from pratique.cel.values import Optional, Value
 
 
@@ -261,7 +261,7 @@ OVERLOAD_COSTS: dict[str, CostFunction] = {
 """Costs by overload, used if the types of the arguments leave only one."""
 
 
-def cost_function(call: Call) -> CostFunction | None:
+def cost_function(call: CallExpr) -> CostFunction | None:
     """Look up the cost function of a call; None means that the call costs 1."""
     if call.function in FUNCTION_COSTS:
         return FUNCTION_COSTS[call.function]

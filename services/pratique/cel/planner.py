@@ -29,7 +29,7 @@ from pratique.cel.interpretables import (
 )
 from pratique.cel.structs import plan_struct
 from pratique.cel.syntax_trees import (
-    Call,
+    CallExpr,
     Comprehension,
     Constant,
     Identifier,
@@ -120,7 +120,7 @@ class _Planner:
             Constant: self._constant,
             Identifier: self._identifier,
             Select: self._select,
-            Call: self._call,
+            CallExpr: self._call,
             ListLiteral: self._list,
             MapLiteral: self._map,
             StructLiteral: self._struct,
@@ -158,7 +158,7 @@ class _Planner:
         # has() costs 1 less than a selection: PresenceTestHasCost(false) in pkg/cel/environment/base.go.
         return _PlannedNode(selected.resolved(selected.cost - node.test_only), selected)
 
-    def _call(self, node: Call, scope: Mapping[str, Interpretable]) -> _PlannedNode:
+    def _call(self, node: CallExpr, scope: Mapping[str, Interpretable]) -> _PlannedNode:
         if node.function in _INDEXES:
             return self._index(node, scope, optional=_INDEXES[node.function])
         if node.function == "_?_:_":
@@ -174,19 +174,19 @@ class _Planner:
             return _PlannedNode(special(*steps))
         return _PlannedNode(self._ordinary(node, steps))
 
-    def _ordinary(self, node: Call, steps: list[Interpretable]) -> Interpretable:
+    def _ordinary(self, node: CallExpr, steps: list[Interpretable]) -> Interpretable:
         return interpretables.plan_call(
             node.function, self._functions[node.function], steps, costs.cost_function(node)
         )
 
-    def _index(self, node: Call, scope: Mapping[str, Interpretable], *, optional: bool) -> _PlannedNode:
+    def _index(self, node: CallExpr, scope: Mapping[str, Interpretable], *, optional: bool) -> _PlannedNode:
         operand, key = (self.plan(argument, scope) for argument in node.arguments)
         base = operand.attribute or Attribute(operand.step)
         if key.constant:
             return _attribute(base.qualified(Qualifier(key.value, optional=optional)))
         return _attribute(base.qualified(Qualifier(computed=key.branch, optional=optional)))
 
-    def _membership(self, node: Call, scope: Mapping[str, Interpretable]) -> _PlannedNode | None:
+    def _membership(self, node: CallExpr, scope: Mapping[str, Interpretable]) -> _PlannedNode | None:
         value, items = (self.plan(argument, scope) for argument in node.arguments)
         if node.overloads != ("in_list",) or not items.constant:
             return None
@@ -196,7 +196,7 @@ class _Planner:
             return None
         return _PlannedNode(interpretables.plan_membership(value.step, items.value))
 
-    def _conversion(self, node: Call, scope: Mapping[str, Interpretable]) -> _PlannedNode:
+    def _conversion(self, node: CallExpr, scope: Mapping[str, Interpretable]) -> _PlannedNode:
         argument = self.plan(node.arguments[0], scope)
         if not argument.constant:
             return _PlannedNode(self._ordinary(node, [argument.step]))
@@ -267,17 +267,17 @@ class _Planner:
         self, node: Node, name: str, scope: Mapping[str, Interpretable], *, starts_empty: bool
     ) -> Interpretable:
         match node:
-            case Call(_, "_?_:_", (condition, then, otherwise)):
+            case CallExpr(_, "_?_:_", (condition, then, otherwise)):
                 return interpretables.plan_condition(
                     self._step(condition, scope),
                     self._appending(then, name, scope, starts_empty=starts_empty),
                     self.plan(otherwise, scope).branch,
                 )
-            case Call(_, "_+_", (Identifier(_, accumulator), ListLiteral() as added)) if (
+            case CallExpr(_, "_+_", (Identifier(_, accumulator), ListLiteral() as added)) if (
                 starts_empty and accumulator == name
             ):
                 return plan_append(_attribute(Attribute(scope[name])).step, self._step(added, scope))
-            case Call(_, function, (Identifier(_, accumulator), *rest)) if (
+            case CallExpr(_, function, (Identifier(_, accumulator), *rest)) if (
                 function == _INSERTION and accumulator == name
             ):
                 steps = [self._step(argument, scope) for argument in rest]
@@ -322,8 +322,8 @@ def _quantifier(node: Comprehension) -> tuple[Quantifier, Node] | None:
         match node:
             case Comprehension(
                 start=Constant(_, bool() as start),
-                condition=Call(_, "@not_strictly_false", (argument,)),
-                step=Call(_, function, (Identifier(_, accumulator), predicate)),
+                condition=CallExpr(_, "@not_strictly_false", (argument,)),
+                step=CallExpr(_, function, (Identifier(_, accumulator), predicate)),
                 result=Identifier(_, result),
             ) if (
                 function == operator
@@ -340,7 +340,7 @@ def _is_accumulator(node: Node, name: str) -> bool:
 
 
 def _is_negated_accumulator(node: Node, name: str) -> bool:
-    return isinstance(node, Call) and node.function == "!_" and _is_accumulator(node.arguments[0], name)
+    return isinstance(node, CallExpr) and node.function == "!_" and _is_accumulator(node.arguments[0], name)
 
 
 _INDEXES = {"_[_]": False, "_[?_]": True, "_?._": True}

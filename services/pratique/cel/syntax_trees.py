@@ -148,7 +148,7 @@ class Select:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Call:
+class CallExpr:
     """A function or an operator; the receiver of a method is its first argument."""
 
     number: int
@@ -218,7 +218,7 @@ class Comprehension:
 
 
 Node: TypeAlias = (
-    Constant | Identifier | Select | Call | ListLiteral | MapLiteral | StructLiteral | Comprehension
+    Constant | Identifier | Select | CallExpr | ListLiteral | MapLiteral | StructLiteral | Comprehension
 )
 
 
@@ -306,7 +306,7 @@ def _select(number: int, message: Message, overloads: _Overloads) -> Node:
 def _call(number: int, message: Message, overloads: _Overloads) -> Node:
     target = (_child(message, 1, overloads),) if 1 in message else ()
     arguments = target + _children(message, 3, overloads)
-    return Call(number, text_at(message, 2), arguments, overloads.get(number, ()))
+    return CallExpr(number, text_at(message, 2), arguments, overloads.get(number, ()))
 
 
 def _list(number: int, message: Message, overloads: _Overloads) -> Node:

@@ -101,7 +101,7 @@ class MutatingPolicies:
         """
         if not self._hooks or review.operation is Operation.DELETE:
             return MutatingPoliciesDecision(review.object_document)
-        run = _Run(review, limits, again, explain=explain)
+        run = _MutatingRun(review, limits, again, explain=explain)
         return run.admit(self._hooks.candidates(review, explain=explain))
 
 
@@ -113,7 +113,7 @@ def _compile(
     return PolicyHook(policy, compile_bindings(policy, bindings), compile_mutations(policy.spec, compiler))
 
 
-class _Run:
+class _MutatingRun:
     """The evaluation of all policies for one review."""
 
     def __init__(

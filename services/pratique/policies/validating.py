@@ -183,7 +183,9 @@ class ValidatingPolicies:
         """
         if not self._hooks:
             return PoliciesDecision()
-        return _Run(review, limits, explain=explain).decide(self._hooks.candidates(review, explain=explain))
+        return _ValidatingRun(review, limits, explain=explain).decide(
+            self._hooks.candidates(review, explain=explain)
+        )
 
 
 def _compile(
@@ -195,7 +197,7 @@ def _compile(
     return PolicyHook(policy, compile_bindings(policy, bindings), evaluator)
 
 
-class _Run:
+class _ValidatingRun:
     """The evaluation of all policies for one review."""
 
     def __init__(self, review: Review, limits: EvaluationLimits, *, explain: bool) -> None:

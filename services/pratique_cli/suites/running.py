@@ -200,7 +200,7 @@ class SuiteRun:
     """Whether to report coverage."""
     coverage_threshold: float | None = None
     """The lowest acceptable coverage in percent; None accepts any."""
-    _told: set[str] = dataclasses.field(default_factory=set, init=False)
+    _printed_notes: set[str] = dataclasses.field(default_factory=set, init=False)
     """Problems printed so far, because many cases may share one."""
 
     async def run(self, cases: Sequence[Case], problems: Sequence[InputError]) -> ExitCode:
@@ -229,8 +229,8 @@ class SuiteRun:
 
     def _settle(self, result: CaseResult, score: SuiteCounts) -> None:
         text = str(result.error or "")
-        if text and text not in self._told:
-            self._told.add(text)
+        if text and text not in self._printed_notes:
+            self._printed_notes.add(text)
             self.report_problem(text)
         score.count(result.status)
         self.output.write(result)

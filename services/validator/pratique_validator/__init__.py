@@ -1,1 +1,1 @@
-"""The validator: a service that hosts the validating halves of controllers."""
+"""The validator: a service that runs validating admission controllers."""
