@@ -293,7 +293,7 @@ def test_a_missing_file_costs_only_the_estimate(path: Path, caplog: pytest.LogCa
     assert admitted(path, pod_review(pod(container()))).operations == ()
     (record,) = caplog.records
     assert (record.levelno, record.getMessage()) == (logging.WARNING, "usage could not be estimated")
-    assert vars(record)["reason"] == "there is no such file"
+    assert vars(record)["reason"] == "the file does not exist"
     assert vars(record)["count"] == 2
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pratique.apimachinery.json_values import JSONObject
-from support.local_stacks import Stack, running
+from support.local_stacks import Stack, running, running_alone
 from support.mutating_policies import bound, labelled, mutating
 from support.validating_policies import binding, policy
 from support.waiting import within
@@ -36,11 +36,10 @@ def _folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("policies")
 
 
-@pytest.fixture(name="stack", scope="module")
-def _stack(folder: Path) -> Iterator[Stack]:
+@pytest.fixture(name="stack", scope="module", params=[running, running_alone])
+def _stack(request: pytest.FixtureRequest, folder: Path) -> Iterator[Stack]:
     write(folder, mutating(labelled("team", "'none'")), bound(), message("one"), binding())
-    flags = ("--validators", "1", "--admission-control", CHAIN, "--config", str(folder / "policies.yaml"))
-    with running(*flags) as stack:
+    with request.param("--admission-control", CHAIN, "--config", str(folder / "policies.yaml")) as stack:
         yield stack
 
 

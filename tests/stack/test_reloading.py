@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from support.local_stacks import Stack, running
+from support.local_stacks import Stack, running, running_alone
 from support.waiting import within
 from support.webhook_servers import WebhookServer, allowed, denied, serve
 
@@ -31,13 +31,13 @@ def _folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("stack")
 
 
-@pytest.fixture(name="stack", scope="module")
-def _stack(folder: Path, server: WebhookServer) -> Iterator[Stack]:
+@pytest.fixture(name="stack", scope="module", params=[running, running_alone])
+def _stack(request: pytest.FixtureRequest, folder: Path, server: WebhookServer) -> Iterator[Stack]:
     configure(folder, server, "allow")
     (folder / "cluster.yaml").write_text(namespaces("default", "shop"))
     flags = ("--config", str(folder / "config.yaml"), "--cluster", str(folder / "cluster.yaml"))
     controllers = "NamespaceLifecycle,ValidatingAdmissionWebhook"
-    with running("--validators", "1", "--admission-control", controllers, *flags) as stack:
+    with request.param("--admission-control", controllers, *flags) as stack:
         yield stack
 
 

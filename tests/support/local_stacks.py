@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-_READY = re.compile(r"pratique: ready on http://127\.0\.0\.1:(\d+)")
+_READY = re.compile(r"pratique: (?:frontdoor )?ready on http://127\.0\.0\.1:(\d+)")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -59,7 +59,20 @@ class Stack:
 @contextlib.contextmanager
 def running(*flags: str) -> Iterator[Stack]:
     """Run ``pratique up`` on a free port until the block ends."""
-    command = [sys.executable, "-m", "pratique_cli", "up", "--port", "0", *flags]
+    with _running("up", *flags) as stack:
+        yield stack
+
+
+@contextlib.contextmanager
+def running_alone(*flags: str) -> Iterator[Stack]:
+    """Run ``pratique serve all`` on a free port until the block ends."""
+    with _running("serve", "all", *flags) as stack:
+        yield stack
+
+
+@contextlib.contextmanager
+def _running(*arguments: str) -> Iterator[Stack]:
+    command = [sys.executable, "-m", "pratique_cli", *arguments, "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         try:
             assert process.stdout is not None

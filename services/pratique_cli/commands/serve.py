@@ -7,6 +7,7 @@ import click
 from pratique_cli.main import LazyGroup
 
 SUMMARIES = {
+    "all": "Answer AdmissionReviews with everything in one process, without gRPC.",
     "frontdoor": "Answer AdmissionReviews over HTTP or HTTPS.",
     "mutator": "Run mutating admission controllers, over gRPC.",
     "validator": "Run validating admission controllers, over gRPC.",
@@ -17,6 +18,9 @@ Examples:
   pratique serve mutator --port 9001
   pratique serve validator --port 9002
   pratique serve frontdoor --mutator 127.0.0.1:9001 --validator 127.0.0.1:9002
+
+\b
+On one small machine, `pratique serve all` runs the whole chain in one process.
 
 \b
 SIGTERM and Ctrl-C drain: calls in flight are finished. A second signal ends

@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pratique.admission.controllers import Phase
 from pratique.admission.reviews import Deadline, Review
@@ -31,6 +31,7 @@ from pratique_frontdoor.chain.decisions import Chain, Decision
 from pratique_frontdoor.engines.engine import ChainSources, open_clients
 from pratique_frontdoor.http.metrics import ServiceCallMetrics
 from pratique_frontdoor.settings import FrontDoorSettings
+from pratique_frontdoor.transports import Transport
 from pratique_frontdoor.transports.circuit_breakers import CircuitBreakers, breaker_metrics
 from pratique_frontdoor.transports.hosting_services import HostingService, ServicesTls
 from pratique_frontdoor.webhooks.clients import WebhookTransports
@@ -54,6 +55,32 @@ class _DecisionInputs:
     cluster: Cluster
 
 
+class _ServiceTransport(Transport, Protocol):
+    def agrees(self, digest: str) -> bool: ...
+
+    async def renew(self) -> None: ...
+
+
+class Service(Protocol):
+    """A mutator or the validators, in this process or elsewhere."""
+
+    @property
+    def transport(self) -> _ServiceTransport:
+        """The transport that calls it."""
+
+    def require_inputs(self, held: RecentInputs[Any]) -> None:
+        """Call only replicas that decide by the ``held`` inputs."""
+
+    def differing_replicas(self, digests: InputDigests) -> list[str]:
+        """Return a line for each replica that decides by other inputs."""
+
+    def excluded(self) -> list[str]:
+        """Return a line for each replica that is excluded because it is slow."""
+
+    async def unready(self, digests: InputDigests) -> str:
+        """Return why it cannot decide by these inputs; empty if it can."""
+
+
 class RemoteEngine:
     """Decides reviews by calling the services.
 
@@ -61,8 +88,12 @@ class RemoteEngine:
     continue with the last valid content.
     """
 
-    def __init__(self, settings: FrontDoorSettings) -> None:
+    def __init__(self, settings: FrontDoorSettings, services: tuple[Service, Service] | None = None) -> None:
         """Read all configuration and build the chain. Needs a running event loop.
+
+        Args:
+            settings: The front door's settings.
+            services: The mutator and the validator; None opens those that the settings name.
 
         Raises:
             ConfigurationError: the configuration cannot be used.
@@ -79,38 +110,19 @@ class RemoteEngine:
                 "the chain has controllers or settings that Kubernetes has removed", extra={"reason": notice}
             )
         self._clients = open_clients(self.cluster)
-        hosted = [controller for controller in self._sources.selected if controller.hosted]
         tls = ServicesTls.of(settings)
         self.reloaded_credentials: Sequence[ReloadedCertificate[Any]] = (
             () if tls is None else tls.reloaded_credentials
         )
         self._conditions, call_metrics = MatchConditionMetrics(), ServiceCallMetrics()
-        self._mutator = HostingService.open(
-            "mutator",
-            (settings.mutator,),
-            Phase.MUTATE,
-            hosted,
-            tls=tls,
-            server_name=settings.mutator_server_name,
-            observe=call_metrics.observer("mutator"),
-            calls=settings.calls,
-            slow_seconds=settings.slow_replica_seconds,
-        )
-        self._validator = HostingService.open(
-            "validator",
-            settings.validators,
-            Phase.VALIDATE,
-            hosted,
-            tls=tls,
-            server_name=settings.validator_server_name,
-            observe=call_metrics.observer("validator"),
-            calls=settings.calls,
-            slow_seconds=settings.slow_replica_seconds,
-        )
+        if services is None:
+            services = opened = self._open_services(tls, call_metrics)
+        else:
+            opened = None
+        self._mutator, self._validator = self._services = services
         read_configurations = functools.partial(load_configurations, chain.config)
         configurations = Reloaded("configuration", read_configurations, chain.config)
         configurations.add_listener(self._use_configurations)
-        self._services = (self._mutator, self._validator)
         digests = InputDigests.of(
             chain_digest(self._sources.selected, self._sources.plugin_configurations),
             configuration_digest(configurations.value),
@@ -124,7 +136,8 @@ class RemoteEngine:
         self._held.listen(self._close_unused_webhooks)
         for service in self._services:
             service.require_inputs(self._held)
-        call_metrics.show_services(self._services, self._held)
+        if opened is not None:
+            call_metrics.show_services(opened, self._held)
         watched = [reloaded for reloaded in (cluster, configurations) if reloaded.paths]
         self.reloaded: Sequence[Reloaded[Any]] = watched
         """What is reloaded when its files change."""
@@ -146,6 +159,32 @@ class RemoteEngine:
             for certificate in tls.reloaded_credentials:
                 certificate.add_listener(self._renew_channels)
             self._background.add(asyncio.ensure_future(keep_certificates_fresh(tls.reloaded_credentials)))
+
+    def _open_services(
+        self, tls: ServicesTls | None, call_metrics: ServiceCallMetrics
+    ) -> tuple[HostingService, HostingService]:
+        settings = self._settings
+        hosted = [controller for controller in self._sources.selected if controller.hosted]
+
+        def open_service(
+            name: str, addresses: Sequence[str], phase: Phase, server_name: str
+        ) -> HostingService:
+            return HostingService.open(
+                name,
+                addresses,
+                phase,
+                hosted,
+                tls=tls,
+                server_name=server_name,
+                observe=call_metrics.observer(name),
+                calls=settings.calls,
+                slow_seconds=settings.slow_replica_seconds,
+            )
+
+        return (
+            open_service("mutator", (settings.mutator,), Phase.MUTATE, settings.mutator_server_name),
+            open_service("validator", settings.validators, Phase.VALIDATE, settings.validator_server_name),
+        )
 
     def _advise(self, tell: Callable[[Any], None], value: object) -> None:
         """Look for warnings in a thread: no review waits for it, and nothing is refused because of it."""

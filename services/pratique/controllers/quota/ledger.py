@@ -327,6 +327,15 @@ def with_ledger_url(settings: ChainSettings, url: str) -> ChainSettings:
     return dataclasses.replace(settings, plugin_flags={**settings.plugin_flags, _PLUGIN: flags})
 
 
+def with_default_ledger(settings: ChainSettings) -> ChainSettings:
+    """The settings with a ledger in the default file if they name none, so that usage survives the process.
+
+    Raises:
+        ConfigurationError: The file is invalid.
+    """
+    return settings if has_ledger_url(settings) else with_ledger_url(settings, str(default_ledger_file()))
+
+
 def default_ledger_file() -> Path:
     """The default ledger file of a service on this machine: in the state folder of systemd or XDG."""
     # systemd separates several folders of a unit with colons
