@@ -9,17 +9,14 @@ from __future__ import annotations
 import functools
 import re
 import time
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import ClassVar, NamedTuple, Protocol, TypeAlias
 
 from pratique.apimachinery.statuses import go_quoted
 from pratique.cel.compilation_errors import parse_type
 from pratique.cel.costs import Budget, InlineBudget
 from pratique.cel.errors import CostLimitError, EvaluationError, InterruptedEvaluationError
 from pratique.cel.values import OPTIONAL_NONE, Optional, Value, optional_of
-
-if TYPE_CHECKING:
-    from pratique.cel.expressions import Expression
 
 UNCOUNTED_WORK_LIMIT = 4_000_000
 """The most that one expression may do of what cel-go does not count: elements copied, characters joined and nodes
@@ -156,6 +153,16 @@ def mentioned_variables(source: str, variables: Iterable[tuple[str, str]]) -> tu
     )
 
 
+class _VariableExpression(Protocol):
+    def evaluate_with_cost(
+        self,
+        variables: Mapping[str, Value],
+        *,
+        until: float | None = None,
+        inline_budget: InlineBudget | None = None,
+    ) -> tuple[Value | EvaluationError, int]: ...
+
+
 class LazyVariables:
     """The value of ``variables``: a policy's variables, evaluated on first use.
 
@@ -168,7 +175,7 @@ class LazyVariables:
 
     def __init__(
         self,
-        expressions: Mapping[str, Expression],
+        expressions: Mapping[str, _VariableExpression],
         activation: Mapping[str, Value],
         *,
         until: float | None = None,
@@ -221,3 +228,10 @@ _ESCAPES = {"underscores": "__", "dot": ".", "dash": "-", "slash": "/"}
 def _unescape_name(name: str) -> str:
     """Undo the escapes of ``k8s.io/apiserver/pkg/cel/escaping.go``; a bad one becomes a name that no variable has."""
     return _ESCAPED.sub(lambda match: _ESCAPES.get(match[1], f" {match[1]}"), name)
+
+
+Interpretable: TypeAlias = Callable[[Frame], Value]
+"""A planned expression: a function that evaluates it in a frame and charges the frame for it."""
+
+Implementation: TypeAlias = Callable[..., Value]
+"""Implements a function: takes the frame and the values of the arguments."""

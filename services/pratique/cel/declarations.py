@@ -17,7 +17,7 @@ from pratique.apimachinery.json_values import JSONObject
 from pratique.cluster.schemas import ListType, MapType, Scalar, Structure, Type
 
 if TYPE_CHECKING:
-    from pratique.cel.interpretables import Implementation
+    from pratique.cel.activation import Implementation
     from pratique.cel.type_descriptors import StructTypes
 
 _TYPE = re.compile(r"([\w.]+)(?:<(.*)>)?")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from pratique.cel import costs
-from pratique.cel.activation import Frame, LazyVariables
+from pratique.cel.activation import Frame, Implementation, Interpretable, LazyVariables
 from pratique.cel.costs import CostFunction
 from pratique.cel.errors import CostLimitError, EvaluationError, NoSuchOverloadError
 from pratique.cel.structs import NUMERIC_TYPES, Struct, contains, equal
@@ -27,9 +27,6 @@ from pratique.cel.values import (
     to_text,
     type_name,
 )
-
-Interpretable: TypeAlias = Callable[[Frame], Value]
-"""A planned expression: a function that evaluates it in a frame and charges the frame for it."""
 
 _MISSING = object()
 _KEYS = NUMERIC_TYPES | {str, bool}
@@ -208,8 +205,6 @@ def _key_text(key: Value) -> str:
     return str(key) if type(key) in _KEYS else type_name(key)
 
 
-Implementation: TypeAlias = Callable[..., Value]
-"""Implements a function: takes the frame and the values of the arguments."""
 Functions: TypeAlias = Mapping[str, Implementation]
 """Implementations by function name."""
 

@@ -10,13 +10,12 @@ import dataclasses
 from collections.abc import Callable, Mapping
 
 from pratique.cel import costs, interpretables
-from pratique.cel.activation import VARIABLES, Frame
+from pratique.cel.activation import VARIABLES, Frame, Interpretable
 from pratique.cel.errors import CompilationError, EvaluationError
 from pratique.cel.interpretables import (
     Attribute,
     Fold,
     Functions,
-    Interpretable,
     IterationRange,
     Qualifier,
     Quantifier,

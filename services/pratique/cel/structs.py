@@ -27,7 +27,7 @@ from pratique.cel.values import (
 )
 
 if TYPE_CHECKING:
-    from pratique.cel.interpretables import Interpretable
+    from pratique.cel.activation import Interpretable
 
 _EMPTY_FIELDS = {"string": "", "dyn": None}
 

@@ -173,7 +173,7 @@ class Metrics:
         for name, documentation, read in (
             (
                 "connections",
-                "UnauthenticatedConnections whose callers were not let in.",
+                "Connections whose callers were not let in.",
                 lambda: len(connections),
             ),
             ("bytes", "Bytes that unauthenticated connections take.", lambda: connections.held_bytes),
@@ -184,7 +184,7 @@ class Metrics:
         self._registry.register(
             CallbackMetric(
                 "pratique_frontdoor_connections_closed_total",
-                "UnauthenticatedConnections closed because of what they, or others, took up.",
+                "Connections closed because of what they, or others, took up.",
                 connections.closed.copy,
                 "reason",
             )

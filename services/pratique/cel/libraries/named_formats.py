@@ -12,9 +12,8 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from pratique.apimachinery import names
-from pratique.cel.activation import Frame
+from pratique.cel.activation import Frame, Implementation
 from pratique.cel.declarations import Library, Overload
-from pratique.cel.interpretables import Implementation
 from pratique.cel.libraries.strings import require_types
 from pratique.cel.libraries.urls import parse_request_url
 from pratique.cel.values import OPTIONAL_NONE, Optional, Value, optional_of
