@@ -143,7 +143,7 @@ RECORD_HELPS = MappingProxyType(
 DECISION_LOG_HELPS = MappingProxyType(
     {
         "decision_log": "Write one line for each decision to this file, chained by hashes: docs/decision-log.md.",
-        "decision_log_key": "A file with the key of the hash chain; without it nobody can forge the log.",
+        "decision_log_key": "A file with the key of the hash chain; without it, writers of the log can forge it.",
         "decision_log_max_bytes": "Start a new log file at this size, such as 16MiB.",
         "decision_log_files": "The most log files to keep: FILE, FILE.1, …; 0 keeps all.",
         "decision_log_required": "Answer 503 to reviews while the log cannot be written.",

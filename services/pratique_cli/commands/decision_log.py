@@ -127,4 +127,4 @@ def _report_lines(report: ChainReport, *, whole: bool, missing: bool) -> Iterato
     if not report.is_sealed:
         yield "note: has no final seal: the writer runs, or was killed"
     if not report.is_keyed:
-        yield "note: made without a key: who can write the file can make another chain that is whole"
+        yield "note: written without a key: anyone who can write the file can forge a valid chain"
