@@ -319,11 +319,13 @@ def _run_pytest(copy: Path, tests: Sequence[str]) -> None:
         for descriptor in (1, 2):
             os.dup2(file.fileno(), descriptor)
     # The copy comes before the installed package, for the tests and for the services that they start.
-    os.environ["PYTHONPATH"] = str(copy / "services")
+    services = copy / "services"
+    sources = [str(services), *(str(services / name) for name in ("mutator", "validator", "frontdoor"))]
+    os.environ["PYTHONPATH"] = os.pathsep.join(sources)
     # Nothing but the module that is broken is to be compiled again.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
-    sys.path.insert(0, str(copy / "services"))
+    sys.path[:0] = sources
     # What is imported already cannot have its assertions explained.
     options = [
         "-q",
