@@ -142,7 +142,7 @@ def test_invalid_settings_are_rejected_with_their_field(configuration: JSON, fau
 
 FLAGS = st.none() | st.booleans()
 SPECS = st.fixed_dictionaries(
-    {"containers": st.lists(st.builds(functools.partial(container), privileged=FLAGS), max_size=3)},
+    {"containers": st.lists(st.builds(functools.partial(container_with), privileged=FLAGS), max_size=3)},
     optional={"hostNetwork": FLAGS, "hostPID": FLAGS, "hostIPC": FLAGS},
 )
 
