@@ -28,7 +28,8 @@ def test_it_answers_as_kubernetes_does(case: JSONObject) -> None:
 
 def pod_with_requests(*tolerations: JSON, requests: JSON = None, field: str = "containers") -> JSONObject:
     requesting = container(resources={"requests": {GPU: 1} if requests is None else requests})
-    return pod(**{field: [requesting], "tolerations": list(tolerations)})
+    spec: JSONObject = {field: [requesting], "tolerations": list(tolerations)}
+    return pod(**spec)
 
 
 def test_every_toleration_is_added_by_its_own_operation() -> None:

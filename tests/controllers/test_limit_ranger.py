@@ -43,7 +43,8 @@ def limits(*items: JSONObject, name: str = "limits") -> JSONObject:
 def sized_container(name: str = "c", requests: JSON = None, limits: JSON = None) -> JSONObject:
     given = {"requests": requests, "limits": limits}
     resources = {kind: amounts for kind, amounts in given.items() if amounts is not None}
-    return container(name, **({"resources": resources} if resources else {}))
+    fields: JSONObject = {"resources": resources} if resources else {}
+    return container(name, **fields)
 
 
 def on_pod(reviewed: JSON, *ranges: JSONObject, configuration: JSON = None, **review: JSON) -> Admission:

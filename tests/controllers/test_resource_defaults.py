@@ -21,7 +21,9 @@ def test_it_answers_as_kubernetes_does(case: JSONObject) -> None:
 
 
 def pod_with_resources(*resources: JSON, field: str = "containers") -> JSONObject:
-    return pod(**{"containers": [], field: [container(resources=amounts) for amounts in resources]})
+    containers = [container(resources=amounts) for amounts in resources]
+    spec: JSONObject = {"containers": [], field: containers}
+    return pod(**spec)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ def test_it_answers_as_kubernetes_does(case: JSONObject) -> None:
 
 
 def pod_with_contexts(context: JSON = None, **containers: JSONObject) -> JSONObject:
-    spec = {
+    spec: JSONObject = {
         field: [container("a"), container("b", securityContext=context_)]
         for field, context_ in containers.items()
     }

@@ -87,7 +87,8 @@ def test_generated_names_differ() -> None:
 
 @pytest.mark.parametrize("field", ["serviceAccountName", "serviceAccount"])
 def test_an_account_that_the_pod_names_is_kept(field: str) -> None:
-    found = create(pod(**{field: "cart"}, automountServiceAccountToken=False), account("cart"))
+    named: JSONObject = {field: "cart"}
+    found = create(pod(**named, automountServiceAccountToken=False), account("cart"))
     assert found.operations == ()
 
 

@@ -38,3 +38,8 @@ def pod(
         "metadata": written,
         "spec": {"containers": list(containers) or [container()], **spec},
     }
+
+
+def pod_with_metadata(**metadata: JSON) -> JSONObject:
+    """A Pod that has only this metadata."""
+    return {**pod(), "metadata": metadata}

@@ -27,7 +27,7 @@ def host_network_pod(
     name: str, controller: str = "", runtime_class: str | None = None, **spec: JSON
 ) -> JSONObject:
     owners = [{"uid": "other"}, {"uid": controller, "controller": True}] if controller else []
-    written = {"containers": [], "runtimeClassName": runtime_class, "hostNetwork": True, **spec}
+    written: JSONObject = {"containers": [], "runtimeClassName": runtime_class, "hostNetwork": True, **spec}
     return pod(name=name, metadata={"ownerReferences": owners}, **written)
 
 

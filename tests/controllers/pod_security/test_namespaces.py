@@ -28,7 +28,7 @@ def namespace_request(new: dict[str, str], old: dict[str, str] | None = None, **
 
 
 def host_network_pod(name: str, runtime_class: str | None = None, **spec: JSON) -> JSONObject:
-    written = {"containers": [], "hostNetwork": True, "runtimeClassName": runtime_class, **spec}
+    written: JSONObject = {"containers": [], "hostNetwork": True, "runtimeClassName": runtime_class, **spec}
     return pod(name=name, namespace="test", **written)
 
 
