@@ -13,18 +13,17 @@ from pratique.apimachinery.diff import identical
 from pratique.apimachinery.errors import RefusalError
 from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.apimachinery.patches import apply_patch
+from support.pods import pod
 from support.strategies.json_values import KEYS, objects, values
 
 
-def pod() -> JSONObject:
-    return {
-        "metadata": {"name": "web", "annotations": None},
-        "spec": {"containers": [{"name": "a"}, {"name": "b", "imagePullPolicy": "Never"}]},
-    }
+def pod_of_two_containers() -> JSONObject:
+    first, second = {"name": "a"}, {"name": "b", "imagePullPolicy": "Never"}
+    return pod(first, second, metadata={"annotations": None})
 
 
 def test_a_new_member_is_added_and_an_old_one_replaced() -> None:
-    edits = Edits(pod())
+    edits = Edits(pod_of_two_containers())
     edits.set(("spec", "containers", 0, "imagePullPolicy"), "Always")
     edits.set(("spec", "containers", 1, "imagePullPolicy"), "Always")
     assert edits.operations == (
@@ -34,7 +33,7 @@ def test_a_new_member_is_added_and_an_old_one_replaced() -> None:
 
 
 def test_a_missing_parent_comes_with_its_members_in_one_operation() -> None:
-    edits = Edits(pod())
+    edits = Edits(pod_of_two_containers())
     edits.set(("metadata", "labels", "a/b"), "1")
     edits.set(("metadata", "labels", "c"), "2")
     edits.remove(("metadata", "labels", "a/b"))
@@ -42,7 +41,7 @@ def test_a_missing_parent_comes_with_its_members_in_one_operation() -> None:
 
 
 def test_a_parent_that_is_null_is_replaced() -> None:
-    edits = Edits(pod())
+    edits = Edits(pod_of_two_containers())
     edits.set(("metadata", "annotations", "a/b", "c"), 1)
     assert edits.operations == (
         {"op": "replace", "path": "/metadata/annotations", "value": {"a/b": {"c": 1}}},
@@ -56,7 +55,7 @@ def test_names_are_escaped() -> None:
 
 
 def test_items_are_appended_at_their_index() -> None:
-    edits = Edits(pod())
+    edits = Edits(pod_of_two_containers())
     edits.append(("spec", "containers"), {"name": "c"})
     edits.set(("spec", "containers", 2, "image"), "nginx")
     assert edits.operations == (
@@ -65,7 +64,7 @@ def test_items_are_appended_at_their_index() -> None:
 
 
 def test_a_missing_array_comes_with_its_items_in_one_operation() -> None:
-    edits = Edits(pod())
+    edits = Edits(pod_of_two_containers())
     edits.append(("spec", "tolerations"), {"key": "a"})
     edits.append(("spec", "tolerations"), {"key": "b"})
     assert edits.operations == (
@@ -74,7 +73,7 @@ def test_a_missing_array_comes_with_its_items_in_one_operation() -> None:
 
 
 def test_a_removed_value_is_gone() -> None:
-    edits = Edits(pod())
+    edits = Edits(pod_of_two_containers())
     edits.remove(("spec", "containers", 0))
     edits.remove(("spec", "containers", 0, "imagePullPolicy"))
     assert edits.operations == (
@@ -88,7 +87,7 @@ def test_a_removed_value_is_gone() -> None:
     "path", [("x",), ("spec", "x", "y"), ("spec", "containers", 5), ("metadata", "name", "x")]
 )
 def test_removing_a_missing_value_changes_nothing(path: Path) -> None:
-    edits = Edits(pod())
+    edits = Edits(pod_of_two_containers())
     edits.remove(path)
     assert not edits.changed
 
@@ -102,7 +101,7 @@ def test_removing_a_missing_value_changes_nothing(path: Path) -> None:
     ],
 )
 def test_setting_an_equal_value_changes_nothing(path: Path, value: JSON) -> None:
-    edits = Edits(pod())
+    edits = Edits(pod_of_two_containers())
     edits.set(path, value)
     assert edits.operations == ()
     assert not edits.changed
@@ -121,17 +120,17 @@ def test_null_can_be_set_on_a_missing_member() -> None:
 
 
 def test_the_original_object_stays_unchanged() -> None:
-    original = pod()
+    original = pod_of_two_containers()
     edits = Edits(original)
     edits.set(("spec", "containers", 0, "image"), "nginx")
     edits.append(("spec", "containers"), {"name": "c"})
     edits.remove(("metadata", "name"))
-    assert original == pod()
+    assert original == pod_of_two_containers()
     assert edits.document != original
 
 
 def test_unedited_parts_are_shared() -> None:
-    original = pod()
+    original = pod_of_two_containers()
     edits = Edits(original)
     edits.set(("spec", "containers", 0, "image"), "nginx")
     assert edits.document["metadata"] is original["metadata"]
@@ -147,7 +146,7 @@ def test_a_value_is_copied_when_it_is_set() -> None:
 
 
 def test_edits_can_be_read() -> None:
-    edits = Edits(pod())
+    edits = Edits(pod_of_two_containers())
     assert edits.get(("spec", "containers", 0, "image")) is None
     edits.set(("spec", "containers", 0, "image"), "nginx")
     assert edits.get(("spec", "containers", 0, "image")) == "nginx"
@@ -172,7 +171,7 @@ def test_a_malformed_object_is_a_bad_request(document: JSON, path: Path, expecte
 
 def test_appending_to_something_else_than_an_array_is_a_bad_request() -> None:
     with pytest.raises(RefusalError, match="spec: must be a list, not a mapping"):
-        Edits(pod()).append(("spec",), 1)
+        Edits(pod_of_two_containers()).append(("spec",), 1)
 
 
 @pytest.mark.parametrize(
@@ -180,18 +179,18 @@ def test_appending_to_something_else_than_an_array_is_a_bad_request() -> None:
 )
 def test_a_missing_item_is_the_controllers_mistake(path: Path) -> None:
     with pytest.raises(IndexError):
-        Edits(pod()).set(path, 1)
+        Edits(pod_of_two_containers()).set(path, 1)
 
 
 def test_edits_are_answered_with_a_patch() -> None:
-    edits = Edits(pod())
+    edits = Edits(pod_of_two_containers())
     edits.remove(("metadata", "name"))
     answer = edits.answer(warnings=("w",), audit_annotations={"a": "b"})
     assert answer == Patch(edits.operations, edits.document, ("w",), {"a": "b"})
 
 
 def test_no_edits_are_answered_without_a_patch() -> None:
-    assert Edits(pod()).answer(warnings=("w",)) == Allow(("w",))
+    assert Edits(pod_of_two_containers()).answer(warnings=("w",)) == Allow(("w",))
 
 
 PATHS = st.lists(KEYS, min_size=1, max_size=3).map(tuple)

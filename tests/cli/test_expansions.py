@@ -26,6 +26,7 @@ from pratique_cli.outputs.texts import TextOutput
 from pratique_cli.reviews.runs import ReviewRun
 from pratique_cli.terminal import Palette
 from pratique_frontdoor.chain.decisions import Decision
+from support.pods import pod
 
 Program: TypeAlias = "Callable[..., subprocess.CompletedProcess[str]]"
 
@@ -72,10 +73,8 @@ def deployment(name: str = "web", replicas: int = 3, **spec: Any) -> dict[str, A
     return document("apps/v1", "Deployment", name, spec=wanted)
 
 
-def pod(name: str, **labels: str) -> dict[str, Any]:
-    workload_pod = document("v1", "Pod", name, spec=template()["spec"])
-    workload_pod["metadata"]["labels"] = labels
-    return workload_pod
+def pod_of_template(name: str, **labels: str) -> dict[str, Any]:
+    return pod(name=name, labels=labels, **template()["spec"])
 
 
 def review_of(manifest: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -171,7 +170,7 @@ def test_a_default_level_does_not_override_namespace_labels(decide: Decide) -> N
 
 
 def pod_of(name: str, kind: str, owner: str, **labels: str) -> dict[str, Any]:
-    workload_pod = pod(name, **labels)
+    workload_pod = pod_of_template(name, **labels)
     api_version = "batch/v1" if kind == "Job" else "apps/v1"
     reference = {"apiVersion": api_version, "kind": kind, "name": owner, "uid": "u", "controller": True}
     workload_pod["metadata"]["ownerReferences"] = [reference]
@@ -211,7 +210,7 @@ def test_a_pod_listed_beside_its_workload_is_charged_once(
 ) -> None:
     cluster = [namespace(), account(), quota(1)]
     assert decide(*documents, cluster=cluster)[0] == 0
-    code, decisions = decide(*documents, pod("other"), cluster=cluster)
+    code, decisions = decide(*documents, pod_of_template("other"), cluster=cluster)
     assert (code, decisions[-1]["allowed"]) == (1, False)
 
 
@@ -276,7 +275,7 @@ def test_recorded_reviews_are_expanded(decide: Decide) -> None:
 def test_a_pod_is_retried_after_the_rest_of_the_input(decide: Decide) -> None:
     code, decisions = decide(
         deployment(serviceAccountName="late", priorityClassName="late"),
-        pod("other"),
+        pod_of_template("other"),
         document("scheduling.k8s.io/v1", "PriorityClass", "late", value=7),
         account("late"),
     )
@@ -291,13 +290,13 @@ def test_a_pod_is_retried_after_the_rest_of_the_input(decide: Decide) -> None:
 
 
 def test_one_pod_per_template_is_charged(decide: Decide) -> None:
-    documents = [deployment(), pod("one"), pod("two")]
+    documents = [deployment(), pod_of_template("one"), pod_of_template("two")]
     code, decisions = decide(*documents, cluster=[namespace(), account(), quota(2)])
     assert (code, [decision["allowed"] for decision in decisions]) == (1, [True, True, False])
 
 
 def test_existing_pods_are_not_charged_again(decide: Decide) -> None:
-    documents = [pod("one", app="web"), pod("two"), deployment(), deployment()]
+    documents = [pod_of_template("one", app="web"), pod_of_template("two"), deployment(), deployment()]
     code, decisions = decide(*documents, cluster=[namespace(), account(), quota(2)])
     assert (code, [decision["allowed"] for decision in decisions]) == (0, [True] * 4)
 
@@ -333,21 +332,21 @@ def owned(manifest: dict[str, Any]) -> dict[str, Any]:
     ids=["dry run", "update", "no replicas", "owned"],
 )
 def test_updates_and_idle_workloads_are_not_charged(decide: Decide, first: dict[str, Any]) -> None:
-    code, decisions = decide(first, pod("one"), cluster=[namespace(), account(), quota(1)])
+    code, decisions = decide(first, pod_of_template("one"), cluster=[namespace(), account(), quota(1)])
     assert (code, [decision["allowed"] for decision in decisions]) == (0, [True, True])
     assert [item["allowed"] for item in decisions[0]["expanded"]] == [True]
 
 
 def test_pods_of_recorded_reviews_are_charged_by_their_own_reviews(decide: Decide) -> None:
     pods = {"group": "", "version": "v1", "resource": "pods"}
-    recorded = [review_of(deployment()), review_of(pod("one"), resource=pods)]
+    recorded = [review_of(deployment()), review_of(pod_of_template("one"), resource=pods)]
     code, decisions = decide(*recorded, cluster=[namespace(), account(), quota(1)])
     assert (code, [decision["allowed"] for decision in decisions]) == (0, [True, True])
 
 
 def test_expanded_pods_are_not_stored_in_the_cluster(decide: Decide) -> None:
     stateful = document("apps/v1", "StatefulSet", "web", spec=deployment()["spec"])
-    named_alike = pod("web-0")
+    named_alike = pod_of_template("web-0")
     code, decisions = decide(stateful, named_alike)
     assert (code, [decision["allowed"] for decision in decisions]) == (0, [True, True])
 

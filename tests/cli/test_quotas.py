@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from pratique.controllers.quota.ledger import open_ledger
+from support.pods import container, pod
 from support.quota_ledgers import account, charge, plus
 
 Program: TypeAlias = "Callable[..., subprocess.CompletedProcess[str]]"
@@ -30,15 +31,8 @@ def quota(name: str, uid: str, used: dict[str, str] | None) -> dict[str, Any]:
     return document if used is None else {**document, "status": {"hard": AMOUNTS, "used": used}}
 
 
-def pod(name: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "shop"},
-        "spec": {
-            "containers": [{"name": "app", "image": "app:1", "resources": {"requests": {"cpu": "250m"}}}]
-        },
-    }
+def pod_requesting_cpu(name: str) -> dict[str, Any]:
+    return pod(container(resources={"requests": {"cpu": "250m"}}), name=name)
 
 
 @pytest.fixture(name="cluster")
@@ -49,7 +43,7 @@ def _cluster(tmp_path: Path) -> Path:
         quota("charged", "1", {"pods": "0", "requests.cpu": "0"}),
         said,
         quota("new", "3", None),
-        pod("web"),
+        pod_requesting_cpu("web"),
     ]
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
     return file
@@ -124,11 +118,11 @@ def test_deleting_an_object_releases_its_quota_within_a_run(pratique: Program, t
     cluster, reviews = tmp_path / "quota.json", tmp_path / "reviews.jsonl"
     cluster.write_text(json.dumps(quota("quota", "1", {"pods": "1", "requests.cpu": "0"})))
     lines = [
-        request("CREATE", "one", pod("one")),
-        request("CREATE", "two", pod("two")),
-        request("DELETE", "one", None, pod("one")),
-        request("CREATE", "three", pod("three")),
-        request("CREATE", "four", pod("four")),
+        request("CREATE", "one", pod_requesting_cpu("one")),
+        request("CREATE", "two", pod_requesting_cpu("two")),
+        request("DELETE", "one", None, pod_requesting_cpu("one")),
+        request("CREATE", "three", pod_requesting_cpu("three")),
+        request("CREATE", "four", pod_requesting_cpu("four")),
     ]
     reviews.write_text("\n".join(lines))
     flags = ("--admission-control=ResourceQuota", f"--cluster={cluster}", "-o", "jsonl")

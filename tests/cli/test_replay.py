@@ -19,7 +19,7 @@ from pratique_frontdoor.chain.decisions import Decision
 from support.front_doors.engines import AllowingEngine
 from support.mutating_policies import bound, labelled, mutating
 from support.mutating_policies import patched as patching
-from support.recordings import deployment, pod, record, written
+from support.recordings import deployment, pod_creation, record, written
 from support.validating_policies import binding, policy
 from support.webhook_servers import allowed, patched, serve
 
@@ -88,7 +88,9 @@ def found(ran: Ran) -> list[tuple[str, str, JSON, JSON]]:
 
 def test_the_same_configuration_gives_no_differences(replay: Replay, tmp_path: Path) -> None:
     config = written(tmp_path, "c.yaml", at_most(5), bind(), *label("shop"))
-    record([deployment(3), deployment(9), pod(), pod("other")], tmp_path / RECORDING, config)
+    record(
+        [deployment(3), deployment(9), pod_creation(), pod_creation("other")], tmp_path / RECORDING, config
+    )
     ran = replay(RECORDING, "--config", "c.yaml")
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
 
@@ -157,7 +159,7 @@ def test_each_review_is_decided_independently_of_the_order(replay: Replay, tmp_p
     }
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
     written(tmp_path, "cluster.yaml", quota, account, namespace)
-    reviews = [pod(f"p{number}", uid=f"u{number}") for number in range(4)]
+    reviews = [pod_creation(f"p{number}", uid=f"u{number}") for number in range(4)]
     (tmp_path / RECORDING).write_text("\n".join(map(json.dumps, reviews)))
     written(tmp_path, "none.yaml", *label("x"))
     flags = ("--cluster", "cluster.yaml", "--config", "none.yaml", "--against", "none.yaml", "-o", "json")
@@ -180,7 +182,7 @@ def test_a_namespace_created_by_one_review_is_gone_for_the_next(replay: Replay, 
         config,
         "--enable-admission-plugins",
     )
-    (tmp_path / RECORDING).write_text("\n".join(json.dumps(pod(uid=f"u{n}")) for n in range(3)))
+    (tmp_path / RECORDING).write_text("\n".join(json.dumps(pod_creation(uid=f"u{n}")) for n in range(3)))
     ran = replay(RECORDING, *chain, "NamespaceAutoProvision", "-o", "json")
     assert json.loads(ran.stdout)["totals"]["same"] == 3
 
@@ -341,7 +343,7 @@ def test_a_replay_can_skip_webhooks(replay: Replay, tmp_path: Path) -> None:
 
 
 def test_random_names_make_no_difference(replay: Replay, tmp_path: Path) -> None:
-    record([pod()], tmp_path / RECORDING)
+    record([pod_creation()], tmp_path / RECORDING)
     assert "kube-api-access-" in (tmp_path / RECORDING).read_text()
     assert replay(RECORDING).returncode == 0
 
@@ -360,7 +362,7 @@ def test_counted_limits_make_a_difference_uncertain(replay: Replay, tmp_path: Pa
         "metadata": {"name": "default", "namespace": "shop"},
     }
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
-    record([pod()], tmp_path / RECORDING)
+    record([pod_creation()], tmp_path / RECORDING)
     written(tmp_path, "cluster.yaml", quota, account, namespace)
     ran = replay(RECORDING, "--cluster", "cluster.yaml")
     ((difference,),) = [line["differences"] for line in lines(ran)]
@@ -373,7 +375,7 @@ def test_counted_limits_make_a_difference_uncertain(replay: Replay, tmp_path: Pa
 @pytest.mark.parametrize("output", ["text", "json", "jsonl", "yaml"])
 def test_a_replay_is_reproducible_byte_for_byte(pratique: Pratique, tmp_path: Path, output: str) -> None:
     old = written(tmp_path, "old.yaml", at_most(10), bind(), *label("shop"))
-    reviews = [deployment(n, f"web{n}", uid=f"u{n}") for n in range(12)] + [pod()]
+    reviews = [deployment(n, f"web{n}", uid=f"u{n}") for n in range(12)] + [pod_creation()]
     record(reviews, tmp_path / RECORDING, old)
     written(tmp_path, "new.yaml", at_most(5), bind(), *label("cart"))
     first, second = (pratique("replay", RECORDING, "--config", "new.yaml", "-o", output) for _ in range(2))

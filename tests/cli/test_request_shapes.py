@@ -10,6 +10,8 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from support.pods import pod
+
 Program: TypeAlias = "Callable[..., subprocess.CompletedProcess[str]]"
 
 TOLD = (
@@ -75,11 +77,10 @@ def lines(*documents: dict[str, Any]) -> str:
     return "".join(json.dumps(document) + "\n---\n" for document in documents)
 
 
-def pod(name: str = "web", namespace: str = "", colour: str = "", **more: Any) -> dict[str, Any]:
-    metadata: dict[str, Any] = {"name": name} | ({"namespace": namespace} if namespace else {})
-    metadata |= {"labels": {"colour": colour}} if colour else {}
-    spec = {"containers": [{"name": "c", "image": "i"}]}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, **more}
+def coloured_pod(name: str = "web", namespace: str = "", colour: str = "", **more: Any) -> dict[str, Any]:
+    """A Pod with a label for its colour, if it has one."""
+    labels = {"colour": colour} if colour else None
+    return {**pod(name=name, namespace=namespace, labels=labels), **more}
 
 
 @pytest.fixture
@@ -87,7 +88,7 @@ def ask(pratique: Program, tmp_path: Path) -> Callable[..., list[dict[str, str]]
     """Review manifests with flags, and return the request that the policy saw for each."""
     (tmp_path / "told.yaml").write_text(audit_policy())
 
-    def run(*flags: str, given: str = lines(pod()), **variables: str) -> list[dict[str, str]]:
+    def run(*flags: str, given: str = lines(coloured_pod()), **variables: str) -> list[dict[str, str]]:
         ran = pratique("review", "-o", "json", "--config", "told.yaml", *flags, "-", stdin=given, **variables)
         assert ran.stderr == ""
         return [
@@ -192,12 +193,12 @@ def test_flags_do_not_change_an_admission_review(ask: Ask, tmp_path: Path) -> No
         "name": "web",
         "namespace": "own",
         "userInfo": {"username": "ann", "groups": ["x"]},
-        "object": pod("web", "own"),
+        "object": coloured_pod("web", "own"),
     }
     review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
-    (tmp_path / "old.yaml").write_text(lines(pod()))
+    (tmp_path / "old.yaml").write_text(lines(coloured_pod()))
     flags = ("--operation", "UPDATE", "--old", "old.yaml", "--namespace", "b", "--user", "jane", "--dry-run")
-    first, second = ask(*flags, given=lines(review, pod()))
+    first, second = ask(*flags, given=lines(review, coloured_pod()))
     assert (first["operation"], first["namespace"], first["dryRun"]) == ("CREATE", "own", "false")
     assert (first["userInfo"], first["old"]) == ("ann of x", "null")
     assert (second["operation"], second["namespace"], second["dryRun"]) == ("UPDATE", "b", "true")
@@ -208,9 +209,11 @@ def test_old_objects_are_found_by_group_resource_namespace_and_name(
     ask: Ask, tmp_path: Path, operation: str, object_kind: str
 ) -> None:
     (tmp_path / "old").mkdir()
-    (tmp_path / "old" / "a.yaml").write_text(lines(pod(colour="red"), pod("web", "shop", "blue")))
-    (tmp_path / "old" / "b.yaml").write_text(lines(pod("other", colour="grey")))
-    asked = lines(pod("web", "shop"), pod(), pod("other"))
+    (tmp_path / "old" / "a.yaml").write_text(
+        lines(coloured_pod(colour="red"), coloured_pod("web", "shop", "blue"))
+    )
+    (tmp_path / "old" / "b.yaml").write_text(lines(coloured_pod("other", colour="grey")))
+    asked = lines(coloured_pod("web", "shop"), coloured_pod(), coloured_pod("other"))
     seen = ask("--operation", operation, "--old", "old", given=asked)
     assert [item["oldColour"] for item in seen] == ["blue", "red", "grey"]
     assert {entry["object"] for entry in seen} == {object_kind}
@@ -226,7 +229,7 @@ def test_old_objects_are_found_in_any_version(ask: Ask, tmp_path: Path) -> None:
 
 
 def test_the_namespace_flag_applies_to_old_objects(ask: Ask, tmp_path: Path) -> None:
-    (tmp_path / "old.yaml").write_text(lines(pod(colour="red")))
+    (tmp_path / "old.yaml").write_text(lines(coloured_pod(colour="red")))
     (seen,) = ask("--operation", "UPDATE", "--old", "old.yaml", "--namespace", "shop")
     assert (seen["oldColour"], seen["namespace"]) == ("red", "shop")
 
@@ -255,7 +258,7 @@ def test_an_old_custom_resource_can_come_with_its_definition(ask: Ask, tmp_path:
 def test_old_objects_default_to_those_of_the_cluster(ask: Ask, tmp_path: Path) -> None:
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
-    (tmp_path / "cluster.yaml").write_text(lines(namespace, account, pod(colour="red")))
+    (tmp_path / "cluster.yaml").write_text(lines(namespace, account, coloured_pod(colour="red")))
     for operation in ("UPDATE", "DELETE"):
         (seen,) = ask("--operation", operation, "--cluster", "cluster.yaml")
         assert seen["oldColour"] == "red"
@@ -265,17 +268,17 @@ def test_old_objects_default_to_those_of_the_cluster(ask: Ask, tmp_path: Path) -
 def test_an_admitted_object_becomes_the_old_object(ask: Ask, tmp_path: Path, *, old: bool) -> None:
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
-    (tmp_path / "first.yaml").write_text(lines(namespace, account, pod(colour="red")))
+    (tmp_path / "first.yaml").write_text(lines(namespace, account, coloured_pod(colour="red")))
     flags = ("--old" if old else "--cluster", "first.yaml")
-    asked = lines(pod(colour="blue"), pod(colour="green"))
+    asked = lines(coloured_pod(colour="blue"), coloured_pod(colour="green"))
     seen = ask("--operation", "UPDATE", *flags, given=asked)
     assert [item["oldColour"] for item in seen] == ["red", "blue"]
 
 
 def test_a_dry_run_keeps_the_old_object(ask: Ask, tmp_path: Path) -> None:
-    (tmp_path / "old.yaml").write_text(lines(pod(colour="red")))
+    (tmp_path / "old.yaml").write_text(lines(coloured_pod(colour="red")))
     flags = ("--operation", "UPDATE", "--old", "old.yaml", "--dry-run")
-    seen = ask(*flags, given=lines(pod(colour="blue"), pod(colour="green")))
+    seen = ask(*flags, given=lines(coloured_pod(colour="blue"), coloured_pod(colour="green")))
     assert [item["oldColour"] for item in seen] == ["red", "red"]
 
 
@@ -308,14 +311,14 @@ def test_a_deleted_namespace_is_gone(pratique: Program, tmp_path: Path) -> None:
 def test_impossible_requests_are_reported_with_their_location(
     pratique: Program, flags: tuple[str, ...], text: str
 ) -> None:
-    ran = pratique("review", *flags, "-", stdin=lines(pod()))
+    ran = pratique("review", *flags, "-", stdin=lines(coloured_pod()))
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr.startswith("pratique: standard input: document 1, line 1, column 1: ")
     assert text in ran.stderr
 
 
 def test_a_manifest_of_another_namespace_is_refused_in_kubectls_words(pratique: Program) -> None:
-    ran = pratique("review", "--namespace", "b", "-", stdin=lines(pod("web", "a")))
+    ran = pratique("review", "--namespace", "b", "-", stdin=lines(coloured_pod("web", "a")))
     assert ran.returncode == 2
     assert (
         'the namespace from the provided object "a" does not match the namespace "b". '
@@ -338,9 +341,9 @@ def test_a_manifest_of_another_namespace_is_refused_in_kubectls_words(pratique: 
 def test_a_wrong_flag_is_reported_before_any_review(
     pratique: Program, tmp_path: Path, flags: tuple[str, ...], text: str
 ) -> None:
-    (tmp_path / "twice.yaml").write_text(lines(pod(), pod()))
-    (tmp_path / "odd.yaml").write_text(lines({**pod(), "kind": "Podd"}))
-    ran = pratique("review", *flags, "-", stdin=lines(pod()))
+    (tmp_path / "twice.yaml").write_text(lines(coloured_pod(), coloured_pod()))
+    (tmp_path / "odd.yaml").write_text(lines({**coloured_pod(), "kind": "Podd"}))
+    ran = pratique("review", *flags, "-", stdin=lines(coloured_pod()))
     assert (ran.returncode, ran.stdout) == (2, "")
     assert text in ran.stderr
     assert "Traceback" not in ran.stderr
@@ -356,7 +359,7 @@ def test_a_pod_that_claims_to_be_finished_is_still_charged(pratique: Program, tm
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
     (tmp_path / "cluster.yaml").write_text(lines(namespace, account, quota))
-    done = [pod(name, status={"phase": "Succeeded"}) for name in ("one", "two")]
+    done = [coloured_pod(name, status={"phase": "Succeeded"}) for name in ("one", "two")]
     ran = pratique("review", "-o", "json", "--cluster", "cluster.yaml", "-", stdin=lines(*done))
     first, second = json.loads(ran.stdout)
     assert (first["allowed"], second["allowed"]) == (True, False)
@@ -376,18 +379,18 @@ def test_warnings_can_have_their_own_exit_code(
 ) -> None:
     (tmp_path / "told.yaml").write_text(audit_policy())
     flags = ("--config", "told.yaml", "--warn-exit-code", "7", *more)
-    assert pratique("review", *flags, "-", stdin=lines(*map(pod, names))).returncode == code
+    assert pratique("review", *flags, "-", stdin=lines(*map(coloured_pod, names))).returncode == code
 
 
 def test_an_unreadable_document_outranks_a_warning(pratique: Program, tmp_path: Path) -> None:
     (tmp_path / "told.yaml").write_text(audit_policy())
     flags = ("--config", "told.yaml", "--warn-exit-code", "7")
-    assert pratique("review", *flags, "-", stdin=lines(pod("odd"), {"kind": "Podd"})).returncode == 2
+    assert pratique("review", *flags, "-", stdin=lines(coloured_pod("odd"), {"kind": "Podd"})).returncode == 2
 
 
 def test_without_the_flag_warnings_exit_with_0(pratique: Program, tmp_path: Path) -> None:
     (tmp_path / "told.yaml").write_text(audit_policy())
-    assert pratique("review", "--config", "told.yaml", "-", stdin=lines(pod("odd"))).returncode == 0
+    assert pratique("review", "--config", "told.yaml", "-", stdin=lines(coloured_pod("odd"))).returncode == 0
 
 
 def test_the_help_groups_flags_by_purpose(pratique: Program) -> None:

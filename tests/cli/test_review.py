@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from pratique_cli.main import main
+from support.pods import pod
 
 Program: TypeAlias = "Callable[..., subprocess.CompletedProcess[str]]"
 
@@ -31,8 +32,8 @@ def manifest(kind: str, name: str, namespace: str = "", **more: Any) -> dict[str
     return {"apiVersion": "v1", "kind": kind, "metadata": metadata, **more}
 
 
-def pod(name: str, namespace: str = "", **spec: Any) -> dict[str, Any]:
-    return manifest("Pod", name, namespace, spec={"containers": [{"name": "c", "image": "i"}], **spec})
+def named_pod(name: str, namespace: str = "", **spec: Any) -> dict[str, Any]:
+    return pod(name=name, namespace=namespace, **spec)
 
 
 def asked(operation: str, document: dict[str, Any] | None, **more: Any) -> dict[str, Any]:
@@ -66,12 +67,14 @@ def decisions(ran: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
 
 
 def test_each_document_gives_one_decision_in_input_order(pratique: Program, tmp_path: Path) -> None:
-    (tmp_path / "b.yaml").write_text(yaml.safe_dump_all([pod("one"), pod("two")]))
+    (tmp_path / "b.yaml").write_text(yaml.safe_dump_all([named_pod("one"), named_pod("two")]))
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "a.json").write_text(
-        json.dumps({"kind": "List", "items": [pod("three"), pod("four")]})
+        json.dumps({"kind": "List", "items": [named_pod("three"), named_pod("four")]})
     )
-    ran = pratique("review", "b.yaml", "folder", "-", stdin=lines(asked("CREATE", pod("five", "default"))))
+    ran = pratique(
+        "review", "b.yaml", "folder", "-", stdin=lines(asked("CREATE", named_pod("five", "default")))
+    )
     assert [decision["object"]["metadata"]["name"] for decision in decisions(ran)] == [
         "one",
         "two",
@@ -83,14 +86,14 @@ def test_each_document_gives_one_decision_in_input_order(pratique: Program, tmp_
 
 
 def test_a_decision_document_has_the_fields_of_the_interface(pratique: Program) -> None:
-    (decision,) = decisions(pratique("review", "-", stdin=lines(asked("CREATE", pod("web")))))
+    (decision,) = decisions(pratique("review", "-", stdin=lines(asked("CREATE", named_pod("web")))))
     assert set(decision) == FIELDS
     assert decision["uid"] == "uid-web"
     assert {name for step in decision["steps"] for name in step} == STEP_FIELDS
 
 
 def test_all_formats_write_the_same_decisions(pratique: Program) -> None:
-    given = lines(asked("CREATE", pod("a")), asked("CREATE", pod("b")))
+    given = lines(asked("CREATE", named_pod("a")), asked("CREATE", named_pod("b")))
     written = {
         name: pratique("review", "-o", name, "-", stdin=given).stdout for name in ("json", "jsonl", "yaml")
     }
@@ -116,13 +119,13 @@ def test_output_is_well_formed_without_any_readable_document(
 
 
 def test_a_denial_exits_with_1(pratique: Program) -> None:
-    ran = pratique("review", "--enable-admission-plugins", "AlwaysDeny", "-", stdin=lines(pod("web")))
+    ran = pratique("review", "--enable-admission-plugins", "AlwaysDeny", "-", stdin=lines(named_pod("web")))
     (decision,) = decisions(ran)
     assert (ran.returncode, decision["allowed"], decision["status"]["code"]) == (1, False, 403)
 
 
 def test_an_unreadable_document_is_reported_and_the_others_reviewed(pratique: Program) -> None:
-    given = f"{json.dumps(pod('one'))}\n---\nkind: Podd\napiVersion: v1\n---\n{json.dumps(pod('two'))}\n"
+    given = f"{json.dumps(named_pod('one'))}\n---\nkind: Podd\napiVersion: v1\n---\n{json.dumps(named_pod('two'))}\n"
     ran = pratique("review", "--enable-admission-plugins", "AlwaysDeny", "-", stdin=given)
     assert [decision["object"]["metadata"]["name"] for decision in decisions(ran)] == ["one", "two"]
     deprecated, unreadable = ran.stderr.splitlines()
@@ -134,18 +137,18 @@ def test_an_unreadable_document_is_reported_and_the_others_reviewed(pratique: Pr
 
 
 def test_a_missing_file_is_reported_before_any_review(pratique: Program, tmp_path: Path) -> None:
-    (tmp_path / "a.yaml").write_text(lines(pod("web")))
+    (tmp_path / "a.yaml").write_text(lines(named_pod("web")))
     ran = pratique("review", "a.yaml", "b.yaml")
     assert (ran.returncode, ran.stdout) == (2, "")
 
 
 def test_without_a_cluster_every_namespace_exists(pratique: Program) -> None:
-    assert pratique("review", "-", stdin=lines(pod("web", "anywhere"))).returncode == 0
+    assert pratique("review", "-", stdin=lines(named_pod("web", "anywhere"))).returncode == 0
 
 
 def test_what_is_not_in_the_cluster_does_not_exist(pratique: Program, tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").write_text(inhabited("shop"))
-    given = lines(pod("web", "shop"), pod("web", "elsewhere"))
+    given = lines(named_pod("web", "shop"), named_pod("web", "elsewhere"))
     first, second = decisions(pratique("review", "--cluster", "cluster.yaml", "-", stdin=given))
     assert first["allowed"]
     assert second["status"]["message"] == 'namespaces "elsewhere" not found'
@@ -168,20 +171,20 @@ def test_an_admitted_object_is_seen_by_the_reviews_after_it(
     pratique: Program, tmp_path: Path, *, before: dict[str, Any], allowed: bool
 ) -> None:
     (tmp_path / "cluster.yaml").write_text(lines(manifest("Namespace", "default")))
-    ran = pratique("review", "--cluster", "cluster.yaml", "-", stdin=lines(before, pod("web", "new")))
+    ran = pratique("review", "--cluster", "cluster.yaml", "-", stdin=lines(before, named_pod("web", "new")))
     assert [decision["allowed"] for decision in decisions(ran)] == [True, allowed]
 
 
 def test_a_denied_object_is_not_seen_by_the_reviews_after_it(pratique: Program, tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").write_text(lines(manifest("Namespace", "default")))
     flags = ("--cluster", "cluster.yaml", "--enable-admission-plugins", "AlwaysDeny")
-    ran = pratique("review", *flags, "-", stdin=lines(NAMESPACE, pod("web", "new")))
+    ran = pratique("review", *flags, "-", stdin=lines(NAMESPACE, named_pod("web", "new")))
     assert 'namespaces "new" not found' in decisions(ran)[1]["status"]["message"]
 
 
 def test_a_deleted_object_is_gone_for_the_reviews_after_it(pratique: Program, tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").write_text(lines(NAMESPACE))
-    given = lines(asked("DELETE", None, oldObject=NAMESPACE), pod("web", "new"))
+    given = lines(asked("DELETE", None, oldObject=NAMESPACE), named_pod("web", "new"))
     first, second = decisions(pratique("review", "--cluster", "cluster.yaml", "-", stdin=given))
     assert (first["allowed"], first["object"], second["allowed"]) == (True, None, False)
 
@@ -206,7 +209,7 @@ def test_a_custom_resource_is_known_after_its_definition(pratique: Program) -> N
 @pytest.mark.parametrize(("phase", "phases"), [("mutate", {"mutate"}), ("validate", {"validate"})])
 def test_one_phase_can_be_selected(pratique: Program, phase: str, phases: set[str]) -> None:
     flags = ("--phase", phase, "--enable-admission-plugins", "AlwaysPullImages")
-    (decision,) = decisions(pratique("review", *flags, "-", stdin=lines(pod("web"))))
+    (decision,) = decisions(pratique("review", *flags, "-", stdin=lines(named_pod("web"))))
     assert {step["phase"] for step in decision["steps"]} == phases
 
 
@@ -216,7 +219,7 @@ def test_flags_can_come_from_the_environment(pratique: Program, tmp_path: Path) 
     ran = pratique(
         "review",
         "-",
-        stdin=lines(pod("web", "one"), pod("web", "two"), pod("web", "three")),
+        stdin=lines(named_pod("web", "one"), named_pod("web", "two"), named_pod("web", "three")),
         PRATIQUE_CLUSTER="one.yaml:two.yaml",
         PRATIQUE_ENABLE_ADMISSION_PLUGINS="AlwaysPullImages, AlwaysAdmit",
         PRATIQUE_OUTPUT="json",
@@ -230,7 +233,7 @@ def test_flags_can_come_from_the_environment(pratique: Program, tmp_path: Path) 
 
 
 def test_a_flag_overrides_the_environment(pratique: Program) -> None:
-    ran = pratique("review", "-o", "jsonl", "-", stdin=lines(pod("web")), PRATIQUE_OUTPUT="text")
+    ran = pratique("review", "-o", "jsonl", "-", stdin=lines(named_pod("web")), PRATIQUE_OUTPUT="text")
     assert decisions(ran)
 
 
@@ -256,14 +259,16 @@ def test_the_review_timeout_limits_webhook_calls(pratique: Program, tmp_path: Pa
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"grpc://127.0.0.1:{silent.getsockname()[1]}"
         (tmp_path / "hooks.yaml").write_text(lines(hooks_at(url)))
-        ran = pratique("review", "--config", "hooks.yaml", "--timeout", "300ms", "-", stdin=lines(pod("web")))
+        ran = pratique(
+            "review", "--config", "hooks.yaml", "--timeout", "300ms", "-", stdin=lines(named_pod("web"))
+        )
     (decision,) = decisions(ran)
     assert (ran.returncode, decision["status"]["code"]) == (1, 500)
     assert "context deadline exceeded" in decision["status"]["message"]
 
 
 def test_a_terminal_gets_coloured_text(on_terminal: Callable[..., str], tmp_path: Path) -> None:
-    (tmp_path / "pod.yaml").write_text(lines(pod("web")))
+    (tmp_path / "pod.yaml").write_text(lines(named_pod("web")))
     shown = on_terminal("review", "--enable-admission-plugins", "AlwaysPullImages", "pod.yaml")
     assert "\x1b[32m\x1b[1m✓ admitted\x1b[0m  \x1b[1mPod default/web\x1b[0m" in shown
     assert '\x1b[32m+\x1b[0m spec.containers[0].imagePullPolicy: "Always"\n' in shown
@@ -277,20 +282,20 @@ def test_a_terminal_gets_coloured_text(on_terminal: Callable[..., str], tmp_path
 def test_colour_can_be_turned_off(
     on_terminal: Callable[..., str], tmp_path: Path, flags: tuple[str, ...], variables: dict[str, str]
 ) -> None:
-    (tmp_path / "pod.yaml").write_text(lines(pod("web")))
+    (tmp_path / "pod.yaml").write_text(lines(named_pod("web")))
     shown = on_terminal("review", "pod.yaml", *flags, **variables)
     assert shown.startswith("✓ admitted  Pod default/web  (pod.yaml:1)\n")
     assert "\x1b" not in shown
 
 
 def test_marks_fall_back_to_ascii(pratique: Program) -> None:
-    ran = pratique("review", "-o", "text", "-", stdin=lines(pod("web")), PYTHONIOENCODING="ascii")
+    ran = pratique("review", "-o", "text", "-", stdin=lines(named_pod("web")), PYTHONIOENCODING="ascii")
     assert ran.stdout.startswith("v admitted  Pod default/web  (standard input:1)\n")
 
 
 def test_text_lists_every_step_and_counts(pratique: Program) -> None:
     flags = ("-o", "text", "--enable-admission-plugins", "AlwaysDeny")
-    ran = pratique("review", *flags, "-", stdin=lines(pod("web"), manifest("ConfigMap", "conf")))
+    ran = pratique("review", *flags, "-", stdin=lines(named_pod("web"), manifest("ConfigMap", "conf")))
     assert "✗ denied    Pod default/web  403 Forbidden  (standard input:1)\n" in ran.stdout
     assert 'pods "web" is forbidden: admission control is denying all modifications\n' in ran.stdout
     assert re.search(r"\d+ skipped: LimitRanger, .* \(-v says why\)\n", ran.stdout)
@@ -298,7 +303,7 @@ def test_text_lists_every_step_and_counts(pratique: Program) -> None:
 
 
 def test_a_closed_pipe_is_not_an_error(tmp_path: Path) -> None:
-    (tmp_path / "many.jsonl").write_text(lines(*(pod(f"web-{n}") for n in range(400))))
+    (tmp_path / "many.jsonl").write_text(lines(*(named_pod(f"web-{n}") for n in range(400))))
     with subprocess.Popen(
         [PROGRAM, "review", tmp_path / "many.jsonl"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
@@ -317,7 +322,7 @@ def test_each_decision_is_written_at_once() -> None:
         assert process.stdin is not None
         assert process.stdout is not None
         for name in ("one", "two"):
-            process.stdin.write(lines(pod(name)))
+            process.stdin.write(lines(named_pod(name)))
             process.stdin.flush()
             assert json.loads(process.stdout.readline())["object"]["metadata"]["name"] == name
         process.stdin.close()
@@ -334,7 +339,7 @@ def test_an_interrupt_ends_by_the_signal_without_output(tmp_path: Path) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
-        process.stdin.write(lines(pod("web")))
+        process.stdin.write(lines(named_pod("web")))
         process.stdin.flush()
         process.stdout.readline()
         process.send_signal(signal.SIGINT)
@@ -350,7 +355,7 @@ def test_an_internal_error_is_reported_without_a_traceback(
 
     monkeypatch.setattr("pratique_cli.commands.review.load_cluster", broken)
     monkeypatch.delenv("PRATIQUE_DEBUG", raising=False)
-    (tmp_path / "a.yaml").write_text(lines(pod("web")))
+    (tmp_path / "a.yaml").write_text(lines(named_pod("web")))
     with pytest.raises(SystemExit) as ended:
         main(["review", str(tmp_path / "a.yaml")])
     err = capsys.readouterr().err

@@ -11,6 +11,7 @@ from pratique.controllers.always_pull_images import CONTROLLER
 from support import vector_cases
 from support.admissions import BOTH, admit, pod_review, review_of
 from support.expectations import check
+from support.pods import container, pod
 from support.strategies.pods import pods
 
 PHASES = {"mutating": Phase.MUTATE, "validating": Phase.VALIDATE}
@@ -22,18 +23,12 @@ def test_it_answers_as_kubernetes_does(case: JSONObject) -> None:
     check(admit(CONTROLLER, review_of(case["request"]), phases=phases), case["expected"])
 
 
-def pod(policy: str = "Never", image: str = "nginx", **spec: JSON) -> JSONObject:
-    containers = [{"name": "c", "image": image, "imagePullPolicy": policy}]
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "web"},
-        "spec": {"containers": containers, **spec},
-    }
+def pod_with_policy(policy: str = "Never", image: str = "nginx", **spec: JSON) -> JSONObject:
+    return pod(container("c", image, imagePullPolicy=policy), **spec)
 
 
 def test_every_container_and_image_volume_gets_the_policy_always() -> None:
-    reviewed = pod(
+    reviewed = pod_with_policy(
         initContainers=[{"name": "i", "image": "init"}],
         ephemeralContainers=[{"name": "e", "image": "debug", "imagePullPolicy": "Always"}],
         volumes=[{"name": "v", "image": {"reference": "data"}}, {"name": "w", "emptyDir": {}}],
@@ -52,7 +47,7 @@ def refused(reviewed: JSON) -> tuple[int, str, str]:
 
 
 def test_another_pull_policy_is_denied_with_its_field() -> None:
-    assert refused(pod("Never")) == (
+    assert refused(pod_with_policy("Never")) == (
         500,
         "",
         (
@@ -63,7 +58,7 @@ def test_another_pull_policy_is_denied_with_its_field() -> None:
 
 
 def test_all_other_pull_policies_are_denied_in_one_message() -> None:
-    reviewed = pod(
+    reviewed = pod_with_policy(
         "IfNotPresent",
         initContainers=[{"name": "i", "image": "init"}],
         ephemeralContainers=[{"name": "e", "image": "debug", "imagePullPolicy": "Never"}],
@@ -94,13 +89,13 @@ VOLUME = [{"name": "v", "image": {"reference": "data", "pullPolicy": "Never"}}]
 @pytest.mark.parametrize(
     ("old", "new", "forced"),
     [
-        (pod(), pod(), False),
-        (pod(), pod(image="other"), True),
-        (pod(), pod(initContainers=[{"name": "i", "image": "nginx"}]), False),
-        (pod(initContainers=[{"name": "i", "image": "init"}]), pod(), False),
-        (pod(volumes=VOLUME), pod(volumes=VOLUME), False),
-        (pod(), pod(volumes=VOLUME), True),
-        ({"kind": "Service"}, pod(), True),
+        (pod_with_policy(), pod_with_policy(), False),
+        (pod_with_policy(), pod_with_policy(image="other"), True),
+        (pod_with_policy(), pod_with_policy(initContainers=[{"name": "i", "image": "nginx"}]), False),
+        (pod_with_policy(initContainers=[{"name": "i", "image": "init"}]), pod_with_policy(), False),
+        (pod_with_policy(volumes=VOLUME), pod_with_policy(volumes=VOLUME), False),
+        (pod_with_policy(), pod_with_policy(volumes=VOLUME), True),
+        ({"kind": "Service"}, pod_with_policy(), True),
     ],
 )
 def test_an_update_is_checked_only_if_it_adds_an_image(old: JSON, new: JSON, *, forced: bool) -> None:
@@ -111,7 +106,7 @@ def test_an_update_is_checked_only_if_it_adds_an_image(old: JSON, new: JSON, *, 
 
 @pytest.mark.parametrize("subresource", ["status", "exec", "ephemeralcontainers"])
 def test_subresources_are_ignored(subresource: str) -> None:
-    assert admit(CONTROLLER, pod_review(pod(), subresource=subresource)).operations == ()
+    assert admit(CONTROLLER, pod_review(pod_with_policy(), subresource=subresource)).operations == ()
 
 
 @pytest.mark.parametrize(

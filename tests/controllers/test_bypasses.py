@@ -20,6 +20,7 @@ from pratique.pods.pod_spec import CONTAINER_FIELDS
 from support.admissions import admit, pod_review
 from support.lookalike_words import spellings
 from support.pod_security_policies import policy, roles_of
+from support.pods import container, pod
 
 DIGEST = "sha256:" + "0" * 64
 IMAGES = [
@@ -47,17 +48,17 @@ ANN = UserInfo("ann", groups=("system:authenticated",))
 LISTS = pytest.mark.parametrize("field", CONTAINER_FIELDS)
 
 
-def pod(field: str, **container: object) -> JSONObject:
-    spec: JSONObject = {"containers": [{"name": "other", "image": "other", "imagePullPolicy": "Always"}]}
-    spec[field] = [*spec.get(field, []), {"name": "c", **container}]
-    return {"kind": "Pod", "metadata": {"name": "web"}, "spec": spec}
+def pod_with_container_in(field: str, **fields: object) -> JSONObject:
+    spec: JSONObject = {"containers": [container("other", "other", imagePullPolicy="Always")]}
+    spec[field] = [*spec.get(field, []), {"name": "c", **fields}]
+    return pod(**spec)
 
 
 @LISTS
 def test_every_spelling_of_an_image_gets_the_policy_always(field: str) -> None:
     for image in IMAGES:
         for deleted in ({}, {"deletionTimestamp": "2001-01-01T00:00:00Z"}):
-            given = pod(field, image=image, imagePullPolicy="IfNotPresent")
+            given = pod_with_container_in(field, image=image, imagePullPolicy="IfNotPresent")
             given["metadata"] = {"name": "web", **deleted}
             found = admit(always_pull_images.CONTROLLER, pod_review(given), phases=[Phase.MUTATE])
             assert found.object["spec"][field][-1]["imagePullPolicy"] == "Always", image
@@ -71,7 +72,7 @@ def test_only_the_exact_spelling_of_always_passes(field: str) -> None:
         for word in words
         if admit(
             always_pull_images.CONTROLLER,
-            pod_review(pod(field, image="a", imagePullPolicy=word)),
+            pod_review(pod_with_container_in(field, image="a", imagePullPolicy=word)),
             phases=[Phase.VALIDATE],
         ).allowed
     ]
@@ -82,7 +83,9 @@ def test_only_the_exact_spelling_of_always_passes(field: str) -> None:
 def test_the_backend_sees_every_image_exactly_as_written(field: str) -> None:
     subresource = "ephemeralcontainers" if field == "ephemeralContainers" else ""
     for image in IMAGES:
-        spec = json.loads(review_spec(pod_review(pod(field, image=image), subresource=subresource)))
+        spec = json.loads(
+            review_spec(pod_review(pod_with_container_in(field, image=image), subresource=subresource))
+        )
         assert spec["containers"][-1] == ({"image": image} if image else {})
 
 
@@ -93,7 +96,7 @@ def test_every_spelling_of_a_capability_is_checked(field: str) -> None:
         assume_namespaces=True,
     )
     for word in dict.fromkeys([*spellings("CHOWN"), *spellings("SYS_ADMIN"), "ALL", "*"]):
-        given = pod(field, image="a", securityContext={"capabilities": {"add": [word]}})
+        given = pod_with_container_in(field, image="a", securityContext={"capabilities": {"add": [word]}})
         review = dataclasses.replace(pod_review(given), cluster=cluster, user=ANN)
         found = admit(pod_security_policy.CONTROLLER, review)
         assert found.allowed is (word == "CHOWN"), word

@@ -11,6 +11,7 @@ from pratique.controllers.default_toleration_seconds import CONTROLLER, NOT_READ
 from support import vector_cases
 from support.admissions import admit, pod_review, review_of
 from support.expectations import check
+from support.pods import pod
 from support.strategies.pods import pods
 
 OURS = "default-not-ready-toleration-seconds"
@@ -26,8 +27,8 @@ def added(key: str, seconds: int = 300) -> JSONObject:
     return {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds}
 
 
-def pod(*tolerations: JSONObject) -> JSONObject:
-    return {"kind": "Pod", "spec": {"tolerations": list(tolerations)}}
+def pod_with_tolerations(*tolerations: JSONObject) -> JSONObject:
+    return pod(tolerations=list(tolerations))
 
 
 @pytest.mark.parametrize("spec", [{}, {"tolerations": None}, {"tolerations": []}])
@@ -57,12 +58,14 @@ def test_both_tolerations_are_added_in_one_operation() -> None:
     ],
 )
 def test_a_toleration_that_the_pod_has_is_not_added(toleration: JSONObject, missing: list[str]) -> None:
-    found = admit(CONTROLLER, pod_review(pod(toleration)))
+    found = admit(CONTROLLER, pod_review(pod_with_tolerations(toleration)))
     assert found.object["spec"]["tolerations"] == [toleration, *map(added, missing)]
 
 
 def test_updates_are_treated_like_creations() -> None:
-    found = admit(CONTROLLER, pod_review(pod(), operation="UPDATE", old=pod()))
+    found = admit(
+        CONTROLLER, pod_review(pod_with_tolerations(), operation="UPDATE", old=pod_with_tolerations())
+    )
     assert len(found.object["spec"]["tolerations"]) == 2
 
 
@@ -71,13 +74,13 @@ def test_updates_are_treated_like_creations() -> None:
     [({OURS: 10, THEIRS: 20}, [10, 20]), ({OURS: 0}, [0, 300]), ({}, [300, 300]), (None, [300, 300])],
 )
 def test_the_seconds_can_be_set(configuration: JSON, seconds: list[int]) -> None:
-    found = admit(CONTROLLER, pod_review(pod()), configuration)
+    found = admit(CONTROLLER, pod_review(pod_with_tolerations()), configuration)
     assert [toleration["tolerationSeconds"] for toleration in found.object["spec"]["tolerations"]] == seconds
 
 
 def test_the_seconds_must_be_integers() -> None:
     with pytest.raises(ConfigurationError) as fault:
-        admit(CONTROLLER, pod_review(pod()), {OURS: "300"})
+        admit(CONTROLLER, pod_review(pod_with_tolerations()), {OURS: "300"})
     assert str(fault.value) == (
         'couldn\'t init admission plugin "DefaultTolerationSeconds": strict decoding error:'
         f' {OURS}: Invalid value: "string": {OURS} in body must be of type integer: "string"'

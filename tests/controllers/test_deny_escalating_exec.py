@@ -16,6 +16,7 @@ from pratique.controllers import deny_escalating_exec, deny_exec_on_privileged
 from support import vector_cases
 from support.admissions import Admission, admit, review_of
 from support.expectations import check
+from support.pods import container, pod
 
 ESCALATING = deny_escalating_exec.CONTROLLER
 PRIVILEGED = deny_exec_on_privileged.CONTROLLER
@@ -36,13 +37,8 @@ def test_exec_on_privileged_is_denied_as_in_kubernetes(case: JSONObject) -> None
     assert_as_expected(PRIVILEGED, case)
 
 
-def container(*, privileged: JSON = None) -> JSONObject:
-    return {"name": "c", "image": "app", "securityContext": {"privileged": privileged}}
-
-
-def pod(**spec: JSON) -> JSONObject:
-    metadata = {"name": "web", "namespace": "shop"}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [], **spec}}
+def container_with(*, privileged: JSON = None) -> JSONObject:
+    return container(securityContext={"privileged": privileged})
 
 
 def connect(
@@ -74,12 +70,12 @@ def refusal(found: Admission) -> str:
         ({"hostNetwork": True}, "container using host network"),
         ({"hostPID": True}, "container using host pid"),
         ({"hostIPC": True}, "container using host ipc"),
-        ({"containers": [container(privileged=True)]}, "privileged container"),
-        ({"initContainers": [container(privileged=True)]}, "privileged container"),
-        ({"containers": [container(), container(privileged=True)]}, "privileged container"),
+        ({"containers": [container_with(privileged=True)]}, "privileged container"),
+        ({"initContainers": [container_with(privileged=True)]}, "privileged container"),
+        ({"containers": [container_with(), container_with(privileged=True)]}, "privileged container"),
         ({"hostIPC": True, "hostPID": True, "hostNetwork": True}, "container using host network"),
         ({"hostIPC": True, "hostPID": True}, "container using host pid"),
-        ({"hostIPC": True, "containers": [container(privileged=True)]}, "container using host ipc"),
+        ({"hostIPC": True, "containers": [container_with(privileged=True)]}, "container using host ipc"),
     ],
 )
 def test_the_first_violation_is_reported(spec: JSONObject, text: str, subresource: str) -> None:
@@ -90,9 +86,9 @@ def test_the_first_violation_is_reported(spec: JSONObject, text: str, subresourc
 @pytest.mark.parametrize(
     "spec",
     [
-        {"containers": [container(), container(privileged=False)]},
-        {"containers": [container(privileged="true")]},
-        {"ephemeralContainers": [container(privileged=True)]},
+        {"containers": [container_with(), container_with(privileged=False)]},
+        {"containers": [container_with(privileged="true")]},
+        {"ephemeralContainers": [container_with(privileged=True)]},
         {"hostPID": False, "hostIPC": None, "hostNetwork": "yes"},
         {"containers": "x"},
     ],
@@ -104,7 +100,7 @@ def test_other_pods_may_be_entered(controller: Controller, spec: JSONObject) -> 
 @pytest.mark.parametrize("spec", [{"hostNetwork": True}, {"hostPID": True}, {"hostIPC": True}])
 def test_deny_exec_on_privileged_checks_only_privileges(spec: JSONObject) -> None:
     assert connect(PRIVILEGED, pod(**spec)).allowed
-    found = connect(PRIVILEGED, pod(**spec, containers=[container(privileged=True)]))
+    found = connect(PRIVILEGED, pod(**spec, containers=[container_with(privileged=True)]))
     assert refusal(found) == "privileged container"
 
 
@@ -118,7 +114,7 @@ def test_the_host_network_check_can_be_turned_off_as_before_1_10() -> None:
 @BOTH
 @pytest.mark.parametrize("subresource", ["portforward", "proxy", "log", ""])
 def test_other_connections_to_a_pod_are_allowed(controller: Controller, subresource: str) -> None:
-    privileged = pod(containers=[container(privileged=True)])
+    privileged = pod(containers=[container_with(privileged=True)])
     assert connect(controller, privileged, subresource=subresource).allowed
 
 
@@ -146,7 +142,7 @@ def test_invalid_settings_are_rejected_with_their_field(configuration: JSON, fau
 
 FLAGS = st.none() | st.booleans()
 SPECS = st.fixed_dictionaries(
-    {"containers": st.lists(st.builds(functools.partial(container), privileged=FLAGS), max_size=3)},
+    {"containers": st.lists(st.builds(functools.partial(container_with), privileged=FLAGS), max_size=3)},
     optional={"hostNetwork": FLAGS, "hostPID": FLAGS, "hostIPC": FLAGS},
 )
 

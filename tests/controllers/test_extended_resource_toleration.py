@@ -13,6 +13,7 @@ from support import vector_cases
 from support.admissions import admit, pod_review, review_of
 from support.expectations import check
 from support.mutation_invariants import admitted_twice
+from support.pods import container, pod
 from support.strategies.pods import pods
 from support.strategies.tolerations import lists
 
@@ -25,13 +26,16 @@ def test_it_answers_as_kubernetes_does(case: JSONObject) -> None:
     check(admit(CONTROLLER, review_of(case["request"])), case["expected"])
 
 
-def pod(*tolerations: JSON, requests: JSON = None, field: str = "containers") -> JSONObject:
-    container = {"name": "c", "resources": {"requests": {GPU: 1} if requests is None else requests}}
-    return {"kind": "Pod", "spec": {field: [container], "tolerations": list(tolerations)}}
+def pod_with_requests(*tolerations: JSON, requests: JSON = None, field: str = "containers") -> JSONObject:
+    requesting = container(resources={"requests": {GPU: 1} if requests is None else requests})
+    spec: JSONObject = {field: [requesting], "tolerations": list(tolerations)}
+    return pod(**spec)
 
 
 def test_every_toleration_is_added_by_its_own_operation() -> None:
-    reviewed = pod({"key": "other"}, requests={"example.com/b": 1, "example.com/a": 1, "cpu": 1})
+    reviewed = pod_with_requests(
+        {"key": "other"}, requests={"example.com/b": 1, "example.com/a": 1, "cpu": 1}
+    )
     assert admit(CONTROLLER, pod_review(reviewed)).operations == (
         {"op": "add", "path": "/spec/tolerations/1", "value": {**ADDED, "key": "example.com/a"}},
         {"op": "add", "path": "/spec/tolerations/2", "value": {**ADDED, "key": "example.com/b"}},
@@ -39,21 +43,21 @@ def test_every_toleration_is_added_by_its_own_operation() -> None:
 
 
 def test_an_expiring_toleration_becomes_permanent() -> None:
-    found = admit(CONTROLLER, pod_review(pod({**ADDED, "tolerationSeconds": 5})))
+    found = admit(CONTROLLER, pod_review(pod_with_requests({**ADDED, "tolerationSeconds": 5})))
     assert found.operations == ({"op": "remove", "path": "/spec/tolerations/0/tolerationSeconds"},)
 
 
 @pytest.mark.parametrize("written", [ADDED, {**ADDED, "value": ""}])
 def test_an_existing_toleration_stays_as_it_is(written: JSONObject) -> None:
-    assert admit(CONTROLLER, pod_review(pod(written))).operations == ()
+    assert admit(CONTROLLER, pod_review(pod_with_requests(written))).operations == ()
 
 
 @pytest.mark.parametrize(
     "reviewed",
     [
-        pod(field="ephemeralContainers"),
-        pod(requests={"cpu": 1, "kubernetes.io/x": 1, "requests.example.com/gpu": 1}),
-        pod(requests=["x"]),
+        pod_with_requests(field="ephemeralContainers"),
+        pod_with_requests(requests={"cpu": 1, "kubernetes.io/x": 1, "requests.example.com/gpu": 1}),
+        pod_with_requests(requests=["x"]),
         {"kind": "Pod", "spec": None},
     ],
 )
@@ -62,7 +66,7 @@ def test_other_pods_are_ignored(reviewed: JSONObject) -> None:
 
 
 def test_updates_are_treated_like_creations() -> None:
-    found = admit(CONTROLLER, pod_review(pod(), operation="UPDATE", old=pod()))
+    found = admit(CONTROLLER, pod_review(pod_with_requests(), operation="UPDATE", old=pod_with_requests()))
     assert found.object["spec"]["tolerations"] == [ADDED]
 
 

@@ -43,6 +43,7 @@ from support.image_review_servers import (
     verdict,
     written,
 )
+from support.pods import container, pod
 from support.webhook_servers import (
     Behaviour,
     WebhookServer,
@@ -127,7 +128,7 @@ def outcome_of(tmp_path: Path) -> Callable[..., Outcome]:
     def ask(behaviour: Behaviour, reviewed: Review | None = None, **policy: JSON) -> Outcome:
         async def run(server: WebhookServer) -> Outcome:
             async with asking(server, tmp_path, **policy) as asked:
-                return await asked.outcome(reviewed or pod_review(pod("good")))
+                return await asked.outcome(reviewed or pod_review(pod_with_images("good")))
 
         with serve(behaviour, clients=clients()) as server:
             return asyncio.run(run(server))
@@ -135,9 +136,8 @@ def outcome_of(tmp_path: Path) -> Callable[..., Outcome]:
     return ask
 
 
-def pod(*images: str, **metadata: JSON) -> JSONObject:
-    containers = [{"name": f"c{index}", "image": image} for index, image in enumerate(images)]
-    return {"kind": "Pod", "metadata": {"name": "web", **metadata}, "spec": {"containers": containers}}
+def pod_with_images(*images: str, **metadata: JSON) -> JSONObject:
+    return pod(*(container(f"c{index}", image) for index, image in enumerate(images)), metadata=metadata)
 
 
 def message(outcome: Outcome) -> str:
@@ -220,7 +220,7 @@ def spec_sent(folder: Path, reviewed: Review) -> JSON:
 
 
 def test_images_of_containers_come_before_those_of_init_containers(tmp_path: Path) -> None:
-    reviewed = pod("b", "a")
+    reviewed = pod_with_images("b", "a")
     reviewed["spec"]["initContainers"] = [{"image": "i"}, {"name": "none"}]
     reviewed["spec"]["ephemeralContainers"] = [{"image": "e"}]
     spec = spec_sent(tmp_path, pod_review(reviewed))
@@ -231,7 +231,7 @@ def test_images_of_containers_come_before_those_of_init_containers(tmp_path: Pat
 
 
 def test_for_ephemeral_containers_only_their_own_images_are_sent(tmp_path: Path) -> None:
-    reviewed = pod("a")
+    reviewed = pod_with_images("a")
     reviewed["spec"]["ephemeralContainers"] = [{"image": "e"}]
     update = pod_review(reviewed, operation="UPDATE", subresource="ephemeralcontainers")
     assert spec_sent(tmp_path, update)["containers"] == [{"image": "e"}]
@@ -245,7 +245,7 @@ def test_annotations_are_sent_if_their_key_contains_the_domain(tmp_path: Path) -
         "team": "no",
         "x/a.image-policy.k8s.io/y": "3",
     }
-    spec = spec_sent(tmp_path, pod_review(pod("a", annotations=annotations)))
+    spec = spec_sent(tmp_path, pod_review(pod_with_images("a", annotations=annotations)))
     assert list(spec["annotations"].items()) == [
         ("a.image-policy.k8s.io/ticket", "1"),
         ("b.image-policy.k8s.io/x", "2"),
@@ -256,7 +256,7 @@ def test_annotations_are_sent_if_their_key_contains_the_domain(tmp_path: Path) -
 def test_the_request_equals_that_of_kubernetes_client(tmp_path: Path) -> None:
     async def run(server: WebhookServer) -> None:
         async with asking(server, tmp_path, "//a/../policy/?x=y") as asked:
-            await asked.outcome(pod_review(pod("<a>")))
+            await asked.outcome(pod_review(pod_with_images("<a>")))
 
     with serve({"/policy": verdict(allowed=True)}, clients=clients()) as server:
         asyncio.run(run(server))
@@ -374,7 +374,7 @@ def test_without_a_usable_answer_the_pod_is_denied_after_one_attempt(
 ) -> None:
     async def run(server: WebhookServer) -> str:
         async with asking(server, tmp_path) as asked:
-            found = message(await asked.outcome(pod_review(pod("good"))))
+            found = message(await asked.outcome(pod_review(pod_with_images("good"))))
             assert asked.clock.waits == []
             return found
 
@@ -408,7 +408,7 @@ def test_an_unreachable_backend_is_reported_with_its_address(tmp_path: Path) -> 
             hosted = configure_controller(CONTROLLER, {"imagePolicy": {"kubeConfigFile": file}})
             try:
                 host = ValidatorHost([hosted], ANY_NAMESPACE)
-                return (await host.validate(pod_review(pod("good")), [Call(NAME, 20)]))[0]
+                return (await host.validate(pod_review(pod_with_images("good")), [Call(NAME, 20)]))[0]
             finally:
                 await hosted.handlers.close()
 
@@ -434,7 +434,7 @@ SLOW: Mapping[str, Behaviour] = {
 def test_a_slow_backend_cannot_exceed_the_time_of_a_review(*, default_allow: bool, tmp_path: Path) -> None:
     async def decision(server: WebhookServer, path: str) -> OutcomeDecision:
         async with asking(server, tmp_path / path[1:], path, defaultAllow=default_allow) as asked:
-            return (await asked.outcome(pod_review(pod("good")), 2)).decision
+            return (await asked.outcome(pod_review(pod_with_images("good")), 2)).decision
 
     async def run(server: WebhookServer) -> list[OutcomeDecision]:
         return await asyncio.gather(*(decision(server, path) for path in SLOW))
@@ -476,7 +476,7 @@ def test_a_slow_backend_cannot_exceed_the_time_of_a_review(*, default_allow: boo
 def test_some_failures_are_retried(behaviour: Behaviour, times: int, tmp_path: Path) -> None:
     async def run(server: WebhookServer) -> None:
         async with asking(server, tmp_path) as asked:
-            assert isinstance((await asked.outcome(pod_review(pod("good")))).decision, Denied)
+            assert isinstance((await asked.outcome(pod_review(pod_with_images("good")))).decision, Denied)
             for attempt, wait in enumerate(asked.clock.waits):
                 base = BACKOFF * 1.5**attempt
                 assert base <= wait <= base * 1.2
@@ -495,7 +495,7 @@ def test_a_successful_attempt_ends_the_retries(outcome_of: Callable[..., Outcome
 def test_the_first_wait_is_the_configured_backoff(milliseconds: int, first: float, tmp_path: Path) -> None:
     async def run(server: WebhookServer) -> list[float]:
         async with asking(server, tmp_path, retryBackoff=milliseconds) as asked:
-            await asked.outcome(pod_review(pod("good")))
+            await asked.outcome(pod_review(pod_with_images("good")))
             return asked.clock.waits
 
     with serve(respond(500), clients=clients()) as server:
@@ -507,7 +507,7 @@ def test_the_first_wait_is_the_configured_backoff(milliseconds: int, first: floa
 def test_no_retry_starts_that_would_end_after_the_deadline(tmp_path: Path) -> None:
     async def run(server: WebhookServer) -> None:
         async with asking(server, tmp_path, retryBackoff=60_000) as asked:
-            assert isinstance((await asked.outcome(pod_review(pod("good")))).decision, Denied)
+            assert isinstance((await asked.outcome(pod_review(pod_with_images("good")))).decision, Denied)
             assert asked.clock.waits == []
 
     with serve(respond(500), clients=clients()) as server:
@@ -523,9 +523,9 @@ def times_asked(folder: Path, seconds: float, policy: JSONObject, *, image: str 
 
     async def run(server: WebhookServer) -> None:
         async with asking(server, folder, **policy) as asked:
-            first = await asked.outcome(pod_review(pod(image)))
+            first = await asked.outcome(pod_review(pod_with_images(image)))
             asked.clock.now += seconds
-            second = await asked.outcome(pod_review(pod(image)))
+            second = await asked.outcome(pod_review(pod_with_images(image)))
             assert first.decision == second.decision
             assert first.audit_annotations == second.audit_annotations
 
@@ -574,26 +574,26 @@ def images_asked(folder: Path, *reviews: Review, answer: Behaviour | None = None
 def test_the_cache_key_is_images_namespace_and_visible_annotations(tmp_path: Path) -> None:
     shown = {"x.image-policy.k8s.io/a": "1"}
     reviews = [
-        pod_review(pod("a")),
-        pod_review(pod("a", labels={"x": "y"}, annotations={"team": "a"}), name="other"),
-        pod_review(pod("a"), operation="UPDATE", old=pod("b")),
-        pod_review(pod("a", annotations=shown)),
-        pod_review(pod("a", annotations=shown)),
-        dataclasses.replace(pod_review(pod("a")), namespace="other"),
-        pod_review(pod("b")),
+        pod_review(pod_with_images("a")),
+        pod_review(pod_with_images("a", labels={"x": "y"}, annotations={"team": "a"}), name="other"),
+        pod_review(pod_with_images("a"), operation="UPDATE", old=pod_with_images("b")),
+        pod_review(pod_with_images("a", annotations=shown)),
+        pod_review(pod_with_images("a", annotations=shown)),
+        dataclasses.replace(pod_review(pod_with_images("a")), namespace="other"),
+        pod_review(pod_with_images("b")),
     ]
     assert images_asked(tmp_path, *reviews) == [["a"], ["a"], ["a"], ["b"]]
 
 
 def test_an_oversized_review_is_not_cached(tmp_path: Path) -> None:
-    reviews = [pod_review(pod("a")), pod_review(pod("a"))]
+    reviews = [pod_review(pod_with_images("a")), pod_review(pod_with_images("a"))]
     large = verdict(allowed=False, reason="x" * 20_000)
     assert images_asked(tmp_path, *reviews, answer=large) == [["a"], ["a"]]
 
 
 def test_a_full_cache_evicts_the_least_recently_used_review(tmp_path: Path) -> None:
-    everything = [pod_review(pod(f"i{number}")) for number in range(1024)]
-    again, new = everything[0], pod_review(pod("new"))
+    everything = [pod_review(pod_with_images(f"i{number}")) for number in range(1024)]
+    again, new = everything[0], pod_review(pod_with_images("new"))
     asked = images_asked(tmp_path, *everything, again, new, again, everything[1])
     assert asked[1024:] == [["new"], ["i1"]]
 
@@ -601,7 +601,9 @@ def test_a_full_cache_evicts_the_least_recently_used_review(tmp_path: Path) -> N
 def test_reviews_are_sent_concurrently(tmp_path: Path) -> None:
     async def run(server: WebhookServer) -> list[Outcome]:
         async with asking(server, tmp_path) as asked:
-            return await asyncio.gather(*(asked.outcome(pod_review(pod(f"i{n}"))) for n in range(20)))
+            return await asyncio.gather(
+                *(asked.outcome(pod_review(pod_with_images(f"i{n}"))) for n in range(20))
+            )
 
     together: list[object] = []
     every = asyncio.Event()
@@ -697,7 +699,7 @@ def through_the_engine(file: Path, image: str) -> JSON:
         engine = open_local(settings, ObjectStore([]))
         try:
             decision = await engine.decide(
-                pod_review(pod(image)), frozenset({Phase.VALIDATE}), Deadline.after(20)
+                pod_review(pod_with_images(image)), frozenset({Phase.VALIDATE}), Deadline.after(20)
             )
         finally:
             await engine.close()
@@ -729,8 +731,8 @@ def test_all_three_shapes_of_the_configuration_are_accepted(shape: str, tmp_path
 def test_no_log_record_contains_the_question_or_the_answer(
     outcome_of: Callable[..., Outcome], caplog: pytest.LogCaptureFixture
 ) -> None:
-    outcome_of(respond(404, b"hunter2"), pod_review(pod("registry/hunter2")), defaultAllow=True)
-    outcome_of(verdict(allowed=False, reason="hunter2"), pod_review(pod("registry/hunter2")))
+    outcome_of(respond(404, b"hunter2"), pod_review(pod_with_images("registry/hunter2")), defaultAllow=True)
+    outcome_of(verdict(allowed=False, reason="hunter2"), pod_review(pod_with_images("registry/hunter2")))
     (record,) = [record for record in caplog.records if record.name.startswith("pratique.controllers")]
     assert "hunter2" not in json.dumps(record.__dict__, default=str)
 

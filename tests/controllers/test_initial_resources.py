@@ -32,6 +32,7 @@ from support import vector_cases
 from support.admissions import Admission, admit, pod_review, review_of, run
 from support.expectations import check
 from support.mutation_invariants import assert_minimal
+from support.pods import container, pod
 from support.prometheus_servers import Question, Reply, failure, serve, vector
 from support.strategies.pods import pods
 from support.usage_samples import DAY, NOW, many, samples, write_samples
@@ -89,12 +90,8 @@ def test_it_answers_as_kubernetes_does(case: JSONObject) -> None:
         check(admitted(server.url, review_of(case["request"]), configuration), case["expected"])
 
 
-def container(name: str = "c0", image: str = "web:v1", **resources: JSON) -> JSONObject:
-    return {"name": name, "image": image, "resources": resources}
-
-
-def pod(*containers: JSONObject, **spec: JSON) -> JSONObject:
-    return {"kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": [*containers], **spec}}
+def sized_container(name: str = "c0", image: str = "web:v1", **resources: JSON) -> JSONObject:
+    return container(name, image, resources=resources)
 
 
 def requests(found: Admission, index: int = 0, field: str = "containers") -> JSON:
@@ -114,7 +111,7 @@ def path(tmp_path: Path) -> Path:
 
 def test_requests_come_from_a_file_of_samples(path: Path) -> None:
     write_samples(path, many(usage=1500), many(usage=2**27, resource="memory"))
-    found = admitted(path, pod_review(pod(container())))
+    found = admitted(path, pod_review(pod(sized_container())))
     assert found.operations == (
         {
             "op": "add",
@@ -145,13 +142,13 @@ def test_amounts_are_formatted_as_kubernetes_does(
     path: Path, cpu: float, memory: float, written: JSONObject
 ) -> None:
     write_samples(path, many(usage=cpu), many(usage=memory, resource="memory"))
-    assert requests(admitted(path, pod_review(pod(container())))) == written
+    assert requests(admitted(path, pod_review(pod(sized_container())))) == written
 
 
 @pytest.mark.parametrize("percentile", [1, 50, 90, 100])
 def test_the_settings_choose_the_percentile(path: Path, percentile: int) -> None:
     write_samples(path, samples("web:v1", *range(1, 101)))
-    found = admitted(path, pod_review(pod(container())), {"ir-percentile": percentile})
+    found = admitted(path, pod_review(pod(sized_container())), {"ir-percentile": percentile})
     assert requests(found) == {"cpu": f"{percentile}m"}
 
 
@@ -169,16 +166,16 @@ def test_resources_with_a_request_or_limit_stay_as_they_are(
     path: Path, resources: JSONObject, left: JSONObject
 ) -> None:
     write_samples(path, many(), many(resource="memory"))
-    assert requests(admitted(path, pod_review(pod(container(**resources))))) == left
+    assert requests(admitted(path, pod_review(pod(sized_container(**resources))))) == left
 
 
 def test_init_containers_come_first_and_ephemeral_ones_are_ignored(path: Path) -> None:
     write_samples(path, many(), many("setup:v1", 7))
     reviewed = pod(
-        container(),
-        container("c1", "unknown"),
-        initContainers=[container("i0", "setup:v1")],
-        ephemeralContainers=[container("e0")],
+        sized_container(),
+        sized_container("c1", "unknown"),
+        initContainers=[sized_container("i0", "setup:v1")],
+        ephemeralContainers=[sized_container("e0")],
     )
     found = admitted(path, pod_review(reviewed))
     assert [requests(found, field=field) for field in ("initContainers", "containers")] == [
@@ -220,7 +217,7 @@ def test_the_search_widens_until_it_finds_thirty_samples(
     path: Path, groups: tuple[JSONObject, ...], *, namespace_only: bool, cpu: str | None
 ) -> None:
     write_samples(path, *(many(**group) for group in groups))
-    found = admitted(path, pod_review(pod(container())), {"ir-namespace-only": namespace_only})
+    found = admitted(path, pod_review(pod(sized_container())), {"ir-namespace-only": namespace_only})
     assert requests(found) == (None if cpu is None else {"cpu": cpu})
 
 
@@ -256,7 +253,7 @@ def test_texts_that_are_not_image_names_are_never_looked_up(image: JSON) -> None
 
 def test_containers_with_the_same_image_share_a_query() -> None:
     with serve(lambda _: vector(usage=1, samples=100)) as server:
-        found = admitted(server.url, pod_review(pod(*(container(f"c{index}") for index in range(9)))))
+        found = admitted(server.url, pod_review(pod(*(sized_container(f"c{index}") for index in range(9)))))
     assert len(found.object["spec"]["containers"]) == 9
     assert all(requests(found, index) == {"cpu": "1m", "memory": "1"} for index in range(9))
     assert len(server.asked) == 2
@@ -273,24 +270,28 @@ def test_an_object_other_than_a_pod_is_a_bad_request(path: Path) -> None:
 
 @pytest.mark.parametrize(
     "broken",
-    [{"metadata": {"annotations": "x"}}, {"metadata": 5}, {"spec": {"containers": [container()] * 2 + [3]}}],
+    [
+        {"metadata": {"annotations": "x"}},
+        {"metadata": 5},
+        {"spec": {"containers": [sized_container()] * 2 + [3]}},
+    ],
 )
 def test_malformed_pods_are_ignored(path: Path, broken: JSONObject) -> None:
     write_samples(path, many())
-    assert admitted(path, pod_review({**pod(container()), **broken})).allowed
+    assert admitted(path, pod_review({**pod(sized_container()), **broken})).allowed
 
 
 def test_updates_and_subresources_are_ignored(path: Path) -> None:
     write_samples(path, many())
     for review in (
-        pod_review(pod(container()), operation="UPDATE"),
-        pod_review(pod(container()), subresource="status"),
+        pod_review(pod(sized_container()), operation="UPDATE"),
+        pod_review(pod(sized_container()), subresource="status"),
     ):
         assert admitted(path, review).operations == ()
 
 
 def test_a_missing_file_costs_only_the_estimate(path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    assert admitted(path, pod_review(pod(container()))).operations == ()
+    assert admitted(path, pod_review(pod(sized_container()))).operations == ()
     (record,) = caplog.records
     assert (record.levelno, record.getMessage()) == (logging.WARNING, "usage could not be estimated")
     assert vars(record)["reason"] == "the file does not exist"
@@ -303,7 +304,7 @@ def test_a_missing_file_costs_only_the_estimate(path: Path, caplog: pytest.LogCa
 )
 def test_a_failing_server_costs_only_the_estimate(reply: Reply, caplog: pytest.LogCaptureFixture) -> None:
     with serve(lambda _: reply) as server:
-        found = admitted(server.url, pod_review(pod(container(image="secret-image:v1"))))
+        found = admitted(server.url, pod_review(pod(sized_container(image="secret-image:v1"))))
     assert found.allowed
     assert found.operations == ()
     assert "secret-image" not in str([vars(record) for record in caplog.records])
@@ -314,7 +315,7 @@ def test_a_failure_for_one_resource_does_not_affect_the_other() -> None:
         return vector(usage=1, samples=30) if "memory" in question.query else failure("timeout", "", 503)
 
     with serve(answer) as server:
-        found = admitted(server.url, pod_review(pod(container())))
+        found = admitted(server.url, pod_review(pod(sized_container())))
     assert requests(found) == {"memory": "1"}
     assert annotation(found) == "Initial Resources plugin set: memory request for container c0"
 
@@ -329,7 +330,7 @@ def test_a_hanging_server_costs_only_its_estimates(caplog: pytest.LogCaptureFixt
 
     with serve(answer) as server:
         try:
-            found = admitted(server.url, pod_review(pod(container())), patience=3)
+            found = admitted(server.url, pod_review(pod(sized_container())), patience=3)
         finally:
             over.set()
     assert requests(found) == {"cpu": "1m"}
@@ -346,7 +347,7 @@ CREATE VIEW samples AS
 def test_an_endless_file_costs_only_the_estimate(path: Path) -> None:
     with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.executescript(ENDLESS)
-    assert admitted(path, pod_review(pod(container())), patience=0.2).operations == ()
+    assert admitted(path, pod_review(pod(sized_container())), patience=0.2).operations == ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -362,7 +363,7 @@ class Broken:
 
 def test_any_exception_of_a_history_costs_only_the_estimate(caplog: pytest.LogCaptureFixture) -> None:
     handlers = build(Settings(), Broken())
-    assert run(CONTROLLER, handlers, pod_review(pod(container(image="secret-image")))).operations == ()
+    assert run(CONTROLLER, handlers, pod_review(pod(sized_container(image="secret-image")))).operations == ()
     assert "KeyError" in str([vars(record) for record in caplog.records])
     assert "secret-image" not in str([vars(record) for record in caplog.records])
 
@@ -388,7 +389,7 @@ def test_a_cancelled_review_leaves_nothing_behind(path: Path) -> None:
     async def cancelled() -> None:
         handlers = build(Settings(), open_history(str(path)), lambda: NOW)
         assert handlers.mutate is not None
-        answer = handlers.mutate(pod_review(pod(container())))
+        answer = handlers.mutate(pod_review(pod(sized_container())))
         assert inspect.isawaitable(answer)
         asking = asyncio.ensure_future(answer)
         await asyncio.sleep(0)
@@ -402,13 +403,13 @@ def test_a_cancelled_review_leaves_nothing_behind(path: Path) -> None:
 
 def test_without_settings_the_default_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert admit(CONTROLLER, pod_review(pod(container()))).operations == ()
+    assert admit(CONTROLLER, pod_review(pod(sized_container()))).operations == ()
     assert list(tmp_path.iterdir()) == []
     write_samples(tmp_path / "usage-history.db", many())
     with contextlib.closing(sqlite3.connect(tmp_path / "usage-history.db")) as connection:
         connection.execute("UPDATE samples SET time = unixepoch() - 60")
         connection.commit()
-    assert requests(admit(CONTROLLER, pod_review(pod(container())))) == {"cpu": "100m"}
+    assert requests(admit(CONTROLLER, pod_review(pod(sized_container())))) == {"cpu": "100m"}
 
 
 @pytest.mark.parametrize(

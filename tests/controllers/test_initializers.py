@@ -17,6 +17,7 @@ from support import vector_cases
 from support.admissions import Admission, admit, denial, review_of
 from support.expectations import check
 from support.mutation_invariants import admitted_twice
+from support.pods import pod
 from support.strategies.pods import pods
 
 
@@ -75,11 +76,9 @@ DONE: JSONObject = {}
 FAILED = {"result": {"status": "Failure"}}
 
 
-def pod(initializers: JSON = None, **annotations: str) -> JSONObject:
-    metadata: JSONObject = {"name": "web", "annotations": annotations}
-    if initializers is not None:
-        metadata["initializers"] = initializers
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
+def pod_with_initializers(initializers: JSON = None, **annotations: str) -> JSONObject:
+    metadata = None if initializers is None else {"initializers": initializers}
+    return pod(annotations=annotations, metadata=metadata)
 
 
 def review(
@@ -115,7 +114,7 @@ def test_a_new_object_waits_for_all_initializers_in_configuration_order() -> Non
             ),
         ]
     )
-    found = admitted_twice(CONTROLLER, review(pod(), cluster=cluster))
+    found = admitted_twice(CONTROLLER, review(pod_with_initializers(), cluster=cluster))
     assert waiting_for(found) == pending("second.example.com", "first", "third.example.com")
     assert len(found.operations) == 1
 
@@ -143,11 +142,12 @@ def test_a_new_object_waits_for_all_initializers_in_configuration_order() -> Non
 def test_every_rule_of_an_initializer_must_match(rules: list[JSONObject], *, matches: bool) -> None:
     cluster = ObjectStore([configuration("mesh", sidecar_example_com=rules)])
     expected = WAITING if matches else None
-    assert waiting_for(admit(CONTROLLER, review(pod(), cluster=cluster))) == expected
+    assert waiting_for(admit(CONTROLLER, review(pod_with_initializers(), cluster=cluster))) == expected
 
 
 @pytest.mark.parametrize(
-    "reviewed", [pod(**{"kubernetes.io/config.mirror": ""}), {"kind": "Pod"}, {"metadata": "x"}, None]
+    "reviewed",
+    [pod_with_initializers(**{"kubernetes.io/config.mirror": ""}), {"kind": "Pod"}, {"metadata": "x"}, None],
 )
 def test_mirror_pods_and_objects_without_metadata_get_no_initializers(reviewed: JSON) -> None:
     found = admit(CONTROLLER, review(reviewed))
@@ -157,9 +157,9 @@ def test_mirror_pods_and_objects_without_metadata_get_no_initializers(reviewed: 
 
 def test_a_user_who_may_initialize_can_name_the_initializers() -> None:
     authorizer = admin()
-    assert waiting_for(admit(CONTROLLER, review(pod(pending("mine")), authorizer=authorizer))) == pending(
-        "mine"
-    )
+    assert waiting_for(
+        admit(CONTROLLER, review(pod_with_initializers(pending("mine")), authorizer=authorizer))
+    ) == pending("mine")
     (asked,) = authorizer.asked
     assert (asked.verb, asked.group, asked.resource, asked.subresource) == ("initialize", "", "pods", "")
     assert (asked.namespace, asked.name) == ("shop", "web")
@@ -167,13 +167,13 @@ def test_a_user_who_may_initialize_can_name_the_initializers() -> None:
 
 @pytest.mark.parametrize("empty", [{}, {"pending": []}, {"pending": None, "result": None}])
 def test_a_user_who_may_initialize_can_bypass_initialization(empty: JSONObject) -> None:
-    found = admit(CONTROLLER, review(pod(empty), authorizer=admin()))
+    found = admit(CONTROLLER, review(pod_with_initializers(empty), authorizer=admin()))
     assert found.operations == ({"op": "remove", "path": "/metadata/initializers"},)
 
 
 @pytest.mark.parametrize("initializers", [{}, pending("mine"), FAILED])
 def test_other_users_can_neither_name_initializers_nor_bypass_them(initializers: JSONObject) -> None:
-    assert denial(admit(CONTROLLER, review(pod(initializers)))) == (
+    assert denial(admit(CONTROLLER, review(pod_with_initializers(initializers)))) == (
         403,
         "Forbidden",
         'pods "web" is forbidden: create with initializers denied: no rule says so',
@@ -181,17 +181,21 @@ def test_other_users_can_neither_name_initializers_nor_bypass_them(initializers:
 
 
 def test_the_denial_of_an_object_with_a_generate_name_has_no_name() -> None:
-    code, _, message = denial(admit(CONTROLLER, review(pod({}), name="")))
+    code, _, message = denial(admit(CONTROLLER, review(pod_with_initializers({}), name="")))
     assert (code, message) == (403, "pods is forbidden: create with initializers denied: no rule says so")
 
 
 def test_naming_exactly_the_configured_initializers_needs_no_permission() -> None:
-    assert waiting_for(admit(CONTROLLER, review(pod(WAITING)))) == WAITING
+    assert waiting_for(admit(CONTROLLER, review(pod_with_initializers(WAITING)))) == WAITING
 
 
 def test_an_authorizer_failure_is_a_plain_error() -> None:
     undecided = Answering(AuthorizationDecision(allowed=False, error="no answer"))
-    assert denial(admit(CONTROLLER, review(pod({}), authorizer=undecided))) == (500, "", "no answer")
+    assert denial(admit(CONTROLLER, review(pod_with_initializers({}), authorizer=undecided))) == (
+        500,
+        "",
+        "no answer",
+    )
 
 
 @pytest.mark.parametrize(
@@ -209,13 +213,15 @@ def test_an_authorizer_failure_is_a_plain_error() -> None:
     ],
 )
 def test_a_user_who_may_initialize_completes_objects(old: JSON, new: JSON, left: JSON) -> None:
-    found = admitted_twice(CONTROLLER, review(pod(new), pod(old), admin()))
+    found = admitted_twice(
+        CONTROLLER, review(pod_with_initializers(new), pod_with_initializers(old), admin())
+    )
     assert waiting_for(found) == left
 
 
 @pytest.mark.parametrize(("old", "new"), [(WAITING, WAITING), (WAITING, None), (WAITING, {}), (FAILED, None)])
 def test_other_users_cannot_update_uninitialized_objects(old: JSON, new: JSON) -> None:
-    assert denial(admit(CONTROLLER, review(pod(new), pod(old)))) == (
+    assert denial(admit(CONTROLLER, review(pod_with_initializers(new), pod_with_initializers(old)))) == (
         403,
         "Forbidden",
         'pods "web" is forbidden: update to uninitialized resource denied: no rule says so',
@@ -224,7 +230,7 @@ def test_other_users_cannot_update_uninitialized_objects(old: JSON, new: JSON) -
 
 @pytest.mark.parametrize("new", [None, {}])
 def test_anybody_may_update_an_initialized_object(new: JSON) -> None:
-    assert waiting_for(admit(CONTROLLER, review(pod(new), pod()))) is None
+    assert waiting_for(admit(CONTROLLER, review(pod_with_initializers(new), pod_with_initializers()))) is None
 
 
 @pytest.mark.parametrize(
@@ -248,7 +254,7 @@ def test_anybody_may_update_an_initialized_object(new: JSON) -> None:
     ],
 )
 def test_other_changes_are_invalid_for_everybody(old: JSON, new: JSON, field: str, message: str) -> None:
-    found = admit(CONTROLLER, review(pod(new), pod(old), admin()))
+    found = admit(CONTROLLER, review(pod_with_initializers(new), pod_with_initializers(old), admin()))
     place = f"metadata.initializers{field}"
     assert denial(found) == (422, "Invalid", f'Pod "web" is invalid: {place}: {message}')
     assert found.status is not None
@@ -258,7 +264,7 @@ def test_other_changes_are_invalid_for_everybody(old: JSON, new: JSON, field: st
 
 
 def test_subresources_get_no_initializers() -> None:
-    status = dataclasses.replace(review(pod()), subresource="status")
+    status = dataclasses.replace(review(pod_with_initializers()), subresource="status")
     assert admit(CONTROLLER, status).operations == ()
 
 

@@ -9,6 +9,7 @@ from pratique.controllers.limit_pod_hard_anti_affinity_topology import CONTROLLE
 from support import vector_cases
 from support.admissions import admit, pod_review, review_of
 from support.expectations import check
+from support.pods import pod
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -21,19 +22,18 @@ def test_it_answers_as_kubernetes_does(case: JSONObject) -> None:
     check(admit(CONTROLLER, review_of(case["request"])), case["expected"])
 
 
-def pod(*keys: str, kind: str = "podAntiAffinity", when: str = REQUIRED) -> JSONObject:
-    terms = [{"topologyKey": key} for key in keys]
-    return {"kind": "Pod", "metadata": {"name": "web"}, "spec": {"affinity": {kind: {when: terms}}}}
+def pod_with_affinity(*keys: str, kind: str = "podAntiAffinity", when: str = REQUIRED) -> JSONObject:
+    return pod(affinity={kind: {when: [{"topologyKey": key} for key in keys]}})
 
 
 @pytest.mark.parametrize(
     "reviewed",
     [
-        pod(),
-        pod(HOSTNAME),
-        pod(HOSTNAME, HOSTNAME),
-        pod("zone", when=PREFERRED),
-        pod("zone", kind="podAffinity"),
+        pod_with_affinity(),
+        pod_with_affinity(HOSTNAME),
+        pod_with_affinity(HOSTNAME, HOSTNAME),
+        pod_with_affinity("zone", when=PREFERRED),
+        pod_with_affinity("zone", kind="podAffinity"),
         {"kind": "Pod"},
         {"kind": "Pod", "spec": {"affinity": None}},
         {"kind": "Pod", "spec": {"affinity": {"podAntiAffinity": {REQUIRED: "x"}}}},
@@ -45,7 +45,7 @@ def test_anti_affinity_on_the_node_is_allowed(reviewed: JSON) -> None:
 
 @pytest.mark.parametrize("keys", [["zone"], [HOSTNAME, "zone", "region"], [""]])
 def test_the_first_other_topology_is_denied(keys: list[str]) -> None:
-    status = admit(CONTROLLER, pod_review(pod(*keys))).status
+    status = admit(CONTROLLER, pod_review(pod_with_affinity(*keys))).status
     assert status is not None
     assert (status.code, status.reason) == (403, "Forbidden")
     bad = next(key for key in keys if key != HOSTNAME)
@@ -56,7 +56,7 @@ def test_the_first_other_topology_is_denied(keys: list[str]) -> None:
 
 
 def test_the_denial_of_a_pod_with_a_generate_name_has_no_name() -> None:
-    reviewed = {**pod("zone"), "metadata": {"generateName": "web-"}}
+    reviewed = {**pod_with_affinity("zone"), "metadata": {"generateName": "web-"}}
     status = admit(CONTROLLER, pod_review(reviewed, name="")).status
     assert status is not None
     assert status.message.startswith("pods is forbidden: affinity.")

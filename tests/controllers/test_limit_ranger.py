@@ -18,6 +18,7 @@ from support import vector_cases
 from support.admissions import BOTH, Admission, admit, forbidden_text, pod_review, review_of
 from support.expectations import check
 from support.mutation_invariants import admitted_twice
+from support.pods import container, pod
 from support.strategies.demands import limit_ranges, pods
 
 MUTATING = dataclasses.replace(
@@ -39,14 +40,11 @@ def limits(*items: JSONObject, name: str = "limits") -> JSONObject:
     return {"apiVersion": "v1", "kind": "LimitRange", "metadata": metadata, "spec": {"limits": list(items)}}
 
 
-def container(name: str = "c", requests: JSON = None, limits: JSON = None) -> JSONObject:
+def sized_container(name: str = "c", requests: JSON = None, limits: JSON = None) -> JSONObject:
     given = {"requests": requests, "limits": limits}
     resources = {kind: amounts for kind, amounts in given.items() if amounts is not None}
-    return {"name": name, **({"resources": resources} if resources else {})}
-
-
-def pod(*containers: JSONObject, **spec: JSON) -> JSONObject:
-    return {"kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": list(containers), **spec}}
+    fields: JSONObject = {"resources": resources} if resources else {}
+    return container(name, **fields)
 
 
 def on_pod(reviewed: JSON, *ranges: JSONObject, configuration: JSON = None, **review: JSON) -> Admission:
@@ -83,9 +81,9 @@ DEFAULTS = {
 
 def test_defaults_fill_missing_amounts_and_the_annotation_lists_them() -> None:
     reviewed = pod(
-        container("web", limits={"cpu": "1"}),
-        container("side"),
-        initContainers=[container("init", {"memory": "1"})],
+        sized_container("web", limits={"cpu": "1"}),
+        sized_container("side"),
+        initContainers=[sized_container("init", {"memory": "1"})],
     )
     found = on_pod(reviewed, limits(DEFAULTS))
     assert found.operations == (
@@ -122,13 +120,15 @@ def test_defaults_fill_missing_amounts_and_the_annotation_lists_them() -> None:
 
 
 def test_ephemeral_containers_get_no_defaults() -> None:
-    assert on_pod(pod(ephemeralContainers=[{"name": "debug"}]), limits(DEFAULTS)).operations == ()
+    assert (
+        on_pod(pod(containers=[], ephemeralContainers=[{"name": "debug"}]), limits(DEFAULTS)).operations == ()
+    )
 
 
 def test_the_annotation_is_that_of_the_last_limit_range_with_an_effect() -> None:
     first = limits({"type": "Container", "default": {"cpu": "1"}}, name="a")
     second = limits({"type": "Container", "default": {"cpu": "2", "memory": "1Gi"}}, name="b")
-    found = on_pod(pod(container()), second, first, limits(name="c"))
+    found = on_pod(pod(sized_container()), second, first, limits(name="c"))
     assert found.object["spec"]["containers"][0]["resources"] == {"limits": {"cpu": "1", "memory": "1Gi"}}
     assert found.object["metadata"]["annotations"] == {
         ANNOTATION: "LimitRanger plugin set: memory limit for container c"
@@ -143,7 +143,7 @@ def test_the_annotation_is_that_of_the_last_limit_range_with_an_effect() -> None
     ],
 )
 def test_limit_ranges_are_read_as_stored(item: JSONObject, requests: JSONObject, most: JSONObject) -> None:
-    found = on_pod(pod(container()), limits({"type": "Container", **item}), configuration={})
+    found = on_pod(pod(sized_container()), limits({"type": "Container", **item}), configuration={})
     resources = found.object["spec"]["containers"][0].get("resources", {})
     assert (resources.get("requests", {}), resources.get("limits", {})) == (requests, most)
 
@@ -162,7 +162,9 @@ def test_handwritten_limit_ranges_can_be_defaulted_as_an_api_server_does(
     item: JSONObject, requests: JSONObject, most: JSONObject
 ) -> None:
     found = on_pod(
-        pod(container()), limits({"type": "Container", **item}), configuration={"defaultLimitRanges": True}
+        pod(sized_container()),
+        limits({"type": "Container", **item}),
+        configuration={"defaultLimitRanges": True},
     )
     resources = found.object["spec"]["containers"][0]["resources"]
     assert found.allowed
@@ -200,7 +202,7 @@ RATIO = "cpu max limit to request ratio per Container is"
 def test_violations_of_a_container_are_reported_word_for_word(
     item: JSONObject, requests: JSON, most: JSON, text: str
 ) -> None:
-    reviewed = pod(container(requests=requests, limits=most))
+    reviewed = pod(sized_container(requests=requests, limits=most))
     assert forbidden_text(on_pod(reviewed, limits({"type": "Container", **item}))) == text
 
 
@@ -217,14 +219,16 @@ def test_violations_of_a_container_are_reported_word_for_word(
 )
 def test_amounts_exactly_at_the_bounds_are_admitted(item: JSONObject, requests: JSON, most: JSON) -> None:
     assert on_pod(
-        pod(container(requests=requests, limits=most)), limits({"type": "Container", **item})
+        pod(sized_container(requests=requests, limits=most)), limits({"type": "Container", **item})
     ).allowed
 
 
 def test_all_violations_of_the_first_violated_limit_range_are_reported() -> None:
     least = {"type": "Container", "min": {"memory": "1Gi", "cpu": "1"}}
     whole = {"type": "Pod", "max": {"cpu": "3"}}
-    reviewed = pod(container("a", {"cpu": "2"}, {"cpu": "2"}), container("b", {"cpu": "2"}, {"cpu": "2"}))
+    reviewed = pod(
+        sized_container("a", {"cpu": "2"}, {"cpu": "2"}), sized_container("b", {"cpu": "2"}, {"cpu": "2"})
+    )
     first, second = limits(least, whole, name="a"), limits({"type": "Pod", "max": {"cpu": "1"}}, name="b")
     assert forbidden_text(on_pod(reviewed, second, first)) == (
         "[minimum memory usage per Container is 1Gi.  No request is specified,"
@@ -234,9 +238,9 @@ def test_all_violations_of_the_first_violated_limit_range_are_reported() -> None
 
 def test_a_pod_bound_applies_to_the_sum_of_its_containers() -> None:
     reviewed = pod(
-        container(requests={"memory": "300Mi"}, limits={"memory": "300Mi"}),
-        container(requests={"memory": "300Mi"}, limits={"memory": "900Mi"}),
-        initContainers=[container(limits={"memory": "1Gi"})],
+        sized_container(requests={"memory": "300Mi"}, limits={"memory": "300Mi"}),
+        sized_container(requests={"memory": "300Mi"}, limits={"memory": "900Mi"}),
+        initContainers=[sized_container(limits={"memory": "1Gi"})],
     )
     item = {
         "type": "Pod",
@@ -294,25 +298,31 @@ BOUND = limits({"type": "Container", "default": {"cpu": "1"}, "min": {"cpu": "1"
 
 @pytest.mark.parametrize("subresource", ["status", "ephemeralcontainers", "binding"])
 def test_subresources_are_ignored(subresource: str) -> None:
-    found = on_pod(pod(container()), BOUND, operation="UPDATE", subresource=subresource)
+    found = on_pod(pod(sized_container()), BOUND, operation="UPDATE", subresource=subresource)
     assert (found.allowed, found.operations) == (True, ())
 
 
 def test_a_resize_is_checked() -> None:
     found = on_pod(
-        pod(container(requests={"cpu": "1m"})), BOUND, operation="UPDATE", old=pod(), subresource="resize"
+        pod(sized_container(requests={"cpu": "1m"})),
+        BOUND,
+        operation="UPDATE",
+        old=pod(),
+        subresource="resize",
     )
     assert forbidden_text(found) == "minimum cpu usage per Container is 1, but request is 1m"
     assert len(found.operations) == 2
 
 
 def test_updates_of_pods_are_ignored() -> None:
-    found = on_pod(pod(container()), BOUND, operation="UPDATE", old=pod(container()))
+    found = on_pod(pod(sized_container()), BOUND, operation="UPDATE", old=pod(sized_container()))
     assert (found.allowed, found.operations) == (True, ())
 
 
 def test_older_releases_check_updates_of_pods() -> None:
-    found = on_pod(pod(container()), BOUND, operation="UPDATE", old=pod(), configuration={"podUpdates": True})
+    found = on_pod(
+        pod(sized_container()), BOUND, operation="UPDATE", old=pod(), configuration={"podUpdates": True}
+    )
     assert forbidden_text(found).startswith("minimum cpu usage")
 
 
@@ -321,7 +331,7 @@ def test_objects_that_are_being_deleted_are_ignored(configuration: JSON) -> None
     old = {"kind": "Pod", "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}
     for subresource in ("", "resize"):
         found = on_pod(
-            pod(container()),
+            pod(sized_container()),
             BOUND,
             operation="UPDATE",
             old=old,
@@ -358,7 +368,7 @@ def test_an_object_other_than_a_claim_is_a_bad_request() -> None:
 
 @pytest.mark.parametrize("item", [{"default": {"cpu": "x"}}, {"default": "x"}, {"min": {"cpu": ""}}])
 def test_an_unreadable_limit_range_denies_the_request(item: JSONObject) -> None:
-    found = on_pod(pod(container()), limits({"type": "Container", **item}))
+    found = on_pod(pod(sized_container()), limits({"type": "Container", **item}))
     assert forbidden_text(found) == (
         "unable to CREATE /v1, Resource=pods at this time because there was an error enforcing limit ranges"
     )
@@ -368,7 +378,7 @@ def test_an_unreadable_limit_range_denies_the_request(item: JSONObject) -> None:
     "spec", [None, {}, {"limits": None}, {"limits": ["x", {"type": "Container", "min": None}]}]
 )
 def test_an_empty_limit_range_has_no_effect(spec: JSON) -> None:
-    assert on_pod(pod(container()), {**limits(), "spec": spec}).allowed
+    assert on_pod(pod(sized_container()), {**limits(), "spec": spec}).allowed
 
 
 @pytest.mark.parametrize(
@@ -416,5 +426,5 @@ def test_a_second_pass_changes_nothing(
         if item["type"] == "Container"
     ]
     defaults = {name for item in items for name in item.get("default", {})}
-    for container in found.object["spec"]["containers"]:
-        assert set(container.get("resources", {}).get("limits", {})) >= defaults
+    for limited in found.object["spec"]["containers"]:
+        assert set(limited.get("resources", {}).get("limits", {})) >= defaults

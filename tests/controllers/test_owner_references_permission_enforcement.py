@@ -19,6 +19,7 @@ from pratique.controllers.owner_references_permission_enforcement import CONTROL
 from support import vector_cases
 from support.admissions import admit, forbidden_text, review_of
 from support.expectations import check
+from support.pods import pod
 from support.role_bindings import binding, role
 
 OTHER_ERAS: dict[str, JSONObject] = {
@@ -69,8 +70,8 @@ def blocking(name: str = "cart", **fields: JSON) -> JSONObject:
     return owner(name, blockOwnerDeletion=True, **fields)
 
 
-def pod(*owners: JSONObject) -> JSONObject:
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "ownerReferences": list(owners)}}
+def pod_with_owners(*owners: JSONObject) -> JSONObject:
+    return pod(metadata={"ownerReferences": list(owners)})
 
 
 DELETER = (
@@ -112,11 +113,11 @@ CANNOT_FINALIZE = (
 @pytest.mark.parametrize(
     ("new", "old"),
     [
-        (pod(owner()), pod()),
-        (pod(), pod(owner())),
-        (pod(owner()), pod(owner("till"))),
-        (pod(owner(), owner("till")), pod(owner("till"), owner())),
-        (pod(owner(controller=False)), pod(owner())),
+        (pod_with_owners(owner()), pod_with_owners()),
+        (pod_with_owners(), pod_with_owners(owner())),
+        (pod_with_owners(owner()), pod_with_owners(owner("till"))),
+        (pod_with_owners(owner(), owner("till")), pod_with_owners(owner("till"), owner())),
+        (pod_with_owners(owner(controller=False)), pod_with_owners(owner())),
     ],
 )
 def test_a_user_who_may_not_delete_an_object_may_not_change_its_owners(
@@ -129,13 +130,13 @@ def test_a_user_who_may_not_delete_an_object_may_not_change_its_owners(
 @pytest.mark.parametrize(
     ("new", "old"),
     [
-        (pod(owner()), pod(owner())),
-        (pod(blocking()), pod(blocking())),
-        (pod(), {"metadata": {"ownerReferences": None}}),
-        (pod(owner(controller=None)), pod(owner())),
-        (pod(owner(later="1")), pod(owner())),
-        ({"kind": "Scale"}, pod(owner())),
-        (pod(owner()), {"kind": "Scale"}),
+        (pod_with_owners(owner()), pod_with_owners(owner())),
+        (pod_with_owners(blocking()), pod_with_owners(blocking())),
+        (pod_with_owners(), {"metadata": {"ownerReferences": None}}),
+        (pod_with_owners(owner(controller=None)), pod_with_owners(owner())),
+        (pod_with_owners(owner(later="1")), pod_with_owners(owner())),
+        ({"kind": "Scale"}, pod_with_owners(owner())),
+        (pod_with_owners(owner()), {"kind": "Scale"}),
     ],
 )
 def test_requests_that_change_no_owner_are_admitted(new: JSONObject, old: JSONObject) -> None:
@@ -143,13 +144,13 @@ def test_requests_that_change_no_owner_are_admitted(new: JSONObject, old: JSONOb
 
 
 def test_a_user_who_creates_an_object_may_set_its_owners() -> None:
-    assert admit(CONTROLLER, review(pod(owner()))).allowed
+    assert admit(CONTROLLER, review(pod_with_owners(owner()))).allowed
     before_1_11 = {"checkCreations": True}
-    assert forbidden_text(admit(CONTROLLER, review(pod(owner())), before_1_11)) == CANNOT_DELETE
+    assert forbidden_text(admit(CONTROLLER, review(pod_with_owners(owner())), before_1_11)) == CANNOT_DELETE
 
 
 def test_the_status_of_pods_is_ignored_but_other_subresources_are_checked() -> None:
-    new, old = pod(owner()), pod()
+    new, old = pod_with_owners(owner()), pod_with_owners()
     assert admit(CONTROLLER, review(new, old, subResource="status")).allowed
     assert not admit(CONTROLLER, review(new, old, *DELETER, subResource="ephemeralcontainers")).allowed
 
@@ -158,23 +159,23 @@ def test_the_status_of_pods_is_ignored_but_other_subresources_are_checked() -> N
     ("old", "blocks"),
     [
         (None, True),
-        (pod(), True),
-        (pod(owner()), True),
-        (pod(owner(blockOwnerDeletion=False)), True),
-        (pod(blocking("till", uid="cart")), False),
-        (pod(blocking(uid="other")), True),
+        (pod_with_owners(), True),
+        (pod_with_owners(owner()), True),
+        (pod_with_owners(owner(blockOwnerDeletion=False)), True),
+        (pod_with_owners(blocking("till", uid="cart")), False),
+        (pod_with_owners(blocking(uid="other")), True),
     ],
 )
 def test_a_user_who_may_not_finalize_an_owner_may_not_block_its_deletion(old: JSON, *, blocks: bool) -> None:
-    found = admit(CONTROLLER, review(pod(blocking()), old, *DELETER))
+    found = admit(CONTROLLER, review(pod_with_owners(blocking()), old, *DELETER))
     assert found.allowed is not blocks
     if blocks:
         assert forbidden_text(found) == CANNOT_FINALIZE
-    assert admit(CONTROLLER, review(pod(blocking()), old, *DELETER, *finalizer("cart"))).allowed
+    assert admit(CONTROLLER, review(pod_with_owners(blocking()), old, *DELETER, *finalizer("cart"))).allowed
 
 
 def test_every_blocked_owner_is_checked() -> None:
-    new = pod(blocking(), owner("lamp"), blocking("till"))
+    new = pod_with_owners(blocking(), owner("lamp"), blocking("till"))
     assert forbidden_text(admit(CONTROLLER, review(new, None, *finalizer("cart")))) == CANNOT_FINALIZE
     assert admit(CONTROLLER, review(new, None, *finalizer("cart", "till"))).allowed
 
@@ -202,7 +203,7 @@ def test_a_cluster_scoped_owner_needs_a_cluster_wide_grant(
             "versions": [{"name": "v7", "served": True, "storage": True}],
         },
     }
-    new = pod(blocking(kind="Machine", apiVersion="apps/v7"))
+    new = pod_with_owners(blocking(kind="Machine", apiVersion="apps/v7"))
     grants = finalizer(resources=resources, namespace=namespace)
     assert admit(CONTROLLER, review(new, None, definition, *grants)).allowed is allowed
 
@@ -223,7 +224,7 @@ def test_a_cluster_scoped_owner_needs_a_cluster_wide_grant(
     ],
 )
 def test_an_owner_of_an_unknown_kind_cannot_be_blocked(api_version: str, kind: str, text: str) -> None:
-    new = pod(blocking(kind=kind, apiVersion=api_version))
+    new = pod_with_owners(blocking(kind=kind, apiVersion=api_version))
     assert forbidden_text(admit(CONTROLLER, review(new, None, *finalizer()))) == (
         "cannot set blockOwnerDeletion in this case because cannot find RESTMapping for"
         f" APIVersion {api_version} Kind {kind}: {text}"
@@ -232,12 +233,12 @@ def test_an_owner_of_an_unknown_kind_cannot_be_blocked(api_version: str, kind: s
 
 @pytest.mark.parametrize(("api_version", "kind"), [("apps/v1", "replicaset"), ("apps/", "ReplicaSet")])
 def test_kinds_are_mapped_as_kubernetes_rest_mapper_does(api_version: str, kind: str) -> None:
-    new = pod(blocking(kind=kind, apiVersion=api_version))
+    new = pod_with_owners(blocking(kind=kind, apiVersion=api_version))
     assert admit(CONTROLLER, review(new, None, *finalizer())).allowed
 
 
 def test_a_user_who_may_finalize_everything_may_block_unknown_kinds() -> None:
-    new = pod(blocking(kind="Cart"))
+    new = pod_with_owners(blocking(kind="Cart"))
     everything = role("all", "", verbs=["update"], groups=["*"], resources=["*/finalizers"])
     bound = binding("all", "ClusterRole/all", "User/ann")
     assert admit(CONTROLLER, review(new, None, everything, bound)).allowed
@@ -249,7 +250,7 @@ def test_a_user_who_may_finalize_everything_may_block_unknown_kinds() -> None:
 
 def test_the_denial_contains_the_authorizers_reason_and_error() -> None:
     failing = dataclasses.replace(
-        review(pod(owner()), pod()),
+        review(pod_with_owners(owner()), pod_with_owners()),
         authorizer=Answering(AuthorizationDecision(allowed=False, reason="no", error="lost")),
     )
     assert forbidden_text(admit(CONTROLLER, failing)).endswith("you can't delete: no, lost")
@@ -294,7 +295,7 @@ def test_a_change_needs_delete_and_blocking_needs_finalizers(
         for reference in new
         if reference.get("blockOwnerDeletion") and not blocked.get(reference.get("uid"))
     }
-    found = admit(CONTROLLER, review(pod(*new), pod(*old), *rights(held)))
+    found = admit(CONTROLLER, review(pod_with_owners(*new), pod_with_owners(*old), *rights(held)))
     assert found.allowed is (new == old or wanted <= held)
 
 
@@ -302,5 +303,7 @@ def test_a_change_needs_delete_and_blocking_needs_finalizers(
 def test_additional_rights_never_cause_a_denial(
     new: list[JSONObject], old: list[JSONObject], held: set[str], more: set[str]
 ) -> None:
-    if admit(CONTROLLER, review(pod(*new), pod(*old), *rights(held))).allowed:
-        assert admit(CONTROLLER, review(pod(*new), pod(*old), *rights(held | more))).allowed
+    if admit(CONTROLLER, review(pod_with_owners(*new), pod_with_owners(*old), *rights(held))).allowed:
+        assert admit(
+            CONTROLLER, review(pod_with_owners(*new), pod_with_owners(*old), *rights(held | more))
+        ).allowed

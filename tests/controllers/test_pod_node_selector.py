@@ -18,6 +18,7 @@ from support import vector_cases
 from support.admissions import BOTH, Admission, admit, pod_review, review_of
 from support.expectations import check
 from support.mutation_invariants import admitted_twice
+from support.pods import pod
 from support.strategies.pods import pods
 
 PHASES = {"mutating": Phase.MUTATE, "validating": Phase.VALIDATE}
@@ -32,8 +33,8 @@ def test_it_answers_as_kubernetes_does(case: JSONObject) -> None:
     check(admit(CONTROLLER, review, case["config"] or None, phases), case["expected"])
 
 
-def pod(**selector: str) -> JSONObject:
-    return {"kind": "Pod", "metadata": {"name": "web"}, "spec": {"nodeSelector": selector}}
+def pod_with_selector(**selector: str) -> JSONObject:
+    return pod(nodeSelector=selector)
 
 
 def in_namespace(review: Review, annotation: str | None = None) -> Review:
@@ -49,7 +50,7 @@ def create(reviewed: JSON, annotation: str | None = None, **selectors: str) -> A
 
 
 def test_every_label_of_the_namespace_is_added_by_its_own_operation() -> None:
-    assert create(pod(env="test"), "infra = true, env=test").operations == (
+    assert create(pod_with_selector(env="test"), "infra = true, env=test").operations == (
         {"op": "add", "path": "/spec/nodeSelector/infra", "value": "true"},
     )
 
@@ -66,7 +67,7 @@ def test_a_pod_without_a_selector_gets_one(spec: JSON) -> None:
 def test_an_annotation_overrides_the_default_of_the_cluster(
     annotation: str | None, expected: JSONObject
 ) -> None:
-    found = create(pod(), annotation, clusterDefaultNodeSelector="env=dev")
+    found = create(pod_with_selector(), annotation, clusterDefaultNodeSelector="env=dev")
     assert found.object["spec"]["nodeSelector"] == expected
 
 
@@ -79,12 +80,12 @@ def validate(reviewed: JSON, annotation: str, **selectors: str) -> Admission:
 @pytest.mark.parametrize(
     ("reviewed", "annotation", "selectors", "text"),
     [
-        (pod(env="prod"), "env=dev", {}, CONFLICT),
-        (pod(env="prod"), "", {"shop": "env=dev"}, NOT_ALLOWED),
-        (pod(a="1"), "env=dev", {"shop": "env=dev"}, NOT_ALLOWED),
-        (pod(env="dev"), "env=dev", {"shop": "env=dev, a=1"}, None),
-        (pod(a="1"), "env=dev", {"shop": ""}, None),
-        (pod(a="1"), "env=dev", {"other": "b=1"}, None),
+        (pod_with_selector(env="prod"), "env=dev", {}, CONFLICT),
+        (pod_with_selector(env="prod"), "", {"shop": "env=dev"}, NOT_ALLOWED),
+        (pod_with_selector(a="1"), "env=dev", {"shop": "env=dev"}, NOT_ALLOWED),
+        (pod_with_selector(env="dev"), "env=dev", {"shop": "env=dev, a=1"}, None),
+        (pod_with_selector(a="1"), "env=dev", {"shop": ""}, None),
+        (pod_with_selector(a="1"), "env=dev", {"other": "b=1"}, None),
     ],
 )
 def test_both_phases_deny_the_same(
@@ -100,13 +101,13 @@ def test_both_phases_deny_the_same(
 
 
 def test_the_merged_selector_must_be_allowed_too() -> None:
-    status = create(pod(), "env=dev", shop="a=1").status
+    status = create(pod_with_selector(), "env=dev", shop="a=1").status
     assert status is not None
     assert status.message.endswith(NOT_ALLOWED)
 
 
 def test_the_denial_of_a_pod_with_a_generate_name_has_no_name() -> None:
-    reviewed = {**pod(env="prod"), "metadata": {"generateName": "web-"}}
+    reviewed = {**pod_with_selector(env="prod"), "metadata": {"generateName": "web-"}}
     status = create(reviewed, "env=dev").status
     assert status is not None
     assert status.message == f"pods is forbidden: {CONFLICT}"
@@ -114,7 +115,7 @@ def test_the_denial_of_a_pod_with_a_generate_name_has_no_name() -> None:
 
 @pytest.mark.parametrize("phase", BOTH)
 def test_a_missing_namespace_is_an_internal_error(phase: Phase) -> None:
-    review = dataclasses.replace(pod_review(pod()), cluster=ObjectStore())
+    review = dataclasses.replace(pod_review(pod_with_selector()), cluster=ObjectStore())
     status = admit(CONTROLLER, review, phases=[phase]).status
     assert status is not None
     assert (status.code, status.reason) == (500, "InternalError")
@@ -122,7 +123,7 @@ def test_a_missing_namespace_is_an_internal_error(phase: Phase) -> None:
 
 
 def test_a_malformed_annotation_is_a_plain_error() -> None:
-    status = create(pod(), "env in (dev)").status
+    status = create(pod_with_selector(), "env in (dev)").status
     assert status is not None
     assert (status.code, status.reason) == (500, "")
     assert status.message == "invalid selector: [env in (dev)]"
@@ -130,7 +131,11 @@ def test_a_malformed_annotation_is_a_plain_error() -> None:
 
 @pytest.mark.parametrize(
     ("operation", "subresource", "reviewed"),
-    [("UPDATE", "", pod(env="x")), ("CREATE", "binding", pod(env="x")), ("CREATE", "", {"kind": "Service"})],
+    [
+        ("UPDATE", "", pod_with_selector(env="x")),
+        ("CREATE", "binding", pod_with_selector(env="x")),
+        ("CREATE", "", {"kind": "Service"}),
+    ],
 )
 def test_everything_else_is_ignored(operation: str, subresource: str, reviewed: JSONObject) -> None:
     review = pod_review(reviewed, operation=operation, old=reviewed, subresource=subresource)
@@ -140,7 +145,12 @@ def test_everything_else_is_ignored(operation: str, subresource: str, reviewed: 
 
 
 def test_without_cluster_files_nothing_is_added() -> None:
-    assert admit(CONTROLLER, dataclasses.replace(pod_review(pod()), cluster=ANY_NAMESPACE)).operations == ()
+    assert (
+        admit(
+            CONTROLLER, dataclasses.replace(pod_review(pod_with_selector()), cluster=ANY_NAMESPACE)
+        ).operations
+        == ()
+    )
 
 
 @pytest.mark.parametrize(
@@ -156,7 +166,7 @@ def test_without_cluster_files_nothing_is_added() -> None:
 )
 def test_invalid_settings_are_rejected_with_their_field(selectors: JSONObject, text: str) -> None:
     with pytest.raises(ConfigurationError) as fault:
-        admit(CONTROLLER, pod_review(pod()), {"podNodeSelectorPluginConfig": selectors})
+        admit(CONTROLLER, pod_review(pod_with_selector()), {"podNodeSelectorPluginConfig": selectors})
     assert text in str(fault.value)
 
 

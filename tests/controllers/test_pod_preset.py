@@ -15,6 +15,7 @@ from support import vector_cases
 from support.admissions import Admission, admit, pod_review, review_of
 from support.expectations import check
 from support.mutation_invariants import admitted_twice
+from support.pods import pod
 from support.strategies.pods import optional, pods
 
 PREFIX = "podpreset.admission.kubernetes.io"
@@ -34,14 +35,13 @@ def preset(name: str, selector: JSON = None, *, namespace: str = "shop", **spec:
     }
 
 
-def pod(annotations: JSON = None, init: JSON = None, volumes: JSON = None, **container: JSON) -> JSONObject:
-    spec = {"containers": [{"name": "c", **container}], "initContainers": init, "volumes": volumes}
-    metadata = {"name": "web", "labels": {"app": "web"}, "annotations": annotations}
-    return {
-        "kind": "Pod",
-        "metadata": {name: value for name, value in metadata.items() if value is not None},
-        "spec": {name: value for name, value in spec.items() if value is not None},
-    }
+def selected_pod(
+    annotations: JSON = None, init: JSON = None, volumes: JSON = None, **fields: JSON
+) -> JSONObject:
+    """A Pod that the presets select, with a container of these fields."""
+    spec = {"initContainers": init, "volumes": volumes}
+    written = {name: value for name, value in spec.items() if value is not None}
+    return pod({"name": "c", **fields}, labels={"app": "web"}, annotations=annotations, **written)
 
 
 def create(reviewed: JSON, *presets: JSONObject, configuration: JSON = None) -> Admission:
@@ -59,7 +59,7 @@ EVERYTHING: JSONObject = {"env": [ENV], "volumeMounts": [MOUNT], "envFrom": [SOU
 
 def test_every_list_of_a_preset_is_injected() -> None:
     old = {"name": "A", "value": "a"}
-    reviewed = pod({"a": "b"}, init=[{"name": "i"}], volumes=[{"name": "v"}], env=[old])
+    reviewed = selected_pod({"a": "b"}, init=[{"name": "i"}], volumes=[{"name": "v"}], env=[old])
     found = create(reviewed, preset("db", **EVERYTHING))
     assert found.operations == (
         {"op": "add", "path": "/spec/volumes/1", "value": VOLUME},
@@ -74,7 +74,7 @@ def test_every_list_of_a_preset_is_injected() -> None:
 
 
 def test_init_containers_can_be_excluded_as_before_1_14() -> None:
-    reviewed = pod(init=[{"name": "i"}])
+    reviewed = selected_pod(init=[{"name": "i"}])
     found = create(reviewed, preset("db", env=[ENV]), configuration={"initContainers": False})
     assert found.object["spec"]["initContainers"] == [{"name": "i"}]
     assert found.object["spec"]["containers"] == [{"name": "c", "env": [ENV]}]
@@ -82,7 +82,7 @@ def test_init_containers_can_be_excluded_as_before_1_14() -> None:
 
 def test_presets_are_merged_in_the_order_of_their_names() -> None:
     second = {"name": "B", "value": "b"}
-    found = create(pod(), preset("b", env=[second, ENV]), preset("a", env=[ENV]))
+    found = create(selected_pod(), preset("b", env=[second, ENV]), preset("a", env=[ENV]))
     assert found.object["spec"]["containers"][0]["env"] == [ENV, second]
     assert found.object["metadata"]["annotations"] == {
         f"{PREFIX}/podpreset-a": "7",
@@ -91,8 +91,8 @@ def test_presets_are_merged_in_the_order_of_their_names() -> None:
 
 
 def test_a_preset_that_injects_nothing_still_sets_its_annotation() -> None:
-    found = create(pod(), preset("empty"))
-    assert found.object == pod({f"{PREFIX}/podpreset-empty": "7"})
+    found = create(selected_pod(), preset("empty"))
+    assert found.object == selected_pod({f"{PREFIX}/podpreset-empty": "7"})
 
 
 @pytest.mark.parametrize(
@@ -106,20 +106,20 @@ def test_a_preset_that_injects_nothing_still_sets_its_annotation() -> None:
     ],
 )
 def test_a_preset_applies_only_to_pods_that_it_selects(selector: JSONObject, *, matches: bool) -> None:
-    assert bool(create(pod(), preset("db", selector, env=[ENV])).operations) is matches
+    assert bool(create(selected_pod(), preset("db", selector, env=[ENV])).operations) is matches
 
 
 def test_presets_of_other_namespaces_are_ignored() -> None:
-    assert create(pod(), preset("db", namespace="other", env=[ENV])).operations == ()
+    assert create(selected_pod(), preset("db", namespace="other", env=[ENV])).operations == ()
 
 
 @pytest.mark.parametrize("annotations", [{f"{PREFIX}/exclude": "true"}, {"kubernetes.io/config.mirror": "x"}])
 def test_mirror_pods_and_excluded_pods_are_ignored(annotations: JSONObject) -> None:
-    assert create(pod(annotations), preset("db", env=[ENV])).operations == ()
+    assert create(selected_pod(annotations), preset("db", env=[ENV])).operations == ()
 
 
 def test_only_the_exact_word_true_excludes_a_pod() -> None:
-    assert create(pod({f"{PREFIX}/exclude": "yes"}), preset("db", env=[ENV])).operations
+    assert create(selected_pod({f"{PREFIX}/exclude": "yes"}), preset("db", env=[ENV])).operations
 
 
 def projected(*secrets: JSONObject) -> JSONObject:
@@ -129,12 +129,15 @@ def projected(*secrets: JSONObject) -> JSONObject:
 @pytest.mark.parametrize(
     ("reviewed", "spec"),
     [
-        (pod(env=[ENV]), {"env": [ENV]}),
-        (pod(env=[{"name": "A"}]), {"env": [{"name": "A", "value": ""}]}),
-        (pod(volumeMounts=[{**MOUNT, "readOnly": False}]), {"volumeMounts": [MOUNT]}),
-        (pod(volumes=[VOLUME]), {"volumes": [VOLUME]}),
-        (pod(envFrom=[{**SOURCE, "prefix": ""}]), {"envFrom": [SOURCE]}),
-        (pod(volumes=[projected({"name": "a", "optional": None})]), {"volumes": [projected({"name": "a"})]}),
+        (selected_pod(env=[ENV]), {"env": [ENV]}),
+        (selected_pod(env=[{"name": "A"}]), {"env": [{"name": "A", "value": ""}]}),
+        (selected_pod(volumeMounts=[{**MOUNT, "readOnly": False}]), {"volumeMounts": [MOUNT]}),
+        (selected_pod(volumes=[VOLUME]), {"volumes": [VOLUME]}),
+        (selected_pod(envFrom=[{**SOURCE, "prefix": ""}]), {"envFrom": [SOURCE]}),
+        (
+            selected_pod(volumes=[projected({"name": "a", "optional": None})]),
+            {"volumes": [projected({"name": "a"})]},
+        ),
     ],
 )
 def test_items_that_are_there_already_are_not_added(reviewed: JSON, spec: JSONObject) -> None:
@@ -145,24 +148,24 @@ def test_items_that_are_there_already_are_not_added(reviewed: JSON, spec: JSONOb
 @pytest.mark.parametrize(
     ("reviewed", "spec", "conflict"),
     [
-        (pod(env=[OTHER_ENV]), {"env": [ENV]}, "merging env for db has a conflict on DATABASE"),
+        (selected_pod(env=[OTHER_ENV]), {"env": [ENV]}, "merging env for db has a conflict on DATABASE"),
         (
-            pod(volumes=[projected({"name": "a"}, {"name": "b"})]),
+            selected_pod(volumes=[projected({"name": "a"}, {"name": "b"})]),
             {"volumes": [projected({"name": "b"}, {"name": "a"})]},
             "merging volumes for db has a conflict on all",
         ),
         (
-            pod(volumeMounts=[{"name": "cache", "mountPath": "/other"}]),
+            selected_pod(volumeMounts=[{"name": "cache", "mountPath": "/other"}]),
             {"volumeMounts": [MOUNT]},
             "merging volume mounts for db has a conflict on cache",
         ),
         (
-            pod(volumeMounts=[{"name": "other", "mountPath": "/cache"}]),
+            selected_pod(volumeMounts=[{"name": "other", "mountPath": "/cache"}]),
             {"volumeMounts": [MOUNT]},
             "merging volume mounts for db has a conflict on mount path /cache",
         ),
         (
-            pod(volumeMounts=[{**MOUNT, "readOnly": True}]),
+            selected_pod(volumeMounts=[{**MOUNT, "readOnly": True}]),
             {"volumeMounts": [MOUNT]},
             (
                 "[merging volume mounts for db has a conflict on cache,"
@@ -170,17 +173,17 @@ def test_items_that_are_there_already_are_not_added(reviewed: JSON, spec: JSONOb
             ),
         ),
         (
-            pod(volumes=[{"name": "cache", "hostPath": {"path": "/"}}]),
+            selected_pod(volumes=[{"name": "cache", "hostPath": {"path": "/"}}]),
             {"volumes": [VOLUME], "env": [ENV]},
             "merging volumes for db has a conflict on cache",
         ),
         (
-            pod(envFrom=[{"configMapRef": {"name": "settings", "optional": True}}]),
+            selected_pod(envFrom=[{"configMapRef": {"name": "settings", "optional": True}}]),
             {"envFrom": [SOURCE]},
             "merging envFrom for db has a conflict",
         ),
         (
-            pod(init=[{"name": "i", "env": [OTHER_ENV]}]),
+            selected_pod(init=[{"name": "i", "env": [OTHER_ENV]}]),
             {"env": [ENV]},
             "merging env for db has a conflict on DATABASE",
         ),
@@ -196,7 +199,7 @@ def test_a_conflict_leaves_the_pod_unchanged_and_warns(
 
 
 def test_conflicting_presets_are_all_left_out() -> None:
-    found = create(pod(), preset("a", env=[ENV]), preset("b", env=[OTHER_ENV]))
+    found = create(selected_pod(), preset("a", env=[ENV]), preset("b", env=[OTHER_ENV]))
     assert found.operations == ()
     assert found.warnings == (
         "conflict occurred while applying podpresets: a,b: merging env for b has a conflict on DATABASE",
@@ -204,7 +207,7 @@ def test_conflicting_presets_are_all_left_out() -> None:
 
 
 def test_a_warning_contains_no_values() -> None:
-    (warning,) = create(pod(env=[OTHER_ENV]), preset("db", env=[ENV])).warnings
+    (warning,) = create(selected_pod(env=[OTHER_ENV]), preset("db", env=[ENV])).warnings
     assert "other" not in warning
     assert "'db'" not in warning
 
@@ -229,7 +232,7 @@ def test_a_warning_contains_no_values() -> None:
     ],
 )
 def test_an_invalid_selector_is_a_plain_error(selector: JSONObject, text: str) -> None:
-    status = create(pod(), preset("db", selector)).status
+    status = create(selected_pod(), preset("db", selector)).status
     assert status is not None
     assert (status.code, status.reason) == (500, "")
     assert status.message == f"filtering pod presets failed: label selector conversion failed: {text}"
@@ -246,7 +249,7 @@ def test_an_object_other_than_a_pod_is_a_bad_request(reviewed: JSON) -> None:
 @pytest.mark.parametrize("subresource", ["", "status"])
 def test_updates_and_subresources_are_ignored(subresource: str) -> None:
     operation = "CREATE" if subresource else "UPDATE"
-    review = pod_review(pod(), operation=operation, old=pod(), subresource=subresource)
+    review = pod_review(selected_pod(), operation=operation, old=selected_pod(), subresource=subresource)
     review = dataclasses.replace(review, cluster=ObjectStore([preset("db", env=[ENV])]))
     assert admit(CONTROLLER, review).operations == ()
 
@@ -266,14 +269,14 @@ def test_malformed_metadata_causes_no_failure(metadata: JSON) -> None:
     ],
 )
 def test_a_malformed_list_in_the_pod_is_a_bad_request(spec: JSONObject, message: str) -> None:
-    status = create({**pod(), "spec": spec}, preset("db", env=[ENV])).status
+    status = create({**selected_pod(), "spec": spec}, preset("db", env=[ENV])).status
     assert status is not None
     assert (status.code, status.message) == (400, message)
 
 
 @pytest.mark.parametrize("containers", [None, 5, {"name": "c"}])
 def test_containers_that_are_not_a_list_get_nothing(containers: JSON) -> None:
-    found = create({**pod(), "spec": {"containers": containers}}, preset("db", env=[ENV]))
+    found = create({**selected_pod(), "spec": {"containers": containers}}, preset("db", env=[ENV]))
     assert found.object["spec"] == {"containers": containers}
 
 

@@ -23,7 +23,14 @@ from pratique.hosting.catalogue import configure_controller
 from support import vector_cases
 from support.admissions import Admission, admit, answer_of, forbidden_text, pod_review, review_of
 from support.expectations import check
-from support.pod_security_policies import EARLY, Deciding, allowing, of_early_releases_alone, pod, policy
+from support.pod_security_policies import (
+    EARLY,
+    Deciding,
+    allowing,
+    of_early_releases_alone,
+    pod_with_context,
+    policy,
+)
 from support.strategies.pod_security_policies import confined_pods, policies
 
 CASES = vector_cases.plugin("PodSecurityPolicy")
@@ -113,19 +120,25 @@ PRIVILEGED = "Invalid value: true: Privileged containers are not allowed"
 
 
 def test_policies_are_tried_in_the_order_of_their_names() -> None:
-    found = admit(CONTROLLER, review(pod(), policy("b", runAsUser=USER_2), policy("a", runAsUser=USER_1)))
+    found = admit(
+        CONTROLLER, review(pod_with_context(), policy("b", runAsUser=USER_2), policy("a", runAsUser=USER_1))
+    )
     assert chosen(found) == "a"
     assert found.object["spec"]["containers"][0]["securityContext"] == {"runAsUser": 1}
 
 
 def test_a_policy_that_changes_nothing_takes_precedence() -> None:
-    found = admit(CONTROLLER, review(pod(), policy("a", runAsUser=USER_1), policy("b"), policy("c")))
+    found = admit(
+        CONTROLLER, review(pod_with_context(), policy("a", runAsUser=USER_1), policy("b"), policy("c"))
+    )
     assert chosen(found) == "b"
     assert [operation["path"] for operation in found.operations] == ["/metadata/annotations"]
 
 
 def test_one_policy_must_admit_all_containers() -> None:
-    two = pod(container={"runAsUser": 1}, initContainers=[{"name": "i", "securityContext": {"runAsUser": 2}}])
+    two = pod_with_context(
+        container={"runAsUser": 1}, initContainers=[{"name": "i", "securityContext": {"runAsUser": 2}}]
+    )
     found = admit(CONTROLLER, review(two, policy("a", runAsUser=USER_1), policy("b", runAsUser=USER_2)))
     assert forbidden_text(found) == (
         "PodSecurityPolicy: unable to admit pod: ["
@@ -135,7 +148,7 @@ def test_one_policy_must_admit_all_containers() -> None:
 
 
 def test_the_policy_of_the_mutating_phase_is_tried_first_in_validation() -> None:
-    hinted = pod(annotations={POLICY_ANNOTATION: "b"})
+    hinted = pod_with_context(annotations={POLICY_ANNOTATION: "b"})
     asked = allowing()
     reviewed = review(hinted, policy("a"), policy("b"), policy("c"), authorizer=asked)
     assert audit_annotations(reviewed, [Phase.VALIDATE]) == {f"{AUDIT_PREFIX}/validate-policy": "b"}
@@ -143,22 +156,22 @@ def test_the_policy_of_the_mutating_phase_is_tried_first_in_validation() -> None
 
 
 def test_the_mutating_phase_ignores_the_annotation() -> None:
-    hinted = pod(annotations={POLICY_ANNOTATION: "b"})
+    hinted = pod_with_context(annotations={POLICY_ANNOTATION: "b"})
     reviewed = review(hinted, policy("a"), policy("b"))
     assert audit_annotations(reviewed, [Phase.MUTATE]) == {f"{AUDIT_PREFIX}/admit-policy": "a"}
     assert chosen(admit(CONTROLLER, reviewed)) == "a"
 
 
 def test_an_update_is_never_changed() -> None:
-    old = pod(annotations={POLICY_ANNOTATION: "a"})
-    new = pod(annotations={POLICY_ANNOTATION: "a"}, container={"privileged": False})
+    old = pod_with_context(annotations={POLICY_ANNOTATION: "a"})
+    new = pod_with_context(annotations={POLICY_ANNOTATION: "a"}, container={"privileged": False})
     found = admit(CONTROLLER, review(new, policy("a", runAsUser=USER_1), old=old), phases=[Phase.MUTATE])
     assert (found.allowed, found.operations) == (True, ())
 
 
 def test_an_update_that_needs_changes_is_denied_without_a_reason() -> None:
-    new = pod(container={"privileged": False})
-    found = admit(CONTROLLER, review(new, policy("a", runAsUser=USER_1), old=pod()))
+    new = pod_with_context(container={"privileged": False})
+    found = admit(CONTROLLER, review(new, policy("a", runAsUser=USER_1), old=pod_with_context()))
     assert forbidden_text(found) == "PodSecurityPolicy: unable to validate pod: []"
 
 
@@ -172,7 +185,7 @@ def test_an_update_that_needs_changes_is_denied_without_a_reason() -> None:
     ],
 )
 def test_updates_by_garbage_collection_are_admitted(garbage: JSONObject) -> None:
-    old = pod(container={"privileged": True})
+    old = pod_with_context(container={"privileged": True})
     new = {**old, "metadata": {**old["metadata"], **garbage}}
     assert admit(CONTROLLER, review(new, policy(), old=old)).allowed
     assert not admit(CONTROLLER, review({**new, "extra": 1}, policy(), old=old)).allowed
@@ -180,19 +193,21 @@ def test_updates_by_garbage_collection_are_admitted(garbage: JSONObject) -> None
 
 @pytest.mark.parametrize("subresource", ["status", "ephemeralcontainers", "resize"])
 def test_subresources_are_ignored(subresource: str) -> None:
-    reviewed = review(pod(container={"privileged": True}), old=pod(), subresource=subresource)
+    reviewed = review(
+        pod_with_context(container={"privileged": True}), old=pod_with_context(), subresource=subresource
+    )
     assert admit(CONTROLLER, reviewed).allowed
 
 
 @pytest.mark.parametrize("phase", list(Phase))
 @pytest.mark.parametrize(("release", "prefix"), [("", "PodSecurityPolicy: "), ("1.10", "")])
 def test_without_policies_no_pod_is_admitted(phase: Phase, release: str, prefix: str) -> None:
-    found = admit(CONTROLLER, review(pod()), {"release": release}, [phase])
+    found = admit(CONTROLLER, review(pod_with_context()), {"release": release}, [phase])
     assert forbidden_text(found) == f"{prefix}no providers available to validate pod request"
 
 
 def test_without_cluster_files_there_are_no_policies() -> None:
-    found = admit(CONTROLLER, dataclasses.replace(review(pod()), cluster=ANY_NAMESPACE))
+    found = admit(CONTROLLER, dataclasses.replace(review(pod_with_context()), cluster=ANY_NAMESPACE))
     assert forbidden_text(found) == "PodSecurityPolicy: no providers available to validate pod request"
 
 
@@ -206,14 +221,14 @@ def test_without_cluster_files_there_are_no_policies() -> None:
     ],
 )
 def test_a_denial_lists_the_errors_of_every_policy(phase: Phase, release: str, text: str) -> None:
-    privileged = pod(container={"privileged": True})
+    privileged = pod_with_context(container={"privileged": True})
     found = admit(CONTROLLER, review(privileged, policy("b"), policy("a")), {"release": release}, [phase])
     fault = f"spec.containers[0].securityContext.privileged: {PRIVILEGED}"
     assert forbidden_text(found) == f"{text}[{fault} {fault}]"
 
 
 def test_policies_that_may_not_be_used_are_not_mentioned() -> None:
-    privileged = pod(container={"privileged": True}, hostPID=True)
+    privileged = pod_with_context(container={"privileged": True}, hostPID=True)
     cluster = (
         policy("a", privileged=True),
         policy("b", hostPID=True),
@@ -231,7 +246,7 @@ def test_policies_that_may_not_be_used_are_not_mentioned() -> None:
 
 def test_the_account_comes_before_the_user_and_the_new_group_before_the_old() -> None:
     nobody = Deciding(lambda _: False)
-    reviewed = review(pod(serviceAccountName="cart"), policy("a"), authorizer=nobody)
+    reviewed = review(pod_with_context(serviceAccountName="cart"), policy("a"), authorizer=nobody)
     assert not admit(CONTROLLER, reviewed, phases=[Phase.MUTATE]).allowed
     assert [(attributes.user.username, attributes.group) for attributes in nobody.asked] == [
         ("system:serviceaccount:shop:cart", "policy"),
@@ -251,7 +266,7 @@ def test_the_account_comes_before_the_user_and_the_new_group_before_the_old() ->
 
 def test_without_an_account_only_the_user_counts() -> None:
     asked = allowing()
-    assert admit(CONTROLLER, review(pod(), policy("a"), authorizer=asked)).allowed
+    assert admit(CONTROLLER, review(pod_with_context(), policy("a"), authorizer=asked)).allowed
     assert {attributes.user.username for attributes in asked.asked} == {"alice"}
 
 
@@ -300,7 +315,7 @@ ACCOUNTS = {"kind": "Group", "name": "system:serviceaccounts:shop", "apiGroup": 
 )
 def test_roles_grant_the_use_of_policies(objects: list[JSONObject], found: str | None) -> None:
     cluster = [policy("a"), policy("b"), *objects]
-    reviewed = review(pod(serviceAccountName="cart"), *cluster)
+    reviewed = review(pod_with_context(serviceAccountName="cart"), *cluster)
     reviewed = dataclasses.replace(reviewed, authorizer=RbacAuthorizer(reviewed.cluster))
     admitted = admit(CONTROLLER, reviewed)
     assert (chosen(admitted) if admitted.allowed else None) == found
@@ -308,12 +323,12 @@ def test_roles_grant_the_use_of_policies(objects: list[JSONObject], found: str |
 
 def test_grants_for_the_old_group_count_too() -> None:
     old = {**policy("old"), "apiVersion": "extensions/v1beta1"}
-    assert chosen(admit(CONTROLLER, review(pod(), old))) == "old"
+    assert chosen(admit(CONTROLLER, review(pod_with_context(), old))) == "old"
 
 
 def test_an_invalid_policy_is_left_out_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     broken = policy("a", fsGroup={"rule": "Sometimes"}, runAsUser={"rule": "MustRunAs"})
-    reviewed = review(pod(), broken, policy("b"))
+    reviewed = review(pod_with_context(), broken, policy("b"))
     with caplog.at_level(logging.WARNING):
         assert chosen(admit(CONTROLLER, reviewed)) == "b"
     (record,) = caplog.records
@@ -321,7 +336,7 @@ def test_an_invalid_policy_is_left_out_and_logged_once(caplog: pytest.LogCapture
         "error creating provider for PSP a: [MustRunAsRange requires at least one range, "
         "Unrecognized FSGroup strategy type Sometimes]"
     )
-    found = admit(CONTROLLER, review(pod(), broken))
+    found = admit(CONTROLLER, review(pod_with_context(), broken))
     assert forbidden_text(found) == "PodSecurityPolicy: no providers available to validate pod request"
 
 
@@ -329,7 +344,7 @@ def test_a_changed_policy_is_read_again() -> None:
     handlers = configure_controller(CONTROLLER, None).handlers
     assert handlers.validate is not None
     store = ObjectStore([policy("a", privileged=True)])
-    reviewed = dataclasses.replace(review(pod(container={"privileged": True})), cluster=store)
+    reviewed = dataclasses.replace(review(pod_with_context(container={"privileged": True})), cluster=store)
     assert isinstance(answer_of(handlers.validate, reviewed), Allow)
     store.put(policy("a"))
     assert not isinstance(answer_of(handlers.validate, reviewed), Allow)
@@ -347,7 +362,9 @@ def test_an_object_other_than_a_pod_is_denied(reviewed: JSON, type_name: str, ph
 
 @pytest.mark.parametrize("phase", list(Phase))
 def test_a_field_of_the_wrong_type_is_a_bad_request_without_its_value(phase: Phase) -> None:
-    found = admit(CONTROLLER, review(pod(container={"privileged": "secret"}), policy()), phases=[phase])
+    found = admit(
+        CONTROLLER, review(pod_with_context(container={"privileged": "secret"}), policy()), phases=[phase]
+    )
     assert found.status is not None
     assert (found.status.code, found.status.reason) == (400, "BadRequest")
     assert "$.spec.containers[0].securityContext.privileged" in found.status.message

@@ -25,6 +25,7 @@ from support import vector_cases
 from support.admissions import BOTH, Admission, admit, pod_review, review_of
 from support.expectations import check
 from support.mutation_invariants import admitted_twice
+from support.pods import container, pod
 from support.strategies.pods import pods
 from support.strategies.tolerations import lists
 
@@ -50,9 +51,9 @@ ANY_DEDICATED = {"key": "dedicated", "operator": "Exists"}
 PRESSURE = MEMORY_PRESSURE.document
 
 
-def pod(*tolerations: JSONObject, promised: bool = False) -> JSONObject:
-    container = {"name": "c", "resources": {"requests": {"cpu": "1"}} if promised else {}}
-    return {"kind": "Pod", "spec": {"containers": [container], "tolerations": list(tolerations)}}
+def pod_with_tolerations(*tolerations: JSONObject, promised: bool = False) -> JSONObject:
+    resources = {"requests": {"cpu": "1"}} if promised else {}
+    return pod(container(resources=resources), tolerations=list(tolerations))
 
 
 def in_namespace(review: Review, defaults: JSON = None, whitelist: JSON = None) -> Review:
@@ -78,7 +79,7 @@ def tolerated(found: Admission) -> JSON:
 
 
 def test_every_default_is_appended_by_its_own_operation() -> None:
-    found = create(pod({"key": "own"}, promised=True), [DEDICATED])
+    found = create(pod_with_tolerations({"key": "own"}, promised=True), [DEDICATED])
     assert found.operations == (
         {"op": "add", "path": "/spec/tolerations/1", "value": DEDICATED},
         {"op": "add", "path": "/spec/tolerations/2", "value": PRESSURE},
@@ -86,7 +87,7 @@ def test_every_default_is_appended_by_its_own_operation() -> None:
 
 
 def test_tolerations_that_a_default_covers_are_removed() -> None:
-    found = create(pod({"key": "own"}, DEDICATED, OTHER), [ANY_DEDICATED])
+    found = create(pod_with_tolerations({"key": "own"}, DEDICATED, OTHER), [ANY_DEDICATED])
     assert found.operations == (
         {"op": "remove", "path": "/spec/tolerations/2"},
         {"op": "remove", "path": "/spec/tolerations/1"},
@@ -95,7 +96,7 @@ def test_tolerations_that_a_default_covers_are_removed() -> None:
 
 
 def test_without_anything_to_add_even_duplicates_stay() -> None:
-    assert create(pod(DEDICATED, DEDICATED)).operations == ()
+    assert create(pod_with_tolerations(DEDICATED, DEDICATED)).operations == ()
 
 
 @pytest.mark.parametrize(
@@ -113,16 +114,16 @@ def test_without_anything_to_add_even_duplicates_stay() -> None:
 def test_the_namespace_overrides_the_settings(
     annotation: JSON, configuration: JSONObject, expected: JSON
 ) -> None:
-    assert tolerated(create(pod(), annotation, **configuration)) == expected
+    assert tolerated(create(pod_with_tolerations(), annotation, **configuration)) == expected
 
 
 def test_pods_other_than_best_effort_tolerate_memory_pressure() -> None:
-    assert tolerated(create(pod(promised=True))) == [PRESSURE]
-    assert tolerated(create(pod())) == []
+    assert tolerated(create(pod_with_tolerations(promised=True))) == [PRESSURE]
+    assert tolerated(create(pod_with_tolerations())) == []
 
 
 def test_an_update_adds_only_memory_pressure() -> None:
-    reviewed = pod(OTHER, promised=True)
+    reviewed = pod_with_tolerations(OTHER, promised=True)
     review = in_namespace(pod_review(reviewed, operation="UPDATE", old=reviewed), [DEDICATED])
     assert tolerated(admit(CONTROLLER, review)) == [OTHER, PRESSURE]
 
@@ -145,7 +146,7 @@ def test_an_update_adds_only_memory_pressure() -> None:
 def test_tolerations_missing_from_the_whitelist_are_a_plain_error(
     whitelist: JSON, configuration: JSONObject, scope: str | None, phase: Phase
 ) -> None:
-    review = in_namespace(pod_review(pod(OTHER)), None, whitelist)
+    review = in_namespace(pod_review(pod_with_tolerations(OTHER)), None, whitelist)
     status = admit(CONTROLLER, review, configuration, [phase]).status
     if scope is None:
         assert status is None
@@ -159,19 +160,22 @@ def test_tolerations_missing_from_the_whitelist_are_a_plain_error(
 
 
 def test_old_releases_deny_conflicts_with_the_namespace() -> None:
-    status = create(pod(OTHER), [DEDICATED], exact=True).status
+    status = create(pod_with_tolerations(OTHER), [DEDICATED], exact=True).status
     assert status is not None
     assert (status.code, status.message) == (500, "namespace tolerations and pod tolerations conflict")
 
 
 def test_old_releases_unite_tolerations() -> None:
-    found = create(pod(DEDICATED, promised=True), [DEDICATED, ANY_DEDICATED], exact=True)
+    found = create(pod_with_tolerations(DEDICATED, promised=True), [DEDICATED, ANY_DEDICATED], exact=True)
     assert tolerated(found) == [DEDICATED, ANY_DEDICATED, PRESSURE]
 
 
 def test_old_releases_replace_tolerations_of_memory_pressure() -> None:
     own = {**PRESSURE, "operator": "Equal", "value": "high"}
-    assert tolerated(create(pod(own, DEDICATED, promised=True), exact=True)) == [DEDICATED, PRESSURE]
+    assert tolerated(create(pod_with_tolerations(own, DEDICATED, promised=True), exact=True)) == [
+        DEDICATED,
+        PRESSURE,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -184,26 +188,34 @@ def test_old_releases_replace_tolerations_of_memory_pressure() -> None:
     ],
 )
 def test_a_malformed_annotation_is_a_plain_error(annotation: str, text: str) -> None:
-    for found in (create(pod(), annotation), create(pod(DEDICATED), None, annotation)):
+    for found in (
+        create(pod_with_tolerations(), annotation),
+        create(pod_with_tolerations(DEDICATED), None, annotation),
+    ):
         assert found.status is not None
         assert (found.status.code, found.status.reason, found.status.message) == (500, "", text)
 
 
 def test_a_missing_namespace_is_not_found() -> None:
-    review = dataclasses.replace(pod_review(pod()), cluster=ObjectStore())
+    review = dataclasses.replace(pod_review(pod_with_tolerations()), cluster=ObjectStore())
     status = admit(CONTROLLER, review).status
     assert status is not None
     assert (status.code, status.message) == (404, 'namespaces "shop" not found')
 
 
 def test_a_missing_namespace_is_ignored_if_nothing_is_looked_up_in_it() -> None:
-    review = dataclasses.replace(pod_review(pod(), operation="UPDATE", old=pod()), cluster=ObjectStore())
+    review = dataclasses.replace(
+        pod_review(pod_with_tolerations(), operation="UPDATE", old=pod_with_tolerations()),
+        cluster=ObjectStore(),
+    )
     assert admit(CONTROLLER, review).allowed
 
 
 @pytest.mark.parametrize("subresource", ["status", "binding"])
 def test_subresources_are_ignored(subresource: str) -> None:
-    review = in_namespace(pod_review(pod(promised=True), subresource=subresource), [DEDICATED])
+    review = in_namespace(
+        pod_review(pod_with_tolerations(promised=True), subresource=subresource), [DEDICATED]
+    )
     assert admit(CONTROLLER, review).operations == ()
 
 
@@ -229,7 +241,7 @@ def test_objects_other_than_pods_are_ignored() -> None:
 )
 def test_invalid_settings_are_rejected_with_their_field(configuration: JSONObject, text: str) -> None:
     with pytest.raises(ConfigurationError) as fault:
-        admit(CONTROLLER, pod_review(pod()), configuration)
+        admit(CONTROLLER, pod_review(pod_with_tolerations()), configuration)
     assert text in str(fault.value)
 
 

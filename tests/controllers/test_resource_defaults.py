@@ -11,6 +11,7 @@ from support import vector_cases
 from support.admissions import admit, pod_review, review_of
 from support.expectations import check
 from support.mutation_invariants import admitted_twice
+from support.pods import container, pod
 from support.strategies.demands import pods
 
 
@@ -19,8 +20,10 @@ def test_it_answers_as_kubernetes_does(case: JSONObject) -> None:
     check(admit(CONTROLLER, review_of(case["request"])), case["expected"])
 
 
-def pod(*resources: JSON, field: str = "containers") -> JSONObject:
-    return {"kind": "Pod", "spec": {field: [{"name": "c", "resources": amounts} for amounts in resources]}}
+def pod_with_resources(*resources: JSON, field: str = "containers") -> JSONObject:
+    containers = [container(resources=amounts) for amounts in resources]
+    spec: JSONObject = {"containers": [], field: containers}
+    return pod(**spec)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +41,7 @@ def pod(*resources: JSON, field: str = "containers") -> JSONObject:
 def test_limits_that_are_missing_or_zero_are_set(
     limits: JSON, operations: list[tuple[str, JSON]], operation: str
 ) -> None:
-    reviewed = pod({"limits": {"cpu": 1, "memory": 1}}, {"limits": limits})
+    reviewed = pod_with_resources({"limits": {"cpu": 1, "memory": 1}}, {"limits": limits})
     found = admit(CONTROLLER, pod_review(reviewed, operation=operation, old=reviewed))
     path = "/spec/containers/1/resources/limits"
     assert [(added["path"], added["value"]) for added in found.operations] == [
@@ -47,7 +50,7 @@ def test_limits_that_are_missing_or_zero_are_set(
 
 
 def test_requests_are_ignored() -> None:
-    found = admit(CONTROLLER, pod_review(pod({"requests": {"cpu": "3"}})))
+    found = admit(CONTROLLER, pod_review(pod_with_resources({"requests": {"cpu": "3"}})))
     assert found.object["spec"]["containers"][0]["resources"] == {
         "requests": {"cpu": "3"},
         "limits": {"cpu": "1", "memory": "512Mi"},
@@ -56,7 +59,7 @@ def test_requests_are_ignored() -> None:
 
 @pytest.mark.parametrize("field", ["initContainers", "ephemeralContainers"])
 def test_newer_kinds_of_containers_are_ignored(field: str) -> None:
-    assert admit(CONTROLLER, pod_review(pod({}, field=field))).operations == ()
+    assert admit(CONTROLLER, pod_review(pod_with_resources({}, field=field))).operations == ()
 
 
 @pytest.mark.parametrize(
@@ -64,7 +67,10 @@ def test_newer_kinds_of_containers_are_ignored(field: str) -> None:
 )
 def test_other_requests_are_ignored(operation: str, subresource: str) -> None:
     assert (
-        admit(CONTROLLER, pod_review(pod({}), operation=operation, subresource=subresource)).operations == ()
+        admit(
+            CONTROLLER, pod_review(pod_with_resources({}), operation=operation, subresource=subresource)
+        ).operations
+        == ()
     )
 
 
@@ -84,7 +90,7 @@ def test_an_object_other_than_a_pod_is_a_bad_request(reviewed: JSON) -> None:
     ],
 )
 def test_malformed_limits_are_a_bad_request(limits: JSON, text: str) -> None:
-    status = admit(CONTROLLER, pod_review(pod({"limits": limits}))).status
+    status = admit(CONTROLLER, pod_review(pod_with_resources({"limits": limits}))).status
     assert status is not None
     assert (status.code, status.message) == (400, text)
 
@@ -99,5 +105,5 @@ def test_the_catalogue_shows_that_kubernetes_removed_it() -> None:
 @given(pods())
 def test_a_second_pass_changes_nothing(reviewed: JSONObject) -> None:
     found = admitted_twice(CONTROLLER, pod_review(reviewed))
-    for container in found.object["spec"]["containers"]:
-        assert {"cpu", "memory"} <= set(container["resources"]["limits"])
+    for limited in found.object["spec"]["containers"]:
+        assert {"cpu", "memory"} <= set(limited["resources"]["limits"])

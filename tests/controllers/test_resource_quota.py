@@ -35,7 +35,7 @@ from pratique.hosting.catalogue import configure_controller
 from support import vector_cases
 from support.admissions import Admission, review_of
 from support.expectations import check
-from support.resource_quotas import container, document, pod, quota, review, texts
+from support.resource_quotas import counted_pod, document, quota, requesting, review, texts
 from support.strategies.quotas import pods, quotas
 
 
@@ -115,7 +115,7 @@ FULL = quota({"pods": "2"}, {"pods": "1"})
 
 def test_charges_persist_across_reviews() -> None:
     there = ObjectStore([FULL])
-    messages, after = run(review(pod(), cluster=there), review(pod(), cluster=there))
+    messages, after = run(review(counted_pod(), cluster=there), review(counted_pod(), cluster=there))
     text = 'pods "one" is forbidden: exceeded quota: quota, requested: pods=1, used: pods=2, limited: pods=2'
     assert messages == ["", text]
     assert after == {"quota": {"pods": "2"}}
@@ -123,8 +123,8 @@ def test_charges_persist_across_reviews() -> None:
 
 def test_a_dry_run_is_denied_alike_but_never_charged() -> None:
     there = ObjectStore([FULL])
-    dry = review(pod(), cluster=there, dry_run=True)
-    messages, after = run(dry, dry, review(pod(), cluster=there), dry)
+    dry = review(counted_pod(), cluster=there, dry_run=True)
+    messages, after = run(dry, dry, review(counted_pod(), cluster=there), dry)
     assert [bool(message) for message in messages] == [False, False, False, True]
     assert after == {"quota": {"pods": "2"}}
 
@@ -133,7 +133,7 @@ def test_several_quotas_are_charged_together_or_not_at_all() -> None:
     there = ObjectStore(
         [quota({"pods": "9"}, {"pods": "1"}, name="a"), quota({"cpu": "1"}, {"cpu": "1"}, name="b")]
     )
-    messages, after = run(review(pod(container(cpu="1")), cluster=there))
+    messages, after = run(review(counted_pod(requesting(cpu="1")), cluster=there))
     assert messages == [
         'pods "one" is forbidden: exceeded quota: b, requested: cpu=1, used: cpu=1, limited: cpu=1'
     ]
@@ -145,7 +145,7 @@ def test_concurrent_requests_never_exceed_the_quota() -> None:
 
     async def reviewed() -> tuple[int, dict[str, dict[str, str]]]:
         async with admission() as controller:
-            asked = review(pod(container(cpu="1")), cluster=there)
+            asked = review(counted_pod(requesting(cpu="1")), cluster=there)
             refused = await asyncio.gather(*(refusal(controller, asked) for _ in range(20)))
             return refused.count(None), await used(controller, there)
 
@@ -153,8 +153,8 @@ def test_concurrent_requests_never_exceed_the_quota() -> None:
 
 
 def test_without_a_status_the_existing_objects_are_counted() -> None:
-    there = ObjectStore([quota({"pods": "2", "secrets": "1"}), pod(name="there")])
-    messages, after = run(review(pod(), cluster=there), review(pod(), cluster=there))
+    there = ObjectStore([quota({"pods": "2", "secrets": "1"}), counted_pod(name="there")])
+    messages, after = run(review(counted_pod(), cluster=there), review(counted_pod(), cluster=there))
     assert [message[-48:] for message in messages] == ["", "requested: pods=1, used: pods=2, limited: pods=2"]
     assert after == {"quota": {"pods": "2", "secrets": "0"}}
 
@@ -164,10 +164,11 @@ def test_a_reloaded_cluster_is_used_from_then_on() -> None:
 
     async def reviewed() -> list[bool]:
         async with admission() as controller:
-            refused = [await refusal(controller, review(pod(), cluster=there)) for _ in range(2)]
+            refused = [await refusal(controller, review(counted_pod(), cluster=there)) for _ in range(2)]
             there.swap(ObjectStore([quota({"pods": "3", "cpu": "1"}, {"pods": "1", "cpu": "0"})]))
             refused += [
-                await refusal(controller, review(pod(container(cpu="1")), cluster=there)) for _ in range(2)
+                await refusal(controller, review(counted_pod(requesting(cpu="1")), cluster=there))
+                for _ in range(2)
             ]
             assert await used(controller, there) == {"quota": {"pods": "3", "cpu": "1"}}
         return [status is not None for status in refused]
@@ -179,10 +180,10 @@ def test_a_reloaded_cluster_is_used_from_then_on() -> None:
     "asked",
     [
         review(document("events"), quota({"count/events": "0"}, {"count/events": "0"}), resource="events"),
-        review(pod(), quota({"pods": "0"}, {"pods": "0"}), subresource="binding"),
-        review(pod(), quota({"pods": "0"}, {"pods": "0"}), old=pod()),
-        dataclasses.replace(review(pod(), quota({"pods": "0"}, {"pods": "0"})), namespace=""),
-        dataclasses.replace(review(pod(), quota({"pods": "0"}, {"pods": "0"})), namespace="other"),
+        review(counted_pod(), quota({"pods": "0"}, {"pods": "0"}), subresource="binding"),
+        review(counted_pod(), quota({"pods": "0"}, {"pods": "0"}), old=counted_pod()),
+        dataclasses.replace(review(counted_pod(), quota({"pods": "0"}, {"pods": "0"})), namespace=""),
+        dataclasses.replace(review(counted_pod(), quota({"pods": "0"}, {"pods": "0"})), namespace="other"),
     ],
 )
 def test_requests_that_no_quota_limits_are_admitted(asked: Review) -> None:
@@ -193,13 +194,17 @@ def test_requests_that_no_quota_limits_are_admitted(asked: Review) -> None:
     ("stored", "code", "text"),
     [
         (quota({"pods": "many"}), 500, "error resolving quota: resourcequotas shop/quota: spec.hard.pods: "),
-        (pod(container(cpu="much"), name="other"), 500, 'error resolving quota: pods "shop/other": spec.'),
+        (
+            counted_pod(requesting(cpu="much"), name="other"),
+            500,
+            'error resolving quota: pods "shop/other": spec.',
+        ),
     ],
 )
 def test_usage_that_cannot_be_counted_denies_the_request(stored: JSONObject, code: int, text: str) -> None:
     async def reviewed() -> Status | None:
         async with admission() as controller:
-            return await refusal(controller, review(pod(), quota({"pods": "1"}, name="z"), stored))
+            return await refusal(controller, review(counted_pod(), quota({"pods": "1"}, name="z"), stored))
 
     status = asyncio.run(reviewed())
     assert status is not None
@@ -247,7 +252,7 @@ class Silent:
 )
 def test_a_ledger_that_does_not_answer_denies_the_request(reason: str, text: str, *, dry_run: bool) -> None:
     controller = QuotaController(ledger=Silent(reason), evaluation_seconds=0.01)
-    status = asyncio.run(refusal(controller, review(pod(), FULL, dry_run=dry_run)))
+    status = asyncio.run(refusal(controller, review(counted_pod(), FULL, dry_run=dry_run)))
     assert status is not None
     assert (status.code, status.reason) == (500, "InternalError")
     assert status.message == f"Internal error occurred: {text}"
@@ -268,17 +273,17 @@ class Telling(SQLLedger):
 
 
 def test_usage_is_reconciled_beside_the_reviews() -> None:
-    there = ObjectStore([quota({"pods": "2"}, {"pods": "2"}), pod(name="there")])
+    there = ObjectStore([quota({"pods": "2"}, {"pods": "2"}), counted_pod(name="there")])
 
     async def reviewed() -> list[bool]:
         ledger = Telling()
         controller = QuotaController(ledger=ledger, sync_seconds=0.01)
-        refused = [await refusal(controller, review(pod(), cluster=there))]
+        refused = [await refusal(controller, review(counted_pod(), cluster=there))]
         beside = asyncio.create_task(controller.run_in_background(there))
         await ledger.reconciled.wait()
         beside.cancel()
         await asyncio.gather(beside, return_exceptions=True)
-        refused.append(await refusal(controller, review(pod(), cluster=there)))
+        refused.append(await refusal(controller, review(counted_pod(), cluster=there)))
         await ledger.close()
         return [status is not None for status in refused]
 
@@ -289,7 +294,7 @@ def at(asked: Review, operation: Operation) -> Review:
     return dataclasses.replace(asked, operation=operation)
 
 
-POD, BIG, SMALL = (pod(container(cpu=cpu), name="one") for cpu in ("1", "2", "1"))
+POD, BIG, SMALL = (counted_pod(requesting(cpu=cpu), name="one") for cpu in ("1", "2", "1"))
 SERVICE = document("services", {"type": "NodePort", "ports": [{"port": 1}]})
 QUIET = document("services", {"type": "ClusterIP", "ports": [{"port": 1}]})
 

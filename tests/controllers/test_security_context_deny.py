@@ -10,6 +10,7 @@ from pratique.controllers.security_context_deny import CONTROLLER
 from support import vector_cases
 from support.admissions import admit, pod_review, review_of
 from support.expectations import check
+from support.pods import container, pod
 from support.strategies.pods import pods
 
 
@@ -18,12 +19,12 @@ def test_it_answers_as_kubernetes_does(case: JSONObject) -> None:
     check(admit(CONTROLLER, review_of(case["request"])), case["expected"])
 
 
-def pod(context: JSON = None, **containers: JSONObject) -> JSONObject:
-    spec = {
-        field: [{"name": "a"}, {"name": "b", "securityContext": context_}]
+def pod_with_contexts(context: JSON = None, **containers: JSONObject) -> JSONObject:
+    spec: JSONObject = {
+        field: [container("a"), container("b", securityContext=context_)]
         for field, context_ in containers.items()
     }
-    return {"kind": "Pod", "metadata": {"name": "web"}, "spec": {**spec, "securityContext": context}}
+    return pod(**spec, securityContext=context)
 
 
 def message(reviewed: JSON, operation: str = "CREATE") -> str:
@@ -37,21 +38,24 @@ def message(reviewed: JSON, operation: str = "CREATE") -> str:
 @pytest.mark.parametrize(
     ("reviewed", "field"),
     [
-        (pod({"supplementalGroups": [1]}), "pod.Spec.SecurityContext.SupplementalGroups"),
-        (pod({"supplementalGroups": []}), "pod.Spec.SecurityContext.SupplementalGroups"),
-        (pod({"seLinuxOptions": {}}), "pod.Spec.SecurityContext.SELinuxOptions"),
-        (pod({"runAsUser": 0}), "pod.Spec.SecurityContext.RunAsUser"),
-        (pod({"fsGroup": 0}), "pod.Spec.SecurityContext.FSGroup"),
-        (pod({"fsGroup": 1, "runAsUser": 1}), "pod.Spec.SecurityContext.RunAsUser"),
-        (pod({"runAsUser": 1, "seLinuxOptions": {}}), "pod.Spec.SecurityContext.SELinuxOptions"),
-        (pod(containers={"seLinuxOptions": {}}), "SecurityContext.SELinuxOptions"),
-        (pod(containers={"runAsUser": 0}), "SecurityContext.RunAsUser"),
-        (pod(initContainers={"runAsUser": 1000}), "SecurityContext.RunAsUser"),
+        (pod_with_contexts({"supplementalGroups": [1]}), "pod.Spec.SecurityContext.SupplementalGroups"),
+        (pod_with_contexts({"supplementalGroups": []}), "pod.Spec.SecurityContext.SupplementalGroups"),
+        (pod_with_contexts({"seLinuxOptions": {}}), "pod.Spec.SecurityContext.SELinuxOptions"),
+        (pod_with_contexts({"runAsUser": 0}), "pod.Spec.SecurityContext.RunAsUser"),
+        (pod_with_contexts({"fsGroup": 0}), "pod.Spec.SecurityContext.FSGroup"),
+        (pod_with_contexts({"fsGroup": 1, "runAsUser": 1}), "pod.Spec.SecurityContext.RunAsUser"),
         (
-            pod(containers={"seLinuxOptions": {}}, initContainers={"runAsUser": 1}),
+            pod_with_contexts({"runAsUser": 1, "seLinuxOptions": {}}),
+            "pod.Spec.SecurityContext.SELinuxOptions",
+        ),
+        (pod_with_contexts(containers={"seLinuxOptions": {}}), "SecurityContext.SELinuxOptions"),
+        (pod_with_contexts(containers={"runAsUser": 0}), "SecurityContext.RunAsUser"),
+        (pod_with_contexts(initContainers={"runAsUser": 1000}), "SecurityContext.RunAsUser"),
+        (
+            pod_with_contexts(containers={"seLinuxOptions": {}}, initContainers={"runAsUser": 1}),
             "SecurityContext.RunAsUser",
         ),
-        (pod({"fsGroup": 1}, containers={"runAsUser": 1}), "pod.Spec.SecurityContext.FSGroup"),
+        (pod_with_contexts({"fsGroup": 1}, containers={"runAsUser": 1}), "pod.Spec.SecurityContext.FSGroup"),
     ],
 )
 def test_the_first_field_that_is_set_is_denied(reviewed: JSON, field: str, operation: str) -> None:
@@ -61,12 +65,12 @@ def test_the_first_field_that_is_set_is_denied(reviewed: JSON, field: str, opera
 @pytest.mark.parametrize(
     "reviewed",
     [
-        pod(),
-        pod({}),
-        pod({"runAsUser": None, "runAsNonRoot": True, "runAsGroup": 1}),
-        pod(containers={"privileged": True, "capabilities": {"add": ["ALL"]}, "runAsGroup": 1}),
-        pod(containers={"fsGroup": 1, "supplementalGroups": [1]}),
-        pod(ephemeralContainers={"runAsUser": 0}),
+        pod_with_contexts(),
+        pod_with_contexts({}),
+        pod_with_contexts({"runAsUser": None, "runAsNonRoot": True, "runAsGroup": 1}),
+        pod_with_contexts(containers={"privileged": True, "capabilities": {"add": ["ALL"]}, "runAsGroup": 1}),
+        pod_with_contexts(containers={"fsGroup": 1, "supplementalGroups": [1]}),
+        pod_with_contexts(ephemeralContainers={"runAsUser": 0}),
         {"kind": "Pod", "spec": {"securityContext": "x", "containers": [None]}},
     ],
 )
@@ -76,7 +80,7 @@ def test_all_other_fields_are_ignored(reviewed: JSON) -> None:
 
 @pytest.mark.parametrize("metadata", [{"generateName": "web-"}, {}, None])
 def test_the_denial_of_a_pod_without_a_name_has_no_name(metadata: JSON) -> None:
-    reviewed = {**pod({"runAsUser": 1}), "metadata": metadata}
+    reviewed = {**pod_with_contexts({"runAsUser": 1}), "metadata": metadata}
     assert message(reviewed) == "pods is forbidden: pod.Spec.SecurityContext.RunAsUser is forbidden"
 
 
@@ -89,7 +93,7 @@ def test_an_object_other_than_a_pod_is_a_bad_request(reviewed: JSON) -> None:
 
 
 def test_subresources_are_ignored() -> None:
-    assert admit(CONTROLLER, pod_review(pod({"runAsUser": 1}), subresource="status")).allowed
+    assert admit(CONTROLLER, pod_review(pod_with_contexts({"runAsUser": 1}), subresource="status")).allowed
 
 
 @given(pods())

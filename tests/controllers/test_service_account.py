@@ -18,6 +18,7 @@ from support import vector_cases
 from support.admissions import Admission, admit, pod_review, review_of, run
 from support.expectations import check
 from support.mutation_invariants import admitted_twice
+from support.pods import pod
 from support.strategies.pods import optional, pods
 
 PHASES = {"mutating": Phase.MUTATE, "validating": Phase.VALIDATE}
@@ -42,13 +43,8 @@ def account(name: str = "default", *, enforce: str = "", **members: JSON) -> JSO
     return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata, **members}
 
 
-def pod(**spec: JSON) -> JSONObject:
-    return {"kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": [{"name": "c"}], **spec}}
-
-
 def mirror(**spec: JSON) -> JSONObject:
-    metadata = {"name": "web", "annotations": {"kubernetes.io/config.mirror": "x"}}
-    return {**pod(**spec), "metadata": metadata}
+    return pod(annotations={"kubernetes.io/config.mirror": "x"}, **spec)
 
 
 def create(reviewed: JSON, *objects: JSONObject, configuration: JSON = None) -> Admission:
@@ -91,7 +87,8 @@ def test_generated_names_differ() -> None:
 
 @pytest.mark.parametrize("field", ["serviceAccountName", "serviceAccount"])
 def test_an_account_that_the_pod_names_is_kept(field: str) -> None:
-    found = create(pod(**{field: "cart"}, automountServiceAccountToken=False), account("cart"))
+    named: JSONObject = {field: "cart"}
+    found = create(pod(**named, automountServiceAccountToken=False), account("cart"))
     assert found.operations == ()
 
 

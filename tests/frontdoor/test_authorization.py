@@ -26,6 +26,7 @@ from pratique_frontdoor.http.codecs import decode_review
 from support import vector_cases
 from support.admissions import Admission, review_of
 from support.expectations import check
+from support.pods import pod
 from support.role_bindings import binding, role, role_of, rule
 from support.webhook_servers import allowed, serve
 
@@ -91,25 +92,18 @@ def test_owner_references_are_authorized_by_rbac_as_in_the_tests_of_kubernetes(
     check(Admission(decision.status, decision.object_document.data), case["expected"])
 
 
-def pod(**metadata: object) -> JSONObject:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "web", "namespace": "shop", **metadata},
-        "spec": {"containers": [{"name": "web", "image": "web"}]},
-    }
-
-
 BLOCKED = pod(
-    ownerReferences=[
-        {
-            "apiVersion": "apps/v1",
-            "kind": "ReplicaSet",
-            "name": "cart",
-            "uid": "1",
-            "blockOwnerDeletion": True,
-        }
-    ]
+    metadata={
+        "ownerReferences": [
+            {
+                "apiVersion": "apps/v1",
+                "kind": "ReplicaSet",
+                "name": "cart",
+                "uid": "1",
+                "blockOwnerDeletion": True,
+            }
+        ]
+    }
 )
 
 
@@ -201,7 +195,7 @@ def test_initializers_need_a_role() -> None:
         role("initializer", verbs=["initialize"], resources=["pods"]),
         binding("initializers", "ClusterRole/initializer", "User/kubernetes-admin"),
     ]
-    waiting = pod(initializers={"pending": [{"name": "mine.example.com"}]})
+    waiting = pod(metadata={"initializers": {"pending": [{"name": "mine.example.com"}]}})
     settings = ChainSettings(admission_control=("Initializers",))
     for cluster, expected in ((ObjectStore(), False), (ObjectStore(may_initialize), True)):
         review = review_of_manifest(waiting, cluster.resources, cluster=cluster)

@@ -46,7 +46,7 @@ each_service = pytest.mark.parametrize("service", SERVICES)
 each_webhook = pytest.mark.parametrize("webhook", webhooks(), ids=lambda webhook: webhook["name"])
 
 
-def container(service: str) -> Any:
+def container_of(service: str) -> Any:
     [only] = pod_specs()[service]["containers"]
     return only
 
@@ -54,7 +54,8 @@ def container(service: str) -> Any:
 def test_all_services_are_given_the_same_chain() -> None:
     """They ask nobody who decides by another one."""
     given = {
-        service: (container(service).get("envFrom"), container(service).get("env")) for service in SERVICES
+        service: (container_of(service).get("envFrom"), container_of(service).get("env"))
+        for service in SERVICES
     }
     assert given["frontdoor"][0]
     assert given["frontdoor"][0] == given["mutator"][0] == given["validator"][0]
@@ -66,7 +67,7 @@ def test_all_services_are_given_the_same_chain() -> None:
 
 def flags(service: str) -> dict[str, str]:
     """The flags of a service, as its manifest gives them."""
-    written = [argument for argument in container(service)["args"] if argument.startswith("--")]
+    written = [argument for argument in container_of(service)["args"] if argument.startswith("--")]
     return dict(argument.removeprefix("--").split("=", 1) for argument in written)
 
 
@@ -236,18 +237,18 @@ def test_a_binding_among_the_manifests_would_be_seen() -> None:
 
 @each_service
 def test_a_pod_holds_nothing_that_it_does_not_need(service: str) -> None:
-    security = container(service)["securityContext"]
+    security = container_of(service)["securityContext"]
     assert security["readOnlyRootFilesystem"] is True
     assert security["allowPrivilegeEscalation"] is False
     assert security["capabilities"] == {"drop": ["ALL"]}
     assert pod_specs()[service]["securityContext"]["runAsNonRoot"] is True
-    assert all(mount["readOnly"] for mount in container(service)["volumeMounts"])
+    assert all(mount["readOnly"] for mount in container_of(service)["volumeMounts"])
     assert all(set(volume) == {"name", "secret"} for volume in pod_specs()[service]["volumes"])
 
 
 @each_service
 def test_a_pod_has_its_limits_its_probes_and_time_to_finish(service: str) -> None:
-    only = container(service)
+    only = container_of(service)
     assert only["resources"]["limits"].keys() == {"cpu", "memory"}
     assert {"readinessProbe", "livenessProbe"} <= only.keys()
     # what is still taken, and the 30 s that a review may last
@@ -261,7 +262,7 @@ def test_variables_of_services_are_not_taken_for_flags(service: str) -> None:
 
 @each_service
 def test_an_image_is_named_by_its_digest(service: str) -> None:
-    assert "@sha256:" in container(service)["image"]
+    assert "@sha256:" in container_of(service)["image"]
 
 
 @each_service
@@ -298,7 +299,7 @@ def test_flags_are_those_that_there_are(service: str, tmp_path: Path) -> None:
         for name, value in flags(service).items()
     ]
     context = command.make_context(service, given)
-    assert context.params["port"] == PORTS[service] == container(service)["ports"][0]["containerPort"]
+    assert context.params["port"] == PORTS[service] == container_of(service)["ports"][0]["containerPort"]
 
 
 @each_service

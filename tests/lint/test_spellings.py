@@ -9,6 +9,7 @@ from pratique.apimachinery.json_values import JSONObject
 from pratique.cluster.store import ObjectStore
 from pratique.configuration.settings import Release
 from pratique.lint.spellings import unread_in_cluster, unread_in_settings, unread_spellings
+from support.pods import pod
 
 UNREACHABLE = "node.alpha.kubernetes.io/unreachable"
 TOLERATION = {"key": UNREACHABLE, "operator": "Exists", "effect": "NoExecute"}
@@ -18,10 +19,6 @@ AFFINITY: JSONObject = {"podAntiAffinity": {"requiredDuringSchedulingRequiredDur
 
 def namespace(**annotations: str) -> JSONObject:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "annotations": annotations}}
-
-
-def pod(**spec: object) -> JSONObject:
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "shop"}, "spec": spec}
 
 
 def deployment(**spec: object) -> JSONObject:

@@ -11,10 +11,7 @@ from pratique.apimachinery.json_values import JSON
 from pratique.apimachinery.requests import Operation
 from pratique.cluster.api_resources import built_in_resources
 from pratique.manifests.requests import review_of_manifest
-
-
-def pod(**metadata: JSON) -> JSON:
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
+from support.pods import pod_with_metadata
 
 
 def refusal(document: JSON, **asked: JSON) -> str:
@@ -27,7 +24,7 @@ def refusal(document: JSON, **asked: JSON) -> str:
     ("document", "text"),
     [
         (None, "a Kubernetes object is a mapping, not null"),
-        ([pod(name="p")], "a Kubernetes object is a mapping, not a list"),
+        ([pod_with_metadata(name="p")], "a Kubernetes object is a mapping, not a list"),
         ("Pod", "a Kubernetes object is a mapping, not a string"),
         (True, "a Kubernetes object is a mapping, not a boolean"),
         ({}, "apiVersion not set"),
@@ -43,17 +40,17 @@ def refusal(document: JSON, **asked: JSON) -> str:
          "add its CustomResourceDefinition to --cluster"),
         ({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}, "(pods/eviction)"),
         ({"apiVersion": "v1", "kind": "List", "items": []}, 'kind "List" is a list: give each of its items'),
-        ({"apiVersion": "v1", "kind": "PodList", "items": [pod(name="p")]}, 'kind "PodList" is a list'),
+        ({"apiVersion": "v1", "kind": "PodList", "items": [pod_with_metadata(name="p")]}, 'kind "PodList" is a list'),
         ({"apiVersion": "v1", "kind": "Pod"}, "metadata: Required value"),
         ({"apiVersion": "v1", "kind": "Pod", "metadata": "p"}, "metadata: must be a mapping, not a string"),
-        (pod(), "metadata.name: Required value: name or generateName is required"),
-        (pod(name=""), "metadata.name: Required value: name or generateName is required"),
-        (pod(name=1), "metadata.name: must be a string, not a number: write it in quotes"),
-        (pod(name=False), "metadata.name: must be a string, not a boolean: write it in quotes"),
-        (pod(name=["p"]), "metadata.name: must be a string, not a list"),
-        (pod(generateName=1.5), "metadata.generateName: must be a string, not a number"),
-        (pod(name="p", namespace=1), "metadata.namespace: must be a string, not a number"),
-        (pod(name="p", namespace={}), "metadata.namespace: must be a string, not a mapping"),
+        (pod_with_metadata(), "metadata.name: Required value: name or generateName is required"),
+        (pod_with_metadata(name=""), "metadata.name: Required value: name or generateName is required"),
+        (pod_with_metadata(name=1), "metadata.name: must be a string, not a number: write it in quotes"),
+        (pod_with_metadata(name=False), "metadata.name: must be a string, not a boolean: write it in quotes"),
+        (pod_with_metadata(name=["p"]), "metadata.name: must be a string, not a list"),
+        (pod_with_metadata(generateName=1.5), "metadata.generateName: must be a string, not a number"),
+        (pod_with_metadata(name="p", namespace=1), "metadata.namespace: must be a string, not a number"),
+        (pod_with_metadata(name="p", namespace={}), "metadata.namespace: must be a string, not a mapping"),
     ],
 )  # fmt: skip
 def test_a_wrong_manifest_is_refused_with_a_hint(document: JSON, text: str) -> None:
@@ -61,7 +58,7 @@ def test_a_wrong_manifest_is_refused_with_a_hint(document: JSON, text: str) -> N
 
 
 def test_a_namespace_that_contradicts_the_flag_is_refused() -> None:
-    assert refusal(pod(name="p", namespace="a"), namespace="b") == (
+    assert refusal(pod_with_metadata(name="p", namespace="a"), namespace="b") == (
         'the namespace from the provided object "a" does not match the namespace "b". '
         "You must pass '--namespace=a' to perform this operation."
     )
@@ -69,12 +66,12 @@ def test_a_namespace_that_contradicts_the_flag_is_refused() -> None:
 
 @pytest.mark.parametrize("operation", [Operation.UPDATE, Operation.DELETE])
 def test_only_a_create_may_use_generate_name(operation: Operation) -> None:
-    text = refusal(pod(generateName="p-"), operation=operation)
+    text = refusal(pod_with_metadata(generateName="p-"), operation=operation)
     assert text == f"metadata.name: Required value: {operation} needs the name of the object"
 
 
 def test_an_update_of_a_missing_object_is_refused() -> None:
-    text = refusal(pod(name="p"), operation=Operation.UPDATE)
+    text = refusal(pod_with_metadata(name="p"), operation=Operation.UPDATE)
     assert text == (
         'pods "p" not found: an UPDATE needs the object as it is stored, in --old or --cluster, or admitted before'
     )
@@ -94,7 +91,7 @@ def test_a_connect_needs_a_subresource(api_version: str, kind: str, text: str) -
 
 
 def test_a_connect_cannot_be_a_dry_run() -> None:
-    text = refusal(pod(name="p"), operation=Operation.CONNECT, subresource="exec", dry_run=True)
+    text = refusal(pod_with_metadata(name="p"), operation=Operation.CONNECT, subresource="exec", dry_run=True)
     assert text.startswith("dryRun is not supported")
 
 
@@ -116,7 +113,7 @@ def test_a_connect_cannot_be_a_dry_run() -> None:
 def test_an_operation_that_a_subresource_lacks_is_refused(
     subresource: str, operation: Operation, text: str
 ) -> None:
-    assert text in refusal(pod(name="p"), subresource=subresource, operation=operation)
+    assert text in refusal(pod_with_metadata(name="p"), subresource=subresource, operation=operation)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from pratique.apimachinery.errors import RefusalError
 from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.pods.pod_usage import pod_usage
-from support.resource_quotas import container, pod, texts
+from support.resource_quotas import counted_pod, requesting, texts
 
 
 def status(name: str = "c", allocated: JSON = None, in_force: JSON = None) -> JSONObject:
@@ -22,27 +22,29 @@ def status(name: str = "c", allocated: JSON = None, in_force: JSON = None) -> JS
 def resized(asked: str, *statuses: JSONObject, reason: str = "Deferred") -> JSONObject:
     condition = {"type": "PodResizePending", "reason": reason}
     return {
-        **pod(container(cpu=asked, limits={"cpu": asked})),
+        **counted_pod(requesting(cpu=asked, limits={"cpu": asked})),
         "status": {"containerStatuses": list(statuses), "conditions": [{"type": "Ready"}, condition]},
     }
 
 
 def test_a_pod_uses_what_its_containers_request() -> None:
-    found = pod_usage(pod(container(cpu="1", limits={"cpu": "2"}), container("d", cpu="500m")))
+    found = pod_usage(counted_pod(requesting(cpu="1", limits={"cpu": "2"}), requesting("d", cpu="500m")))
     assert texts(found.requests) == {"cpu": "1500m"}
     assert texts(found.limits) == {"cpu": "2"}
 
 
 def test_overhead_is_added_to_requests_and_existing_limits() -> None:
     overhead = {"cpu": "250m", "memory": "64Mi", "example.com/gpu": "1"}
-    found = pod_usage(pod(container(cpu="1", limits={"cpu": "2", "memory": "0"}), overhead=overhead))
+    found = pod_usage(counted_pod(requesting(cpu="1", limits={"cpu": "2", "memory": "0"}), overhead=overhead))
     assert texts(found.requests) == {"cpu": "1250m", "memory": "64Mi", "example.com/gpu": "1"}
     assert texts(found.limits) == {"cpu": "2250m", "memory": "0"}
 
 
 def test_pod_level_resources_come_first_including_huge_pages() -> None:
     own = {"cpu": "5", "hugepages-2Mi": "4Mi", "example.com/gpu": "7"}
-    found = pod_usage(pod(container(cpu="1", memory="1Gi"), resources={"requests": own, "limits": own}))
+    found = pod_usage(
+        counted_pod(requesting(cpu="1", memory="1Gi"), resources={"requests": own, "limits": own})
+    )
     assert texts(found.requests) == {"cpu": "5", "memory": "1Gi", "hugepages-2Mi": "4Mi"}
     assert texts(found.limits) == {"cpu": "5", "hugepages-2Mi": "4Mi"}
 
@@ -74,7 +76,9 @@ def test_actual_limits_count_where_larger() -> None:
 
 
 def test_init_containers_have_statuses_of_their_own() -> None:
-    written = pod(container(cpu="1"), initContainers=[{**container("i", cpu="1"), "restartPolicy": "Always"}])
+    written = counted_pod(
+        requesting(cpu="1"), initContainers=[{**requesting("i", cpu="1"), "restartPolicy": "Always"}]
+    )
     given = {"initContainerStatuses": [status("i", allocated={"cpu": "3"})]}
     assert texts(pod_usage({**written, "status": given}).requests) == {"cpu": "4"}
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from pratique.apimachinery.json_values import JSON
+from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.pods.resource_requirements import is_best_effort
+from support.pods import container, pod
 
 
-def pod(resources: JSON = None, /, field: str = "containers", **others: JSON) -> JSON:
-    return {"spec": {field: [{"name": "a"}, {"name": "b", "resources": resources}], **others}}
+def pod_with_resources(resources: JSON = None, /, field: str = "containers", **others: JSON) -> JSON:
+    spec: JSONObject = {field: [container("a"), container("b", resources=resources)], **others}
+    return pod(**spec)
 
 
 @pytest.mark.parametrize(
@@ -24,7 +26,7 @@ def pod(resources: JSON = None, /, field: str = "containers", **others: JSON) ->
     ],
 )
 def test_a_pod_without_cpu_and_memory_is_best_effort(resources: JSON) -> None:
-    assert is_best_effort(pod(resources))
+    assert is_best_effort(pod_with_resources(resources))
 
 
 @pytest.mark.parametrize(
@@ -32,21 +34,23 @@ def test_a_pod_without_cpu_and_memory_is_best_effort(resources: JSON) -> None:
 )
 @pytest.mark.parametrize("field", ["containers", "initContainers"])
 def test_a_pod_with_cpu_or_memory_is_not_best_effort(resources: JSON, field: str) -> None:
-    assert not is_best_effort(pod(resources, field))
+    assert not is_best_effort(pod_with_resources(resources, field))
 
 
 def test_ephemeral_containers_never_count() -> None:
-    assert is_best_effort(pod({"requests": {"cpu": "1"}}, "ephemeralContainers"))
+    assert is_best_effort(pod_with_resources({"requests": {"cpu": "1"}}, "ephemeralContainers"))
 
 
 def test_pod_level_resources_count_before_those_of_containers() -> None:
-    assert is_best_effort(pod({"requests": {"cpu": "1"}}, resources={"requests": {}}))
-    assert not is_best_effort(pod(resources={"limits": {"cpu": "1"}}))
+    assert is_best_effort(pod_with_resources({"requests": {"cpu": "1"}}, resources={"requests": {}}))
+    assert not is_best_effort(pod_with_resources(resources={"limits": {"cpu": "1"}}))
 
 
 def test_the_qos_class_of_the_status_counts_first() -> None:
-    assert is_best_effort({**pod({"requests": {"cpu": "1"}}), "status": {"qosClass": "BestEffort"}})
-    assert not is_best_effort({**pod(), "status": {"qosClass": "Burstable"}})
+    assert is_best_effort(
+        {**pod_with_resources({"requests": {"cpu": "1"}}), "status": {"qosClass": "BestEffort"}}
+    )
+    assert not is_best_effort({**pod_with_resources(), "status": {"qosClass": "Burstable"}})
 
 
 @pytest.mark.parametrize("document", [None, {}, {"spec": None}, {"spec": {"containers": "x"}}])

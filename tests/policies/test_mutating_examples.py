@@ -13,6 +13,7 @@ from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.cluster.store import ObjectStore
 from support.admissions import pod_review
 from support.mutating_policies import failure_messages, mutate, mutating, patched
+from support.pods import container, pod
 from support.validating_policies import deployment, deployment_review
 
 SIDECARS: JSONObject = {
@@ -89,16 +90,8 @@ def sidecar_policy(mutation: str, version: str = "v1") -> JSONObject:
     return document
 
 
-def pod(*init_containers: JSON) -> JSONObject:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "web", "namespace": "shop"},
-        "spec": {
-            "containers": [{"name": "myapp", "image": "example/myapp:v1.0.0"}],
-            "initContainers": list(init_containers),
-        },
-    }
+def pod_with_init_containers(*init_containers: JSON) -> JSONObject:
+    return pod(container("myapp", "example/myapp:v1.0.0"), initContainers=list(init_containers))
 
 
 def review_of_pod(*init_containers: JSON) -> Review:
@@ -107,14 +100,14 @@ def review_of_pod(*init_containers: JSON) -> Review:
         "resource": {"group": "", "version": "v1", "resource": "pods"},
     }
     store = ObjectStore([SIDECARS], assume_namespaces=True)
-    return deployment_review(pod(*init_containers), cluster=store, **request)
+    return deployment_review(pod_with_init_containers(*init_containers), cluster=store, **request)
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1", "v1alpha1"])
 @pytest.mark.parametrize(("mutation", "sidecar"), [(CONFIGURATION, BY_CONFIGURATION), (JSON_PATCH, BY_PATCH)])
 def test_a_pod_gets_a_sidecar(mutation: str, sidecar: JSONObject, version: str) -> None:
     found = mutate(sidecar_policy(mutation, version), BINDING, review=review_of_pod(OWN))
-    assert found.document.data == pod(OWN, sidecar)
+    assert found.document.data == pod_with_init_containers(OWN, sidecar)
     assert found.decisions[0].reinvocable
 
 
@@ -140,7 +133,7 @@ def test_a_pod_that_has_the_sidecar_stays_unchanged() -> None:
 
 
 def test_a_param_kind_that_does_not_exist_denies_the_pod() -> None:
-    found = mutate(sidecar_policy(CONFIGURATION), BINDING, review=pod_review(pod(OWN)))
+    found = mutate(sidecar_policy(CONFIGURATION), BINDING, review=pod_review(pod_with_init_containers(OWN)))
     assert failure_messages(found) == [
         (
             'policy "sidecar-policy.example.com" denied request: failed to configure policy: failed to find resource '

@@ -20,6 +20,7 @@ from pratique.hosting.services import host_chain
 from pratique.rpc.servers import RpcServer, ServerSettings
 from pratique_frontdoor.settings import CallKind, FrontDoorSettings
 from support.front_doors.remote import RemoteDoor, remote_door
+from support.pods import container, pod
 from support.services.servers import MUTATOR, VALIDATOR, Kind
 
 REVIEWS = 20
@@ -66,17 +67,12 @@ EXEMPTING = {
 }
 
 
-def pod(name: str, *, privileged: bool = False) -> dict[str, Any]:
-    container = {"name": "main", "image": "nginx", "securityContext": {"privileged": privileged}}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"containers": [container]},
-    }
+def nginx_pod(name: str, *, privileged: bool = False) -> dict[str, Any]:
+    nginx = container("main", "nginx", securityContext={"privileged": privileged})
+    return pod(nginx, name=name, namespace="default")
 
 
-FORBIDDEN = (pod("forbidden"), pod("privileged", privileged=True))
+FORBIDDEN = (nginx_pod("forbidden"), nginx_pod("privileged", privileged=True))
 
 
 def write(folder: Path, name: str, *documents: Any) -> Path:
@@ -201,7 +197,7 @@ async def let_through(door: RemoteDoor, path: str) -> int:
 def test_services_that_agree_decide(chain: ChainSettings, calls: CallKind) -> None:
     async def run() -> tuple[bool, int, tuple[int, str], dict[str, bool]]:
         async with stack(chain, chain, chain, calls=calls) as (door, _):
-            allowed = await door.allows("/admit", object=pod("fine"))
+            allowed = await door.allows("/admit", object=nginx_pod("fine"))
             ready = await shown(door, "/readyz?verbose")
             return allowed, await let_through(door, "/admit"), ready, await agreements(door)
 
@@ -222,7 +218,7 @@ def test_a_validator_with_other_inputs_is_not_called_and_is_named(
         odd = differ(chain, tmp_path / "odd")
         async with stack(chain, chain, odd, calls=calls) as (door, addresses):
             passed = await let_through(door, "/validate") + await let_through(door, "/admit")
-            allowed = all([await door.allows("/admit", object=pod("fine")) for _ in range(4)])
+            allowed = all([await door.allows("/admit", object=nginx_pod("fine")) for _ in range(4)])
             ready = await shown(door, "/readyz?verbose")
             return addresses[1], passed, allowed, ready, await agreements(door)
 
@@ -244,7 +240,7 @@ def test_nothing_is_decided_when_all_validators_have_other_inputs(
         odd = differ(chain, tmp_path / "odd")
         async with stack(chain, odd, calls=calls) as (door, _):
             passed = await let_through(door, "/validate")
-            fine = await door.allows("/validate", object=pod("fine"))
+            fine = await door.allows("/validate", object=nginx_pod("fine"))
             return passed, fine, await shown(door, "/readyz"), (await shown(door, "/metrics"))[1]
 
     passed, fine, (code, text), metrics = asyncio.run(run())
@@ -264,7 +260,7 @@ def test_nothing_is_decided_when_the_mutator_has_other_inputs(
         odd = differ(chain, tmp_path / "odd")
         async with stack(chain, chain, mutator=odd, calls=calls) as (door, _):
             passed = await let_through(door, "/admit")
-            return passed, await door.allows("/admit", object=pod("fine")), await shown(door, "/readyz")
+            return passed, await door.allows("/admit", object=nginx_pod("fine")), await shown(door, "/readyz")
 
     passed, fine, (code, text) = asyncio.run(run())
     assert passed == 0
@@ -297,7 +293,7 @@ def test_settings_that_may_differ_between_services_are_not_compared(
         other = differ(chain, tmp_path / "other")
         async with stack(chain, other) as (door, _):
             passed = await let_through(door, "/admit")
-            allowed = [await door.allows("/admit", object=pod("fine"))]
+            allowed = [await door.allows("/admit", object=nginx_pod("fine"))]
             return passed, allowed, await shown(door, "/readyz?verbose")
 
     passed, allowed, (code, text) = asyncio.run(run())
@@ -332,8 +328,8 @@ def test_a_change_in_one_service_only_becomes_an_outage_after_the_grace_period(
                     warning = (
                         code == 200 and "[+]inputs ok, but: " in text and "another configuration" in text
                     )
-                    seen.append((await door.allows("/admit", object=pod("fine")), warning))
-                    assert not await door.allows("/admit", object=pod("forbidden"))
+                    seen.append((await door.allows("/admit", object=nginx_pod("fine")), warning))
+                    assert not await door.allows("/admit", object=nginx_pod("forbidden"))
                     await asyncio.sleep(0.05)
             return seen, await shown(door, "/readyz")
 
@@ -422,7 +418,7 @@ def test_a_staggered_rollout_of_files_loses_no_review_and_mixes_no_inputs(
             end = asyncio.Event()
             changing = asyncio.ensure_future(change(end))
             while not end.is_set() or len({*pods}) < rounds:
-                code, body = await door.post("/explain", object=pod("fine"))
+                code, body = await door.post("/explain", object=nginx_pod("fine"))
                 assert (code, body["allowed"]) == (200, True), body
                 pods.append(body["object"]["metadata"]["labels"]["mark"])
                 await asyncio.sleep(0.005)
@@ -435,16 +431,16 @@ def test_a_staggered_rollout_of_files_loses_no_review_and_mixes_no_inputs(
 
 @both_kinds
 def test_a_step_names_the_replica_that_decided(chain: ChainSettings, calls: CallKind) -> None:
-    large = pod("fine")
+    large = nginx_pod("fine")
     large["metadata"]["annotations"] = {"large": "x" * 100_000}
 
     async def run() -> tuple[list[str], set[str], set[str]]:
         async with stack(chain, chain, chain, calls=calls) as (door, addresses):
             asked: set[str] = set()
-            for item in (pod("fine"), large) * 6:
+            for item in (nginx_pod("fine"), large) * 6:
                 _, body = await door.post("/explain?phase=validate", object=item)
                 asked |= {step["endpoint"] for step in body["steps"] if step["outcome"] != "skipped"}
-            _, body = await door.post("/explain?phase=mutate", object=pod("fine"))
+            _, body = await door.post("/explain?phase=mutate", object=nginx_pod("fine"))
             mutated = {step["endpoint"] for step in body["steps"] if step["outcome"] != "skipped"}
             return addresses, asked, mutated
 

@@ -15,7 +15,7 @@ import pytest
 from pratique.admission.results import Allowed, Denied, Failed, FailureKind, Outcome
 from pratique.admission.reviews import Call
 from support.controller_packages import lay_out
-from support.isolated_hosts import pod
+from support.pods import pod
 from support.services import hostile_controllers
 from support.services.processes import Process, running
 from support.services.reviews import review_of
@@ -39,7 +39,7 @@ def service(kind: Kind, *flags: str) -> contextlib.AbstractAsyncContextManager[P
 async def ask(
     kind: Kind, channel: grpc.aio.Channel, *names: str, name: str = "bad", seconds: float = 20
 ) -> list[Outcome]:
-    return await kind.ask(channel, review_of(pod(name)), [Call(item, seconds) for item in names], 30)
+    return await kind.ask(channel, review_of(pod(name=name)), [Call(item, seconds) for item in names], 30)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)

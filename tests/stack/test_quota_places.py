@@ -11,7 +11,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,6 +20,7 @@ from pratique.apimachinery.json_values import Document
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
 from pratique.apimachinery.requests import Operation
 from pratique_frontdoor.transports.grpc import GrpcTransport
+from support.pods import pod
 
 PROGRAM = Path(sys.executable).with_name("pratique")
 AMOUNTS = {"hard": {"pods": "2"}}
@@ -31,12 +31,6 @@ QUOTA = {
     "spec": AMOUNTS,
     "status": AMOUNTS | {"used": {"pods": "0"}},
 }
-
-
-def pod(name: str) -> dict[str, Any]:
-    containers = [{"name": "app", "image": "app:1"}]
-    metadata = {"name": name, "namespace": "shop"}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": containers}}
 
 
 @pytest.fixture(name="cluster")
@@ -78,7 +72,7 @@ def refused(address: str, name: str) -> str:
         resource=GroupVersionResource("", "v1", "pods"),
         name=name,
         namespace="shop",
-        object_document=Document(json.dumps(pod(name)).encode()),
+        object_document=Document(json.dumps(pod(name=name)).encode()),
     )
 
     async def ask() -> str:
@@ -114,7 +108,7 @@ def test_a_validator_that_cannot_write_its_ledger_denies_and_keeps_running(
 
 def test_an_offline_run_always_counts_in_memory(cluster: Path, tmp_path: Path) -> None:
     pods = tmp_path / "pods.json"
-    pods.write_text("\n".join(f"---\n{json.dumps(pod(name))}" for name in ("one", "two", "three")))
+    pods.write_text("\n".join(f"---\n{json.dumps(pod(name=name))}" for name in ("one", "two", "three")))
     ledger = tmp_path / "quotas.sqlite"
     flags = [f"--cluster={cluster}", "--admission-control=ResourceQuota", f"--resource-quota-ledger={ledger}"]
     for _ in range(2):

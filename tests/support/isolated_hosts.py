@@ -14,20 +14,15 @@ from typing import Any
 from pratique.admission.controllers import Phase
 from pratique.admission.results import Outcome
 from pratique.admission.reviews import Call, Deadline
-from pratique.apimachinery.json_values import JSON
 from pratique.configuration.settings import ChainSettings, Isolation
 from pratique.hosting.running import ValidatorHost
 from pratique.hosting.services import host_chain
 from support.controller_packages import lay_out
+from support.pods import pod
 from support.services import hostile_controllers
-from support.services.reviews import POD, review_of
+from support.services.reviews import review_of
 
 PATIENCE_SECONDS = 60
-
-
-def pod(name: str) -> JSON:
-    """A Pod; ``bad`` and ``slow`` are names that hostile controllers know."""
-    return POD | {"metadata": {"name": name}}
 
 
 @contextlib.contextmanager
@@ -49,14 +44,14 @@ class Host:
     host: ValidatorHost
 
     def ask(self, *names: str, review: str = "bad", seconds: float = 20.0) -> list[Outcome]:
-        """Ask controllers of one Pod, side by side."""
+        """Ask controllers of one Pod, side by side. ``bad`` and ``slow`` are names that hostile controllers know."""
         outcomes: list[Outcome] = self.run(self.validate(*names, review=review, seconds=seconds))
         return outcomes
 
     async def validate(self, *names: str, review: str = "bad", seconds: float = 20.0) -> list[Outcome]:
         """The same where the host's loop runs."""
         calls = [Call(name, seconds) for name in names]
-        return await self.host.validate(review_of(pod(review)), calls, Deadline.after(30))
+        return await self.host.validate(review_of(pod(name=review)), calls, Deadline.after(30))
 
     def run(self, awaitable: Any) -> Any:
         """Run something in the host's loop."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.cluster.authorization import AuthorizationAttributes, AuthorizationDecision
+from support.pods import pod
 
 ANY = {"rule": "RunAsAny"}
 RULES = {"runAsUser": ANY, "seLinux": ANY, "fsGroup": ANY, "supplementalGroups": ANY}
@@ -23,18 +24,10 @@ def policy(name: str = "p", *, annotations: JSON = None, **spec: JSON) -> JSONOb
     }
 
 
-def pod(*, annotations: JSON = None, container: JSON = None, **spec: JSON) -> JSONObject:
+def pod_with_context(*, annotations: JSON = None, container: JSON = None, **spec: JSON) -> JSONObject:
     """A Pod of one container, whose security context is ``container``."""
-    metadata: JSONObject = {"name": "web", "namespace": "shop"}
-    if annotations is not None:
-        metadata["annotations"] = annotations
-    containers = [{"name": "c", **({} if container is None else {"securityContext": container})}]
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": metadata,
-        "spec": {"containers": containers, **spec},
-    }
+    context: JSONObject = {} if container is None else {"securityContext": container}
+    return pod({"name": "c", **context}, annotations=annotations, **spec)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,6 +12,7 @@ from pratique.apimachinery.json_values import JSONObject, member
 from pratique.apimachinery.quantities import Quantity
 from pratique.cluster.store import Cluster
 from pratique.controllers.quota.ledger import Account, Charge, Decide, Ledger, Usage
+from support.pods import pod
 
 
 def amounts(**texts: str) -> Usage:
@@ -68,11 +69,11 @@ async def pods_used(ledger: Ledger, *accounts: Account) -> list[str]:
     return [str(usage["pods"]) for usage in await ledger.usage(accounts)]
 
 
-def pod(name: str, *, version: str = "", uid: str = "", size: int = 1) -> JSONObject:
+def stored_pod(name: str, *, version: str = "", uid: str = "", size: int = 1) -> JSONObject:
     """A Pod in the namespace ``shop``. ``size`` is what it counts for."""
-    metadata = {"name": name, "namespace": "shop", "uid": uid, "resourceVersion": version}
+    metadata = {"uid": uid, "resourceVersion": version}
     written = {key: value for key, value in metadata.items() if value}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": written, "spec": {"priority": size}}
+    return pod(name=name, metadata=written, priority=size)
 
 
 def quota(name: str = "quota", *, uid: str = "1") -> JSONObject:

@@ -16,6 +16,7 @@ from pratique.configuration.settings import ChainSettings
 from pratique_frontdoor.engines.engine import open_local
 from pratique_frontdoor.http.codecs import decode_review
 from pratique_frontdoor.recording.recorders import LineWriter, RecordedDecision
+from support.pods import pod
 
 PATIENCE_SECONDS = 30.0
 
@@ -46,12 +47,9 @@ def deployment(replicas: int = 1, name: str = "web", *env: JSON, **request: Any)
     return create(document, "deployments", "apps", **request)
 
 
-def pod(name: str = "web", **request: Any) -> JSONObject:
+def pod_creation(name: str = "web", **request: Any) -> JSONObject:
     """The creation of a Pod."""
-    spec = {"containers": [{"name": "web", "image": "web:1"}]}
-    return create(
-        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}, "pods", **request
-    )
+    return create(pod(name=name, namespace=""), "pods", **request)
 
 
 def record(

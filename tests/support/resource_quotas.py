@@ -10,6 +10,7 @@ from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.cluster.store import Cluster, ObjectStore
 from pratique.pods.resource_requirements import ResourceList, read_resource_list
 from support.admissions import review_of
+from support.pods import container, pod
 
 KINDS = {
     "pods": "Pod",
@@ -41,15 +42,15 @@ def document(resource: str, spec: JSON = None, *, name: str = "one", **members: 
     return {**known, **({} if spec is None else {"spec": spec}), **members}
 
 
-def container(name: str = "c", *, limits: JSON = None, **requests: str) -> JSONObject:
+def requesting(name: str = "c", *, limits: JSON = None, **requests: str) -> JSONObject:
     """A container that requests something."""
     resources = {"requests": requests} | ({} if limits is None else {"limits": limits})
-    return {"name": name, "resources": resources}
+    return container(name, resources=resources)
 
 
-def pod(*containers: JSONObject, name: str = "one", **spec: JSON) -> JSONObject:
-    """A Pod of namespace ``shop``."""
-    return document("pods", {"containers": list(containers), **spec}, name=name)
+def counted_pod(*containers: JSONObject, name: str = "one", **spec: JSON) -> JSONObject:
+    """A Pod to count, named as ``review`` names it, with these containers only."""
+    return pod(name=name, containers=list(containers), **spec)
 
 
 def review(

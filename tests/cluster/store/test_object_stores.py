@@ -10,15 +10,12 @@ from pratique.apimachinery.errors import InputError, RefusalError
 from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.apimachinery.kinds import GroupVersionKind
 from pratique.cluster.store import ANY_NAMESPACE, ObjectKey, ObjectStore, ReloadableCluster, create_object
+from support.pods import pod_with_metadata
 
 
 def thing(api_version: str, kind: str, name: str, namespace: str = "", **more: JSON) -> JSONObject:
     metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **more}
-
-
-def pod(**metadata: JSON) -> JSONObject:
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
 
 
 def definition(plural: str, kind: str) -> JSONObject:
@@ -176,11 +173,11 @@ def test_a_kind_is_known_while_its_definition_is_stored() -> None:
         (thing("example.com/v1", "Order", "o"), "add its CustomResourceDefinition to --cluster"),
         (thing("apps/v1", "Deploymnt", "d"), 'did you mean kind "Deployment"'),
         (thing("v1", "Pod", ""), "metadata.name: Required value"),
-        (pod(generateName="p-"), "metadata.name: Required value"),
+        (pod_with_metadata(generateName="p-"), "metadata.name: Required value"),
         ({"apiVersion": "v1", "kind": "Pod"}, "metadata: Required value"),
         ({"apiVersion": "v1", "kind": "Pod", "metadata": []}, "metadata: must be a mapping, not a list"),
-        (pod(name=7), "metadata.name: must be a string, not a number: write it in quotes"),
-        (pod(name="p", namespace=True), "metadata.namespace: must be a string, not a boolean"),
+        (pod_with_metadata(name=7), "metadata.name: must be a string, not a number: write it in quotes"),
+        (pod_with_metadata(name="p", namespace=True), "metadata.namespace: must be a string, not a boolean"),
         ({"kind": "Pod", "metadata": {"name": "p"}}, "apiVersion not set"),
         ({**definition("orders", "Order"), "spec": {}}, "spec.group: Required value"),
     ],

@@ -16,22 +16,23 @@ from pratique.controllers.pod_security.namespaces import (
     evaluate_pods_in_namespace,
 )
 from pratique.controllers.pod_security.standards import LevelVersion, PodSecurityLevel
+from support.pods import pod
 
 BASELINE = LevelVersion(PodSecurityLevel.BASELINE)
 SANDBOXED = ExemptNames(runtime_classes=frozenset({"sandbox"}))
 VIOLATE = 'existing pods in namespace "shop" violate the new PodSecurity enforce level "baseline:latest"'
 
 
-def pod(name: str, controller: str = "", runtime_class: str | None = None, **spec: JSON) -> JSONObject:
+def host_network_pod(
+    name: str, controller: str = "", runtime_class: str | None = None, **spec: JSON
+) -> JSONObject:
     owners = [{"uid": "other"}, {"uid": controller, "controller": True}] if controller else []
-    return {
-        "metadata": {"name": name, "ownerReferences": owners},
-        "spec": {"runtimeClassName": runtime_class, "hostNetwork": True, **spec},
-    }
+    written: JSONObject = {"containers": [], "runtimeClassName": runtime_class, "hostNetwork": True, **spec}
+    return pod(name=name, metadata={"ownerReferences": owners}, **written)
 
 
 def good(name: str) -> JSONObject:
-    return pod(name, hostNetwork=False)
+    return host_network_pod(name, hostNetwork=False)
 
 
 def warnings(pods: Iterable[JSONObject], limits: PodEvaluationLimits = DEFAULT_LIMITS) -> list[str]:
@@ -55,14 +56,14 @@ def test_without_violations_there_are_no_warnings() -> None:
     ],
 )
 def test_pods_with_the_same_violations_share_a_warning(names: list[str], expected: str) -> None:
-    assert warnings(map(pod, names)) == [VIOLATE, expected]
+    assert warnings(map(host_network_pod, names)) == [VIOLATE, expected]
 
 
 def test_warnings_are_sorted_by_name() -> None:
     pods = [
-        pod("d", hostNetwork=False, hostPID=True),
-        pod("c"),
-        pod("b", volumes=[{"hostPath": {}}]),
+        host_network_pod("d", hostNetwork=False, hostPID=True),
+        host_network_pod("c"),
+        host_network_pod("b", volumes=[{"hostPath": {}}]),
         good("a"),
     ]
     assert warnings(pods) == [
@@ -73,18 +74,22 @@ def test_warnings_are_sorted_by_name() -> None:
 
 
 def test_exempt_pods_are_not_evaluated() -> None:
-    assert warnings([pod("a", runtime_class="sandbox"), pod("b", runtime_class="other")]) == [
+    assert warnings(
+        [host_network_pod("a", runtime_class="sandbox"), host_network_pod("b", runtime_class="other")]
+    ) == [
         VIOLATE,
         "b: host namespaces",
     ]
 
 
 def test_an_unreadable_pod_counts_as_a_violation() -> None:
-    assert warnings([pod("a", hostNetwork="yes")]) == [VIOLATE, "a: unknown forbidden reason"]
+    assert warnings([host_network_pod("a", hostNetwork="yes")]) == [VIOLATE, "a: unknown forbidden reason"]
 
 
 def test_the_number_of_evaluated_pods_is_limited() -> None:
-    assert warnings([pod(f"pod{number}") for number in range(1, 6)], PodEvaluationLimits(pods=4)) == [
+    assert warnings(
+        [host_network_pod(f"pod{number}") for number in range(1, 6)], PodEvaluationLimits(pods=4)
+    ) == [
         "new PodSecurity enforce level only checked against the first 4 of 5 existing pods",
         VIOLATE,
         "pod1 (and 3 other pods): host namespaces",
@@ -94,7 +99,9 @@ def test_the_number_of_evaluated_pods_is_limited() -> None:
 def test_the_evaluation_time_is_limited() -> None:
     # Every evaluation takes slightly over half a second, so time is up after the second one.
     ticks = itertools.count(0.0, 0.55)
-    assert warnings([pod(name) for name in "abcd"], PodEvaluationLimits(clock=lambda: next(ticks))) == [
+    assert warnings(
+        [host_network_pod(name) for name in "abcd"], PodEvaluationLimits(clock=lambda: next(ticks))
+    ) == [
         "new PodSecurity enforce level only checked against the first 2 of 4 existing pods",
         VIOLATE,
         "a (and 1 other pod): host namespaces",
@@ -108,11 +115,13 @@ def test_an_incomplete_evaluation_is_reported_even_without_violations() -> None:
 
 
 def test_one_replica_per_controller_comes_first() -> None:
-    exempt = [pod(f"exempt{number}", runtime_class="sandbox") for number in range(4)]
+    exempt = [host_network_pod(f"exempt{number}", runtime_class="sandbox") for number in range(4)]
     replicas = [
-        pod(f"{owner}-{number}", owner, hostPID=True) for owner in ("one", "two") for number in range(4)
+        host_network_pod(f"{owner}-{number}", owner, hostPID=True)
+        for owner in ("one", "two")
+        for number in range(4)
     ]
-    alone = [pod(f"unique{number}") for number in range(4)]
+    alone = [host_network_pod(f"unique{number}") for number in range(4)]
     assert warnings([*exempt, *replicas, *alone], PodEvaluationLimits(pods=4)) == [
         "new PodSecurity enforce level only checked against the first 4 of 12 existing pods",
         VIOLATE,
@@ -131,7 +140,7 @@ def test_other_tasks_run_during_the_evaluation() -> None:
     async def counted() -> int:
         looking = asyncio.ensure_future(
             evaluate_pods_in_namespace(
-                [pod(str(number)) for number in range(500)], ExemptNames(), BASELINE, "shop"
+                [host_network_pod(str(number)) for number in range(500)], ExemptNames(), BASELINE, "shop"
             )
         )
         turns = 0

@@ -11,6 +11,7 @@ from pratique.controllers.pod_security import CONTROLLER
 from support.admissions import admit, review_of
 from support.pod_security_cases import labelled
 from support.pod_security_reviews import answer, audited, half, refusal
+from support.pods import pod
 
 
 def namespace_request(new: dict[str, str], old: dict[str, str] | None = None, **members: JSON) -> JSONObject:
@@ -26,21 +27,17 @@ def namespace_request(new: dict[str, str], old: dict[str, str] | None = None, **
     }
 
 
-def pod(name: str, runtime_class: str | None = None, **spec: JSON) -> JSONObject:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "test"},
-        "spec": {"hostNetwork": True, "runtimeClassName": runtime_class, **spec},
-    }
+def host_network_pod(name: str, runtime_class: str | None = None, **spec: JSON) -> JSONObject:
+    written: JSONObject = {"containers": [], "hostNetwork": True, "runtimeClassName": runtime_class, **spec}
+    return pod(name=name, namespace="test", **written)
 
 
 PODS = ObjectStore(
     [
-        pod("plain"),
-        pod("sandboxed", "sandbox"),
-        pod("other", "other"),
-        pod("worse", hostPID=True, volumes=[{"nfs": {}}]),
+        host_network_pod("plain"),
+        host_network_pod("sandboxed", "sandbox"),
+        host_network_pod("other", "other"),
+        host_network_pod("worse", hostPID=True, volumes=[{"nfs": {}}]),
     ]
 )
 NAMESPACE_EXEMPTING = half(namespaces=["test"], runtimeClasses=["sandbox"])

@@ -19,7 +19,7 @@ from pratique.controllers.pod_security_policy.strategies import (
     SYSCTLS_ANNOTATION,
     UNSAFE_SYSCTLS_ANNOTATION,
 )
-from support.pod_security_policies import pod, policy
+from support.pod_security_policies import pod_with_context, policy
 from support.strategies.pod_security_policies import confined_pods, policies
 
 RANGES = [{"min": 10, "max": 20}, {"min": 30, "max": 30}]
@@ -58,13 +58,13 @@ def in_pod(document: JSON, *path: str) -> JSON:
 
 
 def test_a_policy_without_requirements_changes_nothing() -> None:
-    assert not filled(pod()).changed
-    assert errors_in(pod()) == []
+    assert not filled(pod_with_context()).changed
+    assert errors_in(pod_with_context()) == []
 
 
 def test_defaults_of_a_policy_are_set() -> None:
     found = filled(
-        pod(),
+        pod_with_context(),
         runAsUser=MUST,
         runAsGroup=MUST,
         fsGroup=MUST,
@@ -100,14 +100,16 @@ def test_defaults_of_a_policy_are_set() -> None:
 
 
 def test_every_kind_of_container_gets_defaults() -> None:
-    reviewed = pod(initContainers=[{"name": "i"}], ephemeralContainers=[{"name": "e"}])
+    reviewed = pod_with_context(initContainers=[{"name": "i"}], ephemeralContainers=[{"name": "e"}])
     found = filled(reviewed, runAsUser=MUST).document["spec"]
     for field in ("initContainers", "containers", "ephemeralContainers"):
         assert found[field][0]["securityContext"] == {"runAsUser": 10}
 
 
 def test_the_pods_security_context_applies_to_its_containers() -> None:
-    reviewed = pod(securityContext={"runAsUser": 11, "runAsGroup": 12, "seLinuxOptions": {"level": "s0"}})
+    reviewed = pod_with_context(
+        securityContext={"runAsUser": 11, "runAsGroup": 12, "seLinuxOptions": {"level": "s0"}}
+    )
     rule = {"rule": "MustRunAs", "seLinuxOptions": {"level": "s0"}}
     assert not filled(reviewed, runAsUser=MUST, runAsGroup=MUST, seLinux=rule).changed
     assert errors_in(reviewed, runAsUser=MUST, runAsGroup=MUST, seLinux=rule) == []
@@ -124,7 +126,7 @@ def test_the_pods_security_context_applies_to_its_containers() -> None:
     ],
 )
 def test_an_image_must_not_run_as_root_if_no_user_is_set(container: JSON, pods: JSON, expected: JSON) -> None:
-    found = filled(pod(container=container, securityContext=pods), runAsUser=NON_ROOT)
+    found = filled(pod_with_context(container=container, securityContext=pods), runAsUser=NON_ROOT)
     assert in_container(found.document, "runAsNonRoot") is expected
 
 
@@ -143,7 +145,7 @@ def test_privilege_escalation_follows_the_policy_unless_the_container_sets_it(
     spec: JSONObject, own: JSON, expected: JSON
 ) -> None:
     container = None if own is None else {"allowPrivilegeEscalation": own}
-    found = filled(pod(container=container), **spec)
+    found = filled(pod_with_context(container=container), **spec)
     assert in_container(found.document, "allowPrivilegeEscalation") is expected
 
 
@@ -160,13 +162,17 @@ def test_privilege_escalation_follows_the_policy_unless_the_container_sets_it(
 )
 def test_default_capabilities_are_added_unless_dropped(asked: JSON, expected: JSONObject) -> None:
     container = None if asked is None else {"capabilities": asked}
-    found = filled(pod(container=container), defaultAddCapabilities=["D"], requiredDropCapabilities=["R"])
+    found = filled(
+        pod_with_context(container=container), defaultAddCapabilities=["D"], requiredDropCapabilities=["R"]
+    )
     assert in_container(found.document, "capabilities") == expected
 
 
 def test_a_runtime_class_or_profile_of_the_pod_is_kept() -> None:
     key = f"container.{APP_ARMOR}/c"
-    reviewed = pod(annotations={key: "localhost/b", f"{SECCOMP}/pod": "unconfined"}, runtimeClassName="")
+    reviewed = pod_with_context(
+        annotations={key: "localhost/b", f"{SECCOMP}/pod": "unconfined"}, runtimeClassName=""
+    )
     found = filled(
         reviewed,
         runtimeClass={"defaultRuntimeClassName": "gvisor"},
@@ -252,7 +258,9 @@ NIL_GROUPS = "Invalid value: []int64(nil): unable to validate empty groups again
 def test_forbidden_fields_of_a_container_are_reported(
     spec: JSONObject, container: JSONObject, expected: str | None
 ) -> None:
-    assert errors_in(pod(container=container), **spec) == ([] if expected is None else [expected])
+    assert errors_in(pod_with_context(container=container), **spec) == (
+        [] if expected is None else [expected]
+    )
 
 
 @pytest.mark.parametrize(
@@ -297,7 +305,7 @@ def test_forbidden_fields_of_a_container_are_reported(
     ],
 )
 def test_required_fields_that_are_missing_are_reported(spec: JSONObject, expected: list[str]) -> None:
-    assert errors_without_defaults(pod(), **spec) == expected
+    assert errors_without_defaults(pod_with_context(), **spec) == expected
 
 
 @pytest.mark.parametrize(
@@ -309,7 +317,7 @@ def test_required_fields_that_are_missing_are_reported(spec: JSONObject, expecte
     ],
 )
 def test_capabilities_that_must_be_dropped_are_reported(drop: JSON, printed: str) -> None:
-    reviewed = pod(container={"capabilities": {"drop": drop}})
+    reviewed = pod_with_context(container={"capabilities": {"drop": drop}})
     assert errors_without_defaults(reviewed, requiredDropCapabilities=["A"]) == [
         f"{AT}.capabilities.drop: Invalid value: {printed}: A is required to be dropped but was not found"
     ]
@@ -318,7 +326,7 @@ def test_capabilities_that_must_be_dropped_are_reported(drop: JSON, printed: str
 @pytest.mark.parametrize("field", ["hostNetwork", "hostPID", "hostIPC"])
 def test_sharing_namespaces_of_the_node_must_be_allowed(field: str) -> None:
     called = field.removeprefix("host").replace("Network", "network")
-    reviewed = pod(**{field: True})
+    reviewed = pod_with_context(**{field: True})
     expected = f"spec.securityContext.{field}: Invalid value: true: Host {called} is not allowed to be used"
     assert errors_in(reviewed) == [expected]
     spec: JSONObject = {field: True}
@@ -329,7 +337,7 @@ def test_sharing_namespaces_of_the_node_must_be_allowed(field: str) -> None:
 @pytest.mark.parametrize("field", ["fsGroup", "supplementalGroups"])
 def test_groups_must_be_in_the_ranges(field: str, rule: JSONObject) -> None:
     value = 1 if field == "fsGroup" else [1]
-    reviewed = pod(securityContext={field: value})
+    reviewed = pod_with_context(securityContext={field: value})
     spec: JSONObject = {field: rule}
     assert errors_in(reviewed, **spec) == [
         (
@@ -340,7 +348,7 @@ def test_groups_must_be_in_the_ranges(field: str, rule: JSONObject) -> None:
 
 
 def test_every_supplemental_group_outside_the_ranges_is_reported() -> None:
-    reviewed = pod(securityContext={"supplementalGroups": [1, 10, 2]})
+    reviewed = pod_with_context(securityContext={"supplementalGroups": [1, 10, 2]})
     at = "spec.securityContext.supplementalGroups: Invalid value: []int64{1, 10, 2}"
     assert errors_in(reviewed, supplementalGroups=MUST) == [
         f"{at}: group {group} must be in the ranges: [{{10 20}} {{30 30}}]" for group in (1, 2)
@@ -348,7 +356,7 @@ def test_every_supplemental_group_outside_the_ranges_is_reported() -> None:
 
 
 def test_an_empty_list_of_groups_gets_no_default() -> None:
-    reviewed = pod(securityContext={"supplementalGroups": []})
+    reviewed = pod_with_context(securityContext={"supplementalGroups": []})
     assert not filled(reviewed, supplementalGroups=MUST).changed
     assert errors_in(reviewed, supplementalGroups=MUST) == [
         (
@@ -379,7 +387,7 @@ def test_selinux_labels_must_be_those_of_the_policy(
     texts = [f'{name}: Invalid value: "{found}": must be {right}' for name, found, right in wrong]
     of_pod, of_container = "spec.securityContext.seLinuxOptions", f"{AT}.seLinuxOptions"
     expected = [f"{at}.{text}" for at in (of_pod, of_container) for text in texts]
-    assert errors_in(pod(securityContext={"seLinuxOptions": labels}), seLinux=rule) == expected
+    assert errors_in(pod_with_context(securityContext={"seLinuxOptions": labels}), seLinux=rule) == expected
 
 
 @pytest.mark.parametrize(
@@ -392,7 +400,9 @@ def test_selinux_labels_must_be_those_of_the_policy(
     ],
 )
 def test_host_ports_must_be_in_the_ranges(port: int, ports: list[JSONObject], printed: str | None) -> None:
-    reviewed = pod(containers=[{"name": "c", "ports": [{"containerPort": 1}, {"hostPort": port}]}])
+    reviewed = pod_with_context(
+        containers=[{"name": "c", "ports": [{"containerPort": 1}, {"hostPort": port}]}]
+    )
     text = (
         f"spec.containers[0].hostPort: Invalid value: {port}: "
         f"Host port {port} is not allowed to be used. Allowed ports: [{printed}]"
@@ -411,12 +421,14 @@ def test_host_ports_must_be_in_the_ranges(port: int, ports: list[JSONObject], pr
     ],
 )
 def test_runtime_classes_must_be_allowed(name: str | None, allowed: list[str], text: str | None) -> None:
-    found = errors_in(pod(runtimeClassName=name), runtimeClass={"allowedRuntimeClassNames": allowed})
+    found = errors_in(
+        pod_with_context(runtimeClassName=name), runtimeClass={"allowedRuntimeClassNames": allowed}
+    )
     assert found == ([] if text is None else [text])
 
 
 def sysctls(*names: str) -> JSONObject:
-    return pod(securityContext={"sysctls": [{"name": name, "value": "1"} for name in names]})
+    return pod_with_context(securityContext={"sysctls": [{"name": name, "value": "1"} for name in names]})
 
 
 @pytest.mark.parametrize(
@@ -463,7 +475,7 @@ def test_early_releases_check_sysctls_in_annotations(
     key: str, allowed: str | None, asked: str, text: str | None
 ) -> None:
     annotations = None if allowed is None else {SYSCTLS_ANNOTATION: allowed}
-    reviewed = pod(annotations={key: asked})
+    reviewed = pod_with_context(annotations={key: asked})
     expected = [] if text is None else [f"pod.metadata.annotations[{key}]{text}"]
     assert errors_in(reviewed, RELEASE_1_10, annotations=annotations) == expected
     assert errors_in(reviewed, annotations=annotations) == []
@@ -491,7 +503,7 @@ def test_app_armor_profiles_get_defaults_and_must_be_allowed(
 ) -> None:
     key = f"container.{APP_ARMOR}/c"
     said = {f"{APP_ARMOR}/allowedProfileNames": allowed, f"{APP_ARMOR}/defaultProfileName": default}
-    reviewed = pod(annotations=None if profile is None else {key: profile})
+    reviewed = pod_with_context(annotations=None if profile is None else {key: profile})
     expected = [] if detail is None else [f"pod.metadata.annotations[{key}]: Forbidden: {detail}"]
     assert errors_in(reviewed, annotations=said) == expected
 
@@ -510,32 +522,37 @@ def not_allowed(profile: str, allowed: str) -> str:
 @pytest.mark.parametrize(
     ("allowed", "reviewed", "of_pod", "of_container"),
     [
-        (None, pod(), None, None),
-        (None, pod(annotations={POD_KEY: "unconfined"}), NOT_SET, NOT_SET),
-        (None, pod(annotations={CONTAINER_KEY: "unconfined"}), None, NOT_SET),
-        (None, pod(securityContext=RUNTIME_DEFAULT), NOT_SET, NOT_SET),
-        (None, pod(container=RUNTIME_DEFAULT), None, NOT_SET),
-        ("*", pod(), None, None),
-        ("*", pod(container=UNCONFINED, annotations={POD_KEY: "x"}), None, None),
-        ("a", pod(), not_allowed("", "a"), not_allowed("", "a")),
-        ("a,b", pod(annotations={POD_KEY: "a"}), None, None),
-        ("a,b", pod(annotations={POD_KEY: "a", CONTAINER_KEY: "c"}), None, not_allowed("c", "a,b")),
+        (None, pod_with_context(), None, None),
+        (None, pod_with_context(annotations={POD_KEY: "unconfined"}), NOT_SET, NOT_SET),
+        (None, pod_with_context(annotations={CONTAINER_KEY: "unconfined"}), None, NOT_SET),
+        (None, pod_with_context(securityContext=RUNTIME_DEFAULT), NOT_SET, NOT_SET),
+        (None, pod_with_context(container=RUNTIME_DEFAULT), None, NOT_SET),
+        ("*", pod_with_context(), None, None),
+        ("*", pod_with_context(container=UNCONFINED, annotations={POD_KEY: "x"}), None, None),
+        ("a", pod_with_context(), not_allowed("", "a"), not_allowed("", "a")),
+        ("a,b", pod_with_context(annotations={POD_KEY: "a"}), None, None),
+        (
+            "a,b",
+            pod_with_context(annotations={POD_KEY: "a", CONTAINER_KEY: "c"}),
+            None,
+            not_allowed("c", "a,b"),
+        ),
         (
             "localhost/x",
-            pod(securityContext=LOCALHOST, container=UNCONFINED),
+            pod_with_context(securityContext=LOCALHOST, container=UNCONFINED),
             None,
             not_allowed("unconfined", "localhost/x"),
         ),
-        ("docker/default", pod(securityContext=RUNTIME_DEFAULT), None, None),
-        ("runtime/default", pod(annotations={POD_KEY: "docker/default"}), None, None),
+        ("docker/default", pod_with_context(securityContext=RUNTIME_DEFAULT), None, None),
+        ("runtime/default", pod_with_context(annotations={POD_KEY: "docker/default"}), None, None),
         (
             "runtime/default",
-            pod(securityContext={"seccompProfile": {"type": "Localhost"}}),
+            pod_with_context(securityContext={"seccompProfile": {"type": "Localhost"}}),
             not_allowed("", "runtime/default"),
             not_allowed("", "runtime/default"),
         ),
-        ("", pod(), None, None),
-        ("", pod(annotations={POD_KEY: "a"}), not_allowed("a", ""), not_allowed("a", "")),
+        ("", pod_with_context(), None, None),
+        ("", pod_with_context(annotations={POD_KEY: "a"}), not_allowed("a", ""), not_allowed("a", "")),
     ],
 )
 def test_seccomp_profiles_get_defaults_and_must_be_allowed(
@@ -551,20 +568,20 @@ def test_seccomp_profiles_get_defaults_and_must_be_allowed(
 
 def test_a_pod_with_a_seccomp_field_gets_no_annotation() -> None:
     default = {f"{SECCOMP}/defaultProfileName": "localhost/d"}
-    assert not filled(pod(securityContext=RUNTIME_DEFAULT), annotations=default).changed
-    found = filled(pod(securityContext=RUNTIME_DEFAULT), RELEASE_1_10, annotations=default)
+    assert not filled(pod_with_context(securityContext=RUNTIME_DEFAULT), annotations=default).changed
+    found = filled(pod_with_context(securityContext=RUNTIME_DEFAULT), RELEASE_1_10, annotations=default)
     assert found.document["metadata"]["annotations"] == {POD_KEY: "localhost/d"}
 
 
 def test_early_releases_distinguish_runtime_defaults_and_ignore_fields() -> None:
     allowed = {f"{SECCOMP}/allowedProfileNames": "runtime/default"}
-    docker = pod(annotations={POD_KEY: "docker/default"})
+    docker = pod_with_context(annotations={POD_KEY: "docker/default"})
     assert len(errors_in(docker, RELEASE_1_10, annotations=allowed)) == 2
-    assert errors_in(pod(securityContext=UNCONFINED), RELEASE_1_10) == []
+    assert errors_in(pod_with_context(securityContext=UNCONFINED), RELEASE_1_10) == []
 
 
 def test_errors_come_in_kubernetes_order() -> None:
-    reviewed = pod(
+    reviewed = pod_with_context(
         container={"privileged": True, "capabilities": {"add": ["A"]}},
         hostNetwork=True,
         initContainers=[{"name": "i", "ports": [{"hostPort": 1}], "securityContext": {"runAsUser": 0}}],

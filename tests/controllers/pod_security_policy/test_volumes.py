@@ -6,7 +6,7 @@ import pytest
 
 from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.controllers.pod_security_policy.providers import make_provider
-from support.pod_security_policies import pod, policy
+from support.pod_security_policies import pod_with_context, policy
 
 KINDS = {
     "hostPath": "hostPath", "emptyDir": "emptyDir", "gcePersistentDisk": "gcePersistentDisk",
@@ -23,7 +23,9 @@ KINDS = {
 
 def errors_in(volume: JSONObject, mounts: JSON = None, **spec: JSON) -> list[str]:
     containers = [{"name": "c", "volumeMounts": mounts}]
-    reviewed = pod(volumes=[{"name": "v", **volume}], containers=containers, initContainers=containers)
+    reviewed = pod_with_context(
+        volumes=[{"name": "v", **volume}], containers=containers, initContainers=containers
+    )
     return list(map(str, make_provider(policy(**spec)).errors(reviewed)))
 
 

@@ -23,7 +23,7 @@ from pratique.controllers.quota.resource_quotas import (
     read_quota,
 )
 from pratique.pods.resource_requirements import ResourceList
-from support.resource_quotas import amounts, container, document, pod, quota, review, texts
+from support.resource_quotas import amounts, counted_pod, document, quota, requesting, review, texts
 from support.strategies.quotas import pods, quotas
 
 
@@ -47,7 +47,7 @@ def settled(asked: Review, *stored: JSONObject) -> list[ResourceList]:
     return usage_after(asked, deltas, [delta.quota.used or {} for delta in deltas])
 
 
-ONE_CPU = pod(container(cpu="1"))
+ONE_CPU = counted_pod(requesting(cpu="1"))
 CPU = quota({"cpu": "3"}, {"cpu": "1"}, name="cpu")
 PODS = quota({"pods": "1", "secrets": "9"}, {"pods": "0"}, name="pods")
 
@@ -68,12 +68,12 @@ def test_a_resource_missing_from_the_used_status_is_unknown() -> None:
 
 
 def test_missing_requirements_are_reported_first() -> None:
-    status = refused(review(pod(container())), quota({"cpu": "1"}, {}), CPU)
+    status = refused(review(counted_pod(requesting())), quota({"cpu": "1"}, {}), CPU)
     assert status.message == 'pods "one" is forbidden: failed quota: quota: must specify cpu for: c'
 
 
 def test_the_first_quota_with_an_error_decides() -> None:
-    status = refused(review(pod(container())), quota({"pods": "1"}, {}), CPU)
+    status = refused(review(counted_pod(requesting())), quota({"pods": "1"}, {}), CPU)
     assert status.message.endswith("status unknown for quota: quota, resources: pods")
 
 
@@ -120,9 +120,9 @@ def test_an_update_without_its_old_object_is_denied() -> None:
 
 
 def test_an_object_that_newly_matches_a_quota_is_charged_in_full() -> None:
-    before = pod(container(cpu="1"))
+    before = counted_pod(requesting(cpu="1"))
     before["metadata"]["resourceVersion"] = "7"
-    after = pod(container(cpu="1"), activeDeadlineSeconds=5)
+    after = counted_pod(requesting(cpu="1"), activeDeadlineSeconds=5)
     hard = {"cpu": "3", "pods": "3"}
     terminating = quota(hard, hard, name="terminating", scopes=["Terminating"])
     every = quota(hard, hard, name="every")
@@ -166,12 +166,12 @@ def test_limited_resources_must_be_covered(stored: list[JSONObject], text: str) 
 def test_resources_that_are_limited_elsewhere_need_no_quota() -> None:
     other = LimitedResource(api_group="example.com", resource="pods", match_contains=("cpu",))
     assert planned(review(ONE_CPU), limited=[other]) == {}
-    assert planned(review(pod(container(cpu="0"))), limited=[CPUS]) == {}
+    assert planned(review(counted_pod(requesting(cpu="0"))), limited=[CPUS]) == {}
 
 
 def test_a_scope_is_covered_even_by_a_quota_that_does_not_match() -> None:
     limited = LimitedResource(resource="services", match_scopes=(CRITICAL, ScopeRequirement("Terminating")))
-    critical = pod(priorityClassName="critical")
+    critical = counted_pod(priorityClassName="critical")
     status = refused(review(critical), limited=[limited])
     assert (status.code, status.reason) == (500, "")
     assert status.message == "insufficient quota to match these scopes: [{PriorityClass In [critical]}]"
@@ -192,7 +192,7 @@ def test_an_update_without_an_increase_needs_no_quota() -> None:
 def test_an_exceeded_quota_is_reported_by_name() -> None:
     full = quota({"cpu": "2", "memory": "1Gi", "pods": "9"}, {"cpu": "1500m", "memory": "1Gi", "pods": "1"})
     with pytest.raises(RefusalError) as caught:
-        settled(review(pod(container(cpu="1", memory="1024Mi"))), full)
+        settled(review(counted_pod(requesting(cpu="1", memory="1024Mi"))), full)
     assert caught.value.status.message == (
         'pods "one" is forbidden: exceeded quota: quota, requested: cpu=1,memory=1Gi,'
         " used: cpu=1500m,memory=1Gi, limited: cpu=2,memory=1Gi"

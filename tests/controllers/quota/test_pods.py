@@ -11,7 +11,7 @@ from pratique.controllers.quota.pod_evaluator import (
     missing_requirements,
     pod_quota_usage,
 )
-from support.resource_quotas import container, pod, review, texts
+from support.resource_quotas import counted_pod, requesting, review, texts
 
 ALL = (
     "cpu",
@@ -49,7 +49,7 @@ ALL = (
     ],
 )
 def test_a_pod_uses_its_requests_and_limits(requests: JSON, limits: JSON, used: dict[str, str]) -> None:
-    found = pod_quota_usage(pod(container(limits=limits, **requests)))
+    found = pod_quota_usage(counted_pod(requesting(limits=limits, **requests)))
     assert texts(found) == {"count/pods": "1", "pods": "1", **used}
     assert all(map(PODS.matches_resource, found))
 
@@ -78,7 +78,7 @@ def deleted(when: JSON, grace: JSON) -> JSONObject:
     ],
 )
 def test_a_pod_that_has_ended_uses_only_its_object_count(written: JSONObject, *, over: bool) -> None:
-    ended = {**pod(container(cpu="1")), **written}
+    ended = {**counted_pod(requesting(cpu="1")), **written}
     assert is_ended(ended) is over
     assert (texts(pod_quota_usage(ended)) == {"count/pods": "1"}) is over
 
@@ -86,37 +86,49 @@ def test_a_pod_that_has_ended_uses_only_its_object_count(written: JSONObject, *,
 @pytest.mark.parametrize(
     ("written", "text"),
     [
-        (pod(container(cpu="1", memory="1Gi", limits={"cpu": "1"})), ""),
-        (pod(container("b"), container("a", cpu="1")), "cpu for: b; limits.cpu for: a,b; requests.memory for: a,b"),
-        (pod(container("a", memory="1"), container("a")), "cpu for: a; limits.cpu for: a; requests.memory for: a"),
-        (pod(initContainers=[container("i", cpu="1", limits={"cpu": "1"})]), "requests.memory for: i"),
-        (pod(container("b"), resources={"requests": {"memory": "1Gi"}}), ""),
-        (pod(container("b", cpu="1", memory="1"), resources={"limits": {"storage": "1"}}), "limits.cpu for: b"),
-        (pod(), ""),
+        (counted_pod(requesting(cpu="1", memory="1Gi", limits={"cpu": "1"})), ""),
+        (
+            counted_pod(requesting("b"), requesting("a", cpu="1")),
+            "cpu for: b; limits.cpu for: a,b; requests.memory for: a,b",
+        ),
+        (
+            counted_pod(requesting("a", memory="1"), requesting("a")),
+            "cpu for: a; limits.cpu for: a; requests.memory for: a",
+        ),
+        (
+            counted_pod(initContainers=[requesting("i", cpu="1", limits={"cpu": "1"})]),
+            "requests.memory for: i",
+        ),
+        (counted_pod(requesting("b"), resources={"requests": {"memory": "1Gi"}}), ""),
+        (
+            counted_pod(requesting("b", cpu="1", memory="1"), resources={"limits": {"storage": "1"}}),
+            "limits.cpu for: b",
+        ),
+        (counted_pod(), ""),
     ],
-)  # fmt: skip
+)
 def test_containers_must_specify_cpu_and_memory_if_a_quota_names_them(written: JSONObject, text: str) -> None:
     assert missing_requirements(ALL, written) == (f"must specify {text}" if text else "")
     assert not missing_requirements(["pods", "ephemeral-storage"], written)
 
 
 def with_deadline(seconds: JSON) -> JSONObject:
-    return pod(activeDeadlineSeconds=seconds)
+    return counted_pod(activeDeadlineSeconds=seconds)
 
 
 @pytest.mark.parametrize(
     ("new", "old", "subresource", "charged"),
     [
-        (pod(), None, "", True),
-        (pod(), None, "binding", False),
-        (pod(), pod(), "", False),
-        (with_deadline(5), pod(), "", True),
+        (counted_pod(), None, "", True),
+        (counted_pod(), None, "binding", False),
+        (counted_pod(), counted_pod(), "", False),
+        (with_deadline(5), counted_pod(), "", True),
         (with_deadline(5), with_deadline(9), "", False),
-        ({"kind": "Service"}, pod(), "", False),
-        (pod(), pod(), "resize", True),
-        (pod(), None, "resize", False),
-        (pod(), pod(), "status", False),
-        (pod(), pod(), "ephemeralcontainers", False),
+        ({"kind": "Service"}, counted_pod(), "", False),
+        (counted_pod(), counted_pod(), "resize", True),
+        (counted_pod(), None, "resize", False),
+        (counted_pod(), counted_pod(), "status", False),
+        (counted_pod(), counted_pod(), "ephemeralcontainers", False),
     ],
 )
 def test_pods_are_charged_on_creation_resize_and_change_of_scope(

@@ -13,7 +13,7 @@ from pratique.controllers.quota.resource_quotas import (
     read_scopes,
     scope_selects,
 )
-from support.resource_quotas import container, document, pod, quota
+from support.resource_quotas import counted_pod, document, quota, requesting
 
 
 def scope(name: str, operator: str = "Exists", *values: str) -> ScopeRequirement:
@@ -23,7 +23,7 @@ def scope(name: str, operator: str = "Exists", *values: str) -> ScopeRequirement
 def near(kind: str, term: JSONObject, *, weighted: bool = False) -> JSONObject:
     field = "preferred" if weighted else "required"
     terms = [{"weight": 1, "podAffinityTerm": term}] if weighted else [term]
-    return pod(affinity={kind: {f"{field}DuringSchedulingIgnoredDuringExecution": terms}})
+    return counted_pod(affinity={kind: {f"{field}DuringSchedulingIgnoredDuringExecution": terms}})
 
 
 OTHERS = {"topologyKey": "zone", "namespaces": ["other"]}
@@ -34,25 +34,25 @@ OWN: JSONObject = {"topologyKey": "zone", "namespaces": []}
 @pytest.mark.parametrize(
     ("name", "reviewed", "fits"),
     [
-        ("Terminating", pod(activeDeadlineSeconds=0), True),
-        ("Terminating", pod(), False),
-        ("NotTerminating", pod(activeDeadlineSeconds=3), False),
-        ("NotTerminating", pod(), True),
-        ("BestEffort", pod(container()), True),
-        ("BestEffort", pod(container(cpu="1")), False),
-        ("NotBestEffort", pod(container()), False),
-        ("NotBestEffort", pod(container(cpu="1")), True),
-        ("CrossNamespacePodAffinity", pod(), False),
+        ("Terminating", counted_pod(activeDeadlineSeconds=0), True),
+        ("Terminating", counted_pod(), False),
+        ("NotTerminating", counted_pod(activeDeadlineSeconds=3), False),
+        ("NotTerminating", counted_pod(), True),
+        ("BestEffort", counted_pod(requesting()), True),
+        ("BestEffort", counted_pod(requesting(cpu="1")), False),
+        ("NotBestEffort", counted_pod(requesting()), False),
+        ("NotBestEffort", counted_pod(requesting(cpu="1")), True),
+        ("CrossNamespacePodAffinity", counted_pod(), False),
         ("CrossNamespacePodAffinity", near("podAffinity", OTHERS), True),
         ("CrossNamespacePodAffinity", near("podAntiAffinity", OTHERS), True),
         ("CrossNamespacePodAffinity", near("podAntiAffinity", OTHERS, weighted=True), True),
         ("CrossNamespacePodAffinity", near("podAffinity", ALL_OF_THEM), True),
         ("CrossNamespacePodAffinity", near("podAffinity", OWN), False),
         ("CrossNamespacePodAffinity", near("nodeAffinity", OTHERS), False),
-        ("PriorityClass", pod(priorityClassName="high"), True),
-        ("PriorityClass", pod(priorityClassName=""), False),
-        ("VolumeAttributesClass", pod(volumeAttributesClassName="fast"), False),
-        ("Unheard", pod(), False),
+        ("PriorityClass", counted_pod(priorityClassName="high"), True),
+        ("PriorityClass", counted_pod(priorityClassName=""), False),
+        ("VolumeAttributesClass", counted_pod(volumeAttributesClassName="fast"), False),
+        ("Unheard", counted_pod(), False),
     ],
 )
 def test_pods_match_scopes(name: str, reviewed: JSONObject, *, fits: bool) -> None:
@@ -76,7 +76,7 @@ def test_pods_match_scopes(name: str, reviewed: JSONObject, *, fits: bool) -> No
 def test_a_priority_class_is_selected_by_name(
     operator: str, values: tuple[str, ...], named: JSON, *, fits: bool
 ) -> None:
-    reviewed = pod(priorityClassName=named) if named else pod()
+    reviewed = counted_pod(priorityClassName=named) if named else counted_pod()
     assert pod_evaluator.PODS.matches_scope(scope("PriorityClass", operator, *values), reviewed) is fits
 
 

@@ -9,14 +9,14 @@ from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.cluster.store import ObjectStore
 from pratique.controllers.quota.checks import starting_usage, usage_of
 from pratique.controllers.quota.resource_quotas import read_quota
-from support.resource_quotas import container, document, pod, quota, texts
+from support.resource_quotas import counted_pod, document, quota, requesting, texts
 
 DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "namespace": "shop"}}
 THERE = [
-    pod(container(cpu="1", limits={"cpu": "2"}), name="a", priorityClassName="high"),
-    pod(container(), name="b"),
-    {**pod(container(cpu="4"), name="over"), "status": {"phase": "Succeeded"}},
-    {**pod(container(cpu="8"), name="elsewhere"), "metadata": {"name": "c", "namespace": "other"}},
+    counted_pod(requesting(cpu="1", limits={"cpu": "2"}), name="a", priorityClassName="high"),
+    counted_pod(requesting(), name="b"),
+    {**counted_pod(requesting(cpu="4"), name="over"), "status": {"phase": "Succeeded"}},
+    {**counted_pod(requesting(cpu="8"), name="elsewhere"), "metadata": {"name": "c", "namespace": "other"}},
     document("services", {"type": "NodePort", "ports": [{"port": 1}]}),
     document("configmaps"),
     document("events"),
@@ -103,7 +103,7 @@ def test_the_status_overrides_the_spec() -> None:
 
 def test_an_object_that_cannot_be_counted_is_named() -> None:
     with pytest.raises(InputError) as caught:
-        counted("pods", there=[pod(container(cpu="much"))])
+        counted("pods", there=[counted_pod(requesting(cpu="much"))])
     assert str(caught.value).startswith('pods "shop/one": spec.containers[0].resources.requests.cpu: ')
 
 

@@ -15,7 +15,17 @@ from pratique.apimachinery.json_values import JSONObject
 from pratique.cluster.store import ObjectStore, ReloadableCluster
 from pratique.controllers.quota.sql_database import METADATA
 from pratique.controllers.quota.sql_ledger import SQLLedger
-from support.quota_ledgers import account, admitted, charge, plus, pod, pods_used, quota, sizes_of_pods, up_to
+from support.quota_ledgers import (
+    account,
+    admitted,
+    charge,
+    plus,
+    pods_used,
+    quota,
+    sizes_of_pods,
+    stored_pod,
+    up_to,
+)
 
 WAIT, PERIOD = 100.0, 10.0
 DAY = 86400.0
@@ -97,7 +107,7 @@ def after(url: str, *states: tuple[float, list[JSONObject]], restarted: bool = F
     return asyncio.run(scenario())
 
 
-WEB, OTHER = pod("web", uid="7"), pod("other")
+WEB, OTHER = stored_pod("web", uid="7"), stored_pod("other")
 
 
 @pytest.mark.parametrize(
@@ -111,7 +121,7 @@ WEB, OTHER = pod("web", uid="7"), pod("other")
         ([(10.0, [WEB]), (150.0, [WEB])], "1"),
         ([(10.0, [WEB]), (20.0, [])], "0"),  # it was there, and has left
         ([(10.0, [OTHER]), (20.0, [])], "1"),  # that was another Pod
-        ([(10.0, [WEB]), (20.0, [pod("web", uid="8")])], "1"),  # a later Pod of the same name
+        ([(10.0, [WEB]), (20.0, [stored_pod("web", uid="8")])], "1"),  # a later Pod of the same name
     ],
 )
 def test_a_newer_state_of_the_cluster_gives_back(
@@ -137,7 +147,7 @@ def test_a_service_with_an_older_cluster_does_not_count_by_it(shared_url: str) -
             await fresh.reconcile(seen, PERIOD, sizes_of_pods)
             await late.reconcile(old, PERIOD, sizes_of_pods)
             clock.seconds += PERIOD
-        seen.swap(ObjectStore([quota(), *map(pod, "abc")]))
+        seen.swap(ObjectStore([quota(), *map(stored_pod, "abc")]))
         for _ in range(3):
             await fresh.reconcile(seen, 0, sizes_of_pods)
             await late.reconcile(old, 0, sizes_of_pods)
@@ -189,7 +199,7 @@ class Quotas(RuleBasedStateMachine):
         if self.pending:
             name = data.draw(st.sampled_from(sorted(self.pending)))
             del self.pending[name]
-            self.stored[name] = pod(name, uid=f"uid-{name}")
+            self.stored[name] = stored_pod(name, uid=f"uid-{name}")
             self.changed()
 
     @rule(data=st.data())

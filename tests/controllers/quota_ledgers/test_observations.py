@@ -14,7 +14,7 @@ from pratique.controllers.quota.ledger_observations import (
     has_arrived,
     was_removed,
 )
-from support.quota_ledgers import charge, pod, quota, sizes_of_pods
+from support.quota_ledgers import charge, quota, sizes_of_pods, stored_pod
 
 WAIT = 150.0
 
@@ -51,7 +51,7 @@ class Clock:
 def test_an_object_has_arrived_if_the_cluster_holds_what_was_charged(
     charged: dict[str, Any], stored: dict[str, Any] | None, *, arrived: bool
 ) -> None:
-    cluster = ObjectStore([] if stored is None else [pod("web", **stored)])
+    cluster = ObjectStore([] if stored is None else [stored_pod("web", **stored)])
     assert has_arrived(cluster, charge(**{"name": "web", **charged})) is arrived
 
 
@@ -61,7 +61,7 @@ def test_an_object_has_arrived_if_the_cluster_holds_what_was_charged(
 def test_an_object_was_removed_if_it_is_missing_or_replaced(
     stored: dict[str, Any] | None, *, removed: bool
 ) -> None:
-    cluster = ObjectStore([] if stored is None else [pod("web", **stored)])
+    cluster = ObjectStore([] if stored is None else [stored_pod("web", **stored)])
     assert was_removed(cluster, charge("web", uid="7")) is removed
 
 
@@ -115,7 +115,7 @@ def test_fewer_charges_alone_are_no_damage() -> None:
 
 
 def test_an_account_without_its_quota_has_no_usage() -> None:
-    cluster = ObjectStore([quota(uid="1"), pod("web", size=2)])
+    cluster = ObjectStore([quota(uid="1"), stored_pod("web", size=2)])
     keys = [("shop", "quota", "1"), ("shop", "quota", "2"), ("shop", "gone", "1")]
     counts = count_accounts(cluster, keys, sizes_of_pods)
     assert [count.used is None for count in counts] == [False, True, True]

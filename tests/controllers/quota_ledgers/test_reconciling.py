@@ -14,7 +14,17 @@ from pratique.apimachinery.json_values import JSONObject
 from pratique.cluster.store import Cluster, ObjectStore, ReloadableCluster
 from pratique.controllers.quota.ledger import Charge, Usage, open_ledger, reconcile_every
 from pratique.controllers.quota.sql_ledger import SQLLedger
-from support.quota_ledgers import account, admitted, charge, plus, pod, pods_used, quota, sizes_of_pods, up_to
+from support.quota_ledgers import (
+    account,
+    admitted,
+    charge,
+    plus,
+    pods_used,
+    quota,
+    sizes_of_pods,
+    stored_pod,
+    up_to,
+)
 
 NOT_YET = 3600.0
 """Longer than any test."""
@@ -47,28 +57,28 @@ def reconciled(
 
 
 def test_usage_of_deleted_objects_is_given_back(url: str) -> None:
-    assert reconciled(url, pod("web"), pod("api"), start="10") == "2"
+    assert reconciled(url, stored_pod("web"), stored_pod("api"), start="10") == "2"
 
 
 def test_a_charge_is_kept_until_its_object_arrives(url: str) -> None:
-    assert reconciled(url, pod("api"), start="1") == "2"
+    assert reconciled(url, stored_pod("api"), start="1") == "2"
 
 
 def test_an_object_that_has_arrived_is_counted_once(url: str) -> None:
-    assert reconciled(url, pod("web")) == "1"
+    assert reconciled(url, stored_pod("web")) == "1"
 
 
 def test_a_charge_is_given_back_if_its_object_does_not_arrive_in_time(url: str) -> None:
-    assert reconciled(url, pod("api"), start="1", wait_seconds=AT_ONCE) == "1"
+    assert reconciled(url, stored_pod("api"), start="1", wait_seconds=AT_ONCE) == "1"
 
 
 def test_charges_without_a_name_are_kept_for_the_waiting_time() -> None:
-    assert reconciled("", pod("web"), charges={charge(""): "1"}) == "2"
+    assert reconciled("", stored_pod("web"), charges={charge(""): "1"}) == "2"
 
 
 @pytest.mark.parametrize(("uid", "used"), [("new", "1"), ("", "1"), ("old", "2")])
 def test_an_earlier_object_of_the_same_name_is_another_object(uid: str, used: str) -> None:
-    assert reconciled("", pod("web", uid=uid), charges={charge("web", uid="new"): "1"}) == used
+    assert reconciled("", stored_pod("web", uid=uid), charges={charge("web", uid="new"): "1"}) == used
 
 
 @pytest.mark.parametrize(
@@ -84,17 +94,17 @@ def test_an_earlier_object_of_the_same_name_is_another_object(uid: str, used: st
 )
 def test_an_update_has_arrived_once_the_object_has_a_later_version(old: str, now: str, used: str) -> None:
     update = charge("web", old_resource_version=old)
-    assert reconciled("", pod("web", version=now, size=10), charges={update: "3"}, start="10") == used
+    assert reconciled("", stored_pod("web", version=now, size=10), charges={update: "3"}, start="10") == used
 
 
 def test_a_decrease_counts_once_the_update_has_arrived() -> None:
     update = charge("web", old_resource_version="7")
-    assert reconciled("", pod("web", version="7", size=10), charges={update: "-3"}, start="10") == "10"
+    assert reconciled("", stored_pod("web", version="7", size=10), charges={update: "-3"}, start="10") == "10"
 
 
 def test_several_pending_charges_add_up(url: str) -> None:
     charges = {charge("web"): "1500m", charge("api"): "2500m"}
-    assert reconciled(url, pod("db", size=5), charges=charges) == "9"
+    assert reconciled(url, stored_pod("db", size=5), charges=charges) == "9"
 
 
 def test_reconciliation_never_lets_usage_exceed_hard(shared_url: str) -> None:
@@ -117,7 +127,7 @@ def test_reconciliation_never_lets_usage_exceed_hard(shared_url: str) -> None:
                 names = [f"{ledger is first}-{step}-{number}" for number in range(8)]
                 stored += await admitted(ledger, [account()], names, up_to(100))
             late.swap(seen.current)
-            seen.swap(ObjectStore([quota(), *map(pod, stored)]))
+            seen.swap(ObjectStore([quota(), *map(stored_pod, stored)]))
         ended.set()
         await asyncio.gather(*reconciling)
         assert len(stored) == 100

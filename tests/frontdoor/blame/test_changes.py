@@ -14,7 +14,7 @@ SIDE: JSONObject = {"name": "side", "image": "side:1"}
 LOG: JSONObject = {"name": "log", "image": "log:1"}
 
 
-def pod(*containers: JSONObject) -> JSONObject:
+def labelled_containers(*containers: JSONObject) -> JSONObject:
     return {"labels": {"app": "web"}, "containers": list(containers)}
 
 
@@ -55,7 +55,7 @@ def copy(source: str, path: str) -> Patch:
 def test_blame_names_the_steps_that_set_a_member(
     patches: list[Patch], change: tuple[str, str, JSON, JSON, list[int]]
 ) -> None:
-    assert blamed(pod(WEB), *patches) == [change]
+    assert blamed(labelled_containers(WEB), *patches) == [change]
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_blame_names_the_steps_that_set_a_member(
     ],
 )
 def test_a_change_that_is_undone_is_not_blamed_on_a_step(patches: list[Patch]) -> None:
-    assert blamed(pod(WEB, SIDE), *patches) == []
+    assert blamed(labelled_containers(WEB, SIDE), *patches) == []
 
 
 def test_items_are_tracked_when_others_are_inserted_before_them() -> None:
@@ -82,7 +82,7 @@ def test_items_are_tracked_when_others_are_inserted_before_them() -> None:
         add("/containers/0", LOG),
         replace("/containers/1/image", "web:3"),
     ]
-    assert blamed(pod(WEB, SIDE), *patches) == [
+    assert blamed(labelled_containers(WEB, SIDE), *patches) == [
         ("add", "/containers/0", None, LOG, [1]),
         ("replace", "/containers/1/image", "web:1", "web:3", [0, 2]),
     ]
@@ -94,7 +94,7 @@ def test_items_are_tracked_when_others_are_removed_before_them() -> None:
         remove("/containers/0"),
         add("/containers/0/tty", True),
     ]
-    assert blamed(pod(WEB, SIDE), *patches) == [
+    assert blamed(labelled_containers(WEB, SIDE), *patches) == [
         ("remove", "/containers/0", WEB, None, [1]),
         ("replace", "/containers/0/image", "side:1", "side:2", [0]),
         ("add", "/containers/0/tty", None, True, [2]),
@@ -112,7 +112,7 @@ def test_the_inserted_one_of_equal_items_is_blamed() -> None:
 
 def test_negative_indexes_are_tracked() -> None:
     patches = [add("/containers/-", LOG), replace("/containers/-2/image", "x"), remove("/containers/-3")]
-    assert blamed(pod(WEB, SIDE), *patches) == [
+    assert blamed(labelled_containers(WEB, SIDE), *patches) == [
         ("remove", "/containers/0", WEB, None, [2]),
         ("replace", "/containers/0/image", "side:1", "x", [1]),
         ("add", "/containers/1", None, LOG, [0]),
@@ -124,7 +124,7 @@ def test_replacing_a_whole_object_is_blamed_only_for_what_differs() -> None:
         replace("/containers/0/image", "web:2"),
         replace("/containers", [LOG, {"name": "web", "image": "web:2", "tty": True}, SIDE]),
     ]
-    assert blamed(pod(WEB, SIDE), *patches) == [
+    assert blamed(labelled_containers(WEB, SIDE), *patches) == [
         ("add", "/containers/0", None, LOG, [1]),
         ("replace", "/containers/1/image", "web:1", "web:2", [0]),
         ("add", "/containers/1/tty", None, True, [1]),
@@ -132,7 +132,7 @@ def test_replacing_a_whole_object_is_blamed_only_for_what_differs() -> None:
 
 
 def test_an_item_with_another_name_in_the_same_place_is_a_new_item() -> None:
-    assert blamed(pod(WEB), replace("/containers", [SIDE])) == [
+    assert blamed(labelled_containers(WEB), replace("/containers", [SIDE])) == [
         ("remove", "/containers/0", WEB, None, [0]),
         ("add", "/containers/0", None, SIDE, [0]),
     ]
@@ -140,13 +140,13 @@ def test_an_item_with_another_name_in_the_same_place_is_a_new_item() -> None:
 
 def test_a_reinserted_item_is_recognized_by_its_name() -> None:
     patches = [remove("/containers/0"), add("/containers/-", {"name": "side", "image": "side:2"})]
-    assert blamed(pod(SIDE), *patches) == [
+    assert blamed(labelled_containers(SIDE), *patches) == [
         ("replace", "/containers/0/image", "side:1", "side:2", [0, 1]),
     ]
 
 
 def test_an_item_that_moves_is_removed_and_added() -> None:
-    assert blamed(pod(WEB, SIDE), move("/containers/0", "/containers/1")) == [
+    assert blamed(labelled_containers(WEB, SIDE), move("/containers/0", "/containers/1")) == [
         ("remove", "/containers/0", WEB, None, [0]),
         ("add", "/containers/1", None, WEB, [0]),
     ]
@@ -154,7 +154,7 @@ def test_an_item_that_moves_is_removed_and_added() -> None:
 
 def test_a_moved_value_keeps_its_history() -> None:
     patches = [replace("/labels/app", "x"), move("/labels", "/tags")]
-    assert blamed(pod(), *patches) == [
+    assert blamed(labelled_containers(), *patches) == [
         ("remove", "/labels", {"app": "web"}, None, [0, 1]),
         ("add", "/tags", None, {"app": "x"}, [0, 1]),
     ]
@@ -166,7 +166,7 @@ def test_a_copied_value_is_blamed_on_the_step_that_copied_it() -> None:
         copy("/containers/0", "/containers/-"),
         add("/containers/0/a", 1),
     ]
-    assert blamed(pod(WEB), *patches) == [
+    assert blamed(labelled_containers(WEB), *patches) == [
         ("replace", "/containers/0/image", "web:1", "x", [0]),
         ("add", "/containers/0/a", None, 1, [2]),
         ("add", "/containers/1", None, {"name": "web", "image": "x"}, [1]),
@@ -179,7 +179,7 @@ def test_parts_that_other_steps_set_are_changes_of_their_own() -> None:
         replace("/containers/0/image", "log:2"),
         add("/containers/0/env", [{"name": "A"}]),
     ]
-    assert blamed(pod(), *patches) == [
+    assert blamed(labelled_containers(), *patches) == [
         ("add", "/containers/0", None, {"name": "log"}, [0]),
         ("add", "/containers/0/image", None, "log:2", [0, 1]),
         ("add", "/containers/0/env", None, [{"name": "A"}], [2]),
@@ -188,7 +188,7 @@ def test_parts_that_other_steps_set_are_changes_of_their_own() -> None:
 
 def test_parts_removed_before_their_object_are_changes_of_their_own() -> None:
     patches = [remove("/containers/0/image"), remove("/containers/0")]
-    assert blamed(pod(WEB), *patches) == [
+    assert blamed(labelled_containers(WEB), *patches) == [
         ("remove", "/containers/0", {"name": "web"}, None, [1]),
         ("remove", "/containers/0/image", "web:1", None, [0]),
     ]
@@ -196,7 +196,7 @@ def test_parts_removed_before_their_object_are_changes_of_their_own() -> None:
 
 def test_parts_that_a_replacement_leaves_out_are_blamed_on_the_step_that_removed_them() -> None:
     patches = [remove("/labels"), add("/labels", {"tier": "a"})]
-    assert blamed(pod(), *patches) == [
+    assert blamed(labelled_containers(), *patches) == [
         ("remove", "/labels/app", "web", None, [0]),
         ("add", "/labels/tier", None, "a", [1]),
     ]
@@ -204,7 +204,7 @@ def test_parts_that_a_replacement_leaves_out_are_blamed_on_the_step_that_removed
 
 def test_a_step_that_removes_and_reinserts_a_value_has_not_changed_it() -> None:
     again = [*remove("/containers/0"), *add("/containers/0", {"name": "web", "image": "web:2", "tty": True})]
-    assert blamed(pod(WEB), replace("/containers/0/image", "web:2"), again) == [
+    assert blamed(labelled_containers(WEB), replace("/containers/0/image", "web:2"), again) == [
         ("replace", "/containers/0/image", "web:1", "web:2", [0]),
         ("add", "/containers/0/tty", None, True, [1]),
     ]
@@ -222,7 +222,7 @@ def test_reordered_items_are_blamed_on_the_step_that_reordered_them() -> None:
         *add("/containers/1", SIDE),
         *add("/containers/0", WEB),
     ]
-    assert blamed(pod(WEB, SIDE, LOG), replace("/containers/1/image", "side:1"), order) == [
+    assert blamed(labelled_containers(WEB, SIDE, LOG), replace("/containers/1/image", "side:1"), order) == [
         ("remove", "/containers/1", SIDE, None, [1]),
         ("add", "/containers/2", None, SIDE, [1]),
     ]

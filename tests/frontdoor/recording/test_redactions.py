@@ -20,6 +20,7 @@ from pratique_frontdoor.http.codecs import decode_review
 from pratique_frontdoor.recording.recorders import LineWriter, RecordedDecision
 from pratique_frontdoor.recording.redaction import Redaction
 from support.front_doors.reviews import review_document
+from support.pods import container, pod
 
 KEY = b"k" * 32
 CANARY = "canary-7d1f"
@@ -39,8 +40,9 @@ def secret(**fields: JSON) -> JSONObject:
     return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, **fields}
 
 
-def pod(*env: JSON, **container: JSON) -> JSONObject:
-    return {"kind": "Pod", "spec": {"containers": [{"name": "c", "env": list(env), **container}]}}
+def pod_with_env(*env: JSON, **fields: JSON) -> JSONObject:
+    written: JSONObject = {"env": list(env), **fields}
+    return pod(container(**written))
 
 
 APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -53,9 +55,9 @@ PLACES: list[JSON] = [
     secret(stringData={"a": CANARY}),
     {"kind": "List", "items": [secret(stringData={"a": CANARY})]},
     {"kind": "Template", "spec": {"deep": secret(data={"a": CANARY})}},
-    pod({"name": "A", "value": CANARY}),
-    pod({"name": "A", "value": [CANARY]}),
-    {"spec": {"template": pod({"name": "A", "value": f"-----{CANARY}\n"})}},
+    pod_with_env({"name": "A", "value": CANARY}),
+    pod_with_env({"name": "A", "value": [CANARY]}),
+    {"spec": {"template": pod_with_env({"name": "A", "value": f"-----{CANARY}\n"})}},
     {"metadata": {"annotations": {APPLIED: f"not JSON {CANARY}"}}},
     {"metadata": {"annotations": {APPLIED: json.dumps(secret(stringData={"a": CANARY}))}}},
     {"metadata": {"annotations": {"a.b/original": json.dumps(secret(stringData={"a": CANARY}))}}},
@@ -66,7 +68,7 @@ PLACES: list[JSON] = [
     {"data": {"log": f"before {JWT} after"}},
     {"data": {"header": f"Authorization: Bearer {CANARY}"}},
     {"data": {"url": f"postgres://user:{CANARY}@db/x"}},
-    pod(args=[f"--db-password={CANARY}", f"x?api_key={CANARY}&y=1"]),
+    pod_with_env(args=[f"--db-password={CANARY}", f"x?api_key={CANARY}&y=1"]),
     {"data": {"k": base64.b64encode(b"\xff\x00" + CANARY.encode() * 4).decode()}},
     {"data": {"k": base64_of(PEM)}},
     {"data": {"k": CANARY + "x" * 40_000}},
@@ -86,8 +88,10 @@ def test_secrets_are_replaced_in_place(value: JSON) -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        pod({"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "password"}}}, image="nginx"),
-        pod(image="registry.example.com/a@sha256:" + "0123456789abcdef" * 4),
+        pod_with_env(
+            {"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "password"}}}, image="nginx"
+        ),
+        pod_with_env(image="registry.example.com/a@sha256:" + "0123456789abcdef" * 4),
         secret(type="Opaque", immutable=True, data=None, stringData={"empty": ""}),
         {"data": {"ca.crt": "-----BEGIN CERTIFICATE-----\nMIIC\n-----END CERTIFICATE-----"}},
         {"spec": {"request": base64_of("-----BEGIN CERTIFICATE REQUEST-----\nMIIC\nAbC1\n-----END")}},
@@ -148,7 +152,7 @@ def spoken(reason: str, **fields: JSON) -> Step:
         ("/spec/containers/0/env/-", {"name": "A", "value": CANARY}),
         ("/spec/containers/0/env/0/value", CANARY),
         ("/spec/containers/0/env", [{"name": "A", "value": CANARY}]),
-        ("/spec/containers/-", pod({"name": "A", "value": CANARY})["spec"]["containers"][0]),
+        ("/spec/containers/-", pod_with_env({"name": "A", "value": CANARY})["spec"]["containers"][0]),
         ("/metadata/annotations", {APPLIED: CANARY}),
         ("/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration", CANARY),
         ("/spec/token", CANARY),
@@ -177,7 +181,7 @@ def test_secrets_of_the_object_are_redacted_in_messages(planted: str, place: str
     made: JSON = {
         "data": secret(data={"a": base64_of(planted)}),
         "stringData": secret(stringData={"a": planted}),
-        "env": pod({"name": "A", "value": planted}),
+        "env": pod_with_env({"name": "A", "value": planted}),
         "token": {"kind": "TokenRequest", "status": {"token": planted}},
     }[how]
     asked = {"userInfo": {"username": "u", "extra": {"k": [planted]}}} if place == "extra" else {place: made}
@@ -201,7 +205,7 @@ def test_secrets_of_the_object_are_redacted_in_messages(planted: str, place: str
 
 
 def test_the_rest_of_a_message_is_kept() -> None:
-    review = review_document(object=pod({"name": "A", "value": CANARY}))
+    review = review_document(object=pod_with_env({"name": "A", "value": CANARY}))
     status = statuses.Status(message=f"env A: {CANARY} is bad", code=403)
     line = json.loads(recorded(review, allowed=False, status=status))
     value = line["review"]["request"]["object"]["spec"]["containers"][0]["env"][0]["value"]
@@ -209,13 +213,13 @@ def test_the_rest_of_a_message_is_kept() -> None:
 
 
 def test_short_secrets_are_not_replaced_in_messages() -> None:
-    review = review_document(object=pod({"name": "A", "value": "is"}))
+    review = review_document(object=pod_with_env({"name": "A", "value": "is"}))
     line = json.loads(recorded(review, warnings=("this is fine",)))
     assert line["decision"]["warnings"] == ["this is fine"]
 
 
 def test_a_review_above_the_size_limit_is_recorded_without_its_objects() -> None:
-    review = review_document(object=pod({"name": "A", "value": CANARY}))
+    review = review_document(object=pod_with_env({"name": "A", "value": CANARY}))
     status = statuses.Status(message=f"{CANARY} is bad", code=403, reason="Forbidden")
     found = recorded(review, 10, allowed=False, status=status, warnings=(CANARY,), **patched("/x", CANARY))
     line = json.loads(found)

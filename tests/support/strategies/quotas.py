@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from pratique.apimachinery.json_values import JSONObject
-from support.resource_quotas import container, pod, quota
+from support.resource_quotas import counted_pod, quota, requesting
 
 NAMES = ("pods", "count/pods", "cpu", "requests.memory", "requests.example.com/gpu")
 SCOPES = ("BestEffort", "NotBestEffort", "Terminating", "NotTerminating")
@@ -14,14 +14,14 @@ SCOPES = ("BestEffort", "NotBestEffort", "Terminating", "NotTerminating")
 def pods() -> st.SearchStrategy[JSONObject]:
     """Pods that ask for processors and memory, so that no quota finds anything missing."""
     asked = st.builds(
-        lambda cpu, memory, gpus: container(cpu=cpu, memory=memory, **{"example.com/gpu": gpus}),
+        lambda cpu, memory, gpus: requesting(cpu=cpu, memory=memory, **{"example.com/gpu": gpus}),
         st.sampled_from(["0", "250m", "1", "2500m"]),
         st.sampled_from(["0", "64Mi", "1G"]),
         st.sampled_from(["0", "1", "3"]),
     )
     deadlines = st.sampled_from([None, 5])
     return st.builds(
-        lambda containers, deadline: pod(*containers, activeDeadlineSeconds=deadline),
+        lambda containers, deadline: counted_pod(*containers, activeDeadlineSeconds=deadline),
         st.lists(asked, min_size=1, max_size=3),
         deadlines,
     )
