@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -89,8 +89,8 @@ def test_a_package_without_a_hash_gets_no_bill(root: Path, tmp_path: Path) -> No
     assert "no hash for b" in ran.stderr
 
 
-def wheel(root: Path, folder: Path, umask: int, mtime: int) -> str:
-    """Build the wheel of a copy in a folder, and give its hash."""
+def wheel(root: Path, folder: Path, umask: int, mtime: int) -> Path:
+    """Build the wheel of a copy in a folder."""
     shutil.copytree(root / "services", folder / "services", ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE", "NOTICE", ".gitignore"):
         shutil.copy(root / name, folder / name)
@@ -113,13 +113,20 @@ def wheel(root: Path, folder: Path, umask: int, mtime: int) -> str:
     )
     assert done.returncode == 0, done.stderr
     [built] = (folder / "out").glob("*.whl")
-    return hashlib.sha256(built.read_bytes()).hexdigest()
+    return built
 
 
 def test_two_builds_give_the_same_wheel(root: Path, tmp_path: Path) -> None:
     first = wheel(root, tmp_path / "here", umask=0o022, mtime=1_600_000_000)
     second = wheel(root, tmp_path / "somewhere else", umask=0o077, mtime=1_650_000_000)
-    assert first == second
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_a_wheel_installs_only_packages_of_our_name(root: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(wheel(root, tmp_path, umask=0o022, mtime=1_600_000_000)) as built:
+        folders = {name.split("/")[0] for name in built.namelist() if ".dist-info/" not in name}
+    services = ("frontdoor", "mutator", "validator", "cli")
+    assert folders == {"pratique", *(f"pratique_{service}" for service in services)}
 
 
 def test_a_base_can_be_named_by_its_digest(root: Path) -> None:

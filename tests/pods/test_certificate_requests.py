@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from pratique.apimachinery.errors import InputError
 from pratique.pods.nodes import CertificateSubject, read_subject
 
-TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=40)
+TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=16)
+"""Names have at most 64 bytes, and a character up to four."""
 
 
 @functools.cache
