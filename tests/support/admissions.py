@@ -1,4 +1,4 @@
-"""Single controllers at work: reviews made of plain JSON, and what comes of them."""
+"""Run one controller on a review made from plain JSON, and read its outcome."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def wait_until_ready(port: int) -> None:
 
 
 def wait_until_healthy(validator: Container) -> None:
-    """Wait until a validator says that it serves, as whoever rolls restarts out does before going on."""
+    """Wait until a validator reports that it serves, as a rolling restart does before the next one."""
     probe = ["python", "-m", "pratique.rpc.probes", "127.0.0.1:9002"]
     until = time.monotonic() + 60
     while validator.exec_run(probe).exit_code != 0:

@@ -14,7 +14,7 @@ LEDGER_IMAGE = os.environ.get("LEDGER_IMAGE", "postgres:17-alpine")
 
 
 def why_not(*images: str) -> str:
-    """Say what is missing to run containers of the images; nothing, where nothing is."""
+    """Return what is missing to run containers of the images; empty if nothing is."""
     if not _engine_listens():
         return "no Docker engine runs"
     docker = pytest.importorskip("docker")

@@ -41,7 +41,7 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
     "a byte order mark": (b'\xef\xbb\xbf{"a":1}', "is not JSON"),
     "two values": (b'{"a":1}{"a":1}', "is not JSON"),
 }
-"""By what is wrong: an object, and what is said of it behind its name. Of what is not JSON more may be said."""
+"""By problem: an object, and the message after its name. Messages about text that is not JSON may go on."""
 
 HARMLESS: dict[str, bytes] = {
     "the largest integers": b'{"a":9223372036854775807,"b":-9223372036854775808}',

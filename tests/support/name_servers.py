@@ -16,7 +16,7 @@ _ADDRESS = 1  # the type of an A record
 
 @dataclasses.dataclass
 class NameServer(asyncio.DatagramProtocol):
-    """Answers every question for addresses with those that it is told."""
+    """Answers every question for addresses with the ones that the test sets."""
 
     addresses: list[str]
     port: int = 0

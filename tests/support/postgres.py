@@ -60,7 +60,7 @@ class Server:
         )
 
     def stop(self) -> None:
-        """Stop it, whoever is connected."""
+        """Stop the server, even if clients are connected."""
         self._control("stop", "-m", "fast")
 
     def _control(self, verb: str, *flags: str) -> None:

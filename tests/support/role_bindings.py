@@ -17,7 +17,7 @@ def rule(
     names: Sequence[str] = (),
     urls: Sequence[str] = (),
 ) -> JSONObject:
-    """Write one rule; what is empty is left out."""
+    """Write one rule, without empty fields."""
     written = {
         "verbs": list(verbs),
         "apiGroups": list(groups) if resources else [],

@@ -161,7 +161,7 @@ def dispatch(
 ) -> Dispatched:
     """Send a request through webhooks that are configured as ``documents`` say and behave as told, by path.
 
-    ``objects`` are the cluster's. In configurations ``<ca>`` and ``<server>`` stand for what is not known before.
+    ``objects`` are the cluster's. In configurations ``<ca>`` and ``<server>`` are replaced once the server runs.
     """
     certificate = authority().issue(*NAMES, f"{SERVICE[0]}.{SERVICE[1]}.svc")
     with serve(behaviours, certificate=certificate) as server:

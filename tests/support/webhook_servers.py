@@ -38,7 +38,7 @@ from cryptography.x509.oid import NameOID
 JSON: TypeAlias = Any
 
 NAMES = ("localhost", "127.0.0.1", "webhooks.tests.svc")
-"""What a server's certificate is valid for, unless it is told otherwise."""
+"""The default names of a server's certificate."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ ALONE = {
 
 
 class Groups(LoadScopeScheduling):  # type: ignore[misc] # it has no types
-    """Gives a whole group to one process, and all other tests to whoever is free."""
+    """Gives a whole group to one process, and all other tests to any free process."""
 
     def _split_scope(self, nodeid: str) -> str:
         return next((group for path, group in ALONE.items() if nodeid.startswith(path)), nodeid)

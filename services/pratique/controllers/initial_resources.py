@@ -31,7 +31,7 @@ from pratique.controllers.usage_history import (
     image_repository,
     open_history,
 )
-from pratique.pods import pod_spec as containers_module
+from pratique.pods import pod_spec
 from pratique.telemetry.logs import describe_error
 
 ANNOTATION = "kubernetes.io/initial-resources"
@@ -116,8 +116,8 @@ class _UsageEstimates:
 
     async def mutate(self, review: Review) -> Answer:
         """Set the requests of containers that leave them open, if enough is known about their images."""
-        if not containers_module.is_pod(review.object):
-            return deny(status=statuses.bad_request(containers_module.NOT_A_POD))
+        if not pod_spec.is_pod(review.object):
+            return deny(status=statuses.bad_request(pod_spec.NOT_A_POD))
         containers = list(_open_containers(review.object))
         if not containers:
             return allow()
@@ -178,7 +178,7 @@ class _UsageEstimates:
 
 
 def _open_containers(pod: JSONObject) -> Iterator[_OpenContainer]:
-    for field, index, container in containers_module.iter_containers(pod):
+    for field, index, container in pod_spec.iter_containers(pod):
         image, resources = container.get("image"), container.get("resources")
         if field in _CONTAINER_TITLES and isinstance(image, str) and _is_image_name(image):
             given = {*_resource_names(resources, "requests"), *_resource_names(resources, "limits")}

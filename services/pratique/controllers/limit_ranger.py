@@ -20,8 +20,7 @@ from pratique.apimachinery.errors import RefusalError
 from pratique.apimachinery.field_errors import FieldPath
 from pratique.apimachinery.json_values import JSON, JSONObject, member
 from pratique.apimachinery.requests import Operation
-from pratique.pods import limit_ranges
-from pratique.pods import pod_spec as containers_module
+from pratique.pods import limit_ranges, pod_spec
 from pratique.pods.limit_ranges import CLAIM, CONTAINER, POD, LimitRangeBounds
 from pratique.pods.resource_requirements import (
     ResourceRequirements,
@@ -56,8 +55,8 @@ def mutate(settings: Settings, review: Review) -> Answer:
     """Give every container the default amounts that it does not set itself."""
     if review.resource.resource != "pods" or _is_ignored(settings, review):
         return allow()
-    if not containers_module.is_pod(review.object):
-        return deny(status=statuses.bad_request(containers_module.NOT_A_POD))
+    if not pod_spec.is_pod(review.object):
+        return deny(status=statuses.bad_request(pod_spec.NOT_A_POD))
     edits = Edits(review.object)
     annotation = ""
     for limit_range in _limit_ranges(review):
@@ -97,11 +96,7 @@ def _set_missing(edits: Edits, path: Path, amounts: dict[str, str]) -> list[str]
 
 
 def _containers(pod: JSON, field: str) -> list[tuple[int, JSONObject]]:
-    return [
-        (index, container)
-        for name, index, container in containers_module.iter_containers(pod)
-        if name == field
-    ]
+    return [(index, container) for name, index, container in pod_spec.iter_containers(pod) if name == field]
 
 
 def validate(settings: Settings, review: Review) -> Answer:
@@ -109,8 +104,8 @@ def validate(settings: Settings, review: Review) -> Answer:
     if _is_ignored(settings, review):
         return allow()
     pod = review.resource.resource == "pods"
-    if pod and not containers_module.is_pod(review.object):
-        return deny(status=statuses.bad_request(containers_module.NOT_A_POD))
+    if pod and not pod_spec.is_pod(review.object):
+        return deny(status=statuses.bad_request(pod_spec.NOT_A_POD))
     if not pod and not is_persistent_volume_claim(review.object):
         return deny(status=statuses.bad_request(_NOT_A_CLAIM))
     ranges = _limit_ranges(review)
@@ -177,7 +172,7 @@ def _is_ignored(settings: Settings, review: Review) -> bool:
         return False
     if member(review.old_object, "metadata", "deletionTimestamp") is not None:
         return True
-    return containers_module.is_pod_review(review) and not settings.pod_updates
+    return pod_spec.is_pod_review(review) and not settings.pod_updates
 
 
 def _limit_ranges(review: Review) -> tuple[JSONObject, ...]:

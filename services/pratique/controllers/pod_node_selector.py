@@ -15,8 +15,7 @@ from pratique.admission.controllers import BOTH, Controller, Handlers
 from pratique.admission.results import Answer, Deny, Edits, allow, deny
 from pratique.admission.reviews import Review
 from pratique.admission.rules import rule
-from pratique.apimachinery import selectors as selectors_module
-from pratique.apimachinery import statuses
+from pratique.apimachinery import selectors, statuses
 from pratique.apimachinery.errors import ConfigurationError, InputError, RefusalError
 from pratique.apimachinery.json_values import JSON, member
 from pratique.pods import pod_spec
@@ -50,7 +49,7 @@ class _NodeSelectors:
         if not pod_spec.is_pod(review.object):
             return allow()
         required = self._of_namespace(review)
-        if selectors_module.conflict(required, _node_selector(review.object)):
+        if selectors.conflict(required, _node_selector(review.object)):
             return _deny_conflict(review)
         edits = Edits(review.object)
         for key, value in required.items():
@@ -61,7 +60,7 @@ class _NodeSelectors:
         """Deny a Pod that selects other nodes; a webhook may have changed the selector."""
         if not pod_spec.is_pod(review.object):
             return allow()
-        if selectors_module.conflict(self._of_namespace(review), _node_selector(review.object)):
+        if selectors.conflict(self._of_namespace(review), _node_selector(review.object)):
             return _deny_conflict(review)
         return self._check_allowed(review, review.object) or allow()
 
@@ -75,12 +74,12 @@ class _NodeSelectors:
         if not isinstance(annotations, dict) or ANNOTATION not in annotations:
             return self.by_namespace.get(_CLUSTER_DEFAULT, {})
         try:
-            return selectors_module.parse_label_set(str(annotations[ANNOTATION]))
+            return selectors.parse_label_set(str(annotations[ANNOTATION]))
         except InputError as error:
             raise RefusalError(statuses.plain_error(str(error))) from None
 
     def _check_allowed(self, review: Review, pod: JSON) -> Deny | None:
-        if selectors_module.is_subset(_node_selector(pod), self.by_namespace.get(review.namespace, {})):
+        if selectors.is_subset(_node_selector(pod), self.by_namespace.get(review.namespace, {})):
             return None
         return _deny_pod(review, "pod node label selector labels conflict with its namespace whitelist")
 
@@ -102,13 +101,13 @@ def _deny_pod(review: Review, text: str) -> Deny:
 
 def _build(settings: Settings) -> Handlers:
     written = settings.pod_node_selector_plugin_config
-    selectors = _NodeSelectors({name: _parse_selector(name, text) for name, text in written.items()})
-    return Handlers(mutate=selectors.mutate, validate=selectors.validate)
+    node_selectors = _NodeSelectors({name: _parse_selector(name, text) for name, text in written.items()})
+    return Handlers(mutate=node_selectors.mutate, validate=node_selectors.validate)
 
 
 def _parse_selector(name: str, text: str) -> LabelSet:
     try:
-        return selectors_module.parse_label_set(text)
+        return selectors.parse_label_set(text)
     except InputError as error:
         raise ConfigurationError(f"podNodeSelectorPluginConfig.{name}: {error}") from None
 

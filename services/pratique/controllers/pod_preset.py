@@ -20,7 +20,7 @@ from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import InputError, RefusalError
 from pratique.apimachinery.json_values import JSON, JSONObject, member
 from pratique.apimachinery.selectors import LabelSelector, compile_selector
-from pratique.pods import pod_spec as containers_module
+from pratique.pods import pod_spec
 
 Path: TypeAlias = "tuple[str | int, ...]"
 Key: TypeAlias = "Callable[[JSONObject], JSON]"
@@ -66,10 +66,10 @@ class _MergeResult:
 def mutate(settings: Settings, review: Review) -> Answer:
     """Inject all presets that select the Pod, or none if they conflict with it or with each other."""
     pod = review.object
-    if not containers_module.is_pod(pod):
-        return deny(status=statuses.bad_request(containers_module.NOT_A_POD))
+    if not pod_spec.is_pod(pod):
+        return deny(status=statuses.bad_request(pod_spec.NOT_A_POD))
     annotations = _string_map(pod, *_ANNOTATIONS)
-    if containers_module.MIRROR_ANNOTATION in annotations or annotations.get(_EXCLUDE_ANNOTATION) == "true":
+    if pod_spec.MIRROR_ANNOTATION in annotations or annotations.get(_EXCLUDE_ANNOTATION) == "true":
         return allow()
     presets = _matching_presets(review)
     if not presets:

@@ -16,8 +16,14 @@ from pratique.apimachinery.statuses import go_quoted
 from pratique.apimachinery.urls import parse_url
 from pratique.cluster import rbac
 from pratique.cluster.authorization import AuthorizationAttributes
-from pratique.cluster.rbac import CompiledPolicyRule as CompiledRule
-from pratique.cluster.rbac import RbacSubject, RoleBinding, Roles, cluster_roles, read_binding
+from pratique.cluster.rbac import (
+    CompiledPolicyRule,
+    RbacSubject,
+    RoleBinding,
+    Roles,
+    cluster_roles,
+    read_binding,
+)
 from pratique.configuration.admissionregistration import MutatingAdmissionPolicySpec
 from pratique.lint.outage_simulation import WebhookName
 from pratique.lint.rules import (
@@ -197,7 +203,7 @@ def _first_write(binding: RoleBinding, roles: Roles) -> tuple[str, str] | None:
     return None
 
 
-def _allows(rule: CompiledRule, verb: str, kind: str) -> bool:
+def _allows(rule: CompiledPolicyRule, verb: str, kind: str) -> bool:
     """Whether a rule allows a verb on some object of a resource."""
     attributes = AuthorizationAttributes(user=_ANONYMOUS, verb=verb, group=ADMISSION_GROUP, resource=kind)
     return any(rule.allows(dataclasses.replace(attributes, name=name)) for name in rule.names or ("",))

@@ -214,7 +214,7 @@ class CertificateCollector:
         )
         failed = GaugeMetricFamily(
             "pratique_certificate_reload_failed",
-            "1 where what is in the files now cannot be used, and what was there before still is.",
+            "1 if the current files cannot be used, so that the previous content is still in use.",
             labels=["certificate"],
         )
         for certificate in self.certificates:

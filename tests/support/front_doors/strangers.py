@@ -103,7 +103,7 @@ async def _come(plan: Plan) -> dict[str, collections.Counter[str]]:
 async def _be(
     port: int, kind: Kind, context: ssl.SSLContext | None, tell: Callable[[list[str]], object]
 ) -> None:
-    """Do it, and wait for what comes of it."""
+    """Run the plan, and wait for its result."""
     try:
         reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
         try:

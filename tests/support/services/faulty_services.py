@@ -290,7 +290,7 @@ async def go_away(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 
 
 async def talk_nonsense(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Speak HTTP/1.1 to whoever speaks HTTP/2."""
+    """Answer HTTP/1.1 to clients that speak HTTP/2."""
     await reader.read(4096)
     writer.write(b'HTTP/1.1 200 OK\r\nContent-Length: 16\r\n\r\n{"allowed":true}')
     await reader.read()

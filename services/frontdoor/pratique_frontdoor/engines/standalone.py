@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic
 
 from pratique.admission.controllers import Phase
@@ -22,13 +22,11 @@ from pratique.hosting.running import MutatorHost, ValidatorHost
 from pratique.hosting.services import HostedChain, HostT, host_chain
 from pratique.rpc.metrics import ControllerMetrics
 from pratique.telemetry.metrics import MergedCollectors
-from pratique_frontdoor.engines.remote import RemoteEngine
+from pratique_frontdoor.engines.remote import RemoteEngine, Service
 from pratique_frontdoor.settings import FrontDoorSettings
 
 if TYPE_CHECKING:
     from prometheus_client.registry import Collector
-
-    from pratique_frontdoor.chain.decisions import Decision
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +45,6 @@ class HostTransport(Generic[HostT]):
     run: Callable[[HostT, Review, Sequence[Call], Deadline | None], Awaitable[Sequence[Outcome]]]
     metrics: ControllerMetrics
     endpoint: str = "in-process"
-    addresses: int = 0
-    replicas: tuple[()] = ()
 
     def agrees(self, digest: str) -> bool:
         """Tell whether the hosts decide by the inputs with this digest."""
@@ -103,39 +99,29 @@ class LocalService(Generic[HostT]):
         return "; ".join(self.differing_replicas(digests))
 
 
-class StandaloneEngine:
+class StandaloneEngine(RemoteEngine):
     """Decides reviews in the front door's own process."""
 
     def __init__(
-        self, engine: RemoteEngine, hosting: contextlib.AsyncExitStack, collector: Collector
+        self,
+        settings: StandaloneSettings,
+        services: tuple[Service, Service],
+        collector: Collector,
     ) -> None:
-        """Take an engine whose services are local, and what closes their controllers."""
-        self._engine = engine
-        self._hosting = hosting
-        self.collectors: Sequence[Collector] = (*engine.collectors, collector)
-        """Its collectors of metrics."""
-        self.reloaded = engine.reloaded
-        """What is reloaded when its files change."""
-        self.cluster = engine.cluster
+        """Build the chain over local ``services``, whose metrics are ``collector``.
 
-    async def decide(
-        self, review: Review, phases: frozenset[Phase], deadline: Deadline, *, explain: bool = False
-    ) -> Decision:
-        """Run a review through the requested phases."""
-        return await self._engine.decide(review, phases, deadline, explain=explain)
-
-    async def unready(self) -> Sequence[str]:
-        """Return why reviews cannot be decided now."""
-        return await self._engine.unready()
-
-    def warnings(self) -> Mapping[str, Sequence[str]]:
-        """Return warnings that do not fail the readiness probe, by topic."""
-        return self._engine.warnings()
+        Raises:
+            ConfigurationError: the configuration cannot be used.
+        """
+        super().__init__(settings, services)
+        self.collectors = (*self.collectors, collector)
+        self.hosting = contextlib.AsyncExitStack()
+        """What closes the controllers."""
 
     async def close(self) -> None:
         """Close connections and controllers."""
-        await self._engine.close()
-        await self._hosting.aclose()
+        await super().close()
+        await self.hosting.aclose()
 
 
 async def open_standalone(settings: StandaloneSettings) -> StandaloneEngine:
@@ -153,6 +139,7 @@ async def open_standalone(settings: StandaloneSettings) -> StandaloneEngine:
         )
         mutator = _local_service("mutator", Phase.MUTATE, mutators, MutatorHost.mutate)
         validator = _local_service("validator", Phase.VALIDATE, validators, ValidatorHost.validate)
+        # By name: where both phases have a controller, two collectors of its metrics would make each series twice.
         hosted = {
             controller.controller.name: controller
             for controller in (*mutators.controllers, *validators.controllers)
@@ -168,7 +155,9 @@ async def open_standalone(settings: StandaloneSettings) -> StandaloneEngine:
                 ),
             ]
         )
-        return StandaloneEngine(RemoteEngine(settings, (mutator, validator)), stack.pop_all(), collector)
+        engine = StandaloneEngine(settings, (mutator, validator), collector)
+        engine.hosting = stack.pop_all()
+        return engine
 
 
 def _local_service(
