@@ -30,6 +30,7 @@ from pratique.admission.reviews import Call, Review
 from pratique.admission.v1 import mutator_service_pb2, validator_service_pb2
 from pratique.admission.v1.catalogue_service_pb2 import DescribeResponse
 from pratique.apimachinery import statuses
+from pratique.apimachinery.errors import ReviewError
 from pratique.apimachinery.json_values import Document
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
 from pratique.apimachinery.requests import Operation, UserInfo
@@ -166,16 +167,13 @@ def test_a_golden_message_is_written_as_it_was(name: str) -> None:
 
 
 def test_every_message_of_the_services_has_a_golden_one() -> None:
-    assert (
-        sorted(
-            f"{method}_{side}{more}"
-            for method in ("mutate", "validate", "mutate_stream", "validate_stream", "describe")
-            for side in ("request", "response")
-            for more in ("", "_full")
-            if (method, side, more) != ("describe", "request", "_full")  # it has no fields
-        )
-        == NAMES
-    )
+    assert sorted(
+        f"{method}_{side}{more}"
+        for method in ("mutate", "validate", "mutate_stream", "validate_stream", "describe")
+        for side in ("request", "response")
+        for more in ("", "_full")
+        if (method, side, more) != ("describe", "request", "_full")  # it has no fields
+    ) == sorted(name for name in NAMES if not name.endswith("_span"))
 
 
 def fields_set(message: Message) -> Iterator[tuple[str, str]]:
@@ -227,6 +225,27 @@ def test_full_answers_are_read_as_they_were_written() -> None:
     assert messages.validate_response(FULL_OUTCOMES, REVIEW.uid, DIGESTS.whole) == verdicts
     assert messages.outcomes_from_mutate(steps, FULL_CALLS) == FULL_OUTCOMES[:3]
     assert messages.outcomes_from_validate(verdicts, amending) == FULL_OUTCOMES
+
+
+SPAN_CALL = Call("ValidatingAdmissionPolicy", span=(3, 7))
+SPAN_OUTCOME = Outcome(controller="ValidatingAdmissionPolicy", decision=ALLOWED, span=(3, 7))
+
+
+def test_spans_of_policies_are_read_as_they_were_written() -> None:
+    request = validator_service_pb2.ValidateRequest.FromString(golden("validate_request_span"))
+    response = validator_service_pb2.ValidateResponse.FromString(golden("validate_response_span"))
+    assert messages.validate_request(REVIEW, [SPAN_CALL], DIGESTS.whole) == request
+    assert messages.review_and_calls(request, ANY_NAMESPACE) == (FULL_REVIEW, [SPAN_CALL])
+    assert messages.validate_response([SPAN_OUTCOME], REVIEW.uid, DIGESTS.whole) == response
+    assert messages.outcomes_from_validate(response, [SPAN_CALL]) == [SPAN_OUTCOME]
+
+
+def test_a_span_that_ends_before_it_begins_breaks_the_contract() -> None:
+    request = messages.validate_request(REVIEW, [Call("c", span=(4, 3))])
+    with pytest.raises(
+        ReviewError, match=r"controllers\.span\.end must not be below controllers\.span\.first"
+    ):
+        messages.review_and_calls(request, ANY_NAMESPACE)
 
 
 def test_what_a_service_holds_is_read_as_it_was_written() -> None:

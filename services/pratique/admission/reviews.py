@@ -178,6 +178,9 @@ class Call:
     """The controller's time limit in seconds; None means the call's deadline."""
     may_patch: bool = False
     """Whether the answer may change the object in the validating phase."""
+    commits_quota: bool = False
+    """Whether the controller records something for each admitted review, so that the call must not run twice at a
+    time."""
     only: tuple[str, ...] | None = None
     """The keys of the policies to run in the second round of the mutating phase; None in the first round."""
     span: tuple[int, int] | None = None

@@ -201,6 +201,7 @@ class HandlerRunner:
             audit_annotations=messages.audit_annotations,
             duration_seconds=time.perf_counter() - began,
             policy_outcomes=messages.policy_outcomes,
+            span=call.span,
             document=document if self.trusted and _operations_made_document(answer, decision) else None,
         )
         return RunResult(outcome, document)

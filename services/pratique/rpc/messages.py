@@ -300,6 +300,8 @@ def outcome_to_message(outcome: Outcome) -> outcome_pb2.Outcome:
     )
     if outcome.policy_outcomes:
         message.parts.extend(policy_outcome_to_message(policy) for policy in outcome.policy_outcomes)
+    if outcome.span is not None:
+        message.span.first, message.span.end = outcome.span
     _write_decision(message, outcome.decision)
     return message
 
@@ -338,6 +340,7 @@ def outcome_from_message(
         duration_seconds=message.duration_micros / 1_000_000,
         policy_outcomes=tuple(map(policy_outcome_from_message, message.parts)),
         endpoint=endpoint,
+        span=(message.span.first, message.span.end) if message.HasField("span") else None,
     )
 
 
@@ -394,6 +397,8 @@ def _call_to_message(call: Call) -> review_pb2.ControllerCall:
         if call.only is not None:
             message.again.SetInParent()
             message.again.keys.extend(call.only)
+        if call.span is not None:
+            message.span.first, message.span.end = call.span
     return message
 
 
@@ -442,7 +447,12 @@ def _call_from_message(message: review_pb2.ControllerCall) -> Call:
     if millis < 0:
         raise ReviewError("controllers.timeout_millis must be 0, which means no limit of its own, or more")
     only = tuple(message.again.keys) if message.HasField("again") else None
-    return Call(message.name, millis / 1000 if millis else None, only=only, explain=message.explain)
+    span = (message.span.first, message.span.end) if message.HasField("span") else None
+    if span is not None and span[0] > span[1]:
+        raise ReviewError("controllers.span.end must not be below controllers.span.first")
+    return Call(
+        message.name, millis / 1000 if millis else None, only=only, explain=message.explain, span=span
+    )
 
 
 def mutate_response(

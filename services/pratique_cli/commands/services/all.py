@@ -23,6 +23,9 @@ _OF_SERVICES = (
     "validator_server_name",
     "calls",
     "slow_replica_seconds",
+    "validator_fanout",
+    "mutator_timeout_seconds",
+    "validator_timeout_seconds",
 )
 """The settings of calls to services, of which there are none here."""
 HELPS = MappingProxyType(

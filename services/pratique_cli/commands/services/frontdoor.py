@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 import click
 
-from pratique_cli.service_options import FRONT_DOOR_HELPS, LISTENER_HELPS, settings_flags
+from pratique_cli.service_options import FLAG_NAMES, FRONT_DOOR_HELPS, LISTENER_HELPS, settings_flags
 from pratique_frontdoor.serve import run
 from pratique_frontdoor.settings import FrontDoorSettings
 
@@ -60,7 +60,7 @@ Examples:
 
 
 @click.command("frontdoor", epilog=EPILOG)
-@settings_flags(FrontDoorSettings, HELPS, {"validators": "validator"})
+@settings_flags(FrontDoorSettings, HELPS, {"validators": "validator", **FLAG_NAMES})
 def command(settings: FrontDoorSettings) -> None:
     """Answer AdmissionReviews over HTTP or HTTPS, by calling a mutator and validators over gRPC."""
     run(settings)
