@@ -30,7 +30,7 @@ from pratique.admission.reviews import Call, Review
 from pratique.admission.v1 import mutator_service_pb2, validator_service_pb2
 from pratique.admission.v1.catalogue_service_pb2 import DescribeResponse
 from pratique.apimachinery import statuses
-from pratique.apimachinery.errors import ReviewError
+from pratique.apimachinery.errors import BadAnswerError, ReviewError
 from pratique.apimachinery.json_values import Document
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
 from pratique.apimachinery.requests import Operation, UserInfo
@@ -238,6 +238,14 @@ def test_spans_of_policies_are_read_as_they_were_written() -> None:
     assert messages.review_and_calls(request, ANY_NAMESPACE) == (FULL_REVIEW, [SPAN_CALL])
     assert messages.validate_response([SPAN_OUTCOME], REVIEW.uid, DIGESTS.whole) == response
     assert messages.outcomes_from_validate(response, [SPAN_CALL]) == [SPAN_OUTCOME]
+
+
+@pytest.mark.parametrize("asked", [None, (3, 8), (0, 7)])
+def test_an_answer_for_other_policies_breaks_the_contract(asked: tuple[int, int] | None) -> None:
+    response = validator_service_pb2.ValidateResponse.FromString(golden("validate_response_span"))
+    call = dataclasses.replace(SPAN_CALL, span=asked)
+    with pytest.raises(BadAnswerError, match="other policies were evaluated than those of the call"):
+        messages.outcomes_from_validate(response, [call])
 
 
 def test_a_span_that_ends_before_it_begins_breaks_the_contract() -> None:

@@ -327,11 +327,15 @@ def outcome_from_message(
     """Decode the outcome of a call, which ``endpoint`` answered.
 
     Raises:
-        BadAnswerError: it is for another controller, has no decision, or patches although it may not.
+        BadAnswerError: it is for another controller or other policies, has no decision, or patches although it may
+            not.
     """
     if message.controller != call.name:
         name = statuses.go_quoted(call.name)
         raise bad_answer(f"expected the outcome of {name}, got that of another controller")
+    span = (message.span.first, message.span.end) if message.HasField("span") else None
+    if span not in {None, call.span}:
+        raise bad_answer("other policies were evaluated than those of the call")
     return Outcome(
         controller=call.name,
         decision=_read_decision(message, may_patch=phase is Phase.MUTATE or call.may_patch),
@@ -340,7 +344,7 @@ def outcome_from_message(
         duration_seconds=message.duration_micros / 1_000_000,
         policy_outcomes=tuple(map(policy_outcome_from_message, message.parts)),
         endpoint=endpoint,
-        span=(message.span.first, message.span.end) if message.HasField("span") else None,
+        span=span,
     )
 
 
