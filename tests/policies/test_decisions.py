@@ -9,7 +9,7 @@ import pytest
 
 from pratique.admission.results import OutcomeStatus
 from pratique.apimachinery.json_values import JSONObject
-from pratique.policies.validating_decisions import VALIDATION_FAILURE_ANNOTATION
+from pratique.policies.audit_annotations import VALIDATION_FAILURE_ANNOTATION
 from support.validating_policies import (
     binding,
     decide,

@@ -109,6 +109,9 @@ class Review:
     only: tuple[str, ...] | None = None
     """For a controller with policies: the keys of the policies to run in the second round of the mutating phase; None
     in the first round."""
+    span: tuple[int, int] | None = None
+    """For a controller with policies: which of them to evaluate in the validating phase, from the first number up to,
+    but not including, the second (:mod:`pratique.policies.policy_spans`); None means all."""
     explain: bool = False
     """For a controller with policies: also report policies that do not apply to the review or simply allow it."""
     quota_mode: QuotaMode = QuotaMode.COMMIT
@@ -177,13 +180,15 @@ class Call:
     """Whether the answer may change the object in the validating phase."""
     only: tuple[str, ...] | None = None
     """The keys of the policies to run in the second round of the mutating phase; None in the first round."""
+    span: tuple[int, int] | None = None
+    """The numbers of the policies to evaluate in the validating phase, as in :attr:`Review.span`; None means all."""
     explain: bool = False
     """Whether the outcome also reports policies that do not apply to the review or simply allow it."""
 
     @property
     def is_plain(self) -> bool:
         """Whether the controller needs nothing but the review."""
-        return self.only is None and not self.explain
+        return self.only is None and self.span is None and not self.explain
 
 
 _ANONYMOUS = "system:anonymous"

@@ -157,16 +157,9 @@ def compile_expressions(
     )
 
 
-def compile_bindings(policy: Policy[P], bindings: Iterable[PolicyConfiguration[B]]) -> tuple[Binding[B], ...]:
-    """Compile the bindings that bind ``policy``.
-
-    Static policies and bindings bind only each other, as in the API server, which loads them separately.
-    """
-    return tuple(
-        Binding(binding.name, binding.spec, _matcher(binding.spec))
-        for binding in bindings
-        if binding.spec.policy_name == policy.name and binding.is_static == policy.is_static
-    )
+def compile_bindings(bindings: Iterable[PolicyConfiguration[B]]) -> tuple[Binding[B], ...]:
+    """Compile bindings."""
+    return tuple(Binding(binding.name, binding.spec, _matcher(binding.spec)) for binding in bindings)
 
 
 def _matcher(spec: PolicyBindingSpec) -> ResourceMatcher | None:

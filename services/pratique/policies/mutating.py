@@ -44,6 +44,7 @@ from pratique.policies.mutating_decisions import (
     refusal_status,
 )
 from pratique.policies.mutations import MutatedObjects, Patcher, PolicyPatchError, compile_mutations
+from pratique.policies.policy_spans import bindings_of
 from pratique.telemetry.policy_metrics import (
     INVALID_ERROR,
     NO_ERROR,
@@ -110,7 +111,8 @@ def _compile(
     bindings: Sequence[PolicyConfiguration[PolicyBindingSpec]],
 ) -> _Hook:
     policy, compiler = compile_policy(configured)
-    return PolicyHook(policy, compile_bindings(policy, bindings), compile_mutations(policy.spec, compiler))
+    bound = compile_bindings(bindings_of(configured, bindings))
+    return PolicyHook(policy, bound, compile_mutations(policy.spec, compiler))
 
 
 class _MutatingRun:

@@ -20,7 +20,6 @@ from pratique.cel.costs import Budget
 from pratique.cel.errors import OutOfBudgetError
 from pratique.cel.expressions import Expression
 from pratique.configuration.admissionregistration import (
-    PolicyConfiguration,
     ValidatingAdmissionPolicyBindingSpec,
     ValidatingAdmissionPolicySpec,
 )
@@ -30,7 +29,13 @@ from pratique.policies.activation import (
     ReviewActivations,
     answer_within_limits,
 )
+from pratique.policies.audit_annotations import (
+    VALIDATION_FAILURE_ANNOTATION,
+    AuditAnnotationCollector,
+    failures_annotation,
+)
 from pratique.policies.compilation import (
+    Binding,
     EvaluationResult,
     Policy,
     PolicyHook,
@@ -43,9 +48,14 @@ from pratique.policies.compilation import (
     evaluate_match_conditions,
 )
 from pratique.policies.dispatcher import Invocation, Misconfigured, PolicyDispatcher, Unmatched
+from pratique.policies.policy_spans import (
+    ConfiguredBinding,
+    ConfiguredPolicy,
+    Span,
+    divide_policies,
+    parts_within,
+)
 from pratique.policies.validating_decisions import (
-    VALIDATION_FAILURE_ANNOTATION,
-    AuditAnnotationCollector,
     PoliciesDecision,
     PolicyDecision,
     PolicyDecisionBuilder,
@@ -53,7 +63,6 @@ from pratique.policies.validating_decisions import (
     decide_annotations,
     decide_failure,
     decide_validations,
-    failures_annotation,
 )
 from pratique.telemetry.policy_metrics import PolicyCheck, PolicyCheckMetrics
 
@@ -141,9 +150,23 @@ class ValidatingPolicyEvaluator:
         return evaluate_all(expressions, activation_and_variables, budget, limits, seconds)
 
 
-_Hook: TypeAlias = PolicyHook[
-    ValidatingAdmissionPolicySpec, ValidatingAdmissionPolicyBindingSpec, ValidatingPolicyEvaluator
-]
+_Bindings: TypeAlias = tuple[Binding[ValidatingAdmissionPolicyBindingSpec], ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _ValidatingHook(
+    PolicyHook[ValidatingAdmissionPolicySpec, ValidatingAdmissionPolicyBindingSpec, ValidatingPolicyEvaluator]
+):
+    """A policy with its bindings and their numbers."""
+
+    number: int
+    """The number of the first part."""
+    parts: tuple[_Bindings, ...]
+    """The bindings, divided as they are numbered."""
+
+    def bindings_within(self, span: Span | None) -> _Bindings:
+        """The bindings that have numbers in ``span``."""
+        return tuple(binding for part in parts_within(self.parts, self.number, span) for binding in part)
 
 
 class ValidatingPolicies:
@@ -151,25 +174,34 @@ class ValidatingPolicies:
 
     def __init__(
         self,
-        policies: Iterable[PolicyConfiguration[ValidatingAdmissionPolicySpec]],
-        bindings: Iterable[PolicyConfiguration[ValidatingAdmissionPolicyBindingSpec]],
+        policies: Iterable[ConfiguredPolicy],
+        bindings: Iterable[ConfiguredBinding],
     ) -> None:
         """Compile policies. Unbound policies and bindings without a policy have no effect.
 
         Raises:
             CompilationError: an expression does not compile; loading reports that before.
         """
-        binding_list = list(bindings)
-        self._hooks = PolicyHooks(_compile(policy, binding_list) for policy in policies)
+        hooks: list[_ValidatingHook] = []
+        number = 0
+        for policy, parts in divide_policies(policies, bindings):
+            hooks.append(_compile(policy, parts, number))
+            number += len(parts)
+        self._hooks = PolicyHooks(hooks)
 
     def __bool__(self) -> bool:
         """False if there are no bound policies."""
         return bool(self._hooks)
 
     def decide(
-        self, review: Review, limits: EvaluationLimits = UNLIMITED, *, explain: bool = False
+        self,
+        review: Review,
+        limits: EvaluationLimits = UNLIMITED,
+        *,
+        explain: bool = False,
+        span: Span | None = None,
     ) -> PoliciesDecision:
-        """Evaluate all policies. Gives their decisions in order.
+        """Evaluate all policies, or a span of them. Gives their decisions in order.
 
         Nothing is changed, so that you can repeat a slow evaluation with a larger inline budget.
 
@@ -177,39 +209,43 @@ class ValidatingPolicies:
             review: The review; its cluster holds Namespaces and parameters, and expressions use its authorizer.
             limits: The limits of the evaluation.
             explain: Include policies and bindings that do not match the request.
+            span: The numbers to evaluate, of those that :func:`pratique.policies.policy_spans.policy_spans` gives; None
+                means all. That a policy does not match is reported with its first number.
 
         Raises:
             SlowEvaluationError: it exceeds the inline budget.
         """
         if not self._hooks:
             return PoliciesDecision()
-        return _ValidatingRun(review, limits, explain=explain).decide(
+        return _ValidatingRun(review, limits, span, explain=explain).decide(
             self._hooks.candidates(review, explain=explain)
         )
 
 
 def _compile(
-    configured: PolicyConfiguration[ValidatingAdmissionPolicySpec],
-    bindings: Sequence[PolicyConfiguration[ValidatingAdmissionPolicyBindingSpec]],
-) -> _Hook:
+    configured: ConfiguredPolicy, parts: Sequence[Sequence[ConfiguredBinding]], number: int
+) -> _ValidatingHook:
     policy, compiler = compile_policy(configured)
     evaluator = ValidatingPolicyEvaluator(policy, compile_expressions(policy.spec, compiler))
-    return PolicyHook(policy, compile_bindings(policy, bindings), evaluator)
+    compiled = tuple(map(compile_bindings, parts))
+    bindings = tuple(binding for part in compiled for binding in part)
+    return _ValidatingHook(policy, bindings, evaluator, number, compiled)
 
 
 class _ValidatingRun:
     """The evaluation of all policies for one review."""
 
-    def __init__(self, review: Review, limits: EvaluationLimits, *, explain: bool) -> None:
+    def __init__(self, review: Review, limits: EvaluationLimits, span: Span | None, *, explain: bool) -> None:
         self._dispatcher = PolicyDispatcher(review)
         self._limits = limits
+        self._span = span
         self._explain = explain
         self._decisions: list[PolicyDecision] = []
         self._failures: list[JSONObject] = []
         self._annotations: dict[str, str] = {}
         self._checks: list[PolicyCheck] = []
 
-    def decide(self, hooks: Iterable[_Hook]) -> PoliciesDecision:
+    def decide(self, hooks: Iterable[_ValidatingHook]) -> PoliciesDecision:
         try:
             for hook in hooks:
                 self._evaluate(hook)
@@ -222,9 +258,16 @@ class _ValidatingRun:
     def _verdict(self, refusal: Status | None = None) -> PoliciesDecision:
         return PoliciesDecision(tuple(self._decisions), self._annotations, refusal, tuple(self._checks))
 
-    def _evaluate(self, hook: _Hook) -> None:
-        policy, annotations = hook.policy, AuditAnnotationCollector()
-        for dispatch in self._dispatcher.dispatch(policy, hook.bindings):
+    def _evaluate(self, hook: _ValidatingHook) -> None:
+        bindings = hook.bindings_within(self._span)
+        if not bindings:
+            return
+        policy, annotations, is_first = (
+            hook.policy,
+            AuditAnnotationCollector(),
+            bindings[0] is hook.bindings[0],
+        )
+        for dispatch in self._dispatcher.dispatch(policy, bindings, reports_policy=is_first):
             builder = PolicyDecisionBuilder(self._dispatcher.review, policy, dispatch.binding)
             match dispatch:
                 case Unmatched(reason=reason):
@@ -256,7 +299,7 @@ def validate(
 def _validate(
     policies: ValidatingPolicies, review: Review, checks: PolicyCheckMetrics | None, limits: EvaluationLimits
 ) -> Answer:
-    decided = policies.decide(review, limits, explain=review.explain)
+    decided = policies.decide(review, limits, explain=review.explain, span=review.span)
     if checks is not None and decided.checks:
         checks.observe(decided.checks)
     # Policies that simply allow are listed only with `explain`: a hundred of them cost as much as the whole review.
