@@ -71,26 +71,26 @@ def answer_within_limits(
 
 
 class Activation(dict[str, "Value"]):
-    """The variables of one evaluation: its own, and those shared with other evaluations."""
+    """The variables of evaluations: some of their own, and others of the review, found when they are first used."""
 
-    __slots__ = ("_hidden", "_shared")
+    __slots__ = ("_find",)
 
-    def __init__(self, own: Mapping[str, Value], shared: Mapping[str, Value], hidden: frozenset[str]) -> None:
-        """Combine the ``own`` variables with the ``shared`` ones that are not ``hidden``."""
+    def __init__(self, own: Mapping[str, Value], find: Callable[[str], Value]) -> None:
+        """Combine the ``own`` variables with those that ``find`` knows, which raises KeyError for all others."""
         super().__init__(own)
-        self._shared = shared
-        self._hidden = hidden
+        self._find = find
 
     def __missing__(self, name: str) -> Value:
-        """Take a shared variable. Raises KeyError if none has that name."""
-        if name in self._hidden:
-            raise KeyError(name)
-        value = self[name] = self._shared[name]
+        """Find a variable. Raises KeyError if none has that name."""
+        value = self[name] = self._find(name)
         return value
 
 
 class ReviewActivations:
-    """The activations of a review in the version that policies matched, with its namespace."""
+    """The activations of a review in the version that policies matched, with its namespace.
+
+    Evaluations without parameters share them, so evaluate policies one after another.
+    """
 
     def __init__(self, review: Review, namespace: JSONObject | None) -> None:
         """Compute nothing yet.
@@ -120,22 +120,56 @@ class ReviewActivations:
     def _namespace_object(self) -> JSON:
         return None if self._namespace is None else namespace_object_of(self._namespace)
 
+    def _find_for_conditions(self, name: str) -> Value:
+        return self._shared[name]
+
+    def _find_with_authorizer(self, name: str) -> Value:
+        if name == "request":
+            return self._request
+        return self._namespace_object if name == "namespaceObject" else self._shared[name]
+
+    def _find_without_authorizer(self, name: str) -> Value:
+        if name in _AUTHORIZER:
+            raise KeyError(name)
+        return self._find_with_authorizer(name)
+
+    @functools.cached_property
+    def _for_conditions(self) -> Activation:
+        return Activation({"params": None}, self._find_for_conditions)
+
+    @functools.cached_property
+    def _with_authorizer(self) -> Activation:
+        return Activation({"params": None}, self._find_with_authorizer)
+
+    @functools.cached_property
+    def _without_authorizer(self) -> Activation:
+        return Activation({"params": None}, self._find_without_authorizer)
+
     def for_conditions(self, params: JSON) -> Mapping[str, Value]:
         """The activation of match conditions: a null ``namespaceObject``, and ``request.resource`` as requested."""
-        return Activation({"params": params}, self._shared, frozenset())
+        if params is not None:
+            return Activation({"params": params}, self._find_for_conditions)
+        return self._for_conditions
 
     def for_expressions(
         self,
         params: JSON,
-        variables: Mapping[str, Expression],
+        variables: Mapping[str, Expression] | None,
         limits: EvaluationLimits,
         *,
         has_authorizer: bool,
-    ) -> tuple[Mapping[str, Value], LazyVariables]:
-        """The activation of all other expressions, and the policy's variables in it, none of them evaluated yet."""
-        own = {"params": params, "request": self._request, "namespaceObject": self._namespace_object}
-        hidden = frozenset() if has_authorizer else _AUTHORIZER
-        activation = Activation(own, self._shared, hidden)
+    ) -> tuple[Mapping[str, Value], LazyVariables | None]:
+        """The activation of all other expressions, and the policy's variables in it, none of them evaluated yet.
+
+        It is valid until you ask for another, which may be the same one with the variables of another policy.
+        """
+        if params is not None:
+            find = self._find_with_authorizer if has_authorizer else self._find_without_authorizer
+            activation = Activation({"params": params}, find)
+        else:
+            activation = self._with_authorizer if has_authorizer else self._without_authorizer
+        if variables is None:
+            return activation, None
         composition = LazyVariables(
             variables, activation, until=limits.until, inline_budget=limits.inline_budget
         )

@@ -218,7 +218,7 @@ class Patcher:
         self,
         activations: ReviewActivations,
         params: JSON,
-        variables: Mapping[str, Expression],
+        variables: Mapping[str, Expression] | None,
         limits: EvaluationLimits,
         requested: GroupVersionKind,
     ) -> JSONObject:
@@ -261,7 +261,7 @@ class Patcher:
         self,
         activations: ReviewActivations,
         params: JSON,
-        variables: Mapping[str, Expression],
+        variables: Mapping[str, Expression] | None,
         limits: EvaluationLimits,
     ) -> Value:
         activation = activations.for_expressions(params, variables, limits, has_authorizer=True)
