@@ -240,8 +240,14 @@ class ValidatingPolicies:
     def _find_candidates(
         self, key: RequestKey, resources: ApiResources, *, explain: bool
     ) -> tuple[_Candidate, ...]:
+        shared: dict[MatchedResource | None, MatchedResource | None] = {}
+
+        def matched(numbered: _NumberedPolicy) -> MatchedResource | None:
+            found = numbered.matched(key, resources)
+            return shared.setdefault(found, found)
+
         return tuple(
-            _Candidate(numbered, numbered.matched(key, resources))
+            _Candidate(numbered, matched(numbered))
             for numbered in self._policies
             if not is_excluded(key.resource, is_static=numbered.policy.is_static)
             and (explain or numbered.policy.matcher.may_match(key, resources))
@@ -262,6 +268,8 @@ class ValidatingPoliciesRun:
         self._candidates = candidates
         self._explain = explain
         self._limits = UNLIMITED
+        self._matched: MatchedResource | None = None
+        self._activations: ReviewActivations | None = None
         self._evaluated = 0
         self._decisions: list[PolicyDecision] = []
         self._failures: list[JSONObject] = []
@@ -278,6 +286,7 @@ class ValidatingPoliciesRun:
         self._limits = limits
         try:
             for candidate in self._candidates[self._evaluated :]:
+                limits.begin_invocation()
                 self._evaluate(candidate)
                 self._evaluated += 1
         except RefusalError as error:
@@ -293,11 +302,8 @@ class ValidatingPoliciesRun:
         """Evaluate one policy; if it is too slow, nothing is recorded."""
         numbered, matched = candidate
         if matched is not None:
-            try:
-                activations = self._dispatcher.activations_for(matched)
-            except ConversionError:
-                pass  # dispatching reports it
-            else:
+            activations = self._activations if matched is self._matched else self._activations_for(matched)
+            if activations is not None:
                 self._invoke(numbered, numbered.bindings[0], activations, _NO_PARAMS)
                 return
         decisions, failures, checks = len(self._decisions), len(self._failures), len(self._checks)
@@ -306,6 +312,15 @@ class ValidatingPoliciesRun:
         except SlowEvaluationError:
             del self._decisions[decisions:], self._failures[failures:], self._checks[checks:]
             raise
+
+    def _activations_for(self, matched: MatchedResource) -> ReviewActivations | None:
+        """The activations for that resource; None if the object cannot be converted, which dispatching reports."""
+        try:
+            self._activations = self._dispatcher.activations_for(matched)
+        except ConversionError:
+            self._activations = None
+        self._matched = matched
+        return self._activations
 
     def _dispatch(self, numbered: _NumberedPolicy) -> None:
         """Match the policy and its bindings, find parameters, and evaluate the policy with each."""
@@ -364,15 +379,18 @@ def _validate(
     decided = run.decide(limits)
     if checks is not None and decided.checks:
         checks.observe(decided.checks)
+    if not decided.decisions and decided.refusal is None:
+        return Allow(audit_annotations=decided.audit_annotations)  # the usual case
     # Policies that allow are listed only with `explain`: a hundred of them cost as much as the whole review.
     outcomes = tuple(
         _policy_outcome(decision)
         for decision in decided.decisions
         if review.explain or decision.outcome is not OutcomeStatus.ALLOWED
     )
-    if decided.status is None:
+    status = decided.status
+    if status is None:
         return Allow(decided.warnings, decided.audit_annotations, outcomes)
-    return Deny(decided.status, "", decided.warnings, decided.audit_annotations, outcomes)
+    return Deny(status, "", decided.warnings, decided.audit_annotations, outcomes)
 
 
 def _policy_outcome(decision: PolicyDecision) -> PolicyOutcome:
