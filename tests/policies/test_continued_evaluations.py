@@ -18,8 +18,16 @@ from pratique.cel.errors import SlowEvaluationError
 from pratique.policies.activation import UNLIMITED, EvaluationLimits, answer_within_limits
 from pratique.policies.validating import ValidatingPolicies
 from pratique.policies.validating_decisions import PoliciesDecision
+from support.mutating_policies import bound, labelled, mutating, mutating_policies_of, patched
 from support.strategies.policies import policy_sets, reviews
-from support.validating_policies import binding, contents, deployment_review, policies_of, policy
+from support.validating_policies import (
+    binding,
+    contents,
+    deployment_review,
+    policies_of,
+    policy,
+    timeless,
+)
 
 
 def inline(cost: int) -> EvaluationLimits:
@@ -77,6 +85,29 @@ def test_a_policy_that_is_too_slow_by_its_second_binding_is_recorded_once() -> N
     with pytest.raises(SlowEvaluationError):
         run.decide(inline(800))
     assert contents(run.decide(UNLIMITED)) == contents(policies.decide(review))
+
+
+def test_a_policy_that_is_too_slow_by_its_second_mutation_is_applied_and_counted_once() -> None:
+    slow = "string(lists.range(50).all(x, x >= 0))"
+    appended = [
+        patched("[JSONPatch{op: 'add', path: '/spec/replicas', value: object.spec.replicas + 1}]"),
+        labelled("a", slow),
+    ]
+    documents = [
+        part for name in "pq" for part in (mutating(*appended, name=name), bound(name, name=f"b{name}"))
+    ]
+    policies, review = mutating_policies_of(*documents), deployment_review()
+    run = policies.begin(review)
+    for budget in (300, 500):
+        with pytest.raises(SlowEvaluationError):
+            run.admit(inline(budget))
+    found, whole = run.admit(UNLIMITED), policies.admit(review)
+    assert found.document.data == whole.document.data
+    assert found.document.data["spec"]["replicas"] == review.object["spec"]["replicas"] + 2
+    assert [timeless(decision) for decision in found.decisions] == [
+        timeless(decision) for decision in whole.decisions
+    ]
+    assert [timeless(check) for check in found.checks] == [timeless(check) for check in whole.checks]
 
 
 def test_policies_without_costly_expressions_use_up_the_inline_budget_too() -> None:

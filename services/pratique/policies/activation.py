@@ -133,13 +133,14 @@ class ReviewActivations:
         self.review = review
         self._namespace = namespace
         self._shared = AdmissionActivation(review, review.authorizer)
+        self._namespace_objects: list[JSONObject] = []  # at most one, shared with changed activations
         self._for_conditions: Activation | None = None  # these two without parameters
         self._for_expressions: dict[bool, Activation] = {}  # by whether they have the authorizer
 
     def changed(self, review: Review) -> ReviewActivations:
         """The activations of the same review with a changed object."""
         other = ReviewActivations(review, self._namespace)
-        other._namespace_object = self._namespace_object  # the namespace is the same
+        other._namespace_objects = self._namespace_objects  # the namespace is the same
         return other
 
     @functools.cached_property
@@ -149,9 +150,12 @@ class ReviewActivations:
         matched = {"group": resource.group, "version": resource.version, "resource": resource.resource}
         return {**request_variable(self.review), "resource": matched}
 
-    @functools.cached_property
     def _namespace_object(self) -> JSON:
-        return None if self._namespace is None else namespace_object_of(self._namespace)
+        if self._namespace is None:
+            return None
+        if not self._namespace_objects:
+            self._namespace_objects.append(namespace_object_of(self._namespace))
+        return self._namespace_objects[0]
 
     def _find_for_conditions(self, name: str) -> Value:
         return self._shared[name]
@@ -159,7 +163,7 @@ class ReviewActivations:
     def _find_with_authorizer(self, name: str) -> Value:
         if name == "request":
             return self._request
-        return self._namespace_object if name == "namespaceObject" else self._shared[name]
+        return self._namespace_object() if name == "namespaceObject" else self._shared[name]
 
     def _find_without_authorizer(self, name: str) -> Value:
         if name in _AUTHORIZER:
