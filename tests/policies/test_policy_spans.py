@@ -12,21 +12,21 @@ from hypothesis import strategies as st
 from pratique.admission.results import Allow, Deny
 from pratique.admission.reviews import Call, Review
 from pratique.apimachinery.json_values import JSONObject
-from pratique.cluster.store import ObjectStore
 from pratique.policies.activation import UNLIMITED
 from pratique.policies.audit_annotations import VALIDATION_FAILURE_ANNOTATION, join_annotations
 from pratique.policies.policy_spans import PolicySpan, Span, policy_spans
 from pratique.policies.validating import ValidatingPolicies, validate
 from pratique.policies.validating_decisions import PoliciesDecision
-from support.strategies.policies import PARAMS, policy_sets
+from support.strategies.policies import policy_sets, reviews
 from support.validating_policies import (
     EVERYTHING,
     binding,
-    deployment,
+    contents,
     deployment_review,
     loaded,
     policies_of,
     policy,
+    timeless,
 )
 
 
@@ -90,22 +90,6 @@ def test_a_review_says_which_policies_to_evaluate() -> None:
     assert not Call("ValidatingAdmissionPolicy", span=(0, 1)).is_plain
 
 
-def timeless(decision: object) -> object:
-    return dataclasses.replace(decision, seconds=0.0)  # type: ignore[type-var]  # any with a time
-
-
-def contents(found: PoliciesDecision) -> tuple[object, ...]:
-    """All that an evaluation gives, but how long it took."""
-    return (
-        [timeless(decision) for decision in found.decisions],
-        list(found.audit_annotations.items()),
-        found.refusal,
-        [timeless(check) for check in found.checks],
-        found.warnings,
-        found.denials,
-    )
-
-
 def concatenated(parts: Sequence[PoliciesDecision]) -> PoliciesDecision:
     """The decisions of consecutive spans up to the one that finds that the Namespace does not exist."""
     refusal = next((place for place, part in enumerate(parts) if part.refusal), None)
@@ -116,14 +100,6 @@ def concatenated(parts: Sequence[PoliciesDecision]) -> PoliciesDecision:
         None if refusal is None else parts[refusal].refusal,
         tuple(check for part in used for check in part.checks),
     )
-
-
-@st.composite
-def reviews(draw: st.DrawFn) -> Review:
-    """Reviews whose Namespace may be missing, of a Deployment with labels or without."""
-    labels = draw(st.sampled_from([{}, {"tier": "web"}, {"a": "b"}]))
-    cluster = ObjectStore(PARAMS, assume_namespaces=draw(st.integers(0, 4)) > 0)
-    return deployment_review(deployment(draw(st.integers(2, 4)), labels=labels), cluster=cluster)
 
 
 @settings(max_examples=150, deadline=None)

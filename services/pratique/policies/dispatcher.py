@@ -123,7 +123,7 @@ class PolicyDispatcher:
                 binding, "no params found for policy binding with `Allow` parameterNotFoundAction"
             )
         try:
-            return Invocation(binding, self._activations_for(matched), params)
+            return Invocation(binding, self.activations_for(matched), params)
         except ConversionError as error:
             return Misconfigured(binding, f"failed to convert object version: {error}")
 
@@ -133,7 +133,13 @@ class PolicyDispatcher:
             return None
         return find_param_type(kind, self.review.cluster)
 
-    def _activations_for(self, matched: MatchedResource) -> ReviewActivations:
+    def activations_for(self, matched: MatchedResource) -> ReviewActivations:
+        """The activations of policies that see the request as ``matched``.
+
+        Raises:
+            RefusalError: the request's Namespace does not exist.
+            ConversionError: its objects cannot be converted.
+        """
         found = self._activations.get(matched)
         if found is None:
             converted = self._context.converted(matched)

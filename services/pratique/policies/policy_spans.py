@@ -7,7 +7,7 @@ but the configuration, so processes with the same configuration number alike.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import TypeAlias, TypeVar
 
 from pratique.configuration.admissionregistration import (
@@ -69,13 +69,3 @@ def bindings_of(
         for binding in bindings
         if binding.spec.policy_name == policy.name and binding.is_static == policy.is_static
     )
-
-
-_Part = TypeVar("_Part")
-
-
-def parts_within(parts: Sequence[_Part], first: int, span: Span | None) -> Sequence[_Part]:
-    """Select a policy's parts that have numbers in ``span``; ``first`` is the number of the first part."""
-    if span is None:
-        return parts
-    return parts[max(span[0] - first, 0) : max(span[1] - first, 0)]

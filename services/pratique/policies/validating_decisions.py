@@ -85,6 +85,10 @@ class ValidateResult:
     """How long each validation took, in seconds; empty if none was evaluated."""
 
 
+HELD = ValidateResult()
+"""The result of a policy that simply allows the request, about which there is nothing to say."""
+
+
 def decide_failure(error: str, *, fails_open: bool) -> ValidationDecision:
     """Decide about an evaluation error by the failure policy."""
     return ValidationDecision(
@@ -237,16 +241,17 @@ _OUT_OF_BUDGET = "validation failed due to running out of cost budget"
 
 
 class PolicyDecisionBuilder:
-    """Builds the decision of a policy through one binding. Its time runs from its construction."""
+    """Builds the decision of a policy through one binding."""
 
     def __init__(
         self,
         review: Review,
         policy: Policy[ValidatingAdmissionPolicySpec],
         binding: Binding[ValidatingAdmissionPolicyBindingSpec] | None,
+        started: float,
     ) -> None:
-        """Begin without decisions."""
-        self._started = time.perf_counter()
+        """Begin without decisions; ``started`` is when the evaluation began, by ``time.perf_counter``."""
+        self._started = started
         self._review = review
         self._policy = policy
         self._actions = binding.spec.validation_actions if binding else ()

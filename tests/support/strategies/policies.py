@@ -6,8 +6,17 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from pratique.admission.reviews import Review
 from pratique.apimachinery.json_values import JSONObject
-from support.validating_policies import EVERYTHING, binding, config_map, policy
+from pratique.cluster.store import ObjectStore
+from support.validating_policies import (
+    EVERYTHING,
+    binding,
+    config_map,
+    deployment,
+    deployment_review,
+    policy,
+)
 
 PARAMS = [config_map("params", {"limit": "3"}), config_map("other", {"limit": "4"})]
 """The objects that a parameter's reference may find."""
@@ -132,3 +141,11 @@ def policy_sets(draw: st.DrawFn) -> list[JSONObject]:
         names = [f"b{number}-{place}{suffix}" for place in range(draw(st.integers(0, 3)))]
         documents.extend(draw(_bindings(name, bound, has_params=has_params)) for bound in names)
     return documents
+
+
+@st.composite
+def reviews(draw: st.DrawFn) -> Review:
+    """Reviews whose Namespace may be missing, of a Deployment with labels or without."""
+    labels = draw(st.sampled_from([{}, {"tier": "web"}, {"a": "b"}]))
+    cluster = ObjectStore(PARAMS, assume_namespaces=draw(st.integers(0, 4)) > 0)
+    return deployment_review(deployment(draw(st.integers(2, 4)), labels=labels), cluster=cluster)
