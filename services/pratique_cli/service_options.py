@@ -156,6 +156,7 @@ LISTENER_HELPS = MappingProxyType(
 SERVER_HELPS = MappingProxyType(
     {
         **LISTENER_HELPS,
+        "checks_key_file": "A key shared with the front doors, whose checks of large objects are then not repeated.",
         "max_message_bytes": "The longest message, in both directions.",
         "max_concurrent_calls": "Concurrent calls; more are refused with RESOURCE_EXHAUSTED.",
         "max_connection_age_seconds": "The lifetime of a connection, after which its client reconnects;"

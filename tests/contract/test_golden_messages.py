@@ -38,6 +38,7 @@ from pratique.apimachinery.statuses import StatusCause, StatusDetails
 from pratique.cluster.store import ANY_NAMESPACE
 from pratique.configuration.input_digests import InputDigests, RecentInputs
 from pratique.rpc import messages
+from pratique.rpc.check_digests import CheckDigests
 from pratique.rpc.handlers import inputs_from_messages, inputs_to_messages
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -173,7 +174,7 @@ def test_every_message_of_the_services_has_a_golden_one() -> None:
         for side in ("request", "response")
         for more in ("", "_full")
         if (method, side, more) != ("describe", "request", "_full")  # it has no fields
-    ) == sorted(name for name in NAMES if not name.endswith("_span"))
+    ) == [name for name in NAMES if not name.endswith(("_span", "_checked"))]
 
 
 def fields_set(message: Message) -> Iterator[tuple[str, str]]:
@@ -214,6 +215,29 @@ def test_full_requests_are_read_as_they_were_written() -> None:
     assert messages.validate_request(REVIEW, FULL_CALLS, DIGESTS.whole) == validate
     for request in (mutate, validate):
         assert messages.review_and_calls(request, ANY_NAMESPACE) == (FULL_REVIEW, FULL_CALLS)
+
+
+class _OfAnyLength:
+    """Proves documents of any length, so that golden messages stay short."""
+
+    of_checked = of_encoded = staticmethod(CheckDigests(b"golden key of at least 32 bytes.").digest)
+
+
+def test_checked_requests_are_read_as_they_were_written() -> None:
+    digests, checks = CheckDigests(b"golden key of at least 32 bytes."), _OfAnyLength()
+    documents = (REVIEW.object_document, REVIEW.old_object_document, REVIEW.options_document)
+    objects = [Document.from_raw(document.raw).checked_by(checks) for document in documents]
+    review = dataclasses.replace(
+        REVIEW, object_document=objects[0], old_object_document=objects[1], options_document=objects[2]
+    )
+    mutate = mutator_service_pb2.MutateRequest.FromString(golden("mutate_request_checked"))
+    validate = validator_service_pb2.ValidateRequest.FromString(golden("validate_request_checked"))
+    assert messages.mutate_request(review, CALLS, DIGESTS.whole) == mutate
+    assert messages.validate_request(review, CALLS, DIGESTS.whole) == validate
+    for request in (mutate, validate):
+        checked = messages.checked_documents(request.review, digests)
+        assert list(checked.values()) == objects
+        assert not messages.checked_documents(request.review, CheckDigests(b"x" * 32))
 
 
 def test_full_answers_are_read_as_they_were_written() -> None:

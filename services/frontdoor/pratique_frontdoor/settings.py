@@ -77,6 +77,9 @@ class FrontDoorSettings:
     """The front door's client certificate for the services, in PEM."""
     services_private_key_file: Path | None = None
     """Its private key in PEM."""
+    checks_key_file: Path | None = None
+    """A file with a key that only the front doors and their services have. With it, or with a client certificate for
+    the services, the front door proves to them what it has checked of a review, so that they need not do it again."""
     mutator_server_name: str = ""
     """The name that the mutator's certificate must have; empty means the name in its target."""
     validator_server_name: str = ""

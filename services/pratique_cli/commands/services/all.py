@@ -19,6 +19,7 @@ _OF_SERVICES = (
     "services_ca_file",
     "services_cert_file",
     "services_private_key_file",
+    "checks_key_file",
     "mutator_server_name",
     "validator_server_name",
     "calls",

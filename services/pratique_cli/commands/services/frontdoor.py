@@ -22,6 +22,7 @@ HELPS = MappingProxyType(
         "services_ca_file": "CA certificates of the services, in PEM. With it, calls to them use TLS.",
         "services_cert_file": "Client certificate of the front door for the services, in PEM.",
         "services_private_key_file": "Its private key in PEM.",
+        "checks_key_file": "A key shared with the services, which then need not check large objects again.",
         "mutator_server_name": "Name in the mutator's certificate, if it differs from its target.",
         "validator_server_name": "Name in the validators' certificates, if it differs from their target.",
         "calls": "How to call services: one stream for each replica, or single calls (unary).",
