@@ -25,8 +25,12 @@ _SAMPLED_DIGITS = b"0" * (19 // _SAMPLING_STEP)
 _SMALLEST_PLAIN, _LARGEST_PLAIN = 1e-6, 1e21
 """From the first up to the second, Go writes no exponent."""
 
-_FLOAT = re2.compile(rb"[:\[,]-?[0-9]+(?:\.[0-9]+(?:e[-+]?[0-9]+)?|e[-+]?[0-9]+)[,\]}]")
-"""A float at the place of a value in compact JSON. Takes 2 µs for a Pod, half the time of Python's ``re``."""
+_UNLIKE_GO = re2.compile(
+    rb"[:\[,]-?(?:[0-9]+\.0|0\.000000[0-9]+|[0-9]+(?:\.[0-9]+)?e[-+]?[0-9]+)[,\]}]"
+)
+"""A float at the place of a value in compact JSON that Go writes in another way than msgspec: a whole one, one below
+``_SMALLEST_PLAIN``, or one with an exponent. All others are the shortest digits that mean the number, in both. Takes
+2 µs for a Pod, half the time of Python's ``re``."""
 
 
 def may_hold_big_integers(raw: bytes | str) -> bool:
@@ -67,9 +71,12 @@ def _as_go_number(value: int) -> int | float:
         raise msgspec.ValidationError(OUT_OF_RANGE) from None
 
 
-def may_hold_floats(written: bytes) -> bool:
-    """Tell whether compact JSON of a list or object may hold a float; a string in it can look like one."""
-    return _FLOAT.search(written) is not None
+def may_differ_from_go(written: bytes) -> bool:
+    """Tell whether compact JSON of a list or object may hold a float that Go writes in another way.
+
+    A string in it can look like one.
+    """
+    return _UNLIKE_GO.search(written) is not None
 
 
 def with_go_floats(value: JSON) -> JSON:
@@ -117,7 +124,7 @@ def decode(raw: bytes | str) -> JSON:
 def encode(value: JSON) -> bytes:
     """Encode a JSON value as compact UTF-8, members in their order, floats as Go writes them."""
     written = _encoder.encode(value)
-    may = isinstance(value, float) or may_hold_floats(written)
+    may = isinstance(value, float) or may_differ_from_go(written)
     return _encoder.encode(with_go_floats(value)) if may else written
 
 
