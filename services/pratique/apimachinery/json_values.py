@@ -25,9 +25,7 @@ _SAMPLED_DIGITS = b"0" * (19 // _SAMPLING_STEP)
 _SMALLEST_PLAIN, _LARGEST_PLAIN = 1e-6, 1e21
 """From the first up to the second, Go writes no exponent."""
 
-_UNLIKE_GO = re2.compile(
-    rb"[:\[,]-?(?:[0-9]+\.0|0\.000000[0-9]+|[0-9]+(?:\.[0-9]+)?e[-+]?[0-9]+)[,\]}]"
-)
+_UNLIKE_GO = re2.compile(rb"[:\[,]-?(?:[0-9]+\.0|0\.000000[0-9]+|[0-9]+(?:\.[0-9]+)?e[-+]?[0-9]+)[,\]}]")
 """A float at the place of a value in compact JSON that Go writes in another way than msgspec: a whole one, one below
 ``_SMALLEST_PLAIN``, or one with an exponent. All others are the shortest digits that mean the number, in both. Takes
 2 µs for a Pod, half the time of Python's ``re``."""
