@@ -226,11 +226,13 @@ def _json_document(text: SourceText, index: int, value: _Value, *, unique_keys: 
 def _read_yaml(
     text: SourceText, *, unique_keys: bool, values: YamlValues | None = None
 ) -> Iterator[SourceDocument]:
-    from pratique.apimachinery.yaml_values import YamlReadError, read_values  # noqa: PLC0415 - JSON alone needs no YAML parser
+    # JSON alone needs no YAML parser.
+    from pratique.apimachinery.yaml_block_style import read_yaml  # noqa: PLC0415
+    from pratique.apimachinery.yaml_values import YamlReadError  # noqa: PLC0415
 
     index = 0
     try:
-        for value in read_values(text.raw, unique_keys=unique_keys) if values is None else values:
+        for value in read_yaml(text.raw, unique_keys=unique_keys) if values is None else values:
             origin = YamlOrigin(text, value.line)
             yield _document(text, index, value.line, value.value, origin)
             index += 1

@@ -17,7 +17,8 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from pratique.apimachinery.json_values import JSON
-from pratique.apimachinery.yaml_values import YamlReadError, YamlValue, read_values
+from pratique.apimachinery.yaml_block_style import read_yaml
+from pratique.apimachinery.yaml_values import YamlReadError, YamlValue
 from pratique.processes.frames import FrameKind, receive_body, send_frame
 from pratique.processes.parent_death import end_with_parent
 
@@ -31,7 +32,7 @@ class YamlFault(msgspec.Struct, frozen=True, array_like=True):
 
 
 class YamlReading(msgspec.Struct, frozen=True, array_like=True):
-    """What one YAML text holds, as :func:`pratique.apimachinery.yaml_values.read_values` reads it."""
+    """What one YAML text holds, as :func:`pratique.apimachinery.yaml_block_style.read_yaml` reads it."""
 
     values: tuple[tuple[JSON, int], ...]
     """Each document's value and line."""
@@ -43,7 +44,7 @@ class YamlReading(msgspec.Struct, frozen=True, array_like=True):
         """Read a text."""
         values: list[tuple[JSON, int]] = []
         try:
-            values.extend((document.value, document.line) for document in read_values(text))
+            values.extend((document.value, document.line) for document in read_yaml(text))
         except YamlReadError as error:
             return cls(tuple(values), YamlFault(error.problem, error.line, error.column))
         return cls(tuple(values))
