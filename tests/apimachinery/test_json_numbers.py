@@ -89,6 +89,15 @@ VALUES = st.recursive(
 )
 
 
+SHORT_DECIMALS = st.builds(round, st.floats(-1e9, 1e9), st.integers(0, 9))
+
+
+@given(FLOATS | SHORT_DECIMALS | st.floats(-1e-5, 1e-5) | st.integers(-(10**20), 10**20).map(float))
+def test_a_float_in_a_document_is_written_as_go_writes_it(value: float) -> None:
+    text = float_text(value)
+    assert encode({"a": value, "b": [value]}).decode() == f'{{"a":{text},"b":[{text}]}}'
+
+
 @given(VALUES)
 def test_encoding_is_stable(value: JSON) -> None:
     written = encode(value)

@@ -25,8 +25,10 @@ _SAMPLED_DIGITS = b"0" * (19 // _SAMPLING_STEP)
 _SMALLEST_PLAIN, _LARGEST_PLAIN = 1e-6, 1e21
 """From the first up to the second, Go writes no exponent."""
 
-_FLOAT = re2.compile(rb"[:\[,]-?[0-9]+(?:\.[0-9]+(?:e[-+]?[0-9]+)?|e[-+]?[0-9]+)[,\]}]")
-"""A float at the place of a value in compact JSON. Takes 2 µs for a Pod, half the time of Python's ``re``."""
+_UNLIKE_GO = re2.compile(rb"[:\[,]-?(?:[0-9]+\.0|0\.000000[0-9]+|[0-9]+(?:\.[0-9]+)?e[-+]?[0-9]+)[,\]}]")
+"""A float at the place of a value in compact JSON that Go writes in another way than msgspec: a whole one, one below
+``_SMALLEST_PLAIN``, or one with an exponent. All others are the shortest digits that mean the number, in both. Takes
+2 µs for a Pod, half the time of Python's ``re``."""
 _LONG_BYTES = 64 * 1024
 _NOT_BESIDE_NUMBERS = bytes(set(range(256)) - set(b'0123456789+-.e:,"[]{}'))
 """What neither numbers nor their neighbours consist of. Dropping it from a long text halves the time of the search, and
@@ -71,11 +73,14 @@ def _as_go_number(value: int) -> int | float:
         raise msgspec.ValidationError(OUT_OF_RANGE) from None
 
 
-def may_hold_floats(written: bytes) -> bool:
-    """Tell whether compact JSON of a list or object may hold a float; a string in it can look like one."""
+def may_differ_from_go(written: bytes) -> bool:
+    """Tell whether compact JSON of a list or object may hold a float that Go writes in another way.
+
+    A string in it can look like one.
+    """
     if len(written) > _LONG_BYTES:
         written = written.translate(None, _NOT_BESIDE_NUMBERS)
-    return _FLOAT.search(written) is not None
+    return _UNLIKE_GO.search(written) is not None
 
 
 def with_go_floats(value: JSON) -> JSON:
@@ -123,7 +128,7 @@ def decode(raw: bytes | str) -> JSON:
 def encode(value: JSON) -> bytes:
     """Encode a JSON value as compact UTF-8, members in their order, floats as Go writes them."""
     written = _encoder.encode(value)
-    may = isinstance(value, float) or may_hold_floats(written)
+    may = isinstance(value, float) or may_differ_from_go(written)
     return _encoder.encode(with_go_floats(value)) if may else written
 
 
