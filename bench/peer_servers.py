@@ -144,6 +144,8 @@ SERVERS: dict[str, Callable[[Certificate, Path], AbstractContextManager[Peer]]] 
     "Pepr": serve_pepr,
     "FastAPI": serve_fastapi,
     "Flask": serve_flask,
+    "controller-runtime": serve_controller_runtime,
+    "OPA": serve_opa,
 }
 
 
