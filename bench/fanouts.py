@@ -20,7 +20,7 @@ SHARES = {
     f"{REPLICAS} validators, fan-out {value}": (FLAG, value) for value in ("off", "auto", str(REPLICAS))
 }
 """Flags of front doors that have the same validators, by what they are called in tables."""
-DIVIDED = tuple(name for name in SHARES if not name.endswith(" off"))
+UNDIVIDED, *DIVIDED = SHARES
 
 
 class NotMeasurableError(Exception):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 import ratios
 from contests import IN_ONE, OURS
-from fanouts import DIVIDED, OVER_ONE, POLICIES, REPLICAS
+from fanouts import DIVIDED, OVER_ONE, POLICIES, REPLICAS, UNDIVIDED
 from offline_figures import REVIEW
 from paths import GRPC_ECHO, TCP_FRAMES, UNIX_FRAMES
 from peer_servers import SERVERS
@@ -122,14 +122,20 @@ def _to_floors() -> Iterator[Goal]:
 
 
 def _to_one_replica() -> Iterator[Goal]:
-    """The one that divides by what it has learned is wanted to be fast; the one that always does is shown."""
+    """What divides by what it has learned is wanted to be fast; what always does, and what dividing costs, is shown."""
+    of = f"{POLICIES} policies,"
     for name, bounds in zip(DIVIDED, ((0.5, 0.7), (None, None)), strict=True):
         yield Goal(
-            f"{POLICIES} policies, p50 of {name} ÷ {OVER_ONE}",
+            f"{of} p50 of {name} ÷ {OVER_ONE}",
             "fan-out",
             functools.partial(ratios.quotient, "fan-out", ONE, "p50", (name, OVER_ONE)),
             at_most=bounds[0],
             at_most_with_few_cores=bounds[1],
+        )
+        yield Goal(
+            f"{of} CPU a review of {name} ÷ off",
+            "fan-out",
+            functools.partial(ratios.quotient, "fan-out", ONE, "cpu", (name, UNDIVIDED)),
         )
 
 
