@@ -106,10 +106,13 @@ def _compared(pod: Any) -> object:
 
 
 def measure_contests(
-    effort: Effort, folder: Path, certificate: Certificate, names: Iterable[str]
-) -> tuple[Section, dict[str, str]]:
-    """Figures of ours and of each peer, by phase; and of the peers that were left out, why."""
-    left_out: dict[str, str] = {}
+    effort: Effort,
+    folder: Path,
+    certificate: Certificate,
+    names: Iterable[str],
+    left_out: dict[str, str],
+) -> Section:
+    """Figures of ours and of each peer, by phase; why a peer is none of them is put into ``left_out``."""
     flags = configured(folder, "contest", sidecar_policies(), "PodSecurity,MutatingAdmissionPolicy")
     chain = (*flags, "--pod-security", "restricted")
     with contextlib.ExitStack() as running:
@@ -124,7 +127,7 @@ def measure_contests(
                 left_out[name] = str(error)
             else:
                 _enter(name, peer, contestants, left_out)
-        return _measured(contestants, effort, folder), left_out
+        return _measured(contestants, effort, folder)
 
 
 def _enter(

@@ -69,7 +69,9 @@ class Goal:
         for name in (self.section, *self.contenders):
             if name in results.left_out:
                 return f"{name} was left out: {results.left_out[name]}"
-        if self.section not in results.sections:
+        targets = results.sections.get(self.section, {})
+        present = (any(target.startswith(f"{name}, ") for target in targets) for name in self.contenders)
+        if not targets or not all(present):
             return NOT_ASKED_FOR
         return self.note(results) or "the section has no such figure"
 

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import traceback
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -63,25 +64,32 @@ def parts(effort: Effort, folder: Path, certificate: Certificate) -> dict[str, C
     }
 
 
-def measure(options: argparse.Namespace) -> Results:
-    """Measure what was asked for."""
+def measure(options: argparse.Namespace) -> tuple[Results, list[str]]:
+    """Measure what was asked for; gives the sections that failed, too, without which the others stand."""
     effort = Effort(options.rounds, options.seconds, min(0.5, options.seconds), options.long)
     measured = circumstances(effort)
     found: dict[str, Section] = {}
     left_out: dict[str, str] = {}
+    failed: list[str] = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         certificate = make_certificate(folder / "certificates")
-        for title, part in parts(effort, folder, certificate).items():
-            if not options.only or title in options.only:
-                try:
-                    found[title] = part()
-                except fanouts.NotMeasurableError as error:
-                    left_out[title] = str(error)
+        wanted = parts(effort, folder, certificate)
+        if options.only:
+            wanted = {title: part for title, part in wanted.items() if title in options.only}
         if options.peers:
-            found["peers"], reasons = measure_contests(effort, folder, certificate, options.peers)
-            left_out |= reasons
-    return judged(Results(measured=dict.fromkeys(found, measured), sections=found, left_out=left_out))
+            wanted["peers"] = lambda: measure_contests(effort, folder, certificate, options.peers, left_out)
+        for title, part in wanted.items():
+            try:
+                found[title] = part()
+            except fanouts.NotMeasurableError as error:
+                left_out[title] = str(error)
+            except (OSError, RuntimeError, subprocess.SubprocessError):
+                failed.append(title)
+                left_out[title] = "measuring it failed"
+                traceback.print_exc()
+    results = Results(measured=dict.fromkeys(found, measured), sections=found, left_out=left_out)
+    return judged(results), failed
 
 
 def judged(results: Results) -> Results:
@@ -127,15 +135,19 @@ def write_page(results: Results) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print, write, and compare where that is asked for; 1 where something became worse."""
+    """Measure, print, write, and compare where that is asked for; 1 where something failed or became worse."""
     options = read_options(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that it ends what it has started
-    results = measure(options)
+    results, failed = measure(options)
     show(results)
     keep(results)
+    for title in failed:
+        print(f"failed: {title}", file=sys.stderr)
+        del results.left_out[title]  # what was measured of it before stays
     if options.commit:
         commit(results)
-    return check(results, read(COMMITTED)) if options.check else 0
+    worse = check(results, read(COMMITTED)) if options.check else 0
+    return 1 if failed else worse
 
 
 def check(results: Results, committed: Results) -> int:

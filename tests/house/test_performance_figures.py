@@ -10,10 +10,12 @@ from xml.etree import ElementTree as ET
 import curves
 import peer_installs
 import pytest
+import run
+from fanouts import NotMeasurableError
 from frames import FrameEcho, FrameReader, frame_load, framed
 from hypothesis import given
 from hypothesis import strategies as st
-from measures import Figures
+from measures import Figures, Section
 from paths import PATHS
 from peer_installs import NotInstallableError, install_go
 from results import Results
@@ -55,6 +57,24 @@ def test_the_generator_has_the_last_core_and_the_suite_the_others() -> None:
     assert divided(frozenset({0, 1, 5})) == (5, frozenset({0, 1}))
     assert divided(frozenset({3, 4})) == (4, frozenset({3}))
     assert divided(frozenset({2})) == (None, frozenset({2}))
+
+
+def test_a_section_that_fails_or_cannot_be_measured_leaves_the_others(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails() -> Section:
+        raise RuntimeError("the suite ended before it was ready")
+
+    def has_no_flag() -> Section:
+        raise NotMeasurableError("there is no flag")
+
+    sections = {"tails": fails, "fan-out": has_no_flag, "paths": lambda: {"/admit": {"x": {"p50": 1.0}}}}
+    monkeypatch.setattr(run, "parts", lambda *_: sections)
+    results, failed = run.measure(run.read_options([]))
+    assert failed == ["tails"]
+    assert results.left_out == {"tails": "measuring it failed", "fan-out": "there is no flag"}
+    assert results.sections.keys() == results.measured.keys() == {"paths"}
+    assert "the suite ended before it was ready" in capsys.readouterr().err
 
 
 def test_peers_in_go_are_left_out_where_there_is_no_go(
