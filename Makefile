@@ -97,6 +97,8 @@ flame: $(WATCHABLE) protos ## Draw a flame graph of each service into bench/resu
 lock-peers: $(TESTABLE) ## Rewrite the locks of the benchmarks' peers (ARGS=--upgrade for newer releases)
 	@for peer in kopf fastapi flask; do (cd bench/peers/$$peer && ../../../$(LOCK) requirements.in --output-file requirements.txt) || exit 1; done
 	@cd bench/peers/pepr && npm install --package-lock-only --omit-lockfile-registry-resolved --no-audit --no-fund
+	@cd bench/peers/controller-runtime && $(if $(filter --upgrade,$(ARGS)),go get sigs.k8s.io/controller-runtime@latest &&) go mod tidy
+	@cd bench/peers/opa && $(if $(filter --upgrade,$(ARGS)),go get -tool github.com/open-policy-agent/opa@latest &&) go mod tidy
 
 image: ## Build the container image (BASE_IMAGE=any with Python >= 3.11, IMAGE=its name)
 	docker build $(if $(BASE_IMAGE),--build-arg BASE_IMAGE=$(BASE_IMAGE)) --tag $(IMAGE) $(ARGS) .

@@ -23,6 +23,6 @@ def regressions(now: Results, before: Results) -> Iterator[str]:
         figure, old = goal.figure(now), goal.figure(before)
         if not goal.ratio or figure is None or old is None:
             continue
-        worse = figure / old if goal.at_least is None else old / figure
+        worse = old / figure if goal.more_is_better else figure / old
         if worse > 1 + TOLERANCE:
             yield f"{goal.name}: {figure:.2f}, where it was {old:.2f}"

@@ -1,8 +1,8 @@
 """Peers on the same work: the restricted level of Pod Security, and a label and a sidecar.
 
 Reviews, certificate and load are the same for all. Ours decides by the PodSecurity controller in a validator and a
-MutatingAdmissionPolicy in a mutator, each a gRPC call away. Who decides otherwise on any of twenty reviews is not
-measured.
+MutatingAdmissionPolicy in a mutator, each a gRPC call away; and by the same two in one process. Who decides otherwise
+on any of twenty reviews is not measured.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from pathlib import Path
 from typing import Any
 
 import jsonpatch
-from deployments import Certificate, Deployment, configured, deployed
+from deployments import Certificate, Deployment, configured, deployed, deployed_in_one
 from measures import HERE, Effort, Section, Shape, Target, interleaved, tell
 from paths import connections
 from peer_installs import NotInstallableError
 from peer_servers import SERVERS, Peer, post
+from sidecars import LABEL, SIDECAR, sidecar_policies
 
 from pratique.apimachinery.json_values import JSONObject
 
-OURS = "Pratique"
+OURS, IN_ONE = "Pratique", "Pratique, one process"
 PHASES = ("validate", "mutate")
 CASES = (
     *("base_linux", "capabilities_restricted0", "hostPorts0", "restrictedVolumes0", "runAsNonRoot0"),
@@ -36,7 +37,6 @@ REFUSED = (
     "seccompProfile_restricted0",
 )
 _FIXTURES = HERE.parent / "tests" / "data" / "pod_security" / "fixtures.jsonl"
-_LABEL = "bench.example.com/injected"
 
 
 def reviews() -> dict[str, tuple[bool, JSONObject]]:
@@ -88,7 +88,7 @@ def _patched(pod: JSONObject, answer: JSONObject) -> object:
 
 
 def _wanted(pod: JSONObject) -> object:
-    labels = {**pod["metadata"].get("labels", {}), _LABEL: "true"}
+    labels = {**pod["metadata"].get("labels", {}), LABEL: "true"}
     return _compared(
         {
             **pod,
@@ -105,70 +105,21 @@ def _compared(pod: Any) -> object:
     return [_compared(each) for each in pod] if isinstance(pod, list) else pod
 
 
-SIDECAR: JSONObject = {
-    "name": "sidecar",
-    "image": "registry.example/sidecar:1.0",
-    "securityContext": {
-        "allowPrivilegeEscalation": False,
-        "runAsNonRoot": True,
-        "capabilities": {"drop": ["ALL"]},
-        "seccompProfile": {"type": "RuntimeDefault"},
-    },
-}
-
-
-def policies() -> list[JSONObject]:
-    """The label and the sidecar as a MutatingAdmissionPolicy: JSON Patches, because ``drop`` cannot be applied."""
-    head = {"apiVersion": "admissionregistration.k8s.io/v1", "metadata": {"name": "sidecar"}}
-    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
-    patches = [
-        {"patchType": "JSONPatch", "jsonPatch": {"expression": each}} for each in (_LABELLED, _INJECTED)
-    ]
-    spec = {
-        "matchConstraints": {"resourceRules": [rule]},
-        "reinvocationPolicy": "Never",
-        "failurePolicy": "Fail",
-        "mutations": patches,
-    }
-    return [
-        {**head, "kind": "MutatingAdmissionPolicy", "spec": spec},
-        {**head, "kind": "MutatingAdmissionPolicyBinding", "spec": {"policyName": "sidecar"}},
-    ]
-
-
-_LABELLED = f"""
-has(object.metadata.labels)
-? [JSONPatch{{op: "add", path: "/metadata/labels/" + jsonpatch.escapeKey("{_LABEL}"), value: "true"}}]
-: [JSONPatch{{op: "add", path: "/metadata/labels", value: {{"{_LABEL}": "true"}}}}]
-"""
-_INJECTED = """
-object.spec.containers.exists(c, c.name == "sidecar") ? [] : [JSONPatch{
-  op: "add", path: "/spec/containers/-", value: Object.spec.containers{
-    name: "sidecar",
-    image: "registry.example/sidecar:1.0",
-    securityContext: Object.spec.containers.securityContext{
-      allowPrivilegeEscalation: false,
-      runAsNonRoot: true,
-      capabilities: Object.spec.containers.securityContext.capabilities{drop: ["ALL"]},
-      seccompProfile: Object.spec.containers.securityContext.seccompProfile{type: "RuntimeDefault"}
-    }
-  }
-}]
-"""
-
-
 def measure_contests(
-    effort: Effort, folder: Path, certificate: Certificate, names: Iterable[str]
-) -> tuple[Section, dict[str, str]]:
-    """Figures of ours and of each peer, by phase; and of the peers that were left out, why."""
-    left_out: dict[str, str] = {}
-    flags = configured(folder, "contest", policies(), "PodSecurity,MutatingAdmissionPolicy")
+    effort: Effort,
+    folder: Path,
+    certificate: Certificate,
+    names: Iterable[str],
+    left_out: dict[str, str],
+) -> Section:
+    """Figures of ours and of each peer, by phase; why a peer is none of them is put into ``left_out``."""
+    flags = configured(folder, "contest", sidecar_policies(), "PodSecurity,MutatingAdmissionPolicy")
+    chain = (*flags, "--pod-security", "restricted")
     with contextlib.ExitStack() as running:
-        ours = running.enter_context(
-            deployed((*flags, "--pod-security", "restricted"), certificate=certificate)
-        )
         contestants: dict[str, dict[str, Target]] = {}
-        _enter(OURS, ours, contestants, left_out)
+        for name, deploy in ((OURS, deployed), (IN_ONE, deployed_in_one)):
+            ours = running.enter_context(deploy(chain, certificate=certificate))
+            _enter(name, ours, contestants, left_out)
         for name in names:
             try:
                 peer = running.enter_context(SERVERS[name](certificate, folder))
@@ -176,7 +127,7 @@ def measure_contests(
                 left_out[name] = str(error)
             else:
                 _enter(name, peer, contestants, left_out)
-        return _measured(contestants, effort, folder), left_out
+        return _measured(contestants, effort, folder)
 
 
 def _enter(

@@ -17,10 +17,11 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from contests import policies, reviews
+from contests import reviews
 from deployments import Deployment, configured, deployed
 from measures import Shape, load
 from results import FOLDER
+from sidecars import sidecar_policies
 
 _SPY = Path(sys.executable).with_name("py-spy")
 _SAMPLES_A_SECOND = 100
@@ -43,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         folder = Path(name)
         body = folder / "review.json"
         body.write_text(json.dumps(reviews()["restricted/pass/base_linux"][1]))
-        flags = configured(folder, "policies", policies(), "PodSecurity,MutatingAdmissionPolicy")
+        flags = configured(folder, "policies", sidecar_policies(), "PodSecurity,MutatingAdmissionPolicy")
         with deployed((*flags, "--pod-security", "restricted")) as deployment:
             for path, service in (("/validate", "validator 1"), ("/mutate", "mutator")):
                 _watch(deployment, path, Shape(_CONNECTIONS, body), ("frontdoor", service), seconds)

@@ -1,4 +1,7 @@
-"""The floors: servers that do nothing but echo. Run as ``python bench/floors.py http|https|grpc [certificate key]``."""
+"""The floors: servers that do nothing but echo.
+
+Run as ``python bench/floors.py http [certificate key]``, or with ``grpc``, ``frames``, or ``unix <socket>``.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import sys
 import grpc
 import uvicorn
 import uvloop
+from frames import FrameEcho
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
@@ -59,7 +63,22 @@ async def serve_grpc() -> None:
     await server.wait_for_termination()
 
 
+async def serve_frames(path: str = "") -> None:
+    """Serve an echo of bare frames: on a free port, or on a Unix socket where there is a path for it."""
+    loop = asyncio.get_running_loop()
+    if path:
+        server = await loop.create_unix_server(FrameEcho, path)
+        port = 0
+    else:
+        server = await loop.create_server(FrameEcho, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+    print(f"ready on {port}", flush=True)
+    await server.serve_forever()
+
+
+SERVERS = {"http": serve_http, "grpc": serve_grpc, "frames": serve_frames, "unix": serve_frames}
+
 if __name__ == "__main__":
-    kind, *files = sys.argv[1:]
+    kind, *given = sys.argv[1:]
     with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
-        uvloop.run(serve_grpc() if kind == "grpc" else serve_http(*files))
+        uvloop.run(SERVERS[kind](*given))

@@ -15,18 +15,22 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be sent."""
 
     kind: str
-    """``http``, ``https`` or ``grpc``."""
+    """``http``, ``https``, ``grpc``, ``frames`` or ``unix``."""
     port: int
     body: str
     """The file that holds it."""
     path: str = ""
+    """Of the URL, or of the Unix socket."""
     connections: int = 1
+    """Over gRPC and with frames, which need no more than one: how many are in flight on it."""
     seconds: float = 0
     """For how long; for ever, where it is 0, until ``count`` is reached."""
     count: int = 0
     """How many at most; any number, where it is 0."""
     rate: float = 0
     """Requests a second, whether or not those before are answered; as many as are answered, where it is 0."""
+    core: int | None = None
+    """The one that the generator has to itself, where it has one."""
 
 
 class HttpConnection(asyncio.Protocol):

@@ -1,14 +1,15 @@
-"""Load generators, by gRPC and by HTTP.
+"""Load generators, by HTTP, by gRPC and by bare frames.
 
 Run as ``python bench/loads.py`` with a JSON object on standard input, a :class:`http_loads.Task`; prints one JSON
-object. A process of its own, so that it shares no interpreter with what it measures. It says what it cost itself: CPU
-seconds of its own a request.
+object. A process of its own, so that it shares no interpreter with what it measures; on a core of its own, where the
+task names one. It says what it cost itself: CPU seconds of its own a request.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import resource
 import sys
 import time
@@ -17,6 +18,7 @@ from pathlib import Path
 import grpc
 import msgspec
 import uvloop
+from frames import frame_load
 from http_loads import HttpLoad, Task
 
 
@@ -37,9 +39,17 @@ async def grpc_load(task: Task, body: bytes) -> list[float]:
     return [latency for one in loops for latency in one]
 
 
+async def _load(task: Task, body: bytes) -> list[float]:
+    if task.kind == "grpc":
+        return await grpc_load(task, body)
+    if task.kind in {"frames", "unix"}:
+        return await frame_load(task.path or task.port, body, task.connections, task.seconds)
+    return await HttpLoad(task, body).run()
+
+
 async def _measure(task: Task, body: bytes) -> dict[str, float]:
     begun, own = time.perf_counter(), _own_cpu_seconds()
-    latencies = await (grpc_load(task, body) if task.kind == "grpc" else HttpLoad(task, body).run())
+    latencies = await _load(task, body)
     elapsed, own = time.perf_counter() - begun, _own_cpu_seconds() - own
     latencies.sort()
     return {
@@ -58,4 +68,6 @@ def _own_cpu_seconds() -> float:
 
 if __name__ == "__main__":
     given = msgspec.json.decode(sys.stdin.read(), type=Task)
+    if given.core is not None:
+        os.sched_setaffinity(0, {given.core})
     print(json.dumps(uvloop.run(_measure(given, Path(given.body).read_bytes()))))

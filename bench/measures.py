@@ -45,9 +45,10 @@ class Target:
     """What is measured: an address, and the processes whose CPU time a request takes."""
 
     kind: str
-    """``http``, ``https`` or ``grpc``."""
+    """``http``, ``https``, ``grpc``, ``frames`` or ``unix``."""
     port: int
     path: str = ""
+    """Of the URL, or of the Unix socket."""
     pids: tuple[int, ...] = ()
 
 
@@ -58,6 +59,8 @@ class Shape:
     connections: int = 1
     body: Path = REVIEW
     rate: float = 0
+    core: int | None = None
+    """The one that the load generator has to itself, where it has one."""
 
 
 def load(target: Target, shape: Shape, *, seconds: float = 0, count: int = 0) -> Figures:
@@ -69,6 +72,7 @@ def load(target: Target, shape: Shape, *, seconds: float = 0, count: int = 0) ->
         "connections": shape.connections,
         "rate": shape.rate,
         "body": str(shape.body),
+        "core": shape.core,
         "seconds": seconds,
         "count": count,
     }

@@ -9,19 +9,23 @@ from typing import cast
 import offline
 from measures import Effort, Section, tell
 
+from processes import cores, on_cores
+
 REVIEW, FLOOR = "pratique review", "reading the files alone"
 _FEW = 500
 """Manifests, where little trouble is taken: start-up is most of what they take, and the figure says nothing."""
+_CORES = 2
+"""That the commands may use, as a small machine for CI has."""
 
 
 def measure_offline(effort: Effort) -> Section:
-    """Manifests a second of CPU time, of ``pratique review`` and of its floor."""
+    """Manifests a second, and what each takes of CPU time, of ``pratique review`` and of its floor."""
     tell("offline")
     count = offline.COUNT if effort.seconds >= 1 else _FEW
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, on_cores(sorted(cores())[:_CORES]):
         found = offline.measure(Path(folder), count, effort.rounds)
-    rates = cast("dict[str, float]", found["manifests_per_cpu_second"])
+    cpu, wall = (cast("dict[str, float]", found[name]) for name in ("cpu_seconds", "wall_seconds"))
     return {
-        name: {"whole": {"rate": rates[key], "reviews": count}}
+        name: {"whole": {"rate": count / wall[key], "cpu": cpu[key] / count, "reviews": count}}
         for name, key in ((REVIEW, "review"), (FLOOR, "floor"))
     }

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
+import curves
 import tables
 from measures import HERE
-from results import Results
+from results import Circumstances, Results
 
 PAGE = HERE.parent / "docs" / "performance.md"
 _MARKED = re.compile(r"(<!-- figures -->\n).*?(<!-- end of figures -->)", re.DOTALL)
@@ -14,19 +15,26 @@ _MARKED = re.compile(r"(<!-- figures -->\n).*?(<!-- end of figures -->)", re.DOT
 
 def figures(results: Results) -> str:
     """What the page shows of the results, in Markdown."""
-    parts = [_circumstances(results), "### Goals", tables.as_markdown(tables.goals(results))]
-    for title, rows in tables.sections(results):
-        parts += [f"### {title}", tables.as_markdown(rows)]
-    parts += [f"Left out, {name}: {why}." for name, why in results.left_out.items()]
+    usual = results.usual_circumstances()
+    parts = [_told(usual), "### Goals", tables.as_markdown(tables.goals(results))]
+    parts += [f"Not measured, {name}: {why}." for name, why in results.left_out.items()]
+    drawn = curves.drawings(results)
+    for name, rows in tables.sections(results):
+        parts.append(f"### {tables.TITLES[name]}")
+        if results.measured[name] != usual:
+            parts.append(_told(results.measured[name]))
+        if name in drawn:
+            parts.append(f"![{curves.caption(name)}]({curves.FOLDER.name}/{curves.file_name(name)})")
+        parts.append(tables.as_markdown(rows))
     return "\n\n".join(parts) + "\n"
 
 
-def _circumstances(results: Results) -> str:
-    measured = results.measured
+def _told(measured: Circumstances) -> str:
     if not measured:
         return "Not measured yet: run `make bench ARGS='--peers --long --commit'` on a quiet machine."
+    busy = f", load average before it {measured['load']:g}" if "load" in measured else ""
     return (
-        f"Measured {measured['at']} on {measured['cores']} cores ({measured['processor']}), "
+        f"Measured {measured['at']} on {measured['cores']} cores ({measured['processor']}{busy}), "
         f"Python {measured['python']}: medians of {measured['rounds']} rounds of {measured['seconds']:g} s each."
     )
 

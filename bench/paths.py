@@ -1,8 +1,12 @@
-"""The paths of the front door beside their floors, by connections, sizes, policies, webhooks and validators."""
+"""The paths of the front door beside their floors, by connections, sizes, policies, webhooks and validators.
+
+What grows by growing them is drawn, too: :mod:`curves`.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -15,9 +19,13 @@ from policies import CHEAP, policy
 from pratique.apimachinery.json_values import JSONObject
 from processes import process
 
-CONNECTIONS = (1, 16, 64)
+CONNECTIONS = (1, 4, 16, 64, 256)
+CONNECTIONS_BY_TLS = (1, 16, 64)
+POLICIES = (1, 10, 100, 1000)
+VALIDATORS = (1, 2, 4, 8)
 PATHS = ("/mutate", "/validate", "/admit")
 HTTP_ECHO, GRPC_ECHO = "Starlette echo", "grpc.aio echo"
+TCP_FRAMES, UNIX_FRAMES = "frames over TCP", "frames over a Unix socket"
 
 
 def connections(*numbers: int) -> dict[str, Shape]:
@@ -27,26 +35,34 @@ def connections(*numbers: int) -> dict[str, Shape]:
 
 def counted(number: int, noun: str, plural: str = "") -> str:
     """A number of things."""
-    return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
 @contextlib.contextmanager
 def echoes(certificate: Certificate | None = None) -> Iterator[dict[str, Target]]:
-    """Run the floors: HTTP, over TLS where there is a certificate, and gRPC, which is inside and never is."""
-    floors = str(HERE / "floors.py")
+    """Run the floors: HTTP, over TLS where there is a certificate; gRPC and frames, which are inside and never are."""
     files = (str(certificate.chain), str(certificate.key)) if certificate else ()
     kind = "https" if certificate else "http"
-    with process(floors, kind, *files) as (http, http_port), process(floors, "grpc") as (grpc, grpc_port):
+    with contextlib.ExitStack() as running:
+        socket = str(Path(running.enter_context(tempfile.TemporaryDirectory())) / "frames")
+
+        def echo(floor: str, kind: str, *given: str, path: str = "") -> Target:
+            started, port = running.enter_context(process(str(HERE / "floors.py"), floor, *given))
+            return Target(kind, port, path, (started.pid,))
+
         yield {
-            HTTP_ECHO: Target(kind, http_port, "/echo", (http.pid,)),
-            GRPC_ECHO: Target("grpc", grpc_port, "", (grpc.pid,)),
+            HTTP_ECHO: echo("http", kind, *files, path="/echo"),
+            GRPC_ECHO: echo("grpc", "grpc"),
+            TCP_FRAMES: echo("frames", "frames"),
+            UNIX_FRAMES: echo("unix", "unix", socket, path=socket),
         }
 
 
 def measure_paths(effort: Effort, certificate: Certificate | None = None) -> Section:
-    """All paths and their floors, over 1, 16 and 64 connections."""
+    """All paths and their floors, over 1 to 256 connections; over TLS 1 to 64, because each costs a handshake."""
+    numbers = CONNECTIONS_BY_TLS if certificate else CONNECTIONS
     with echoes(certificate) as floors, deployed(certificate=certificate) as ours:
-        return interleaved(floors | _paths(ours), connections(*CONNECTIONS), effort)
+        return interleaved(floors | _paths(ours), connections(*numbers), effort)
 
 
 def _paths(ours: Deployment) -> dict[str, Target]:
@@ -61,18 +77,19 @@ def measure_payloads(effort: Effort, folder: Path) -> Section:
 
 
 def measure_policies(effort: Effort, folder: Path) -> Section:
-    """``/validate`` with 1, 10 and 100 policies in CEL, all of which match."""
+    """``/validate`` with 1 to 1,000 policies in CEL, all of which match."""
     sets = {
         counted(number, "policy", "policies"): configured(
-            folder, f"policies-{number}", _policies(number), "ValidatingAdmissionPolicy"
+            folder, f"policies-{number}", cheap_policies(number), "ValidatingAdmissionPolicy"
         )
-        for number in (1, 10, 100)
+        for number in POLICIES
     }
     return _side_by_side({name: {"chain": flags} for name, flags in sets.items()}, effort)
 
 
-def _policies(number: int) -> list[JSONObject]:
-    return [part for one in range(number) for part in policy(f"p{one}", CHEAP, "pods")]
+def cheap_policies(number: int) -> list[JSONObject]:
+    """As many policies, each of which looks at each container, with their bindings."""
+    return [part for place in range(number) for part in policy(f"p{place}", CHEAP, "pods")]
 
 
 def measure_webhooks(effort: Effort, folder: Path) -> Section:
@@ -88,8 +105,8 @@ def measure_webhooks(effort: Effort, folder: Path) -> Section:
 
 
 def measure_validators(effort: Effort) -> Section:
-    """``/validate`` with 1, 2 and 4 validators."""
-    sets = {counted(number, "validator"): {"chain": CHAIN, "validators": number} for number in (1, 2, 4)}
+    """``/validate`` with 1 to 8 validators, which share the same cores."""
+    sets = {counted(number, "validator"): {"chain": CHAIN, "validators": number} for number in VALIDATORS}
     return _side_by_side(sets, effort)
 
 

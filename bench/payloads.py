@@ -10,14 +10,21 @@ from pathlib import Path
 
 from measures import REVIEW
 
-SIZES = {"2 KB": 0, "20 KB": 20_000, "500 KB": 500_000, "5 MB": 5_000_000}
-"""Bytes, at least. The first one is the review as it is."""
+BYTES = {
+    "2 KB": 1_800,
+    "10 KB": 10_000,
+    "100 KB": 100_000,
+    "500 KB": 500_000,
+    "1 MB": 1_000_000,
+    "5 MB": 5_000_000,
+}
+"""At least. The first one is the review as it is, which has a few more."""
 _VALUE = "x" * 64
 
 
 def write_payloads(folder: Path) -> dict[str, Path]:
     """Write a file for each size; gives the files by the names of the sizes."""
-    return {name: _write(folder / f"{size}.json", size) for name, size in SIZES.items()}
+    return {name: _write(folder / f"{size}.json", size) for name, size in BYTES.items()}
 
 
 def _write(path: Path, size: int) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -24,7 +25,7 @@ def install_python(name: str) -> Path:
     Raises:
         NotInstallableError: pip fails.
     """
-    return _installed(name, "requirements.txt", _make_environment) / "bin"
+    return _installed(name, ["requirements.txt"], _make_environment) / "bin"
 
 
 def install_node(name: str) -> Path:
@@ -35,13 +36,30 @@ def install_node(name: str) -> Path:
     """
     if shutil.which("npm") is None:
         raise NotInstallableError("there is no npm")
-    return _installed(name, "package-lock.json", _make_modules)
+    return _installed(name, ["package-lock.json"], _make_modules)
 
 
-def _installed(name: str, lock: str, commands: Callable[[Path], list[list[str]]]) -> Path:
-    """A folder whose copy of the lock is the last thing that is written into it."""
+def install_go(name: str, package: str) -> Path:
+    """Build a peer in Go, unless it is there; gives the program. The first time, that takes some minutes.
+
+    Args:
+        name: The peer's folder, whose lock says by which module ``package`` is.
+        package: What to build: the folder's own package, or a command of a module that it requires.
+
+    Raises:
+        NotInstallableError: there is no Go, it is too old, or it fails.
+    """
+    if shutil.which("go") is None:
+        raise NotInstallableError("there is no Go toolchain: no `go` on the path")
+    sources = sorted(path.name for path in (PEERS / name).glob("*.go"))
+    built = ["go", "build", "-mod=readonly", "-trimpath", "-o", "server", package]
+    return _installed(name, ["go.mod", "go.sum", *sources], lambda _folder: [built]) / "server"
+
+
+def _installed(name: str, lock: Sequence[str], commands: Callable[[Path], list[list[str]]]) -> Path:
+    """A folder; what it was made from, its lock, is the last thing that is written into it."""
     source, folder = PEERS / name, INSTALLED / name
-    wanted = (source / lock).read_bytes()
+    wanted = b"".join((source / file).read_bytes() for file in lock)
     mark = folder / ".installed"
     if mark.is_file() and mark.read_bytes() == wanted:
         _copy(source, folder)
@@ -81,13 +99,19 @@ def _make_modules(_folder: Path) -> list[list[str]]:
     return [["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"]]
 
 
+_AS_LOCKED = {"GOTOOLCHAIN": "local", "CGO_ENABLED": "0"}
+"""Go as it is installed, instead of another that it downloads; and what it builds needs no C compiler."""
+
+
 def run(command: Sequence[str], folder: Path) -> None:
     """Run a step of an installation.
 
     Raises:
         NotInstallableError: it fails; with the last line that it says.
     """
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=folder, env=os.environ | _AS_LOCKED, capture_output=True, text=True, check=False
+    )
     if done.returncode:
         said = (done.stderr or done.stdout).strip().splitlines()
         raise NotInstallableError(f"{' '.join(command[-3:])}: {said[-1] if said else 'failed'}")

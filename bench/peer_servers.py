@@ -1,7 +1,8 @@
 """Peers as servers: each is started as its own documentation has it run in production, and speaks TLS.
 
-All of them show the same certificate. kopf and Pepr are one process each, because they are made so; gunicorn runs as
-many workers as its documentation advises for the machine.
+All of them show the same certificate. kopf and Pepr are one process each, because they are made so, and so are
+controller-runtime and OPA, whose one uses all cores; gunicorn runs as many workers as its documentation advises for the
+machine.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from deployments import Certificate
-from measures import Target
-from peer_installs import PEERS, install_node, install_python, run
+from measures import REVIEW, Target
+from peer_installs import PEERS, install_go, install_node, install_python, run
 
 from processes import command, family, process
 
@@ -115,11 +116,36 @@ def serve_pepr(certificate: Certificate, folder: Path) -> Iterator[Peer]:
             yield _answering(Peer(port, running.pid, "/validate/bench", "/mutate/bench"))
 
 
+@contextlib.contextmanager
+def serve_controller_runtime(certificate: Certificate, _folder: Path) -> Iterator[Peer]:
+    """controller-runtime's webhook server, with two handlers."""
+    program, port = install_go("controller-runtime", "."), _free_port()
+    tls = ("--tls-cert-file", str(certificate.chain), "--tls-private-key-file", str(certificate.key))
+    with command(str(program), "--port", str(port), *tls, folder=program.parent, environment={}) as running:
+        yield _answering(Peer(port, running.pid, "/validate", "/mutate"))
+
+
+@contextlib.contextmanager
+def serve_opa(certificate: Certificate, _folder: Path) -> Iterator[Peer]:
+    """OPA, with two policies, asked by the API that it has for webhooks; without a log line for each request."""
+    program, port = install_go("opa", "github.com/open-policy-agent/opa"), _free_port()
+    arguments = (
+        *("run", "--server", "--addr", f"127.0.0.1:{port}", "--log-level", "error"),
+        *("--tls-cert-file", str(certificate.chain), "--tls-private-key-file", str(certificate.key)),
+        *("--skip-version-check", "validate.rego", "mutate.rego"),
+    )
+    with command(str(program), *arguments, folder=program.parent, environment={}) as running:
+        paths = (f"/v0/data/bench/{phase}/review" for phase in ("validate", "mutate"))
+        yield _answering(Peer(port, running.pid, *paths))
+
+
 SERVERS: dict[str, Callable[[Certificate, Path], AbstractContextManager[Peer]]] = {
     "kopf": serve_kopf,
     "Pepr": serve_pepr,
     "FastAPI": serve_fastapi,
     "Flask": serve_flask,
+    "controller-runtime": serve_controller_runtime,
+    "OPA": serve_opa,
 }
 
 
@@ -155,7 +181,7 @@ def _answering(peer: Peer) -> Peer:
     until = time.monotonic() + _PATIENCE_SECONDS
     while time.monotonic() < until:
         with contextlib.suppress(OSError, http.client.HTTPException):
-            if post(peer.port, peer.validate, b"{}")[0] != 404:
+            if post(peer.port, peer.validate, REVIEW.read_bytes())[0] == 200:
                 return peer
         time.sleep(0.2)
     raise TimeoutError("a peer did not start")

@@ -1,24 +1,26 @@
-"""A bar chart as SVG: rows of bars with their figures, in groups."""
+"""A bar chart: what paths and peers answer a second, in groups, with the CPU time of each beside its rate."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from xml.sax.saxutils import escape
 
+import svgs
+from measures import Figures
+from paths import TCP_FRAMES, UNIX_FRAMES
 from results import Results
 
-_WIDTH, _LEFT, _RIGHT, _BAR, _GAP = 760, 240, 90, 18, 6
+_WIDTH, _LEFT, _RIGHT, _BAR, _GAP = 760, 240, 130, 18, 6
 """Pixels: the whole, its margins for names and figures, and the bars."""
-_COLOURS = ("#2f6f8f", "#8fb8c9", "#c9a227")
+_TITLE = "Requests a second over 16 connections, and CPU time a request"
 
 
 def plot(results: Results) -> str:
     """What paths and peers answer a second, over 16 connections."""
     charts = {
         title: {
-            target: shapes["16 connections"]["rate"]
+            target: shapes["16 connections"]
             for target, shapes in results.sections.get(section, {}).items()
-            if "16 connections" in shapes
+            if "16 connections" in shapes and target not in _NO_SERVERS
         }
         for section, title in _SECTIONS.items()
     }
@@ -26,39 +28,31 @@ def plot(results: Results) -> str:
 
 
 _SECTIONS = {
-    "paths": "Paths and floors, HTTP: requests a second over 16 connections",
-    "paths, TLS": "Paths and floors, TLS: requests a second over 16 connections",
-    "peers": "Peers on the same work, TLS: requests a second over 16 connections",
+    "paths": "Paths and floors, HTTP: requests a second over 16 connections, CPU a request",
+    "paths, TLS": "Paths and floors, TLS: requests a second over 16 connections, CPU a request",
+    "peers": "Peers on the same work, TLS: requests a second over 16 connections, CPU a request",
 }
 
 
-def bars(charts: Mapping[str, Mapping[str, float]]) -> str:
+_NO_SERVERS = {TCP_FRAMES, UNIX_FRAMES}
+"""Floors that answer so many times as often that nothing else could be told apart beside them."""
+
+
+def bars(charts: Mapping[str, Mapping[str, Figures]]) -> str:
     """Charts one below the other, each with a scale of its own."""
     shapes: list[str] = []
     top = 0 if charts else _BAR
-    for colour, (title, figures) in enumerate(charts.items()):
+    for colour, (title, targets) in enumerate(charts.items()):
         top += _BAR + _GAP
-        shapes.append(_text(8, top, title, weight="bold"))
-        highest = max(figures.values())
-        for name, figure in figures.items():
+        shapes.append(svgs.text(8, top, title, weight="bold"))
+        highest = max(figures["rate"] for figures in targets.values())
+        for name, figures in targets.items():
             top += _BAR + _GAP
-            length = (_WIDTH - _LEFT - _RIGHT) * figure / highest
+            length = (_WIDTH - _LEFT - _RIGHT) * figures["rate"] / highest
             shapes += [
-                _text(_LEFT - 8, top, name, anchor="end"),
-                _bar(top, length, _COLOURS[colour % len(_COLOURS)]),
-                _text(_LEFT + length + 6, top, f"{figure:,.0f}"),
+                svgs.text(_LEFT - 8, top, name, anchor="end"),
+                svgs.bar(_LEFT, top - _BAR + 4, length, _BAR, f"c{colour % svgs.COLOURS}"),
+                svgs.text(_LEFT + length + 6, top, f"{figures['rate']:,.0f}, {figures['cpu'] * 1e6:,.0f} µs"),
             ]
         top += _BAR
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {top}" role="img" '
-        'font-family="sans-serif" font-size="13">\n'
-        f'<rect width="{_WIDTH}" height="{top}" fill="#ffffff"/>\n' + "\n".join(shapes) + "\n</svg>\n"
-    )
-
-
-def _text(x: float, y: float, text: str, *, anchor: str = "start", weight: str = "normal") -> str:
-    return f'<text x="{x:.1f}" y="{y}" text-anchor="{anchor}" font-weight="{weight}">{escape(text)}</text>'
-
-
-def _bar(y: float, length: float, colour: str) -> str:
-    return f'<rect x="{_LEFT}" y="{y - _BAR + 4}" width="{length:.1f}" height="{_BAR}" fill="{colour}"/>'
+    return svgs.page(_WIDTH, top, _TITLE, shapes)

@@ -24,6 +24,22 @@ def installed() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
+def cores() -> frozenset[int]:
+    """Those that this process may use."""
+    return frozenset(os.sched_getaffinity(0))
+
+
+@contextlib.contextmanager
+def on_cores(wanted: Iterable[int]) -> Iterator[None]:
+    """Have processes that the block starts run on these cores alone."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, set(wanted))  # children inherit it
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
 @contextlib.contextmanager
 def process(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
     """Run ``python <arguments>`` until the block ends; gives the process and the port from its ready line.

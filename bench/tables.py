@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from measures import Figures
-from results import Results
+from results import NOT_ASKED_FOR, Reached, Results
+
+
+def _microseconds(seconds: float) -> str:
+    return f"{seconds * 1e6:,.0f}" if seconds >= 1e-5 else f"{seconds * 1e6:.1f}"
+
 
 _COLUMNS: dict[str, tuple[str, Callable[[float], str]]] = {
     "p50": ("p50 ms", lambda value: f"{value * 1e3:,.3f}"),
     "p99": ("p99 ms", lambda value: f"{value * 1e3:,.3f}"),
     "rate": ("req/s", lambda value: f"{value:,.0f}"),
-    "cpu": ("CPU ms/review", lambda value: f"{value * 1e3:,.3f}"),
-    "generator_cpu": ("generator's CPU ms", lambda value: f"{value * 1e3:,.3f}"),
+    "cpu": ("CPU µs/review", _microseconds),
+    "generator_cpu": ("generator's CPU µs", _microseconds),
     "mebibytes": ("MiB", lambda value: f"{value:,.1f}"),
     "reviews": ("reviews", lambda value: f"{value:,.0f}"),
 }
@@ -23,17 +28,19 @@ TITLES = {
     "paths, TLS": "Paths and their floors, TLS",
     "payloads": "Sizes of reviews, one connection",
     "policies": "/validate by policies in CEL that match",
+    "fan-out": "/validate by 100 policies in CEL, divided among validators",
+    "mutating policies": "/mutate by a policy in CEL",
     "webhooks": "/validate by webhooks over gRPC that match",
     "validators": "/validate by validators",
     "waits": "Validators that take 20 to 50 ms",
-    "tails": "The highest rate, and half of it",
+    "tails": "The highest rate, and half of it, the generator on a core of its own",
     "memory": "Memory",
     "start-up": "Start-up",
     "expression": "An expression in CEL",
     "beside": "Reviews beside an expression that costs all it may",
     "matching": "Webhooks of which three match, in the front door alone",
     "mutators": "All mutating controllers, in the mutator alone",
-    "offline": "Offline",
+    "offline": "Offline, on two cores: manifests as reviews",
     "peers": "Peers on the same work, TLS",
 }
 """Of the sections, in the order in which they are shown."""
@@ -43,17 +50,44 @@ Row = tuple[str, ...]
 
 def goals(results: Results) -> list[Row]:
     """The goals, with a heading."""
-    rows: list[Row] = [("goal", "wanted", "figure", "reached")]
-    for goal in results.goals:
-        figure = "not measured" if goal.figure is None else f"{goal.figure:,.2f}"
-        reached = {None: "", True: "yes", False: "no"}[goal.reached] if goal.wanted else ""
-        rows.append((goal.goal, goal.wanted, figure, reached))
-    return rows
+    return [("goal", "wanted", "figure", "reached"), *(_goal(goal) for goal in results.goals)]
+
+
+def _goal(goal: Reached) -> Row:
+    if goal.figure is None:
+        return (goal.goal, goal.wanted, "not measured", "")
+    said = {None: "", True: "yes", False: "no"}[goal.reached]
+    if goal.missed_by is not None:
+        said += f", by {_part(goal.missed_by)}"
+    return (goal.goal, goal.wanted, f"{goal.figure:,.2f}", said)
+
+
+def missed(results: Results) -> list[str]:
+    """Say in lines which goals are missed and by how much, and which could not be measured and why."""
+    wanted = [goal for goal in results.goals if goal.wanted]
+    failed = [goal for goal in wanted if goal.reached is False]
+    left = [goal for goal in wanted if goal.figure is None and goal.note == NOT_ASKED_FOR]
+    unknown = [goal for goal in wanted if goal.figure is None and goal.note != NOT_ASKED_FOR]
+    unmeasured = f"{len(unknown)} could not be measured, {len(left)} not asked for in this run"
+    return [
+        f"{len(wanted)} goals: {len(failed)} missed, {unmeasured}",
+        *(_missed(goal) for goal in failed),
+        *(f"not measured: {goal.goal}: {goal.note}" for goal in unknown),
+    ]
+
+
+def _missed(goal: Reached) -> str:
+    missed_by, note = _part(goal.missed_by or 0), f" ({goal.note})" if goal.note else ""
+    return f"missed by {missed_by}: {goal.goal}: {goal.figure:,.2f}, where {goal.wanted} is wanted{note}"
+
+
+def _part(missed_by: float) -> str:
+    return f"{missed_by:.0%}" if missed_by >= 0.01 else "less than 1%"
 
 
 def sections(results: Results) -> Iterable[tuple[str, list[Row]]]:
-    """Each section's title and rows, the first of which is a heading."""
-    for name, title in TITLES.items():
+    """Each section's name and rows, the first of which is a heading."""
+    for name in TITLES:
         if section := results.sections.get(name):
             lines = [
                 (target, shape, figures)
@@ -63,7 +97,7 @@ def sections(results: Results) -> Iterable[tuple[str, list[Row]]]:
             shown = [key for key in _COLUMNS if any(key in figures for *_, figures in lines)]
             heading: Row = ("", "", *(_COLUMNS[key][0] for key in shown))
             yield (
-                title,
+                name,
                 [heading, *((target, shape, *_cells(figures, shown)) for target, shape, figures in lines)],
             )
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import checks
+import curves
 import goals
 import pages
 import plots
 import pytest
 import tables
-from paths import GRPC_ECHO, HTTP_ECHO
-from results import COMMITTED, Results, read
+from peer_servers import SERVERS
+from results import COMMITTED, Circumstances, Results, merged, read
 
 
 @pytest.fixture(scope="module")
@@ -29,87 +27,99 @@ def test_the_plot_shows_the_committed_figures(committed: Results) -> None:
     assert COMMITTED.with_suffix(".svg").read_text("utf-8") == plots.plot(committed)
 
 
+def test_the_curves_show_the_committed_figures(committed: Results) -> None:
+    kept = {path.name: path.read_text("utf-8") for path in curves.FOLDER.glob("*.svg")}
+    made = {curves.file_name(name): drawing for name, drawing in curves.drawings(committed).items()}
+    assert kept == made
+    assert made.keys() == {curves.file_name(name) for name in curves.GROWING}
+
+
 def test_the_committed_goals_are_those_that_the_figures_give(committed: Results) -> None:
     assert committed.goals == goals.judge(committed)
 
 
-def test_every_section_was_measured(committed: Results) -> None:
-    assert committed.sections.keys() == tables.TITLES.keys()
+def test_every_section_was_measured_or_it_is_said_why_not(committed: Results) -> None:
+    assert tables.TITLES.keys() - committed.left_out.keys() == committed.sections.keys()
+    assert committed.measured.keys() == committed.sections.keys()
 
 
-def test_every_goal_was_measured(committed: Results) -> None:
-    left_out = tuple(committed.left_out)
-    unmeasured = [goal.goal for goal in committed.goals if goal.figure is None]
-    assert [
-        goal for goal in unmeasured if not goal.endswith(tuple(f"{name}, worse phase" for name in left_out))
-    ] == []
+def test_every_goal_was_measured_or_it_is_said_why_not(committed: Results) -> None:
+    unmeasured = [goal for goal in committed.goals if goal.figure is None]
+    known = {why for why in committed.left_out.values() if why}
+    assert [goal.goal for goal in unmeasured if not any(why in goal.note for why in known)] == []
 
 
-def section(p50: float, rate: float = 100.0) -> dict[str, dict[str, float]]:
-    figures = {"p50": p50, "p99": 2 * p50, "rate": rate}
-    return {"1 connection": figures, "16 connections": figures}
+def test_every_rate_has_the_cpu_time_of_a_review_beside_it(committed: Results) -> None:
+    figures = [
+        figures
+        for section in committed.sections.values()
+        for shapes in section.values()
+        for figures in shapes.values()
+    ]
+    assert [found for found in figures if "rate" in found and "cpu" not in found] == []
 
 
-def results(ours: float, *, rate: float = 150.0) -> Results:
+def run(day: int, sections: dict[str, float], left_out: dict[str, str] | None = None) -> Results:
     return Results(
-        measured={},
-        sections={
-            "paths": {
-                "/validate": section(ours),
-                HTTP_ECHO: section(0.25),
-                GRPC_ECHO: section(0.75),
-            },
-            "peers": {
-                "Pratique, validate": section(1, rate),
-                "Pratique, mutate": section(1, 2 * rate),
-                "kopf, validate": section(1),
-                "kopf, mutate": section(1),
-            },
-        },
+        measured={name: {"at": f"day {day}"} for name in sections},
+        sections={name: {"/validate": {"1 connection": {"p50": p50}}} for name, p50 in sections.items()},
+        left_out=left_out or {},
     )
 
 
-def judged(found: Results) -> dict[str, tuple[float | None, bool | None]]:
-    return {
-        goal.goal: (None if goal.figure is None else round(goal.figure, 6), goal.reached)
-        for goal in goals.judge(found)
+def medians(results: Results) -> dict[str, float | None]:
+    return {name: results.figure(name, "/validate", "1 connection", "p50") for name in results.sections}
+
+
+KNOWN = ["paths", "fan-out", "peers"]
+
+
+def test_a_run_of_some_sections_leaves_the_others_as_they_were() -> None:
+    both = merged(run(1, {"paths": 1.0, "peers": 2.0}), run(2, {"peers": 3.0}), KNOWN, SERVERS)
+    assert medians(both) == {"paths": 1.0, "peers": 3.0}
+    assert both.measured == {"paths": {"at": "day 1"}, "peers": {"at": "day 2"}}
+
+
+def test_a_section_that_is_gone_is_dropped() -> None:
+    both = merged(run(1, {"paths": 1.0, "eras": 2.0}), run(2, {"fan-out": 3.0}), KNOWN, SERVERS)
+    assert medians(both) == {"paths": 1.0, "fan-out": 3.0}
+    assert both.measured.keys() == both.sections.keys()
+
+
+def test_what_was_left_out_is_so_until_it_is_measured() -> None:
+    before = run(1, {"peers": 1.0}, {"fan-out": "there is no flag", "OPA": "there is no Go toolchain"})
+    untouched = merged(before, run(2, {"paths": 2.0}), KNOWN, SERVERS)
+    assert untouched.left_out == before.left_out
+    measured = merged(before, run(2, {"fan-out": 2.0, "peers": 2.0}), KNOWN, SERVERS)
+    assert measured.left_out == {}
+
+
+def test_what_cannot_be_measured_any_more_keeps_no_figures() -> None:
+    both = merged(run(1, {"fan-out": 1.0}), run(2, {}, {"fan-out": "there is no flag"}), KNOWN, SERVERS)
+    assert (both.sections, both.measured) == ({}, {})
+    assert both.left_out == {"fan-out": "there is no flag"}
+
+
+def test_a_section_of_another_run_says_so_on_the_page() -> None:
+    circumstances: Circumstances = {
+        "cores": 2,
+        "processor": "AMD",
+        "python": "3.11",
+        "rounds": 3,
+        "seconds": 1.0,
     }
-
-
-def test_a_path_is_held_to_the_echoes_it_is_made_of() -> None:
-    assert judged(results(1.1))["/validate, p50 ÷ floor"] == (1.1, True)
-    assert judged(results(1.2))["/validate, p50 ÷ floor"] == (1.2, False)
-
-
-def test_a_peer_is_compared_with_the_phase_in_which_we_are_worse() -> None:
-    goal = "req/s over 16 connections ÷ kopf, worse phase"
-    assert judged(results(1, rate=150))[goal] == (1.5, True)
-    assert judged(results(1, rate=149))[goal] == (1.49, False)
-
-
-def test_what_was_not_measured_is_neither_reached_nor_missed() -> None:
-    assert judged(results(1))["start-up of pratique review"] == (None, None)
-
-
-@pytest.mark.parametrize(
-    ("change", "worse"),
-    [
-        (lambda: results(1.0), []),
-        (lambda: results(1.24), []),
-        (lambda: results(1.3), ["/validate, p50 ÷ floor: 1.30, where it was 1.00"]),
-        (lambda: results(0.5), []),
-        (
-            lambda: results(1.0, rate=100),
-            ["req/s over 16 connections ÷ kopf, worse phase: 1.00, where it was 1.50"],
-        ),
-    ],
-    ids=["the same", "within the tolerance", "slower", "faster", "slower than a peer"],
-)
-def test_ratios_that_become_worse_are_told(change: Callable[[], Results], worse: list[str]) -> None:
-    assert list(checks.regressions(change(), results(1.0))) == worse
-
-
-def test_runs_without_a_ratio_in_common_are_not_compared() -> None:
-    nothing = Results(measured={}, sections={})
-    assert checks.compared(results(1.0), nothing) == []
-    assert "/validate, p50 ÷ floor" in checks.compared(results(1.0), results(1.0))
+    figures = {"1 connection": {"p50": 0.001, "rate": 1000.0, "cpu": 0.001}}
+    shown = pages.figures(
+        Results(
+            measured={
+                "paths": {"at": "Monday", **circumstances},
+                "payloads": {"at": "Monday", **circumstances},
+                "waits": {"at": "Friday", "load": 6.5, **circumstances},
+            },
+            sections={"paths": {"/admit": figures}, "payloads": {"/admit": figures}, "waits": {"x": figures}},
+        )
+    )
+    assert shown.count("Monday") == 1
+    assert shown.index("Monday") < shown.index(f"### {tables.TITLES['paths']}")
+    assert shown.index(f"### {tables.TITLES['waits']}") < shown.index("Friday")
+    assert "load average before it 6.5" in shown
