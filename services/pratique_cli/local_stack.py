@@ -42,8 +42,9 @@ class Stack:
         Raises:
             ConfigurationError: the chain's AdmissionConfiguration cannot be used.
         """
-        self._folder = None if has_ledger_url(chain) else tempfile.TemporaryDirectory(prefix="pratique-")
-        shared = chain if self._folder is None else _with_shared_ledger(chain, self._folder.name)
+        # Open to this user alone, so that nobody else reaches the sockets in it.
+        self._folder = tempfile.TemporaryDirectory(prefix="pratique-")
+        shared = chain if has_ledger_url(chain) else _with_shared_ledger(chain, self._folder.name)
         self._chain = tuple(chain_arguments(shared))
         self._variables = chain_variables(shared)
         self._host = host
@@ -92,9 +93,8 @@ class Stack:
         self._forget()
 
     def _forget(self) -> None:
-        """Remove the temporary ledger."""
-        if self._folder is not None:
-            self._folder.cleanup()
+        """Remove the sockets, and the temporary ledger."""
+        self._folder.cleanup()
 
     async def _until_healthy(self, unhealthy: Callable[[], str | None]) -> None:
         while (reason := await asyncio.to_thread(unhealthy)) is not None:
@@ -105,15 +105,20 @@ class Stack:
     def _backends(self) -> list[Supervisor]:
         return [self._mutator, *self._validators]
 
+    @property
+    def _sockets(self) -> tuple[str, str]:
+        return ("--stream-socket-dir", self._folder.name)
+
     def _backend(self, kind: str, name: str) -> Supervisor:
         # Several services share this machine, so each picks a free port for its metrics and logs it.
-        arguments = (kind, "--host", _LOOPBACK, "--metrics-port", "0", *self._chain)
+        arguments = (kind, "--host", _LOOPBACK, "--metrics-port", "0", *self._sockets, *self._chain)
         return Supervisor(ServiceCommand(name, arguments, self._variables), 0, self._tell)
 
     def _front_door_command(self, mutator: str, validators: list[str]) -> ServiceCommand:
         addresses = ("--host", self._host, "--mutator", mutator, "--validator", ",".join(validators))
         # No load balancer has to notice that this front door stops, so it need not wait.
-        arguments = ("frontdoor", *addresses, "--drain-seconds", "0", *self._front_door_flags, *self._chain)
+        flags = ("--drain-seconds", "0", *self._sockets, *self._front_door_flags)
+        arguments = ("frontdoor", *addresses, *flags, *self._chain)
         return ServiceCommand("frontdoor", arguments, self._variables)
 
     def _front_door_problem(self) -> str | None:

@@ -47,6 +47,7 @@ from pratique_frontdoor.transports.channels import (
     resolve_name,
     watched_name,
 )
+from pratique_frontdoor.transports.loop_streams import StreamConnector
 from pratique_frontdoor.transports.replicas import Replica, StreamedCallError
 
 _log = logging.getLogger(__name__)
@@ -102,6 +103,7 @@ class StreamedReplicas:
         scheme: str = "grpc",
         *,
         streams: bool = True,
+        connector: StreamConnector | None = None,
         slow_seconds: float = 10.0,
     ) -> None:
         """Start without replicas.
@@ -111,12 +113,14 @@ class StreamedReplicas:
             open_channel: Returns a new channel to one target, with the current credentials.
             scheme: The scheme of endpoints for display.
             streams: Open a stream to each; otherwise all calls are unary.
+            connector: Opens streams in the event loop where a replica has a listener for them.
             slow_seconds: How long a slow replica is excluded the first time; 0 excludes none.
         """
         self._method = method
         self._open = open_channel
         self._scheme = scheme
         self._streams = streams
+        self._connector = connector
         self._replicas: dict[str, Replica] = {}
         self._balancer = Balancer(slow_seconds, on_change=_log_exclusion)
         self._closed = False
@@ -147,7 +151,14 @@ class StreamedReplicas:
 
     def _replica(self, target: str, load: ReplicaLoad) -> Replica:
         open_channel = functools.partial(self._open, target)
-        return Replica(open_channel, self._method, load, self._endpoint(target), streams=self._streams)
+        return Replica(
+            open_channel,
+            self._method,
+            load,
+            self._endpoint(target),
+            streams=self._streams,
+            open_stream=None if self._connector is None else functools.partial(self._connector.open, target),
+        )
 
     def _endpoint(self, target: str) -> str:
         return f"{self._scheme}://{target.partition(':')[2].lstrip('/')}"
@@ -325,6 +336,7 @@ class GrpcTransport:
         observe: Observe | None = None,
         streamed: Phase | None = None,
         streams: bool = True,
+        connector: StreamConnector | None = None,
         slow_seconds: float = 10.0,
         ours: bool = False,
     ) -> None:
@@ -344,6 +356,8 @@ class GrpcTransport:
             streamed: The phase whose calls go to individually known replicas where possible. Only services of this
                 suite support it.
             streams: Make those calls on a stream to each replica where possible; otherwise they are unary.
+            connector: Opens those streams in the event loop where a replica has a listener for them; None leaves all
+                to grpcio.
             slow_seconds: How long a replica that is much slower than others is excluded at first; 0 excludes none.
             ours: Whether it is a mutator or validator of this suite: its answers name the review and the digest of its
                 inputs.
@@ -376,6 +390,7 @@ class GrpcTransport:
                 lambda replica: open_channel(replica, replica_options),
                 "grpc" if credentials is None else "grpcs",
                 streams=streams,
+                connector=connector,
                 slow_seconds=slow_seconds,
             )
         self._watching = self._watch(target, resolve, look_seconds)
