@@ -20,6 +20,7 @@ import h2.exceptions
 import h2.settings
 
 from pratique.rpc.message_streams import STREAM_WINDOW_BYTES, MessageStream
+from pratique.telemetry.logs import describe_error
 
 _log = logging.getLogger(__name__)
 
@@ -162,11 +163,10 @@ class Http2Connection(asyncio.Protocol):
             self._unparsed = self._receive_frames(self._unparsed + data if self._unparsed else data)
         except Http2Error as error:
             self._fail(error.code)
-        except h2.exceptions.ProtocolError:
-            self.flush()  # h2 has prepared a GOAWAY
-            self.close()
+        except h2.exceptions.ProtocolError as error:
+            self._fail(error.error_code)
         except Exception as error:  # noqa: BLE001 - a peer may find a fault of h2; only its connection ends
-            _log.warning("a connection ended with an error", extra={"error": type(error).__name__})
+            _log.error("a connection failed", extra={"error": describe_error(error)})
             self._fail(h2.errors.ErrorCodes.INTERNAL_ERROR)
         else:
             self.flush()
@@ -405,7 +405,10 @@ class Http2Connection(asyncio.Protocol):
             self._transport.abort()
 
     def _fail(self, code: h2.errors.ErrorCodes) -> None:
-        self.flush()
+        """End a connection whose peer broke the protocol or a limit, and say why."""
+        reason = h2.errors.ErrorCodes(code).name
+        _log.warning("a connection is ended: its peer does not keep to HTTP/2", extra={"reason": reason})
+        self._h2.clear_outbound_data_buffer()
         self.say_goaway(code)
         self.close()
 

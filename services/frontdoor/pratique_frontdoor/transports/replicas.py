@@ -77,6 +77,8 @@ class CallStream:
             method: The method that it calls.
         """
         self._call = call
+        self.in_loop = isinstance(call, ClientStream)
+        """Whether the event loop carries it, and not grpcio."""
         self._method = method
         self._in_flight: dict[int, _PendingCall] = {}
         self._queue: collections.deque[_PendingCall] = collections.deque()
@@ -291,8 +293,14 @@ class Replica:
         return any(digests.whole == digest for digests in self.held)
 
     @property
+    def in_loop(self) -> bool:
+        """Whether calls go on a stream in the event loop."""
+        stream = self._stream
+        return stream is not None and stream.usable and stream.in_loop
+
+    @property
     def channel(self) -> grpc.aio.Channel:
-        """The channel of its stream."""
+        """The channel of grpcio to it."""
         return self._channel
 
     async def ask(
