@@ -164,7 +164,8 @@ def test_a_stream_whose_client_breaks_the_contract_ends(kind: Kind, fault: str, 
             await stream.call.write(b"\xff")
         else:
             await stream.send(stream.asking(1, "h"), stream.asking(1, "h"))
-        with pytest.raises((grpc.aio.AioRpcError, StreamEndedError)) as error:
+        ended: Any = pytest.raises((grpc.aio.AioRpcError, StreamEndedError))
+        with ended as error:
             await stream.receive()
         assert error.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 

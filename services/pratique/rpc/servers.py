@@ -36,7 +36,7 @@ from pratique.rpc.handlers import (
     intercepted,
     require_known_client,
 )
-from pratique.rpc.stream_listeners import StreamListener
+from pratique.rpc.stream_listeners import ListenerAddress, StreamListener
 from pratique.rpc.streams import OpenStreams, StreamedCalls, StreamedMethod, listener_to_message
 
 PAIR_FLAGS = ("--tls-cert-file", "--tls-private-key-file")
@@ -299,7 +299,10 @@ class RpcServer:
         names = [service.name for service in services]
         self._streams = OpenStreams()
         self._health = HealthService(names, self._streams)
-        self._listener: StreamListener | None = None
+        self.stream_listener: StreamListener | None = None
+        """The listener for streams in the event loop, once it listens; None without one."""
+        self.stream_address: ListenerAddress | None = None
+        """Where that is."""
         self._streamed_calls = StreamedCalls(settings.max_message_bytes)
         self._server.add_generic_rpc_handlers(
             [
@@ -382,7 +385,7 @@ class RpcServer:
             raise ConfigurationError(
                 "--stream-socket-dir is for services without TLS on one machine, instead of --stream-port"
             )
-        listener = self._listener = StreamListener(
+        listener = self.stream_listener = StreamListener(
             self._streamed_calls.handlers,
             tls=None if self.tls is None else self.tls.context,
             max_message_bytes=settings.max_message_bytes,
@@ -396,6 +399,7 @@ class RpcServer:
         except OSError as error:
             where = f"port {port} of {settings.host}" if folder is None else f"a socket in {folder}"
             raise ConfigurationError(f"cannot listen for streams on {where}: {error.strerror}") from None
+        self.stream_address = address
         self._streamed_calls.listener = listener_to_message(address.port, address.socket_name)
 
     async def drain(self) -> None:
@@ -405,19 +409,19 @@ class RpcServer:
         await asyncio.sleep(self._settings.drain_seconds)
         stopping = asyncio.ensure_future(self._server.stop(self._settings.grace_seconds))
         await asyncio.sleep(0)  # no stream begins from here on
-        if self._listener is not None:
-            self._listener.leave()
+        if self.stream_listener is not None:
+            self.stream_listener.leave()
         self._streams.end()
         self._streamed_calls.end()
         await stopping
-        if self._listener is not None:
-            await self._listener.closed()
+        if self.stream_listener is not None:
+            await self.stream_listener.closed()
         await self._stop_watching_files()
 
     async def stop(self) -> None:
         """Stop at once and cancel the calls in flight."""
-        if self._listener is not None:
-            self._listener.stop()
+        if self.stream_listener is not None:
+            self.stream_listener.stop()
         await self._server.stop(None)
         await self._stop_watching_files()
 

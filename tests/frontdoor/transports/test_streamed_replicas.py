@@ -58,9 +58,7 @@ async def served(*hosting: HostedController, **settings: Any) -> AsyncIterator[s
 
 
 @contextlib.asynccontextmanager
-async def streamed(
-    address: str, *, has_streams: bool = True, **options: Any
-) -> AsyncIterator[GrpcTransport]:
+async def streamed(address: str, *, has_streams: bool = True, **options: Any) -> AsyncIterator[GrpcTransport]:
     connector = StreamConnector(None, "", None) if CARRIER is IN_LOOP else None
     opened = GrpcTransport(grpc_target([address]), streamed=Phase.VALIDATE, connector=connector, **options)
 
@@ -111,9 +109,9 @@ class Scripted:
 
     @contextlib.asynccontextmanager
     async def serving(self, *, streams: bool = True) -> AsyncIterator[str]:
-        async with listening(functools.partial(self.stream, None), path=PATH) as (_, self.port):
-            async with self._serving(streams=streams) as address:
-                yield address
+        own = listening(functools.partial(self.stream, None), path=PATH)
+        async with own as (_, self.port), self._serving(streams=streams) as address:
+            yield address
 
     @contextlib.asynccontextmanager
     async def _serving(self, *, streams: bool) -> AsyncIterator[str]:

@@ -144,8 +144,13 @@ async def hostile_client(port: int) -> AsyncIterator[Peer]:
 async def hostile_server(script: Callable[[Peer], Awaitable[None]]) -> AsyncIterator[int]:
     """Serve every connection by a script, after what servers say first and the client's headers."""
 
+    writers: list[asyncio.StreamWriter] = []
+    ended: list[asyncio.Event] = []
+
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         peer = Peer(reader, writer)
+        writers.append(writer)
+        ended.append(end := asyncio.Event())
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError, TimeoutError):
             await reader.readexactly(len(PREFACE))
             peer.send(frame(SETTINGS), frame(SETTINGS, ACK))
@@ -153,9 +158,15 @@ async def hostile_server(script: Callable[[Peer], Awaitable[None]]) -> AsyncIter
             await script(peer)
             await reader.read()
         writer.transport.abort()
+        end.set()
 
     server = await asyncio.start_server(serve, HOST, 0)
     try:
         yield server.sockets[0].getsockname()[1]
     finally:
         server.close()
+        for writer in writers:
+            writer.transport.abort()
+        for end in ended:
+            await end.wait()
+        await asyncio.sleep(0)
