@@ -60,8 +60,8 @@ def deployed(
             )
             return started.pid, port
 
-        mutator, mutator_port = serve("mutator")
-        validating = [serve("validator") for _ in range(validators)]
+        mutator, mutator_port = serve("mutator", "--stream-port", "0")
+        validating = [serve("validator", "--stream-port", "0") for _ in range(validators)]
         ports = [f"127.0.0.1:{port}" for _, port in validating]
         tls = certificate.flags if certificate else ()
         frontdoor, port = serve(
