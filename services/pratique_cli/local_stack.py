@@ -43,9 +43,11 @@ class Stack:
         Raises:
             ConfigurationError: the chain's AdmissionConfiguration cannot be used.
         """
+        # Open to this user alone, so that nobody else reaches the sockets and the key in it.
         self._folder = tempfile.TemporaryDirectory(prefix="pratique-")
         shared = chain if has_ledger_url(chain) else _with_shared_ledger(chain, self._folder.name)
-        self._key_flags = ("--checks-key-file", str(_write_key(Path(self._folder.name))))
+        key = _write_key(Path(self._folder.name))
+        self._shared_flags = ("--checks-key-file", str(key), "--stream-socket-dir", self._folder.name)
         self._chain = tuple(chain_arguments(shared))
         self._variables = chain_variables(shared)
         self._host = host
@@ -94,7 +96,7 @@ class Stack:
         self._forget()
 
     def _forget(self) -> None:
-        """Remove the temporary ledger and the key."""
+        """Remove the key, the sockets, and the temporary ledger."""
         self._folder.cleanup()
 
     async def _until_healthy(self, unhealthy: Callable[[], str | None]) -> None:
@@ -108,12 +110,12 @@ class Stack:
 
     def _backend(self, kind: str, name: str) -> Supervisor:
         # Several services share this machine, so each picks a free port for its metrics and logs it.
-        arguments = (kind, "--host", _LOOPBACK, "--metrics-port", "0", *self._key_flags, *self._chain)
+        arguments = (kind, "--host", _LOOPBACK, "--metrics-port", "0", *self._shared_flags, *self._chain)
         return Supervisor(ServiceCommand(name, arguments, self._variables), 0, self._tell)
 
     def _front_door_command(self, mutator: str, validators: list[str]) -> ServiceCommand:
         addresses = ("--host", self._host, "--mutator", mutator, "--validator", ",".join(validators))
-        flags = (*self._key_flags, *self._front_door_flags, *self._chain)
+        flags = (*self._shared_flags, *self._front_door_flags, *self._chain)
         # No load balancer has to notice that this front door stops, so it need not wait.
         arguments = ("frontdoor", *addresses, "--drain-seconds", "0", *flags)
         return ServiceCommand("frontdoor", arguments, self._variables)

@@ -38,6 +38,8 @@ class Storm:
     per_second: float = 25.0
     available: float = 0.0
     """The share of requests that have to be answered rightly while one replica at most is hurt."""
+    service_flags: tuple[str, ...] = ()
+    """More flags of the mutators and validators."""
 
     def command(self) -> str:
         """How to have the same again."""
@@ -50,7 +52,7 @@ async def rage(storm: Storm, folder: Path) -> Path:
     history.add(Began(storm.seed, storm.seconds, storm.per_second))
     workload = Workload(storm.seed)
     try:
-        async with system(folder) as running:
+        async with system(folder, *storm.service_flags) as running:
             client = Client(running.url, running.client_tls(), workload, history)
             async with client, asking(client, storm.per_second), watching(running.door, history):
                 await asyncio.sleep(WARM_SECONDS)

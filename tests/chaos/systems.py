@@ -127,8 +127,8 @@ def _door(folder: Path, mutators: str, validators: str, disk: Disk) -> tuple[str
 
 
 @contextlib.asynccontextmanager
-async def system(folder: Path) -> AsyncIterator[System]:
-    """Run everything, until it is no longer needed."""
+async def system(folder: Path, *service_flags: str) -> AsyncIterator[System]:
+    """Run everything, until it is no longer needed; mutators and validators have the flags besides."""
     await make_certificates(folder / "certs")
     write_documents(folder / "cluster.yaml", CLUSTER)
     write_documents(folder / "policies.yaml", configuration(FIRST))
@@ -141,7 +141,7 @@ async def system(folder: Path) -> AsyncIterator[System]:
             stack.push_async_callback(made.stop)
             return made
 
-        nodes = {name: node(name, _service(name, folder)) for name in SERVICES}
+        nodes = {name: node(name, (*_service(name, folder), *service_flags)) for name in SERVICES}
         await asyncio.gather(*(item.start() for item in nodes.values()))
         links: dict[str, Link] = {}
         # The mutators are one name, as a headless Service is: another address each, and the same port.

@@ -8,6 +8,7 @@ import contextlib
 import signal
 import time
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from pratique.admission.results import Allowed
 from pratique.admission.reviews import Call, Deadline
 from pratique_frontdoor.transports.channels import grpc_target
 from pratique_frontdoor.transports.grpc import GrpcTransport
+from pratique_frontdoor.transports.loop_streams import StreamConnector
 from support.chains import pod_review
 from support.services.processes import Process, running
 from support.waiting import streams_to
@@ -26,7 +28,16 @@ NAME = "LimitPodHardAntiAffinityTopology"
 
 
 def validator(port: int) -> contextlib.AbstractAsyncContextManager[Process]:
-    arguments = ("--port", str(port), "--admission-control", NAME, "--drain-seconds", "0.2")
+    arguments = (
+        "--port",
+        str(port),
+        "--stream-port",
+        "0",
+        "--admission-control",
+        NAME,
+        "--drain-seconds",
+        "0.2",
+    )
     return running("validator", "-m", "pratique_cli", "serve", "validator", *arguments)
 
 
@@ -47,7 +58,18 @@ class Replica:
         await self.start()
 
 
-async def load(calls: int, nemesis: Callable[[list[Replica]], Awaitable[None]]) -> tuple[int, float]:
+CARRIERS: dict[str, dict[str, Any]] = {
+    "unary": {},
+    "grpcio": {"streamed": Phase.VALIDATE},
+    "event loop": {"streamed": Phase.VALIDATE, "connector": StreamConnector(None, "", None)},
+}
+"""How replicas are called."""
+every_carrier = pytest.mark.parametrize("carrier", CARRIERS)
+
+
+async def load(
+    calls: int, nemesis: Callable[[list[Replica]], Awaitable[None]], carrier: str
+) -> tuple[int, float]:
     """Call two replicas until there were so many calls and the nemesis is done.
 
     Returns:
@@ -59,7 +81,8 @@ async def load(calls: int, nemesis: Callable[[list[Replica]], Awaitable[None]]) 
             ports = [first, second]
         replicas = [Replica(port, stack) for port in ports]
         await asyncio.gather(*(replica.start() for replica in replicas))
-        asked = GrpcTransport(grpc_target([f"127.0.0.1:{port}" for port in ports]))
+        target = grpc_target([f"127.0.0.1:{port}" for port in ports])
+        asked = GrpcTransport(target, **CARRIERS[carrier])
         stack.push_async_callback(asked.close)
         harming = asyncio.ensure_future(nemesis(replicas))
 
@@ -79,36 +102,40 @@ async def load(calls: int, nemesis: Callable[[list[Replica]], Awaitable[None]]) 
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(5, marks=pytest.mark.long)])
-def test_killing_validators_loses_no_review(kills: int) -> None:
+@every_carrier
+def test_killing_validators_loses_no_review(kills: int, carrier: str) -> None:
     async def kill(replicas: list[Replica]) -> None:
         for number in range(kills):
             await replicas[number % 2].replace(signal.SIGKILL)
             await asyncio.sleep(2.5)  # until those who reconnect every 2 s have it again
 
-    done, longest = asyncio.run(load(1_000 * kills, kill))
+    done, longest = asyncio.run(load(1_000 * kills, kill, carrier))
     print(f"{done} calls, {kills} kills, 0 lost; the longest took {longest:.3f} s")  # noqa: T201 - the figure
 
 
-def test_replacing_validators_loses_no_review() -> None:
+@every_carrier
+def test_replacing_validators_loses_no_review(carrier: str) -> None:
     async def replace(replicas: list[Replica]) -> None:
         await replicas[0].replace(signal.SIGTERM)
 
-    done, longest = asyncio.run(load(2_000, replace))
+    done, longest = asyncio.run(load(2_000, replace, carrier))
     print(f"{done} calls, 0 lost; the longest took {longest:.3f} s")  # noqa: T201 - the figure
 
 
-def test_a_frozen_validator_loses_no_review_and_is_excluded() -> None:
+@every_carrier
+def test_a_frozen_validator_loses_no_review_and_is_excluded(carrier: str) -> None:
     async def freeze(replicas: list[Replica]) -> None:
         await asyncio.sleep(0.5)
         replicas[0].process.signal(signal.SIGSTOP)
         await asyncio.sleep(8)  # the 7 s in which clients notice, and some
         replicas[0].process.signal(signal.SIGCONT)
 
-    done, longest = asyncio.run(load(500, freeze))
+    done, longest = asyncio.run(load(500, freeze, carrier))
     print(f"{done} calls, 0 lost; the longest took {longest:.3f} s")  # noqa: T201 - the figure
 
 
-def test_a_stuttering_validator_loses_no_review_gets_few_calls_and_returns() -> None:
+@pytest.mark.parametrize("carrier", ["grpcio", "event loop"])
+def test_a_stuttering_validator_loses_no_review_gets_few_calls_and_returns(carrier: str) -> None:
     # It answers pings whenever it runs, which is for 20 ms of each 320: as one that swaps, or has no processor time.
     got: collections.Counter[str] = collections.Counter()
 
@@ -119,7 +146,7 @@ def test_a_stuttering_validator_loses_no_review_gets_few_calls_and_returns() -> 
             replicas = [Replica(port, stack) for port in ports]
             await asyncio.gather(*(replica.start() for replica in replicas))
             target = grpc_target([f"127.0.0.1:{port}" for port in ports])
-            asked = GrpcTransport(target, streamed=Phase.VALIDATE, slow_seconds=0.5)
+            asked = GrpcTransport(target, slow_seconds=0.5, **CARRIERS[carrier])
             stack.push_async_callback(asked.close)
             await streams_to(asked, 2)
             stutters = asyncio.Event()

@@ -242,6 +242,29 @@ def _refuse_password() -> str:
     raise ValueError("the private key is encrypted")
 
 
+_DER = 2
+"""``_ssl.ENCODING_DER``."""
+
+
+def client_chain(connection: ssl.SSLObject) -> tuple[bytes, ...]:
+    """Return the client's certificate and the intermediate ones that it presented, in DER; empty without one."""
+    own = connection.getpeercert(binary_form=True)
+    if own is None:
+        return ()
+    return (own, *(certificate for certificate in _certificate_chain(connection) if certificate != own))
+
+
+def _certificate_chain(connection: Any) -> list[bytes]:
+    """Return all certificates the client presented.
+
+    Python has a method for it from 3.13 on; before, the underlying object has one.
+    """
+    if hasattr(connection, "get_unverified_chain"):
+        return list(connection.get_unverified_chain())
+    chain: list[Any] = getattr(getattr(connection, "_sslobj", None), "get_unverified_chain", list)()
+    return [certificate.public_bytes(_DER) for certificate in chain or ()]
+
+
 _MAX_CHAIN_LENGTH = 8
 """The most certificates that a chain may have between a client's and an authority; real chains have one or two."""
 

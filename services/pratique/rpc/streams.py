@@ -8,7 +8,7 @@ import contextlib
 import dataclasses
 import math
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NoReturn
 
@@ -21,6 +21,7 @@ from pratique.admission.v1 import mutator_service_pb2, validator_service_pb2
 from pratique.admission.v1.digest_pb2 import Inputs
 from pratique.admission.v1.stream_pb2 import CallStatus, StreamedCall
 from pratique.admission.v1.stream_pb2 import StreamedAnswer as StreamedAnswer  # noqa: PLC0414  # callers read them
+from pratique.admission.v1.stream_pb2 import StreamListener as StreamListener  # noqa: PLC0414  # likewise
 from pratique.configuration.input_digests import RecentInputs
 from pratique.rpc.handlers import (
     ATTEMPTS_KEY,
@@ -30,6 +31,7 @@ from pratique.rpc.handlers import (
     hide_errors,
     inputs_to_messages,
 )
+from pratique.rpc.message_streams import StreamEndedError
 from pratique.telemetry.tracing import TraceMetadata
 
 
@@ -70,6 +72,11 @@ def streamed_call(
     # Rounded up, and never to 0, which would be no deadline.
     millis = max(1, math.ceil(deadline.remaining_seconds * 1000))
     return StreamedCall(id=number, timeout_millis=millis, metadata=dict(metadata or ()), request=request)
+
+
+def listener_to_message(port: int, socket_name: str) -> StreamListener:
+    """Encode where streams can be opened."""
+    return StreamListener(port=port, socket_name=socket_name)
 
 
 class StreamedContext:
@@ -179,8 +186,13 @@ _BATCH_BYTES = 256 * 1024
 """The size at which further answers wait for the next message, so that sending one never takes long."""
 _MESSAGE_OVERHEAD_BYTES = 1024
 """The most that a message needs around the response."""
-_STREAM_ENDED_ERRORS = (grpc.aio.InternalError, grpc.aio.UsageError, asyncio.InvalidStateError)
-"""The errors that gRPC raises for a message on a stream that has ended."""
+_STREAM_ENDED_ERRORS = (
+    StreamEndedError,
+    grpc.aio.InternalError,
+    grpc.aio.UsageError,
+    asyncio.InvalidStateError,
+)
+"""What is raised for a message on a stream that has ended; all but the first by grpcio."""
 
 
 async def _empty_answer(_request: bytes, _context: Context) -> bytes:
@@ -195,6 +207,10 @@ class StreamedCalls:
         self._max_answer_bytes = max_message_bytes - _MESSAGE_OVERHEAD_BYTES
         self._open: set[_Stream] = set()
         self._leaving = False
+        self.handlers: dict[str, Callable[[Context], Awaitable[None]]] = {}
+        """The handlers of streaming methods, by path. A context is grpcio's or that of a stream in the event loop."""
+        self.listener: StreamListener | None = None
+        """Where else streams can be opened, as streams say at first; None for nowhere."""
 
     def stream_handler(
         self,
@@ -214,19 +230,23 @@ class StreamedCalls:
         safe_handler = hide_errors(handler)
         enter = check_client(_empty_answer)
 
-        async def carry(_: object, context: Context) -> None:
+        async def carry(context: Context) -> None:
             await enter(b"", context)
             stream = _Stream(method, safe_handler, context, self._max_answer_bytes, held)
             self._open.add(stream)
             stop_listening = None if held is None else held.listen(stream.report_inputs)
             try:
-                await stream.run(leaving=self._leaving)
+                await stream.run(leaving=self._leaving, listener=self.listener)
             finally:
                 if stop_listening is not None:
                     stop_listening()
                 self._open.discard(stream)
 
-        return grpc.stream_stream_rpc_method_handler(carry)
+        async def carry_on_grpc(_: object, context: Context) -> None:
+            await carry(context)
+
+        self.handlers[method.stream_path] = carry
+        return grpc.stream_stream_rpc_method_handler(carry_on_grpc)
 
     def leave(self) -> None:
         """Tell all current and future clients that this server is about to stop."""
@@ -264,11 +284,10 @@ class _Stream:
         self._closing = False
         self._wake_writer, self._wake_reader = asyncio.Event(), asyncio.Event()
 
-    async def run(self, *, leaving: bool) -> None:
+    async def run(self, *, leaving: bool, listener: StreamListener | None) -> None:
         """Accept calls until the client has no more or :meth:`end` is called; then answer those in progress."""
-        await self._context.write(
-            self._method.response_type(leaving=leaving, held=self._inputs()).SerializeToString()
-        )
+        greeting = self._method.response_type(leaving=leaving, held=self._inputs(), listener=listener)
+        await self._context.write(greeting.SerializeToString())
         reader = asyncio.ensure_future(self._read())
         writer = asyncio.ensure_future(self._write())
         try:

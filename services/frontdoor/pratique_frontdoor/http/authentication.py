@@ -12,14 +12,13 @@ import re
 import ssl
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import PartlyUsableError
 from pratique.apimachinery.statuses import Status
-from pratique.https.tls import ClientCertificateAuthenticator, ReloadedCertificate, TlsClient
+from pratique.https.tls import ClientCertificateAuthenticator, ReloadedCertificate, TlsClient, client_chain
 from pratique_frontdoor.http.messages import status_reply
 from pratique_frontdoor.http.metrics import Metrics
 
@@ -95,10 +94,6 @@ def _read_secrets(file: Path, flag: str, pattern: re.Pattern[bytes], expected: s
     return secrets
 
 
-_DER = 2
-"""``_ssl.ENCODING_DER``."""
-
-
 class Peer:
     """The client of one TLS connection. Its certificates are read on first use, and only once."""
 
@@ -109,24 +104,7 @@ class Peer:
     @functools.cached_property
     def chain(self) -> tuple[bytes, ...]:
         """The client's certificate and the intermediate ones, in DER; empty without one."""
-        own = self._connection.getpeercert(binary_form=True)
-        if own is None:
-            return ()
-        return (
-            own,
-            *(certificate for certificate in _certificate_chain(self._connection) if certificate != own),
-        )
-
-
-def _certificate_chain(connection: Any) -> list[bytes]:
-    """Return all certificates the client presented.
-
-    Python has a method for it from 3.13 on; before, the underlying object has one.
-    """
-    if hasattr(connection, "get_unverified_chain"):
-        return list(connection.get_unverified_chain())
-    chain: list[Any] = getattr(getattr(connection, "_sslobj", None), "get_unverified_chain", list)()
-    return [certificate.public_bytes(_DER) for certificate in chain or ()]
+        return client_chain(self._connection)
 
 
 UNAUTHORIZED = statuses.failure(401, "Unauthorized", "Unauthorized")
