@@ -14,7 +14,13 @@ from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.apimachinery.kinds import GroupVersionKind
 from pratique.cluster.schemas import ListType, MapType, MergeStrategy, Scalar, Structure, schema_of
 from pratique.cluster.store import ANY_NAMESPACE
-from pratique.cluster.structured_merge import ApplyError, merge, structured_apply
+from pratique.cluster.structured_merge import (
+    ApplyError,
+    atomic_paths,
+    merge,
+    structured_apply,
+    type_errors,
+)
 
 DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment"}
 ITEM = Structure("", lambda: {"name": Scalar.STRING, "n": Scalar.INTEGER, "m": Scalar.INTEGER})
@@ -198,3 +204,59 @@ def test_merged_sets_hold_every_item_once_in_the_applied_order(left: list[str], 
 def test_applying_is_idempotent(left: list[str], right: list[str]) -> None:
     once = merge(SET, left, right)
     assert merge(SET, once, right) == once
+
+
+ODD = st.sampled_from([None, "x", 1, True, {}, [], ["q"], {"a": 1}, [{"a": "b"}]])
+PORTS = st.lists(
+    st.fixed_dictionaries(
+        {}, optional={"containerPort": st.sampled_from([80, "80"]), "protocol": st.just("TCP")}
+    ),
+    max_size=2,
+)
+PARTS = st.fixed_dictionaries(
+    {},
+    optional={
+        "replicas": st.sampled_from([1, "1", None]),
+        "bogus": ODD,
+        "selector": st.sampled_from([{"matchLabels": {"a": "b"}}, None]),
+        "template": st.fixed_dictionaries(
+            {},
+            optional={
+                "metadata": st.fixed_dictionaries({}, optional={"labels": ODD, "finalizers": ODD}),
+                "spec": st.fixed_dictionaries(
+                    {},
+                    optional={
+                        "containers": st.lists(
+                            st.fixed_dictionaries(
+                                {},
+                                optional={
+                                    "name": st.sampled_from(["a", "b", 1]),
+                                    "args": ODD,
+                                    "ports": PORTS,
+                                },
+                            ),
+                            max_size=2,
+                        ),
+                        "nodeSelector": ODD,
+                        "volumes": ODD,
+                    },
+                ),
+            },
+        ),
+    },
+)
+
+
+@given(PARTS)
+def test_a_configuration_is_refused_exactly_if_it_has_type_errors_or_sets_atomic_fields(
+    spec: JSONObject,
+) -> None:
+    schema = schema_of(GroupVersionKind("apps", "v1", "Deployment"), ANY_NAMESPACE)
+    assert schema is not None
+    part = deployment(**spec)
+    try:
+        applied(DEPLOYMENT, part)
+    except ApplyError:
+        assert [*type_errors(schema, part), *atomic_paths(schema, part)]
+    else:
+        assert not [*type_errors(schema, part), *atomic_paths(schema, part)]

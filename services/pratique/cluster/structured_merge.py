@@ -41,6 +41,8 @@ def item_element(kind: ListType, item: JSON) -> str:
         raise UnidentifiedItemError("associative list with keys may not have a null element")
     if not isinstance(item, dict):
         raise UnidentifiedItemError("associative list with keys may not have non-map elements")
+    if len(kind.keys) == 1 and (key := kind.keys[0]) in item:
+        return f"[{key}={_text(item[key])}]"  # the usual case
     keys = dict(_keys(kind, item))
     if not keys:
         named = " ".join(map(go_quoted, kind.keys))
@@ -167,6 +169,44 @@ def _atomic_fields(kind: MapType | Structure, value: JSONObject, path: str) -> I
             yield from atomic_paths(fields[name], child, path + field_element(name))
 
 
+def _conforms(kind: Type, value: JSON) -> bool:
+    """Whether a value surely has no type errors and sets nothing atomic, found in one walk without paths."""
+    if value is None or kind is Scalar.ANY:
+        return True
+    match kind:
+        case Structure():
+            return isinstance(value, dict) and not kind.atomic and _fields_conform(kind, value)
+        case MapType():
+            return (
+                isinstance(value, dict)
+                and not kind.atomic
+                and all(_conforms(kind.values, child) for child in value.values())
+            )
+        case ListType():
+            return isinstance(value, list) and _items_conform(kind, value)
+        case Scalar():
+            return not _scalar_error(kind, value)
+    return False
+
+
+def _fields_conform(kind: Structure, value: JSONObject) -> bool:
+    for name, child in value.items():
+        field = kind.fields.get(name)
+        if (not kind.open) if field is None else not _conforms(field, child):
+            return False
+    return True
+
+
+def _items_conform(kind: ListType, items: list[JSON]) -> bool:
+    if kind.merge is MergeStrategy.ATOMIC:
+        return False
+    try:
+        elements = set(_elements(kind, items))
+    except UnidentifiedItemError:
+        return False
+    return len(elements) == len(items) and all(_conforms(kind.items, item) for item in items)
+
+
 def merge(kind: Type, left: JSON, right: JSON) -> JSON:
     """Merge two present values. Neither is changed; the result may share parts with both.
 
@@ -277,6 +317,17 @@ def structured_apply(kind: Structure, stored: JSONObject, part: JSONObject) -> J
     """
     typed = {"apiVersion": stored.get("apiVersion"), "kind": stored.get("kind")}
     part = part | {name: value for name, value in typed.items() if value is not None}
+    if not _conforms(kind, part):
+        _check(kind, part)
+    try:
+        merged: JSONObject = merge(kind, stored, part)
+    except UnidentifiedItemError as error:
+        raise ApplyError(f"failed to merge patch: {error}") from None
+    return merged
+
+
+def _check(kind: Structure, part: JSONObject) -> None:
+    """Raise ApplyError if an apply configuration does not conform to the schema, or sets an atomic field."""
     if found := list(type_errors(kind, part)):
         raise ApplyError(f"failed to convert patch object to typed object: {_join_errors(found)}")
     if paths := list(atomic_paths(kind, part)):
@@ -284,11 +335,6 @@ def structured_apply(kind: Structure, stored: JSONObject, part: JSONObject) -> J
         raise ApplyError(
             f"invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {listed}"
         )
-    try:
-        merged: JSONObject = merge(kind, stored, part)
-    except UnidentifiedItemError as error:
-        raise ApplyError(f"failed to merge patch: {error}") from None
-    return merged
 
 
 def _join_errors(found: Sequence[str]) -> str:
