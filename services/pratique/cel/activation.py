@@ -93,9 +93,14 @@ class Frame:
 
     def yield_to_threads(self) -> None:
         """Let other threads run. Raises InterruptedEvaluationError if the deadline has passed."""
-        time.sleep(0)  # releases the interpreter lock
-        if self._until is not None and time.monotonic() > self._until:
-            raise InterruptedEvaluationError
+        yield_to_threads(self._until)
+
+
+def yield_to_threads(until: float | None) -> None:
+    """Let other threads run. Raises InterruptedEvaluationError if it is later than ``until``."""
+    time.sleep(0)  # releases the interpreter lock
+    if until is not None and time.monotonic() > until:
+        raise InterruptedEvaluationError
 
 
 VARIABLES = "variables"

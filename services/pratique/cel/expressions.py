@@ -10,6 +10,7 @@ from typing import TypeAlias
 from pratique.cel import costs
 from pratique.cel.activation import UNCOUNTED_WORK_LIMIT, Frame
 from pratique.cel.ast_validators import validate_ast
+from pratique.cel.code_generation import FAILURES, Code, generate
 from pratique.cel.compilation_errors import format_error, render_type, to_api_server_message
 from pratique.cel.costs import Budget, InlineBudget
 from pratique.cel.declarations import OBJECT, PATCH, PATCH_FIELDS, StructNames, scan_struct_names
@@ -42,6 +43,8 @@ class Expression:
     result_type: str
     """The type of its value, in cel-go's notation."""
     _plan: Program
+    _code: Code | None = None
+    """Does the same as the plan as long as nothing fails; None if there is only the plan."""
 
     def evaluate(
         self,
@@ -83,16 +86,32 @@ class Expression:
         Raises:
             SlowEvaluationError: it exceeds ``inline_budget``.
         """
-        frame = Frame(variables, self._plan.slots, costs.PER_CALL_LIMIT, UNCOUNTED_WORK_LIMIT, until)
+        limit, work_limit = costs.PER_CALL_LIMIT, UNCOUNTED_WORK_LIMIT
         if inline_budget is not None:
-            frame.limit, frame.uncounted_work_limit = (
-                min(inline_budget.cost, frame.limit),
-                inline_budget.uncounted_work,
-            )
+            limit, work_limit = min(inline_budget.cost, limit), inline_budget.uncounted_work
+        if self._code is not None and limit >= 0 and work_limit >= 0:
+            try:
+                value, cost, work = self._code(variables, limit, work_limit, until)
+            except SlowEvaluationError:
+                raise  # from a variable that the expression uses
+            except FAILURES:
+                pass  # the plan finds out what it is
+            else:
+                if cost <= limit and work <= work_limit:
+                    if inline_budget is not None:
+                        inline_budget.spend(cost, work)
+                    return value, cost
+                if cost <= costs.PER_CALL_LIMIT and work <= UNCOUNTED_WORK_LIMIT:
+                    raise SlowEvaluationError
+        return self._follow_plan(Frame(variables, self._plan.slots, limit, work_limit, until), inline_budget)
+
+    def _follow_plan(
+        self, frame: Frame, inline_budget: InlineBudget | None
+    ) -> tuple[Value | EvaluationError, int]:
         try:
             value = self._plan.step(frame)
         except SlowEvaluationError:
-            raise  # from a variable that the expression uses
+            raise
         except CostLimitError as error:
             if (
                 frame.cost <= costs.PER_CALL_LIMIT
@@ -136,9 +155,10 @@ def compile_expression(source: str, environment: Environment, *result_types: str
     if result_types and result_type not in result_types:
         raise CompilationError(_wrong_type(result_types, result_type))
     try:
-        return Expression(source, result_type, plan(tree, functions, {**names.types, PATCH: PATCH}))
+        planned = plan(tree, functions, {**names.types, PATCH: PATCH})
     except RecursionError:
         raise CompilationError("compilation failed: expression is nested too deeply") from None
+    return Expression(source, result_type, planned.without_operations(), generate(planned))
 
 
 def _parse_and_check(source: str, environment: Environment, names: StructNames) -> SyntaxTree:
