@@ -273,8 +273,10 @@ def charge_call(frame: Frame, cost: CostFunction, values: Sequence[Value]) -> No
         frame.add_work(costs.count_nodes(values[0]))
     try:
         amount = cost(*values)
-    except (TypeError, AttributeError):
-        amount = 1  # the arguments have wrong types, which the function itself reports next
+    except (TypeError, AttributeError, ValueError, OverflowError):
+        amount = (
+            1  # the arguments have wrong types, or are no numbers, which the function itself reports next
+        )
     frame.charge(amount)
 
 
