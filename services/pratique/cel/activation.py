@@ -209,7 +209,11 @@ class LazyVariables:
         if name not in self._values:
             # With two variables of the same name, the second may use the first and would recurse without end.
             self._values[name] = EvaluationError(f"composited variable {go_quoted(name)} uses itself")
-            self._values[name] = self._evaluate(name)
+            try:
+                self._values[name] = self._evaluate(name)
+            except BaseException:
+                del self._values[name]  # an evaluation that was cut short may be repeated
+                raise
         value = self._values[name]
         if isinstance(value, EvaluationError):
             raise EvaluationError(str(value))

@@ -1,17 +1,19 @@
 """Generate Python code for planned expressions: what they do without errors, in one function without calls.
 
-The code follows the steps of an expression as long as nothing fails and no limit is reached. Where anything else happens,
-such as a missing key or a value of an unexpected type, it gives up, and the steps evaluate the expression from the
-start: they alone know errors, what absorbs them, and what had been charged until then. An evaluation changes nothing but
-caches, so that it can be repeated. ``docs/adr/0026-expressions-as-python-code.md`` has the reasons.
+The code follows the steps of an expression as long as nothing fails and no limit is reached. Where anything else
+happens, such as a missing key or a value of an unexpected type, it gives up, and the steps evaluate the expression from
+the start: they alone know errors, what absorbs them, and what had been charged until then. An evaluation changes
+nothing but caches, so that it can be repeated. ``docs/adr/0026-expressions-as-python-code.md`` has the reasons.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
+import itertools
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from pratique.cel import costs, operations
@@ -21,7 +23,7 @@ from pratique.cel.code_writers import NOTHING, CodeValue, CodeWriter, OversizedC
 from pratique.cel.errors import EvaluationCancelledError, EvaluationError
 from pratique.cel.interpretables import Qualifier, charge_call, is_plain_name, pairs
 from pratique.cel.planner import Program
-from pratique.cel.structs import compare, equal
+from pratique.cel.structs import compare, equal, make_struct
 from pratique.cel.values import OPTIONAL_NONE, Optional, Value, optional_of
 
 Code: TypeAlias = Callable[..., "tuple[Value, int, int]"]
@@ -54,22 +56,34 @@ _CACHED_CODE = 1024
 _MISSING = object()
 
 
-def generate(program: Program) -> Code | None:
-    """Generate the code of an expression; None if it would be too large, or is none but calling the steps."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class GeneratedCode:
+    """The code of one expression."""
+
+    source: str
+    constants: tuple[Value, ...]
+    """What comes from the expression: names, literals, functions, and steps that the code calls."""
+
+    def function(self) -> Code:
+        """Compile the code."""
+        return types.FunctionType(_compiled(self.source), WORDS, "expression", self.constants)
+
+
+def write_code(program: Program) -> GeneratedCode | None:
+    """Write the code of an expression; None if it would be too large, or would do nothing but call steps."""
     generator = _Generator(program.operations)
+    writer = generator.writer
     try:
-        result = generator.value(program.step)
-        source = generator.writer.source(result, program.slots)
+        source = writer.source(generator.value(program.step), program.slots)
     except (OversizedCodeError, RecursionError):
         return None
-    if generator.writer.steps_called and len(generator.writer.lines) <= _LINES_OF_A_CALL:
+    if writer.steps_called and len(writer.lines) <= _LINES_OF_A_CALL:
         return None
-    return types.FunctionType(
-        _compiled(source), _WORDS, "expression", tuple(generator.writer.constants)
-    )
+    return GeneratedCode(source, tuple(writer.constants))
 
 
 _LINES_OF_A_CALL = 2
+"""A check, and the call of a step."""
 
 
 @functools.lru_cache(_CACHED_CODE)
@@ -124,6 +138,10 @@ def _is_optional_by_name(qualifiers: tuple[Qualifier, ...]) -> bool:
     return True
 
 
+def _is_composited(operation: operations.PlannedOperation | None) -> bool:
+    return operation == operations.ReadVariable(VARIABLES)
+
+
 def _unit_cost(*_: Value) -> int:
     return 1
 
@@ -137,21 +155,23 @@ class _Generator:
 
     def value(self, source: operations.Operand) -> CodeValue:
         """Write what evaluates a step or an operation."""
-        operation = self._operations.get(source) if callable(source) else source
-        if operation is None:
-            return self._step(source)
-        if callable(source) and (self.writer.is_deep or self._depth > _MAX_DEPTH):
+        operation = self._operation(source)
+        is_step = not isinstance(source, operations.PlannedOperation)
+        if operation is None or (is_step and (self.writer.is_deep or self._depth > _MAX_DEPTH)):
             return self._step(source)
         self._depth += 1
         written = _WRITERS[type(operation)](self, operation)
         self._depth -= 1
         return self._step(source) if written is None else self.writer.shortened(written)
 
+    def _operation(self, source: operations.Operand) -> operations.PlannedOperation | None:
+        return source if isinstance(source, operations.PlannedOperation) else self._operations.get(source)
+
     def named(self, source: operations.Operand) -> CodeValue:
         """Write a value that is used several times."""
         return self.writer.named(self.value(source))
 
-    def _step(self, step: Interpretable) -> CodeValue:
+    def _step(self, step: operations.Operand) -> CodeValue:
         """Call a step as it is."""
         writer = self.writer
         writer.steps_called += 1
@@ -191,40 +211,45 @@ class _Generator:
         return value
 
     def qualify(self, operation: operations.Qualify) -> CodeValue | None:
-        writer, qualifiers, cost = self.writer, operation.qualifiers, operation.cost
-        if not _is_optional_by_name(qualifiers):
+        if not _is_optional_by_name(operation.qualifiers):
             return None
-        if self._operations.get(operation.operand) == _COMPOSITED and is_plain_name(qualifiers[0]):  # type: ignore[arg-type]
+        value, optional = self._selected(operation)
+        if not optional:
+            return value
+        found = self._found(value, optional)
+        return CodeValue(f"(OPTIONAL_NONE if {found} is MISSING else optional_of({found}))", Optional)
+
+    def _selected(self, operation: operations.Qualify) -> tuple[CodeValue, tuple[Qualifier, ...]]:
+        """Write the selections before the first optional one; gives the others as they are."""
+        writer, qualifiers, cost = self.writer, operation.qualifiers, operation.cost
+        if _is_composited(self._operation(operation.operand)) and is_plain_name(qualifiers[0]):
             writer.charge(cost + 1)
             writer.check()
             read = f"read_composited(variables, {writer.constant(qualifiers[0].key).text})"
             value, qualifiers, cost = writer.named(CodeValue(read)), qualifiers[1:], 0
         else:
             value = self.value(operation.operand)
-        for place, qualifier in enumerate(qualifiers):
-            if qualifier.optional:
-                writer.charge(cost)
-                return self._optional(value, qualifiers[place:])
+        plain = tuple(itertools.takewhile(lambda qualifier: not qualifier.optional, qualifiers))
+        for qualifier in plain:
             value = writer.shortened(self._qualified(value, qualifier))
-            cost += 1
-        writer.charge(cost)
-        return value
+        writer.charge(cost + len(plain))
+        return value, qualifiers[len(plain) :]
 
     def _qualified(self, value: CodeValue, qualifier: Qualifier) -> CodeValue:
         """Select one member or element. Python refuses to select by a text from anything but JSON objects."""
         if is_plain_name(qualifier):
             return CodeValue(f"{value.text}[{self.writer.constant(qualifier.key).text}]")
         value = self.writer.named(value)
-        key = self.writer.constant(qualifier.key) if qualifier.computed is None else self.named(qualifier.computed)
+        key = (
+            self.writer.constant(qualifier.key)
+            if qualifier.computed is None
+            else self.named(qualifier.computed)
+        )
         if key.kind is not str:
             is_text = f"type({key.text}) is str"
             is_index = f"type({key.text}) is int and {key.text} >= 0 and type({value.text}) is list"
             require(self.writer, is_index if key.kind is int else f"{is_text} or {is_index}")
         return CodeValue(f"{value.text}[{key.text}]")
-
-    def _optional(self, value: CodeValue, qualifiers: tuple[Qualifier, ...]) -> CodeValue:
-        found = self._found(value, qualifiers)
-        return CodeValue(f"(OPTIONAL_NONE if {found} is MISSING else optional_of({found}))", Optional)
 
     def _found(self, value: CodeValue, qualifiers: tuple[Qualifier, ...]) -> str:
         """Write optional selections; gives the name of what they found, or of ``MISSING``."""
@@ -305,17 +330,34 @@ class _Generator:
 
     def unwrap(self, operation: operations.Unwrap) -> CodeValue:
         writer = self.writer
-        optional = self.named(operation.optional)
-        require(self.writer, f"type({optional.text}) is Optional")
+        test, found = self._unwrapped(operation)
         carried, writer.charges = writer.charges, NOTHING
         result = writer.new_name()
-        with writer.block(f"if {optional.text}.present:"):
+        with writer.block(f"if {test}:"):
             writer.charges = carried
-            writer.line(f"{result} = {optional.text}{'.value' if operation.unwraps else ''}")
+            writer.line(f"{result} = {found}")
         with writer.block("else:"):
             writer.charges = carried
             writer.line(f"{result} = {self.value(operation.otherwise).text}")
         return CodeValue(result, is_name=True)
+
+    def _unwrapped(self, operation: operations.Unwrap) -> tuple[str, str]:
+        """Write the optional: gives a test whether it has a value, and the value. It often needs no object."""
+        source = self._operations.get(operation.optional)
+        if (
+            operation.unwraps
+            and type(source) is operations.Qualify
+            and _is_optional_by_name(source.qualifiers)
+        ):
+            value, optional = self._selected(source)
+            if optional:
+                found = self._found(value, optional)
+                return f"{found} is not MISSING", found
+            named = self.writer.named(value)
+        else:
+            named = self.named(operation.optional)
+        require(self.writer, f"type({named.text}) is Optional")
+        return f"{named.text}.present", f"{named.text}.value" if operation.unwraps else named.text
 
     def make_list(self, operation: operations.MakeList) -> CodeValue:
         texts = [self.named(element).text for element in operation.elements]
@@ -323,11 +365,20 @@ class _Generator:
         return CodeValue(f"[{', '.join(texts)}]", list)
 
     def make_map(self, operation: operations.MakeMap) -> CodeValue:
-        keys = [self.writer.constant(key).text for key in operation.keys]
-        values = [self.named(value).text for value in operation.values]
+        entries = self._map_entries(operation.keys, operation.values)
         self.writer.charge(costs.MAP_CREATE_BASE_COST)
-        entries = (f"{key}: {value}" for key, value in zip(keys, values, strict=True))
-        return CodeValue(f"{{{', '.join(entries)}}}", dict)
+        return CodeValue(entries, dict)
+
+    def make_struct(self, operation: operations.MakeStruct) -> CodeValue:
+        fields = self._map_entries(operation.names, operation.values)
+        self.writer.charge(costs.STRUCT_CREATE_BASE_COST)
+        name = self.writer.constant(operation.type_name).text
+        return self.writer.named(CodeValue(f"make_struct({name}, {fields})"))
+
+    def _map_entries(self, keys: Sequence[Value], steps: Sequence[Interpretable]) -> str:
+        values = [self.named(step).text for step in steps]
+        names = [self.writer.constant(key).text for key in keys]
+        return f"{{{', '.join(f'{key}: {value}' for key, value in zip(names, values, strict=True))}}}"
 
     def quantify(self, operation: operations.Quantify) -> CodeValue:
         writer, ending = self.writer, operation.ending
@@ -409,8 +460,6 @@ class _Generator:
         return accumulator
 
 
-_COMPOSITED = operations.ReadVariable(VARIABLES)
-
 _WRITERS: Mapping[type, Callable[[_Generator, Any], CodeValue | None]] = {
     operations.ReadLiteral: _Generator.literal,
     operations.ReadVariable: _Generator.variable,
@@ -427,16 +476,20 @@ _WRITERS: Mapping[type, Callable[[_Generator, Any], CodeValue | None]] = {
     operations.Unwrap: _Generator.unwrap,
     operations.MakeList: _Generator.make_list,
     operations.MakeMap: _Generator.make_map,
+    operations.MakeStruct: _Generator.make_struct,
     operations.Quantify: _Generator.quantify,
     operations.Accumulate: _Generator.accumulate,
     operations.Copy: _Generator.copy,
     operations.Append: _Generator.append,
 }
 
-_WORDS: dict[str, Any] = {
+WORDS: dict[str, Any] = {
     "__builtins__": {},
     **{word.__name__: word for word in (bool, dict, int, iter, len, list, min, str, type)},
-    **{word.__name__: word for word in (Frame, Optional, UnusualError, charge_call, equal, pairs)},
+    **{
+        word.__name__: word
+        for word in (Frame, Optional, UnusualError, charge_call, equal, make_struct, pairs)
+    },
     "MISSING": _MISSING,
     "OPTIONAL_NONE": OPTIONAL_NONE,
     "compare": _compare,

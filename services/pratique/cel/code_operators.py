@@ -69,7 +69,11 @@ def _equal_bools(_: CodeWriter, value: CodeValue, other: str) -> tuple[str, str,
 
 def _equal_ints(_: CodeWriter, value: CodeValue, other: str) -> tuple[str, str, str]:
     same = f"{other} == {value.text}"
-    return f"type({other}) is int", "1", f"({same} if type({other}) is int else equal({other}, {value.text}, None))"
+    return (
+        f"type({other}) is int",
+        "1",
+        f"({same} if type({other}) is int else equal({other}, {value.text}, None))",
+    )
 
 
 _SCALAR_EQUALITY: Mapping[type | None, Callable[[CodeWriter, CodeValue, str], tuple[str, str, str]]] = {
@@ -91,9 +95,7 @@ def _comparison(operator: str) -> InlineWriter:
         if not uncertain:
             return CodeValue(f"({plain})", bool)
         ints = " and ".join(f"type({text}) is int" for text in uncertain)
-        return CodeValue(
-            f"({plain} if {ints} else compare({left.text}, {right.text}) {operator} 0)", bool
-        )
+        return CodeValue(f"({plain} if {ints} else compare({left.text}, {right.text}) {operator} 0)", bool)
 
     return write
 
@@ -141,7 +143,9 @@ def _contains(writer: CodeWriter, call: CallFunction, text: CodeValue, part: Cod
     return CodeValue(f"({part.text} in {text.text})", bool)
 
 
-def _membership(writer: CodeWriter, call: CallFunction, value: CodeValue, items: CodeValue) -> CodeValue | None:
+def _membership(
+    writer: CodeWriter, call: CallFunction, value: CodeValue, items: CodeValue
+) -> CodeValue | None:
     """Write ``in`` for a text: Python compares it with elements and keys as CEL does."""
     if value.kind is not str:
         return None

@@ -1,7 +1,7 @@
 """Writing the Python code of an expression: lines, names, constants, and the cost that lines have yet to charge.
 
-Only this package's own words, names that it numbers, and numbers of its own go into the code. Everything that comes from
-the expression is a constant, which the code receives as the default value of a parameter.
+Only words of ours, numbered names, and numbers of ours go into the code. Everything that comes from the expression is a
+constant, which the code receives as the default value of a parameter.
 """
 
 from __future__ import annotations
@@ -14,10 +14,14 @@ from pratique.cel.values import Value
 
 MAX_LINES = 600
 """The most lines of one expression's code. A typical expression takes 10 to 40, and a thousand take 5 ms to compile."""
+MAX_CONSTANTS = 300
+"""The most constants of one expression's code; each call of the code copies them, at 1 ns each."""
 MAX_INDENT = 14
 """The deepest block. Python allows 20 loops within each other, and 100 blocks."""
 _MAX_TEXT = 100
 """The longest text that becomes part of another; a longer one gets a name, so that code never nests deeply."""
+_MAX_TERMS = 8
+"""The most terms of one sum, which nests them."""
 
 COST, WORK = "@cost", "@work"
 """Where the code keeps cost and uncounted work: in local variables, or in a frame if a function needs one."""
@@ -98,9 +102,11 @@ class CodeWriter:
         self.mappings = mappings
 
     def constant(self, value: Value) -> CodeValue:
-        """Refer to a constant."""
+        """Refer to a constant. Raises OversizedCodeError if there are too many."""
         if type(value) is str and value in self._texts:
             return self._texts[value]
+        if len(self.constants) >= MAX_CONSTANTS:
+            raise OversizedCodeError
         operand = CodeValue(f"k{len(self.constants)}", type(value), is_name=True)
         self.constants.append(value)
         if type(value) is str:
@@ -128,6 +134,8 @@ class CodeWriter:
         """Remember to charge."""
         charges = self.charges
         self.charges = Charges(charges.cost + cost, charges.terms + terms, charges.work + work)
+        if len(self.charges.terms) > _MAX_TERMS:
+            self.settle()
 
     def settle(self) -> None:
         """Charge what has not been charged yet."""

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from pratique.cel import costs
 from pratique.cel.activation import UNCOUNTED_WORK_LIMIT, Frame
 from pratique.cel.ast_validators import validate_ast
-from pratique.cel.code_generation import FAILURES, Code, generate
+from pratique.cel.code_generation import FAILURES, Code, write_code
 from pratique.cel.compilation_errors import format_error, render_type, to_api_server_message
 from pratique.cel.costs import Budget, InlineBudget
 from pratique.cel.declarations import OBJECT, PATCH, PATCH_FIELDS, StructNames, scan_struct_names
@@ -42,9 +42,14 @@ class Expression:
     """The expression as written."""
     result_type: str
     """The type of its value, in cel-go's notation."""
-    _plan: Program
-    _code: Code | None = None
+    plan: Program
+    """Evaluates it with all errors: the reference for its code."""
+    code: Code | None = None
     """Does the same as the plan as long as nothing fails; None if there is only the plan."""
+
+    def without_code(self) -> Expression:
+        """The same expression, evaluated by its plan alone."""
+        return dataclasses.replace(self, code=None)
 
     def evaluate(
         self,
@@ -89,9 +94,9 @@ class Expression:
         limit, work_limit = costs.PER_CALL_LIMIT, UNCOUNTED_WORK_LIMIT
         if inline_budget is not None:
             limit, work_limit = min(inline_budget.cost, limit), inline_budget.uncounted_work
-        if self._code is not None and limit >= 0 and work_limit >= 0:
+        if self.code is not None and limit >= 0 and work_limit >= 0:
             try:
-                value, cost, work = self._code(variables, limit, work_limit, until)
+                value, cost, work = self.code(variables, limit, work_limit, until)
             except SlowEvaluationError:
                 raise  # from a variable that the expression uses
             except FAILURES:
@@ -103,13 +108,13 @@ class Expression:
                     return value, cost
                 if cost <= costs.PER_CALL_LIMIT and work <= UNCOUNTED_WORK_LIMIT:
                     raise SlowEvaluationError
-        return self._follow_plan(Frame(variables, self._plan.slots, limit, work_limit, until), inline_budget)
+        return self._follow_plan(Frame(variables, self.plan.slots, limit, work_limit, until), inline_budget)
 
     def _follow_plan(
         self, frame: Frame, inline_budget: InlineBudget | None
     ) -> tuple[Value | EvaluationError, int]:
         try:
-            value = self._plan.step(frame)
+            value = self.plan.step(frame)
         except SlowEvaluationError:
             raise
         except CostLimitError as error:
@@ -158,7 +163,8 @@ def compile_expression(source: str, environment: Environment, *result_types: str
         planned = plan(tree, functions, {**names.types, PATCH: PATCH})
     except RecursionError:
         raise CompilationError("compilation failed: expression is nested too deeply") from None
-    return Expression(source, result_type, planned.without_operations(), generate(planned))
+    code = write_code(planned)
+    return Expression(source, result_type, planned.without_operations(), code.function() if code else None)
 
 
 def _parse_and_check(source: str, environment: Environment, names: StructNames) -> SyntaxTree:

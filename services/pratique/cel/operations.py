@@ -140,6 +140,15 @@ class MakeMap:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class MakeStruct:
+    """A struct without optional fields."""
+
+    type_name: str
+    names: tuple[str, ...]
+    values: tuple[Interpretable, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Quantify:
     """``all`` or ``exists``."""
 
@@ -189,6 +198,7 @@ PlannedOperation: TypeAlias = (
     | Unwrap
     | MakeList
     | MakeMap
+    | MakeStruct
     | Quantify
     | Accumulate
     | Copy

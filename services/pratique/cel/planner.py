@@ -152,7 +152,10 @@ class _Planner:
         if not attribute.qualifiers and not cost:
             return attribute.base
         step, operation = attribute.resolved(cost), _attribute_operation(attribute, cost)
-        return step if operation is None else self._described(step, operation)
+        is_composited = self.operations.get(attribute.base) == operations.ReadVariable(VARIABLES)
+        if operation is None or (is_composited and type(operation) is operations.HasField):
+            return step
+        return self._described(step, operation)
 
     def _branch(self, planned: _PlannedNode) -> Interpretable:
         """The step for a branch of ``?:`` or an index, where an attribute does not cost its 1."""
@@ -163,7 +166,11 @@ class _Planner:
         if name is None:
             raise CompilationError(f"program instantiation failed: unknown type: {node.type_name}")
         fields = [(field.name, self._step(field.value, scope), field.optional) for field in node.fields]
-        return _PlannedNode(plan_struct(name, fields))
+        step = plan_struct(name, fields)
+        if not any(optional for _, _, optional in fields):
+            names, values = (field for field, _, _ in fields), (value for _, value, _ in fields)
+            self.operations[step] = operations.MakeStruct(name, tuple(names), tuple(values))
+        return _PlannedNode(step)
 
     def _step(self, node: Node, scope: Mapping[str, Interpretable]) -> Interpretable:
         return self.plan(node, scope).step
