@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from pratique.cel.code_writers import WORK, CodeValue, CodeWriter
+from pratique.cel.code_writers import CodeValue, CodeWriter
 from pratique.cel.operations import CallFunction
 from pratique.cel.values import MAXIMUM_INT, MINIMUM_INT, Optional
 
@@ -152,13 +152,13 @@ def _membership(
     size = f"len({items.text})"
     if call.cost is None:
         writer.charge(1)
-        writer.line(f"if type({items.text}) is list: {WORK} += {size}")
+        writer.add_work(size, f"if type({items.text}) is list: ")
         writer.line(f"elif type({items.text}) is not dict: raise UnusualError")
     else:
         _require_kind(writer, items, list)
         writer.charge(0, size, work=1)
-        writer.line(f"{WORK} += {size}")
-    writer.check_work()
+        writer.add_work(size)
+    writer.check_all()
     return CodeValue(f"({value.text} in {items.text})", bool)
 
 

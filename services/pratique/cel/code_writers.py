@@ -65,6 +65,7 @@ class CodeWriter:
         """The names whose values are certainly JSON objects."""
         self.has_loops = False
         self.needs_frame = False
+        self.has_work = False
         self.steps_called = 0
         """How many steps the code calls; they read comprehension variables from the frame."""
         self._texts: dict[str, CodeValue] = {}
@@ -144,17 +145,23 @@ class CodeWriter:
         if cost or terms:
             self.line(f"{COST} += {' + '.join([*([str(cost)] if cost else []), *terms])}")
         if work:
-            self.line(f"{WORK} += {work}")
+            self.add_work(str(work))
 
     def check(self) -> None:
         """Charge, and end the evaluation if that exceeds the limit."""
         self.settle()
         self.line(f"if {COST} > limit: return None, {COST}, {WORK}")
 
-    def check_work(self) -> None:
-        """Charge, and end the evaluation if that exceeds one of the limits."""
+    def check_all(self) -> None:
+        """Charge, and end the evaluation if that exceeds a limit, before something is done that can be noticed."""
         self.check()
-        self.line(f"if {WORK} > work_limit: return None, {COST}, {WORK}")
+        if self.has_work:
+            self.line(f"if {WORK} > work_limit: return None, {COST}, {WORK}")
+
+    def add_work(self, amount: str, condition: str = "") -> None:
+        """Count work that depends on a value."""
+        self.has_work = True
+        self.line(f"{condition}{WORK} += {amount}")
 
     def known_text(self, value: CodeValue) -> str | None:
         """The text that a value certainly is."""
@@ -163,7 +170,7 @@ class CodeWriter:
     def frame(self) -> str:
         """Refer to the frame, before a function is called that charges it or does much."""
         self.needs_frame = True
-        self.check()
+        self.check_all()
         return "frame"
 
     def source(self, result: CodeValue, slots: int) -> str:

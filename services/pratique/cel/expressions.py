@@ -73,7 +73,7 @@ class Expression:
             OutOfBudgetError: the budget is used up.
             SlowEvaluationError: it exceeds ``inline_budget``; nothing has been charged to the budget.
         """
-        value, cost = self.evaluate_with_cost(variables, until=until, inline_budget=inline_budget)
+        value, cost = self._evaluate(variables, until, inline_budget)
         budget.charge(cost)
         if isinstance(value, EvaluationError):
             raise EvaluationError(f"expression '{self.source}' resulted in error: {value}")
@@ -91,6 +91,11 @@ class Expression:
         Raises:
             SlowEvaluationError: it exceeds ``inline_budget``.
         """
+        return self._evaluate(variables, until, inline_budget)
+
+    def _evaluate(
+        self, variables: Mapping[str, Value], until: float | None, inline_budget: InlineBudget | None
+    ) -> tuple[Value | EvaluationError, int]:
         limit, work_limit = costs.PER_CALL_LIMIT, UNCOUNTED_WORK_LIMIT
         if inline_budget is not None:
             limit, work_limit = min(inline_budget.cost, limit), inline_budget.uncounted_work
