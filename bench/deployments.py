@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import secrets
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -53,10 +55,14 @@ def deployed(
 ) -> Iterator[Deployment]:
     """Run the suite until the block ends, with the chain flags of its services."""
     with contextlib.ExitStack() as running:
+        # A key that the services share, as `pratique up` makes one.
+        key = Path(running.enter_context(tempfile.TemporaryDirectory()), "checks.key")
+        key.write_text(secrets.token_hex(32))
+        shared = ("--port", "0", "--checks-key-file", str(key), *chain)
 
         def serve(service: str, *flags: str) -> tuple[int, int]:
             started, port = running.enter_context(
-                process("-m", "pratique_cli", "serve", service, "--port", "0", *chain, *flags)
+                process("-m", "pratique_cli", "serve", service, *shared, *flags)
             )
             return started.pid, port
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import functools
 import http.client
+import secrets
 import tempfile
 from collections.abc import Callable, Coroutine, Iterable
 from pathlib import Path
@@ -42,8 +43,9 @@ class Stack:
         Raises:
             ConfigurationError: the chain's AdmissionConfiguration cannot be used.
         """
-        self._folder = None if has_ledger_url(chain) else tempfile.TemporaryDirectory(prefix="pratique-")
-        shared = chain if self._folder is None else _with_shared_ledger(chain, self._folder.name)
+        self._folder = tempfile.TemporaryDirectory(prefix="pratique-")
+        shared = chain if has_ledger_url(chain) else _with_shared_ledger(chain, self._folder.name)
+        self._key_flags = ("--checks-key-file", str(_write_key(Path(self._folder.name))))
         self._chain = tuple(chain_arguments(shared))
         self._variables = chain_variables(shared)
         self._host = host
@@ -92,9 +94,8 @@ class Stack:
         self._forget()
 
     def _forget(self) -> None:
-        """Remove the temporary ledger."""
-        if self._folder is not None:
-            self._folder.cleanup()
+        """Remove the temporary ledger and the key."""
+        self._folder.cleanup()
 
     async def _until_healthy(self, unhealthy: Callable[[], str | None]) -> None:
         while (reason := await asyncio.to_thread(unhealthy)) is not None:
@@ -107,13 +108,14 @@ class Stack:
 
     def _backend(self, kind: str, name: str) -> Supervisor:
         # Several services share this machine, so each picks a free port for its metrics and logs it.
-        arguments = (kind, "--host", _LOOPBACK, "--metrics-port", "0", *self._chain)
+        arguments = (kind, "--host", _LOOPBACK, "--metrics-port", "0", *self._key_flags, *self._chain)
         return Supervisor(ServiceCommand(name, arguments, self._variables), 0, self._tell)
 
     def _front_door_command(self, mutator: str, validators: list[str]) -> ServiceCommand:
         addresses = ("--host", self._host, "--mutator", mutator, "--validator", ",".join(validators))
+        flags = (*self._key_flags, *self._front_door_flags, *self._chain)
         # No load balancer has to notice that this front door stops, so it need not wait.
-        arguments = ("frontdoor", *addresses, "--drain-seconds", "0", *self._front_door_flags, *self._chain)
+        arguments = ("frontdoor", *addresses, "--drain-seconds", "0", *flags)
         return ServiceCommand("frontdoor", arguments, self._variables)
 
     def _front_door_problem(self) -> str | None:
@@ -130,6 +132,13 @@ class Stack:
             if answer.status == http.HTTPStatus.OK:
                 return None
         return " ".join(["frontdoor:", *reasons])
+
+
+def _write_key(folder: Path) -> Path:
+    """Write a key that only these services get: nobody else on this machine may read the folder."""
+    file = folder / "checks.key"
+    file.write_text(secrets.token_hex(32))
+    return file
 
 
 def _with_shared_ledger(chain: ChainSettings, folder: str) -> ChainSettings:

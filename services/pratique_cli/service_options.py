@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
+import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -14,9 +15,41 @@ import click
 
 from pratique.configuration.settings import ChainSettings, Isolation
 from pratique_cli.chain_options import chain_flags
-from pratique_cli.options import PORT, ByteCount, EnumValue, ExistingPath, NameList, Number, WholeNumber, flag
+from pratique_cli.options import (
+    PORT,
+    ByteCount,
+    EnumValue,
+    ExistingPath,
+    NameList,
+    Number,
+    Seconds,
+    WholeNumber,
+    flag,
+)
 from pratique_cli.supervisor import until_stdin_closes_flag
-from pratique_frontdoor.settings import CallKind, FrontDoorSettings
+from pratique_frontdoor.settings import CallKind, FanOutLimit, FrontDoorSettings
+
+
+class FanOut(click.ParamType[FanOutLimit]):
+    """A number of shares, ``auto`` or ``off``."""
+
+    name = "auto|off|N"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """Show the values as they are typed."""
+        del param, ctx
+        return self.name
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> FanOutLimit:
+        """Parse the limit."""
+        if isinstance(value, FanOutLimit):
+            return value
+        if value in {"auto", "off"}:
+            return FanOutLimit(None if value == "auto" else 1)
+        if not re.fullmatch("[1-9][0-9]{0,2}", str(value), re.ASCII):
+            self.fail(f"{value!r} is not auto, off, or a whole number from 1 to 999", param, ctx)
+        return FanOutLimit(int(value))
+
 
 _TYPES_BY_ANNOTATION: Mapping[str, click.ParamType[Any]] = {
     "str": click.STRING,
@@ -26,6 +59,8 @@ _TYPES_BY_ANNOTATION: Mapping[str, click.ParamType[Any]] = {
     "tuple[str, ...]": NameList(),
     "Isolation": EnumValue(Isolation),
     "CallKind": EnumValue(CallKind),
+    "FanOutLimit": FanOut(),
+    "float | None": Seconds(),
 }
 """Types by the annotation of a setting."""
 
@@ -100,6 +135,8 @@ def setting_flag(field: dataclasses.Field[Any], text: str, name: str | None = No
 
 
 def _default_text(default: Any) -> str | bool:
+    if isinstance(default, FanOutLimit):
+        return str(default)
     if isinstance(default, tuple):
         return ",".join(default) or False
     return default not in {None, ""}
@@ -119,6 +156,7 @@ LISTENER_HELPS = MappingProxyType(
 SERVER_HELPS = MappingProxyType(
     {
         **LISTENER_HELPS,
+        "checks_key_file": "A key shared with the front doors, whose checks of large objects are then not repeated.",
         "max_message_bytes": "The longest message, in both directions.",
         "max_concurrent_calls": "Concurrent calls; more are refused with RESOURCE_EXHAUSTED.",
         "max_connection_age_seconds": "The lifetime of a connection, after which its client reconnects;"
@@ -155,11 +193,24 @@ BREAKER_HELPS = MappingProxyType(
         "webhook_breaker_seconds": "How long to stop calling it; failed trial calls double the time, up to 8 times.",
     }
 )
-FRONT_DOOR_HELPS = MappingProxyType({**RECORD_HELPS, **DECISION_LOG_HELPS, **BREAKER_HELPS})
+CALL_HELPS = MappingProxyType(
+    {
+        "validator_fanout": "Divide the validating work of a review among replicas: where that makes it shorter (auto),"
+        " never (off), or into N shares.",
+        "mutator_timeout_seconds": "Time limit of each call to the mutator, such as 2s; by default the review's, and a"
+        " call that takes 1 s is made again on another replica.",
+        "validator_timeout_seconds": "The same for each call to a validator.",
+    }
+)
+FRONT_DOOR_HELPS = MappingProxyType({**CALL_HELPS, **RECORD_HELPS, **DECISION_LOG_HELPS, **BREAKER_HELPS})
 """The help of each flag, by field of the front door's settings."""
 
 _FLAG_GROUPS: tuple[Mapping[str, str], ...] = (RECORD_HELPS, DECISION_LOG_HELPS, BREAKER_HELPS)
 """Groups of flags; the first flag of each group turns the others on."""
+FLAG_NAMES = MappingProxyType(
+    {"mutator_timeout_seconds": "mutator-timeout", "validator_timeout_seconds": "validator-timeout"}
+)
+"""The names of flags that differ from their field."""
 
 
 def front_door_flags(callback: Callable[..., Any]) -> Callable[..., Any]:
@@ -171,12 +222,17 @@ def front_door_flags(callback: Callable[..., Any]) -> Callable[..., Any]:
         given = {name: values.pop(name) for name in FRONT_DOOR_HELPS}
         return callback(front_door=tuple(_given_arguments(given)), **values)
 
-    flags = [setting_flag(fields[name], text) for name, text in FRONT_DOOR_HELPS.items()]
+    flags = [
+        setting_flag(fields[name], text, FLAG_NAMES.get(name)) for name, text in FRONT_DOOR_HELPS.items()
+    ]
     return functools.reduce(lambda command, add: add(command), reversed(flags), gather)
 
 
 def _given_arguments(given: Mapping[str, Any]) -> Iterator[str]:
     """Write the values as flags; groups that are off are left out."""
+    for name in CALL_HELPS:
+        if given[name] is not None:
+            yield from (f"--{FLAG_NAMES.get(name) or name.replace('_', '-')}", str(given[name]))
     for group in _FLAG_GROUPS:
         if not given[next(iter(group))]:
             continue

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pratique.apimachinery.go_formats import go_text
 from pratique.apimachinery.json_reading import read_document
-from pratique.apimachinery.json_values import JSON, decode, encode, float_text
+from pratique.apimachinery.json_values import JSON, decode, encode, float_text, may_hold_floats
 from pratique.apimachinery.yaml_values import read_values
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -89,6 +89,15 @@ VALUES = st.recursive(
 )
 
 
+SHORT_DECIMALS = st.builds(round, st.floats(-1e9, 1e9), st.integers(0, 9))
+
+
+@given(FLOATS | SHORT_DECIMALS | st.floats(-1e-5, 1e-5) | st.integers(-(10**20), 10**20).map(float))
+def test_a_float_in_a_document_is_written_as_go_writes_it(value: float) -> None:
+    text = float_text(value)
+    assert encode({"a": value, "b": [value]}).decode() == f'{{"a":{text},"b":[{text}]}}'
+
+
 @given(VALUES)
 def test_encoding_is_stable(value: JSON) -> None:
     written = encode(value)
@@ -131,3 +140,11 @@ def test_yaml_numbers_equal_those_of_its_json(value: JSON) -> None:
 )
 def test_a_float_is_printed_as_go_prints_it(value: float, printed: str) -> None:
     assert go_text(value) == printed
+
+
+@given(st.recursive(FLOATS | st.text(), st.lists, max_leaves=5))
+def test_floats_of_long_texts_are_found_as_well(value: object) -> None:
+    written = msgspec.json.encode([value])
+    long = msgspec.json.encode(["x" * 70_000, value])
+    assert may_hold_floats(long) >= may_hold_floats(written)
+    assert encode(["x" * 70_000, value])[70_004:-1] == encode([value])[1:-1]

@@ -23,6 +23,7 @@ from pratique_cli.outputs.github import GitHubOutput
 from pratique_cli.outputs.junit import JUnitOutput
 from pratique_cli.outputs.sarif import SarifOutput
 from pratique_cli.outputs.texts import TextOutput
+from pratique_cli.reviews.inputs import read_inputs
 from pratique_cli.reviews.runs import ReviewRun
 from pratique_cli.terminal import Palette
 from pratique_frontdoor.chain.decisions import Decision
@@ -414,7 +415,7 @@ def test_pods_that_time_out_are_reported(tmp_path: Path, patience: int, denied: 
         output=TextOutput(written, Palette()),
         report_problem=complaints.append,
     )
-    assert asyncio.run(run.run([tmp_path / "a.yaml"])) is ExitCode.BROKEN
+    assert asyncio.run(run.run(read_inputs(tmp_path / "a.yaml"))) is ExitCode.BROKEN
     assert [complaint.partition(": no decision")[2] for complaint in complaints] == [
         " on its Pods within 0.05 s; --timeout allows more"
     ]
@@ -436,7 +437,7 @@ def test_pods_that_time_out_are_errors_in_reports(
         output=make(written),
         report_problem=lambda _: None,
     )
-    assert asyncio.run(run.run([tmp_path / "a.yaml"])) is ExitCode.BROKEN
+    assert asyncio.run(run.run(read_inputs(tmp_path / "a.yaml"))) is ExitCode.BROKEN
     assert len(re.findall(reported, written.getvalue().decode(), re.DOTALL)) == 1
 
 
@@ -452,7 +453,7 @@ def test_a_denial_that_no_later_document_can_fix_is_final(tmp_path: Path) -> Non
         output=TextOutput(written, Palette()),
         report_problem=print,
     )
-    assert asyncio.run(run.run([tmp_path / "a.yaml"])) is ExitCode.DENIED
+    assert asyncio.run(run.run(read_inputs(tmp_path / "a.yaml"))) is ExitCode.DENIED
     assert engine.patience == 0
 
 

@@ -11,6 +11,7 @@ from pratique.admission.reviews import Deadline, Review
 from pratique.cluster.store import ObjectStore
 from pratique_cli.exit_codes import ExitCode
 from pratique_cli.outputs.texts import TextOutput
+from pratique_cli.reviews.inputs import read_inputs
 from pratique_cli.reviews.runs import ReviewRun
 from pratique_cli.terminal import Palette
 from pratique_frontdoor.chain.decisions import Decision
@@ -52,7 +53,7 @@ def test_a_review_that_times_out_is_reported_and_the_others_go_on(tmp_path: Path
         output=TextOutput(written, Palette()),
         report_problem=complaints.append,
     )
-    assert asyncio.run(run.run([tmp_path / "a.yaml"])) is ExitCode.BROKEN
+    assert asyncio.run(run.run(read_inputs(tmp_path / "a.yaml"))) is ExitCode.BROKEN
     (complaint,) = complaints
     place = f"{tmp_path / 'a.yaml'}: document 2, line 5, column 1"
     assert complaint == f"{place}: no decision within 0.05 s; --timeout allows more"
@@ -82,5 +83,5 @@ def test_a_definition_that_defines_nothing_is_reported(tmp_path: Path) -> None:
         output=TextOutput(io.StringIO(), Palette()),
         report_problem=complaints.append,
     )
-    assert asyncio.run(run.run([tmp_path / "crd.yaml"])) is ExitCode.ADMITTED
+    assert asyncio.run(run.run(read_inputs(tmp_path / "crd.yaml"))) is ExitCode.ADMITTED
     assert "later reviews will not see it" in complaints[0]

@@ -16,6 +16,7 @@ from pratique.configuration.admission_configuration import (
     configured_plugins,
     load_admission_configuration,
     load_plugin_configurations,
+    load_plugin_timeouts,
 )
 from pratique.configuration.settings import ChainSettings, Release
 
@@ -218,3 +219,50 @@ def test_the_settings_of_webhook_controllers_are_validated(settings: JSON, error
     with pytest.raises(ConfigurationError) as refused:
         check_webhook_settings(decoded)
     assert str(refused.value) == error
+
+
+def timeouts(folder: Path, plugins: str) -> dict[str, float]:
+    file = written(folder, f"{HEAD}plugins: {plugins}\n")
+    return dict(load_plugin_timeouts(ChainSettings(admission_control_config_file=file)))
+
+
+@pytest.mark.parametrize(
+    ("plugins", "expected"),
+    [
+        ("[{name: A}]", {}),
+        (
+            "[{name: A, timeoutSeconds: 2}, {name: B, timeoutSeconds: 0.5, configuration: {a: 1}}]",
+            {"A": 2, "B": 0.5},
+        ),
+        ("[{name: A, timeoutSeconds: 1}, {name: A, timeoutSeconds: 2}]", {"A": 1}),
+        ("[{name: A}, {name: A, timeoutSeconds: 2}]", {}),
+        ("[{name: A, timeoutSeconds: 30}]", {"A": 30}),
+    ],
+)
+def test_an_entry_sets_the_time_limit_of_its_controller(
+    tmp_path: Path, plugins: str, expected: dict[str, float]
+) -> None:
+    assert timeouts(tmp_path, plugins) == expected
+
+
+def test_without_a_file_there_are_no_time_limits() -> None:
+    assert load_plugin_timeouts(ChainSettings()) == {}
+
+
+@pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        ("{name: A, timeoutSeconds: 0}", "Invalid value: 0: must be greater than 0 and at most 30"),
+        ("{name: A, timeoutSeconds: -1}", "Invalid value: -1: must be greater than 0 and at most 30"),
+        ("{name: A, timeoutSeconds: 30.5}", "Invalid value: 30.5: must be greater than 0 and at most 30"),
+        (
+            "{name: ValidatingAdmissionWebhook, timeoutSeconds: 1}",
+            "Forbidden: each webhook has a timeoutSeconds of its own",
+        ),
+    ],
+)
+def test_a_time_limit_that_cannot_hold_is_refused_with_its_place(
+    tmp_path: Path, entry: str, expected: str
+) -> None:
+    [line] = refusal(written(tmp_path, f"{HEAD}plugins: [{entry}]\n"))
+    assert f"plugins[0].timeoutSeconds: {expected} (line 3)" in line

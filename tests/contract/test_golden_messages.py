@@ -30,6 +30,7 @@ from pratique.admission.reviews import Call, Review
 from pratique.admission.v1 import mutator_service_pb2, validator_service_pb2
 from pratique.admission.v1.catalogue_service_pb2 import DescribeResponse
 from pratique.apimachinery import statuses
+from pratique.apimachinery.errors import BadAnswerError, ReviewError
 from pratique.apimachinery.json_values import Document
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
 from pratique.apimachinery.requests import Operation, UserInfo
@@ -37,6 +38,7 @@ from pratique.apimachinery.statuses import StatusCause, StatusDetails
 from pratique.cluster.store import ANY_NAMESPACE
 from pratique.configuration.input_digests import InputDigests, RecentInputs
 from pratique.rpc import messages
+from pratique.rpc.check_digests import CheckDigests
 from pratique.rpc.handlers import inputs_from_messages, inputs_to_messages
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -166,16 +168,13 @@ def test_a_golden_message_is_written_as_it_was(name: str) -> None:
 
 
 def test_every_message_of_the_services_has_a_golden_one() -> None:
-    assert (
-        sorted(
-            f"{method}_{side}{more}"
-            for method in ("mutate", "validate", "mutate_stream", "validate_stream", "describe")
-            for side in ("request", "response")
-            for more in ("", "_full")
-            if (method, side, more) != ("describe", "request", "_full")  # it has no fields
-        )
-        == NAMES
-    )
+    assert sorted(
+        f"{method}_{side}{more}"
+        for method in ("mutate", "validate", "mutate_stream", "validate_stream", "describe")
+        for side in ("request", "response")
+        for more in ("", "_full")
+        if (method, side, more) != ("describe", "request", "_full")  # it has no fields
+    ) == [name for name in NAMES if not name.endswith(("_span", "_checked"))]
 
 
 def fields_set(message: Message) -> Iterator[tuple[str, str]]:
@@ -218,6 +217,29 @@ def test_full_requests_are_read_as_they_were_written() -> None:
         assert messages.review_and_calls(request, ANY_NAMESPACE) == (FULL_REVIEW, FULL_CALLS)
 
 
+class _OfAnyLength:
+    """Proves documents of any length, so that golden messages stay short."""
+
+    of_checked = of_encoded = staticmethod(CheckDigests(b"golden key of at least 32 bytes.").digest)
+
+
+def test_checked_requests_are_read_as_they_were_written() -> None:
+    digests, checks = CheckDigests(b"golden key of at least 32 bytes."), _OfAnyLength()
+    documents = (REVIEW.object_document, REVIEW.old_object_document, REVIEW.options_document)
+    objects = [Document.from_raw(document.raw).checked_by(checks) for document in documents]
+    review = dataclasses.replace(
+        REVIEW, object_document=objects[0], old_object_document=objects[1], options_document=objects[2]
+    )
+    mutate = mutator_service_pb2.MutateRequest.FromString(golden("mutate_request_checked"))
+    validate = validator_service_pb2.ValidateRequest.FromString(golden("validate_request_checked"))
+    assert messages.mutate_request(review, CALLS, DIGESTS.whole) == mutate
+    assert messages.validate_request(review, CALLS, DIGESTS.whole) == validate
+    for request in (mutate, validate):
+        checked = messages.checked_documents(request.review, digests)
+        assert list(checked.values()) == objects
+        assert not messages.checked_documents(request.review, CheckDigests(b"x" * 32))
+
+
 def test_full_answers_are_read_as_they_were_written() -> None:
     steps = mutator_service_pb2.MutateResponse.FromString(golden("mutate_response_full"))
     verdicts = validator_service_pb2.ValidateResponse.FromString(golden("validate_response_full"))
@@ -227,6 +249,35 @@ def test_full_answers_are_read_as_they_were_written() -> None:
     assert messages.validate_response(FULL_OUTCOMES, REVIEW.uid, DIGESTS.whole) == verdicts
     assert messages.outcomes_from_mutate(steps, FULL_CALLS) == FULL_OUTCOMES[:3]
     assert messages.outcomes_from_validate(verdicts, amending) == FULL_OUTCOMES
+
+
+SPAN_CALL = Call("ValidatingAdmissionPolicy", span=(3, 7))
+SPAN_OUTCOME = Outcome(controller="ValidatingAdmissionPolicy", decision=ALLOWED, span=(3, 7))
+
+
+def test_spans_of_policies_are_read_as_they_were_written() -> None:
+    request = validator_service_pb2.ValidateRequest.FromString(golden("validate_request_span"))
+    response = validator_service_pb2.ValidateResponse.FromString(golden("validate_response_span"))
+    assert messages.validate_request(REVIEW, [SPAN_CALL], DIGESTS.whole) == request
+    assert messages.review_and_calls(request, ANY_NAMESPACE) == (FULL_REVIEW, [SPAN_CALL])
+    assert messages.validate_response([SPAN_OUTCOME], REVIEW.uid, DIGESTS.whole) == response
+    assert messages.outcomes_from_validate(response, [SPAN_CALL]) == [SPAN_OUTCOME]
+
+
+@pytest.mark.parametrize("asked", [None, (3, 8), (0, 7)])
+def test_an_answer_for_other_policies_breaks_the_contract(asked: tuple[int, int] | None) -> None:
+    response = validator_service_pb2.ValidateResponse.FromString(golden("validate_response_span"))
+    call = dataclasses.replace(SPAN_CALL, span=asked)
+    with pytest.raises(BadAnswerError, match="other policies were evaluated than those of the call"):
+        messages.outcomes_from_validate(response, [call])
+
+
+def test_a_span_that_ends_before_it_begins_breaks_the_contract() -> None:
+    request = messages.validate_request(REVIEW, [Call("c", span=(4, 3))])
+    with pytest.raises(
+        ReviewError, match=r"controllers\.span\.end must not be below controllers\.span\.first"
+    ):
+        messages.review_and_calls(request, ANY_NAMESPACE)
 
 
 def test_what_a_service_holds_is_read_as_it_was_written() -> None:

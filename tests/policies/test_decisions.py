@@ -9,7 +9,7 @@ import pytest
 
 from pratique.admission.results import OutcomeStatus
 from pratique.apimachinery.json_values import JSONObject
-from pratique.policies.validating_decisions import VALIDATION_FAILURE_ANNOTATION
+from pratique.policies.audit_annotations import VALIDATION_FAILURE_ANNOTATION
 from support.validating_policies import (
     binding,
     decide,
@@ -221,9 +221,22 @@ def test_the_denial_names_the_object_by_its_future_name() -> None:
 
 
 def test_a_validation_that_holds_is_not_counted() -> None:
-    found = decide(policy("true", "object.spec.replicas == 3"), binding())
-    assert (denial_text(policy("true"), binding()), found.warnings, found.audit_annotations) == ("", (), {})
+    documents = [policy("true", "object.spec.replicas == 3"), binding()]
+    found = decide(*documents, explain=True)
+    assert (denial_text(*documents), found.warnings, found.audit_annotations, found.checks) == (
+        "",
+        (),
+        {},
+        (),
+    )
     assert [decision.outcome for decision in found.decisions] == [OutcomeStatus.ALLOWED]
+
+
+def test_a_policy_that_simply_allows_is_listed_only_with_explain() -> None:
+    documents = [policy("true"), policy("1 == 2", name="q"), binding(), binding("q", name="c")]
+    listed = [decision.policy for decision in decide(*documents).decisions]
+    explained = [decision.policy for decision in decide(*documents, explain=True).decisions]
+    assert (listed, explained) == (["q"], ["p", "q"])
 
 
 @pytest.mark.parametrize("action", ["Deny", "Warn", "Audit"])

@@ -22,7 +22,7 @@ HPA: dict[str, Any] = {
 def steps(policy_document: Any, binding_document: Any, dispatcher: PolicyDispatcher) -> list[Any]:
     found = loaded(policy_document, binding_document)
     compiled, _ = compile_policy(found.validating_policies[0])
-    return list(dispatcher.dispatch(compiled, compile_bindings(compiled, found.validating_bindings)))
+    return list(dispatcher.dispatch(compiled, compile_bindings(found.validating_bindings)))
 
 
 @pytest.mark.parametrize(

@@ -156,7 +156,8 @@ NAME = "object.metadata.name == 'web'"  # costs 4: three for the attribute, one 
 @pytest.mark.parametrize(
     ("budget", "validations", "messages"),
     [
-        (8, [NAME, NAME], ["", ""]),
+        (8, [NAME, NAME], []),
+        (9, [NAME, {"expression": "object.kind == ''"}], ["", "failed expression: object.kind == ''"]),
         (7, [NAME, NAME], [OUT_OF_BUDGET]),
         (
             7,

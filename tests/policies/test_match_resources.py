@@ -183,7 +183,7 @@ def test_only_static_policies_see_requests_for_policies_and_none_see_virtual_res
     group: str, resource: str, asked: tuple[str, ...], *, explain: bool
 ) -> None:
     names = ("p", "p.static.k8s.io", "o")
-    documents = [policy("true", name=name) for name in names]
+    documents = [policy("false", name=name) for name in names]
     bindings = [binding(name, name=f"b-{name}") for name in names]
     review = deployment_review({"metadata": {}}, **request_for(group, resource))
     found = decide(*documents, *bindings, review=review, explain=explain)

@@ -18,7 +18,8 @@ from pratique.cluster.store import ANY_NAMESPACE
 from pratique.policies.mutations import PolicyPatchError, apply_configuration, apply_json_patch
 
 MUTATIONS = Environment(has_authorizer=True, has_patches=True)
-SCHEMA = schema_of(GroupVersionKind("apps", "v1", "Deployment"), ANY_NAMESPACE)
+KIND = GroupVersionKind("apps", "v1", "Deployment")
+SCHEMA = schema_of(KIND, ANY_NAMESPACE)
 
 
 def deployment(*containers: JSON, **metadata: JSON) -> JSONObject:
@@ -30,7 +31,7 @@ def patched(expression: str, stored: JSONObject) -> JSONObject:
     patches = compile_expression(expression, MUTATIONS, "list(JSONPatch)").evaluate(
         {"object": stored}, Budget(10**7)
     )
-    return apply_json_patch(patches, stored, SCHEMA)
+    return apply_json_patch(patches, stored, KIND, SCHEMA)
 
 
 def configured(expression: str, stored: JSONObject) -> JSONObject:

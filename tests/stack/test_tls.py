@@ -15,8 +15,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import grpc
 import pytest
 
+from pratique.admission.reviews import Call
+from pratique.admission.v1.validator_service_pb2_grpc import ValidatorServiceStub
+from pratique.rpc.check_digests import MIN_BYTES, CheckDigests
+from pratique.rpc.messages import validate_request
+from support.services.reviews import review_of
 from support.steady_loads import steady_load
 from support.waiting import within
 
@@ -171,3 +177,24 @@ def test_no_review_fails_while_all_certificates_are_renewed_under_load(
             assert within(SECONDS, functools.partial(is_other, port, item, old))
         answered = load.answered
         assert within(SECONDS, lambda: load.answered >= answered + 25)
+
+
+@pytest.mark.parametrize("proves", [True, False])
+def test_a_service_believes_what_an_allowed_client_has_checked(
+    folder: Path, ports: tuple[int, int, int], *, proves: bool
+) -> None:
+    own = folder / "frontdoor"
+    twice = b'{"a":1,"a":2,"x":"' + b"x" * MIN_BYTES + b'"}'
+    request = validate_request(review_of(twice), [Call("NamespaceLifecycle")])
+    request.review.checks.object = CheckDigests().digest(twice if proves else twice[:-1])
+    credentials = grpc.ssl_channel_credentials(
+        *((own / name).read_bytes() for name in ("ca.crt", "tls.key", "tls.crt"))
+    )
+    options = (("grpc.ssl_target_name_override", "pratique-validator.default.svc"),)
+    with grpc.secure_channel(f"127.0.0.1:{ports[2]}", credentials, options) as channel:
+        validate = ValidatorServiceStub(channel).Validate
+        if proves:
+            assert len(validate(request, timeout=10).verdicts) == 1
+        else:
+            with pytest.raises(grpc.RpcError, match="holds a member twice"):
+                validate(request, timeout=10)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import tempfile
 from pathlib import Path
@@ -114,3 +115,20 @@ def denial_text(*documents: JSONObject, review: Review | None = None) -> str:
 def denial_message(*documents: JSONObject, review: Review | None = None) -> str:
     """The message of the validation that denies a review; empty if none does."""
     return denial_text(*documents, review=review).partition(" denied request: ")[2]
+
+
+def timeless(decision: object) -> object:
+    """A decision or check without the time that it took."""
+    return dataclasses.replace(decision, seconds=0.0)  # type: ignore[type-var]  # any with a time
+
+
+def contents(found: PoliciesDecision) -> tuple[object, ...]:
+    """All that an evaluation gives, but how long it took."""
+    return (
+        [timeless(decision) for decision in found.decisions],
+        list(found.audit_annotations.items()),
+        found.refusal,
+        [timeless(check) for check in found.checks],
+        found.warnings,
+        found.denials,
+    )

@@ -8,12 +8,13 @@ from collections.abc import Awaitable, Callable
 
 import uvloop
 
+from pratique.processes.allocator import keep_freed_memory_beside_connections
 from pratique.processes.thread_pool import set_switch_interval
 from pratique.telemetry.logs import configure_logging, log_loop_error
 from pratique.telemetry.tracing import open_tracing
 from pratique_frontdoor.engines.engine import Engine, open_remote
 from pratique_frontdoor.http.app import build_app
-from pratique_frontdoor.http.servers import FrontDoorServer, raise_open_file_limit, release_large_buffers
+from pratique_frontdoor.http.servers import FrontDoorServer, raise_open_file_limit
 from pratique_frontdoor.settings import FrontDoorSettings
 
 
@@ -71,7 +72,7 @@ def run(
     """
     configure_logging("frontdoor")
     raise_open_file_limit()
-    release_large_buffers()
+    keep_freed_memory_beside_connections()
     set_switch_interval()
 
     async def main() -> None:

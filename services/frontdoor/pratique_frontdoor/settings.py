@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 from pathlib import Path
+from typing import NamedTuple
 
 from pratique.configuration.settings import ChainSettings
 
@@ -16,6 +17,20 @@ class CallKind(enum.StrEnum):
     """On a stream to each replica, with many calls in flight; unary if a service has no streams."""
     UNARY = "unary"
     """Unary, balanced and retried by gRPC."""
+
+
+class FanOutLimit(NamedTuple):
+    """Into how many shares the validating work of a review may be divided."""
+
+    shares: int | None
+    """The most shares, which are made whatever the work costs; None divides where that shortens the review."""
+
+    def __str__(self) -> str:
+        """As the flag is written."""
+        return {None: "auto", 1: "off"}.get(self.shares, str(self.shares))
+
+
+AUTO_FAN_OUT = FanOutLimit(None)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +77,9 @@ class FrontDoorSettings:
     """The front door's client certificate for the services, in PEM."""
     services_private_key_file: Path | None = None
     """Its private key in PEM."""
+    checks_key_file: Path | None = None
+    """A file with a key that only the front doors and their services have. With it, or with a client certificate for
+    the services, the front door proves to them what it has checked of a review, so that they need not do it again."""
     mutator_server_name: str = ""
     """The name that the mutator's certificate must have; empty means the name in its target."""
     validator_server_name: str = ""
@@ -72,6 +90,15 @@ class FrontDoorSettings:
     """How long a replica that is much slower than the others is excluded the first time; each slow trial doubles it,
     up to 8 times. 0 excludes none. 10: the default of ``timeoutSeconds``, so that in twice that time at most one
     review waits for such a replica."""
+
+    mutator_timeout_seconds: float | None = None
+    """The time limit of each call to the mutator; None means the review's, and a call that is late after 1 s is made
+    again on another replica if there is one."""
+    validator_timeout_seconds: float | None = None
+    """The same for each call to a validator."""
+    validator_fanout: FanOutLimit = AUTO_FAN_OUT
+    """Into how many shares the validating work of a review may be divided among replicas; by default as many as make
+    the review shorter."""
 
     default_timeout_seconds: float = 10.0
     """The timeout of a review without ``?timeout=``. 10: the default of ``timeoutSeconds``."""

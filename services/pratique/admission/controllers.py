@@ -37,6 +37,10 @@ VALIDATE = frozenset({Phase.VALIDATE})
 BOTH = frozenset({Phase.MUTATE, Phase.VALIDATE})
 
 
+MAX_TIMEOUT_SECONDS = 30.0
+"""The longest time limit of a controller: the longest ``timeoutSeconds`` of a webhook."""
+
+
 class NoSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The settings of a controller without settings."""
 
@@ -146,6 +150,9 @@ class Controller:
     """Whether its validating handler may change the object, as in two of Kubernetes' controllers.
 
     The changed object is stored if the request is allowed; no other controller sees it."""
+    timeout_seconds: float | None = None
+    """Its time limit in seconds, unless the AdmissionConfiguration has another; None means that of the review. A
+    controller that takes longer has failed, which denies the request."""
     wants_deadline: bool = False
     """Whether it needs ``Review.deadline`` although it is not ``async``, because it can occasionally wait."""
     denies_in_mutate: bool = False
@@ -162,7 +169,7 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
 
 
 def validator(
-    name: str, *rules: Rule, summary: str = "", default: bool = False
+    name: str, *rules: Rule, summary: str = "", default: bool = False, timeout_seconds: float | None = None
 ) -> Callable[[Handler], Controller]:
     """Create a validating controller from a callable, which can be ``async``.
 
@@ -171,15 +178,18 @@ def validator(
         rules: Select its requests; a request matches if any rule does. Without rules it gets every request.
         summary: What it does, in one sentence. Empty means the first line of the callable's docstring.
         default: Whether it is enabled by default.
+        timeout_seconds: Its time limit, more than 0 and at most 30; None means that of the review.
 
     Raises:
-        ValueError: the name cannot be used in a flag, or a rule is not a Rule.
+        ValueError: the name cannot be used in a flag, a rule is not a Rule, or the time limit is out of range.
     """
-    return _controller_decorator(name, rules, Phase.VALIDATE, summary, default=default)
+    return _controller_decorator(
+        name, rules, Phase.VALIDATE, summary, default=default, timeout_seconds=timeout_seconds
+    )
 
 
 def mutator(
-    name: str, *rules: Rule, summary: str = "", default: bool = False
+    name: str, *rules: Rule, summary: str = "", default: bool = False, timeout_seconds: float | None = None
 ) -> Callable[[Handler], Controller]:
     """Create a mutating controller from a callable, which can be ``async`` and can also deny.
 
@@ -191,21 +201,32 @@ def mutator(
         rules: Select its requests; a request matches if any rule does. Without rules it gets every request.
         summary: What it does, in one sentence. Empty means the first line of the callable's docstring.
         default: Whether it is enabled by default.
+        timeout_seconds: Its time limit, more than 0 and at most 30; None means that of the review.
 
     Raises:
-        ValueError: the name cannot be used in a flag, or a rule is not a Rule.
+        ValueError: the name cannot be used in a flag, a rule is not a Rule, or the time limit is out of range.
     """
-    return _controller_decorator(name, rules, Phase.MUTATE, summary, default=default)
+    return _controller_decorator(
+        name, rules, Phase.MUTATE, summary, default=default, timeout_seconds=timeout_seconds
+    )
 
 
 def _controller_decorator(
-    name: str, rules: tuple[Rule, ...], phase: Phase, summary: str, *, default: bool
+    name: str,
+    rules: tuple[Rule, ...],
+    phase: Phase,
+    summary: str,
+    *,
+    default: bool,
+    timeout_seconds: float | None,
 ) -> Callable[[Handler], Controller]:
     # str() because of ``@validator`` without parentheses, which passes the callable as the name.
     if not _NAME.fullmatch(str(name)):
         raise ValueError(f'a controller needs a name of letters and digits, such as "RequireTeam": {name!r}')
     if not all(isinstance(rule, Rule) for rule in rules):
         raise ValueError(f'{name}: rules are written as rule("pods")')
+    if timeout_seconds is not None and not 0 < timeout_seconds <= MAX_TIMEOUT_SECONDS:
+        raise ValueError(f"{name}: timeout_seconds must be more than 0 and at most {MAX_TIMEOUT_SECONDS:g}")
 
     def make(handler: Handler) -> Controller:
         mutating = phase is Phase.MUTATE
@@ -221,6 +242,7 @@ def _controller_decorator(
             rules=rules or (EVERYTHING,),
             build=build,
             default=default,
+            timeout_seconds=timeout_seconds,
         )
 
     return make

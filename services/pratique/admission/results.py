@@ -338,6 +338,8 @@ class PolicyOutcome:
     """Whether the policy's mutations were applied, even if they left the object unchanged."""
     duration_seconds: float = 0.0
     """The policy's duration in seconds; 0 if not measured."""
+    endpoint: str = ""
+    """The replica that evaluated it, if the controller's policies were divided among replicas; empty otherwise."""
     unmet: tuple[int, ...] = ()
     """The indexes of the validations that were false. Available only within the process."""
 
@@ -404,6 +406,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """The outcomes of the controller's policies, in the order in which they ran."""
     endpoint: str = ""
     """The replica that answered; empty if there is only one."""
+    span: tuple[int, int] | None = None
+    """The numbers of the policies that were evaluated, as :attr:`Call.span`; None if all were."""
     document: Document | None = None
     """The object after the decision's operations, if a trusted controller in this process already computed it.
 

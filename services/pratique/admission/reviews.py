@@ -109,6 +109,9 @@ class Review:
     only: tuple[str, ...] | None = None
     """For a controller with policies: the keys of the policies to run in the second round of the mutating phase; None
     in the first round."""
+    span: tuple[int, int] | None = None
+    """For a controller with policies: which of them to evaluate in the validating phase, from the first number up to,
+    but not including, the second (:mod:`pratique.policies.policy_spans`); None means all."""
     explain: bool = False
     """For a controller with policies: also report policies that do not apply to the review or simply allow it."""
     quota_mode: QuotaMode = QuotaMode.COMMIT
@@ -143,11 +146,21 @@ class Review:
 
     def with_object(self, document: Document) -> Self:
         """Return the same review with another object."""
-        # Three times as fast as ``dataclasses.replace``, because every mutation needs it.
-        other = object.__new__(type(self))
-        for set_field, value in zip(_SETTERS, _GET_VALUES(self), strict=True):
-            set_field(other, value)
+        other = self._copy()
         _SET_OBJECT_DOCUMENT(other, document)
+        return other
+
+    def with_quota_mode(self, mode: QuotaMode) -> Self:
+        """Return the same review with another quota mode."""
+        other = self._copy()
+        _SET_QUOTA_MODE(other, mode)
+        return other
+
+    def _copy(self) -> Self:
+        # Three times as fast as ``dataclasses.replace``, because every mutation and every workload needs it.
+        other = object.__new__(type(self))
+        for set_field, value in zip(_SETTERS, _GET_VALUES(self), strict=False):
+            set_field(other, value)
         return other
 
     def concerns(self, group: str, resource: str, subresource: str = "") -> bool:
@@ -163,6 +176,7 @@ _FIELD_NAMES = tuple(field.name for field in dataclasses.fields(Review))
 _GET_VALUES = operator.attrgetter(*_FIELD_NAMES)
 _SETTERS = tuple(vars(Review)[name].__set__ for name in _FIELD_NAMES)
 _SET_OBJECT_DOCUMENT = vars(Review)["object_document"].__set__
+_SET_QUOTA_MODE = vars(Review)["quota_mode"].__set__
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -175,15 +189,20 @@ class Call:
     """The controller's time limit in seconds; None means the call's deadline."""
     may_patch: bool = False
     """Whether the answer may change the object in the validating phase."""
+    commits_quota: bool = False
+    """Whether the controller records something for each admitted review, so that the call must not run twice at a
+    time."""
     only: tuple[str, ...] | None = None
     """The keys of the policies to run in the second round of the mutating phase; None in the first round."""
+    span: tuple[int, int] | None = None
+    """The numbers of the policies to evaluate in the validating phase, as in :attr:`Review.span`; None means all."""
     explain: bool = False
     """Whether the outcome also reports policies that do not apply to the review or simply allow it."""
 
     @property
     def is_plain(self) -> bool:
         """Whether the controller needs nothing but the review."""
-        return self.only is None and not self.explain
+        return self.only is None and self.span is None and not self.explain
 
 
 _ANONYMOUS = "system:anonymous"

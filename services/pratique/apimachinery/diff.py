@@ -138,13 +138,12 @@ def _differing_runs(old: list[JSON], new: list[JSON]) -> list[_DifferingRun]:
         return []
     if a == b or c == d or (b - a) * (d - c) > _MATCHING_LIMIT:
         return [(a, b, c, d)]
+    old_keys, new_keys = _item_keys(old[a:b], new[c:d])
+    if old_keys == new_keys:
+        return []  # items that changed in place, which a matcher would take long to find out
     # autojunk would ignore frequent items and make longer patches.
-    keys = _item_keys(old[a:b], new[c:d])
-    return [
-        (a + i, a + j, c + k, c + m)
-        for tag, i, j, k, m in SequenceMatcher(None, *keys, autojunk=False).get_opcodes()
-        if tag != "equal"
-    ]
+    matcher = SequenceMatcher(None, old_keys, new_keys, autojunk=False)
+    return [(a + i, a + j, c + k, c + m) for tag, i, j, k, m in matcher.get_opcodes() if tag != "equal"]
 
 
 def _item_keys(old: list[JSON], new: list[JSON]) -> tuple[list[Hashable], list[Hashable]]:

@@ -13,7 +13,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeAlias
 
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.field_errors import FieldPath
@@ -32,6 +32,9 @@ from pratique.apimachinery.source_documents import (
     skip_spaces,
     unwrap_lists,
 )
+
+if TYPE_CHECKING:
+    from pratique.apimachinery.yaml_values import YamlValue  # JSON alone needs no YAML parser
 
 FOLDER_SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 """The extensions read from a folder; other files are read only when named themselves."""
@@ -84,14 +87,27 @@ _FOREIGN_MARKS = {
     codecs.BOM_UTF16_LE: "UTF-16",
     codecs.BOM_UTF16_BE: "UTF-16",
 }
+_MARKS = (*_FOREIGN_MARKS, codecs.BOM_UTF8)
 
 
-def read_source_text(text: SourceText, *, unique_keys: bool = False) -> Iterator[SourceDocument]:
+YamlValues: TypeAlias = "Iterable[YamlValue]"
+"""What a YAML text holds, as :func:`pratique.apimachinery.yaml_values.read_values` yields it."""
+
+
+def is_plain_yaml(text: SourceText) -> bool:
+    """Tell whether :func:`read_source_text` reads a text as YAML, and its bytes as they are."""
+    return not (_JSON_START.match(text.raw) or text.raw.startswith(_MARKS) or text.file.endswith(JSON_LINES))
+
+
+def read_source_text(
+    text: SourceText, *, unique_keys: bool = False, values: YamlValues | None = None
+) -> Iterator[SourceDocument]:
     """Read the documents of a text; there may be none.
 
     Args:
         text: The text.
         unique_keys: Refuse an object with a duplicate member. Otherwise the last one wins.
+        values: What the text holds, if it :func:`is_plain_yaml <is_plain_yaml>` and has been read before.
 
     Raises:
         InputError: the text is neither JSON nor YAML, or a document is not an object.
@@ -101,7 +117,7 @@ def read_source_text(text: SourceText, *, unique_keys: bool = False) -> Iterator
         text = dataclasses.replace(text, raw=text.raw.removeprefix(codecs.BOM_UTF8))
     if _JSON_START.match(text.raw) or text.file.endswith(JSON_LINES):
         return _read_json(text, unique_keys=unique_keys)
-    return _read_yaml(text, unique_keys=unique_keys)
+    return _read_yaml(text, unique_keys=unique_keys, values=values)
 
 
 def read_line(text: SourceText, *, unique_keys: bool = False) -> SourceDocument | None:
@@ -207,12 +223,16 @@ def _json_document(text: SourceText, index: int, value: _Value, *, unique_keys: 
     return _document(text, index, value.line, value.data, JsonOrigin(text, value.offset))
 
 
-def _read_yaml(text: SourceText, *, unique_keys: bool) -> Iterator[SourceDocument]:
-    from pratique.apimachinery.yaml_values import YamlReadError, read_values  # noqa: PLC0415 - JSON alone needs no YAML parser
+def _read_yaml(
+    text: SourceText, *, unique_keys: bool, values: YamlValues | None = None
+) -> Iterator[SourceDocument]:
+    # JSON alone needs no YAML parser.
+    from pratique.apimachinery.yaml_block_style import read_yaml  # noqa: PLC0415
+    from pratique.apimachinery.yaml_values import YamlReadError  # noqa: PLC0415
 
     index = 0
     try:
-        for value in read_values(text.raw, unique_keys=unique_keys):
+        for value in read_yaml(text.raw, unique_keys=unique_keys) if values is None else values:
             origin = YamlOrigin(text, value.line)
             yield _document(text, index, value.line, value.value, origin)
             index += 1

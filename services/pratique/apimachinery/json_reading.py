@@ -284,6 +284,15 @@ def _check_structure(raw: bytes) -> int:
     return values
 
 
+def is_within_structure_limits(written: bytes) -> bool:
+    """Tell whether JSON from an encoder keeps the limits that encoding does not ensure; False if that is uncertain."""
+    try:
+        _check_structure(written)
+    except JsonLimitError:
+        return False
+    return b"\\u0000" not in written
+
+
 def _check_members(raw: bytes) -> None:
     try:
         check_members(raw)

@@ -128,7 +128,7 @@ def patch_document(document: Document, operations: Iterable[JSONObject]) -> Docu
     Raises:
         PatchError: an operation does not fit, or the result is too deep to be encoded.
     """
-    patched = Document.from_data(apply_patch(document.data, operations))
+    patched = Document.from_data(apply_patch(document.data, operations)).after(document)
     try:
         patched.raw  # noqa: B018 - encoded once, and remembered for sending
     except RecursionError:

@@ -136,8 +136,13 @@ class Selector:
         metadata has no labels has an empty label set. The empty selector matches even without an object.
         Source: ``k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/object/matcher.go``.
         """
-        found = map(labels_of, objects)
-        return self.is_empty or any(self.matches(labels) for labels in found if labels is not None)
+        if self.is_empty:
+            return True
+        for candidate in objects:  # offline, every Deployment asks this about all Pods of its namespace
+            labels = labels_of(candidate)
+            if labels is not None and self.matches(labels):
+                return True
+        return False
 
 
 def labels_of(candidate: JSON) -> Labels | None:

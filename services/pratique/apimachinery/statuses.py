@@ -73,6 +73,8 @@ def qualified_resource(group: str, resource: str) -> str:
 
 def go_quoted(text: str) -> str:
     """Quote a text as Go's ``%q`` does."""
+    if text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'  # the usual case
     quoted = "".join(_GO_ESCAPES.get(c) or _escape_unprintable(c) for c in text)
     return f'"{quoted}"'
 

@@ -334,7 +334,7 @@ class _Builder:
                 if key is _MERGE:
                     _merge(container, merged, value)
                 else:
-                    container[key] = _json_number(value) if type(value) in _NUMBERS else value
+                    container[key] = json_number(value) if type(value) in _NUMBERS else value
         except YamlReadError:
             raise
         except ValueError as error:
@@ -357,7 +357,7 @@ class _Builder:
                     path.append(len(container))
                     value = self._mapping(event) if kind is MappingStartEvent else self._sequence(event)
                     path.pop()
-                container.append(_json_number(value))
+                container.append(json_number(value))
         except YamlReadError:
             raise
         except ValueError as error:
@@ -437,7 +437,7 @@ def _scalar(event: ScalarEvent) -> JSON:
     return event.value if event.tag == "!" else resolve_tagged(event.tag, event.value)
 
 
-def _json_number(value: JSON) -> JSON:
+def json_number(value: JSON) -> JSON:
     """The number after Go has written it as JSON and read it back; refuse infinities and NaN.
 
     A whole float becomes an integer if it fits an int64, and an integer beyond int64 becomes a float.

@@ -3,7 +3,7 @@
 The code follows the steps of an expression as long as nothing fails and no limit is reached. Where anything else
 happens, such as a missing key or a value of an unexpected type, it gives up, and the steps evaluate the expression from
 the start: they alone know errors, what absorbs them, and what had been charged until then. An evaluation changes
-nothing but caches, so that it can be repeated. ``docs/adr/0027-expressions-as-python-code.md`` has the reasons.
+nothing but caches, so that it can be repeated. ``docs/adr/0028-expressions-as-python-code.md`` has the reasons.
 """
 
 from __future__ import annotations

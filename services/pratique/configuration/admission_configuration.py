@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 import msgspec
 
-from pratique.admission.controllers import Handlers
+from pratique.admission.controllers import MAX_TIMEOUT_SECONDS, Handlers
 from pratique.apimachinery.decoding import DecodingProblem, StrictDecodingError, decode_strictly
 from pratique.apimachinery.documents import read_file
 from pratique.apimachinery.errors import ConfigurationError, InputError
-from pratique.apimachinery.field_errors import ROOT, forbidden, invalid, required
+from pratique.apimachinery.field_errors import ROOT, FieldError, FieldPath, forbidden, invalid, required
 from pratique.apimachinery.json_values import JSON, JSONObject, json_type
 from pratique.apimachinery.source_documents import SourceDocument
 from pratique.apimachinery.statuses import go_quoted
@@ -22,15 +22,18 @@ from pratique.configuration.settings import ChainSettings, merge_settings, relea
 _KIND = "AdmissionConfiguration"
 _VERSIONS = ("apiserver.config.k8s.io/v1", "apiserver.k8s.io/v1alpha1")
 _LEGACY_MEMBERS = frozenset({"imagePolicy", "podNodeSelectorPluginConfig"})
+_WEBHOOK_CALLERS = frozenset({"MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"})
 _LEGACY_PLUGINS = ("ImagePolicyWebhook", "PodNodeSelector")
 
 
-class AdmissionPluginConfiguration(msgspec.Struct, frozen=True):
+class AdmissionPluginConfiguration(msgspec.Struct, frozen=True, rename="camel"):
     """An entry of ``plugins``; ``configuration`` takes precedence over ``path``."""
 
     name: str = ""
     path: str = ""
     configuration: Any = None
+    timeout_seconds: float | None = None
+    """The controller's time limit, more than 0 and at most 30. Kubernetes has no such field."""
 
 
 class AdmissionConfiguration(msgspec.Struct, frozen=True, rename="camel"):
@@ -54,14 +57,43 @@ def load_admission_configuration(path: Path, names: Collection[str] | None = Non
     Raises:
         ConfigurationError: a file cannot be read or is invalid. The text has a line for each error.
     """
-    document = _read_one(path, f"unable to read admission control configuration from {go_quoted(str(path))}")
-    try:
-        plugins = _plugins(document)
-    except (DocumentError, StrictDecodingError) as error:
-        raise ConfigurationError("\n".join(describe_problems(document, error.problems))) from None
+    document = _read_configuration(path)
+    plugins = _readable_plugins(document)
     if plugins is None:
         return dict.fromkeys(_LEGACY_PLUGINS, document.data)
     return _configurations(plugins, Path(path).parent, names)
+
+
+def load_plugin_timeouts(settings: ChainSettings) -> Mapping[str, float]:
+    """Read the time limits of controllers, in seconds, by a controller's name; the first entry for a name counts.
+
+    Raises:
+        ConfigurationError: the file is invalid.
+    """
+    file = settings.admission_control_config_file
+    if file is None:
+        return {}
+    document = _read_configuration(file)
+    timeouts: dict[str, float | None] = {}
+    for plugin in _readable_plugins(document) or ():
+        timeouts.setdefault(plugin.name, plugin.timeout_seconds)
+    return {name: seconds for name, seconds in timeouts.items() if seconds is not None}
+
+
+def _read_configuration(path: Path) -> SourceDocument:
+    return _read_one(path, f"unable to read admission control configuration from {go_quoted(str(path))}")
+
+
+def _readable_plugins(document: SourceDocument) -> tuple[AdmissionPluginConfiguration, ...] | None:
+    """Decode the entries; None for a legacy file.
+
+    Raises:
+        ConfigurationError: the document is invalid.
+    """
+    try:
+        return _plugins(document)
+    except (DocumentError, StrictDecodingError) as error:
+        raise ConfigurationError("\n".join(describe_problems(document, error.problems))) from None
 
 
 def _plugins(document: SourceDocument) -> tuple[AdmissionPluginConfiguration, ...] | None:
@@ -80,7 +112,24 @@ def _plugins(document: SourceDocument) -> tuple[AdmissionPluginConfiguration, ..
     unnamed = [index for index, plugin in enumerate(plugins) if not plugin.name]
     if unnamed:
         raise to_document_error([required(ROOT / "plugins" / index / "name") for index in unnamed])
+    misplaced = [
+        error
+        for index, plugin in enumerate(plugins)
+        for error in _timeout_errors(plugin, ROOT / "plugins" / index)
+    ]
+    if misplaced:
+        raise to_document_error(misplaced)
     return plugins
+
+
+def _timeout_errors(plugin: AdmissionPluginConfiguration, path: FieldPath) -> Iterator[FieldError]:
+    seconds, path = plugin.timeout_seconds, path / "timeoutSeconds"
+    if seconds is None:
+        return
+    if not 0 < seconds <= MAX_TIMEOUT_SECONDS:
+        yield invalid(path, seconds, f"must be greater than 0 and at most {MAX_TIMEOUT_SECONDS:g}")
+    elif plugin.name in _WEBHOOK_CALLERS:
+        yield forbidden(path, "each webhook has a timeoutSeconds of its own")
 
 
 def _unsupported(data: JSONObject) -> str:

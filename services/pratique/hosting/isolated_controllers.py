@@ -300,7 +300,13 @@ class IsolatedController:
 
     async def _ask(self, review: Review) -> Answer:
         seconds = None if review.deadline is None else review.deadline.remaining_seconds
-        call = Call(self._plan.controller, seconds, self._may_patch, review.only, explain=review.explain)
+        call = Call(
+            self._plan.controller,
+            seconds,
+            may_patch=self._may_patch,
+            only=review.only,
+            explain=review.explain,
+        )
         request = write_call(review, call)
         worker = await self._usable()
         try:

@@ -16,6 +16,7 @@ from pratique.configuration.input_digests import RecentInputs
 from pratique.configuration.settings import ChainSettings
 from pratique.hosting.services import HostedChain, HostFactory, HostT, host_chain
 from pratique.processes.large_texts import LargeTextReader
+from pratique.rpc.check_digests import CheckDigests
 from pratique.rpc.descriptions import catalogue_service
 from pratique.rpc.handlers import (
     IncomingRequest,
@@ -56,19 +57,23 @@ class PhaseService(Generic[HostT]):
     """Creates the method's response from outcomes, the review's uid and the digest of the inputs."""
 
     def services(
-        self, held: RecentInputs[HostT], metrics: ServiceMetrics | None = None
+        self,
+        held: RecentInputs[HostT],
+        metrics: ServiceMetrics | None = None,
+        digests: CheckDigests | None = None,
     ) -> tuple[RpcService, ...]:
         """Return the gRPC services that a server offers: the phase's own, and the catalogue.
 
         Args:
             held: The hosts, by the digest of their inputs.
             metrics: Count the outcomes; None counts nothing.
+            digests: Verify which documents a caller has checked; None checks all of them here.
         """
         reader = LargeTextReader()
 
         async def respond(request: IncomingRequest[Any], context: ServicerContext[Any, Any]) -> Message:
             digest, host = await held_or_abort(held, request.message.digest, context)
-            review, calls = await read_request(request, host.cluster, reader)
+            review, calls = await read_request(request, host.cluster, reader, digests)
             if is_retry(context):
                 review = dataclasses.replace(review, is_retry=True)
             outcomes = await self.run_controllers(host, review, calls, controllers_deadline(context))
@@ -91,9 +96,10 @@ class PhaseService(Generic[HostT]):
         Raises:
             ConfigurationError: a file or flag cannot be used, or the server cannot listen on the address.
         """
+        digests = CheckDigests.of(settings.checks_key_file, authenticated=settings.client_ca_file is not None)
         async with host_chain(settings.chain, self.phase, self.host_of, settings.isolation) as chain:
             metrics = self.metrics_of(settings, chain)
-            await run_server(self.name, self.services(chain.held, metrics), settings, metrics)
+            await run_server(self.name, self.services(chain.held, metrics, digests), settings, metrics)
 
     def metrics_of(self, settings: ServerSettings, chain: HostedChain[HostT]) -> ServiceMetrics | None:
         """Return the metrics of a service that hosts ``chain``; None if the settings have no port for them."""

@@ -201,6 +201,7 @@ class HandlerRunner:
             audit_annotations=messages.audit_annotations,
             duration_seconds=time.perf_counter() - began,
             policy_outcomes=messages.policy_outcomes,
+            span=call.span,
             document=document if self.trusted and _operations_made_document(answer, decision) else None,
         )
         return RunResult(outcome, document)
@@ -209,7 +210,9 @@ class HandlerRunner:
         """Add the deadline, for a handler that may wait, and the policies to run or explain."""
         if seconds is not None and (self.wants_deadline or not self.immediate):
             review = dataclasses.replace(review, deadline=Deadline.after(seconds))
-        return review if call.is_plain else dataclasses.replace(review, only=call.only, explain=call.explain)
+        if call.is_plain:
+            return review
+        return dataclasses.replace(review, only=call.only, span=call.span, explain=call.explain)
 
     async def _call_handler(self, review: Review, seconds: float | None) -> object:
         """Return the handler's answer, or the exception that it raised as a value."""

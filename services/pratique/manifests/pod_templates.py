@@ -15,7 +15,7 @@ import msgspec
 from pratique.admission.reviews import Review
 from pratique.apimachinery.field_errors import Step
 from pratique.apimachinery.json_values import JSON, JSONObject, list_at, mapping_at, member
-from pratique.apimachinery.names import RANDOM_ALPHABET, check_dns1123_subdomain
+from pratique.apimachinery.names import RANDOM_ALPHABET, check_dns1123_subdomain, uuid5
 from pratique.apimachinery.requests import Operation, UserInfo
 from pratique.cluster.api_resources import storage_group
 from pratique.cluster.store import Cluster
@@ -61,7 +61,7 @@ _FNV_PRIME = 0x01000193
 """The parameters of 32-bit FNV-1a: http://www.isthe.com/chongo/tech/comp/fnv."""
 
 # The name space of the uids made here; any fixed UUID would do.
-_UID_NAMESPACE = uuid.UUID("0b7d5d0e-3c55-4c5c-8f0e-5f6a1f0e7a52")
+_UID_NAMESPACE = uuid.UUID("0b7d5d0e-3c55-4c5c-8f0e-5f6a1f0e7a52").bytes
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +142,7 @@ def safe_encoded(text: str) -> str:
 
 def derived_uid(*parts: str) -> str:
     """A deterministic stand-in for the uid that an API server would generate."""
-    return str(uuid.uuid5(_UID_NAMESPACE, "\n".join(parts)))
+    return uuid5(_UID_NAMESPACE, "\n".join(parts).encode())
 
 
 def _fnv1a_32(data: bytes) -> int:

@@ -23,6 +23,7 @@ from pratique.apimachinery.names import (
     generate_name_of,
     name_of,
     namespace_of,
+    uuid5,
     with_namespace,
 )
 from pratique.apimachinery.requests import Operation, UserInfo
@@ -89,7 +90,7 @@ _SYSTEM_FIELDS = frozenset(
 _NAMELESS_GROUPS = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
 
 # The name space of the review uids made here; any fixed UUID would do.
-_UID_NAMESPACE = uuid.UUID("6f1d7c52-6f0b-4a53-9d0e-8a2a4b7f6a11")
+_UID_NAMESPACE = uuid.UUID("6f1d7c52-6f0b-4a53-9d0e-8a2a4b7f6a11").bytes
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -282,4 +283,4 @@ def _options(operation: Operation, *, dry_run: bool) -> Document:
 
 
 def _uid(manifest: JSONObject, operation: Operation, subresource: str, index: int) -> str:
-    return str(uuid.uuid5(_UID_NAMESPACE, encode([index, operation, subresource, manifest]).decode()))
+    return uuid5(_UID_NAMESPACE, encode([index, operation, subresource, manifest]))

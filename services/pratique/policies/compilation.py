@@ -41,7 +41,7 @@ EvaluationResult: TypeAlias = "Value | EvaluationError"
 
 def evaluate_all(
     expressions: Sequence[Expression | None],
-    activation_and_variables: tuple[Mapping[str, Value], LazyVariables],
+    activation_and_variables: tuple[Mapping[str, Value], LazyVariables | None],
     budget: Budget,
     limits: EvaluationLimits,
     seconds: list[float] | None = None,
@@ -65,7 +65,8 @@ def evaluate_all(
             )
         except EvaluationError as error:
             result = error
-        composition.charge_to(budget)
+        if composition is not None:
+            composition.charge_to(budget)
         results.append(result)
         if seconds is not None:
             seconds.append(time.perf_counter() - started)
@@ -90,8 +91,8 @@ class Policy(Generic[P_co]):
     """Matches its ``matchConstraints``."""
     conditions: tuple[CompiledCondition, ...]
     """Its ``matchConditions``."""
-    variables: Mapping[str, Expression]
-    """Its variables by name; the last of several with the same name."""
+    variables: Mapping[str, Expression] | None
+    """Its variables by name, the last of several with the same name; None if ``variables`` does not exist."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -111,6 +112,10 @@ class ValidatingExpressions:
     validations: tuple[Expression, ...]
     messages: tuple[Expression | None, ...]
     annotations: tuple[Expression, ...]
+    has_messages: bool
+    """Whether any validation has a message expression."""
+    all_true: list[EvaluationResult]
+    """The results of validations that all hold."""
 
 
 def compile_policy(configured: PolicyConfiguration[P]) -> tuple[Policy[P], PolicyCompiler]:
@@ -130,7 +135,9 @@ def compile_policy(configured: PolicyConfiguration[P]) -> tuple[Policy[P], Polic
         for entry in spec.match_conditions
     )
     matcher = ResourceMatcher.compile(spec.match_constraints)
-    policy = Policy(configured.name, configured.is_static, spec, matcher, conditions, variables)
+    policy = Policy(
+        configured.name, configured.is_static, spec, matcher, conditions, variables if composes else None
+    )
     return policy, compiler
 
 
@@ -154,19 +161,14 @@ def compile_expressions(
             compiler.compile(entry.value_expression, "string", "null_type")
             for entry in spec.audit_annotations
         ),
+        has_messages=any(entry.message_expression for entry in spec.validations),
+        all_true=[True] * len(spec.validations),
     )
 
 
-def compile_bindings(policy: Policy[P], bindings: Iterable[PolicyConfiguration[B]]) -> tuple[Binding[B], ...]:
-    """Compile the bindings that bind ``policy``.
-
-    Static policies and bindings bind only each other, as in the API server, which loads them separately.
-    """
-    return tuple(
-        Binding(binding.name, binding.spec, _matcher(binding.spec))
-        for binding in bindings
-        if binding.spec.policy_name == policy.name and binding.is_static == policy.is_static
-    )
+def compile_bindings(bindings: Iterable[PolicyConfiguration[B]]) -> tuple[Binding[B], ...]:
+    """Compile bindings."""
+    return tuple(Binding(binding.name, binding.spec, _matcher(binding.spec)) for binding in bindings)
 
 
 def _matcher(spec: PolicyBindingSpec) -> ResourceMatcher | None:
@@ -183,6 +185,9 @@ class MatchResult:
     """The error of evaluating them, if the failure policy is Fail."""
 
 
+_MATCHED = MatchResult()
+
+
 def evaluate_match_conditions(
     policy: Policy[PolicySpec], activations: ReviewActivations, params: JSON, limits: EvaluationLimits
 ) -> MatchResult:
@@ -192,16 +197,18 @@ def evaluate_match_conditions(
         SlowEvaluationError: they exceed the inline budget.
     """
     if not policy.conditions:
-        return MatchResult()
+        return _MATCHED
     variables = activations.for_conditions(params)
     try:
         results = evaluate_conditions(policy.conditions, variables, limits.until, limits.inline_budget)
     except OutOfBudgetError as error:
         return _conditions_failed(str(error), policy)
+    if all(result is True for _, result in results):
+        return _MATCHED
     if (name := first_false_condition(results)) is not None:
         return MatchResult(exclusion=f"matchCondition {statuses.go_quoted(name)} is false")
     errors = condition_errors(results)
-    return _conditions_failed(statuses.aggregate(errors), policy) if errors else MatchResult()
+    return _conditions_failed(statuses.aggregate(errors), policy) if errors else _MATCHED
 
 
 def _conditions_failed(text: str, policy: Policy[PolicySpec]) -> MatchResult:
@@ -212,7 +219,7 @@ def _conditions_failed(text: str, policy: Policy[PolicySpec]) -> MatchResult:
     return MatchResult(error=text)
 
 
-_CANDIDATE_CACHE_SIZE = 256
+CANDIDATE_CACHE_SIZE = 256
 """How many kinds of requests have their candidates cached: four operations on 64 resources and subresources."""
 
 
@@ -235,7 +242,7 @@ class PolicyHooks(Generic[H]):
     def __init__(self, hooks: Iterable[H]) -> None:
         """Keep the bound policies of ``hooks``, in their order."""
         self._hooks = tuple(hook for hook in hooks if hook.bindings)
-        self._candidates = functools.lru_cache(_CANDIDATE_CACHE_SIZE)(self._find_candidates)
+        self._candidates = functools.lru_cache(CANDIDATE_CACHE_SIZE)(self._find_candidates)
 
     def __bool__(self) -> bool:
         """False if there are no bound policies."""

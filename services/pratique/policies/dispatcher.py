@@ -74,8 +74,15 @@ class PolicyDispatcher:
         self._context = MatchContext(review)
         self._activations: dict[MatchedResource, ReviewActivations] = {}
 
-    def dispatch(self, policy: Policy[PolicySpec], bindings: Sequence[Binding[B]]) -> Iterator[Dispatch[B]]:
+    def dispatch(
+        self, policy: Policy[PolicySpec], bindings: Sequence[Binding[B]], *, reports_policy: bool = True
+    ) -> Iterator[Dispatch[B]]:
         """Find the bindings and parameters with which to evaluate a policy.
+
+        Args:
+            policy: The policy.
+            bindings: The bindings to try.
+            reports_policy: Whether to report that the policy itself does not match or is misconfigured.
 
         Raises:
             RefusalError: the request's Namespace does not exist, which denies the request whatever policies decide.
@@ -83,11 +90,13 @@ class PolicyDispatcher:
         try:
             matched = policy.matcher.match(self._context)
             if isinstance(matched, Mismatch):
-                yield Unmatched(None, matched.reason)
+                if reports_policy:
+                    yield Unmatched(None, matched.reason)
                 return
             kind = self._param_type(policy)
         except PolicySettingError as error:
-            yield Misconfigured(None, str(error))
+            if reports_policy:
+                yield Misconfigured(None, str(error))
             return
         for binding in bindings:
             yield self._invocation(binding, matched, kind)
@@ -114,7 +123,7 @@ class PolicyDispatcher:
                 binding, "no params found for policy binding with `Allow` parameterNotFoundAction"
             )
         try:
-            return Invocation(binding, self._activations_for(matched), params)
+            return Invocation(binding, self.activations_for(matched), params)
         except ConversionError as error:
             return Misconfigured(binding, f"failed to convert object version: {error}")
 
@@ -124,7 +133,13 @@ class PolicyDispatcher:
             return None
         return find_param_type(kind, self.review.cluster)
 
-    def _activations_for(self, matched: MatchedResource) -> ReviewActivations:
+    def activations_for(self, matched: MatchedResource) -> ReviewActivations:
+        """The activations of policies that see the request as ``matched``.
+
+        Raises:
+            RefusalError: the request's Namespace does not exist.
+            ConversionError: its objects cannot be converted.
+        """
         found = self._activations.get(matched)
         if found is None:
             converted = self._context.converted(matched)

@@ -22,7 +22,7 @@ from pratique.admission.rules import RuleSet, compile_rules
 from pratique.apimachinery.errors import ConversionError, InputError, PratiqueError
 from pratique.apimachinery.json_values import JSON, Document, JSONObject
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource, ResourceType
-from pratique.apimachinery.selectors import compile_selector
+from pratique.apimachinery.selectors import Selector, compile_selector
 from pratique.apimachinery.statuses import Status
 from pratique.cluster.api_resources import VIRTUAL_RESOURCES, ApiResources
 from pratique.cluster.conversion import convert
@@ -199,6 +199,14 @@ class ResourceMatcher:
             rule.matches(key, key.resource) for rule in self._rules if not rule.names
         )
 
+    def match_all(self, key: RequestKey, resources: ApiResources) -> MatchedResource | None:
+        """The resource that the policy sees in every such request; None if that depends on names, labels or objects."""
+        if not (_selects_everything(self.namespace_selector) and _selects_everything(self.object_selector)):
+            return None
+        excluded, wanted = self._cached_candidates(key, resources)
+        names, matched = wanted[0] if wanted and not excluded else (_EVERY_NAME, None)
+        return matched if isinstance(matched, MatchedResource) and not names else None
+
     def match(self, context: MatchContext) -> MatchedResource | Mismatch:
         """Match a request. Gives the resource that the policy sees, or why it does not match.
 
@@ -263,6 +271,10 @@ class ResourceMatcher:
             return
         others = served_beside(resources, key.resource, key.subresource)
         yield from ((rule, other) for rule in rules for other in others if rule.matches(key, other))
+
+
+def _selects_everything(selector: SelectorOrStatus) -> bool:
+    return isinstance(selector, Selector) and selector.is_empty
 
 
 def _matched_resource(

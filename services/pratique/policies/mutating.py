@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Awaitable, Collection, Iterable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from pratique.admission.results import Allow, Answer, Deny, OutcomeStatus, Patch, PolicyOutcome
 from pratique.admission.reviews import Review
@@ -16,7 +16,7 @@ from pratique.apimachinery.diff import diff
 from pratique.apimachinery.errors import RefusalError
 from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.apimachinery.requests import Operation
-from pratique.cel.errors import EvaluationError, OutOfBudgetError
+from pratique.cel.errors import EvaluationError, OutOfBudgetError, SlowEvaluationError
 from pratique.configuration.admissionregistration import (
     MutatingAdmissionPolicySpec,
     PolicyBindingSpec,
@@ -44,6 +44,7 @@ from pratique.policies.mutating_decisions import (
     refusal_status,
 )
 from pratique.policies.mutations import MutatedObjects, Patcher, PolicyPatchError, compile_mutations
+from pratique.policies.policy_spans import bindings_of
 from pratique.telemetry.policy_metrics import (
     INVALID_ERROR,
     NO_ERROR,
@@ -88,7 +89,7 @@ class MutatingPolicies:
     ) -> MutatingPoliciesDecision:
         """Evaluate all policies, one after another, each on the result of those before it.
 
-        Nothing is changed in place, so that you can repeat a slow evaluation with a larger inline budget.
+        Nothing is changed in place.
 
         Args:
             review: The review; its cluster holds Namespaces and parameters, and expressions use its authorizer.
@@ -99,10 +100,15 @@ class MutatingPolicies:
         Raises:
             SlowEvaluationError: it exceeds the inline budget.
         """
-        if not self._hooks or review.operation is Operation.DELETE:
-            return MutatingPoliciesDecision(review.object_document)
-        run = _MutatingRun(review, limits, again, explain=explain)
-        return run.admit(self._hooks.candidates(review, explain=explain))
+        return self.begin(review, again=again, explain=explain).admit(limits)
+
+    def begin(
+        self, review: Review, *, again: Collection[str] | None = None, explain: bool = False
+    ) -> MutatingPoliciesRun:
+        """Begin an evaluation that you can continue where it exceeds its limits; the arguments are :meth:`admit`'s."""
+        is_object_written = review.operation is not Operation.DELETE
+        found = self._hooks.candidates(review, explain=explain) if self._hooks and is_object_written else ()
+        return MutatingPoliciesRun(review, found, again, explain=explain)
 
 
 def _compile(
@@ -110,36 +116,48 @@ def _compile(
     bindings: Sequence[PolicyConfiguration[PolicyBindingSpec]],
 ) -> _Hook:
     policy, compiler = compile_policy(configured)
-    return PolicyHook(policy, compile_bindings(policy, bindings), compile_mutations(policy.spec, compiler))
+    bound = compile_bindings(bindings_of(configured, bindings))
+    return PolicyHook(policy, bound, compile_mutations(policy.spec, compiler))
 
 
-class _MutatingRun:
-    """The evaluation of all policies for one review."""
+class MutatingPoliciesRun:
+    """The evaluation of policies for one review."""
 
     def __init__(
-        self, review: Review, limits: EvaluationLimits, again: Collection[str] | None, *, explain: bool
+        self,
+        review: Review,
+        hooks: Sequence[_Hook],
+        again: Collection[str] | None,
+        *,
+        explain: bool,
     ) -> None:
+        """Evaluate nothing yet."""
         self._dispatcher = PolicyDispatcher(review, mutates=True)
-        self._limits = limits
+        self._hooks = hooks
+        self._limits = UNLIMITED
         self._again = again
         self._explain = explain
+        self._dispatches: list[tuple[_Hook, Dispatch[PolicyBindingSpec]]] | None = None
+        self._handled = 0
         self._objects = MutatedObjects()
         self._decisions: list[MutatingPolicyDecision] = []
         self._misconfigurations: list[PolicyFailure] = []
         self._failures: list[PolicyFailure] = []
         self._checks: list[PolicyCheck] = []
 
-    def admit(self, hooks: Iterable[_Hook]) -> MutatingPoliciesDecision:
+    def admit(self, limits: EvaluationLimits) -> MutatingPoliciesDecision:
+        """Evaluate the policies that have not been evaluated yet. Gives the decisions of all.
+
+        Raises:
+            SlowEvaluationError: the next policy exceeds the inline budget. Call this again with a larger one to
+                continue.
+        """
         review = self._dispatcher.review
+        if not self._hooks:
+            return MutatingPoliciesDecision(review.object_document)
+        self._limits = limits
         try:
-            # All policies are matched before the first runs, so that no mutation changes which policies match.
-            dispatches = [
-                (hook, dispatch)
-                for hook in hooks
-                for dispatch in self._dispatcher.dispatch(hook.policy, hook.bindings)
-            ]
-            for hook, dispatch in dispatches:
-                self._handle(hook, dispatch)
+            self._handle_all(limits)
         except RefusalError as error:
             return MutatingPoliciesDecision(
                 review.object_document,
@@ -157,6 +175,36 @@ class _MutatingRun:
             refusal_status(review.with_object(document), failures) if failures else None,
             tuple(self._checks),
         )
+
+    def _handle_all(self, limits: EvaluationLimits) -> None:
+        if self._dispatches is None:
+            # All policies are matched before the first runs, so that no mutation changes which policies match.
+            self._dispatches = [
+                (hook, dispatch)
+                for hook in self._hooks
+                for dispatch in self._dispatcher.dispatch(hook.policy, hook.bindings)
+            ]
+        for hook, dispatch in self._dispatches[self._handled :]:
+            limits.begin_invocation()
+            self._handle_whole(hook, dispatch)
+            self._handled += 1
+
+    def _handle_whole(self, hook: _Hook, dispatch: Dispatch[PolicyBindingSpec]) -> None:
+        """Handle a policy; if it is too slow, nothing is recorded or mutated."""
+        records: tuple[list[Any], ...] = (
+            self._decisions,
+            self._misconfigurations,
+            self._failures,
+            self._checks,
+        )
+        lengths, objects = tuple(map(len, records)), self._objects.copy()
+        try:
+            self._handle(hook, dispatch)
+        except SlowEvaluationError:
+            for record, length in zip(records, lengths, strict=True):
+                del record[length:]
+            self._objects = objects
+            raise
 
     def _operations(self) -> tuple[JSONObject, ...] | None:
         """The patch of the only policy that changed the object, if it matched in the request's version."""
@@ -238,13 +286,14 @@ def mutate(
     policies: MutatingPolicies, review: Review, checks: PolicyCheckMetrics | None = None
 ) -> Answer | Awaitable[Answer]:
     """Let mutating policies change the object of a review, and count their checks in ``checks``."""
-    return answer_within_limits(functools.partial(_mutate, policies, review, checks), review)
+    run = policies.begin(review, again=review.only, explain=review.explain)
+    return answer_within_limits(functools.partial(_mutate, run, review, checks), review)
 
 
 def _mutate(
-    policies: MutatingPolicies, review: Review, checks: PolicyCheckMetrics | None, limits: EvaluationLimits
+    run: MutatingPoliciesRun, review: Review, checks: PolicyCheckMetrics | None, limits: EvaluationLimits
 ) -> Answer:
-    decided = policies.admit(review, limits, again=review.only, explain=review.explain)
+    decided = run.admit(limits)
     if checks is not None and decided.checks:
         checks.observe(decided.checks)
     outcomes = tuple(_policy_outcome(decision, decided) for decision in decided.decisions)

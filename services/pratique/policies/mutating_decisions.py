@@ -123,23 +123,12 @@ class MutatingPolicyDecisionBuilder:
     ) -> None:
         """Begin without failures."""
         self._started = time.perf_counter()
-        self._fails_open = policy.spec.fails_open
-        name = binding.name if binding else ""
-        self._decision = MutatingPolicyDecision(
-            policy.name,
-            name,
-            invocation_key(policy.name, name, params),
-            OutcomeStatus.UNCHANGED,
-            reinvocable=policy.spec.reinvocation_policy == "IfNeeded",
-        )
+        self._policy, self._binding = policy, binding.name if binding else ""
+        self.key = invocation_key(policy.name, self._binding, params)
+        """Identifies the invocation among all invocations for the request."""
         self._texts: list[str] = []
         self.failures: list[PolicyFailure] = []
         """The failures that deny the request."""
-
-    @property
-    def key(self) -> str:
-        """Identifies the invocation among all invocations for the request."""
-        return self._decision.key
 
     def skip(self, reason: str) -> MutatingPolicyDecision:
         """Decide that the policy does nothing for the request."""
@@ -166,31 +155,43 @@ class MutatingPolicyDecisionBuilder:
     def conclude(self, before: Document, after: Document) -> MutatingPolicyDecision:
         """Decide after all mutations have been attempted."""
         operations = () if after is before else tuple(diff(before.data, after.data))
-        self._decision = dataclasses.replace(self._decision, operations=operations, ran=True)
         if self._texts:
-            return self._failed()
-        return self._decided(OutcomeStatus.MUTATED if operations else OutcomeStatus.UNCHANGED)
+            return self._failed(operations, ran=True)
+        outcome = OutcomeStatus.MUTATED if operations else OutcomeStatus.UNCHANGED
+        return self._decided(outcome, operations, ran=True)
 
     def check(self, error_type: str, seconds: float) -> PolicyCheck:
         """The check to count for one mutation: ``dispatchInvocations`` counts every mutation."""
-        return PolicyCheck(self._decision.policy, self._decision.binding, error_type, seconds)
+        return PolicyCheck(self._policy.name, self._binding, error_type, seconds)
 
     def _fail(self, text: str, reason: str) -> None:
         self._texts.append(text)
-        if not self._fails_open:
-            self.failures.append(PolicyFailure(self._decision.policy, self._decision.binding, text, reason))
+        if not self._policy.spec.fails_open:
+            self.failures.append(PolicyFailure(self._policy.name, self._binding, text, reason))
 
-    def _failed(self) -> MutatingPolicyDecision:
-        outcome = OutcomeStatus.FAILED_OPEN if self._fails_open else OutcomeStatus.FAILED
-        return self._decided(outcome, reason=aggregate(self._texts))
+    def _failed(
+        self, operations: tuple[JSONObject, ...] = (), *, ran: bool = False
+    ) -> MutatingPolicyDecision:
+        fails_open = self._policy.spec.fails_open
+        outcome = OutcomeStatus.FAILED_OPEN if fails_open else OutcomeStatus.FAILED
+        return self._decided(outcome, operations, reason=aggregate(self._texts), ran=ran)
 
     def _decided(
-        self, outcome: OutcomeStatus, *, reason: str = "", ran: bool | None = None
+        self,
+        outcome: OutcomeStatus,
+        operations: tuple[JSONObject, ...] = (),
+        *,
+        reason: str = "",
+        ran: bool = False,
     ) -> MutatingPolicyDecision:
-        return dataclasses.replace(
-            self._decision,
-            outcome=outcome,
-            reason=reason,
-            ran=self._decision.ran if ran is None else ran,
-            seconds=time.perf_counter() - self._started,
+        return MutatingPolicyDecision(
+            self._policy.name,
+            self._binding,
+            self.key,
+            outcome,
+            reason,
+            operations,
+            ran,
+            self._policy.spec.reinvocation_policy == "IfNeeded",
+            time.perf_counter() - self._started,
         )

@@ -26,7 +26,7 @@ from pratique.cluster.api_resources import built_in_resources
 from pratique.cluster.conversion import convert
 from pratique.cluster.schemas import ListType, MapType, Structure, Type, schema_of
 from pratique.cluster.structured_merge import ApplyError, structured_apply
-from pratique.cluster.typed_decoding import TypedDecodingError, decode_changed
+from pratique.cluster.typed_decoding import TypedDecodingError, conforms, decode_changed
 from pratique.configuration.admissionregistration import MutatingAdmissionPolicySpec, Mutation
 from pratique.configuration.expression_validation import APPLY_CONFIGURATION
 from pratique.policies.activation import EvaluationLimits, ReviewActivations
@@ -56,7 +56,9 @@ def apply_configuration(value: Struct, stored: JSONObject, schema: Structure) ->
         raise PolicyPatchError(f"invalid return type: {error}") from None
 
 
-def apply_json_patch(patches: Sequence[Struct], stored: JSONObject, schema: Structure | None) -> JSONObject:
+def apply_json_patch(
+    patches: Sequence[Struct], stored: JSONObject, kind: GroupVersionKind, schema: Structure | None
+) -> JSONObject:
     """Apply the value of a ``jsonPatch`` expression to an object. Gives a new object.
 
     If a ``test`` operation fails, nothing is applied, and that is no error.
@@ -64,23 +66,30 @@ def apply_json_patch(patches: Sequence[Struct], stored: JSONObject, schema: Stru
     Args:
         patches: The operations.
         stored: The object.
+        kind: The kind that the review names.
         schema: The fields that the object may have; None allows any.
 
     Raises:
         PolicyPatchError: an operation has no JSON value or does not fit the object.
-        RefusalError: the patch adds fields that the kind does not have: 500, whatever ``failurePolicy`` says.
+        RefusalError: the patch changes the object's kind, adds fields that it does not have, or sets one to a value of
+            another type: 500, whatever ``failurePolicy`` says.
     """
     operations = [_operation(patch) for patch in patches]
     try:
         patched = apply_patch(stored, operations)
     except PatchTestError:
-        return stored
+        patched = stored
     except PatchError as error:
         raise PolicyPatchError(f"JSON Patch: {error}") from None
+    if schema is not None and isinstance(patched, dict) and conforms(kind, schema, stored, patched):
+        return _restore_type(patched, stored)
+    # The same once more, in the API server's order and words.
     if schema is not None:
         _check_fields(schema, stored, patched)
     if not isinstance(patched, dict):
         raise RefusalError(internal_error("the result of the patch is not an object"))
+    patched = _restore_type(patched, stored)
+    _check_field_types(kind, stored, patched)
     return patched
 
 
@@ -171,6 +180,12 @@ class MutatedObjects:
         self._current: dict[ReviewActivations, ReviewActivations] = {}
         self._last_attempted: ReviewActivations | None = None
 
+    def copy(self) -> MutatedObjects:
+        """The same objects, which mutations of these do not change."""
+        other = MutatedObjects()
+        other._current, other._last_attempted = self._current.copy(), self._last_attempted
+        return other
+
     def current(self, original: ReviewActivations) -> ReviewActivations:
         """The activations of one version with the mutations so far."""
         return self._current.get(original, original)
@@ -218,7 +233,7 @@ class Patcher:
         self,
         activations: ReviewActivations,
         params: JSON,
-        variables: Mapping[str, Expression],
+        variables: Mapping[str, Expression] | None,
         limits: EvaluationLimits,
         requested: GroupVersionKind,
     ) -> JSONObject:
@@ -251,8 +266,7 @@ class Patcher:
         else:
             # As in the API server, custom resources are decoded without a schema; pruning follows later.
             fields = None if is_custom else schema
-            patched = _restore_type(apply_json_patch(value, review.object, fields), review.object)
-            _check_field_types(review, patched)
+            patched = apply_json_patch(value, review.object, review.kind, fields)
         if not is_custom:
             _check_version(review.kind, requested)
         return patched
@@ -261,7 +275,7 @@ class Patcher:
         self,
         activations: ReviewActivations,
         params: JSON,
-        variables: Mapping[str, Expression],
+        variables: Mapping[str, Expression] | None,
         limits: EvaluationLimits,
     ) -> Value:
         activation = activations.for_expressions(params, variables, limits, has_authorizer=True)
@@ -322,10 +336,10 @@ def _restore_type(patched: JSONObject, stored: JSONObject) -> JSONObject:
     return patched if patched.items() >= had.items() else patched | had
 
 
-def _check_field_types(review: Review, patched: JSONObject) -> None:
+def _check_field_types(kind: GroupVersionKind, stored: JSONObject, patched: JSONObject) -> None:
     """Fail as the API server does if a patched value does not have its field's type, whatever the failure policy."""
     try:
-        decode_changed(review.kind, review.object, Document.from_data(patched))
+        decode_changed(kind, stored, Document.from_data(patched))
     except TypedDecodingError as error:
         raise RefusalError(internal_error(str(error))) from None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from pratique.admission.results import OutcomeStatus
 from pratique.admission.reviews import Review
 from pratique.apimachinery import statuses
-from pratique.apimachinery.json_values import JSONObject, go_json
+from pratique.apimachinery.json_values import JSONObject
 from pratique.apimachinery.statuses import Status, StatusCause, StatusDetails
 from pratique.cel.errors import EvaluationError, OutOfBudgetError
 from pratique.cel.values import type_name
@@ -26,6 +26,7 @@ from pratique.configuration.admissionregistration import (
     ValidatingAdmissionPolicySpec,
     Validation,
 )
+from pratique.policies.audit_annotations import AuditAnnotationCollector
 from pratique.telemetry.policy_metrics import COMPILE_ERROR, INVALID_ERROR, OUT_OF_BUDGET, PolicyCheck
 
 if TYPE_CHECKING:
@@ -82,6 +83,10 @@ class ValidateResult:
     """Which match condition excludes the request; empty if all are true."""
     seconds: tuple[float, ...] = ()
     """How long each validation took, in seconds; empty if none was evaluated."""
+
+
+HELD = ValidateResult()
+"""The result of a policy that simply allows the request, about which there is nothing to say."""
 
 
 def decide_failure(error: str, *, fails_open: bool) -> ValidationDecision:
@@ -163,11 +168,6 @@ def _decide_annotation(
     return PolicyAuditAnnotation(key, AuditAnnotationAction.ERROR, text)
 
 
-VALIDATION_FAILURE_ANNOTATION = "validation.policy.admission.k8s.io/validation_failure"
-"""The audit annotation that lists the validations that failed under the action ``Audit``."""
-
-_MAXIMUM_FAILURES = 50
-_MAXIMUM_ANNOTATION = 10 * 1024  # bytes of one value
 _CODES = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413, _INVALID: 422}
 
 
@@ -237,42 +237,21 @@ def warning_text(policy: str, binding: str, message: str) -> str:
     return f"Validation failed for ValidatingAdmissionPolicy '{policy}' with binding '{binding}': {message}"
 
 
-def failures_annotation(failures: Iterable[JSONObject]) -> str:
-    """Write the value of :data:`VALIDATION_FAILURE_ANNOTATION`, with the first 50 failures."""
-    return go_json(list(failures)[:_MAXIMUM_FAILURES])
-
-
-class AuditAnnotationCollector:
-    """Collects the audit annotations of one policy over all its bindings."""
-
-    def __init__(self) -> None:
-        """Begin without annotations."""
-        self._values: dict[str, dict[str, None]] = {}
-
-    def add(self, key: str, value: str) -> None:
-        """Add a value, cut to the maximum length; equal values count once."""
-        cut = value.encode()[:_MAXIMUM_ANNOTATION].decode(errors="replace")
-        self._values.setdefault(key, {})[cut] = None
-
-    def published(self, policy: str) -> dict[str, str]:
-        """The annotations to publish; the values of a key are joined by commas."""
-        return {f"{policy}/{key}": ", ".join(values) for key, values in self._values.items()}
-
-
 _OUT_OF_BUDGET = "validation failed due to running out of cost budget"
 
 
 class PolicyDecisionBuilder:
-    """Builds the decision of a policy through one binding. Its time runs from its construction."""
+    """Builds the decision of a policy through one binding."""
 
     def __init__(
         self,
         review: Review,
         policy: Policy[ValidatingAdmissionPolicySpec],
         binding: Binding[ValidatingAdmissionPolicyBindingSpec] | None,
+        started: float,
     ) -> None:
-        """Begin without decisions."""
-        self._started = time.perf_counter()
+        """Begin without decisions; ``started`` is when the evaluation began, by ``time.perf_counter``."""
+        self._started = started
         self._review = review
         self._policy = policy
         self._actions = binding.spec.validation_actions if binding else ()

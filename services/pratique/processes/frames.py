@@ -1,11 +1,13 @@
 """The framing of everything that a service and its child processes send each other, over a socket pair.
 
-A frame is a head of 9 bytes (length of the body, number, kind) and a body. There are two conversations:
+A frame is a head of 9 bytes (length of the body, number, kind) and a body. There are three conversations:
 
 - with a worker (:mod:`pratique.hosting.isolated_controllers`): the first frame in each direction holds JSON (the plan,
   and what is wrong with it); calls and outcomes are messages of the contract.
 - with the process that reads large texts (:mod:`pratique.processes.large_texts`): a request in MessagePack, the text
   itself, and the result in MessagePack.
+- with the process that reads YAML ahead (:mod:`pratique.processes.yaml_process`): batches of texts, and what they hold,
+  both in MessagePack.
 """
 
 from __future__ import annotations
@@ -47,6 +49,10 @@ class FrameKind(enum.IntEnum):
     """To the reader of large texts: the text."""
     TEXT_RESULT = 11
     """From the reader of large texts: the result of the request."""
+    YAML_TEXTS = 12
+    """To the process that reads YAML ahead: a batch of texts."""
+    YAML_READINGS = 13
+    """From the process that reads YAML ahead: what the texts of the next batch hold."""
 
 
 class ProcessFrame(NamedTuple):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias, assert_never
 
 import msgspec
@@ -35,6 +36,7 @@ from pratique.apimachinery.requests import Operation, UserInfo
 from pratique.apimachinery.statuses import Status, StatusCause, StatusDetails
 from pratique.cluster.store import Cluster
 from pratique.processes.large_texts import SEPARATE_PROCESS_BYTES, LargeTextReader
+from pratique.rpc.check_digests import CheckDigests
 
 if TYPE_CHECKING:
     from pratique.rpc.handlers import IncomingRequest
@@ -115,6 +117,16 @@ def write_review(message: review_pb2.Review, review: Review) -> None:
     _write_user(message.user_info, review.user)
 
 
+_DOCUMENT_FIELDS = ("object", "old_object", "options")
+
+
+def _write_checks(message: review_pb2.Review, review: Review) -> None:
+    documents = (review.object_document, review.old_object_document, review.options_document)
+    for field, document in zip(_DOCUMENT_FIELDS, documents, strict=True):
+        if digest := document.check_digest:
+            setattr(message.checks, field, digest)
+
+
 def _write_kind(message: review_pb2.GroupVersionKind, kind: GroupVersionKind) -> None:
     message.SetInParent()  # even an empty one is present
     message.group = kind.group
@@ -138,12 +150,31 @@ def _write_user(message: review_pb2.UserInfo, user: UserInfo) -> None:
         entry.values.extend(values)
 
 
-def review_from_message(
-    message: review_pb2.Review, cluster: Cluster, read: ReadDocument = read_document, digest: str = ""
-) -> Review:
-    """Decode a review, reading its documents with ``read``; its controllers look up objects in ``cluster``.
+NOTHING_CHECKED: Mapping[str, Document] = MappingProxyType({})
 
-    ``digest`` is that of the inputs to decide by.
+
+def checked_documents(message: review_pb2.Review, digests: CheckDigests) -> Mapping[str, Document]:
+    """Return the documents that the caller proves to have checked, by field. Nothing is parsed."""
+    found = {}
+    for field in _DOCUMENT_FIELDS:
+        if digest := getattr(message.checks, field):
+            raw = getattr(message, field)
+            if digests.proves(digest, raw):
+                found[field] = Document.from_raw(raw)
+    return found
+
+
+def review_from_message(
+    message: review_pb2.Review,
+    cluster: Cluster,
+    read: ReadDocument = read_document,
+    digest: str = "",
+    checked: Mapping[str, Document] = NOTHING_CHECKED,
+) -> Review:
+    """Decode a review; its controllers look up objects in ``cluster``.
+
+    ``digest`` is that of the inputs to decide by. ``read`` reads the documents, except those that the caller has proved
+    to have ``checked``, by field.
 
     Raises:
         ReviewError: a field is missing or invalid. The text names the field, never its content.
@@ -169,9 +200,9 @@ def review_from_message(
         name=message.name,
         namespace=message.namespace,
         user=_read_user(message.user_info),
-        object_document=_read_document_field("object", message.object, read),
-        old_object_document=_read_document_field("old_object", message.old_object, read),
-        options_document=_read_document_field("options", message.options, read),
+        object_document=checked.get("object") or _read_document_field(message, "object", read),
+        old_object_document=checked.get("old_object") or _read_document_field(message, "old_object", read),
+        options_document=checked.get("options") or _read_document_field(message, "options", read),
         dry_run=message.dry_run,
         cluster=cluster,
         digest=digest,
@@ -183,9 +214,9 @@ def _require_field(present: bool, field: str) -> None:  # noqa: FBT001 - the cal
         raise ReviewError(f"review.{field} is missing")
 
 
-def _read_document_field(field: str, raw: bytes, read: ReadDocument) -> Document:
+def _read_document_field(message: review_pb2.Review, field: str, read: ReadDocument) -> Document:
     try:
-        return read(raw)
+        return read(getattr(message, field))
     except JsonLimitError as error:
         raise ReviewError(f"review.{field} {error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -300,6 +331,8 @@ def outcome_to_message(outcome: Outcome) -> outcome_pb2.Outcome:
     )
     if outcome.policy_outcomes:
         message.parts.extend(policy_outcome_to_message(policy) for policy in outcome.policy_outcomes)
+    if outcome.span is not None:
+        message.span.first, message.span.end = outcome.span
     _write_decision(message, outcome.decision)
     return message
 
@@ -325,11 +358,15 @@ def outcome_from_message(
     """Decode the outcome of a call, which ``endpoint`` answered.
 
     Raises:
-        BadAnswerError: it is for another controller, has no decision, or patches although it may not.
+        BadAnswerError: it is for another controller or other policies, has no decision, or patches although it may
+            not.
     """
     if message.controller != call.name:
         name = statuses.go_quoted(call.name)
         raise bad_answer(f"expected the outcome of {name}, got that of another controller")
+    span = (message.span.first, message.span.end) if message.HasField("span") else None
+    if span not in {None, call.span}:
+        raise bad_answer("other policies were evaluated than those of the call")
     return Outcome(
         controller=call.name,
         decision=_read_decision(message, may_patch=phase is Phase.MUTATE or call.may_patch),
@@ -338,6 +375,7 @@ def outcome_from_message(
         duration_seconds=message.duration_micros / 1_000_000,
         policy_outcomes=tuple(map(policy_outcome_from_message, message.parts)),
         endpoint=endpoint,
+        span=span,
     )
 
 
@@ -382,6 +420,9 @@ def validate_request(
 def _write_request(request: ChainRequest, review: Review, calls: Sequence[Call]) -> None:
     request.controllers.extend(_call_to_message(call) for call in calls)
     write_review(request.review, review)
+    if request.digest:
+        # A service of this suite; no other can verify the proofs.
+        _write_checks(request.review, review)
 
 
 def _call_to_message(call: Call) -> review_pb2.ControllerCall:
@@ -394,6 +435,8 @@ def _call_to_message(call: Call) -> review_pb2.ControllerCall:
         if call.only is not None:
             message.again.SetInParent()
             message.again.keys.extend(call.only)
+        if call.span is not None:
+            message.span.first, message.span.end = call.span
     return message
 
 
@@ -402,27 +445,41 @@ async def read_request(
     | IncomingRequest[validator_service_pb2.ValidateRequest],
     cluster: Cluster,
     reader: LargeTextReader,
+    digests: CheckDigests | None = None,
 ) -> tuple[Review, list[Call]]:
     """Decode a request: in a thread if it is long, in ``reader``'s process if it is very long.
+
+    What its caller has checked does not count, because it need not be read.
+
+    Without ``digests`` no caller is believed to have checked anything.
 
     Raises:
         ReviewError: as :func:`review_and_calls`.
         ReaderProcessError: the reader process failed.
     """
     message, size = request
+    checked = NOTHING_CHECKED
+    if digests is not None and message.review.HasField("checks"):
+        # Verifying takes 0.3 ms for 500 KB.
+        if size <= SEPARATE_PROCESS_BYTES:
+            checked = checked_documents(message.review, digests)
+        else:
+            checked = await asyncio.to_thread(checked_documents, message.review, digests)
+        size -= sum(len(document.raw) for document in checked.values())
     if size <= LARGE_BYTES:
-        return review_and_calls(message, cluster)
+        return review_and_calls(message, cluster, checked=checked)
     if size <= SEPARATE_PROCESS_BYTES:
-        return await asyncio.to_thread(review_and_calls, message, cluster)
-    return await reader.run(review_and_calls, message, cluster, reader.read_document)
+        return await asyncio.to_thread(review_and_calls, message, cluster, checked=checked)
+    return await reader.run(review_and_calls, message, cluster, reader.read_document, checked)
 
 
 def review_and_calls(
     request: ChainRequest,
     cluster: Cluster,
     read: ReadDocument = read_document,
+    checked: Mapping[str, Document] = NOTHING_CHECKED,
 ) -> tuple[Review, list[Call]]:
-    """Decode a request, reading its documents with ``read``.
+    """Decode a request, reading its documents with ``read``, except those that its caller has ``checked``.
 
     Raises:
         ReviewError: the request breaks the contract. The text names the field, never its content.
@@ -432,7 +489,7 @@ def review_and_calls(
     if not request.controllers:
         raise ReviewError("controllers is empty: name at least one controller to run")
     return (
-        review_from_message(request.review, cluster, read, request.digest),
+        review_from_message(request.review, cluster, read, request.digest, checked),
         [_call_from_message(message) for message in request.controllers],
     )
 
@@ -442,7 +499,12 @@ def _call_from_message(message: review_pb2.ControllerCall) -> Call:
     if millis < 0:
         raise ReviewError("controllers.timeout_millis must be 0, which means no limit of its own, or more")
     only = tuple(message.again.keys) if message.HasField("again") else None
-    return Call(message.name, millis / 1000 if millis else None, only=only, explain=message.explain)
+    span = (message.span.first, message.span.end) if message.HasField("span") else None
+    if span is not None and span[0] > span[1]:
+        raise ReviewError("controllers.span.end must not be below controllers.span.first")
+    return Call(
+        message.name, millis / 1000 if millis else None, only=only, explain=message.explain, span=span
+    )
 
 
 def mutate_response(

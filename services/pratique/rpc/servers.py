@@ -142,6 +142,10 @@ class ServerSettings:
     """The clients that may call: the common name, a DNS name or a URI of the client's certificate must be one of these.
     Empty lets all of them call."""
 
+    checks_key_file: Path | None = None
+    """A file with a key that only the front doors and their services have: what a front door proves to have checked of
+    a review is not checked again. Without it, only clients with a certificate of ``client_ca_file`` are believed."""
+
     max_message_bytes: int = 16 * 1024 * 1024
     """The longest message, both ways. 16 MiB: twice the largest valid review of 7 MiB, with some room."""
     max_concurrent_calls: int = 1000

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import uvloop
 
+from pratique.processes.allocator import keep_freed_memory
 from pratique.processes.thread_pool import set_switch_interval
 from pratique.rpc.metrics import ServiceMetrics
 from pratique.rpc.servers import MethodWrapper, RpcServer, RpcService, ServerSettings
@@ -76,6 +77,7 @@ def run_process(name: str, service: Coroutine[None, None, None]) -> None:
     """Run a service as this process, with its logs, on uvloop, and with a switch interval that keeps the loop quick."""
     configure_logging(name)
     set_switch_interval()
+    keep_freed_memory()
     uvloop.run(service)
 
 

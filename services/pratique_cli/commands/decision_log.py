@@ -12,11 +12,12 @@ import msgspec
 
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.json_values import encode
+from pratique.configuration.key_files import read_key
 from pratique_cli.exit_codes import ExitCode
 from pratique_cli.main import HELP_FLAGS
 from pratique_cli.options import ExistingPath, flag
 from pratique_cli.terminal import printable
-from pratique_frontdoor.decision_logs.hash_chains import ChainReport, Verifier, read_key
+from pratique_frontdoor.decision_logs.hash_chains import ChainReport, Verifier
 
 _MAX_LINE_BYTES = 4 * 1024 * 1024
 """The longest line to read, in bytes: many times what a front door writes."""

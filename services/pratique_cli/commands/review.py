@@ -6,7 +6,7 @@ import asyncio
 import functools
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,8 @@ from pratique_cli.options import (
     timeout_flag,
 )
 from pratique_cli.outputs import open_output
-from pratique_cli.reviews.inputs import load_old
+from pratique_cli.reviews.inputs import Input, load_old, read_parts
+from pratique_cli.reviews.read_ahead import MOST_JOBS, ReadAhead, default_jobs
 from pratique_cli.reviews.requests import PHASES, RequestShape
 from pratique_cli.reviews.runs import ReviewRun
 from pratique_cli.terminal import print_problem, progress_for
@@ -182,6 +183,13 @@ SECTIONS = {
     default=ExitCode.ADMITTED.value,
     help="Exit code if nothing was denied but there were warnings.",
 )
+@flag(
+    "--jobs",
+    type=WholeNumber(1, MOST_JOBS),
+    metavar="N",
+    help="Processes to use: one decides, the others read ahead if there is much YAML; 1 starts none."
+    "  [default: one for each core, up to 4]",
+)
 @request_flags
 @chain_flags
 def command(  # noqa: PLR0913 - one for each flag
@@ -197,14 +205,13 @@ def command(  # noqa: PLR0913 - one for each flag
     blame: bool,
     no_expand: bool,
     timeout: float,
+    jobs: int | None,
 ) -> int:
     """Review manifests and AdmissionReviews offline: what would the cluster decide, and why?"""
-    store = load_cluster(chain.cluster)
     progress = progress_for(sys.stderr, sys.stdout)
-    for warning in release_warnings(chain, store):
-        print_problem(warning, progress=progress)
+    report_problem = functools.partial(print_problem, progress=progress)
 
-    def make_run(engine: LocalEngine) -> ReviewRun:
+    def make_run(engine: LocalEngine, store: ObjectStore) -> ReviewRun:
         return ReviewRun(
             engine=engine,
             on_admitted=engine.on_admitted,
@@ -212,7 +219,7 @@ def command(  # noqa: PLR0913 - one for each flag
             phases=PHASES[phase],
             timeout_seconds=timeout,
             output=open_output(output, verbose=verbose, colour=color, blame=blame),
-            report_problem=functools.partial(print_problem, progress=progress),
+            report_problem=report_problem,
             shape=shape(store),
             progress=progress,
             warn_exit_code=warn_exit_code,
@@ -220,14 +227,19 @@ def command(  # noqa: PLR0913 - one for each flag
             expand=not no_expand,
         )
 
-    return asyncio.run(_review(files, chain, store, make_run))
+    # Other processes start to read while this one starts to be able to decide.
+    with ReadAhead(files, jobs or default_jobs(), report_problem) as parts:
+        store = load_cluster(chain.cluster)
+        for warning in release_warnings(chain, store):
+            report_problem(warning)
+        return asyncio.run(_review(read_parts(parts), chain, store, make_run))
 
 
 async def _review(
-    files: Sequence[Path],
+    inputs: Iterable[Input],
     chain: ChainSettings,
     store: ObjectStore,
-    make_run: Callable[[LocalEngine], ReviewRun],
+    make_run: Callable[[LocalEngine, ObjectStore], ReviewRun],
 ) -> int:
     # asyncio's handler cancels the task, which does not interrupt a blocking read of standard input.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -235,6 +247,6 @@ async def _review(
     for line in engine.without_effect():
         print_problem(line)
     try:
-        return await make_run(engine).run(files)
+        return await make_run(engine, store).run(inputs)
     finally:
         await engine.close()

@@ -137,7 +137,7 @@ class Expander:
         owners = _workload_keys(review)
         if self._counted.isdisjoint(owners) or not self._arrived.isdisjoint(owners):
             return review
-        return dataclasses.replace(review, quota_mode=QuotaMode.COUNTED)
+        return review.with_quota_mode(QuotaMode.COUNTED)
 
     def remember_pod(self, review: Review, decision: Decision) -> None:
         """Remember that an admitted Pod of the input stands for the Pod of its workload."""
@@ -160,7 +160,7 @@ class Expander:
         # The Pods of a recorded workload are charged by their own recorded reviews, if there are any.
         counts = reviewed.decision.allowed and reviewed.document.data.get("kind") != "AdmissionReview"
         charging = _charging(reviewed.review, workload) if counts else QuotaMode.CHECK
-        return await self._decide(reviewed, workload_pod, dataclasses.replace(review, quota_mode=charging))
+        return await self._decide(reviewed, workload_pod, review.with_quota_mode(charging))
 
     async def retry(self, reviewed: ReviewedDocument) -> ReviewedDocument:
         """Review a denied Pod again, as its controller would retry.
@@ -176,7 +176,7 @@ class Expander:
     ) -> ReviewedDocument:
         key = _workload_key(reviewed.review, reviewed.decision.object_document.data)
         if key in self._counted or key in self._arrived:
-            review = dataclasses.replace(review, quota_mode=QuotaMode.COUNTED)
+            review = review.with_quota_mode(QuotaMode.COUNTED)
         deadline = Deadline.after(self.timeout_seconds)
         try:
             decision = await self.engine.decide(review, self.phases, deadline, explain=True)

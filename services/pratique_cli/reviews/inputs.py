@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+import enum
 import itertools
+import os
 import re
+import stat
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -11,6 +15,8 @@ from typing import BinaryIO, TypeAlias
 
 from pratique.apimachinery.documents import (
     JSON_LINES,
+    YamlValues,
+    is_plain_yaml,
     list_files,
     read_documents,
     read_line,
@@ -39,51 +45,120 @@ _JSON_BREAK = re.compile(rb"^(?=[{\[])", re.MULTILINE)
 _DIRECTIVE = re.compile(rb"^%(?:YAML|TAG)\s", re.MULTILINE)
 
 
+class PartKind(enum.Enum):
+    """What a part of an input is."""
+
+    STREAM = enum.auto()
+    """Nothing but a mark: a stream comes next, which must not be waited for while there is something to do."""
+    LINE = enum.auto()
+    """A line of JSON Lines."""
+    PIECE = enum.auto()
+    """A document of a YAML text, or a value of a broken JSON text."""
+    WHOLE = enum.auto()
+    """A text of JSON, or of YAML in JSON's style."""
+    PROBLEM = enum.auto()
+    """Nothing but the reason why something cannot be read."""
+    END = enum.auto()
+    """Nothing but a mark: the end of a path, which may have held no documents."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Part:
+    """A part of an input that is read by itself."""
+
+    kind: PartKind
+    text: SourceText
+    """Its text; for what has none, only the file is of use."""
+    follows: bool = False
+    """Whether its documents are counted on from those of the part before."""
+    problem: InputError | None = None
+    """What the input is instead, for a problem."""
+    may_block: bool = False
+    """Whether the part after it comes from a stream, which may have yet to send it."""
+
+    @property
+    def is_yaml(self) -> bool:
+        """Whether what it holds can be read ahead, as YAML."""
+        return self.kind is PartKind.PIECE and is_plain_yaml(self.text)
+
+
+PartValues: TypeAlias = "tuple[Part, YamlValues | None]"
+"""A part, and what its YAML holds if that has been read ahead."""
+
+
 def read_inputs(path: Path | str, stdin: BinaryIO | None = None) -> Iterator[Input]:
     """Read a file, the files of a folder in name order, or standard input (``-``).
 
     If the first line is a JSON value, the input is read as JSON Lines; otherwise as JSON or YAML as a whole. Lists are
     unwrapped.
     """
-    found = False
-    for document in _read_path(str(path), stdin):
-        found = True
-        yield from [document] if isinstance(document, InputError) else _unwrap(document)
-    if not found:
-        yield InputError(
-            f"{display_path(str(path))}: holds no documents; expected an AdmissionReview or a Kubernetes object",
-            file=str(path),
-        )
+    return read_parts((part, None) for part in parts_of([path], stdin))
 
 
-def _read_path(path: str, stdin: BinaryIO | None) -> Iterator[Input]:
+def parts_of(paths: Iterable[Path | str], stdin: BinaryIO | None = None) -> Iterator[Part]:
+    """Divide inputs into parts, in order, without reading the parts themselves."""
+    for path in paths:
+        yield from _parts_of_path(str(path), sys.stdin.buffer if stdin is None else stdin)
+        yield Part(PartKind.END, SourceText(b"", str(path)))
+
+
+def read_parts(parts: Iterable[PartValues]) -> Iterator[Input]:
+    """Read the parts of inputs, as :func:`read_inputs` does."""
+    found, index = False, 0
+    for part, values in parts:
+        if part.kind is PartKind.END:
+            if not found:
+                yield _no_documents(part.text.file)
+            found = False
+            continue
+        index = index if part.follows else part.text.first_index
+        for document in _read_part(part, index, values):
+            found = True
+            index += 1
+            yield from [document] if isinstance(document, InputError) else _unwrap(document)
+
+
+def _no_documents(path: str) -> InputError:
+    problem = "holds no documents; expected an AdmissionReview or a Kubernetes object"
+    return InputError(f"{display_path(path)}: {problem}", file=path)
+
+
+def _parts_of_path(path: str, stdin: BinaryIO) -> Iterator[Part]:
     if path == STDIN:
-        yield from _read_stream(sys.stdin.buffer if stdin is None else stdin, STDIN)
+        yield Part(PartKind.STREAM, SourceText(b"", STDIN), may_block=True)
+        yield from _parts_of_stream(stdin, STDIN, may_block=True)
         return
     try:
         files = list_files(path)
     except InputError as error:
-        yield error
+        yield _problem(error, path)
         return
     for file in files:
         try:
+            is_stream = not stat.S_ISREG(os.stat(file).st_mode)  # noqa: PTH116 - a Path costs more than the call
+            if is_stream:
+                yield Part(PartKind.STREAM, SourceText(b"", file), may_block=True)
             with Path(file).open("rb") as stream:
-                yield from _read_stream(stream, file)
+                yield from _parts_of_stream(stream, file, may_block=is_stream)
         except OSError as error:
-            yield InputError(f"{file}: {(error.strerror or str(error)).lower()}", file=file)
+            yield _problem(InputError(f"{file}: {(error.strerror or str(error)).lower()}", file=file), file)
 
 
-def _read_stream(stream: BinaryIO, file: str) -> Iterator[Input]:
+def _problem(error: InputError, file: str) -> Part:
+    return Part(PartKind.PROBLEM, SourceText(b"", file), problem=error)
+
+
+def _parts_of_stream(stream: BinaryIO, file: str, *, may_block: bool) -> Iterator[Part]:
     index = 0
     for number, line in enumerate(stream, start=1):
         text = SourceText(line, file, number, index)
         if line.isspace():
             continue
         if not file.endswith(JSON_LINES) and (_YAML_BREAK.match(line) if index else not _is_value(text)):
-            yield from _read_whole(SourceText(line + stream.read(), file, number, index))
+            yield from _parts_of_whole(SourceText(line + stream.read(), file, number, index))
             return
         # JSON Lines: a line that is not a JSON object is an unreadable document.
-        yield from _read_piece(SourceText(line.rstrip(), file, number, index))
+        yield Part(PartKind.LINE, SourceText(line.rstrip(), file, number, index), may_block=may_block)
         index += 1
 
 
@@ -94,29 +169,48 @@ def _is_value(text: SourceText) -> bool:
         return True
 
 
+def _parts_of_whole(text: SourceText) -> Iterator[Part]:
+    if text.raw.lstrip().startswith(_JSON):
+        yield Part(PartKind.WHOLE, text)
+    else:
+        yield from _pieces(_split_yaml(text), text.first_index)
+
+
+def _pieces(texts: Iterable[SourceText], first_index: int) -> Iterator[Part]:
+    for number, piece in enumerate(texts):
+        yield Part(
+            PartKind.PIECE, SourceText(piece.raw, piece.file, piece.first_line, first_index), number > 0
+        )
+
+
+def _read_part(part: Part, index: int, values: YamlValues | None) -> Iterator[Input]:
+    """Read a part whose first document has an index."""
+    if part.problem is not None:
+        yield part.problem
+    elif part.kind is PartKind.WHOLE:
+        yield from _read_whole(part.text)
+    elif part.kind is not PartKind.STREAM:
+        text = part.text
+        yield from _read_piece(SourceText(text.raw, text.file, text.first_line, index), values)
+
+
 def _read_whole(text: SourceText) -> Iterator[Input]:
-    if not text.raw.lstrip().startswith(_JSON):
-        yield from _read_pieces(_split_yaml(text), text.first_index)
-        return
     try:
         documents = list(read_source_text(text))
     except InputError:
         beginning = _YAML_BREAK if _YAML_BREAK.search(text.raw) else _JSON_BREAK
-        yield from _read_pieces(_split(text, beginning), text.first_index)
+        index = text.first_index
+        for piece in _split(text, beginning):
+            for document in _read_piece(SourceText(piece.raw, piece.file, piece.first_line, index)):
+                yield document
+                index += 1
     else:
         yield from documents
 
 
-def _read_pieces(pieces: Iterable[SourceText], index: int) -> Iterator[Input]:
-    for piece in pieces:
-        for document in _read_piece(SourceText(piece.raw, piece.file, piece.first_line, index)):
-            yield document
-            index += 1
-
-
-def _read_piece(piece: SourceText) -> Iterator[Input]:
+def _read_piece(piece: SourceText, values: YamlValues | None = None) -> Iterator[Input]:
     try:
-        yield from read_source_text(piece)
+        yield from read_source_text(piece, values=values)
     except InputError as error:
         yield error
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Iterable
 
 from pratique.admission.controllers import Phase
 from pratique.admission.reviews import Deadline, Review
@@ -19,7 +18,7 @@ from pratique.lint.spellings import unread_spellings
 from pratique_cli.exit_codes import ExitCode
 from pratique_cli.outputs import ReviewCounts, ReviewedDocument, ReviewOutput, UndecidedDocument
 from pratique_cli.reviews.expansions import Expander, UndecidedPodError, object_path
-from pratique_cli.reviews.inputs import Input, read_inputs
+from pratique_cli.reviews.inputs import Input
 from pratique_cli.reviews.requests import CREATED, RequestShape, review_of, store_admitted
 from pratique_cli.terminal import Progress
 from pratique_frontdoor.chain.decisions import Decision
@@ -62,12 +61,12 @@ class ReviewRun:
     _waiting: list[ReviewedDocument | UndecidedDocument] = dataclasses.field(default_factory=list, init=False)
     """Results from the first retried document on, which are written in order after the retries."""
 
-    async def run(self, paths: Iterable[Path]) -> int:
+    async def run(self, inputs: Iterable[Input]) -> int:
         """Review all documents in order, and return the exit code of the run."""
         counts = ReviewCounts()
         expander = Expander(engine=self.engine, phases=self.phases, timeout_seconds=self.timeout_seconds)
         try:
-            for number, document in enumerate(_inputs(paths)):
+            for number, document in enumerate(inputs):
                 if isinstance(document, InputError):
                     self._report_unreadable(document, counts)
                 else:
@@ -198,11 +197,6 @@ def _may_be_retried(reviewed: ReviewedDocument) -> bool:
         return False
     denials = (pod.status.message for pod in reviewed.decision.expanded if pod.status is not None)
     return any(_MISSING.search(message) for message in denials)
-
-
-def _inputs(paths: Iterable[Path]) -> Iterator[Input]:
-    for path in paths:
-        yield from read_inputs(path)
 
 
 def _has_warnings(decision: Decision) -> bool:

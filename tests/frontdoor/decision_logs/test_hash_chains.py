@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pratique.apimachinery.errors import ConfigurationError
-from pratique_frontdoor.decision_logs.hash_chains import HashChain, KeyMissingError, Verifier, read_key
+from pratique.configuration.key_files import read_key
+from pratique_frontdoor.decision_logs.hash_chains import HashChain, KeyMissingError, Verifier
 
 KEY = b"k" * 32
 HEAD = {"kind": "head", "version": 1}

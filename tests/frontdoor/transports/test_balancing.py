@@ -25,6 +25,7 @@ class Replica:
 
     def __init__(self, load: ReplicaLoad) -> None:
         self.load = load
+        self.queued = 0
 
 
 class World:
@@ -318,3 +319,39 @@ class Balancing(RuleBasedStateMachine):
 
 
 TestBalancing = Balancing.TestCase
+
+
+def test_calls_fill_the_message_of_one_replica_before_the_next() -> None:
+    world = World(4)
+    sent: list[int] = []
+    for _ in range(32):
+        chosen, _ = world.balancer.choose(world.replicas, batch=8)
+        chosen.load.in_flight += 1
+        chosen.queued += 1
+        sent.append(world.replicas.index(chosen))
+    assert all(len(set(sent[first : first + 8])) == 1 for first in range(0, 32, 8))
+    assert sorted(set(sent)) == [0, 1, 2, 3]
+
+
+def test_calls_that_take_long_are_spread() -> None:
+    world = World(4)
+    for _ in range(32):
+        chosen, _ = world.balancer.choose(world.replicas, batch=1)
+        chosen.load.in_flight += 1
+        chosen.queued += 1
+    assert all(6 <= replica.load.in_flight <= 10 for replica in world.replicas)
+
+
+def test_a_replica_with_a_late_call_is_avoided_until_it_answers_or_time_passes() -> None:
+    world = World(2)
+    world.balancer.late(world.replicas[0].load)
+    assert {world.balancer.choose(world.replicas)[0] for _ in range(20)} == {world.replicas[1]}
+    world.now += 2.1
+    assert {world.balancer.choose(world.replicas)[0] for _ in range(50)} == set(world.replicas)
+
+
+def test_late_replicas_are_used_if_there_are_no_others() -> None:
+    world = World(2)
+    for replica in world.replicas:
+        world.balancer.late(replica.load)
+    assert {world.balancer.choose(world.replicas)[0] for _ in range(50)} == set(world.replicas)

@@ -17,6 +17,7 @@ from pratique.apimachinery.json_values import JSON
 from pratique.configuration.admissionregistration import Webhook, WebhookConfiguration
 from pratique.configuration.loading import Configurations
 from pratique_frontdoor.chain.decisions import Chain, MutatingStage, ValidatingStage
+from pratique_frontdoor.chain.fan_out import DivisiblePolicies, FanOut
 from pratique_frontdoor.chain.hosted_controllers import (
     ChainMember,
     HostedMutators,
@@ -26,7 +27,7 @@ from pratique_frontdoor.chain.hosted_controllers import (
     Rules,
     RulesWithSkipReason,
 )
-from pratique_frontdoor.transports import Transport
+from pratique_frontdoor.transports import ReplicatedTransport, Transport
 from pratique_frontdoor.transports.circuit_breakers import CircuitBreakers
 
 if TYPE_CHECKING:
@@ -54,6 +55,14 @@ class ChainParts:
     """Returns the transport to a webhook."""
     plugin_configurations: Mapping[str, JSON] = dataclasses.field(default_factory=dict)
     """The configurations of controllers, by controller name."""
+    timeouts: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    """The time limits that the operator has set, in seconds, by controller name."""
+    call_timeouts: Mapping[Phase, float | None] = dataclasses.field(default_factory=dict)
+    """The time limit of each call to a service, in seconds, by its phase; None means the review's."""
+    replicas: ReplicatedTransport | None = None
+    """Calls the replicas of the validator, among which the work of a review is divided; None divides nothing."""
+    fan_out: int | None = None
+    """The most shares; None divides where that makes a review shorter."""
     first_denial_only: bool = False
     """Return only the first denial."""
     conditions: MatchConditionMetrics | None = None
@@ -68,7 +77,7 @@ def assemble(parts: ChainParts) -> Chain:
         mutating=tuple(_mutating(parts)),
         validating=tuple(_validating(parts)),
         charging=tuple(
-            HostedValidators((_member(controller, parts),), parts.validator)
+            _validators((_member(controller, parts),), parts)
             for controller in _in_phase(parts, Phase.VALIDATE)
             if controller.commits_quota
         ),
@@ -85,9 +94,11 @@ def _mutating(parts: ChainParts) -> Iterator[MutatingStage]:
     for runner, group in itertools.groupby(_in_phase(parts, Phase.MUTATE), _run_by):
         controllers = list(group)
         if runner is _RunBy.SERVICE:
-            yield HostedMutators(_members(controllers, parts), parts.mutator)
+            members = _members(controllers, parts)
+            yield HostedMutators(members, parts.mutator, _limits(members, Phase.MUTATE, parts))
         elif runner is _RunBy.SERVICE_ALONE:
-            yield from (PolicyMutators(member, parts.mutator) for member in _members(controllers, parts))
+            for member in _members(controllers, parts):
+                yield PolicyMutators(member, parts.mutator, _limits((member,), Phase.MUTATE, parts))
         elif _has_webhooks(_MUTATING_WEBHOOKS, controllers, parts.configurations.mutating):
             from pratique_frontdoor.chain.webhook_controllers import MutatingWebhooks  # noqa: PLC0415 - many chains call none
 
@@ -102,11 +113,36 @@ def _validating(parts: ChainParts) -> Iterator[ValidatingStage]:
         controllers = list(group)
         members = _members(controllers, parts) if runner is _RunBy.SERVICE else ()
         if members:
-            yield HostedValidators(members, parts.validator)
+            yield _validators(members, parts, _fan_out(parts))
         if _has_webhooks(_VALIDATING_WEBHOOKS, controllers, parts.configurations.validating):
             from pratique_frontdoor.chain.webhook_controllers import ValidatingWebhooks  # noqa: PLC0415 - many chains call none
 
             yield ValidatingWebhooks(_webhook_index(parts, Phase.VALIDATE))
+
+
+def _validators(
+    members: tuple[ChainMember, ...], parts: ChainParts, fan_out: FanOut | None = None
+) -> HostedValidators:
+    return HostedValidators(members, parts.validator, _limits(members, Phase.VALIDATE, parts), fan_out)
+
+
+def _fan_out(parts: ChainParts) -> FanOut | None:
+    if parts.replicas is None or parts.fan_out == 1:
+        return None
+    configurations = parts.configurations
+    policies = DivisiblePolicies(configurations.validating_policies, configurations.validating_bindings)
+    return FanOut(parts.replicas, policies, parts.fan_out)
+
+
+def _limits(members: Iterable[ChainMember], phase: Phase, parts: ChainParts) -> Mapping[str, float]:
+    """Return the time limits that hold for controllers: their own, or that of the call if it is shorter."""
+    of_call = parts.call_timeouts.get(phase)
+    limits = {}
+    for member in members:
+        given = [seconds for seconds in (member.call.timeout_seconds, of_call) if seconds is not None]
+        if given:
+            limits[member.call.name] = min(given)
+    return limits
 
 
 class _RunBy(enum.Enum):
@@ -139,7 +175,12 @@ def _members(controllers: Iterable[Controller], parts: ChainParts) -> tuple[Chai
 
 
 def _member(controller: Controller, parts: ChainParts) -> ChainMember:
-    call = Call(controller.name, may_patch=controller.may_patch)
+    call = Call(
+        controller.name,
+        parts.timeouts.get(controller.name, controller.timeout_seconds),
+        may_patch=controller.may_patch,
+        commits_quota=controller.commits_quota,
+    )
     configurations = parts.configurations
     match controller.name:
         case "MutatingAdmissionPolicy":

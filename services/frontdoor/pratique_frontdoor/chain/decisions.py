@@ -58,6 +58,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """The JSON Patch operations that it applied."""
     duration_seconds: float = 0.0
     """The duration."""
+    timeout_seconds: float | None = None
+    """Its own time limit; None means that of the review."""
     endpoint: str = ""
     """The endpoint that ran it."""
     ended_at: int = msgspec.field(default_factory=time.perf_counter_ns)
@@ -108,6 +110,7 @@ def to_document(decision: Decision) -> JSONObject:
 
 
 def _step_document(step: Step) -> JSON:
+    limit = {} if step.timeout_seconds is None else {"timeoutMs": round(step.timeout_seconds * 1000)}
     return {
         "controller": step.controller,
         "phase": str(step.phase),
@@ -119,6 +122,7 @@ def _step_document(step: Step) -> JSON:
         "patch": list(step.patch),
         "durationMs": round(step.duration_seconds * 1000, 3),
         "endpoint": step.endpoint,
+        **limit,
     }
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import functools
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Protocol, Self, assert_never
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Protocol, Self, TypeAlias, assert_never
 
 from pratique.admission.controllers import Phase
 from pratique.admission.matching import RequestKey
@@ -34,6 +34,7 @@ from pratique.configuration.admissionregistration import (
 )
 from pratique.policies.matching import ResourceMatcher
 from pratique_frontdoor.chain.decisions import AdmissionContext, OutageError, Record, Reinvocation, Step
+from pratique_frontdoor.chain.fan_out import FanOut, Share, merge_outcomes
 from pratique_frontdoor.transports import Transport
 
 
@@ -190,6 +191,8 @@ class _ServiceCall:
 
     phase: Phase
     endpoint: str
+    limits: Mapping[str, float]
+    """The time limits of controllers, in seconds, by name."""
     round: int = 0
 
     def select(
@@ -210,22 +213,9 @@ class _ServiceCall:
         places = {member.call.name: place for place, member in enumerate(members)}
         record.steps[begun:] = sorted(record.steps[begun:], key=lambda step: places[step.controller])
 
-    async def ask(
-        self, transport: Transport, review: Review, calls: Sequence[Call], deadline: Deadline
-    ) -> Sequence[Outcome]:
-        """Make the call.
-
-        Raises:
-            OutageError: there is no usable answer.
-        """
-        ask = transport.mutate if self.phase is Phase.MUTATE else transport.validate
-        return await await_outcomes(self.phase, ask(review, calls, deadline), deadline)
-
-    def fail(self, calls: Sequence[Call], outage: OutageError, record: Record) -> None:
-        """Record a failed step for each call, and the outage: the request is neither denied nor allowed."""
-        for call in calls:
-            record.steps.append(self._step(call.name, OutcomeStatus.FAILED, str(outage)))
-        record.outages.append(outage)
+    def fail(self, call: Call, outage: OutageError, record: Record) -> None:
+        """Record a failed step for a call that got no answer."""
+        record.steps.append(self._step(call.name, OutcomeStatus.FAILED, str(outage)))
 
     def record_outcome(
         self, outcome: Outcome, decision: Allowed | Patched | Denied | Failed, record: Record
@@ -266,6 +256,7 @@ class _ServiceCall:
             code=0 if denial is None else denial.code,
             patch=decision.operations if isinstance(decision, Patched) else (),
             duration_seconds=outcome.duration_seconds,
+            timeout_seconds=self.limits.get(outcome.controller),
             endpoint=outcome.endpoint or self.endpoint,
         )
 
@@ -300,7 +291,10 @@ class _ServiceCall:
             code=part.denials[0].code if part.denials else 0,
             patch=part.operations,
             duration_seconds=part.duration_seconds,
-            endpoint="" if part.status is OutcomeStatus.SKIPPED else outcome.endpoint or self.endpoint,
+            timeout_seconds=self.limits.get(outcome.controller),
+            endpoint=""
+            if part.status is OutcomeStatus.SKIPPED
+            else part.endpoint or outcome.endpoint or self.endpoint,
             unmet=part.unmet,
         )
 
@@ -312,6 +306,7 @@ class _ServiceCall:
             round=self.round,
             outcome=outcome,
             reason=reason,
+            timeout_seconds=self.limits.get(name),
             endpoint="" if outcome is OutcomeStatus.SKIPPED else self.endpoint,
         )
 
@@ -334,24 +329,26 @@ class HostedMutators:
 
     members: tuple[ChainMember, ...]
     transport: Transport
+    limits: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    """The time limits of controllers, in seconds, by name."""
 
     async def admit(self, context: AdmissionContext) -> bool:
         """Run the matching controllers, each on the object as the one before left it."""
-        await run_mutators(self.members, self.transport, context)
+        await run_mutators(self, self.members, context)
         return not context.record.denials
 
 
 async def run_mutators(
+    stage: HostedMutators | PolicyMutators,
     members: Sequence[ChainMember],
-    transport: Transport,
     context: AdmissionContext,
     again: tuple[str, ...] | None = None,
 ) -> Sequence[Outcome]:
     """Run mutating controllers in one call, and record their outcomes.
 
     Args:
+        stage: The stage whose controllers they are.
         members: The controllers; those that match are called.
-        transport: Reaches the service that runs them.
         context: The review, whose object is changed by their patches.
         again: In the second round, the keys of their policies to run again.
 
@@ -362,14 +359,16 @@ async def run_mutators(
         OutageError: the service gave no usable answer. No earlier stage denied the request, or it would not have been
             called.
     """
-    hop = _ServiceCall(Phase.MUTATE, transport.endpoint, context.round)
+    transport, deadline = stage.transport, context.deadline
+    hop = _ServiceCall(Phase.MUTATE, transport.endpoint, stage.limits, context.round)
     begun = len(context.record.steps)
     calls = hop.select(members, context.review, context.record, explain=context.explain)
     if not calls:
         return ()
     if again is not None:
         calls = [dataclasses.replace(call, only=again) for call in calls]
-    outcomes = await hop.ask(transport, context.review, calls, context.deadline)
+    asking = transport.mutate(context.review, calls, deadline)
+    outcomes = await await_outcomes(Phase.MUTATE, asking, deadline)
     for outcome in outcomes:
         hop.record_outcome(outcome, _apply_decision(outcome, context), context.record)
     if context.record.outages:
@@ -395,10 +394,14 @@ def _apply_decision(outcome: Outcome, context: AdmissionContext) -> Allowed | Pa
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HostedValidators:
-    """Validating controllers of the chain, which a validator runs in one call."""
+    """Validating controllers of the chain, which the validators run."""
 
     members: tuple[ChainMember, ...]
     transport: Transport
+    limits: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    """The time limits of controllers, in seconds, by name."""
+    fan_out: FanOut | None = None
+    """Divides their work among replicas; None makes one call."""
 
     async def validate(self, review: Review, deadline: Deadline, *, explain: bool) -> Record:
         """Run the matching controllers concurrently.
@@ -406,22 +409,90 @@ class HostedValidators:
         The record holds an outage, as another stage may deny the request.
         """
         record = Record()
-        hop = _ServiceCall(Phase.VALIDATE, self.transport.endpoint)
+        hop = _ServiceCall(Phase.VALIDATE, self.transport.endpoint, self.limits)
         calls = hop.select(self.members, review, record, explain=explain)
         if not calls:
             return record
-        try:
-            outcomes = await hop.ask(self.transport, review, calls, deadline)
-        except OutageError as outage:
-            hop.fail(calls, outage, record)
-            return record
-        for outcome in outcomes:
-            hop.record_outcome(outcome, outcome.decision, record)
-            if isinstance(outcome.decision, Patched):
-                record.pending_operations += outcome.decision.operations
+        if self.fan_out is None:
+            asking = self.transport.validate(review, calls, deadline)
+            answers: _Answers = [(calls, await _outcomes_or_outage(asking, deadline))]
+        else:
+            answers = await _ask_shares(self.fan_out, review, calls, deadline)
+        _record_answers(hop, calls, answers, record)
         if explain:
             hop.sort_steps(self.members, record, 0)
         return record
+
+
+_Answers: TypeAlias = "Sequence[tuple[Sequence[Call], Sequence[Outcome] | OutageError]]"
+"""The calls of each share, and their outcomes or why there are none."""
+
+
+async def _outcomes_or_outage(
+    asking: Awaitable[Sequence[Outcome]], deadline: Deadline
+) -> Sequence[Outcome] | OutageError:
+    try:
+        return await await_outcomes(Phase.VALIDATE, asking, deadline)
+    except OutageError as outage:
+        return outage
+
+
+async def _ask_shares(fan_out: FanOut, review: Review, calls: Sequence[Call], deadline: Deadline) -> _Answers:
+    """Divide the calls, and make all of them at the same time."""
+    shares = fan_out.divide(review, calls)
+    if len(shares) == 1:
+        # The usual case: a task would cost more than the controllers.
+        return [(shares[0].calls, await _ask_share(fan_out, shares[0], review, deadline, None))]
+    sent_to: set[str] = set()
+    running = [
+        asyncio.ensure_future(_ask_share(fan_out, share, review, deadline, sent_to)) for share in shares
+    ]
+    try:
+        await asyncio.wait(running)
+    except asyncio.CancelledError:
+        for task in running:
+            task.cancel()
+        await asyncio.wait(running)
+        if not deadline.passed:
+            raise
+    return [(share.calls, task.result()) for share, task in zip(shares, running, strict=True)]
+
+
+async def _ask_share(
+    fan_out: FanOut, share: Share, review: Review, deadline: Deadline, sent_to: set[str] | None
+) -> Sequence[Outcome] | OutageError:
+    asking = fan_out.transport.validate(
+        review, share.calls, deadline, sent_to=sent_to, expected_seconds=share.expected_seconds
+    )
+    outcomes = await _outcomes_or_outage(asking, deadline)
+    if not isinstance(outcomes, OutageError):
+        fan_out.observe(review, outcomes, share.calls)
+    return outcomes
+
+
+def _record_answers(hop: _ServiceCall, calls: Sequence[Call], answers: _Answers, record: Record) -> None:
+    """Record the outcomes of all shares in chain order, each controller's together."""
+    outcomes: dict[str, list[Outcome]] = {}
+    outages: dict[str, OutageError] = {}
+    for share, answer in answers:
+        if isinstance(answer, OutageError):
+            outages |= {call.name: answer for call in share if call.name not in outages}
+        else:
+            for outcome in answer:
+                outcomes.setdefault(outcome.controller, []).append(outcome)
+    for call in calls:
+        if call.name in outcomes:
+            try:
+                outcome = merge_outcomes(outcomes[call.name])
+            except CallError as error:
+                outages[call.name] = OutageError.of(Phase.VALIDATE, error)
+            else:
+                hop.record_outcome(outcome, outcome.decision, record)
+                if isinstance(outcome.decision, Patched):
+                    record.pending_operations += outcome.decision.operations
+        if call.name in outages:
+            hop.fail(call, outages[call.name], record)
+    record.outages += dict.fromkeys(outages.values())
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -430,6 +501,8 @@ class PolicyMutators:
 
     member: ChainMember
     transport: Transport
+    limits: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    """The time limits of controllers, in seconds, by name."""
 
     async def admit(self, context: AdmissionContext) -> bool:
         """Run the matching policies; in the second round, those to reinvoke."""
@@ -439,7 +512,7 @@ class PolicyMutators:
         if again == () and not context.explain and self._skips_second_round(context.review):
             reinvocation.end(context.review.object_document)
             return True
-        outcomes = await run_mutators((self.member,), self.transport, context, again)
+        outcomes = await run_mutators(self, (self.member,), context, again)
         if outcomes:
             _record_invocations(reinvocation, outcomes[0].policy_outcomes)
         reinvocation.end(context.review.object_document)

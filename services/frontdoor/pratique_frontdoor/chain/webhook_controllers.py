@@ -222,6 +222,7 @@ def _record_effect(
             code=effect.code,
             patch=effect.applied,
             duration_seconds=result.duration_seconds,
+            timeout_seconds=hook.call.timeout_seconds,
             endpoint=hook.transport.endpoint,
         )
     )
@@ -336,6 +337,7 @@ def _record_result(hook: ChainWebhook, result: WebhookResult, place: int, record
             reason=result.reason if result.denial is None else result.denial.message,
             code=result.code,
             duration_seconds=result.duration_seconds,
+            timeout_seconds=hook.call.timeout_seconds,
             endpoint=hook.transport.endpoint,
         )
     )

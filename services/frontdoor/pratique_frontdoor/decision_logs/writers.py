@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import ConfigurationError
+from pratique.configuration.key_files import read_key
 from pratique_frontdoor.decision_logs.entries import EntryWriter, Observation, audit_time
-from pratique_frontdoor.decision_logs.hash_chains import VERSION, HashChain, last_link, read_key
+from pratique_frontdoor.decision_logs.hash_chains import VERSION, HashChain, last_link
 from pratique_frontdoor.http.messages import RequestError
 from pratique_frontdoor.recording.files import RotatedFile
 from pratique_frontdoor.recording.recorders import ConfigurationDigest

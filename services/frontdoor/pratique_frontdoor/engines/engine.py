@@ -11,7 +11,11 @@ from pratique.admission.controllers import Controller, Phase
 from pratique.admission.reviews import Deadline, Review
 from pratique.apimachinery.json_values import JSON
 from pratique.cluster.store import Cluster
-from pratique.configuration.admission_configuration import configured_plugins, load_plugin_configurations
+from pratique.configuration.admission_configuration import (
+    configured_plugins,
+    load_plugin_configurations,
+    load_plugin_timeouts,
+)
 from pratique.configuration.loading import Configurations
 from pratique.configuration.settings import ChainSettings, Release, deprecation_notices
 from pratique.hosting.catalogue import Catalogue, HostedController, load_catalogue
@@ -88,6 +92,8 @@ class ChainSources:
     """The enabled controllers, in chain order."""
     plugin_configurations: Mapping[str, JSON]
     """The configurations of the AdmissionConfiguration and of flags, by controller."""
+    timeouts: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    """The time limits that the AdmissionConfiguration sets, in seconds, by controller."""
     file: Path | None = None
     """The file of the AdmissionConfiguration."""
     configured: frozenset[str] = frozenset()
@@ -103,8 +109,9 @@ class ChainSources:
         catalogue = load_catalogue()
         configurations = load_plugin_configurations(settings)
         selected = catalogue.select(settings)
+        timeouts = load_plugin_timeouts(settings)
         file = settings.admission_control_config_file
-        return cls(catalogue, selected, configurations, file, configured_plugins(settings))
+        return cls(catalogue, selected, configurations, timeouts, file, configured_plugins(settings))
 
     def notices(self, release: Release | None, cluster: Cluster | None = None) -> Iterator[str]:
         """Yield what has no effect, or will soon have none, in the release of the chain: controllers and spellings."""

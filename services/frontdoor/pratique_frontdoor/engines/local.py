@@ -99,6 +99,7 @@ class LocalEngine:
             validator=self._hosts,
             reach=self._webhooks.reach,
             plugin_configurations=sources.plugin_configurations,
+            timeouts=sources.timeouts,
             first_denial_only=settings.first_denial_only,
         )
         self._chain = assemble(self.parts)

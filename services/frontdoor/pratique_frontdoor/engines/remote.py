@@ -33,6 +33,7 @@ from pratique_frontdoor.http.metrics import ServiceCallMetrics
 from pratique_frontdoor.settings import FrontDoorSettings
 from pratique_frontdoor.transports import Transport
 from pratique_frontdoor.transports.circuit_breakers import CircuitBreakers, breaker_metrics
+from pratique_frontdoor.transports.grpc import GrpcTransport
 from pratique_frontdoor.transports.hosting_services import HostingService, ServicesTls
 from pratique_frontdoor.webhooks.clients import WebhookTransports
 
@@ -115,10 +116,10 @@ class RemoteEngine:
             () if tls is None else tls.reloaded_credentials
         )
         self._conditions, call_metrics = MatchConditionMetrics(), ServiceCallMetrics()
+        opened: tuple[HostingService, HostingService] | None = None
         if services is None:
             services = opened = self._open_services(tls, call_metrics)
-        else:
-            opened = None
+        self._replicas: GrpcTransport | None = None if opened is None else opened[1].transport
         self._mutator, self._validator = self._services = services
         read_configurations = functools.partial(load_configurations, chain.config)
         configurations = Reloaded("configuration", read_configurations, chain.config)
@@ -167,7 +168,11 @@ class RemoteEngine:
         hosted = [controller for controller in self._sources.selected if controller.hosted]
 
         def open_service(
-            name: str, addresses: Sequence[str], phase: Phase, server_name: str
+            name: str,
+            addresses: Sequence[str],
+            phase: Phase,
+            server_name: str,
+            timeout_seconds: float | None,
         ) -> HostingService:
             return HostingService.open(
                 name,
@@ -179,11 +184,24 @@ class RemoteEngine:
                 observe=call_metrics.observer(name),
                 calls=settings.calls,
                 slow_seconds=settings.slow_replica_seconds,
+                timeout_seconds=timeout_seconds,
             )
 
         return (
-            open_service("mutator", (settings.mutator,), Phase.MUTATE, settings.mutator_server_name),
-            open_service("validator", settings.validators, Phase.VALIDATE, settings.validator_server_name),
+            open_service(
+                "mutator",
+                (settings.mutator,),
+                Phase.MUTATE,
+                settings.mutator_server_name,
+                settings.mutator_timeout_seconds,
+            ),
+            open_service(
+                "validator",
+                settings.validators,
+                Phase.VALIDATE,
+                settings.validator_server_name,
+                settings.validator_timeout_seconds,
+            ),
         )
 
     def _advise(self, tell: Callable[[Any], None], value: object) -> None:
@@ -208,6 +226,13 @@ class RemoteEngine:
             validator=self._validator.transport,
             reach=webhooks.reach,
             plugin_configurations=self._sources.plugin_configurations,
+            timeouts=self._sources.timeouts,
+            call_timeouts={
+                Phase.MUTATE: self._settings.mutator_timeout_seconds,
+                Phase.VALIDATE: self._settings.validator_timeout_seconds,
+            },
+            replicas=self._replicas,
+            fan_out=self._settings.validator_fanout.shares,
             first_denial_only=self._first_denial_only,
             conditions=self._conditions,
             breakers=breakers,

@@ -22,6 +22,7 @@ from pratique.apimachinery.json_values import JSONObject
 from pratique.apimachinery.statuses import Status
 from pratique.https.tls import ReloadedCertificate
 from pratique.processes.large_texts import LargeTextReader
+from pratique.rpc.check_digests import CheckDigests
 from pratique.telemetry.metrics import CertificateCollector
 from pratique.telemetry.registry import CONTENT_TYPE
 from pratique.telemetry.reloading_files import Reloaded
@@ -55,6 +56,12 @@ _Handler: TypeAlias = "Callable[[Request], Awaitable[Response]]"
 
 READINESS_SECONDS = 0.8
 """How long the engine may check its readiness: less than the 1 s timeout of a kubelet's probe."""
+
+
+def _checks(settings: FrontDoorSettings) -> CheckDigests | None:
+    """Return what proves checks to the services; None if they would not believe it."""
+    shows_certificate = settings.services_cert_file is not None
+    return CheckDigests.of(settings.checks_key_file, authenticated=shows_certificate)
 
 
 class Probes:
@@ -238,6 +245,7 @@ def build_app(
         load,
         Timeouts(),
         LargeTextReader(),
+        _checks(settings),
         recorder,
         _trace_factory(tracing),
         decision_log,

@@ -12,8 +12,8 @@ import msgspec
 from pratique.admission.reviews import Review
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import ReviewError
-from pratique.apimachinery.json_reading import JsonLimitError, parse_checked
-from pratique.apimachinery.json_values import Document, JSONObject, encode
+from pratique.apimachinery.json_reading import LARGE_BYTES, JsonLimitError, parse_checked
+from pratique.apimachinery.json_values import Document, JSONObject, TextChecks, encode
 from pratique.apimachinery.kinds import (  # msgspec reads the types of fields
     GroupVersionKind,
     GroupVersionResource,
@@ -80,29 +80,37 @@ class ReceivedReview:
     """The review."""
 
 
-def decode_review(body: bytes, cluster: Cluster) -> ReceivedReview:
+def decode_review(body: bytes, cluster: Cluster, checks: TextChecks | None = None) -> ReceivedReview:
     """Decode an AdmissionReview. Its objects stay bytes, and are parsed already where that is cheap.
 
     Decode one of more than ``LARGE_BYTES`` in a thread, and a much larger one with :func:`decode_large_review`.
+    ``checks`` prove to other services that its objects were checked here.
 
     Raises:
         ReviewError: the body is not JSON or exceeds its limits, is not an AdmissionReview, or has no request or uid.
             The message names the wrong field and never repeats the body.
     """
-    return _review_from(lambda: _decode_body(body), cluster)
+    return _review_from(lambda: _decode_body(body), cluster, checks)
 
 
-def decode_large_review(pieces: Sequence[bytes], cluster: Cluster, cut_out: MemberStripper) -> ReceivedReview:
+def decode_large_review(
+    pieces: Sequence[bytes],
+    cluster: Cluster,
+    cut_out: MemberStripper,
+    checks: TextChecks | None = None,
+) -> ReceivedReview:
     """Decode a body that came in pieces, and that ``cut_out`` checks and cuts.
 
     Raises:
         ReviewError: as :func:`decode_review`.
         Exception: what else ``cut_out`` raises.
     """
-    return _review_from(lambda: _decode_cut_body(pieces, cut_out), cluster)
+    return _review_from(lambda: _decode_cut_body(pieces, cut_out), cluster, checks)
 
 
-def _review_from(receive: Callable[[], _DecodedBody], cluster: Cluster) -> ReceivedReview:
+def _review_from(
+    receive: Callable[[], _DecodedBody], cluster: Cluster, checks: TextChecks | None
+) -> ReceivedReview:
     try:
         received = receive()
     except JsonLimitError as error:
@@ -119,7 +127,7 @@ def _review_from(receive: Callable[[], _DecodedBody], cluster: Cluster) -> Recei
     if not request.uid:
         raise ReviewError("the AdmissionReview's request has no uid")
     _check_names(request)
-    return ReceivedReview(received.envelope.api_version, _review(request, received, cluster))
+    return ReceivedReview(received.envelope.api_version, _review(request, received, cluster, checks))
 
 
 class _DecodedBody(NamedTuple):
@@ -177,7 +185,9 @@ def _check_names(request: _ReceivedRequest) -> None:
             raise ReviewError(f"not an AdmissionReview that can be answered: a NUL - at `$.request.{field}`")
 
 
-def _review(request: _ReceivedRequest, received: _DecodedBody, cluster: Cluster) -> Review:
+def _review(
+    request: _ReceivedRequest, received: _DecodedBody, cluster: Cluster, checks: TextChecks | None
+) -> Review:
     return Review(
         uid=request.uid,
         operation=request.operation,
@@ -190,22 +200,26 @@ def _review(request: _ReceivedRequest, received: _DecodedBody, cluster: Cluster)
         name=request.name or "",
         namespace=request.namespace or "",
         user=_user(request.user_info),
-        object_document=_document("object", request.object, received),
-        old_object_document=_document("oldObject", request.old_object, received),
-        options_document=_document("options", request.options, received),
+        object_document=_document("object", request.object, received, checks),
+        old_object_document=_document("oldObject", request.old_object, received, checks),
+        options_document=_document("options", request.options, received, checks),
         dry_run=bool(request.dry_run),
         cluster=cluster,
     )
 
 
-def _document(field: str, raw: msgspec.Raw, received: _DecodedBody) -> Document:
+def _document(field: str, raw: msgspec.Raw, received: _DecodedBody, checks: TextChecks | None) -> Document:
     content = received.taken_out.get(field) or bytes(raw)
     if not content.startswith((b"{", b"null")):
         raise ReviewError(
             f"not an AdmissionReview that can be answered: Expected `object | null` - at `$.request.{field}`"
         )
     data = received.parsed.get(field)
-    return Document.from_raw(content) if data is None else Document(content, data, parsed=True)
+    document = Document.from_raw(content) if data is None else Document(content, data, parsed=True)
+    document.checked_by(checks)
+    if len(content) > LARGE_BYTES:
+        _ = document.check_digest  # now, because this runs in a thread, and sending does not
+    return document
 
 
 def _user(user: _UserInfo | None) -> UserInfo:

@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 from pratique.admission.controllers import Phase
 from pratique.admission.reviews import Deadline
 from pratique.apimachinery.json_reading import LARGE_BYTES
-from pratique.apimachinery.json_values import encode
+from pratique.apimachinery.json_values import TextChecks, encode
 from pratique.processes.large_texts import SEPARATE_PROCESS_BYTES, LargeTextReader
 from pratique_frontdoor.chain import decisions
 from pratique_frontdoor.chain.decisions import Decision, OutageError
@@ -145,6 +145,8 @@ class EndpointContext:
     load: Load
     timeouts: Timeouts
     reader: LargeTextReader
+    checks: TextChecks | None = None
+    """Proves to the services what was checked here."""
     recorder: Recorder | None = None
     begin_trace: BeginTrace | None = None
     decision_log: DecisionLog | None = None
@@ -170,6 +172,7 @@ class DecisionEndpoint:
         self._begin_trace = context.begin_trace
         self._max_body_bytes = context.settings.max_body_bytes
         self._reader = context.reader
+        self._checks = context.checks
         self._read_query = query_reader(context.settings)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -226,12 +229,14 @@ class DecisionEndpoint:
         return self._reply(received, decision, blame=query.blame)
 
     async def _read(self, pieces: list[bytes]) -> ReceivedReview:
-        size, cluster = sum(map(len, pieces)), self._engine.cluster
+        size, cluster, checks = sum(map(len, pieces)), self._engine.cluster, self._checks
         if size <= LARGE_BYTES:
-            return decode_review(b"".join(pieces), cluster)
+            return decode_review(b"".join(pieces), cluster, checks)
         if size <= SEPARATE_PROCESS_BYTES:
-            return await asyncio.to_thread(decode_review, b"".join(pieces), cluster)
-        return await self._reader.run(decode_large_review, pieces, cluster, self._reader.strip_members)
+            return await asyncio.to_thread(decode_review, b"".join(pieces), cluster, checks)
+        return await self._reader.run(
+            decode_large_review, pieces, cluster, self._reader.strip_members, checks
+        )
 
     async def _decide(self, received: ReceivedReview, query: Query, deadline: Deadline) -> Decision:
         explain = self._phases is None

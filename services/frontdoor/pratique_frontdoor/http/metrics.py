@@ -335,6 +335,20 @@ class ServiceCallMetrics:
             "endpoint",
         ).collect()
         yield from CallbackMetric(
+            "pratique_frontdoor_replica_calls_total",
+            "Calls to a replica that have ended, whatever came of them.",
+            lambda: self._loads(lambda load: load.ended),
+            "service",
+            "endpoint",
+        ).collect()
+        yield from CallbackMetric(
+            "pratique_frontdoor_replica_late_calls_total",
+            "Calls that were made again on another replica because this one did not answer in time.",
+            lambda: self._loads(lambda load: load.late),
+            "service",
+            "endpoint",
+        ).collect()
+        yield from CallbackMetric(
             "pratique_frontdoor_replica_left_out",
             "1 if a replica gets no calls for a while because it is much slower than others.",
             lambda: self._loads(lambda load: load.excluded),

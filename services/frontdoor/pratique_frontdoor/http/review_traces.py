@@ -1,8 +1,8 @@
 """Traces of reviews: a span for each request for a decision, with one child span for each step.
 
-Attributes are bounded, and never come from the object: names of controllers, webhooks, policies and configurations,
-which the operator sets; phases, results and codes; the operation, and the resource if it is a known one. Names,
-namespaces, users and uids are the client's and are left out, and so are reasons, which quote the object.
+Attributes are bounded, and never come from the object: names and endpoints of controllers, webhooks, policies and
+configurations, which the operator sets; phases, results and codes; the operation, and the resource if it is a known
+one. Names, namespaces, users and uids are the client's and are left out, and so are reasons, which quote the object.
 """
 
 from __future__ import annotations
@@ -115,6 +115,7 @@ def _step_attributes(step: Step) -> Mapping[str, AttributeValue]:
         "pratique.configuration": step.configuration,
         "pratique.phase": step.phase.value,
         "pratique.outcome": step.outcome.value,
+        "pratique.endpoint": step.endpoint,
     }
     numbers = {"pratique.round": step.round, "pratique.code": step.code}
     return dict(itertools.chain(((key, text) for key, text in named.items() if text), numbers.items()))

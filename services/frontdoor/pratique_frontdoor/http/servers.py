@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import gc
 import logging
 import math
@@ -22,12 +21,10 @@ from starlette.applications import Starlette
 
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.https.tls import keep_certificates_fresh
+from pratique.processes.allocator import return_freed_memory
 from pratique_frontdoor.http.connections import UNAUTHENTICATED_WINDOW_BYTES, HttpConnection
 from pratique_frontdoor.http.listener import ListenerSecurity
 from pratique_frontdoor.settings import FrontDoorSettings
-
-_M_MMAP_THRESHOLD = -3  # malloc.h of glibc
-_MAPPED_BYTES = 128 * 1024
 
 WANTED_OPEN_FILES = 4096
 """Each connection is an open file and takes 60 to 70 KiB: a quarter of a GiB, which a front door with 512 MiB has
@@ -49,24 +46,13 @@ def raise_open_file_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def release_large_buffers() -> None:
-    """Have every freed buffer of more than 128 KiB returned to the system.
-
-    glibc raises that threshold with the first such buffer and keeps the next ones: after 1,000 connections over TLS,
-    each with a buffer of 256 KiB, 180 MiB stayed. Other C libraries have no such threshold.
-    """
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _MAPPED_BYTES)
-
-
 def trim_memory() -> None:
     """Collect the garbage of closed connections, and return free memory to the system.
 
     Connections over TLS are reference cycles, and leave small free blocks all over the heap.
     """
     gc.collect()
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)
+    return_freed_memory()
 
 
 class Handshake(asyncio.Protocol):

@@ -38,6 +38,9 @@ _NO_LIMIT = float("inf")
 _MAX_DOUBLINGS = 3
 """How often the time doubles while trials are slow, as for circuit breakers: up to 80 s with the default of 10. It
 starts over once a replica has been used for that long."""
+_LATE_SECONDS = 2.0
+"""How long a replica that did not answer in time is avoided, unless it answers another call meanwhile. 2: its calls
+are late after 1 s by default, and a frozen replica is noticed within 7, so that at most three reviews wait for it."""
 
 
 class ReplicaCallStatus(enum.Enum):
@@ -52,14 +55,17 @@ class ReplicaCallStatus(enum.Enum):
 
 
 class ReplicaLoad:
-    """The load and speed of one replica. Only its balancer writes anything but ``in_flight``."""
+    """The load and speed of one replica."""
 
     __slots__ = (
         "doublings",
+        "ended",
         "epoch",
         "excluded",
         "exclusions",
         "in_flight",
+        "late",
+        "late_until",
         "longest",
         "longest_before",
         "name",
@@ -76,6 +82,12 @@ class ReplicaLoad:
         self.name = name
         self.in_flight = 0
         """Calls without an answer, and refused ones for a moment longer."""
+        self.ended = 0
+        """Calls that have ended, whatever came of them."""
+        self.late = 0
+        """Calls that were given up for another replica."""
+        self.late_until = 0.0
+        """Until when it is avoided because a call was late; 0 if it has answered since."""
         self.excluded = False
         """Whether it gets no calls because it is slow."""
         self.exclusions = 0
@@ -104,6 +116,10 @@ class HasLoad(Protocol):
     @property
     def load(self) -> ReplicaLoad:
         """Its load."""
+
+    @property
+    def queued(self) -> int:
+        """The number of calls that wait for its next message."""
 
 
 B = TypeVar("B", bound=HasLoad)
@@ -147,12 +163,19 @@ class Balancer:
             if self._excluded > len(self._loads) // 2 and other.excluded:
                 self._include(other)
 
-    def choose(self, candidates: Sequence[B], *, comparable: bool = True) -> tuple[B, int]:
+    def late(self, load: ReplicaLoad) -> None:
+        """Avoid a replica for a while, because it did not answer a call in time."""
+        load.late += 1
+        load.late_until = self._clock() + _LATE_SECONDS
+
+    def choose(self, candidates: Sequence[B], *, comparable: bool = True, batch: int = 1) -> tuple[B, int]:
         """Choose one of the available replicas.
 
         Args:
             candidates: The available replicas, at least one. Excluded ones are used only if there is no other.
             comparable: Whether the call is like most others, so that its duration may count.
+            batch: How many calls one message should have before another replica gets the next call: calls that share a
+                message cost less.
 
         Returns:
             The replica, and the ticket with which to end the call; 0 if its duration does not count.
@@ -171,8 +194,15 @@ class Balancer:
                 candidates = rest
             else:
                 comparable = False
+        if any(candidate.load.late_until for candidate in candidates):
+            candidates = self._punctual(candidates)
+            comparable = False
         if len(candidates) == 1:
             return candidates[0], candidates[0].load.epoch if comparable else 0
+        if batch > 1:
+            filling = [candidate for candidate in candidates if 0 < candidate.queued < batch]
+            if filling:
+                return filling[0], 0
         fewest = min(candidate.load.in_flight for candidate in candidates)
         even = [
             candidate for candidate in candidates if candidate.load.in_flight <= fewest + _EVEN_DIFFERENCE
@@ -181,6 +211,10 @@ class Balancer:
         # Durations count only if all replicas had the same chance; otherwise busy ones would be spared the slow calls
         # of the others.
         return chosen, chosen.load.epoch if comparable and len(even) == len(candidates) else 0
+
+    def _punctual(self, candidates: Sequence[B]) -> Sequence[B]:
+        now = self._clock()
+        return [candidate for candidate in candidates if candidate.load.late_until <= now] or candidates
 
     def end(self, load: ReplicaLoad, ticket: int, seconds: float, ending: ReplicaCallStatus) -> None:
         """Record a call that ended after ``seconds``, with the ticket that it began with."""

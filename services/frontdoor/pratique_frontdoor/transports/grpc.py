@@ -10,7 +10,7 @@ import functools
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import grpc
 from google.protobuf.message import DecodeError, Message
@@ -28,15 +28,11 @@ from pratique.apimachinery.errors import (
     UnreachableError,
 )
 from pratique.rpc import messages
-from pratique.rpc.handlers import ATTEMPTS_KEY, CANCELED, CODE_NAMES, NOT_HELD, OK
-from pratique.rpc.streams import STREAMED_METHODS, StreamedMethod
-from pratique.telemetry.tracing import TRACE_METADATA, TraceMetadata
-from pratique_frontdoor.transports.balancing import Balancer, ReplicaCallStatus, ReplicaLoad
+from pratique.rpc.handlers import CANCELED, CODE_NAMES, NOT_HELD, OK
+from pratique.rpc.streams import STREAMED_METHODS
+from pratique.telemetry.tracing import TRACE_METADATA
 from pratique_frontdoor.transports.channels import (
     LOOKUP_SECONDS,
-    MAX_ATTEMPTS,
-    MAX_TOKENS,
-    TOKEN_RATIO,
     NameWatch,
     Options,
     RenewableChannel,
@@ -47,6 +43,13 @@ from pratique_frontdoor.transports.channels import (
     resolve_name,
     watched_name,
 )
+from pratique_frontdoor.transports.replica_calls import (
+    DisagreementError,
+    OutgoingCall,
+    ReplicaAnswer,
+    StreamedReplicas,
+    call_alone,
+)
 from pratique_frontdoor.transports.replicas import Replica, StreamedCallError
 
 _log = logging.getLogger(__name__)
@@ -54,252 +57,38 @@ _log = logging.getLogger(__name__)
 Observe: TypeAlias = "Callable[[str, float], None]"
 
 
-class RetryBudget:
-    """The retry tokens of one service."""
+LATE_SECONDS = 1.0
+"""When a call that may be repeated is late, unless its service has a time limit of its own. 1: a tenth of the default
+timeout of a review, and a hundred times what a hop takes."""
+_LATE_BYTES_PER_SECOND = 2 * 1024 * 1024
+"""A long request is late later: the slowest that it may be sent and read."""
+_LATE_FACTOR = 3
+"""A call is never late before this many times its usual duration. 3: as for slow replicas."""
+_BATCH_SECONDS = 0.001
+"""The work that one message should carry before another replica gets the next call. 1 ms: about what a hop costs, so
+that waiting behind others in the same message costs less than another message."""
+_MAX_BATCH = 16
+"""The most calls that one message should have."""
+_WORK_SHARE = 1 / 16
+"""The weight of the newest call in the average."""
+
+
+class WorkAverage:
+    """How long the controllers of a call take in the service, as an average that forgets."""
 
     def __init__(self) -> None:
-        """Start with all tokens."""
-        self._tokens: float = MAX_TOKENS
-
-    def spend(self, attempts: int = 1) -> bool:
-        """Count failed attempts; return whether another may be made."""
-        self._tokens = max(0.0, self._tokens - attempts)
-        return self._tokens > MAX_TOKENS / 2
-
-    def earn(self) -> None:
-        """Count a successful call."""
-        self._tokens = min(MAX_TOKENS, self._tokens + TOKEN_RATIO)
-
-
-_BROKEN_OFF = grpc.StatusCode.UNAVAILABLE
-_MAX_STREAMED_BYTES = 64 * 1024
-"""Larger requests are unary calls on a separate connection, because they would delay the requests behind them. 64
-KiB: an HTTP/2 frame has 16, and few Pods have more than 20."""
-_REFUSED_SECONDS = 1.0
-"""How long a refused call counts as in flight. Otherwise a replica that refuses immediately would have the fewest
-calls, and get all new ones. 1: the others then get the calls of a second before it gets another."""
-
-
-class DisagreementError(Exception):
-    """Replicas are available, but none decides by the required inputs."""
-
-
-class ReplicaAnswer(NamedTuple):
-    """An answer."""
-
-    answer: bytes
-    endpoint: str = ""
-    """The endpoint of the replica; empty if only gRPC knows it."""
-
-
-class StreamedReplicas:
-    """Calls one method on the replicas of a service."""
-
-    def __init__(
-        self,
-        method: StreamedMethod,
-        open_channel: Callable[[str], grpc.aio.Channel],
-        scheme: str = "grpc",
-        *,
-        streams: bool = True,
-        slow_seconds: float = 10.0,
-    ) -> None:
-        """Start without replicas.
-
-        Args:
-            method: The method to call.
-            open_channel: Returns a new channel to one target, with the current credentials.
-            scheme: The scheme of endpoints for display.
-            streams: Open a stream to each; otherwise all calls are unary.
-            slow_seconds: How long a slow replica is excluded the first time; 0 excludes none.
-        """
-        self._method = method
-        self._open = open_channel
-        self._scheme = scheme
-        self._streams = streams
-        self._replicas: dict[str, Replica] = {}
-        self._balancer = Balancer(slow_seconds, on_change=_log_exclusion)
-        self._closed = False
-        self._budget = RetryBudget()
-        self._retiring: set[asyncio.Task[None]] = set()
+        """Start with work that fills a message alone, until it is known."""
+        self._seconds = _BATCH_SECONDS
 
     @property
-    def usable(self) -> tuple[Replica, ...]:
-        """The replicas that can be called now, if they agree with the caller's inputs."""
-        return tuple(replica for replica in self._replicas.values() if replica.usable)
+    def batch(self) -> int:
+        """How many calls one message should have before another replica gets the next one."""
+        return min(_MAX_BATCH, max(1, int(_BATCH_SECONDS / self._seconds)))
 
-    def use(self, targets: Iterable[str]) -> None:
-        """Call these replicas from now on, and earlier ones as long as they are available."""
-        wanted = frozenset(targets)
-        for target in wanted - self._replicas.keys():
-            self._replicas[target] = self._replica(target, self._balancer.add(self._endpoint(target)))
-        for target in self._replicas.keys() - wanted:
-            if not self._replicas[target].usable:
-                gone = self._replicas.pop(target)
-                self._balancer.remove(gone.load)
-                self._retire(gone)
-
-    def renew(self) -> None:
-        """Replace all channels; calls in flight finish on the old ones."""
-        for target, before in self._replicas.items():
-            self._replicas[target] = self._replica(target, before.load)
-            self._retire(before)
-
-    def _replica(self, target: str, load: ReplicaLoad) -> Replica:
-        open_channel = functools.partial(self._open, target)
-        return Replica(open_channel, self._method, load, self._endpoint(target), streams=self._streams)
-
-    def _endpoint(self, target: str) -> str:
-        return f"{self._scheme}://{target.partition(':')[2].lstrip('/')}"
-
-    async def ask(
-        self,
-        request: bytes,
-        deadline: Deadline,
-        metadata: TraceMetadata | None,
-        call_unary: Any,
-        digest: str = "",
-    ) -> ReplicaAnswer:
-        """Make one call, and retry it if the replica broke off. ``alone`` makes unary calls without choosing a replica.
-
-        With a ``digest``, only replicas are called that decide by its inputs.
-
-        Raises:
-            DisagreementError: there are replicas, and none decides by these inputs.
-            StreamedCallError: the call has no answer.
-            AioRpcError: the same for a unary call.
-        """
-        separately = len(request) > _MAX_STREAMED_BYTES
-        usable = self._usable(digest)
-        if not usable:
-            return ReplicaAnswer(await _call_unary(call_unary, request, deadline, metadata))
-        replica, ticket = self._balancer.choose(usable, comparable=not separately)
-        try:
-            answered = await self._ask(replica, request, deadline, metadata, ticket)
-        except (StreamedCallError, grpc.aio.AioRpcError) as error:
-            if error.code() is NOT_HELD and digest:
-                return await self._ask_another(replica, request, deadline, metadata, digest)
-            if error.code() is not _BROKEN_OFF or self._closed or not self._budget.spend():
-                raise
-            if getattr(error, "begun", True):
-                metadata = (*(metadata or ()), (ATTEMPTS_KEY, "1"))
-            return await self._repeat(replica, request, deadline, metadata, call_unary, digest)
-        self._budget.earn()
-        return answered
-
-    async def _ask(
-        self,
-        replica: Replica,
-        request: bytes,
-        deadline: Deadline,
-        metadata: TraceMetadata | None,
-        ticket: int = 0,
-    ) -> ReplicaAnswer:
-        load, began, ending = replica.load, time.monotonic() if ticket else 0.0, ReplicaCallStatus.REFUSED
-        load.in_flight += 1
-        try:
-            separately = len(request) > _MAX_STREAMED_BYTES
-            answer = await replica.ask(request, deadline, metadata, separately=separately)
-            ending = ReplicaCallStatus.ANSWERED
-        except asyncio.CancelledError:
-            ending = ReplicaCallStatus.GIVEN_UP
-            raise
-        except (StreamedCallError, grpc.aio.AioRpcError) as error:
-            if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
-                ending = ReplicaCallStatus.GIVEN_UP
-            raise
-        finally:
-            if ending is ReplicaCallStatus.REFUSED:
-                asyncio.get_running_loop().call_later(_REFUSED_SECONDS, _end_refused, load)
-            else:
-                load.in_flight -= 1
-            if ticket:
-                self._balancer.end(load, ticket, time.monotonic() - began, ending)
-        return ReplicaAnswer(answer, replica.endpoint)
-
-    async def _ask_another(
-        self,
-        replica: Replica,
-        request: bytes,
-        deadline: Deadline,
-        metadata: TraceMetadata | None,
-        digest: str,
-    ) -> ReplicaAnswer:
-        """Call another replica than the one whose inputs have just changed; it has not executed the call."""
-        others = self._usable(digest, excluding=replica)
-        if not others:
-            raise DisagreementError
-        other, _ = self._balancer.choose(others, comparable=False)
-        return await self._ask(other, request, deadline, metadata)
-
-    async def _repeat(  # noqa: PLR0917 - the arguments of one call
-        self,
-        replica: Replica,
-        request: bytes,
-        deadline: Deadline,
-        metadata: TraceMetadata | None,
-        call_unary: Any,
-        digest: str,
-    ) -> ReplicaAnswer:
-        if others := self._usable(digest, excluding=replica):
-            other, _ = self._balancer.choose(others, comparable=False)
-            try:
-                return await self._ask(other, request, deadline, metadata)
-            except (StreamedCallError, grpc.aio.AioRpcError) as error:
-                if error.code() is not _BROKEN_OFF or self._closed or not self._budget.spend():
-                    raise
-        try:
-            return ReplicaAnswer(await _call_unary(call_unary, request, deadline, metadata))
-        except grpc.aio.AioRpcError as error:
-            if error.code() is _BROKEN_OFF:
-                self._budget.spend(MAX_ATTEMPTS - 1)  # gRPC has counted them itself
-            raise
-
-    async def close(self) -> None:
-        """Close all replicas; calls in flight fail."""
-        self._closed = True
-        retiring = tuple(self._retiring)
-        for task in retiring:
-            task.cancel()
-        replicas, self._replicas = self._replicas, {}
-        await asyncio.gather(
-            *retiring, *(replica.close() for replica in replicas.values()), return_exceptions=True
-        )
-
-    def _usable(self, digest: str, excluding: Replica | None = None) -> list[Replica]:
-        """Return the replicas that a call could go to.
-
-        Raises:
-            DisagreementError: there are replicas, and none decides by these inputs.
-        """
-        usable = [other for other in self._replicas.values() if other.usable and other is not excluding]
-        if digest and usable:
-            usable = [other for other in usable if other.holds(digest)]
-            if not usable:
-                raise DisagreementError
-        return usable
-
-    def _retire(self, replica: Replica) -> None:
-        task = asyncio.ensure_future(replica.retire())
-        self._retiring.add(task)
-        task.add_done_callback(self._retiring.discard)
-
-
-def _end_refused(load: ReplicaLoad) -> None:
-    load.in_flight -= 1
-
-
-def _log_exclusion(load: ReplicaLoad) -> None:
-    if load.excluded:
-        _log.warning("a replica is excluded: it is much slower than others", extra={"address": load.name})
-    else:
-        _log.info("an excluded replica is used again", extra={"address": load.name})
-
-
-async def _call_unary(
-    call_unary: Any, request: bytes, deadline: Deadline, metadata: TraceMetadata | None
-) -> bytes:
-    return bytes(await call_unary(request, timeout=deadline.remaining_seconds, metadata=metadata))
+    def observe(self, outcomes: Iterable[Outcome]) -> None:
+        """Observe the outcomes of one call."""
+        seconds = sum(outcome.duration_seconds for outcome in outcomes)
+        self._seconds += (max(seconds, 1e-6) - self._seconds) * _WORK_SHARE
 
 
 _UNREADABLE = "rpc error: code = Internal desc = grpc: failed to unmarshal the received message"
@@ -326,6 +115,7 @@ class GrpcTransport:
         streamed: Phase | None = None,
         streams: bool = True,
         slow_seconds: float = 10.0,
+        timeout_seconds: float | None = None,
         ours: bool = False,
     ) -> None:
         """Open a channel to ``target`` (gRPC name syntax); it connects on first use, streams connect immediately.
@@ -345,6 +135,7 @@ class GrpcTransport:
                 suite support it.
             streams: Make those calls on a stream to each replica where possible; otherwise they are unary.
             slow_seconds: How long a replica that is much slower than others is excluded at first; 0 excludes none.
+            timeout_seconds: The time limit of each call; None means the review's deadline.
             ours: Whether it is a mutator or validator of this suite: its answers name the review and the digest of its
                 inputs.
         """
@@ -352,6 +143,8 @@ class GrpcTransport:
         self._failure_prefix = failure_prefix
         self._observe = observe
         self._ours = ours
+        self._timeout_seconds = timeout_seconds
+        self._work = WorkAverage()
         self.mismatched: Callable[[str], str] = _no_differences
         """Returns how the replicas' inputs differ from those of a digest."""
         self.addresses = 1
@@ -411,6 +204,12 @@ class GrpcTransport:
         """The number of replicas that get calls directly."""
         return len(self.replicas)
 
+    def usable_replicas(self, digest: str, *, idle: bool = False) -> int:
+        """Return how many replicas decide by the inputs of a digest; with ``idle``, those without a call in flight."""
+        return sum(
+            replica.holds(digest) and not (idle and replica.load.in_flight) for replica in self.replicas
+        )
+
     @property
     def replicas(self) -> tuple[Replica, ...]:
         """The individually known replicas that can be called now."""
@@ -433,32 +232,72 @@ class GrpcTransport:
 
     async def mutate(self, review: Review, calls: Sequence[Call], deadline: Deadline) -> Sequence[Outcome]:
         """Run mutating controllers one after another, in one call."""
-        digest = review.digest if self._ours else ""
-        call = self._ask(Phase.MUTATE, messages.mutate_request(review, calls, digest), deadline, digest)
-        answer, endpoint = await self._answer(call, MutateResponse, digest)
+        request = messages.mutate_request(review, calls, review.digest if self._ours else "")
+        call = self._outgoing(request, review, calls, deadline)
+        answer, endpoint = await self._answer(self._ask(Phase.MUTATE, call), MutateResponse, call.digest)
         messages.check_answered_review(answer, review.uid, ours=self._ours)
-        return messages.outcomes_from_mutate(answer, calls, endpoint)
+        outcomes = messages.outcomes_from_mutate(answer, calls, endpoint)
+        self._work.observe(outcomes)
+        return outcomes
 
-    async def validate(self, review: Review, calls: Sequence[Call], deadline: Deadline) -> Sequence[Outcome]:
-        """Run validating controllers concurrently, in one call."""
-        digest = review.digest if self._ours else ""
-        call = self._ask(Phase.VALIDATE, messages.validate_request(review, calls, digest), deadline, digest)
-        answer, endpoint = await self._answer(call, ValidateResponse, digest)
+    async def validate(
+        self,
+        review: Review,
+        calls: Sequence[Call],
+        deadline: Deadline,
+        *,
+        sent_to: set[str] | None = None,
+        expected_seconds: float = 0.0,
+    ) -> Sequence[Outcome]:
+        """Run validating controllers concurrently, in one call.
+
+        Args:
+            review: The review.
+            calls: The controllers.
+            deadline: The deadline of the review.
+            sent_to: The endpoints that the other shares of a divided review were sent to, and where this one is added.
+            expected_seconds: How long the controllers usually take.
+        """
+        request = messages.validate_request(review, calls, review.digest if self._ours else "")
+        call = self._outgoing(request, review, calls, deadline, sent_to, expected_seconds)
+        answer, endpoint = await self._answer(self._ask(Phase.VALIDATE, call), ValidateResponse, call.digest)
         messages.check_answered_review(answer, review.uid, ours=self._ours)
-        return messages.outcomes_from_validate(answer, calls, endpoint)
+        outcomes = messages.outcomes_from_validate(answer, calls, endpoint)
+        self._work.observe(outcomes)
+        return outcomes
 
-    async def _ask(self, phase: Phase, message: Message, deadline: Deadline, digest: str) -> ReplicaAnswer:
-        request, call_unary, streamed = (
-            message.SerializeToString(),
-            self._unary_calls[phase],
-            self._streamed.get(phase),
+    def _outgoing(  # noqa: PLR0917 - private, and called with what its callers got
+        self,
+        message: Message,
+        review: Review,
+        calls: Sequence[Call],
+        deadline: Deadline,
+        sent_to: set[str] | None = None,
+        expected_seconds: float = 0.0,
+    ) -> OutgoingCall:
+        request = message.SerializeToString()
+        repeatable = not any(call.commits_quota for call in calls)
+        late_seconds = None
+        if self._streamed and repeatable and self._timeout_seconds is None:
+            sending_seconds = len(request) / _LATE_BYTES_PER_SECOND
+            late_seconds = max(LATE_SECONDS, _LATE_FACTOR * expected_seconds) + sending_seconds
+        return OutgoingCall(
+            request=request,
+            deadline=deadline,
+            metadata=TRACE_METADATA.get(),
+            digest=review.digest if self._ours else "",
+            timeout_seconds=self._timeout_seconds,
+            late_seconds=late_seconds,
+            repeatable=repeatable,
+            sent_to=sent_to,
+            batch=self._work.batch,
         )
+
+    async def _ask(self, phase: Phase, call: OutgoingCall) -> ReplicaAnswer:
+        call_unary, streamed = self._unary_calls[phase], self._streamed.get(phase)
         if streamed is not None:
-            return await streamed.ask(request, deadline, TRACE_METADATA.get(), call_unary, digest)
-        return ReplicaAnswer(
-            await call_unary(request, timeout=deadline.remaining_seconds, metadata=TRACE_METADATA.get()),
-            self.endpoint,
-        )
+            return await streamed.ask(call, call_unary)
+        return ReplicaAnswer(await call_alone(call_unary, call), self.endpoint)
 
     async def renew(self) -> None:
         """Replace all channels, to use new credentials, whether the new ones connect or not."""

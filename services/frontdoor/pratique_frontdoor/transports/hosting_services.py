@@ -127,11 +127,13 @@ class HostingService:
         observe: Callable[[str, float], None] | None = None,
         calls: CallKind = CallKind.STREAM,
         slow_seconds: float = 10.0,
+        timeout_seconds: float | None = None,
     ) -> HostingService:
         """Connect to a service that hosts controllers: on first use, or immediately for streams.
 
         With ``tls`` its certificate must have ``server_name``, or the name in the address if that is empty. A replica
-        that is much slower than others is excluded, at first for ``slow_seconds``; 0 excludes none.
+        that is much slower than others is excluded, at first for ``slow_seconds``; 0 excludes none. Each call has
+        ``timeout_seconds``; None means the review's time.
 
         Raises:
             ConfigurationError: the addresses cannot be one target.
@@ -147,6 +149,7 @@ class HostingService:
             streamed=phase if expected else None,
             streams=calls is CallKind.STREAM,
             slow_seconds=slow_seconds,
+            timeout_seconds=timeout_seconds,
             ours=True,
         )
         transport.addresses = len(addresses)

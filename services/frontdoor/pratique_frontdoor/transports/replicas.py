@@ -92,8 +92,19 @@ class CallStream:
         """The number of calls without an answer."""
         return len(self._in_flight)
 
-    async def ask(self, request: bytes, deadline: Deadline, metadata: TraceMetadata | None) -> bytes:
-        """Make one call.
+    @property
+    def queued(self) -> int:
+        """The number of calls that wait for the next message."""
+        return len(self._queue)
+
+    async def ask(
+        self,
+        request: bytes,
+        deadline: Deadline,
+        metadata: TraceMetadata | None,
+        patience: Deadline | None = None,
+    ) -> bytes:
+        """Make one call, and cancel it when ``patience`` ends, of which the service knows nothing.
 
         Raises:
             StreamedCallError: the call has no answer.
@@ -104,7 +115,7 @@ class CallStream:
         self._in_flight[pending.number] = pending
         self._queue.append(pending)
         self._changed.set()
-        timer = loop.call_later(deadline.remaining_seconds, self._expire, pending)
+        timer = loop.call_later((patience or deadline).remaining_seconds, self._expire, pending)
         try:
             return await pending.answered
         except asyncio.CancelledError:
@@ -275,12 +286,24 @@ class Replica:
         """The channel of its stream."""
         return self._channel
 
+    @property
+    def queued(self) -> int:
+        """The number of calls that wait for the next message of its stream."""
+        return 0 if self._stream is None else self._stream.queued
+
     async def ask(
-        self, request: bytes, deadline: Deadline, metadata: TraceMetadata | None, *, separately: bool = False
+        self,
+        request: bytes,
+        deadline: Deadline,
+        metadata: TraceMetadata | None,
+        *,
+        patience: Deadline | None = None,
+        separately: bool = False,
     ) -> bytes:
         """Make one call: on the stream, or as a unary call if the service has no streams or the stream is full.
 
-        A call that goes ``aside`` has a separate connection, so that calls behind it need not wait.
+        The call is cancelled when ``patience`` ends, of which the service knows nothing. One that goes ``separately``
+        has a connection of its own, so that calls behind it need not wait.
 
         Raises:
             StreamedCallError: the call has no answer.
@@ -288,12 +311,18 @@ class Replica:
         """
         stream = self._stream
         if not separately and stream is not None and stream.usable and stream.in_flight < _MAX_IN_FLIGHT:
-            return await stream.ask(request, deadline, metadata)
+            return await stream.ask(request, deadline, metadata, patience)
         alone: Any = (self._separate if separately else self._channel).unary_unary(
             self._method.path, None, None
         )
-        answer: bytes = await alone(request, timeout=deadline.remaining_seconds, metadata=metadata)
-        return answer
+        answering = alone(request, timeout=deadline.remaining_seconds, metadata=metadata)
+        if patience is None:
+            return bytes(await answering)
+        try:
+            async with asyncio.timeout(patience.remaining_seconds):
+                return bytes(await answering)
+        except TimeoutError:
+            raise StreamedCallError(grpc.StatusCode.DEADLINE_EXCEEDED) from None
 
     @property
     def _separate(self) -> grpc.aio.Channel:

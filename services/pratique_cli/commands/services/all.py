@@ -19,10 +19,14 @@ _OF_SERVICES = (
     "services_ca_file",
     "services_cert_file",
     "services_private_key_file",
+    "checks_key_file",
     "mutator_server_name",
     "validator_server_name",
     "calls",
     "slow_replica_seconds",
+    "validator_fanout",
+    "mutator_timeout_seconds",
+    "validator_timeout_seconds",
 )
 """The settings of calls to services, of which there are none here."""
 HELPS = MappingProxyType(

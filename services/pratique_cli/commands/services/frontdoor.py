@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 import click
 
-from pratique_cli.service_options import FRONT_DOOR_HELPS, LISTENER_HELPS, settings_flags
+from pratique_cli.service_options import FLAG_NAMES, FRONT_DOOR_HELPS, LISTENER_HELPS, settings_flags
 from pratique_frontdoor.serve import run
 from pratique_frontdoor.settings import FrontDoorSettings
 
@@ -22,6 +22,7 @@ HELPS = MappingProxyType(
         "services_ca_file": "CA certificates of the services, in PEM. With it, calls to them use TLS.",
         "services_cert_file": "Client certificate of the front door for the services, in PEM.",
         "services_private_key_file": "Its private key in PEM.",
+        "checks_key_file": "A key shared with the services, which then need not check large objects again.",
         "mutator_server_name": "Name in the mutator's certificate, if it differs from its target.",
         "validator_server_name": "Name in the validators' certificates, if it differs from their target.",
         "calls": "How to call services: one stream for each replica, or single calls (unary).",
@@ -60,7 +61,7 @@ Examples:
 
 
 @click.command("frontdoor", epilog=EPILOG)
-@settings_flags(FrontDoorSettings, HELPS, {"validators": "validator"})
+@settings_flags(FrontDoorSettings, HELPS, {"validators": "validator", **FLAG_NAMES})
 def command(settings: FrontDoorSettings) -> None:
     """Answer AdmissionReviews over HTTP or HTTPS, by calling a mutator and validators over gRPC."""
     run(settings)

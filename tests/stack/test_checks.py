@@ -1,0 +1,83 @@
+"""Whom the services of ``pratique up`` believe to have checked an object."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import grpc
+import pytest
+
+from pratique.admission.reviews import Call
+from pratique.admission.v1.validator_service_pb2 import ValidateRequest
+from pratique.admission.v1.validator_service_pb2_grpc import ValidatorServiceStub
+from pratique.rpc.check_digests import MIN_BYTES, CheckDigests
+from pratique.rpc.messages import validate_request
+from support.local_stacks import Stack, running
+from support.services.reviews import review_of
+
+TWICE = b'{"a":1,"a":2,"x":"' + b"x" * MIN_BYTES + b'"}'
+"""What no service accepts that checks it."""
+
+
+@pytest.fixture(name="stack", scope="module")
+def _stack() -> Iterator[Stack]:
+    with running("--validators", "1", "--admission-control", "NamespaceLifecycle") as stack:
+        yield stack
+
+
+def flag(stack: Stack, name: str) -> str:
+    """The value of a flag of the stack's front door."""
+    [door] = stack.pids("frontdoor")
+    arguments = Path(f"/proc/{door}/cmdline").read_bytes().decode().split("\0")
+    return arguments[arguments.index(name) + 1]
+
+
+def code_of(stack: Stack, digest: bytes) -> grpc.StatusCode:
+    """What a validator answers to whoever reaches its port with a text that nobody has checked."""
+    request: ValidateRequest = validate_request(review_of(TWICE), [Call("NamespaceLifecycle")])
+    request.review.checks.object = digest
+    with grpc.insecure_channel(flag(stack, "--validator")) as channel:
+        try:
+            ValidatorServiceStub(channel).Validate(request, timeout=10)
+        except grpc.RpcError as error:
+            return error.code()
+    return grpc.StatusCode.OK
+
+
+def test_a_service_believes_who_has_the_key_of_its_stack(stack: Stack) -> None:
+    key = Path(flag(stack, "--checks-key-file")).read_bytes()
+    assert code_of(stack, CheckDigests(key).digest(TWICE)) is grpc.StatusCode.OK
+
+
+def test_a_service_believes_nobody_else_on_its_machine(stack: Stack) -> None:
+    for digests in (CheckDigests(), CheckDigests(b"o" * 32)):
+        assert code_of(stack, digests.digest(TWICE)) is grpc.StatusCode.INVALID_ARGUMENT
+    assert code_of(stack, b"") is grpc.StatusCode.INVALID_ARGUMENT
+
+
+def test_nobody_else_can_read_the_key(stack: Stack) -> None:
+    folder = Path(flag(stack, "--checks-key-file")).parent
+    assert folder.stat().st_mode & 0o077 == 0
+    assert re.fullmatch(r"[0-9a-f]{64}", (folder / "checks.key").read_text())
+
+
+def test_a_large_object_is_changed_and_validated(stack: Stack) -> None:
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "web", "annotations": {"filling": "x" * 400_000}},
+        "spec": {"containers": [{"name": "app", "image": "nginx"}]},
+    }
+    request = {
+        "uid": "u",
+        "operation": "CREATE",
+        "kind": {"group": "", "version": "v1", "kind": "Pod"},
+        "resource": {"group": "", "version": "v1", "resource": "pods"},
+        "namespace": "shop",
+        "name": "web",
+        "object": pod,
+    }
+    body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+    assert stack.post("/admit", body)["response"]["allowed"]
