@@ -19,6 +19,8 @@ if TYPE_CHECKING:
         ("[1, 2].slice(2, 1)", "cannot slice(2, 1), start index must be less than or equal to end index"),
         ("[1, 2].slice(0, 3)", "cannot slice(0, 3), list is length 2"),
         ("[[1]].flatten(-1)", "level must be non-negative"),
+        ("[[1]].flatten(dyn(0.0 / 0.0))", "no such overload: flatten(list, double)"),
+        ("[[1]].flatten(dyn(1.0 / 0.0))", "no such overload: flatten(list, double)"),
         ("[dyn(1), dyn('a')].sort()", "list elements must have the same type"),
         ("[dyn([]), dyn([])].sort()", "list elements must be comparable"),
         ("[1][5]", "index out of bounds: 5"),

@@ -22,6 +22,10 @@ ATTRIBUTES = {
 }
 
 
+ALLOWED = {"pratique/cel/code_generation.py": ["compile"]}
+"""It compiles text without anything from an expression; ``tests/cel/test_code_generation.py`` reads all its words."""
+
+
 def dangers(text: str) -> list[str]:
     """What of the kind a module does, by its names."""
     return sorted({name for node in ast.walk(ast.parse(text)) for name in names_of(node)})
@@ -45,7 +49,7 @@ def test_no_service_runs_what_it_reads() -> None:
         for path in SERVICES.rglob("*.py")
         if "admission/v1" not in path.as_posix() and (names := dangers(path.read_text("utf-8")))
     }
-    assert found == {}
+    assert found == ALLOWED
 
 
 @pytest.mark.parametrize(

@@ -93,9 +93,14 @@ class Frame:
 
     def yield_to_threads(self) -> None:
         """Let other threads run. Raises InterruptedEvaluationError if the deadline has passed."""
-        time.sleep(0)  # releases the interpreter lock
-        if self._until is not None and time.monotonic() > self._until:
-            raise InterruptedEvaluationError
+        yield_to_threads(self._until)
+
+
+def yield_to_threads(until: float | None) -> None:
+    """Let other threads run. Raises InterruptedEvaluationError if it is later than ``until``."""
+    time.sleep(0)  # releases the interpreter lock
+    if until is not None and time.monotonic() > until:
+        raise InterruptedEvaluationError
 
 
 VARIABLES = "variables"
@@ -204,7 +209,11 @@ class LazyVariables:
         if name not in self._values:
             # With two variables of the same name, the second may use the first and would recurse without end.
             self._values[name] = EvaluationError(f"composited variable {go_quoted(name)} uses itself")
-            self._values[name] = self._evaluate(name)
+            try:
+                self._values[name] = self._evaluate(name)
+            except BaseException:
+                del self._values[name]  # an evaluation that was cut short may be repeated
+                raise
         value = self._values[name]
         if isinstance(value, EvaluationError):
             raise EvaluationError(str(value))

@@ -10,6 +10,7 @@ from typing import TypeAlias
 from pratique.cel import costs
 from pratique.cel.activation import UNCOUNTED_WORK_LIMIT, Frame
 from pratique.cel.ast_validators import validate_ast
+from pratique.cel.code_generation import FAILURES, Code, write_code
 from pratique.cel.compilation_errors import format_error, render_type, to_api_server_message
 from pratique.cel.costs import Budget, InlineBudget
 from pratique.cel.declarations import OBJECT, PATCH, PATCH_FIELDS, StructNames, scan_struct_names
@@ -41,7 +42,14 @@ class Expression:
     """The expression as written."""
     result_type: str
     """The type of its value, in cel-go's notation."""
-    _plan: Program
+    plan: Program
+    """Evaluates it with all errors: the reference for its code."""
+    code: Code | None = None
+    """Does the same as the plan as long as nothing fails; None if there is only the plan."""
+
+    def without_code(self) -> Expression:
+        """The same expression, evaluated by its plan alone."""
+        return dataclasses.replace(self, code=None)
 
     def evaluate(
         self,
@@ -65,7 +73,7 @@ class Expression:
             OutOfBudgetError: the budget is used up.
             SlowEvaluationError: it exceeds ``inline_budget``; nothing has been charged to the budget.
         """
-        value, cost = self.evaluate_with_cost(variables, until=until, inline_budget=inline_budget)
+        value, cost = self._evaluate(variables, until, inline_budget)
         budget.charge(cost)
         if isinstance(value, EvaluationError):
             raise EvaluationError(f"expression '{self.source}' resulted in error: {value}")
@@ -83,16 +91,37 @@ class Expression:
         Raises:
             SlowEvaluationError: it exceeds ``inline_budget``.
         """
-        frame = Frame(variables, self._plan.slots, costs.PER_CALL_LIMIT, UNCOUNTED_WORK_LIMIT, until)
+        return self._evaluate(variables, until, inline_budget)
+
+    def _evaluate(
+        self, variables: Mapping[str, Value], until: float | None, inline_budget: InlineBudget | None
+    ) -> tuple[Value | EvaluationError, int]:
+        limit, work_limit = costs.PER_CALL_LIMIT, UNCOUNTED_WORK_LIMIT
         if inline_budget is not None:
-            frame.limit, frame.uncounted_work_limit = (
-                min(inline_budget.cost, frame.limit),
-                inline_budget.uncounted_work,
-            )
+            limit, work_limit = min(inline_budget.cost, limit), inline_budget.uncounted_work
+        if self.code is not None and limit >= 0 and work_limit >= 0:
+            try:
+                value, cost, work = self.code(variables, limit, work_limit, until)
+            except SlowEvaluationError:
+                raise  # from a variable that the expression uses
+            except FAILURES:
+                pass  # the plan finds out what it is
+            else:
+                if cost <= limit and work <= work_limit:
+                    if inline_budget is not None:
+                        inline_budget.spend(cost, work)
+                    return value, cost
+                if cost <= costs.PER_CALL_LIMIT and work <= UNCOUNTED_WORK_LIMIT:
+                    raise SlowEvaluationError
+        return self._follow_plan(Frame(variables, self.plan.slots, limit, work_limit, until), inline_budget)
+
+    def _follow_plan(
+        self, frame: Frame, inline_budget: InlineBudget | None
+    ) -> tuple[Value | EvaluationError, int]:
         try:
-            value = self._plan.step(frame)
+            value = self.plan.step(frame)
         except SlowEvaluationError:
-            raise  # from a variable that the expression uses
+            raise
         except CostLimitError as error:
             if (
                 frame.cost <= costs.PER_CALL_LIMIT
@@ -136,9 +165,11 @@ def compile_expression(source: str, environment: Environment, *result_types: str
     if result_types and result_type not in result_types:
         raise CompilationError(_wrong_type(result_types, result_type))
     try:
-        return Expression(source, result_type, plan(tree, functions, {**names.types, PATCH: PATCH}))
+        planned = plan(tree, functions, {**names.types, PATCH: PATCH})
     except RecursionError:
         raise CompilationError("compilation failed: expression is nested too deeply") from None
+    code = write_code(planned)
+    return Expression(source, result_type, planned.without_operations(), code.function() if code else None)
 
 
 def _parse_and_check(source: str, environment: Environment, names: StructNames) -> SyntaxTree:

@@ -65,9 +65,9 @@ class Attribute:
         qualifiers, base = self.qualifiers, self.base
         if not qualifiers:
             return _with_cost(base, cost) if cost else base
-        if all(map(_is_plain_name, qualifiers)):
+        if all(map(is_plain_name, qualifiers)):
             return _names(base, qualifiers, cost)
-        if qualifiers[-1].test_only and all(map(_is_plain_name, qualifiers[:-1])):
+        if qualifiers[-1].test_only and all(map(is_plain_name, qualifiers[:-1])):
             return _presence(Attribute(base, qualifiers[:-1]).resolved(cost), qualifiers[-1])
 
         def resolve(frame: Frame) -> Value:
@@ -88,7 +88,8 @@ def _with_cost(base: Interpretable, cost: int) -> Interpretable:
     return resolve
 
 
-def _is_plain_name(qualifier: Qualifier) -> bool:
+def is_plain_name(qualifier: Qualifier) -> bool:
+    """Whether a selection takes a member by its constant name."""
     plain = qualifier.computed is None and not qualifier.optional and not qualifier.test_only
     return plain and type(qualifier.key) is str
 
@@ -257,7 +258,7 @@ def _costed(
 ) -> Interpretable:
     def call(frame: Frame) -> Value:
         values = [argument(frame) for argument in arguments]
-        _charge(frame, cost, values)
+        charge_call(frame, cost, values)
         try:
             return implementation(frame, *values)
         except NoSuchOverloadError as error:
@@ -266,13 +267,16 @@ def _costed(
     return call
 
 
-def _charge(frame: Frame, cost: CostFunction, values: Sequence[Value]) -> None:
+def charge_call(frame: Frame, cost: CostFunction, values: Sequence[Value]) -> None:
+    """Charge for a call of a function that has its own cost. Raises CostLimitError if that exceeds the limit."""
     if values:
         frame.add_work(costs.count_nodes(values[0]))
     try:
         amount = cost(*values)
-    except (TypeError, AttributeError):
-        amount = 1  # the arguments have wrong types, which the function itself reports next
+    except (TypeError, AttributeError, ValueError, OverflowError):
+        amount = (
+            1  # the arguments have wrong types, or are no numbers, which the function itself reports next
+        )
     frame.charge(amount)
 
 
@@ -413,7 +417,7 @@ class IterationRange:
     def entries(self, frame: Frame) -> Iterable[Value]:
         """Evaluate the range: elements or keys, or pairs if there are two slots."""
         items = self.items(frame)
-        return _elements_or_keys(items) if len(self.slots) == 1 else _pairs(items)
+        return _elements_or_keys(items) if len(self.slots) == 1 else pairs(items)
 
     def binder(self) -> Callable[[list[Value], Value], None]:
         """Make the function that stores an entry in the slots of a frame."""
@@ -437,7 +441,8 @@ def _elements_or_keys(items: Value) -> Iterable[Value]:
     raise EvaluationError(f"got '{_go_type(items)}', expected iterable type")
 
 
-def _pairs(items: Value) -> Iterable[tuple[Value, Value]]:
+def pairs(items: Value) -> Iterable[tuple[Value, Value]]:
+    """Pair elements with their indexes, or keys with their values. Raises EvaluationError for other values."""
     if type(items) is list:
         return enumerate(items)
     if type(items) is dict:

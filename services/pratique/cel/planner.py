@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 
-from pratique.cel import costs, interpretables
+from pratique.cel import costs, interpretables, operations
 from pratique.cel.activation import VARIABLES, Frame, Interpretable
 from pratique.cel.errors import CompilationError, EvaluationError
 from pratique.cel.interpretables import (
@@ -26,6 +26,7 @@ from pratique.cel.interpretables import (
     plan_quantifier,
     read_accumulator,
 )
+from pratique.cel.operations import Operand, Operations, PlannedOperation
 from pratique.cel.structs import plan_struct
 from pratique.cel.syntax_trees import (
     CallExpr,
@@ -58,6 +59,12 @@ class Program:
     step: Interpretable
     slots: int
     """The number of comprehension variables."""
+    operations: Operations
+    """What its steps do, for code generation."""
+
+    def without_operations(self) -> Program:
+        """Drop what only code generation needs."""
+        return dataclasses.replace(self, operations={})
 
 
 def plan(
@@ -79,7 +86,8 @@ def plan(
         CompilationError: a literal cannot be converted, or a struct type is unknown.
     """
     planner = _Planner(tree, functions, struct_names or {}, fold_literals=fold_literals)
-    return Program(planner.plan(tree.root, {}).step, planner.slots)
+    step = planner.plan(tree.root, {}).step
+    return Program(step, planner.slots, planner.operations)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -92,11 +100,6 @@ class _PlannedNode:
     constant: bool = False
     value: Value = None
     """Its value, if it is constant."""
-
-    @property
-    def branch(self) -> Interpretable:
-        """The step for a branch of ``?:`` or an index, where an attribute does not cost its 1."""
-        return self.step if self.attribute is None else self.attribute.resolved()
 
 
 class _Planner:
@@ -113,6 +116,11 @@ class _Planner:
         self._struct_names = struct_names
         self._folds_literals = fold_literals
         self.slots = 0
+        self.operations: dict[Interpretable, PlannedOperation] = {}
+
+    def _described(self, step: Interpretable, operation: PlannedOperation) -> Interpretable:
+        self.operations[step] = operation
+        return step
 
     def plan(self, node: Node, scope: Mapping[str, Interpretable]) -> _PlannedNode:
         planners: dict[type[Node], Callable[..., _PlannedNode]] = {
@@ -128,41 +136,68 @@ class _Planner:
         return planners[type(node)](node, scope)
 
     def _constant(self, node: Constant, _: Mapping[str, Interpretable]) -> _PlannedNode:
-        return _constant(node.value)
+        return self._literal(node.value)
+
+    def _literal(self, value: Value) -> _PlannedNode:
+        step = self._described(lambda _: value, operations.ReadLiteral(value))
+        return _PlannedNode(step, constant=True, value=value)
+
+    def _variable(self, name: str) -> Attribute:
+        return Attribute(self._described(_variable(name), operations.ReadVariable(name)))
+
+    def _attribute(self, attribute: Attribute) -> _PlannedNode:
+        return _PlannedNode(self._resolved(attribute, attribute.cost), attribute)
+
+    def _resolved(self, attribute: Attribute, cost: int = 0) -> Interpretable:
+        if not attribute.qualifiers and not cost:
+            return attribute.base
+        step, operation = attribute.resolved(cost), _attribute_operation(attribute, cost)
+        is_composited = self.operations.get(attribute.base) == operations.ReadVariable(VARIABLES)
+        if operation is None or (is_composited and type(operation) is operations.HasField):
+            return step
+        return self._described(step, operation)
+
+    def _branch(self, planned: _PlannedNode) -> Interpretable:
+        """The step for a branch of ``?:`` or an index, where an attribute does not cost its 1."""
+        return planned.step if planned.attribute is None else self._resolved(planned.attribute)
 
     def _struct(self, node: StructLiteral, scope: Mapping[str, Interpretable]) -> _PlannedNode:
         name = self._struct_names.get(node.type_name)
         if name is None:
             raise CompilationError(f"program instantiation failed: unknown type: {node.type_name}")
         fields = [(field.name, self._step(field.value, scope), field.optional) for field in node.fields]
-        return _PlannedNode(plan_struct(name, fields))
+        step = plan_struct(name, fields)
+        if not any(optional for _, _, optional in fields):
+            names, values = (field for field, _, _ in fields), (value for _, value, _ in fields)
+            self.operations[step] = operations.MakeStruct(name, tuple(names), tuple(values))
+        return _PlannedNode(step)
 
     def _step(self, node: Node, scope: Mapping[str, Interpretable]) -> Interpretable:
         return self.plan(node, scope).step
 
     def _identifier(self, node: Identifier, scope: Mapping[str, Interpretable]) -> _PlannedNode:
         if node.name in scope:
-            return _attribute(Attribute(scope[node.name]))
+            return self._attribute(Attribute(scope[node.name]))
         if node.name.startswith(_COMPOSITED):
             field = Qualifier(node.name.removeprefix(_COMPOSITED))
-            return _attribute(Attribute(_variable(VARIABLES)).qualified(field))
+            return self._attribute(self._variable(VARIABLES).qualified(field))
         if self._tree.types.get(node.number, b"").startswith(_TYPE_OF_A_TYPE):
-            return _constant(TypeName(node.name))
-        return _attribute(Attribute(_variable(node.name)))
+            return self._literal(TypeName(node.name))
+        return self._attribute(self._variable(node.name))
 
     def _select(self, node: Select, scope: Mapping[str, Interpretable]) -> _PlannedNode:
         operand = self.plan(node.operand, scope)
         qualifier = Qualifier(node.field, test_only=node.test_only)
         selected = (operand.attribute or Attribute(operand.step)).qualified(qualifier)
         # has() costs 1 less than a selection: PresenceTestHasCost(false) in pkg/cel/environment/base.go.
-        return _PlannedNode(selected.resolved(selected.cost - node.test_only), selected)
+        return _PlannedNode(self._resolved(selected, selected.cost - node.test_only), selected)
 
     def _call(self, node: CallExpr, scope: Mapping[str, Interpretable]) -> _PlannedNode:
         if node.function in _INDEXES:
             return self._index(node, scope, optional=_INDEXES[node.function])
         if node.function == "_?_:_":
             condition, then, otherwise = (self.plan(argument, scope) for argument in node.arguments)
-            chosen = interpretables.plan_condition(condition.step, then.branch, otherwise.branch)
+            chosen = self._choice(condition.step, self._branch(then), self._branch(otherwise))
             return _PlannedNode(chosen, Attribute(chosen, cost=0))
         if node.function == "@in" and (membership := self._membership(node, scope)):
             return membership
@@ -170,30 +205,39 @@ class _Planner:
             return self._conversion(node, scope)
         steps = [self._step(argument, scope) for argument in node.arguments]
         if special := _SPECIAL.get(node.function):
-            return _PlannedNode(special(*steps))
+            return _PlannedNode(self._described(special(*steps), _SPECIAL_OPERATIONS[node.function](*steps)))
         return _PlannedNode(self._ordinary(node, steps))
 
+    def _choice(
+        self, condition: Interpretable, then: Interpretable, otherwise: Interpretable
+    ) -> Interpretable:
+        step = interpretables.plan_condition(condition, then, otherwise)
+        return self._described(step, operations.Choose(condition, then, otherwise))
+
     def _ordinary(self, node: CallExpr, steps: list[Interpretable]) -> Interpretable:
-        return interpretables.plan_call(
-            node.function, self._functions[node.function], steps, costs.cost_function(node)
-        )
+        name, implementation, cost = node.function, self._functions[node.function], costs.cost_function(node)
+        step = interpretables.plan_call(name, implementation, steps, cost)
+        return self._described(step, operations.CallFunction(name, implementation, steps, cost))
 
     def _index(self, node: CallExpr, scope: Mapping[str, Interpretable], *, optional: bool) -> _PlannedNode:
         operand, key = (self.plan(argument, scope) for argument in node.arguments)
         base = operand.attribute or Attribute(operand.step)
         if key.constant:
-            return _attribute(base.qualified(Qualifier(key.value, optional=optional)))
-        return _attribute(base.qualified(Qualifier(computed=key.branch, optional=optional)))
+            return self._attribute(base.qualified(Qualifier(key.value, optional=optional)))
+        return self._attribute(base.qualified(Qualifier(computed=self._branch(key), optional=optional)))
 
     def _membership(self, node: CallExpr, scope: Mapping[str, Interpretable]) -> _PlannedNode | None:
         value, items = (self.plan(argument, scope) for argument in node.arguments)
         if node.overloads != ("in_list",) or not items.constant:
             return None
         if not items.value:
-            return _constant(value=False)
+            return self._literal(value=False)
         if any(type(item) not in (bool, int, float, str) for item in items.value):
             return None
-        return _PlannedNode(interpretables.plan_membership(value.step, items.value))
+        step = interpretables.plan_membership(value.step, items.value)
+        if all(type(item) is str for item in items.value):
+            self.operations[step] = operations.FindText(value.step, frozenset(items.value))
+        return _PlannedNode(step)
 
     def _conversion(self, node: CallExpr, scope: Mapping[str, Interpretable]) -> _PlannedNode:
         argument = self.plan(node.arguments[0], scope)
@@ -203,13 +247,16 @@ class _Planner:
 
     def _folded(self, step: Interpretable) -> _PlannedNode:
         try:
-            return _constant(step(Frame({}, 0, costs.PER_CALL_LIMIT)))
+            return self._literal(step(Frame({}, 0, costs.PER_CALL_LIMIT)))
         except EvaluationError as error:
             raise CompilationError(f"program instantiation failed: {error}") from None
 
     def _list(self, node: ListLiteral, scope: Mapping[str, Interpretable]) -> _PlannedNode:
         elements = [self.plan(element, scope) for element in node.elements]
-        step = plan_list([element.step for element in elements], node.optional)
+        steps = [element.step for element in elements]
+        step = plan_list(steps, node.optional)
+        if not node.optional:
+            self.operations[step] = operations.MakeList(steps)
         if self._folds_literals and all(element.constant for element in elements):
             return self._folded(step)
         return _PlannedNode(step)
@@ -222,6 +269,9 @@ class _Planner:
         step = plan_map([(key.step, value.step, optional) for key, value, optional in entries])
         if self._folds_literals and all(key.constant and value.constant for key, value, _ in entries):
             return self._folded(step)
+        if all(key.constant and type(key.value) is str and not optional for key, _, optional in entries):
+            keys, values = (key.value for key, _, _ in entries), (value.step for _, value, _ in entries)
+            self.operations[step] = operations.MakeMap(tuple(keys), tuple(values))
         return _PlannedNode(step)
 
     def _slot(self) -> int:
@@ -231,12 +281,19 @@ class _Planner:
     def _comprehension(self, node: Comprehension, scope: Mapping[str, Interpretable]) -> _PlannedNode:
         slots = tuple(self._slot() for _ in node.variables)
         items = IterationRange(items=self._step(node.items, scope), slots=slots)
-        inner = {**scope, **{name: _local(slot) for name, slot in zip(node.variables, slots, strict=True)}}
+        local = {
+            name: self._described(_local(slot), operations.ReadSlot(slot))
+            for name, slot in zip(node.variables, slots, strict=True)
+        }
+        inner = {**scope, **local}
         if shape := _quantifier(node):
             quantifier, predicate = shape
-            return _PlannedNode(plan_quantifier(quantifier, items, self._step(predicate, inner)))
+            test = self._step(predicate, inner)
+            step = plan_quantifier(quantifier, items, test)
+            loop = operations.Quantify(items.items, slots, test, ending=quantifier.value)
+            return _PlannedNode(self._described(step, loop))
         accumulator = self._slot()
-        reading = read_accumulator(accumulator)
+        reading = self._described(read_accumulator(accumulator), operations.ReadSlot(accumulator))
         inner[node.accumulator] = reading
         always = isinstance(node.condition, Constant) and node.condition.value is True
         fold = Fold(
@@ -247,15 +304,15 @@ class _Planner:
             step=self._accumulation(node, inner),
             result=self._step(node.result, {**scope, node.accumulator: reading}),
         )
-        return _PlannedNode(fold.run)
+        return _PlannedNode(self._described(fold.run, operations.Accumulate(fold)))
 
     def _start(self, node: Comprehension, scope: Mapping[str, Interpretable]) -> Interpretable:
         """Plan the accumulator's first value: a new list or map each time, because it is changed in place."""
         step = self._step(node.start, scope)
         if isinstance(node.start, ListLiteral) and not node.start.elements:
-            return lambda frame: list(step(frame))
+            return self._described(lambda frame: list(step(frame)), operations.Copy(step, list))
         if isinstance(node.start, MapLiteral) and not node.start.entries:
-            return lambda frame: dict(step(frame))
+            return self._described(lambda frame: dict(step(frame)), operations.Copy(step, dict))
         return step
 
     def _accumulation(self, node: Comprehension, scope: Mapping[str, Interpretable]) -> Interpretable:
@@ -267,20 +324,21 @@ class _Planner:
     ) -> Interpretable:
         match node:
             case CallExpr(_, "_?_:_", (condition, then, otherwise)):
-                return interpretables.plan_condition(
+                return self._choice(
                     self._step(condition, scope),
                     self._appending(then, name, scope, starts_empty=starts_empty),
-                    self.plan(otherwise, scope).branch,
+                    self._branch(self.plan(otherwise, scope)),
                 )
             case CallExpr(_, "_+_", (Identifier(_, accumulator), ListLiteral() as added)) if (
                 starts_empty and accumulator == name
             ):
-                return plan_append(_attribute(Attribute(scope[name])).step, self._step(added, scope))
+                grown, more = self._attribute(Attribute(scope[name])).step, self._step(added, scope)
+                return self._described(plan_append(grown, more), operations.Append(grown, more))
             case CallExpr(_, function, (Identifier(_, accumulator), *rest)) if (
                 function == _INSERTION and accumulator == name
             ):
                 steps = [self._step(argument, scope) for argument in rest]
-                return plan_insert(_attribute(Attribute(scope[name])).step, steps)
+                return plan_insert(self._attribute(Attribute(scope[name])).step, steps)
             case _:
                 return self._step(node, scope)
 
@@ -289,12 +347,22 @@ def _has_empty_start(node: Comprehension) -> bool:
     return isinstance(node.start, ListLiteral) and not node.start.elements
 
 
-def _constant(value: Value) -> _PlannedNode:
-    return _PlannedNode(lambda _: value, constant=True, value=value)
-
-
-def _attribute(attribute: Attribute) -> _PlannedNode:
-    return _PlannedNode(attribute.resolved(attribute.cost), attribute)
+def _attribute_operation(attribute: Attribute, cost: int) -> PlannedOperation | None:
+    """What :meth:`Attribute.resolved` plans; None for ``has()`` behind an optional selection."""
+    base, qualifiers = attribute.base, attribute.qualifiers
+    if not qualifiers:
+        return operations.ChargeMore(base, cost)
+    if not any(qualifier.test_only for qualifier in qualifiers):
+        return operations.Qualify(base, qualifiers, cost)
+    *names, field = qualifiers
+    if not all(map(interpretables.is_plain_name, names)):
+        return None
+    holder: Operand = base
+    if names:
+        holder = operations.Qualify(base, tuple(names), cost)
+    elif cost:
+        holder = operations.ChargeMore(base, cost)
+    return operations.HasField(holder, field.key)
 
 
 def _variable(name: str) -> Interpretable:
@@ -355,3 +423,14 @@ _SPECIAL: dict[str, Callable[..., Interpretable]] = {
     "orValue": lambda left, right: interpretables.plan_alternative(left, right, unwrap=True),
 }
 """The functions that do not evaluate all their arguments first, or have their own cost."""
+
+_SPECIAL_OPERATIONS: dict[str, Callable[..., PlannedOperation]] = {
+    "_&&_": lambda left, right: operations.Junction(left, right, deciding=False),
+    "_||_": lambda left, right: operations.Junction(left, right, deciding=True),
+    "_==_": lambda left, right: operations.Equality(left, right, negated=False),
+    "_!=_": lambda left, right: operations.Equality(left, right, negated=True),
+    "@not_strictly_false": operations.AbsorbFailure,
+    "or": lambda left, right: operations.Unwrap(left, right, unwraps=False),
+    "orValue": lambda left, right: operations.Unwrap(left, right, unwraps=True),
+}
+"""What these functions do."""

@@ -88,11 +88,16 @@ def plan_struct(kind: str, entries: Sequence[tuple[str, Interpretable, bool]]) -
                 value = value.value
             fields[name] = value
         frame.charge(costs.STRUCT_CREATE_BASE_COST)
-        if kind == PATCH:
-            _check_texts(fields)
-        return Struct(kind, fields)
+        return make_struct(kind, fields)
 
     return make
+
+
+def make_struct(kind: str, fields: dict[str, Value]) -> Struct:
+    """Make a struct. Raises EvaluationError if a field of a ``JSONPatch`` has the wrong type."""
+    if kind == PATCH:
+        _check_texts(fields)
+    return Struct(kind, fields)
 
 
 def _check_texts(fields: dict[str, Value]) -> None:
