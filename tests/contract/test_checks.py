@@ -12,10 +12,10 @@ import pytest
 from pratique.admission.results import Allowed
 from pratique.admission.reviews import Call, Deadline, Review
 from pratique.apimachinery.errors import CallError
-from pratique.apimachinery.json_values import Document
+from pratique.apimachinery.json_values import MIN_PROVED_BYTES, Document
 from pratique.cluster.store import ANY_NAMESPACE
 from pratique.configuration.input_digests import RecentInputs
-from pratique.rpc.check_digests import MIN_BYTES, CheckDigests
+from pratique.rpc.check_digests import CheckDigests
 from pratique.rpc.servers import RpcServer, ServerSettings
 from pratique_frontdoor.transports.grpc import GrpcTransport
 from support.services import controllers
@@ -24,7 +24,7 @@ from support.services.reviews import review_of
 from support.services.servers import DIGESTS, KINDS, Kind
 
 KEYED = CheckDigests(b"k" * 32)
-TWICE = b'{"a":1,"a":2,"x":"' + b"x" * MIN_BYTES + b'"}'
+TWICE = b'{"a":1,"a":2,"x":"' + b"x" * MIN_PROVED_BYTES + b'"}'
 """What no service accepts that checks it."""
 
 

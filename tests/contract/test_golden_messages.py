@@ -217,16 +217,11 @@ def test_full_requests_are_read_as_they_were_written() -> None:
         assert messages.review_and_calls(request, ANY_NAMESPACE) == (FULL_REVIEW, FULL_CALLS)
 
 
-class _OfAnyLength:
-    """Proves documents of any length, so that golden messages stay short."""
-
-    of_checked = of_encoded = staticmethod(CheckDigests(b"golden key of at least 32 bytes.").digest)
-
-
-def test_checked_requests_are_read_as_they_were_written() -> None:
-    digests, checks = CheckDigests(b"golden key of at least 32 bytes."), _OfAnyLength()
+def test_checked_requests_are_read_as_they_were_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pratique.apimachinery.json_values.MIN_PROVED_BYTES", 0)  # golden messages are short
+    digests = CheckDigests(b"golden key of at least 32 bytes.")
     documents = (REVIEW.object_document, REVIEW.old_object_document, REVIEW.options_document)
-    objects = [Document.from_raw(document.raw).checked_by(checks) for document in documents]
+    objects = [Document.from_raw(document.raw).checked_by(digests) for document in documents]
     review = dataclasses.replace(
         REVIEW, object_document=objects[0], old_object_document=objects[1], options_document=objects[2]
     )

@@ -16,18 +16,18 @@ from pratique.admission.v1.validator_service_pb2 import ValidateRequest
 from pratique.apimachinery import json_reading
 from pratique.apimachinery.errors import ConfigurationError, ReviewError
 from pratique.apimachinery.json_reading import MAX_LEVELS, MAX_VALUES, parse_checked
-from pratique.apimachinery.json_values import Document, encode
+from pratique.apimachinery.json_values import MIN_PROVED_BYTES, Document, encode
 from pratique.apimachinery.patches import patch_document
 from pratique.cluster.store import ANY_NAMESPACE
 from pratique.processes.large_texts import SEPARATE_PROCESS_BYTES, LargeTextReader
-from pratique.rpc.check_digests import MIN_BYTES, RULES, CheckDigests
+from pratique.rpc.check_digests import RULES, CheckDigests
 from pratique.rpc.handlers import IncomingRequest
 from pratique.rpc.messages import read_request, validate_request
 from support.services.reviews import review_of
 
 KEYED = CheckDigests(b"k" * 32)
 PLAIN = CheckDigests()
-FILLING = b'"x":"' + b"x" * MIN_BYTES + b'"'
+FILLING = b'"x":"' + b"x" * MIN_PROVED_BYTES + b'"'
 UNCHECKED = b'{"a":1,"a":2,' + FILLING + b"}"
 """JSON that the check refuses, so that a service that accepts it has not checked it."""
 CALLS = [Call("C")]
@@ -45,7 +45,7 @@ def read(message: ValidateRequest, digests: CheckDigests | None) -> Review:
 
 
 @pytest.mark.parametrize("digests", [KEYED, PLAIN])
-@pytest.mark.parametrize("size", [MIN_BYTES, SEPARATE_PROCESS_BYTES + 1])
+@pytest.mark.parametrize("size", [MIN_PROVED_BYTES, SEPARATE_PROCESS_BYTES + 1])
 def test_what_the_caller_proves_to_have_checked_is_not_checked_again(
     digests: CheckDigests, size: int
 ) -> None:
@@ -53,7 +53,9 @@ def test_what_the_caller_proves_to_have_checked_is_not_checked_again(
     assert read(request(digests.digest(raw), raw), digests).object_document.raw == raw
 
 
-@pytest.mark.parametrize("size", [MIN_BYTES, SEPARATE_PROCESS_BYTES // 2 + 1, SEPARATE_PROCESS_BYTES + 1])
+@pytest.mark.parametrize(
+    "size", [MIN_PROVED_BYTES, SEPARATE_PROCESS_BYTES // 2 + 1, SEPARATE_PROCESS_BYTES + 1]
+)
 @pytest.mark.parametrize(
     ("made_by", "verified_by"),
     [(None, KEYED), (None, PLAIN), (PLAIN, KEYED), (KEYED, PLAIN), (KEYED, None), (PLAIN, None)],
@@ -181,7 +183,7 @@ JSON = st.recursive(
 
 @given(JSON)
 def test_what_is_proved_of_an_encoded_text_passes_the_check(value: object) -> None:
-    raw = encode({"filling": "x" * MIN_BYTES, "value": value})
+    raw = encode({"filling": "x" * MIN_PROVED_BYTES, "value": value})
     if KEYED.of_encoded(raw):
         parse_checked(raw)
 

@@ -12,12 +12,13 @@ import pytest
 from pratique.admission.reviews import Call
 from pratique.admission.v1.validator_service_pb2 import ValidateRequest
 from pratique.admission.v1.validator_service_pb2_grpc import ValidatorServiceStub
-from pratique.rpc.check_digests import MIN_BYTES, CheckDigests
+from pratique.apimachinery.json_values import MIN_PROVED_BYTES
+from pratique.rpc.check_digests import CheckDigests
 from pratique.rpc.messages import validate_request
 from support.local_stacks import Stack, running
 from support.services.reviews import review_of
 
-TWICE = b'{"a":1,"a":2,"x":"' + b"x" * MIN_BYTES + b'"}'
+TWICE = b'{"a":1,"a":2,"x":"' + b"x" * MIN_PROVED_BYTES + b'"}'
 """What no service accepts that checks it."""
 
 

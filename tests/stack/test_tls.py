@@ -20,7 +20,8 @@ import pytest
 
 from pratique.admission.reviews import Call
 from pratique.admission.v1.validator_service_pb2_grpc import ValidatorServiceStub
-from pratique.rpc.check_digests import MIN_BYTES, CheckDigests
+from pratique.apimachinery.json_values import MIN_PROVED_BYTES
+from pratique.rpc.check_digests import CheckDigests
 from pratique.rpc.messages import validate_request
 from support.services.reviews import review_of
 from support.steady_loads import steady_load
@@ -184,7 +185,7 @@ def test_a_service_believes_what_an_allowed_client_has_checked(
     folder: Path, ports: tuple[int, int, int], *, proves: bool
 ) -> None:
     own = folder / "frontdoor"
-    twice = b'{"a":1,"a":2,"x":"' + b"x" * MIN_BYTES + b'"}'
+    twice = b'{"a":1,"a":2,"x":"' + b"x" * MIN_PROVED_BYTES + b'"}'
     request = validate_request(review_of(twice), [Call("NamespaceLifecycle")])
     request.review.checks.object = CheckDigests().digest(twice if proves else twice[:-1])
     credentials = grpc.ssl_channel_credentials(

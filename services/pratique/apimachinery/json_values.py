@@ -132,6 +132,10 @@ def encode(value: JSON) -> bytes:
     return _encoder.encode(with_go_floats(value)) if may else written
 
 
+MIN_PROVED_BYTES = 32 * 1024
+"""Shorter texts have no proof of their checks, which take as long as making and verifying one."""
+
+
 class TextChecks(Protocol):
     """Proves to other services that a text was checked."""
 
@@ -209,9 +213,11 @@ class Document:
     def check_digest(self) -> bytes:
         """The proof that the text was checked, computed once; empty if there is none."""
         if self._check_digest is None:
-            checks = self._checks
-            prove = None if checks is None else checks.of_encoded if self._encoded else checks.of_checked
-            self._check_digest = b"" if prove is None else prove(self.raw)
+            checks, raw = self._checks, self.raw
+            if checks is None or len(raw) < MIN_PROVED_BYTES:
+                self._check_digest = b""
+            else:
+                self._check_digest = checks.of_encoded(raw) if self._encoded else checks.of_checked(raw)
         return self._check_digest
 
     def copy_data(self) -> JSON:

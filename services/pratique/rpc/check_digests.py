@@ -23,9 +23,6 @@ revisions, as there are during an update, then check for themselves."""
 RULES = f"pratique JSON {CHECK_REVISION}: {MAX_LEVELS} levels, {MAX_VALUES} values".encode()
 """What a document was checked for."""
 
-MIN_BYTES = 32 * 1024
-"""Shorter documents have no digest: their checks take as long as two digests and their fields."""
-
 KEY_FLAG = "--checks-key-file"
 
 
@@ -61,8 +58,8 @@ class CheckDigests:
         return found.digest()
 
     def of_checked(self, raw: bytes) -> bytes:
-        """Return the digest of a text that passed the checks; empty if it is too short to be worth it."""
-        return self.digest(raw) if len(raw) >= MIN_BYTES else b""
+        """Return the digest of a text that passed the checks."""
+        return self.digest(raw)
 
     def of_encoded(self, raw: bytes) -> bytes:
         """Return the digest of a text that was encoded in this process; empty if it might not pass the checks.
@@ -71,7 +68,7 @@ class CheckDigests:
         limits on its structure, which a patch may exceed, and names with a NUL. A very long text has no digest: looking
         at it here would delay other reviews, and the service has a process for it.
         """
-        fits = MIN_BYTES <= len(raw) <= SEPARATE_PROCESS_BYTES and is_within_structure_limits(raw)
+        fits = len(raw) <= SEPARATE_PROCESS_BYTES and is_within_structure_limits(raw)
         return self.digest(raw) if fits else b""
 
     def proves(self, digest: bytes, raw: bytes) -> bool:
