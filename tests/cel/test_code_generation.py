@@ -192,6 +192,41 @@ def test_typical_expressions_are_evaluated_by_code_alone(source: str) -> None:
     assert expression.code(VARIABLES, 10_000, 10_000, None) == (value, frame.cost, frame.uncounted_work)
 
 
+@pytest.mark.parametrize(
+    ("source", "values"),
+    [
+        ("x[number]", {"x": ["a", "b"], "number": -1}),
+        ("x[-1]", {"x": ["a", "b"]}),
+        ("x[y]", {"x": ["a", "b"], "y": True}),
+        ("x[y]", {"x": {"1": 2}, "y": 1}),
+        ("has(x.b)", {"x": "abc"}),
+        ("has(x.b)", {"x": ["b"]}),
+        ("'b' in x", {"x": "abc"}),
+        ("x.contains('b')", {"x": ["b"]}),
+        ("dyn(b'ab').endsWith(x)", {"x": "b"}),
+        ("x == 1", {"x": True}),
+        ("x == 1", {"x": 1.0}),
+        ("x == true", {"x": 1}),
+        ("x == 'a'", {"x": ""}),
+        ("x == null", {"x": {}}),
+        ("x + 1", {"x": 2**63 - 1}),
+        ("x + 1", {"x": True}),
+        ("number < ratio", {"number": 1, "ratio": float("nan")}),
+        ("x.all(y, y)", {"x": [True, 1, False]}),
+        ("x.exists(y, y)", {"x": [False, "a", True]}),
+        ("x.exists(y, y == 2)", {"x": [1, 2]}),
+        ("x.exists(y, y == 2)", {"x": [1, 2, 3]}),
+        ("x && true", {"x": 1}),
+        ("x ? 1 : 2", {"x": 1}),
+        ("x.?a.orValue(1)", {"x": ["a"]}),
+        ("optional.of(x).?a.orValue(1)", {"x": {"a": 2}}),
+    ],
+)
+def test_code_gives_up_where_python_and_cel_differ(source: str, values: dict[str, Any]) -> None:
+    expression = compile_expression(source, ENVIRONMENT)
+    assert_alike(expression, values)
+
+
 _TOKENS = {
     *WORDS,
     "expression",
