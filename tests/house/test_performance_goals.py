@@ -11,6 +11,7 @@ import tables
 from contests import IN_ONE, OURS
 from fanouts import DIVIDED, OVER_ONE
 from measures import Figures, Section
+from offline_figures import REVIEW
 from paths import GRPC_ECHO, HTTP_ECHO, PATHS, TCP_FRAMES
 from results import Reached, Results
 from tails import HALF
@@ -124,6 +125,15 @@ def test_a_tail_counts_where_the_generator_has_a_core_of_its_own() -> None:
     assert (on_one.figure, on_one.note) == (2.5, "the suite has one core")
     shared = judged(tails(generator_cores=0, suite_cores=1))[TAIL]
     assert (shared.figure, shared.note) == (None, "the generator has no core of its own")
+
+
+@pytest.mark.parametrize(
+    ("reviews", "told"), [(10_000, ""), (500, "of 500 manifests: most of it is start-up")]
+)
+def test_a_rate_of_few_manifests_says_so(reviews: int, told: str) -> None:
+    figures = {"rate": 400.0, "cpu": 0.001, "reviews": reviews}
+    offline = judged(measured(offline={REVIEW: {"whole": figures}}))["offline, manifests a second on 2 cores"]
+    assert (offline.reached, offline.note) == (False, told)
 
 
 def test_it_is_said_at_the_end_what_is_missed_and_by_how_much() -> None:
