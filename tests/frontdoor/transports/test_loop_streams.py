@@ -160,7 +160,7 @@ def test_a_server_that_falls_silent_is_given_up(monkeypatch: pytest.MonkeyPatch)
     assert code_after(OPEN) is STATUS.UNAVAILABLE
 
 
-@pytest.mark.parametrize("server", ["is silent", "is closed", "ends connections"])
+@pytest.mark.parametrize("server", ["is silent", "is closed", "ends connections", "accepts no streams"])
 def test_a_listener_cannot_be_used_that(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop_streams, "_CONNECT_SECONDS", 0.3)
 
@@ -170,6 +170,8 @@ def test_a_listener_cannot_be_used_that(server: str, monkeypatch: pytest.MonkeyP
         writers.append(writer)
         if server == "ends connections":
             writer.close()
+        if server == "accepts no streams":
+            writer.write(frame(SETTINGS, 0, 0, bytes((0, 3, 0, 0, 0, 0))))
 
     async def run() -> None:
         listener = await asyncio.start_server(serve, HOST, 0)

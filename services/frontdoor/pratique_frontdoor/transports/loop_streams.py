@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import grpc
 from h2.errors import ErrorCodes
+from h2.exceptions import H2Error
 
 from pratique.rpc.http2 import Http2Connection, Keepalive
 from pratique.rpc.message_streams import MessageStream, StreamEndedError
@@ -167,7 +168,7 @@ class StreamConnector:
             async with asyncio.timeout(_CONNECT_SECONDS):
                 connection = await self._connect(target, listener)
                 await asyncio.wait([connection.ready])
-        except (OSError, TimeoutError) as error:
+        except (OSError, ValueError) as error:
             if connection is not None:
                 connection.abort()
             raise ConnectError(_reason(error)) from None
@@ -175,7 +176,11 @@ class StreamConnector:
             connection.abort()
             raise ConnectError("the listener closed the connection")
         scheme = "http" if self._context is None else "https"
-        return ClientStream(connection, path, scheme=scheme, authority=self._server_name or _host(target))
+        try:
+            return ClientStream(connection, path, scheme=scheme, authority=self._server_name or _host(target))
+        except H2Error:
+            connection.abort()
+            raise ConnectError("the listener accepts no streams") from None
 
     async def _connect(self, target: str, listener: StreamListener) -> ClientConnection:
         loop = asyncio.get_running_loop()
@@ -210,7 +215,7 @@ def _host(target: str) -> str:
     return rest.rpartition("/")[2].rpartition(":")[0].strip("[]")
 
 
-def _reason(error: OSError | TimeoutError) -> str:
+def _reason(error: OSError | ValueError) -> str:
     if isinstance(error, ssl.SSLError):
         return f"TLS: {error.reason}"
     return getattr(error, "strerror", None) or type(error).__name__
