@@ -193,6 +193,28 @@ def test_typical_expressions_are_evaluated_by_code_alone(source: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "source",
+    [
+        "[1, params].all(x, x != 2)",
+        "[1, params].map(x, [x, 2])",
+        "[1, params].filter(x, x != 1)",
+        "[1, params].all(i, x, i != x)",
+    ],
+)
+def test_steps_within_loops_see_the_variables_of_the_loops(
+    source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(code_writers, "MAX_INDENT", 2)
+    program = planned(source)
+    written = write_code(program)
+    assert written is not None
+    frame = Frame({"params": 3}, program.slots, 10_000)
+    value = program.step(frame)
+    found = written.function()({"params": 3}, 10_000, 10_000, None)
+    assert found == (value, frame.cost, frame.uncounted_work)
+
+
+@pytest.mark.parametrize(
     ("source", "values"),
     [
         ("x[number]", {"x": ["a", "b"], "number": -1}),
