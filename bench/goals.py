@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 import ratios
 from contests import IN_ONE, OURS
-from fanouts import DIVIDED, OVER_ONE, POLICIES, REPLICAS, UNDIVIDED
+from fanouts import DIVIDED, OVER_ONE, POLICIES, REPLICAS, SETS, UNDIVIDED, named
 from offline import COUNT
 from offline_figures import REVIEW
 from paths import GRPC_ECHO, TCP_FRAMES, UNIX_FRAMES
@@ -126,20 +126,22 @@ def _to_floors() -> Iterator[Goal]:
 
 def _to_one_replica() -> Iterator[Goal]:
     """What divides by what it has learned is wanted to be fast; what always does, and what dividing costs, is shown."""
-    of = f"{POLICIES} policies,"
-    for name, bounds in zip(DIVIDED, ((0.5, 0.7), (None, None)), strict=True):
-        yield Goal(
-            f"{of} p50 of {name} ÷ {OVER_ONE}",
-            "fan-out",
-            functools.partial(ratios.quotient, "fan-out", ONE, "p50", (name, OVER_ONE)),
-            at_most=bounds[0],
-            at_most_with_few_cores=bounds[1],
-        )
-        yield Goal(
-            f"{of} CPU a review of {name} ÷ off",
-            "fan-out",
-            functools.partial(ratios.quotient, "fan-out", ONE, "cpu", (name, UNDIVIDED)),
-        )
+    for kind in SETS:
+        undivided = named(kind, UNDIVIDED)
+        for name, bounds in zip(DIVIDED, ((0.5, 0.7), (None, None)), strict=True):
+            divided, of = named(kind, name), f"{POLICIES} {kind} policies,"
+            yield Goal(
+                f"{of} p50 of {name} ÷ {OVER_ONE}",
+                "fan-out",
+                functools.partial(ratios.quotient, "fan-out", ONE, "p50", (divided, named(kind, OVER_ONE))),
+                at_most=bounds[0],
+                at_most_with_few_cores=bounds[1],
+            )
+            yield Goal(
+                f"{of} CPU a review of {name} ÷ off",
+                "fan-out",
+                functools.partial(ratios.quotient, "fan-out", ONE, "cpu", (divided, undivided)),
+            )
 
 
 def _of_few(results: Results) -> str:

@@ -80,14 +80,14 @@ def measure_policies(effort: Effort, folder: Path) -> Section:
     """``/validate`` with 1 to 1,000 policies in CEL, all of which match."""
     sets = {
         counted(number, "policy", "policies"): configured(
-            folder, f"policies-{number}", cheap_policies(number), "ValidatingAdmissionPolicy"
+            folder, f"policies-{number}", _policies(number), "ValidatingAdmissionPolicy"
         )
         for number in POLICIES
     }
     return _side_by_side({name: {"chain": flags} for name, flags in sets.items()}, effort)
 
 
-def cheap_policies(number: int) -> list[JSONObject]:
+def _policies(number: int) -> list[JSONObject]:
     """As many policies, each of which looks at each container, with their bindings."""
     return [part for place in range(number) for part in policy(f"p{place}", CHEAP, "pods")]
 

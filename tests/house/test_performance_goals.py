@@ -9,7 +9,7 @@ import goals
 import pytest
 import tables
 from contests import IN_ONE, OURS
-from fanouts import DIVIDED, OVER_ONE
+from fanouts import DIVIDED, OVER_ONE, named
 from measures import Figures, Section
 from offline_figures import REVIEW
 from paths import GRPC_ECHO, HTTP_ECHO, PATHS, TCP_FRAMES
@@ -20,7 +20,7 @@ TO_FLOOR = "/validate, p50 ÷ floor"
 TO_KOPF = f"{OURS}, validate, req/s over 16 connections ÷ kopf"
 TAIL = "half the highest rate, p99 ÷ p50, worst path, the generator on a core of its own"
 POLICY = "CPU that a policy adds to a review, of up to 1,000"
-OVER_FOUR = f"100 policies, p50 of {DIVIDED[0]} ÷ {OVER_ONE}"
+OVER_FOUR = f"100 heavy policies, p50 of {DIVIDED[0]} ÷ {OVER_ONE}"
 
 
 def shapes(p50: float, rate: float = 100.0, cpu: float = 0.001) -> dict[str, Figures]:
@@ -101,7 +101,11 @@ def test_one_process_is_compared_with_peers_too() -> None:
 
 @pytest.mark.parametrize(("cores", "reached"), [(2, True), (3, True), (4, False), (8, False)])
 def test_replicas_are_held_to_less_where_they_share_cores(cores: int, reached: bool) -> None:  # noqa: FBT001 - parametrized
-    found = judged(measured(cores, fan_out={DIVIDED[0]: shapes(0.6), OVER_ONE: shapes(1)}))
+    found = judged(
+        measured(
+            cores, fan_out={named("heavy", DIVIDED[0]): shapes(0.6), named("heavy", OVER_ONE): shapes(1)}
+        )
+    )
     assert found[OVER_FOUR].reached is reached
 
 
