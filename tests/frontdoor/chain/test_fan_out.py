@@ -23,7 +23,14 @@ from pratique.hosting.running import ValidatorHost
 from pratique.rpc import messages
 from pratique_frontdoor.chain.assembly import ChainParts, assemble
 from pratique_frontdoor.chain.decisions import Decision, OutageError
-from pratique_frontdoor.chain.fan_out import DivisiblePolicies, FanOut, PolicyDurations, Share, WorkUnits
+from pratique_frontdoor.chain.fan_out import (
+    DivisiblePolicies,
+    DivisionTrial,
+    FanOut,
+    PolicyDurations,
+    Share,
+    WorkUnits,
+)
 from pratique_frontdoor.engines.local import InProcessTransport
 from support.strategies.policies import PARAMS, policy_sets
 from support.validating_policies import binding, deployment, deployment_review, loaded, policy
@@ -202,6 +209,47 @@ def test_cheap_work_is_not_divided_once_its_cost_is_known() -> None:
     assert len(fan_out.divide(review, calls)) == 3
     learn(fan_out, review, calls, 0.0002)
     assert len(fan_out.divide(review, calls)) == 1
+
+
+def test_dividing_is_given_up_if_it_makes_reviews_no_shorter() -> None:
+    fan_out, review, calls = fan_out_of(30)
+    learn(fan_out, review, calls, 0.05)
+    assert len(fan_out.divide(review, calls)) == 3
+    for divided, seconds in ((True, 0.02), (False, 0.021)):
+        fan_out.trial(review).observe(seconds, divided=divided)
+    assert {len(fan_out.divide(review, calls)) for _ in range(60)} == {1}
+
+
+def test_dividing_goes_on_if_it_makes_reviews_shorter() -> None:
+    fan_out, review, calls = fan_out_of(30)
+    learn(fan_out, review, calls, 0.05)
+    for divided, seconds in ((True, 0.02), (False, 0.05)):
+        fan_out.trial(review).observe(seconds, divided=divided)
+    assert {len(fan_out.divide(review, calls)) for _ in range(60)} == {3}
+
+
+def test_the_slower_way_is_tried_again_now_and_then() -> None:
+    for divided, undivided in ((0.02, 0.05), (0.05, 0.02)):
+        trial = DivisionTrial()
+        trial.observe(divided, divided=True)
+        trial.observe(undivided, divided=False)
+        ways = [trial.divides() for _ in range(128)]
+        assert ways.count(divided > undivided) == 2
+
+
+def test_both_ways_are_tried_before_one_is_chosen() -> None:
+    trial = DivisionTrial()
+    assert trial.divides()
+    trial.observe(0.02, divided=True)
+    assert not trial.divides()
+
+
+def test_reviews_of_other_kinds_and_sizes_are_compared_separately() -> None:
+    fan_out, review, _ = fan_out_of(1)
+    large = deployment_review(deployment(3, labels={"a": "x" * 500_000}))
+    assert fan_out.trial(review) is fan_out.trial(deployment_review())
+    assert fan_out.trial(review) is not fan_out.trial(large)
+    assert fan_out.trial(review) is not fan_out.trial(dataclasses.replace(review, subresource="scale"))
 
 
 def test_costs_of_long_ago_are_forgotten() -> None:

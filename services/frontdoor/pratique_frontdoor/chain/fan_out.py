@@ -2,7 +2,8 @@
 
 The work is a sequence in chain order: each controller is one unit, and each policy with a binding is one. A share is a
 run of consecutive units, so that outcomes put together in the order of shares are those of the undivided work. How long
-each unit takes is learned from the outcomes, as an average that forgets.
+each unit takes is learned from the outcomes, and whether dividing makes such reviews shorter from how long they took
+either way, both as averages that forget.
 """
 
 from __future__ import annotations
@@ -40,6 +41,10 @@ _SHARE_SECONDS_PER_BYTE = 5e-9
 """The same for each byte of the object, which every share has to send and parse: 200 MB/s."""
 _DIVISIBLE = "ValidatingAdmissionPolicy"
 """The controller whose policies can be evaluated by several replicas."""
+_WORTHWHILE = 0.9
+"""Dividing costs CPU time, so that a review must become this much shorter."""
+_COMPARED_AGAIN = 64
+"""After so many reviews of a kind, one is made the way that was slower, because that may have changed."""
 _CACHED_REQUESTS = 256
 """Cached kinds of requests: the four operations on 64 resources and subresources."""
 
@@ -51,6 +56,31 @@ class Share(msgspec.Struct, frozen=True):
     """The controllers, in chain order."""
     expected_seconds: float
     """How long they usually take together."""
+
+
+class DivisionTrial:
+    """How long reviews of one kind take, divided and undivided, as averages."""
+
+    __slots__ = ("_reviews", "_seconds")
+
+    def __init__(self) -> None:
+        """Know nothing yet."""
+        self._seconds: dict[bool, float] = {}
+        self._reviews = 0
+
+    def divides(self) -> bool:
+        """Tell whether to divide the next review."""
+        divided, undivided = self._seconds.get(True), self._seconds.get(False)
+        if divided is None or undivided is None:
+            return divided is None
+        self._reviews += 1
+        is_shorter = divided < undivided * _WORTHWHILE
+        return is_shorter is not (self._reviews % _COMPARED_AGAIN == 0)
+
+    def observe(self, seconds: float, *, divided: bool) -> None:
+        """Observe how long a review took."""
+        usual = self._seconds.get(divided, seconds)
+        self._seconds[divided] = usual + (seconds - usual) * _NEWEST_WEIGHT
 
 
 class PolicyDurations:
@@ -132,21 +162,31 @@ class FanOut:
         self._policies = policies
         self._shares = shares
         self._seconds: dict[str, float] = {}
+        self._trials: dict[tuple[RequestKey, int], DivisionTrial] = {}
 
     def divide(self, review: Review, calls: Sequence[Call]) -> Sequence[Share]:
         """Divide the work of ``calls``; the shares are in chain order."""
         total = sum(self._expected(review, call) for call in calls)
         most = self._most_shares(review, total)
-        if most < 2:
+        if most < 2 or (self._shares is None and not self.trial(review).divides()):
             return (Share(calls, total),)
         units = WorkUnits(review, calls, self)
         return units.shares(units.borders(most))
 
+    def trial(self, review: Review) -> DivisionTrial:
+        """Return what is known of dividing such reviews: of the same kind of request, and about as large."""
+        kind = (RequestKey.of(review), _bytes_of(review).bit_length())
+        found = self._trials.get(kind)
+        if found is None:
+            if len(self._trials) >= _CACHED_REQUESTS:
+                self._trials.clear()  # whoever sends that many kinds of requests makes them up
+            found = self._trials[kind] = DivisionTrial()
+        return found
+
     def _most_shares(self, review: Review, total: float) -> int:
         if self._shares is not None:
             return min(self._shares, self.transport.usable_replicas(review.digest))
-        size = len(review.object_document.raw) + len(review.old_object_document.raw)
-        worthwhile = int(total / (_SHARE_SECONDS + size * _SHARE_SECONDS_PER_BYTE))
+        worthwhile = int(total / (_SHARE_SECONDS + _bytes_of(review) * _SHARE_SECONDS_PER_BYTE))
         if worthwhile < 2:
             return 1
         # A busy replica would let its share wait behind other reviews, and their work would only cost more.
@@ -181,6 +221,10 @@ class FanOut:
             self._seconds[call.name] = (
                 seconds if usual is None else usual + (seconds - usual) * _NEWEST_WEIGHT
             )
+
+
+def _bytes_of(review: Review) -> int:
+    return len(review.object_document.raw) + len(review.old_object_document.raw)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import functools
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Protocol, Self, TypeAlias, assert_never
 
@@ -440,9 +441,20 @@ async def _outcomes_or_outage(
 async def _ask_shares(fan_out: FanOut, review: Review, calls: Sequence[Call], deadline: Deadline) -> _Answers:
     """Divide the calls, and make all of them at the same time."""
     shares = fan_out.divide(review, calls)
+    began = time.perf_counter()
     if len(shares) == 1:
         # The usual case: a task would cost more than the controllers.
-        return [(shares[0].calls, await _ask_share(fan_out, shares[0], review, deadline, None))]
+        answers: _Answers = [(shares[0].calls, await _ask_share(fan_out, shares[0], review, deadline, None))]
+    else:
+        answers = await _ask_side_by_side(fan_out, shares, review, deadline)
+    if not any(isinstance(answer, OutageError) for _, answer in answers) and not calls[-1].explain:
+        fan_out.trial(review).observe(time.perf_counter() - began, divided=len(shares) > 1)
+    return answers
+
+
+async def _ask_side_by_side(
+    fan_out: FanOut, shares: Sequence[Share], review: Review, deadline: Deadline
+) -> _Answers:
     sent_to: set[str] = set()
     running = [
         asyncio.ensure_future(_ask_share(fan_out, share, review, deadline, sent_to)) for share in shares
