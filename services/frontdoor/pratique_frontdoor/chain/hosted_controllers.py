@@ -418,7 +418,7 @@ class HostedValidators:
             asking = self.transport.validate(review, calls, deadline)
             answers: _Answers = [(calls, await _outcomes_or_outage(asking, deadline))]
         else:
-            answers = await _ask_shares(self.fan_out, review, calls, deadline)
+            answers = await _ask_shares(self.fan_out, review, calls, deadline, explain=explain)
         _record_answers(hop, calls, answers, record)
         if explain:
             hop.sort_steps(self.members, record, 0)
@@ -438,7 +438,9 @@ async def _outcomes_or_outage(
         return outage
 
 
-async def _ask_shares(fan_out: FanOut, review: Review, calls: Sequence[Call], deadline: Deadline) -> _Answers:
+async def _ask_shares(
+    fan_out: FanOut, review: Review, calls: Sequence[Call], deadline: Deadline, *, explain: bool
+) -> _Answers:
     """Divide the calls, and make all of them at the same time."""
     shares = fan_out.divide(review, calls)
     began = time.perf_counter()
@@ -447,7 +449,7 @@ async def _ask_shares(fan_out: FanOut, review: Review, calls: Sequence[Call], de
         answers: _Answers = [(shares[0].calls, await _ask_share(fan_out, shares[0], review, deadline, None))]
     else:
         answers = await _ask_side_by_side(fan_out, shares, review, deadline)
-    if not any(isinstance(answer, OutageError) for _, answer in answers) and not calls[-1].explain:
+    if not explain and not any(isinstance(answer, OutageError) for _, answer in answers):
         fan_out.trial(review).observe(time.perf_counter() - began, divided=len(shares) > 1)
     return answers
 
