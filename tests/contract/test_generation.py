@@ -52,7 +52,7 @@ def test_nothing_is_written_where_nothing_has_changed(project: Path) -> None:
 
 def test_a_changed_contract_is_generated_anew(project: Path) -> None:
     path = project / REVIEW
-    path.write_text(path.read_text().replace("bool dry_run = 15;", "bool dry_run = 15;\n  string more = 16;"))
+    path.write_text(path.read_text().replace("bool dry_run = 15;", "bool dry_run = 15;\n  string more = 99;"))
     assert generate(project).returncode == 0
     assert "more" in code_of(project)["v1/review_pb2.pyi"][1]
 
