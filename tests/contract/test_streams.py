@@ -12,7 +12,7 @@ import pytest
 from pratique.admission.results import Answer, allow
 from pratique.admission.reviews import Review
 from pratique.hosting.catalogue import HostedController
-from pratique.rpc.message_streams import StreamEndedError
+from pratique.rpc.http2 import StreamEndedError
 from pratique.rpc.servers import RpcServer, ServerSettings
 from support.services import controllers
 from support.services.controllers import SECRET, hosted

@@ -15,8 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pratique.rpc import stream_listeners
-from pratique.rpc.http2 import Keepalive
-from pratique.rpc.message_streams import STREAM_WINDOW_BYTES, StreamEndedError
+from pratique.rpc.http2 import STREAM_WINDOW_BYTES, Keepalive, StreamEndedError
 from support.services.loop_streams import (
     ACK,
     CONTINUATION,

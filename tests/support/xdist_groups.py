@@ -11,7 +11,7 @@ from xdist.scheduler import LoadScopeScheduling
 ALONE = {
     "tests/containers/": "containers",  # one project of compose, and images of one name
     "tests/chaos/": "chaos",  # each of them keeps a machine busy
-    "tests/pratique/ledgers/": "postgresql",  # one server for all tests of a run
+    "tests/controllers/quota_ledgers/": "postgresql",  # one server for all tests of a run
     "tests/stack/test_quotas.py": "postgresql",
     "tests/house/test_readme.py": "readme",  # one stack for all that it shows
 }

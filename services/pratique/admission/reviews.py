@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 import operator
 import re
 import time
@@ -56,6 +57,8 @@ class QuotaMode(enum.Enum):
     """Neither check nor record: the usage is already counted."""
 
 
+_rbac_authorizer = functools.lru_cache(2)(RbacAuthorizer)
+"""Returns the authorizer of a cluster. 2: a front door has one that follows reloads, and one of the chain."""
 _DEFAULT_AUTHORIZER = RbacAuthorizer(ANY_NAMESPACE)
 NOBODY = UserInfo()
 """A user without name and groups."""
@@ -127,7 +130,7 @@ class Review:
         """Make the RBAC authorizer use this review's cluster, whichever of the two was given."""
         authorizer = self.authorizer
         if isinstance(authorizer, RbacAuthorizer) and authorizer.cluster is not self.cluster:
-            object.__setattr__(self, "authorizer", RbacAuthorizer(self.cluster))
+            object.__setattr__(self, "authorizer", _rbac_authorizer(self.cluster))  # type: ignore[arg-type]  # clusters are compared by identity
 
     @property
     def object(self) -> JSON:

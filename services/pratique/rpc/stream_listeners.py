@@ -23,8 +23,7 @@ from h2.errors import ErrorCodes
 
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.https.tls import client_chain
-from pratique.rpc.http2 import Http2Connection, Keepalive
-from pratique.rpc.message_streams import MessageStream
+from pratique.rpc.http2 import Http2Connection, Keepalive, MessageStream
 from pratique.telemetry.logs import describe_error
 
 _log = logging.getLogger(__name__)
@@ -56,22 +55,11 @@ class ServerStream(MessageStream):
         self.headers_received = True
         self.task: asyncio.Task[None] | None = None
         """Runs the handler."""
-        self._headers_sent = False
+        self.unsent_headers = _RESPONSE_HEADERS
 
     def auth_context(self) -> Mapping[str, Iterable[bytes]]:
         """The authentication of the connection, as in gRPC."""
         return self._authentication()
-
-    async def write(self, message: bytes) -> None:
-        """Send a message.
-
-        Raises:
-            StreamEndedError: the stream has ended.
-        """
-        if not self._headers_sent:
-            self._headers_sent = True
-            self._connection.send_headers(self.stream_id, list(_RESPONSE_HEADERS))
-        await super().write(message)
 
     async def abort(self, code: grpc.StatusCode, details: str = "", _trailing_metadata: Any = ()) -> NoReturn:
         """End the stream with a status.
@@ -86,7 +74,7 @@ class ServerStream(MessageStream):
         """Send the status, if the stream is still open; without messages it goes with the headers."""
         if self.local_ended:
             return
-        headers = [] if self._headers_sent else list(_RESPONSE_HEADERS)
+        headers = list(self.unsent_headers)
         headers.append(("grpc-status", str(code.value[0])))
         if details:
             headers.append(("grpc-message", urllib.parse.quote(details, safe=" !#$&'()*+,/:;=?@[]")))

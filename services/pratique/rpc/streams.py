@@ -31,7 +31,7 @@ from pratique.rpc.handlers import (
     hide_errors,
     inputs_to_messages,
 )
-from pratique.rpc.message_streams import StreamEndedError
+from pratique.rpc.http2 import StreamEndedError
 from pratique.telemetry.tracing import TraceMetadata
 
 

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from pratique_frontdoor.transports.balancing import Balancer, ReplicaCallStatus, ReplicaLoad
+from pratique_frontdoor.transports.balancing import Balancer, ReplicaCallStatus
+from pratique_frontdoor.transports.replicas import ReplicaLoad
 
 SECONDS = 10.0
 LONGEST = 8 * SECONDS + 1e-6

@@ -20,8 +20,7 @@ from pratique.admission.controllers import Phase
 from pratique.admission.reviews import Call, Deadline
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.https.tls import keep_certificates_fresh
-from pratique.rpc.http2 import Keepalive
-from pratique.rpc.message_streams import StreamEndedError
+from pratique.rpc.http2 import Keepalive, StreamEndedError
 from pratique.rpc.servers import RpcServer, ServerSettings
 from pratique.rpc.streams import STREAMED_METHODS
 from pratique.rpc.streams import StreamListener as ListenerMessage

@@ -113,7 +113,7 @@ def _validating(parts: ChainParts) -> Iterator[ValidatingStage]:
         controllers = list(group)
         members = _members(controllers, parts) if runner is _RunBy.SERVICE else ()
         if members:
-            yield _validators(members, parts, _fan_out(parts))
+            yield _validators(members, parts, _fan_out(controllers, parts))
         if _has_webhooks(_VALIDATING_WEBHOOKS, controllers, parts.configurations.validating):
             from pratique_frontdoor.chain.webhook_controllers import ValidatingWebhooks  # noqa: PLC0415 - many chains call none
 
@@ -126,11 +126,13 @@ def _validators(
     return HostedValidators(members, parts.validator, _limits(members, Phase.VALIDATE, parts), fan_out)
 
 
-def _fan_out(parts: ChainParts) -> FanOut | None:
+def _fan_out(controllers: Iterable[Controller], parts: ChainParts) -> FanOut | None:
     if parts.replicas is None or parts.fan_out == 1:
         return None
     configurations = parts.configurations
     policies = DivisiblePolicies(configurations.validating_policies, configurations.validating_bindings)
+    if parts.fan_out is None and not policies.count and all(controller.trusted for controller in controllers):
+        return None  # Pratique's own controllers together take less than a hop
     return FanOut(parts.replicas, policies, parts.fan_out)
 
 

@@ -497,7 +497,8 @@ def _record_answers(hop: _ServiceCall, calls: Sequence[Call], answers: _Answers,
     for call in calls:
         if call.name in outcomes:
             try:
-                outcome = merge_outcomes(outcomes[call.name])
+                found = outcomes[call.name]
+                outcome = found[0] if len(found) == 1 else merge_outcomes(found)
             except CallError as error:
                 outages[call.name] = OutageError.of(Phase.VALIDATE, error)
             else:

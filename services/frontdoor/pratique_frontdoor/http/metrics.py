@@ -17,8 +17,8 @@ from pratique.telemetry.metrics import CallbackMetric, DurationHistogram, Labele
 from pratique.telemetry.registry import CONTENT_TYPE, create_registry, render_metrics
 from pratique_frontdoor.chain.decisions import Decision, Step
 from pratique_frontdoor.http.messages import Load
-from pratique_frontdoor.transports.balancing import ReplicaLoad
 from pratique_frontdoor.transports.hosting_services import HostingService
+from pratique_frontdoor.transports.replicas import ReplicaLoad
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric

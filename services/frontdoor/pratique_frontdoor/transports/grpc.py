@@ -31,6 +31,13 @@ from pratique.rpc import messages
 from pratique.rpc.handlers import CANCELED, CODE_NAMES, NOT_HELD, OK
 from pratique.rpc.streams import STREAMED_METHODS
 from pratique.telemetry.tracing import TRACE_METADATA
+from pratique_frontdoor.transports.balancing import (
+    DisagreementError,
+    OutgoingCall,
+    ReplicaAnswer,
+    StreamedReplicas,
+    call_alone,
+)
 from pratique_frontdoor.transports.channels import (
     LOOKUP_SECONDS,
     NameWatch,
@@ -44,13 +51,6 @@ from pratique_frontdoor.transports.channels import (
     watched_name,
 )
 from pratique_frontdoor.transports.loop_streams import StreamConnector
-from pratique_frontdoor.transports.replica_calls import (
-    DisagreementError,
-    OutgoingCall,
-    ReplicaAnswer,
-    StreamedReplicas,
-    call_alone,
-)
 from pratique_frontdoor.transports.replicas import Replica, StreamedCallError
 
 _log = logging.getLogger(__name__)

@@ -13,8 +13,7 @@ import grpc
 from h2.errors import ErrorCodes
 from h2.exceptions import H2Error
 
-from pratique.rpc.http2 import Http2Connection, Keepalive
-from pratique.rpc.message_streams import MessageStream, StreamEndedError
+from pratique.rpc.http2 import Http2Connection, Keepalive, MessageStream, StreamEndedError
 from pratique.rpc.streams import StreamListener
 
 _KEEPALIVE = Keepalive(interval_seconds=1.0, timeout_seconds=3.0)

@@ -19,10 +19,9 @@ from google.protobuf.message import DecodeError
 from pratique.admission.reviews import Deadline
 from pratique.configuration.input_digests import InputDigests
 from pratique.rpc.handlers import fetch_inputs, inputs_from_messages
-from pratique.rpc.message_streams import StreamEndedError
+from pratique.rpc.http2 import StreamEndedError
 from pratique.rpc.streams import StreamedAnswer, StreamedMethod, StreamListener, streamed_call
 from pratique.telemetry.tracing import TraceMetadata
-from pratique_frontdoor.transports.balancing import ReplicaLoad
 from pratique_frontdoor.transports.channels import DRAIN_SECONDS
 from pratique_frontdoor.transports.loop_streams import ClientStream, ConnectError, OpenStream
 
@@ -237,6 +236,62 @@ class CallStream:
                     streamed_call(pending.number, pending.request, pending.deadline, pending.metadata)
                 )
         return batch
+
+
+class ReplicaLoad:
+    """The load and speed of one replica."""
+
+    __slots__ = (
+        "doublings",
+        "ended",
+        "epoch",
+        "excluded",
+        "exclusions",
+        "in_flight",
+        "late",
+        "late_until",
+        "longest",
+        "longest_before",
+        "name",
+        "score",
+        "seen",
+        "seen_before",
+        "span_ends",
+        "trying",
+        "until",
+    )
+
+    def __init__(self, name: str) -> None:
+        """Start idle."""
+        self.name = name
+        self.in_flight = 0
+        """Calls without an answer, and refused ones for a moment longer."""
+        self.ended = 0
+        """Calls that have ended, whatever came of them."""
+        self.late = 0
+        """Calls that were given up for another replica."""
+        self.late_until = 0.0
+        """Until when it is avoided because a call was late; 0 if it has answered since."""
+        self.excluded = False
+        """Whether it gets no calls because it is slow."""
+        self.exclusions = 0
+        """How often it has been excluded."""
+        self.span_ends = float("-inf")
+        """When the current span of measurement ends."""
+        self.seen = self.seen_before = 0
+        """Calls in the current span, and in the previous one."""
+        self.longest = self.longest_before = 0.0
+        """Seconds of the longest of these calls."""
+        self.score = 0
+        """Grows with slow calls, and falls with others."""
+        self.epoch = 1
+        """The ticket of calls that count; it changes whenever the replica is excluded, tried, or used again."""
+        self.until = float("-inf")
+        """When its next trial is due, or its last one was."""
+        self.trying = False
+        """Whether a trial is in progress."""
+        self.doublings = 0
+        """How often the time of its exclusion has doubled."""
 
 
 _MAX_IN_FLIGHT = 512
