@@ -37,10 +37,22 @@ def test_invalid_byte_counts_are_rejected(text: str) -> None:
     assert "write 65536, 64KiB or 64MiB" in ran.output
 
 
+FAN_OUT = ("--validator-fanout", "auto")
+
+
 def recording_arguments(
     monkeypatch: pytest.MonkeyPatch, *arguments: str, command: str = "up", **variables: str
 ) -> tuple[str, ...]:
     """The recording flags that the front door gets."""
+    given = front_door_arguments(monkeypatch, *arguments, command=command, **variables)
+    assert given[:2] == FAN_OUT
+    return given[2:]
+
+
+def front_door_arguments(
+    monkeypatch: pytest.MonkeyPatch, *arguments: str, command: str = "up", **variables: str
+) -> tuple[str, ...]:
+    """The flags of the front door that the stack passes on."""
     made: list[tuple[str, ...]] = []
 
     class NoStack(LocalStack):
@@ -63,6 +75,16 @@ def test_the_stack_records_only_to_the_given_file(monkeypatch: pytest.MonkeyPatc
     assert recording_arguments(monkeypatch, PRATIQUE_RECORD="b.jsonl") == ("--record", "b.jsonl", *LIMITS)
     assert recording_arguments(monkeypatch, "c.jsonl", command="record") == ("--record", "c.jsonl", *LIMITS)
     assert recording_arguments(monkeypatch, "c.jsonl", "--record-files", "2", command="record")[5] == "2"
+
+
+def test_the_stack_passes_the_limits_of_calls_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = ("--validator-fanout", "3", "--validator-timeout", "500ms")
+    assert front_door_arguments(monkeypatch, *given) == (
+        "--validator-fanout",
+        "3",
+        "--validator-timeout",
+        "0.5",
+    )
 
 
 def test_decisions_of_the_stack_can_be_recorded_and_replayed(

@@ -326,12 +326,44 @@ def test_calls_fill_the_message_of_one_replica_before_the_next() -> None:
     world = World(4)
     sent: list[int] = []
     for _ in range(32):
-        chosen, _ = world.balancer.choose(world.replicas, batch=8)
+        chosen, _ = world.balancer.choose(world.replicas, comparable=False, batch=8)
         chosen.load.in_flight += 1
         chosen.queued += 1
         sent.append(world.replicas.index(chosen))
     assert all(len(set(sent[first : first + 8])) == 1 for first in range(0, 32, 8))
     assert sorted(set(sent)) == [0, 1, 2, 3]
+
+
+def test_a_replica_that_has_yet_to_answer_is_not_filled() -> None:
+    world = World(2)
+    world.replicas[0].load.in_flight, world.replicas[0].queued = 2, 1
+    world.replicas[1].load.in_flight = 3
+    chosen = [world.balancer.choose(world.replicas, comparable=False, batch=16)[0] for _ in range(100)]
+    assert set(chosen) == set(world.replicas)
+
+
+def test_calls_that_share_a_message_are_compared_as_its_first_one_is() -> None:
+    world = World(2)
+    tickets = []
+    for _ in range(6):
+        chosen, ticket = world.balancer.choose(world.replicas, batch=8)
+        chosen.load.in_flight += 1
+        chosen.queued += 1
+        tickets.append(ticket)
+    assert tickets == [1] * 6
+    assert world.balancer.choose(world.replicas, comparable=False, batch=8)[1] == 0
+
+
+def test_a_replica_that_answers_nothing_gets_calls_only_if_others_have_many_more() -> None:
+    world = World(2)
+    world.now = 1.0
+    world.replicas[0].load.in_flight = 1
+    world.replicas[1].load.in_flight = 6
+    silent, busy = world.replicas
+    busy.load.active_at = world.now
+    assert {world.balancer.choose(world.replicas)[0] for _ in range(20)} == {busy}
+    busy.load.in_flight = 20
+    assert {world.balancer.choose(world.replicas)[0] for _ in range(20)} == {silent}
 
 
 def test_calls_that_take_long_are_spread() -> None:

@@ -54,6 +54,12 @@ _NO_LIMIT = float("inf")
 _MAX_DOUBLINGS = 3
 """How often the time doubles while trials are slow, as for circuit breakers: up to 80 s with the default of 10. It
 starts over once a replica has been used for that long."""
+_SILENT_SECONDS = 0.03
+"""A replica that has calls and has answered none for so long may be stopped. 0.03: ten times what a call takes, and
+shorter than most pauses that matter."""
+_SILENT_CALLS = 8
+"""How many more calls such a replica counts as having. 8: it gets some nevertheless if the others have many, as it may
+only have long ones."""
 _LATE_SECONDS = 2.0
 """How long a replica that did not answer in time is avoided, unless it answers another call meanwhile. 2: its calls
 are late after 1 s by default, and a frozen replica is noticed within 7, so that at most three reviews wait for it."""
@@ -159,18 +165,21 @@ class Balancer:
             comparable = False
         if len(candidates) == 1:
             return candidates[0], candidates[0].load.epoch if comparable else 0
-        if batch > 1:
-            filling = [candidate for candidate in candidates if 0 < candidate.queued < batch]
-            if filling:
-                return filling[0], 0
-        fewest = min(candidate.load.in_flight for candidate in candidates)
-        even = [
-            candidate for candidate in candidates if candidate.load.in_flight <= fewest + _EVEN_DIFFERENCE
-        ]
+        if batch > 1 and (filling := _filling(candidates, batch)) is not None:
+            # As comparable as the first call of the message, which chose the replica for all of them.
+            return filling, filling.load.message_ticket if comparable else 0
+        even = self._least_loaded(candidates)
         chosen = even[int(self._chance() * len(even))]
         # Durations count only if all replicas had the same chance; otherwise busy ones would be spared the slow calls
         # of the others.
-        return chosen, chosen.load.epoch if comparable and len(even) == len(candidates) else 0
+        chosen.load.message_ticket = chosen.load.epoch if comparable and len(even) == len(candidates) else 0
+        return chosen, chosen.load.message_ticket
+
+    def _least_loaded(self, candidates: Sequence[B]) -> Sequence[B]:
+        now = self._clock()
+        loads = [_weight(candidate.load, now) for candidate in candidates]
+        most = min(loads) + _EVEN_DIFFERENCE
+        return [candidate for candidate, load in zip(candidates, loads, strict=True) if load <= most]
 
     def _punctual(self, candidates: Sequence[B]) -> Sequence[B]:
         now = self._clock()
@@ -243,6 +252,23 @@ class Balancer:
         load.epoch += 1
         self._excluded -= 1
         self._on_change(load)
+
+
+def _filling(candidates: Sequence[B], batch: int) -> B | None:
+    """Return the replica whose next message has room.
+
+    A replica that has yet to answer is not filled: it may be slow or frozen, and would take all callers with it.
+    """
+    for candidate in candidates:
+        if 0 < candidate.queued < batch and candidate.queued == candidate.load.in_flight:
+            return candidate
+    return None
+
+
+def _weight(load: ReplicaLoad, now: float) -> int:
+    """Return the calls in flight, and more if the replica does not answer."""
+    calls = load.in_flight
+    return calls + _SILENT_CALLS if calls and now - load.active_at > _SILENT_SECONDS else calls
 
 
 def _begin_span(load: ReplicaLoad, now: float) -> None:
@@ -427,7 +453,9 @@ class StreamedReplicas:
     async def _ask(
         self, replica: Replica, call: OutgoingCall, ticket: int = 0, late_seconds: float | None = None
     ) -> ReplicaAnswer:
-        load, began, ending = replica.load, time.monotonic() if ticket else 0.0, ReplicaCallStatus.REFUSED
+        load, began, ending = replica.load, time.monotonic(), ReplicaCallStatus.REFUSED
+        if not load.in_flight:
+            load.active_at = began
         load.in_flight += 1
         try:
             answer = await replica.ask(
@@ -438,7 +466,7 @@ class StreamedReplicas:
                 separately=len(call.request) > _MAX_STREAMED_BYTES,
             )
             ending = ReplicaCallStatus.ANSWERED
-            load.late_until = 0.0
+            load.late_until, load.active_at = 0.0, time.monotonic()
         except asyncio.CancelledError:
             ending = ReplicaCallStatus.GIVEN_UP
             raise

@@ -242,6 +242,7 @@ class ReplicaLoad:
     """The load and speed of one replica."""
 
     __slots__ = (
+        "active_at",
         "doublings",
         "ended",
         "epoch",
@@ -252,6 +253,7 @@ class ReplicaLoad:
         "late_until",
         "longest",
         "longest_before",
+        "message_ticket",
         "name",
         "score",
         "seen",
@@ -266,6 +268,8 @@ class ReplicaLoad:
         self.name = name
         self.in_flight = 0
         """Calls without an answer, and refused ones for a moment longer."""
+        self.active_at = 0.0
+        """When it last answered, or got a call while it had none."""
         self.ended = 0
         """Calls that have ended, whatever came of them."""
         self.late = 0
@@ -288,6 +292,8 @@ class ReplicaLoad:
         """The ticket of calls that count; it changes whenever the replica is excluded, tried, or used again."""
         self.until = float("-inf")
         """When its next trial is due, or its last one was."""
+        self.message_ticket = 0
+        """The ticket of the first call of its next message; a ticket of an earlier epoch no longer counts."""
         self.trying = False
         """Whether a trial is in progress."""
         self.doublings = 0
