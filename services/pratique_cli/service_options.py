@@ -30,7 +30,7 @@ from pratique_cli.supervisor import until_stdin_closes_flag
 from pratique_frontdoor.settings import CallKind, FanOutLimit, FrontDoorSettings
 
 
-class FanOut(click.ParamType[FanOutLimit]):
+class ShareLimit(click.ParamType[FanOutLimit]):
     """A number of shares, ``auto`` or ``off``."""
 
     name = "auto|off|N"
@@ -59,7 +59,7 @@ _TYPES_BY_ANNOTATION: Mapping[str, click.ParamType[Any]] = {
     "tuple[str, ...]": NameList(),
     "Isolation": EnumValue(Isolation),
     "CallKind": EnumValue(CallKind),
-    "FanOutLimit": FanOut(),
+    "FanOutLimit": ShareLimit(),
     "float | None": Seconds(),
 }
 """Types by the annotation of a setting."""

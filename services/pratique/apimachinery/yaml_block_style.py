@@ -83,12 +83,12 @@ def read_block_style(raw: bytes) -> list[YamlValue] | None:
     if _UNSURE_CHARACTER.search(text):
         return None
     try:
-        return _Composer(text.split("\n")).documents()
+        return _BlockComposer(text.split("\n")).documents()
     except ValueError:  # also of what libyaml's reader would refuse, which reports it
         return None
 
 
-class _Composer:
+class _BlockComposer:
     """Puts documents together from the lines of a text.
 
     Much is inlined, because reading dominates a review of many files, and function calls dominate reading.

@@ -193,9 +193,8 @@ class FanOut:
         return min(worthwhile, self.transport.usable_replicas(review.digest, idle=True))
 
     def _expected(self, review: Review, call: Call) -> float:
-        if call.name == _DIVISIBLE:
-            return self._policies.durations(review).total
-        return self._seconds.get(call.name, _UNKNOWN_CONTROLLER_SECONDS)
+        policies = self.units(review, call)
+        return self.seconds(call) if policies is None else policies.total
 
     def units(self, review: Review, call: Call) -> PolicyDurations | None:
         """Return the policies of a call, or None if it cannot be divided."""
