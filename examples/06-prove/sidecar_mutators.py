@@ -38,7 +38,7 @@ def sidecar_once(review: Review) -> Answer:
 @mutator("SidecarByTime", PODS)
 def sidecar_by_time(review: Review) -> Answer:
     """Adds a sidecar with a new name every time."""
-    return with_container(review, SIDECAR | {"name": time.strftime("foo-sidecar-%Y%m%d-%H%M%S")})
+    return with_container(review, SIDECAR | {"name": f"foo-sidecar-{time.time_ns()}"})
 
 
 @mutator("EnvOrNothing", rule("pods"))
