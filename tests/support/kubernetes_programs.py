@@ -7,11 +7,11 @@ kube-apiserver is the one that ``make apiserver`` built, and the others are in t
 from __future__ import annotations
 
 import os
-import re
 import shutil
 from pathlib import Path
 
-_MODULE = Path(__file__).parents[1] / "apiserver" / "go.mod"
+from support import go_programs
+
 _REMEDIES = {
     "kube-apiserver": "make apiserver builds it",
     "etcd": "on Debian: apt-get install etcd-server",
@@ -20,18 +20,15 @@ _REMEDIES = {
 
 
 def version() -> str:
-    """The release of Kubernetes that decides, such as ``1.37.2``; ``go.mod`` is the only place that names it."""
-    found = re.search(r"^\tk8s\.io/kubernetes v(\S+)$", _MODULE.read_text(), re.MULTILINE)
-    assert found is not None
-    return found[1]
+    """The release of Kubernetes that decides, such as ``1.37.2``."""
+    return go_programs.version("kube-apiserver")
 
 
 def program(name: str) -> Path | None:
     """Find a program; none if it is not installed."""
-    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folders = [os.environ.get("KUBEBUILDER_ASSETS", ""), str(caches / "pratique" / "kubernetes" / version())]
-    if name != "kube-apiserver":  # one of any release would be the wrong judge
-        folders.append(os.environ.get("PATH", os.defpath))
+    # a kube-apiserver of the PATH could be of any release, and would be the wrong judge
+    path = str(go_programs.folder(name)) if name == "kube-apiserver" else os.environ.get("PATH", os.defpath)
+    folders = [os.environ.get("KUBEBUILDER_ASSETS", ""), path]
     found = shutil.which(name, path=os.pathsep.join(filter(None, folders)))
     return Path(found) if found else None
 
