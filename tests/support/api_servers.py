@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import re
 import socket
 import subprocess
 import tempfile
@@ -104,6 +105,13 @@ class ApiServer:
         return subprocess.run(
             command, env=environment, input=stdin or "", text=True, capture_output=True, check=False
         )
+
+    def counted(self, metric: str, **labels: str) -> float:
+        """The sum of a metric over all series that have the labels."""
+        text = self.ask("GET", "/metrics").body
+        series = re.findall(rf"^{metric}(?:{{(.*)}})? (\S+)$", text, re.MULTILINE)
+        wanted = [f'{label}="{value}"' for label, value in labels.items()]
+        return sum(float(value) for given, value in series if all(label in given for label in wanted))
 
     def audit_events(self) -> list[dict[str, Any]]:
         """All events so far, in the order in which requests ended."""

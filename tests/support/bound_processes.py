@@ -6,7 +6,7 @@ import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 _BIND = """
@@ -22,12 +22,16 @@ os.execv(sys.argv[2], sys.argv[2:])
 
 
 @contextlib.contextmanager
-def bound_process(command: Sequence[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+def bound_process(
+    command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
     """Run a program until the block ends, and kill it then; what it prints goes into ``log``."""
     bound = [sys.executable, "-I", "-S", "-c", _BIND, str(os.getpid()), *command]
     with (
         log.open("wb") as output,
-        subprocess.Popen(bound, stdin=subprocess.DEVNULL, stdout=output, stderr=output) as process,
+        subprocess.Popen(
+            bound, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment
+        ) as process,
     ):
         try:
             yield process

@@ -1,4 +1,4 @@
-"""Programs that tests run and that are Go modules, as ``scripts/build_for_tests.sh`` built them: once for each release."""
+"""Go programs that tests run, as ``scripts/build_for_tests.sh`` built them: once for each release."""
 
 from __future__ import annotations
 
