@@ -58,11 +58,11 @@ _CALL_SECONDS = 2
 
 
 def service_port() -> int:
-    """443, as in the manifests, where this process may listen there; else a free port."""
+    """443, as in the manifests, if this process may listen there; otherwise a free port."""
     try:
         with socket.create_server(("127.0.64.1", 443)):
             return 443
-    except PermissionError:
+    except OSError:
         return free_port()
 
 
