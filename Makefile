@@ -30,13 +30,19 @@ MUTABLE := $(VENV)/.mutable
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help up test test-long fuzz mutants lint fix protos check-protos baseline lock sbom bench bench-check flame lock-peers image clean
+.PHONY: help up apiserver compose test test-long fuzz mutants lint fix protos check-protos baseline lock sbom bench bench-check flame lock-peers image clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 up: protos ## Start the local stack in the foreground (PORT=8080, ARGS=flags of `pratique up`)
 	@$(BIN)/pratique up $(if $(PORT),--port $(PORT)) $(ARGS)
+
+apiserver: ## Build the kube-apiserver that tests/apiserver asks, once for each release
+	@scripts/build_for_tests.sh kube-apiserver
+
+compose: ## Build the Compose 2 that tests/containers runs, once for each release
+	@scripts/build_for_tests.sh docker-compose
 
 test: $(TESTABLE) protos ## Run the whole test suite (ARGS=arguments of pytest)
 	@$(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadgroup $(ARGS)

@@ -1,6 +1,6 @@
 """The stack of compose.yaml, as it is run: three validators, one ledger, and what happens when one of them dies.
 
-Skipped, and said so, where no Docker engine or ``docker compose`` is there, or one of the two images is not.
+Skipped, and said so, where no Docker engine or Compose 2 is there, or one of the two images is not.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from typing import Any
 
 import pytest
 
-from support.docker_engine import IMAGE, LEDGER_IMAGE, compose_is_there, why_not
+from support.docker_engine import IMAGE, LEDGER_IMAGE, compose, why_not
 
 COMPOSE_FILE = Path(__file__).parents[2] / "compose.yaml"
 VALIDATORS, CALLERS, HARD = 3, 8, 100
 SHOPS = ("tried", "killed", "stopped")
 """A namespace for each test that charges, with a quota of its own."""
 
-WHY_NOT = why_not(IMAGE, LEDGER_IMAGE) or ("" if compose_is_there() else "no docker compose is installed")
+NO_COMPOSE = "no Compose 2.20 is installed; make compose builds one"
+WHY_NOT = why_not(IMAGE, LEDGER_IMAGE) or ("" if compose() else NO_COMPOSE)
 pytestmark = [
     pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT or "there is all it needs"),
 ]
@@ -43,8 +44,7 @@ class Composed:
     def compose(self, *words: str) -> str:
         """Run a command of compose, and give what it prints."""
         command = [
-            "docker",
-            "compose",
+            *compose(),
             "--project-name",
             "pratique-test",
             "--file",
@@ -75,7 +75,8 @@ class Composed:
         """How many Pods the ledger has for a namespace."""
         query = f"select used from pratique_quota_accounts where namespace = '{shop}'"
         psql = ("exec", "-T", "ledger", "psql", "-U", "pratique", "-Atc", query)
-        return int(json.loads(self.compose(*psql))["pods"])
+        _checksum, brace, usage = self.compose(*psql).partition("{")
+        return int(json.loads(brace + usage)["pods"])
 
 
 def docker(*words: str) -> str:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
+import re
 import socket
 import subprocess
 
 import pytest
 
+from support import go_programs
+
 IMAGE = os.environ.get("IMAGE", "pratique")
 LEDGER_IMAGE = os.environ.get("LEDGER_IMAGE", "postgres:17-alpine")
+_OLDEST_COMPOSE = (2, 20)
+"""The first release that reads all of compose.yaml."""
 
 
 def why_not(*images: str) -> str:
@@ -29,13 +35,20 @@ def why_not(*images: str) -> str:
     return ""
 
 
-def compose_is_there() -> bool:
-    """Ask the client for its plugin."""
-    command = ["docker", "compose", "version"]
+@functools.cache
+def compose() -> list[str]:
+    """Return the command of Compose 2: the one of the module, or the client's own; empty if there is none."""
+    commands = [[str(go_programs.folder("docker-compose") / "docker-compose")], ["docker", "compose"]]
+    return next((command for command in commands if _reads_our_file(command)), [])
+
+
+def _reads_our_file(command: list[str]) -> bool:
     try:
-        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+        said = subprocess.run([*command, "version", "--short"], capture_output=True, text=True, check=False)
     except OSError:
         return False
+    release = re.match(r"v?(\d+)\.(\d+)\.", said.stdout)
+    return release is not None and (int(release[1]), int(release[2])) >= _OLDEST_COMPOSE
 
 
 def _engine_listens() -> bool:

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Build a program that tests need and that is a Go module, once: of the release that its go.mod requires, into the user's
+# cache, where tests/support/go_programs.py looks for it.
+#
+#   scripts/build_for_tests.sh kube-apiserver     some 10 minutes on 2 cores, and 2.5 GB
+#   scripts/build_for_tests.sh docker-compose     some 4 minutes
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../tests"
+
+name=${1:-}
+case $name in
+kube-apiserver)
+  cd apiserver
+  module=k8s.io/kubernetes package=.
+  ;;
+docker-compose)
+  cd containers/compose
+  module=github.com/docker/compose/v2 package=$module/cmd
+  ;;
+*)
+  echo "usage: build_for_tests.sh kube-apiserver|docker-compose" >&2
+  exit 2
+  ;;
+esac
+if [[ $name == kube-apiserver && -x ${KUBEBUILDER_ASSETS:-}/$name ]]; then
+  echo "the tests use $KUBEBUILDER_ASSETS/$name"
+  exit
+fi
+version=$(awk -v module="$module" '$1 == module { print substr($2, 2) } $2 == module { print substr($3, 2) }' go.mod)
+program=${XDG_CACHE_HOME:-$HOME/.cache}/pratique/$name/$version/$name
+if [[ ! -x $program ]]; then
+  command -v go >/dev/null || {
+    echo "no Go toolchain: $name $version cannot be built" >&2
+    exit 1
+  }
+  echo "building $name $version, which takes some minutes"
+  mkdir -p "${program%/*}"
+  built=$(mktemp "$program.XXXXXX")
+  trap 'rm -f "$built"' EXIT
+  IFS=. read -r major minor _ <<<"$version"
+  stamp=k8s.io/component-base/version
+  flags="-X $stamp.gitVersion=v$version -X $stamp.gitMajor=$major -X $stamp.gitMinor=$minor"
+  [[ $name == kube-apiserver ]] || flags="-X github.com/docker/compose/v2/internal.Version=v$version"
+  go build -mod=readonly -trimpath -ldflags "-s -w $flags" -o "$built" "$package"
+  chmod 755 "$built"
+  mv "$built" "$program"
+fi
+echo "the tests use $program"
