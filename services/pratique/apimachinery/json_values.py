@@ -152,7 +152,7 @@ class Document:
     A document is immutable: to change it, make a new document and leave ``data`` alone.
     """
 
-    __slots__ = ("_check_digest", "_checks", "_data", "_encoded", "_parsed", "_raw")
+    __slots__ = ("_check_digest", "_checks", "_data", "_encoded", "_parsed", "_raw", "_shallow")
 
     def __init__(self, raw: bytes | None, data: JSON = None, *, parsed: bool = False) -> None:
         """Use :meth:`from_raw` or :meth:`from_data`."""
@@ -162,6 +162,7 @@ class Document:
         self._encoded = raw is None
         self._checks: TextChecks | None = None
         self._check_digest: bytes | None = None
+        self._shallow = raw is not None
 
     @classmethod
     def from_raw(cls, raw: bytes) -> Document:
@@ -169,9 +170,18 @@ class Document:
         return NULL if not raw or raw == b"null" else cls(raw)
 
     @classmethod
-    def from_data(cls, data: JSON) -> Document:
+    def from_data(cls, data: JSON, *, shallow: bool = False) -> Document:
         """Make a document of parsed JSON; None is the null document."""
-        return NULL if data is None else cls(None, data, parsed=True)
+        if data is None:
+            return NULL
+        document = cls(None, data, parsed=True)
+        document._shallow = shallow
+        return document
+
+    @property
+    def is_shallow(self) -> bool:
+        """Whether it has certainly no more levels than a text may have: it is such a text, or was made of one."""
+        return self._shallow
 
     @property
     def is_null(self) -> bool:
