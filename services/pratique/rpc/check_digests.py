@@ -12,7 +12,12 @@ import hmac
 from pathlib import Path
 from typing import Self
 
-from pratique.apimachinery.json_reading import MAX_LEVELS, MAX_VALUES, is_within_structure_limits
+from pratique.apimachinery.json_reading import (
+    ENVELOPE_LEVELS,
+    MAX_LEVELS,
+    MAX_VALUES,
+    is_within_structure_limits,
+)
 from pratique.configuration.key_files import read_key
 from pratique.processes.large_texts import SEPARATE_PROCESS_BYTES
 
@@ -22,6 +27,11 @@ revisions, as there are during an update, then check for themselves."""
 
 RULES = f"pratique JSON {CHECK_REVISION}: {MAX_LEVELS} levels, {MAX_VALUES} values".encode()
 """What a document was checked for."""
+
+OBJECT_LEVELS = MAX_LEVELS - ENVELOPE_LEVELS
+"""The levels that an object of an AdmissionReview may have."""
+OBJECT_RULES = f"pratique JSON {CHECK_REVISION}: {OBJECT_LEVELS} levels, {MAX_VALUES} values"
+"""What a front door wants the objects of an AdmissionReview to be checked for that it has not checked itself."""
 
 KEY_FLAG = "--checks-key-file"
 
