@@ -15,6 +15,7 @@ from pratique.admission.controllers import Phase
 from pratique.admission.reviews import Deadline
 from pratique.apimachinery.json_reading import LARGE_BYTES
 from pratique.apimachinery.json_values import MIN_PROVED_BYTES, TextChecks, encode
+from pratique.processes.allocator import make_room
 from pratique.processes.large_texts import SEPARATE_PROCESS_BYTES, LargeTextReader
 from pratique_frontdoor.chain import decisions
 from pratique_frontdoor.chain.decisions import Decision, OutageError, check_documents
@@ -242,6 +243,8 @@ class DecisionEndpoint:
 
     async def _read(self, pieces: list[bytes]) -> ReceivedReview:
         size, cluster, checks = sum(map(len, pieces)), self._engine.cluster, self._checks
+        if size >= MIN_PROVED_BYTES:
+            make_room()
         if size <= SEPARATE_PROCESS_BYTES:
             body = b"".join(pieces)
             if size >= MIN_PROVED_BYTES and self._defers_checks:
