@@ -142,8 +142,11 @@ class TextChecks(Protocol):
     def of_checked(self, raw: bytes) -> bytes:
         """Return the proof for a text that passed the checks; empty if there is none."""
 
-    def of_encoded(self, raw: bytes) -> bytes:
-        """Return the proof for a text that was encoded in this process; empty if there is none."""
+    def of_encoded(self, raw: bytes, *, shallow: bool = False) -> bytes:
+        """Return the proof for a text that was encoded in this process; empty if there is none.
+
+        One that is ``shallow`` has certainly no more levels than allowed.
+        """
 
 
 class DeferredCheck(Protocol):
@@ -285,7 +288,9 @@ class Document:
             if checks is None or len(raw) < MIN_PROVED_BYTES:
                 self._check_digest = b""
             else:
-                self._check_digest = checks.of_encoded(raw) if self._encoded else checks.of_checked(raw)
+                self._check_digest = (
+                    checks.of_encoded(raw, shallow=self._shallow) if self._encoded else checks.of_checked(raw)
+                )
         return self._check_digest
 
     def copy_data(self) -> JSON:

@@ -33,6 +33,8 @@ OBJECT_LEVELS = MAX_LEVELS - ENVELOPE_LEVELS
 OBJECT_RULES = f"pratique JSON {CHECK_REVISION}: {OBJECT_LEVELS} levels, {MAX_VALUES} values"
 """What a front door wants the objects of an AdmissionReview to be checked for that it has not checked itself."""
 
+_NUL = b"\\u0000"
+
 KEY_FLAG = "--checks-key-file"
 
 
@@ -71,14 +73,17 @@ class CheckDigests:
         """Return the digest of a text that passed the checks."""
         return self.digest(raw)
 
-    def of_encoded(self, raw: bytes) -> bytes:
+    def of_encoded(self, raw: bytes, *, shallow: bool = False) -> bytes:
         """Return the digest of a text that was encoded in this process; empty if it might not pass the checks.
 
         An encoder writes valid JSON in UTF-8, no member twice, and no number beyond float64. What is left are the
-        limits on its structure, which a patch may exceed, and names with a NUL. A very long text has no digest: looking
-        at it here would delay other reviews, and the service has a process for it.
+        limits on its structure, which a patch may exceed unless the text is ``shallow``, and names with a NUL. A very
+        long text has no digest: looking at it here would delay other reviews, and the service has a process for it. All
+        others are too short for too many values.
         """
-        fits = len(raw) <= SEPARATE_PROCESS_BYTES and is_within_structure_limits(raw)
+        fits = len(raw) <= SEPARATE_PROCESS_BYTES and (
+            _NUL not in raw if shallow else is_within_structure_limits(raw)
+        )
         return self.digest(raw) if fits else b""
 
     def proves(self, digest: bytes, raw: bytes) -> bool:
