@@ -38,7 +38,7 @@ from pratique.apimachinery.statuses import StatusCause, StatusDetails
 from pratique.cluster.store import ANY_NAMESPACE
 from pratique.configuration.input_digests import InputDigests, RecentInputs
 from pratique.rpc import messages
-from pratique.rpc.check_digests import CheckDigests
+from pratique.rpc.check_digests import OBJECT_RULES, CheckDigests
 from pratique.rpc.handlers import inputs_from_messages, inputs_to_messages
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -174,7 +174,7 @@ def test_every_message_of_the_services_has_a_golden_one() -> None:
         for side in ("request", "response")
         for more in ("", "_full")
         if (method, side, more) != ("describe", "request", "_full")  # it has no fields
-    ) == [name for name in NAMES if not name.endswith(("_span", "_checked", "_listener"))]
+    ) == [name for name in NAMES if not name.endswith(("_span", "_checked", "_unchecked", "_listener"))]
 
 
 def fields_set(message: Message) -> Iterator[tuple[str, str]]:
@@ -233,6 +233,40 @@ def test_checked_requests_are_read_as_they_were_written(monkeypatch: pytest.Monk
         checked = messages.checked_documents(request.review, digests)
         assert list(checked.values()) == objects
         assert not messages.checked_documents(request.review, CheckDigests(b"x" * 32))
+
+
+class NotHere:
+    """A check that is left to services."""
+
+    passed = False
+
+    def run(self) -> None:
+        raise AssertionError("checked here")
+
+
+def unchecked_review() -> Review:
+    raw = REVIEW.object_document.raw
+    return dataclasses.replace(REVIEW, object_document=Document.from_raw(raw).defer(NotHere()))
+
+
+def test_unchecked_requests_are_read_as_they_were_written() -> None:
+    mutate = mutator_service_pb2.MutateRequest.FromString(golden("mutate_request_unchecked"))
+    validate = validator_service_pb2.ValidateRequest.FromString(golden("validate_request_unchecked"))
+    assert messages.mutate_request(unchecked_review(), CALLS, DIGESTS.whole) == mutate
+    assert messages.validate_request(unchecked_review(), CALLS, DIGESTS.whole) == validate
+    for request in (mutate, validate):
+        assert messages.review_and_calls(request, ANY_NAMESPACE)[1] == CALLS
+
+
+def test_answers_of_services_that_checked_are_read_as_they_were_written() -> None:
+    mutate = mutator_service_pb2.MutateResponse.FromString(golden("mutate_response_unchecked"))
+    validate = validator_service_pb2.ValidateResponse.FromString(golden("validate_response_unchecked"))
+    assert messages.mutate_response([], REVIEW.uid, DIGESTS.whole, OBJECT_RULES) == mutate
+    assert messages.validate_response([], REVIEW.uid, DIGESTS.whole, OBJECT_RULES) == validate
+    for response in (mutate, validate):
+        review = unchecked_review()
+        messages.record_checks(response, review)
+        assert not review.is_unchecked
 
 
 def test_full_answers_are_read_as_they_were_written() -> None:

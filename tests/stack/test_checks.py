@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -82,3 +83,25 @@ def test_a_large_object_is_changed_and_validated(stack: Stack) -> None:
     }
     body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
     assert stack.post("/admit", body)["response"]["allowed"]
+
+
+@pytest.mark.parametrize("path", ["/validate", "/mutate", "/admit", "/explain"])
+def test_a_large_object_that_services_refuse_is_refused_in_the_words_for_all(stack: Stack, path: str) -> None:
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": []}}
+    request = {
+        "uid": "u",
+        "operation": "CREATE",
+        "kind": {"group": "", "version": "v1", "kind": "Pod"},
+        "resource": {"group": "", "version": "v1", "resource": "pods"},
+        "namespace": "shop",
+        "object": pod | {"x": "x" * 400_000, "twice": {"a": 1, "b": 2}},
+    }
+    review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+    body = json.dumps(review, separators=(",", ":")).encode()
+    assert stack.post_bytes(path, body)[0] == 200
+    code, answer = stack.post_bytes(path, body.replace(b'"b":2', b'"a":2'))
+    begin = body.index(b'{"a":1')
+    assert (code, answer["message"]) == (
+        400,
+        f"the body holds a member twice, in the object or array that begins at byte {begin}",
+    )

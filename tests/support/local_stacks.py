@@ -47,8 +47,14 @@ class Stack:
         self, path: str, body: Any, connection: http.client.HTTPConnection | None = None
     ) -> tuple[int, Any]:
         """Post an AdmissionReview; the code and the JSON of the answer."""
+        return self.post_bytes(path, json.dumps(body).encode(), connection)
+
+    def post_bytes(
+        self, path: str, body: bytes, connection: http.client.HTTPConnection | None = None
+    ) -> tuple[int, Any]:
+        """Post a text; the code and the JSON of the answer."""
         used = connection or self.connect()
-        used.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
+        used.request("POST", path, body, {"Content-Type": "application/json"})
         answer = used.getresponse()
         content = answer.read()
         if connection is None:

@@ -147,6 +147,25 @@ class Review:
         """The options of the operation as JSON; None if there are none."""
         return self.options_document.data
 
+    @property
+    def documents(self) -> tuple[Document, Document, Document]:
+        """The object, the stored object, and the options."""
+        return self.object_document, self.old_object_document, self.options_document
+
+    @property
+    def is_unchecked(self) -> bool:
+        """Whether the check of a document was deferred, and nobody has done it yet."""
+        return any(document.is_unchecked for document in self.documents)
+
+    def check(self) -> None:
+        """Do the deferred checks that nobody has done yet; call it in a thread if there are any.
+
+        Raises:
+            ReviewError: a document is not allowed.
+        """
+        for document in self.documents:
+            document.check()
+
     def with_object(self, document: Document) -> Self:
         """Return the same review with another object."""
         other = self._copy()

@@ -215,7 +215,11 @@ class JsonLimitError(InputError):
     """A text exceeds a limit. The message says which one and where, and quotes nothing of the text."""
 
 
-def read_document(raw: bytes) -> Document:
+ENVELOPE_LEVELS = 2
+"""The levels of an AdmissionReview around its objects."""
+
+
+def read_document(raw: bytes, levels: int = MAX_LEVELS) -> Document:
     """Make a document of JSON text within the limits, already parsed if that was cheap.
 
     Raises:
@@ -223,17 +227,17 @@ def read_document(raw: bytes) -> Document:
     """
     if not raw:
         return NULL
-    data = parse_checked(raw)
+    data = parse_checked(raw, levels)
     if data is msgspec.UNSET:
         return Document.from_raw(raw)
     return NULL if data is None else Document(raw, data, parsed=True)
 
 
-def parse_checked(raw: bytes) -> JSON | msgspec.UnsetType:
+def parse_checked(raw: bytes, levels: int = MAX_LEVELS) -> JSON | msgspec.UnsetType:
     """Refuse JSON that no API server writes or that is too expensive to read; otherwise return its data.
 
     Returns UNSET if parsing is not cheap. A Pod of 2 KB takes about 15 microseconds. Call it in a thread for texts
-    longer than :data:`LARGE_BYTES`.
+    longer than :data:`LARGE_BYTES`. ``levels`` is the maximum depth of objects and arrays.
 
     Raises:
         JsonLimitError: the text is too deep, holds too many values, a duplicate member, a number beyond float64, or a
@@ -241,14 +245,15 @@ def parse_checked(raw: bytes) -> JSON | msgspec.UnsetType:
         msgspec.DecodeError: it is not JSON.
         UnicodeDecodeError: it is not UTF-8.
     """
-    str(raw, "utf-8")
-    if _check_structure(raw) <= WHOLE_VALUES:
+    if not raw.isascii():
+        str(raw, "utf-8")
+    if _check_structure(raw, levels) <= WHOLE_VALUES:
         try:
             return decode_if_certain(raw)
         except (UncertainError, msgspec.ValidationError):
             pass  # the full check below reports the position, also of a number beyond float64
         except RecursionError:
-            raise _too_deep_error() from None
+            raise _too_deep_error(levels) from None
     _check_members(raw)
     return msgspec.UNSET
 
@@ -257,8 +262,8 @@ def _too_many_values_error() -> JsonLimitError:
     return JsonLimitError(f"holds {TOO_MANY_VALUES}")
 
 
-def _too_deep_error() -> JsonLimitError:
-    return JsonLimitError(f"is nested too deeply: it has more than {MAX_LEVELS} levels")
+def _too_deep_error(levels: int) -> JsonLimitError:
+    return JsonLimitError(f"is nested too deeply: it has more than {levels} levels")
 
 
 def has_too_many_values(raw: bytes) -> bool:
@@ -268,19 +273,19 @@ def has_too_many_values(raw: bytes) -> bool:
     return count_values(structural_characters(raw)) > MAX_VALUES
 
 
-def _check_structure(raw: bytes) -> int:
+def _check_structure(raw: bytes, levels: int = MAX_LEVELS) -> int:
     """Refuse too many values and too many levels; return the number of values, or 0 if the text is not large.
 
     The quick test counts brackets inside strings too, because most texts have few of either.
     """
-    if len(raw) <= _FEW_BYTES and raw.count(b"{") + raw.count(b"[") <= MAX_LEVELS:
+    if len(raw) <= _FEW_BYTES and raw.count(b"{") + raw.count(b"[") <= levels:
         return 0
     marks = structural_characters(raw)
     values = count_values(marks) if len(raw) > LARGE_BYTES else 0
     if values > MAX_VALUES:
         raise _too_many_values_error()
-    if exceeds_depth(marks, MAX_LEVELS):
-        raise _too_deep_error()
+    if exceeds_depth(marks, levels):
+        raise _too_deep_error(levels)
     return values
 
 

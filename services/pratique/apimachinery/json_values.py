@@ -142,8 +142,25 @@ class TextChecks(Protocol):
     def of_checked(self, raw: bytes) -> bytes:
         """Return the proof for a text that passed the checks; empty if there is none."""
 
-    def of_encoded(self, raw: bytes) -> bytes:
-        """Return the proof for a text that was encoded in this process; empty if there is none."""
+    def of_encoded(self, raw: bytes, *, shallow: bool = False) -> bytes:
+        """Return the proof for a text that was encoded in this process; empty if there is none.
+
+        One that is ``shallow`` has certainly no more levels than allowed.
+        """
+
+
+class DeferredCheck(Protocol):
+    """A check of a text that the service that parses it may do."""
+
+    passed: bool
+    """Whether it was done, here or there."""
+
+    def run(self) -> None:
+        """Check the text here.
+
+        Raises:
+            ReviewError: it is not allowed.
+        """
 
 
 class Document:
@@ -152,7 +169,7 @@ class Document:
     A document is immutable: to change it, make a new document and leave ``data`` alone.
     """
 
-    __slots__ = ("_check_digest", "_checks", "_data", "_encoded", "_parsed", "_raw")
+    __slots__ = ("_check_digest", "_checks", "_data", "_deferred", "_encoded", "_parsed", "_raw", "_shallow")
 
     def __init__(self, raw: bytes | None, data: JSON = None, *, parsed: bool = False) -> None:
         """Use :meth:`from_raw` or :meth:`from_data`."""
@@ -162,6 +179,8 @@ class Document:
         self._encoded = raw is None
         self._checks: TextChecks | None = None
         self._check_digest: bytes | None = None
+        self._deferred: DeferredCheck | None = None
+        self._shallow = raw is not None
 
     @classmethod
     def from_raw(cls, raw: bytes) -> Document:
@@ -169,9 +188,18 @@ class Document:
         return NULL if not raw or raw == b"null" else cls(raw)
 
     @classmethod
-    def from_data(cls, data: JSON) -> Document:
+    def from_data(cls, data: JSON, *, shallow: bool = False) -> Document:
         """Make a document of parsed JSON; None is the null document."""
-        return NULL if data is None else cls(None, data, parsed=True)
+        if data is None:
+            return NULL
+        document = cls(None, data, parsed=True)
+        document._shallow = shallow
+        return document
+
+    @property
+    def is_shallow(self) -> bool:
+        """Whether it has certainly no more levels than a text may have: it is such a text, or was made of one."""
+        return self._shallow
 
     @property
     def is_null(self) -> bool:
@@ -180,7 +208,13 @@ class Document:
 
     @property
     def raw(self) -> bytes:
-        """The JSON text; empty for the null document."""
+        """The JSON text; empty for the null document.
+
+        Raises:
+            ReviewError: its check was deferred, and it is not allowed.
+        """
+        if self._deferred is not None:
+            self.check()
         if self._raw is None:
             if self._data is None:
                 return b""
@@ -193,11 +227,46 @@ class Document:
 
         Raises:
             msgspec.DecodeError: the text is not JSON.
+            ReviewError: its check was deferred, and it is not allowed.
         """
         if not self._parsed:
+            if self._deferred is not None:
+                self.check()
             self._data = decode(self._raw) if self._raw else None
             self._parsed = True
         return self._data
+
+    @property
+    def is_unchecked(self) -> bool:
+        """Whether the check of the text was deferred, and nobody has done it yet."""
+        return self._deferred is not None and not self._deferred.passed
+
+    @property
+    def unchecked_raw(self) -> bytes:
+        """The JSON text, checked or not, for a service that checks what it gets."""
+        return self._raw or b"" if self.is_unchecked else self.raw
+
+    def defer(self, check: DeferredCheck) -> Document:
+        """Leave the check of this text to the service that parses it; return this document.
+
+        Reading it here checks it.
+        """
+        self._deferred = check
+        return self
+
+    def check(self) -> None:
+        """Do a deferred check now, unless it was done.
+
+        Raises:
+            ReviewError: the text is not allowed.
+        """
+        if self._deferred is not None and not self._deferred.passed:
+            self._deferred.run()
+
+    def checked_elsewhere(self) -> None:
+        """Record that a service has done a deferred check."""
+        if self._deferred is not None:
+            self._deferred.passed = True
 
     def checked_by(self, checks: TextChecks | None) -> Document:
         """Let ``checks`` prove to other services that this text was checked; return this document."""
@@ -212,12 +281,16 @@ class Document:
     @property
     def check_digest(self) -> bytes:
         """The proof that the text was checked, computed once; empty if there is none."""
+        if self.is_unchecked:
+            return b""
         if self._check_digest is None:
             checks, raw = self._checks, self.raw
             if checks is None or len(raw) < MIN_PROVED_BYTES:
                 self._check_digest = b""
             else:
-                self._check_digest = checks.of_encoded(raw) if self._encoded else checks.of_checked(raw)
+                self._check_digest = (
+                    checks.of_encoded(raw, shallow=self._shallow) if self._encoded else checks.of_checked(raw)
+                )
         return self._check_digest
 
     def copy_data(self) -> JSON:

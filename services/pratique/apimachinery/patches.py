@@ -39,7 +39,13 @@ import msgspec
 from pratique.apimachinery.diff import identical
 from pratique.apimachinery.errors import PratiqueError
 from pratique.apimachinery.go_formats import parse_int64
-from pratique.apimachinery.json_reading import TOO_MANY_VALUES, has_too_many_values, syntax_error, type_error
+from pratique.apimachinery.json_reading import (
+    MAX_LEVELS,
+    TOO_MANY_VALUES,
+    has_too_many_values,
+    syntax_error,
+    type_error,
+)
 from pratique.apimachinery.json_values import (
     JSON,
     Document,
@@ -128,12 +134,36 @@ def patch_document(document: Document, operations: Iterable[JSONObject]) -> Docu
     Raises:
         PatchError: an operation does not fit, or the result is too deep to be encoded.
     """
-    patched = Document.from_data(apply_patch(document.data, operations)).after(document)
+    operations = tuple(operations)
+    data = apply_patch(document.data, operations)
     try:
-        patched.raw  # noqa: B018 - encoded once, and remembered for sending
+        # What adds few levels to a text within the limits can be encoded, which is then left to who needs the text.
+        shallow = document.is_shallow and all(map(_adds_few_levels, operations))
+        patched = Document.from_data(data, shallow=shallow).after(document)
+        if not shallow:
+            patched.raw  # noqa: B018 - encoded once, and remembered for sending
     except RecursionError:
         raise PatchError(_TOO_DEEP) from None
     return patched
+
+
+_PLAIN_KINDS = frozenset({"add", "remove", "replace", "test"})
+_SHORT_BYTES = 4096
+"""The longest value whose levels are estimated. Encoding a longer one may take as long as encoding all."""
+
+
+def _adds_few_levels(operation: JSONObject) -> bool:
+    """Tell whether what an operation adds can be encoded, and certainly has no more levels than allowed.
+
+    Raises:
+        Exception: its value cannot be encoded.
+    """
+    kind, path = operation.get("op"), operation.get("path")
+    if kind not in _PLAIN_KINDS or not isinstance(path, str):
+        return False
+    written = encode(operation.get("value"))
+    levels = path.count("/") + written.count(b"{") + written.count(b"[")
+    return len(written) <= _SHORT_BYTES and levels <= MAX_LEVELS
 
 
 class _UnfitError(Exception):

@@ -53,8 +53,9 @@ class PhaseService(Generic[HostT]):
     """Runs controllers on a host."""
     request_type: type[Any]
     """The method's request, a protobuf message."""
-    response_of: Callable[[Sequence[Outcome], str, str], Message]
-    """Creates the method's response from outcomes, the review's uid and the digest of the inputs."""
+    response_of: Callable[[Sequence[Outcome], str, str, str], Message]
+    """Creates the method's response from outcomes, the review's uid, the digest of the inputs, and the rules by which
+    the documents were checked for the caller."""
 
     def services(
         self,
@@ -73,13 +74,13 @@ class PhaseService(Generic[HostT]):
 
         async def respond(request: IncomingRequest[Any], context: ServicerContext[Any, Any]) -> Message:
             digest, host = await held_or_abort(held, request.message.digest, context)
-            review, calls = await read_request(request, host.cluster, reader, digests)
+            review, calls, rules = await read_request(request, host.cluster, reader, digests)
             if is_retry(context):
                 review = dataclasses.replace(review, is_retry=True)
             outcomes = await self.run_controllers(host, review, calls, controllers_deadline(context))
             if metrics is not None:
                 metrics.observe(outcomes)
-            return self.response_of(outcomes, review.uid, digest)
+            return self.response_of(outcomes, review.uid, digest, rules)
 
         stream = STREAMED_METHODS[self.phase]
         _, service, method = stream.path.split("/")

@@ -295,8 +295,7 @@ async def _await_or_return_error(answer: Awaitable[object]) -> object:
 
 def _check_documents_readable(review: Review) -> None:
     """Raise ReviewError if a document is not JSON, which is not the controller's fault."""
-    documents = (review.object_document, review.old_object_document, review.options_document)
-    for field, document in zip(("object", "old_object", "options"), documents, strict=True):
+    for field, document in zip(("object", "old_object", "options"), review.documents, strict=True):
         try:
             _ = document.data
         except Exception:  # noqa: BLE001 - whatever the parser raises, its text may quote the document

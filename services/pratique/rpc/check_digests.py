@@ -12,7 +12,12 @@ import hmac
 from pathlib import Path
 from typing import Self
 
-from pratique.apimachinery.json_reading import MAX_LEVELS, MAX_VALUES, is_within_structure_limits
+from pratique.apimachinery.json_reading import (
+    ENVELOPE_LEVELS,
+    MAX_LEVELS,
+    MAX_VALUES,
+    is_within_structure_limits,
+)
 from pratique.configuration.key_files import read_key
 from pratique.processes.large_texts import SEPARATE_PROCESS_BYTES
 
@@ -22,6 +27,13 @@ revisions, as there are during an update, then check for themselves."""
 
 RULES = f"pratique JSON {CHECK_REVISION}: {MAX_LEVELS} levels, {MAX_VALUES} values".encode()
 """What a document was checked for."""
+
+OBJECT_LEVELS = MAX_LEVELS - ENVELOPE_LEVELS
+"""The levels that an object of an AdmissionReview may have."""
+OBJECT_RULES = f"pratique JSON {CHECK_REVISION}: {OBJECT_LEVELS} levels, {MAX_VALUES} values"
+"""What a front door wants the objects of an AdmissionReview to be checked for that it has not checked itself."""
+
+_NUL = b"\\u0000"
 
 KEY_FLAG = "--checks-key-file"
 
@@ -61,14 +73,17 @@ class CheckDigests:
         """Return the digest of a text that passed the checks."""
         return self.digest(raw)
 
-    def of_encoded(self, raw: bytes) -> bytes:
+    def of_encoded(self, raw: bytes, *, shallow: bool = False) -> bytes:
         """Return the digest of a text that was encoded in this process; empty if it might not pass the checks.
 
         An encoder writes valid JSON in UTF-8, no member twice, and no number beyond float64. What is left are the
-        limits on its structure, which a patch may exceed, and names with a NUL. A very long text has no digest: looking
-        at it here would delay other reviews, and the service has a process for it.
+        limits on its structure, which a patch may exceed unless the text is ``shallow``, and names with a NUL. A very
+        long text has no digest: looking at it here would delay other reviews, and the service has a process for it. All
+        others are too short for too many values.
         """
-        fits = len(raw) <= SEPARATE_PROCESS_BYTES and is_within_structure_limits(raw)
+        fits = len(raw) <= SEPARATE_PROCESS_BYTES and (
+            _NUL not in raw if shallow else is_within_structure_limits(raw)
+        )
         return self.digest(raw) if fits else b""
 
     def proves(self, digest: bytes, raw: bytes) -> bool:

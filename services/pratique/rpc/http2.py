@@ -105,13 +105,16 @@ class MessageStream:
             headers, self.unsent_headers = list(self.unsent_headers), ()
             self._connection.send_headers(self.stream_id, headers)
         unsent = b"\0" + len(message).to_bytes(4, "big") + message
-        while unsent:
+        sent, end = 0, len(unsent)
+        while sent < end:
             if self.local_ended:
                 raise StreamEndedError(self.status or grpc.StatusCode.UNAVAILABLE)
             size = self._connection.sendable_bytes(self.stream_id)
             if size:
-                self._connection.send_data(self.stream_id, unsent if size >= len(unsent) else unsent[:size])
-                unsent = unsent[size:]
+                # Slices are copied once; cutting off what is sent would copy the rest for each frame.
+                part = unsent[sent : sent + size]
+                self._connection.send_data(self.stream_id, part)
+                sent += len(part)
             else:
                 self._writer = self._loop.create_future()
                 await self._writer

@@ -36,7 +36,7 @@ from pratique.apimachinery.requests import Operation, UserInfo
 from pratique.apimachinery.statuses import Status, StatusCause, StatusDetails
 from pratique.cluster.store import Cluster
 from pratique.processes.large_texts import SEPARATE_PROCESS_BYTES, LargeTextReader
-from pratique.rpc.check_digests import CheckDigests
+from pratique.rpc.check_digests import OBJECT_LEVELS, OBJECT_RULES, CheckDigests
 
 if TYPE_CHECKING:
     from pratique.rpc.handlers import IncomingRequest
@@ -97,16 +97,19 @@ _OPERATION_FROM_NUMBER = {number: operation for operation, number in _OPERATION_
 
 
 def write_review(message: review_pb2.Review, review: Review) -> None:
-    """Write a review into a message, which can be a field of another: assigning it later would copy the objects."""
+    """Write a review into a message, which can be a field of another: assigning it later would copy the objects.
+
+    Its documents may be unchecked.
+    """
     message.uid = review.uid
     message.operation = _OPERATION_TO_NUMBER[review.operation]
     message.sub_resource = review.subresource
     message.request_sub_resource = review.request_subresource
     message.name = review.name
     message.namespace = review.namespace
-    message.object = review.object_document.raw
-    message.old_object = review.old_object_document.raw
-    message.options = review.options_document.raw
+    message.object = review.object_document.unchecked_raw
+    message.old_object = review.old_object_document.unchecked_raw
+    message.options = review.options_document.unchecked_raw
     message.dry_run = review.dry_run
     _write_kind(message.kind, review.kind)
     _write_resource(message.resource, review.resource)
@@ -121,8 +124,9 @@ _DOCUMENT_FIELDS = ("object", "old_object", "options")
 
 
 def _write_checks(message: review_pb2.Review, review: Review) -> None:
-    documents = (review.object_document, review.old_object_document, review.options_document)
-    for field, document in zip(_DOCUMENT_FIELDS, documents, strict=True):
+    if review.is_unchecked:
+        message.checks.wanted_rules = OBJECT_RULES
+    for field, document in zip(_DOCUMENT_FIELDS, review.documents, strict=True):
         if digest := document.check_digest:
             setattr(message.checks, field, digest)
 
@@ -421,8 +425,10 @@ def _write_request(request: ChainRequest, review: Review, calls: Sequence[Call])
     request.controllers.extend(_call_to_message(call) for call in calls)
     write_review(request.review, review)
     if request.digest:
-        # A service of this suite; no other can verify the proofs.
+        # A service of this suite; no other can verify the proofs, or says what it has checked.
         _write_checks(request.review, review)
+    else:
+        review.check()
 
 
 def _call_to_message(call: Call) -> review_pb2.ControllerCall:
@@ -446,12 +452,14 @@ async def read_request(
     cluster: Cluster,
     reader: LargeTextReader,
     digests: CheckDigests | None = None,
-) -> tuple[Review, list[Call]]:
+) -> tuple[Review, list[Call], str]:
     """Decode a request: in a thread if it is long, in ``reader``'s process if it is very long.
 
-    What its caller has checked does not count, because it need not be read.
+    What its caller has checked does not count, because it need not be read. Without ``digests`` no caller is believed
+    to have checked anything.
 
-    Without ``digests`` no caller is believed to have checked anything.
+    Returns:
+        The review, the calls, and the rules by which the caller wanted the documents to be checked, if they were.
 
     Raises:
         ReviewError: as :func:`review_and_calls`.
@@ -466,11 +474,17 @@ async def read_request(
         else:
             checked = await asyncio.to_thread(checked_documents, message.review, digests)
         size -= sum(len(document.raw) for document in checked.values())
+    if size > SEPARATE_PROCESS_BYTES:
+        return *await reader.run(review_and_calls, message, cluster, reader.read_document, checked), ""
+    rules = message.review.checks.wanted_rules if message.review.HasField("checks") else ""
+    rules, read = (rules, _read_object) if rules == OBJECT_RULES else ("", read_document)
     if size <= LARGE_BYTES:
-        return review_and_calls(message, cluster, checked=checked)
-    if size <= SEPARATE_PROCESS_BYTES:
-        return await asyncio.to_thread(review_and_calls, message, cluster, checked=checked)
-    return await reader.run(review_and_calls, message, cluster, reader.read_document, checked)
+        return *review_and_calls(message, cluster, read, checked), rules
+    return *await asyncio.to_thread(review_and_calls, message, cluster, read, checked), rules
+
+
+def _read_object(raw: bytes) -> Document:
+    return read_document(raw, OBJECT_LEVELS)
 
 
 def review_and_calls(
@@ -508,23 +522,34 @@ def _call_from_message(message: review_pb2.ControllerCall) -> Call:
 
 
 def mutate_response(
-    outcomes: Iterable[Outcome], uid: str = "", digest: str = ""
+    outcomes: Iterable[Outcome], uid: str = "", digest: str = "", checked_rules: str = ""
 ) -> mutator_service_pb2.MutateResponse:
-    """Encode the outcomes of mutating controllers, with the review's uid and the digest of the inputs."""
+    """Encode the outcomes of mutating controllers.
+
+    Args:
+        outcomes: The outcomes.
+        uid: The uid of the review.
+        digest: The digest of the inputs.
+        checked_rules: The rules by which the documents were checked for the caller.
+    """
     steps = []
     for outcome in outcomes:
         steps.append(_sendable_message(outcome))
         if steps[-1].HasField("denied") or steps[-1].HasField("failed"):
             break  # later outcomes build on a patch that cannot be sent
-    return mutator_service_pb2.MutateResponse(steps=steps, uid=uid, digest=digest)
+    return mutator_service_pb2.MutateResponse(
+        steps=steps, uid=uid, digest=digest, checked_rules=checked_rules
+    )
 
 
 def validate_response(
-    outcomes: Iterable[Outcome], uid: str = "", digest: str = ""
+    outcomes: Iterable[Outcome], uid: str = "", digest: str = "", checked_rules: str = ""
 ) -> validator_service_pb2.ValidateResponse:
-    """Encode the outcomes of validating controllers, with the review's uid and the digest of the inputs."""
+    """Encode the outcomes of validating controllers; the arguments are those of :func:`mutate_response`."""
     verdicts = [_sendable_message(outcome) for outcome in outcomes]
-    return validator_service_pb2.ValidateResponse(verdicts=verdicts, uid=uid, digest=digest)
+    return validator_service_pb2.ValidateResponse(
+        verdicts=verdicts, uid=uid, digest=digest, checked_rules=checked_rules
+    )
 
 
 def _sendable_message(outcome: Outcome) -> outcome_pb2.Outcome:
@@ -597,6 +622,15 @@ def check_answered_review(
     """
     if response.uid != uid and (ours or response.uid):
         raise bad_answer("the answer is to another review" if response.uid else "the answer names no review")
+
+
+def record_checks(
+    response: mutator_service_pb2.MutateResponse | validator_service_pb2.ValidateResponse, review: Review
+) -> None:
+    """Record that a service of this suite has checked the unchecked documents of a review, if it says so."""
+    if response.checked_rules == OBJECT_RULES:
+        for document in review.documents:
+            document.checked_elsewhere()
 
 
 def write_call(review: Review, call: Call) -> bytes:

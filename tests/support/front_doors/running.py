@@ -22,6 +22,7 @@ from pratique.apimachinery.json_values import JSON
 from pratique_frontdoor.engines.engine import Engine
 from pratique_frontdoor.http.app import build_app
 from pratique_frontdoor.http.servers import FrontDoorServer
+from pratique_frontdoor.recording.recorders import Recorder
 from pratique_frontdoor.settings import FrontDoorSettings
 from support.front_doors.reviews import review_body
 
@@ -109,7 +110,10 @@ def read_all(connection: socket.socket) -> bytes:
 
 @contextlib.contextmanager
 def open_door(
-    engine: Engine, settings: FrontDoorSettings | None = None, tls: ssl.SSLContext | None = None
+    engine: Engine,
+    settings: FrontDoorSettings | None = None,
+    tls: ssl.SSLContext | None = None,
+    recorder: Recorder | None = None,
 ) -> Iterator[Door]:
     """Run a front door in a thread, on a port of its own; without drain when it ends. It closes the engine."""
     settings = dataclasses.replace(settings or FrontDoorSettings(), port=0, drain_seconds=0)
@@ -118,7 +122,7 @@ def open_door(
     async def serve() -> None:
         loop = asyncio.get_running_loop()
         server = FrontDoorServer(
-            build_app(engine, settings), settings, lambda url: running.put((url, server, loop))
+            build_app(engine, settings, recorder), settings, lambda url: running.put((url, server, loop))
         )
         await server.serve()
         await engine.close()

@@ -428,6 +428,8 @@ class Chain:
     async def _validate(self, context: AdmissionContext) -> None:
         context.record.merge(await _validate_concurrently(self.validating, context))
         context.record.raise_outage_unless_denied()
+        if self.charging:
+            await check_documents(context.review)
         for stage in self.charging:
             if context.record.denials:
                 return
@@ -466,6 +468,16 @@ def _apply_pending_operations(context: AdmissionContext) -> None:
         record.deny(statuses.internal_error(str(error)))
     else:
         context.change_object(amended)
+
+
+async def check_documents(review: Review) -> None:
+    """Do the deferred checks of a review that no service has done, in a thread.
+
+    Raises:
+        ReviewError: a document is not allowed.
+    """
+    if review.is_unchecked:
+        await asyncio.to_thread(review.check)
 
 
 async def _validate_concurrently(

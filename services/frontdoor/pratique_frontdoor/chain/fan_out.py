@@ -223,7 +223,7 @@ class FanOut:
 
 
 def _bytes_of(review: Review) -> int:
-    return len(review.object_document.raw) + len(review.old_object_document.raw)
+    return len(review.object_document.unchecked_raw) + len(review.old_object_document.unchecked_raw)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from pratique.cluster import schemas
 from pratique.cluster.conversion import convert
 from pratique.cluster.typed_decoding import TypedDecodingError, decode_changed
 from pratique.telemetry.logs import describe_error
-from pratique_frontdoor.chain.decisions import AdmissionContext, Record, Step
+from pratique_frontdoor.chain.decisions import AdmissionContext, Record, Step, check_documents
 from pratique_frontdoor.chain.webhooks import (
     ChainWebhook,
     Matched,
@@ -140,7 +140,10 @@ class MutatingWebhooks:
         context.reinvocation.begin(context.review.object_document, context.round)
         try:
             every = context.explain and context.round == 0
-            for hook, target in self.hooks.candidates(context.review, every=every):
+            candidates = self.hooks.candidates(context.review, every=every)
+            if candidates:
+                await check_documents(context.review)
+            for hook, target in candidates:
                 if not await _dispatch(hook, target, context):
                     return False
             return True
@@ -270,6 +273,8 @@ class ValidatingWebhooks:
         """Match all webhooks first, then call the matching ones concurrently."""
         record = Record()
         candidates = self.hooks.candidates(review, every=explain)
+        if candidates:
+            await check_documents(review)
         matching = await _matching_webhooks(candidates, review, deadline, record, explain=explain)
         if record.denials or not matching:
             return record

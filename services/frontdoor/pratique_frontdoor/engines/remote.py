@@ -119,6 +119,8 @@ class RemoteEngine:
         opened: tuple[HostingService, HostingService] | None = None
         if services is None:
             services = opened = self._open_services(tls, call_metrics)
+        self.calls_services = opened is not None
+        """Whether controllers run in other processes, which check what they parse."""
         self._replicas: GrpcTransport | None = None if opened is None else opened[1].transport
         self._mutator, self._validator = self._services = services
         read_configurations = functools.partial(load_configurations, chain.config)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -13,7 +14,7 @@ from pratique.admission.reviews import Review
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import ReviewError
 from pratique.apimachinery.json_reading import LARGE_BYTES, JsonLimitError, parse_checked
-from pratique.apimachinery.json_values import Document, JSONObject, TextChecks, encode
+from pratique.apimachinery.json_values import MIN_PROVED_BYTES, Document, JSONObject, TextChecks, encode
 from pratique.apimachinery.kinds import (  # msgspec reads the types of fields
     GroupVersionKind,
     GroupVersionResource,
@@ -111,8 +112,16 @@ def decode_large_review(
 def _review_from(
     receive: Callable[[], _DecodedBody], cluster: Cluster, checks: TextChecks | None
 ) -> ReceivedReview:
-    try:
+    with _refusals():
         received = receive()
+    return _received_review(received, cluster, checks)
+
+
+@contextlib.contextmanager
+def _refusals() -> Iterator[None]:
+    """Turn what is raised for a bad body into a ReviewError with the words for the caller."""
+    try:
+        yield
     except JsonLimitError as error:
         raise ReviewError(f"the body {error}") from None
     except msgspec.ValidationError as error:
@@ -121,6 +130,9 @@ def _review_from(
         ) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ReviewError(f"the body is not JSON: {_position_only(error)}") from None
+
+
+def _received_review(received: _DecodedBody, cluster: Cluster, checks: TextChecks | None) -> ReceivedReview:
     request = received.envelope.request
     if request is None:
         raise ReviewError("the AdmissionReview has no request")
@@ -128,6 +140,79 @@ def _review_from(
         raise ReviewError("the AdmissionReview's request has no uid")
     _check_names(request)
     return ReceivedReview(received.envelope.api_version, _review(request, received, cluster, checks))
+
+
+class _ReviewMembers(msgspec.Struct, frozen=True):
+    request: dict[str, msgspec.Raw]
+
+
+_members_decoder = msgspec.json.Decoder(_ReviewMembers)
+_members_encoder = msgspec.json.Encoder()
+_LONG_OBJECTS = ("object", "oldObject")
+_MAX_MEMBERS = 64
+"""Four times the members of a request."""
+_SPACES = b" \t\r\n"
+
+
+class DeferredBodyCheck:
+    """The check of a body whose long objects have not been checked. It keeps no copy of them."""
+
+    __slots__ = ("_head", "_members", "_tail", "passed")
+
+    def __init__(self, head: bytes, members: dict[str, msgspec.Raw], tail: bytes) -> None:
+        """Check nothing yet. The body is the compact JSON of ``members`` between ``head`` and ``tail``."""
+        self._head, self._members, self._tail = head, members, tail
+        self.passed = False
+
+    def run(self) -> None:
+        """Check the whole body, and refuse it with the words for a body that is checked before all else.
+
+        Raises:
+            ReviewError: it is not JSON or exceeds its limits.
+        """
+        with _refusals():
+            parse_checked(b"".join((self._head, _members_encoder.encode(self._members), self._tail)))
+        self.passed = True
+
+
+def decode_deferring(
+    body: bytes, cluster: Cluster, checks: TextChecks | None = None
+) -> ReceivedReview | None:
+    """Decode an AdmissionReview, but leave the check of its long objects to the services that parse them.
+
+    Returns None if it must be checked here: it has no long object, or it is not written as an API server writes it,
+    without spaces around the members of the request, and with the request last. Takes a fifth of the time of
+    :func:`decode_review`.
+    """
+    try:
+        received = _decode_deferring(body)
+        return None if received is None else _received_review(received, cluster, checks)
+    except (JsonLimitError, ReviewError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None  # the whole check finds the error, and has the words for it
+
+
+def _decode_deferring(body: bytes) -> _DecodedBody | None:
+    if not body.isascii():
+        str(body, "utf-8")
+    members = _members_decoder.decode(body).request
+    long = {name: bytes(members[name]) for name in _LONG_OBJECTS if _is_long(members.get(name, _NULL))}
+    # A body that ends with these members as they are encoded has none of them twice: it would be longer. As their
+    # quotes are balanced, and the body ends outside strings, so does what precedes them.
+    written = _members_encoder.encode(members)
+    end = len(body.rstrip(_SPACES)) - 1
+    if not long or len(members) > _MAX_MEMBERS or not body.endswith(written, 0, end):
+        return None
+    head, tail = body[: end - len(written)], body[end:]
+    remainder = b"".join((head, _members_encoder.encode(members | dict.fromkeys(long, _NULL)), tail))
+    if len(remainder) > _REUSED_BYTES:
+        return None
+    parse_checked(remainder)
+    kept = {name: msgspec.Raw(long[name]) if name in long else raw.copy() for name, raw in members.items()}
+    return _DecodedBody(_decoder.decode(remainder), {}, long, DeferredBodyCheck(head, kept, tail))
+
+
+def _is_long(raw: msgspec.Raw) -> bool:
+    return memoryview(raw).nbytes >= MIN_PROVED_BYTES
 
 
 class _DecodedBody(NamedTuple):
@@ -138,6 +223,8 @@ class _DecodedBody(NamedTuple):
     """The request as parsed for the check; empty if it is not kept."""
     taken_out: Mapping[str, bytes]
     """The raw members of the request that were cut out of the envelope, by name."""
+    deferred: DeferredBodyCheck | None = None
+    """The check of these members; None if they were checked."""
 
 
 def _decode_body(body: bytes) -> _DecodedBody:
@@ -217,6 +304,8 @@ def _document(field: str, raw: msgspec.Raw, received: _DecodedBody, checks: Text
     data = received.parsed.get(field)
     document = Document.from_raw(content) if data is None else Document(content, data, parsed=True)
     document.checked_by(checks)
+    if received.deferred is not None and field in received.taken_out:
+        return document.defer(received.deferred)
     if len(content) > LARGE_BYTES:
         _ = document.check_digest  # now, because this runs in a thread, and sending does not
     return document

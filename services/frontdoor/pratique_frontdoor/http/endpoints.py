@@ -14,12 +14,19 @@ from starlette.types import Receive, Scope, Send
 from pratique.admission.controllers import Phase
 from pratique.admission.reviews import Deadline
 from pratique.apimachinery.json_reading import LARGE_BYTES
-from pratique.apimachinery.json_values import TextChecks, encode
+from pratique.apimachinery.json_values import MIN_PROVED_BYTES, TextChecks, encode
+from pratique.processes.allocator import make_room
 from pratique.processes.large_texts import SEPARATE_PROCESS_BYTES, LargeTextReader
 from pratique_frontdoor.chain import decisions
-from pratique_frontdoor.chain.decisions import Decision, OutageError
+from pratique_frontdoor.chain.decisions import Decision, OutageError, check_documents
 from pratique_frontdoor.engines.engine import Engine
-from pratique_frontdoor.http.codecs import ReceivedReview, decode_large_review, decode_review, encode_answer
+from pratique_frontdoor.http.codecs import (
+    ReceivedReview,
+    decode_deferring,
+    decode_large_review,
+    decode_review,
+    encode_answer,
+)
 from pratique_frontdoor.http.messages import (
     ClientGoneError,
     JSONReply,
@@ -173,6 +180,12 @@ class DecisionEndpoint:
         self._max_body_bytes = context.settings.max_body_bytes
         self._reader = context.reader
         self._checks = context.checks
+        # The engine in this process, the recorder and the log read objects without asking a service.
+        self._defers_checks = (
+            getattr(context.engine, "calls_services", False)
+            and context.recorder is None
+            and context.decision_log is None
+        )
         self._read_query = query_reader(context.settings)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -230,10 +243,17 @@ class DecisionEndpoint:
 
     async def _read(self, pieces: list[bytes]) -> ReceivedReview:
         size, cluster, checks = sum(map(len, pieces)), self._engine.cluster, self._checks
-        if size <= LARGE_BYTES:
-            return decode_review(b"".join(pieces), cluster, checks)
+        if size >= MIN_PROVED_BYTES:
+            make_room()
         if size <= SEPARATE_PROCESS_BYTES:
-            return await asyncio.to_thread(decode_review, b"".join(pieces), cluster, checks)
+            body = b"".join(pieces)
+            if size >= MIN_PROVED_BYTES and self._defers_checks:
+                received = decode_deferring(body, cluster, checks)
+                if received is not None:
+                    return received
+            if size <= LARGE_BYTES:
+                return decode_review(body, cluster, checks)
+            return await asyncio.to_thread(decode_review, body, cluster, checks)
         return await self._reader.run(
             decode_large_review, pieces, cluster, self._reader.strip_members, checks
         )
@@ -241,7 +261,11 @@ class DecisionEndpoint:
     async def _decide(self, received: ReceivedReview, query: Query, deadline: Deadline) -> Decision:
         explain = self._phases is None
         phases = query.phases if self._phases is None else self._phases
-        decision = await self._engine.decide(received.review, phases, deadline, explain=explain)
+        try:
+            decision = await self._engine.decide(received.review, phases, deadline, explain=explain)
+        finally:
+            # Whatever came of it: a bad review is answered as one that was checked before all else.
+            await check_documents(received.review)
         # In the next iteration of the event loop, after uvloop has written the response.
         asyncio.get_running_loop().call_soon(
             self._metrics.observe_decision, received.review.operation, decision

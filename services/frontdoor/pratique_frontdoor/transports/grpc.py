@@ -241,6 +241,8 @@ class GrpcTransport:
         call = self._outgoing(request, review, calls, deadline)
         answer, endpoint = await self._answer(self._ask(Phase.MUTATE, call), MutateResponse, call.digest)
         messages.check_answered_review(answer, review.uid, ours=self._ours)
+        if call.digest:
+            messages.record_checks(answer, review)
         outcomes = messages.outcomes_from_mutate(answer, calls, endpoint)
         self._work.observe(outcomes)
         return outcomes
@@ -267,6 +269,8 @@ class GrpcTransport:
         call = self._outgoing(request, review, calls, deadline, sent_to, expected_seconds)
         answer, endpoint = await self._answer(self._ask(Phase.VALIDATE, call), ValidateResponse, call.digest)
         messages.check_answered_review(answer, review.uid, ours=self._ours)
+        if call.digest:
+            messages.record_checks(answer, review)
         outcomes = messages.outcomes_from_validate(answer, calls, endpoint)
         self._work.observe(outcomes)
         return outcomes
