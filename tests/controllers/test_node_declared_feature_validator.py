@@ -221,7 +221,7 @@ def device(name: str = "d1", *, maps: bool = True, **fields: JSON) -> JSONObject
 NODES = [
     node("able", DEVICES, pool="new", rank="7"),
     node("also", DEVICES, pool="new"),
-    node("old", pool="old"),
+    node("old", pool="old", tier="3"),
 ]
 
 
@@ -257,6 +257,10 @@ CHOICES: list[tuple[JSONObject, str]] = [
     ({"nodeSelector": selector(requirement("rank", "Gt", "6"))}, ""),
     ({"nodeSelector": selector(requirement("rank", "Lt", "8"))}, ""),
     ({"nodeSelector": selector(requirement("pool", "Gt", "0"))}, ""),
+    ({"nodeSelector": selector(requirement("tier", "Gt", "3"))}, ""),
+    ({"nodeSelector": selector(requirement("tier", "Gt", "2"))}, UNSUPPORTED),
+    ({"nodeSelector": selector(requirement("tier", "Lt", "3"))}, ""),
+    ({"nodeSelector": selector(requirement("tier", "Lt", "4"))}, UNSUPPORTED),
     ({"nodeSelector": selector(requirement("pool", "Exists"), requirement("rank", "Exists"))}, ""),
     ({"nodeSelector": selector(fields=[requirement("metadata.name", "In", "able")])}, ""),
     ({"nodeSelector": selector(fields=[requirement("metadata.name", "In", "old")])}, UNSUPPORTED),
