@@ -1,17 +1,18 @@
-"""Names, namespaces and UIDs of Kubernetes objects: validation, reading from metadata, and generation.
+"""Names, namespaces, UIDs and creation times of objects: validation, reading from metadata, and generation.
 
 Validation follows ``k8s.io/apimachinery/pkg/util/validation/validation.go``; every check returns its error messages.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 import re
 import secrets
 from typing import cast
 
 from pratique.apimachinery.errors import InputError
-from pratique.apimachinery.json_values import JSON, JSONObject, json_type
+from pratique.apimachinery.json_values import JSON, JSONObject, json_type, member
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = f"{_LABEL}(\\.{_LABEL})*"
@@ -168,6 +169,18 @@ def namespace_of(document: JSONObject) -> str:
     return _metadata_text(_metadata(document), "namespace")
 
 
+_LONG_AGO = dt.datetime.min.replace(tzinfo=dt.UTC)
+
+
+def creation_time_of(document: JSONObject) -> dt.datetime:
+    """When the object was created. Without a readable ``creationTimestamp`` it counts as older than all others."""
+    try:
+        created = dt.datetime.fromisoformat(member(document, "metadata", "creationTimestamp"))
+    except (TypeError, ValueError):
+        return _LONG_AGO
+    return created if created.tzinfo else created.replace(tzinfo=dt.UTC)
+
+
 def with_namespace(document: JSONObject, namespace: str, name: str = "") -> JSONObject:
     """The object with its metadata naming ``namespace`` (none if that is empty), and ``name`` if given."""
     written: JSON = document.get("metadata")
@@ -192,13 +205,13 @@ def _metadata(document: JSONObject) -> JSONObject:
     return cast("JSONObject", metadata)
 
 
-def _metadata_text(metadata: JSONObject, member: str) -> str:
-    value: JSON = metadata.get(member)
+def _metadata_text(metadata: JSONObject, field: str) -> str:
+    value: JSON = metadata.get(field)
     if value is None:
         return ""
     if not isinstance(value, str):
         hint = ": write it in quotes" if isinstance(value, bool | int | float) else ""
-        raise InputError(f"metadata.{member}: must be a string, not {json_type(value)}{hint}")
+        raise InputError(f"metadata.{field}: must be a string, not {json_type(value)}{hint}")
     return value
 
 

@@ -81,6 +81,9 @@ _BEHAVIOURS: Mapping[str, tuple[_FormerBehaviour, ...]] = {
             {"featureGates": {"AllowInsecureKubeletCertificateSigningRequests": True}}, Release(1, 31)
         ),
     ),
+    "NodeDeclaredFeatureValidator": (
+        _FormerBehaviour({"featureGates": {"NodeDeclaredFeatures": False}}, Release(1, 36)),
+    ),
     "OwnerReferencesPermissionEnforcement": (_FormerBehaviour({"checkCreations": True}, Release(1, 11)),),
     "PersistentVolumeClaimResize": (
         _FormerBehaviour({"checkVolumePlugin": True}, Release(1, 12), since=Release(1, 8)),
@@ -91,6 +94,9 @@ _BEHAVIOURS: Mapping[str, tuple[_FormerBehaviour, ...]] = {
     "PodTolerationRestriction": (
         _FormerBehaviour({"exact": True}, Release(1, 17)),
         _FormerBehaviour({"emptyOverrides": False}, Release(1, 12)),
+    ),
+    "PodTopologyLabels": (
+        _FormerBehaviour({"featureGates": {"PodTopologyLabelsAdmission": False}}, Release(1, 35)),
     ),
     "Priority": (
         _FormerBehaviour({"release": "1.10"}, Release(1, 11)),

@@ -6,7 +6,6 @@ Source: ``plugin/pkg/admission/storage/storageclass/setdefault/admission.go`` an
 
 from __future__ import annotations
 
-import datetime as dt
 import functools
 
 import msgspec
@@ -16,6 +15,7 @@ from pratique.admission.results import Answer, Edits, allow, deny
 from pratique.admission.reviews import Review
 from pratique.admission.rules import rule
 from pratique.apimachinery.json_values import JSONObject, member
+from pratique.apimachinery.names import creation_time_of
 from pratique.pods import volumes
 
 DEFAULT_CLASS_ANNOTATIONS = (
@@ -23,8 +23,6 @@ DEFAULT_CLASS_ANNOTATIONS = (
     "storageclass.beta.kubernetes.io/is-default-class",
 )
 """The annotations that mark a default class; one of them must be ``"true"``."""
-
-_LONG_AGO = dt.datetime.min.replace(tzinfo=dt.UTC)
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -53,7 +51,7 @@ def mutate(settings: Settings, review: Review) -> Answer:
         return deny(f"Internal error occurred: {len(defaults)} default StorageClasses were found")
     edits = Edits(review.object)
     # The list is sorted by name, and max() takes the first of the newest.
-    edits.set(("spec", "storageClassName"), max(defaults, key=_creation_time)["metadata"]["name"])
+    edits.set(("spec", "storageClassName"), max(defaults, key=creation_time_of)["metadata"]["name"])
     return edits.answer()
 
 
@@ -61,15 +59,6 @@ def _is_default(storage_class: JSONObject) -> bool:
     return any(
         member(storage_class, "metadata", "annotations", mark) == "true" for mark in DEFAULT_CLASS_ANNOTATIONS
     )
-
-
-def _creation_time(storage_class: JSONObject) -> dt.datetime:
-    """When a class was created. A class without a timestamp counts as older than all others."""
-    try:
-        created = dt.datetime.fromisoformat(member(storage_class, "metadata", "creationTimestamp"))
-    except (TypeError, ValueError):
-        return _LONG_AGO
-    return created if created.tzinfo else created.replace(tzinfo=dt.UTC)
 
 
 def _build(settings: Settings) -> Handlers:

@@ -61,8 +61,8 @@ class _TolerationRestriction:
         promised = not resource_requirements.is_best_effort(review.object)
         if self.settings.exact:
             self._unite(edits, added, promised=promised)
-        else:
-            _merge_tolerations(edits, (*added, MEMORY_PRESSURE) if promised else added)
+        elif added or promised:
+            tolerations.merge_into_pod(edits, (*added, MEMORY_PRESSURE) if promised else added)
         return self._check(review, edits.document) or edits.answer()
 
     def validate(self, review: Review) -> Answer:
@@ -120,19 +120,6 @@ class _TolerationRestriction:
             return None
         annotated = _parse_tolerations(str(text))
         return annotated if annotated or self.settings.empty_overrides else None
-
-
-def _merge_tolerations(edits: Edits, added: Sequence[Toleration]) -> None:
-    if not added:
-        return
-    own = tolerations.pod_tolerations(edits.document)
-    every = [*own, *added]
-    kept = tolerations.merge_tolerations(every)
-    for index in sorted(set(range(len(own))) - set(kept), reverse=True):
-        edits.remove((*tolerations.PATH, index))
-    for index in kept:
-        if index >= len(own):
-            edits.append(tolerations.PATH, every[index].document)
 
 
 def _replace_tolerations(edits: Edits, wanted: Toleration) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from pratique.admission.results import Edits
 from pratique.apimachinery import names
 from pratique.apimachinery.field_errors import FieldError, FieldPath, invalid, not_supported
 from pratique.apimachinery.json_values import JSON, JSONObject, member
@@ -119,6 +120,18 @@ def merge_tolerations(tolerations: Sequence[Toleration]) -> list[int]:
         ):
             kept.append(index)
     return kept
+
+
+def merge_into_pod(edits: Edits, added: Sequence[Toleration]) -> None:
+    """Merge tolerations into those of a Pod, its own first; also drops those of its own that others cover."""
+    own = pod_tolerations(edits.document)
+    every = [*own, *added]
+    kept = merge_tolerations(every)
+    for index in sorted(set(range(len(own))) - set(kept), reverse=True):
+        edits.remove((*PATH, index))
+    for index in kept:
+        if index >= len(own):
+            edits.append(PATH, every[index].document)
 
 
 def _is_strict_superset(general: Toleration, special: Toleration) -> bool:
