@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from pratique import Answer, Review, deny, rule, validator
 from pratique.admission.results import OutcomeStatus
 from pratique.apimachinery.json_values import NULL, Document
 from pratique.apimachinery.patches import apply_patch
@@ -223,3 +224,21 @@ def test_a_missing_namespace_is_not_found(tmp_path: Path) -> None:
         )
     assert decision.status is not None
     assert (decision.status.code, decision.status.message) == (404, 'namespaces "shop" not found')
+
+
+@validator("Refuses", rule("pods"))
+def refuses(_: Review) -> Answer:
+    return deny("not here")
+
+
+@pytest.mark.parametrize(("first_denial_only", "calls"), [(True, 0), (False, 1)])
+def test_validating_webhooks_are_called_after_a_denial_unless_only_the_first_counts(
+    tmp_path: Path, first_denial_only: bool, calls: int
+) -> None:
+    with serve({"/a": denied("no")}) as server:
+        configurations = configured(tmp_path, "Validating", webhook(server, "a"))
+        controllers = [refuses, *webhook_controllers()]
+        decision = decide(pod_review(), controllers, configurations, first_denial_only=first_denial_only)
+    assert decision.status is not None
+    assert decision.status.message == 'pods "web" is forbidden: not here'
+    assert len(server.received) == calls

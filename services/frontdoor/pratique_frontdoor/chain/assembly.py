@@ -64,7 +64,7 @@ class ChainParts:
     fan_out: int | None = None
     """The most shares; None divides where that makes a review shorter."""
     first_denial_only: bool = False
-    """Return only the first denial."""
+    """Stop at the first denial in chain order."""
     conditions: MatchConditionMetrics | None = None
     """Counts the results of webhooks' match conditions."""
     breakers: CircuitBreakers | None = None
@@ -123,7 +123,8 @@ def _validating(parts: ChainParts) -> Iterator[ValidatingStage]:
 def _validators(
     members: tuple[ChainMember, ...], parts: ChainParts, fan_out: FanOut | None = None
 ) -> HostedValidators:
-    return HostedValidators(members, parts.validator, _limits(members, Phase.VALIDATE, parts), fan_out)
+    limits = _limits(members, Phase.VALIDATE, parts)
+    return HostedValidators(members, parts.validator, limits, fan_out, parts.first_denial_only)
 
 
 def _fan_out(controllers: Iterable[Controller], parts: ChainParts) -> FanOut | None:

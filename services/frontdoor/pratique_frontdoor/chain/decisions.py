@@ -389,11 +389,11 @@ class Chain:
     mutating: tuple[MutatingStage, ...]
     """Run one after another; the first denial ends the phase."""
     validating: tuple[ValidatingStage, ...]
-    """Run concurrently; all are awaited."""
+    """Run concurrently, and all are awaited; one after another with ``first_denial_only``."""
     charging: tuple[ValidatingStage, ...] = ()
     """Run one after another when all of those have allowed the request, because they charge quota for it."""
     first_denial_only: bool = False
-    """Return only the first denial in chain order, as the API server does."""
+    """Stop at the first denial in chain order, as the API server does: later stages are not called."""
     provisions: bool = False
     """Create missing namespaces."""
 
@@ -426,7 +426,10 @@ class Chain:
                 return
 
     async def _validate(self, context: AdmissionContext) -> None:
-        context.record.merge(await _validate_concurrently(self.validating, context))
+        if self.first_denial_only:
+            await _validate_until_denied(self.validating, context)
+        else:
+            context.record.merge(await _validate_concurrently(self.validating, context))
         context.record.raise_outage_unless_denied()
         for stage in self.charging:
             if context.record.denials:
@@ -466,6 +469,17 @@ def _apply_pending_operations(context: AdmissionContext) -> None:
         record.deny(statuses.internal_error(str(error)))
     else:
         context.change_object(amended)
+
+
+async def _validate_until_denied(stages: Iterable[ValidatingStage], context: AdmissionContext) -> None:
+    """Run stages one after another, and none after a denial: ``k8s.io/apiserver/pkg/admission/chain.go``.
+
+    An outage does not end them: a later stage may deny the request.
+    """
+    for stage in stages:
+        context.record.merge([await _validate_stage(stage, context)])
+        if context.record.denials:
+            return
 
 
 async def _validate_concurrently(
