@@ -91,7 +91,12 @@ BOTH_NAMES = {"serviceAccountName": "cart", "serviceAccount": "cart"}
 
 @pytest.mark.parametrize(
     "named",
-    [{"serviceAccountName": "cart"}, {"serviceAccount": "cart"}, BOTH_NAMES, BOTH_NAMES | {"serviceAccount": "x"}],
+    [
+        {"serviceAccountName": "cart"},
+        {"serviceAccount": "cart"},
+        BOTH_NAMES,
+        BOTH_NAMES | {"serviceAccount": "x"},
+    ],
 )
 def test_an_account_that_the_pod_names_is_written_to_both_fields(named: JSONObject) -> None:
     found = create(pod(**named, automountServiceAccountToken=False), account("cart"))

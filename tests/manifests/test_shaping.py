@@ -10,7 +10,7 @@ from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
 from pratique.apimachinery.requests import Operation, UserInfo
 from pratique.cluster.api_resources import built_in_resources
 from pratique.cluster.store import ANY_NAMESPACE, ObjectStore
-from pratique.manifests.pod_templates import derived_uid
+from pratique.manifests.registry_strategies import derived_uid
 from pratique.manifests.requests import KUBECTL_USER, review_of_manifest
 
 

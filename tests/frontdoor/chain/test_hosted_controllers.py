@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pratique import Answer, Review, allow, deny, mutator, patch, rule, validator, warn
-from pratique.admission.controllers import MUTATE, VALIDATE, Controller
+from pratique.admission.controllers import BOTH, MUTATE, VALIDATE, Controller, Phase
 from pratique.admission.results import Outcome, OutcomeStatus
 from pratique.admission.reviews import Call, Deadline
 from pratique.apimachinery.errors import CallError, CallTimeoutError, UnreachableError
@@ -254,3 +254,26 @@ def test_first_denial_only_still_runs_everything_where_nothing_is_denied() -> No
 
 def test_first_denial_only_stops_at_a_controller_that_fails() -> None:
     assert outcomes_of(broken, team) == [("Broken", OutcomeStatus.FAILED)]
+
+
+@validator("ShowsMetadata", rule("pods"))
+def shows_metadata(review: Review) -> Answer:
+    return deny(",".join(sorted(review.object["metadata"])))
+
+
+@pytest.mark.parametrize(
+    ("phases", "fields"),
+    [(BOTH, "creationTimestamp,generation,labels,name,namespace,uid"), (VALIDATE, "labels,name,namespace")],
+)
+def test_between_the_phases_the_object_gets_what_an_api_server_would_give_it(
+    phases: frozenset[Phase], fields: str
+) -> None:
+    decision = decide(pod_review(), [first, shows_metadata], phases=phases)
+    assert decision.status is not None
+    assert decision.status.message.endswith(f": {fields}")
+
+
+def test_what_an_api_server_would_give_the_object_is_not_in_the_decision() -> None:
+    decision = decide(pod_review(), [first, fine])
+    assert decision.object_document.data["metadata"].keys() == {"name", "namespace", "labels"}
+    assert [operation["path"] for operation in decision.patch] == ["/metadata/labels/first"]

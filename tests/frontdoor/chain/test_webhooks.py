@@ -233,7 +233,7 @@ def refuses(_: Review) -> Answer:
 
 @pytest.mark.parametrize(("first_denial_only", "calls"), [(True, 0), (False, 1)])
 def test_validating_webhooks_are_called_after_a_denial_unless_only_the_first_counts(
-    tmp_path: Path, first_denial_only: bool, calls: int
+    tmp_path: Path, *, first_denial_only: bool, calls: int
 ) -> None:
     with serve({"/a": denied("no")}) as server:
         configurations = configured(tmp_path, "Validating", webhook(server, "a"))

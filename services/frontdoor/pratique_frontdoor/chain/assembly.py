@@ -83,6 +83,17 @@ def assemble(parts: ChainParts) -> Chain:
         ),
         first_denial_only=parts.first_denial_only,
         provisions=provisions_namespaces(parts.controllers),
+        shows_stored_objects=_validates_any_field(parts),
+    )
+
+
+def _validates_any_field(parts: ChainParts) -> bool:
+    """Tell whether a webhook, a policy or third-party code validates: Pratique's own controllers read no uid."""
+    configurations = parts.configurations
+    return (
+        any(configuration.webhooks for configuration in configurations.validating)
+        or bool(configurations.validating_policies)
+        or any(not controller.trusted for controller in _in_phase(parts, Phase.VALIDATE))
     )
 
 

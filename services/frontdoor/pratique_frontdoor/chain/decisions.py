@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import datetime as dt
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,9 +28,13 @@ from pratique.admission.reviews import Deadline, Review
 from pratique.apimachinery import statuses
 from pratique.apimachinery.diff import diff, identical
 from pratique.apimachinery.errors import CallError, PratiqueError
+from pratique.apimachinery.json_reading import LARGE_BYTES
 from pratique.apimachinery.json_values import JSON, NULL, Document, JSONObject
 from pratique.apimachinery.patches import PatchError, patch_document
+from pratique.apimachinery.requests import Operation
 from pratique.apimachinery.statuses import Status, StatusCause, StatusDetails
+from pratique.manifests.registry_strategies import prepare_for_validation
+from pratique.pods.pod_spec import has_app_armor_annotation
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -339,6 +344,8 @@ class AdmissionContext:
     """When the decision must be ready."""
     explain: bool = False
     """Whether to record a step for what does not match as well."""
+    validated: Review | None = None
+    """The review as validating stages see it; None if that is :attr:`review`."""
     round: int = 0
     """0, or 1 in the second round of the mutating stages."""
     record: Record = dataclasses.field(default_factory=Record)
@@ -396,6 +403,9 @@ class Chain:
     """Stop at the first denial in chain order, as the API server does: later stages are not called."""
     provisions: bool = False
     """Create missing namespaces."""
+    shows_stored_objects: bool = True
+    """Whether something validates that may read any field. If not, only Pods differ where they are about to be stored,
+    by their AppArmor profiles."""
 
     async def decide(
         self, review: Review, phases: frozenset[Phase], deadline: Deadline, *, explain: bool = False
@@ -412,6 +422,8 @@ class Chain:
         for phase, run in ((Phase.MUTATE, self._mutate), (Phase.VALIDATE, self._validate)):
             if phase in phases and not context.record.denials:
                 begun = time.monotonic()
+                if phase is Phase.VALIDATE and Phase.MUTATE in phases:
+                    await self._show_stored_object(context)
                 await run(context)
                 seconds[phase] = time.monotonic() - begun
         return self._decision(review, context, seconds)
@@ -438,6 +450,17 @@ class Chain:
             context.record.raise_outage_unless_denied()
         _apply_pending_operations(context)
 
+    async def _show_stored_object(self, context: AdmissionContext) -> None:
+        """Let validating controllers see the object as it is about to be stored, if no API server is in between."""
+        review = context.review
+        if not self.shows_stored_objects and not _gets_app_armor_fields(review):
+            return
+        now = dt.datetime.now(dt.UTC)
+        if len(review.object_document.raw) > LARGE_BYTES:
+            context.validated = await asyncio.to_thread(prepare_for_validation, review, now)
+        else:
+            context.validated = prepare_for_validation(review, now)
+
     def _decision(
         self, review: Review, context: AdmissionContext, seconds: Mapping[Phase, float]
     ) -> Decision:
@@ -456,6 +479,11 @@ class Chain:
             steps=tuple(record.steps),
             phase_seconds=seconds,
         )
+
+
+def _gets_app_armor_fields(review: Review) -> bool:
+    is_new_pod = review.operation is Operation.CREATE and review.concerns("", "pods")
+    return is_new_pod and has_app_armor_annotation(review.object)
 
 
 def _apply_pending_operations(context: AdmissionContext) -> None:
@@ -506,4 +534,5 @@ async def _validate_concurrently(
 
 
 async def _validate_stage(stage: ValidatingStage, context: AdmissionContext) -> Record:
-    return await stage.validate(context.review, context.deadline, explain=context.explain)
+    review = context.validated or context.review
+    return await stage.validate(review, context.deadline, explain=context.explain)

@@ -506,17 +506,19 @@ def _record_answers(
             break
         if call.name in outcomes:
             try:
-                found = outcomes[call.name]
-                outcome = found[0] if len(found) == 1 else merge_outcomes(found)
+                _record_merged(hop, outcomes[call.name], record)
             except CallError as error:
                 outages[call.name] = OutageError.of(Phase.VALIDATE, error)
-            else:
-                hop.record_outcome(outcome, outcome.decision, record)
-                if isinstance(outcome.decision, Patched):
-                    record.pending_operations += outcome.decision.operations
         if call.name in outages:
             hop.fail(call, outages[call.name], record)
     record.outages += dict.fromkeys(outages.values())
+
+
+def _record_merged(hop: _ServiceCall, found: Sequence[Outcome], record: Record) -> None:
+    outcome = found[0] if len(found) == 1 else merge_outcomes(found)
+    hop.record_outcome(outcome, outcome.decision, record)
+    if isinstance(outcome.decision, Patched):
+        record.pending_operations += outcome.decision.operations
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
