@@ -203,3 +203,23 @@ def test_a_custom_resource_is_known_by_its_definition() -> None:
     )
     assert review.resource == GroupVersionResource("example.com", "v1", "clusters")
     assert review.namespace == ""
+
+
+def test_nulls_of_a_manifest_are_decoded_as_gos_decoder_does() -> None:
+    written = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "a", "namespace": None, "labels": {"x": None}},
+        "data": {"k": None, "l": "m"},
+        "binaryData": {"b": None},
+        "immutable": None,
+        "unknown": None,
+    }
+    assert review_of_manifest(written, built_in_resources()).object == {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "a", "namespace": "default", "labels": {"x": ""}},
+        "data": {"k": "", "l": "m"},
+        "binaryData": {"b": None},
+        "unknown": None,
+    }

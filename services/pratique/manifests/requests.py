@@ -29,6 +29,7 @@ from pratique.apimachinery.requests import Operation, UserInfo
 from pratique.apimachinery.statuses import qualified_resource
 from pratique.cluster.api_resources import ApiResources, unknown_kind
 from pratique.cluster.store import ANY_NAMESPACE, Cluster, with_namespace_defaults
+from pratique.cluster.typed_decoding import without_nulls
 from pratique.manifests.registry_strategies import prepare_for_create, prepare_for_update
 
 KUBECTL_USER = UserInfo(
@@ -223,8 +224,10 @@ def _namespace(manifest: JSONObject, asked_in: str | None) -> str:
 
 
 def _decoded_object(manifest: JSONObject, target: _RequestTarget) -> JSONObject:
-    """The object as the API server decodes it: in its namespace, with defaults."""
+    """The object as the API server decodes it: in its namespace, with defaults, and without nulls."""
     read = with_namespace(manifest, target.namespace)
+    if b"null" in encode(read):
+        read = without_nulls(kind_of(manifest), read)
     return with_namespace_defaults(read) if target.is_namespace else read
 
 
