@@ -149,7 +149,7 @@ _CHAIN_OPTIONS = (
     flag(
         "--first-denial-only",
         is_flag=True,
-        help="Report only the first denial, as the API server does.",
+        help="Stop at the first denial, as the API server does.",
     ),
     *plugin_flags(),
 )

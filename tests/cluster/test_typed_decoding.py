@@ -115,10 +115,21 @@ def test_a_string_that_does_not_parse_is_refused(path: str, value: JSON, text: s
 
 
 @pytest.mark.parametrize(
+    ("path", "value", "decoded"),
+    [
+        ("/metadata/labels/x", None, ""),
+        (f"{CONTAINER}/args", [None, "x"], ["", "x"]),
+        (f"{CONTAINER}/resources/limits", {"cpu": None}, {"cpu": "0"}),
+    ],
+)
+def test_null_in_a_map_or_list_is_the_zero_value(path: str, value: JSON, decoded: JSON) -> None:
+    assert added(path, value) == apply_patch(BEFORE, [{"op": "add", "path": path, "value": decoded}])
+
+
+@pytest.mark.parametrize(
     ("path", "value"),
     [
         ("/metadata/labels/x", "y"),
-        ("/metadata/labels/x", None),
         ("/metadata/creationTimestamp", "2026-01-02T03:04:05Z"),
         (f"{CONTAINER}/resources/limits", {"cpu": 1, "memory": "1Gi"}),
         ("/spec/securityContext", {"runAsUser": 1 << 40}),

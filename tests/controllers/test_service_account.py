@@ -71,6 +71,7 @@ def test_every_change_is_made_by_its_own_operation() -> None:
     found = create_named(reviewed, account(imagePullSecrets=[{"name": "a"}, {"name": "b"}]))
     assert [(operation["op"], operation["path"]) for operation in found.operations] == [
         ("add", "/spec/serviceAccountName"),
+        ("add", "/spec/serviceAccount"),
         ("add", "/spec/initContainers/0/volumeMounts/1"),
         ("add", "/spec/containers/0/volumeMounts"),
         ("add", "/spec/volumes/1"),
@@ -85,11 +86,22 @@ def test_generated_names_differ() -> None:
     assert create(pod()).object["spec"]["volumes"] != create(pod()).object["spec"]["volumes"]
 
 
-@pytest.mark.parametrize("field", ["serviceAccountName", "serviceAccount"])
-def test_an_account_that_the_pod_names_is_kept(field: str) -> None:
-    named: JSONObject = {field: "cart"}
+BOTH_NAMES = {"serviceAccountName": "cart", "serviceAccount": "cart"}
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"serviceAccountName": "cart"},
+        {"serviceAccount": "cart"},
+        BOTH_NAMES,
+        BOTH_NAMES | {"serviceAccount": "x"},
+    ],
+)
+def test_an_account_that_the_pod_names_is_written_to_both_fields(named: JSONObject) -> None:
     found = create(pod(**named, automountServiceAccountToken=False), account("cart"))
-    assert found.operations == ()
+    assert {name: found.object["spec"][name] for name in BOTH_NAMES} == BOTH_NAMES
+    assert len(found.operations) == sum(named.get(name) != "cart" for name in BOTH_NAMES)
 
 
 @pytest.mark.parametrize(
@@ -318,7 +330,10 @@ def test_old_releases_make_clients_wait_for_a_token(others: list[JSONObject]) ->
 
 def test_old_releases_can_go_without_a_token() -> None:
     found = create(pod(), REFERRING, configuration={**SECRETS, "requireAPIToken": False})
-    assert [operation["path"] for operation in found.operations] == ["/spec/serviceAccountName"]
+    assert [operation["path"] for operation in found.operations] == [
+        "/spec/serviceAccountName",
+        "/spec/serviceAccount",
+    ]
 
 
 @pytest.mark.parametrize(("uid", "mounted"), [("1", True), ("2", False), (None, True)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from pratique.admission.controllers import Phase
+from pratique.admission.controllers import BOTH, VALIDATE, Phase
 from pratique.admission.reviews import Deadline
 from pratique.apimachinery.json_values import JSONObject
 from pratique.cluster.store import ObjectStore
@@ -14,19 +14,23 @@ from pratique_frontdoor.engines.engine import open_local
 from support.admissions import review_of
 from support.pod_security_cases import cases, cluster, deployment_request, labelled, namespace_of, pod_request
 
-BOTH = frozenset(Phase)
 EVERY = [(case, minor) for case in cases("fixtures.jsonl") for minor in sorted({case["from"], case["to"]})]
 """Each fixture in the first and last version that it applies to."""
 
 
 def decided(
-    requests: list[JSONObject], objects: ObjectStore, settings: ChainSettings | None = None
+    requests: list[JSONObject],
+    objects: ObjectStore,
+    settings: ChainSettings | None = None,
+    phases: frozenset[Phase] = VALIDATE,
 ) -> list[Decision]:
+    """Decide in the validating phase: the fixtures are as the checks see them, with annotations and without fields."""
+
     async def decide() -> list[Decision]:
         engine = open_local(settings or ChainSettings(admission_control=("PodSecurity",)), objects)
         try:
             return [
-                await engine.decide(review_of(request, objects), BOTH, Deadline.after(60))
+                await engine.decide(review_of(request, objects), phases, Deadline.after(60))
                 for request in requests
             ]
         finally:
@@ -74,6 +78,7 @@ def test_pod_security_is_in_the_default_chain() -> None:
         [pod_request(pod, "shop"), pod_request(pod | {"metadata": {"name": "test"}}, "other")],
         objects,
         ChainSettings(),
+        BOTH,
     )
     assert refused.status is not None
     assert refused.status.message == (
@@ -104,3 +109,21 @@ def test_a_changed_namespace_warns_about_its_existing_pods() -> None:
         'existing pods in namespace "shop" violate the new PodSecurity enforce level "baseline:latest"',
         "old: host namespaces",
     )
+
+
+def test_an_app_armor_annotation_is_a_field_too_by_the_time_pods_are_validated() -> None:
+    key = "container.apparmor.security.beta.kubernetes.io/web"
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "test", "namespace": "shop", "annotations": {key: "unconfined"}},
+        "spec": {"containers": [{"name": "web", "image": "web"}]},
+    }
+    objects = ObjectStore([labelled("shop", enforce="baseline")], assume_namespaces=True)
+    [decision] = decided([pod_request(pod, "shop")], objects, phases=BOTH)
+    assert decision.status is not None
+    assert decision.status.message == (
+        'pods "test" is forbidden: violates PodSecurity "baseline:latest": forbidden AppArmor profiles (container '
+        f'"web" and annotation must not set AppArmor profile type to "Unconfined", "{key}="unconfined"")'
+    )
+    assert decision.object_document.data == pod

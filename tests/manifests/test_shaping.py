@@ -10,7 +10,7 @@ from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
 from pratique.apimachinery.requests import Operation, UserInfo
 from pratique.cluster.api_resources import built_in_resources
 from pratique.cluster.store import ANY_NAMESPACE, ObjectStore
-from pratique.manifests.pod_templates import derived_uid
+from pratique.manifests.registry_strategies import derived_uid
 from pratique.manifests.requests import KUBECTL_USER, review_of_manifest
 
 
@@ -203,3 +203,23 @@ def test_a_custom_resource_is_known_by_its_definition() -> None:
     )
     assert review.resource == GroupVersionResource("example.com", "v1", "clusters")
     assert review.namespace == ""
+
+
+def test_nulls_of_a_manifest_are_decoded_as_gos_decoder_does() -> None:
+    written = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "a", "namespace": None, "labels": {"x": None}},
+        "data": {"k": None, "l": "m"},
+        "binaryData": {"b": None},
+        "immutable": None,
+        "unknown": None,
+    }
+    assert review_of_manifest(written, built_in_resources()).object == {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "a", "namespace": "default", "labels": {"x": ""}},
+        "data": {"k": "", "l": "m"},
+        "binaryData": {"b": None},
+        "unknown": None,
+    }

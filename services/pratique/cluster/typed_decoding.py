@@ -229,6 +229,57 @@ def _decode_metadata(before: JSON, data: JSON) -> None:
     decoder.finish()
 
 
+def without_nulls(kind: GroupVersionKind, data: JSONObject) -> JSONObject:
+    """Decode the nulls of an object: a field that is null is absent, and in a map or list null is the zero value.
+
+    Of a custom resource, only the metadata is decoded. Values of the wrong type, and unknown fields, stay as they are.
+    """
+    schema = built_in_schema(kind)
+    if schema is not None:
+        found: JSONObject = _without_nulls(schema, data)
+        return found
+    if "metadata" not in data:
+        return data
+    return {**data, "metadata": _without_nulls(built_in_type("meta.v1.ObjectMeta"), data["metadata"])}
+
+
+def _without_nulls(kind: Type, value: JSON) -> JSON:
+    match kind:
+        case Structure() if isinstance(value, dict):
+            fields = kind.fields
+            return {
+                name: _without_nulls(fields[name], child) if name in fields else child
+                for name, child in value.items()
+                if child is not None or name not in fields
+            }
+        case MapType() if isinstance(value, dict):
+            return {name: _null_or_decoded(kind.values, child) for name, child in value.items()}
+        case ListType() if isinstance(value, list):
+            return [_null_or_decoded(kind.items, item) for item in value]
+    return value
+
+
+def _null_or_decoded(kind: Type, value: JSON) -> JSON:
+    return zero_value(kind) if value is None else _without_nulls(kind, value)
+
+
+_ZERO_VALUES: Mapping[Scalar, JSON] = {
+    Scalar.STRING: "",
+    Scalar.INTEGER: 0,
+    Scalar.NUMBER: 0,
+    Scalar.BOOLEAN: False,
+    Scalar.QUANTITY: "0",
+    Scalar.INT_OR_STRING: 0,
+}
+
+
+def zero_value(kind: Type) -> JSON:
+    """What Go makes of null where a map or list has a value of that type; None if that is null again."""
+    if isinstance(kind, Structure):
+        return None if kind.open else {}
+    return _ZERO_VALUES.get(kind) if isinstance(kind, Scalar) else None
+
+
 class _FieldLocation(NamedTuple):
     """A location as Go's decoder reports it: fields, without list indexes and map keys."""
 
@@ -304,7 +355,9 @@ class _TypedDecoder:
         if kind.values is Scalar.STRING and set(map(type, value.values())) == {str}:
             return value
         decoded = {
-            name: self.decode(kind.values, child, former_value.get(name, _MISSING), location)
+            name: zero_value(kind.values)
+            if child is None
+            else self.decode(kind.values, child, former_value.get(name, _MISSING), location)
             for name, child in value.items()
         }
         return value if all(map(operator.is_, decoded.values(), value.values())) else decoded
@@ -316,7 +369,9 @@ class _TypedDecoder:
         decoded = []
         for n, item in enumerate(value):
             former = former_value[n] if n < len(former_value) else _MISSING
-            if item is former or id(item) in known:
+            if item is None:
+                decoded.append(zero_value(kind.items))
+            elif item is former or id(item) in known:
                 self.skipped |= item is not former
                 decoded.append(item)
             else:

@@ -188,4 +188,4 @@ class ChainSettings:
     reload_grace_seconds: float = GRACE_SECONDS
     """How long replaced inputs are kept for processes that notice a change later."""
     first_denial_only: bool = False
-    """Answer with the first denial, as the API server does, instead of all denials."""
+    """Stop at the first denial, as the API server does, instead of collecting all."""

@@ -29,6 +29,10 @@ ENFORCE_ANNOTATION = "kubernetes.io/enforce-mountable-secrets"
 _GO_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 """What Go's ``strconv.ParseBool`` parses as true."""
 
+_NAME_FIELDS = ("serviceAccountName", "serviceAccount")
+"""The field and its deprecated alias, which an API server always writes both: ``Convert_core_PodSpec_To_v1_PodSpec`` in
+``pkg/apis/core/v1/conversion.go``."""
+
 _PREFIXES = {"initContainers": "init ", "containers": "", "ephemeralContainers": "ephemeral "}
 
 
@@ -58,8 +62,9 @@ class _ServiceAccounts:
         if pod_spec.is_mirror(pod):
             return _deny_first(review, _mirror_errors(pod)) or allow()
         edits = Edits(pod)
-        if not pod_spec.service_account_name(pod):
-            edits.set(("spec", "serviceAccountName"), DEFAULT_ACCOUNT)
+        name = pod_spec.service_account_name(pod) or DEFAULT_ACCOUNT
+        for field in _NAME_FIELDS:
+            edits.set(("spec", field), name)
         account = _find_account(review, edits.document)
         if self.settings.mount_service_account_token and _wants_token(account, pod):
             self._mount_token(review, account, edits)

@@ -7,7 +7,6 @@ statefulset,daemon,job,cronjob}``.
 from __future__ import annotations
 
 import dataclasses
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
@@ -15,10 +14,11 @@ import msgspec
 from pratique.admission.reviews import Review
 from pratique.apimachinery.field_errors import Step
 from pratique.apimachinery.json_values import JSON, JSONObject, list_at, mapping_at, member
-from pratique.apimachinery.names import RANDOM_ALPHABET, check_dns1123_subdomain, uuid5
+from pratique.apimachinery.names import check_dns1123_subdomain
 from pratique.apimachinery.requests import Operation, UserInfo
 from pratique.cluster.api_resources import storage_group
 from pratique.cluster.store import Cluster
+from pratique.manifests.registry_strategies import derived_uid, name_of_created, safe_encoded
 from pratique.pods.tolerations import (
     EXISTS,
     NO_EXECUTE,
@@ -59,9 +59,6 @@ def field_in_workload(
 _FNV_BASIS = 0x811C9DC5
 _FNV_PRIME = 0x01000193
 """The parameters of 32-bit FNV-1a: http://www.isthe.com/chongo/tech/comp/fnv."""
-
-# The name space of the uids made here; any fixed UUID would do.
-_UID_NAMESPACE = uuid.UUID("0b7d5d0e-3c55-4c5c-8f0e-5f6a1f0e7a52").bytes
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,16 +130,6 @@ def template_hash(template: JSON) -> str:
     Kubernetes hashes Go's printed structs, which differ from release to release.
     """
     return safe_encoded(str(_fnv1a_32(msgspec.json.encode(template, order="sorted"))))
-
-
-def safe_encoded(text: str) -> str:
-    """Encode a text in an alphabet without vowels: ``rand.SafeEncodeString``."""
-    return "".join(RANDOM_ALPHABET[byte % len(RANDOM_ALPHABET)] for byte in text.encode())
-
-
-def derived_uid(*parts: str) -> str:
-    """A deterministic stand-in for the uid that an API server would generate."""
-    return uuid5(_UID_NAMESPACE, "\n".join(parts).encode())
 
 
 def _fnv1a_32(data: bytes) -> int:
@@ -367,8 +354,6 @@ def _with_index_variable(container: JSON) -> JSON:
 
 _ANY_NODE = "node"
 """The node name in a DaemonSet's Pod if the cluster has no nodes."""
-_GENERATED_LENGTH = 5
-"""How many random characters an API server appends to a ``generateName``."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -454,17 +439,8 @@ def _workload(review: Review, kind: _WorkloadKind, document: JSONObject) -> Work
     return Workload(
         api_version=kind.api_version,
         kind=kind.kind,
-        name=_workload_name(review, document),
+        name=name_of_created(review, document),
         uid=uid if isinstance(uid, str) and uid else derived_uid(review.uid),
         namespace=review.namespace,
         document=document,
     )
-
-
-def _workload_name(review: Review, document: JSONObject) -> str:
-    """The workload's name; a deterministic one if the API server is yet to generate it."""
-    name = review.name or member(document, "metadata", "name")
-    if isinstance(name, str) and name:
-        return name
-    prefix = member(document, "metadata", "generateName")
-    return f"{prefix or ''}{safe_encoded(derived_uid(review.uid))[:_GENERATED_LENGTH]}"

@@ -1,10 +1,9 @@
 """Manifests as reviews: the request that an API server gets when somebody applies a manifest.
 
 Source: ``k8s.io/apiserver/pkg/endpoints/handlers/{create,update,delete}.go`` and ``…/handlers/rest.go`` (connections)
-for what admission is given, ``pkg/registry/rest/meta.go`` for the metadata that is wiped and filled in before that, and
-``PrepareForCreate`` and ``PrepareForUpdate`` in ``pkg/registry/*/*/strategy.go`` and
-``k8s.io/apiextensions-apiserver/pkg/registry/customresource/strategy.go`` for the status. Requests to subresources are
-in :mod:`pratique.admission.subresources`.
+for what admission is given, and ``pkg/registry/rest/meta.go`` for the metadata that is wiped and filled in before that.
+The status follows :mod:`pratique.manifests.registry_strategies`. Requests to subresources are in
+:mod:`pratique.admission.subresources`.
 """
 
 from __future__ import annotations
@@ -30,42 +29,8 @@ from pratique.apimachinery.requests import Operation, UserInfo
 from pratique.apimachinery.statuses import qualified_resource
 from pratique.cluster.api_resources import ApiResources, unknown_kind
 from pratique.cluster.store import ANY_NAMESPACE, Cluster, with_namespace_defaults
-
-# A kubelet sets its Node's status on creation: nodeStrategy. The strategy of ServiceCIDRs ignores the status.
-_STATUS_KEPT_ON_CREATE = frozenset({("", "nodes"), ("networking.k8s.io", "servicecidrs")})
-_STATUS_KEPT_ON_UPDATE = frozenset({("networking.k8s.io", "servicecidrs")})
-
-
-def prepare_for_create(written: JSONObject, type_: ResourceType, resources: ApiResources) -> JSONObject:
-    """The object that a CREATE stores: without its status, if that belongs to a subresource."""
-    if _group_resource(type_) in _STATUS_KEPT_ON_CREATE or not _has_status(type_, resources):
-        return written
-    return _with_status_of(written, {})
-
-
-def prepare_for_update(
-    written: JSONObject, stored: JSONObject, type_: ResourceType, resources: ApiResources
-) -> JSONObject:
-    """The object that an UPDATE stores: with the stored status, if that belongs to a subresource."""
-    if _group_resource(type_) in _STATUS_KEPT_ON_UPDATE or not _has_status(type_, resources):
-        return written
-    return _with_status_of(written, stored)
-
-
-def _with_status_of(written: JSONObject, other: JSONObject) -> JSONObject:
-    if written.get("status") == other.get("status") and ("status" in written) == ("status" in other):
-        return written
-    kept = {key: value for key, value in written.items() if key != "status"}
-    return {**kept, "status": other["status"]} if "status" in other else kept
-
-
-def _has_status(type_: ResourceType, resources: ApiResources) -> bool:
-    return not type_.subresource and resources.for_resource(type_.resource, "status") is not None
-
-
-def _group_resource(type_: ResourceType) -> tuple[str, str]:
-    return type_.resource.group, type_.resource.resource
-
+from pratique.cluster.typed_decoding import without_nulls
+from pratique.manifests.registry_strategies import prepare_for_create, prepare_for_update
 
 KUBECTL_USER = UserInfo(
     username="kubernetes-admin", groups=("kubeadm:cluster-admins", "system:authenticated")
@@ -259,8 +224,10 @@ def _namespace(manifest: JSONObject, asked_in: str | None) -> str:
 
 
 def _decoded_object(manifest: JSONObject, target: _RequestTarget) -> JSONObject:
-    """The object as the API server decodes it: in its namespace, with defaults."""
+    """The object as the API server decodes it: in its namespace, with defaults, and without nulls."""
     read = with_namespace(manifest, target.namespace)
+    if b"null" in encode(read):
+        read = without_nulls(kind_of(manifest), read)
     return with_namespace_defaults(read) if target.is_namespace else read
 
 

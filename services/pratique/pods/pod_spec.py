@@ -97,6 +97,16 @@ def service_account_name(pod: JSON) -> str:
     return str(member(spec, "serviceAccountName") or member(spec, "serviceAccount") or "")
 
 
+APP_ARMOR_ANNOTATION = "container.apparmor.security.beta.kubernetes.io/"
+"""The beginning of the annotation that named a container's AppArmor profile; the container's name follows."""
+
+
+def has_app_armor_annotation(pod: JSON) -> bool:
+    """Tell whether an annotation names the AppArmor profile of a container."""
+    annotations = member(pod, "metadata", "annotations")
+    return isinstance(annotations, dict) and any(key.startswith(APP_ARMOR_ANNOTATION) for key in annotations)
+
+
 def secret_names(pod: JSONObject) -> Iterator[str]:
     """The Secrets that a Pod refers to."""
     for reference in list_at(pod, "spec", "imagePullSecrets"):

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
+from pratique.admission.controllers import MUTATE, VALIDATE
 from pratique.admission.results import OutcomeStatus
 from pratique.admission.reviews import Review
 from pratique.apimachinery.kinds import (
@@ -114,7 +115,9 @@ def review_of(manifest: dict[str, Any], store: ObjectStore | None = None, **opti
 
 
 def run(review: Review, configurations: Configurations, **options: Any) -> Decision:
-    return decide(review, webhook_controllers(), configurations, **options)
+    """Run one phase, as behind an API server: between both, the object would get a uid."""
+    phases = MUTATE if configurations.mutating else VALIDATE
+    return decide(review, webhook_controllers(), configurations, **{"phases": phases} | options)
 
 
 @pytest.fixture

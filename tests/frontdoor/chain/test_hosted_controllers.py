@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from pratique import Answer, Review, allow, deny, mutator, patch, rule, validator, warn
-from pratique.admission.controllers import MUTATE, VALIDATE
+from pratique.admission.controllers import BOTH, MUTATE, VALIDATE, Controller, Phase
 from pratique.admission.results import Outcome, OutcomeStatus
 from pratique.admission.reviews import Call, Deadline
 from pratique.apimachinery.errors import CallError, CallTimeoutError, UnreachableError
@@ -228,3 +229,51 @@ def test_a_service_is_not_blamed_when_no_time_was_left_to_call_it(controller: ob
     with pytest.raises(OutageError) as raised:
         decide(pod_review(), [controller], host=Late(), seconds=0)
     assert (raised.value.cause, raised.value.status.code) == ("late", 504)
+
+
+def outcomes_of(*controllers: Controller, **options: Any) -> list[tuple[str, OutcomeStatus]]:
+    steps = decide(pod_review(), controllers, first_denial_only=True, **options).steps
+    return [(step.name, step.outcome) for step in steps]
+
+
+def test_first_denial_only_drops_what_later_controllers_say() -> None:
+    decision = decide(pod_review(), [fine, team, warns, registry], first_denial_only=True)
+    assert [step.name for step in decision.steps] == ["Fine", "Team"]
+    assert decision.warnings == ()
+
+
+def test_first_denial_only_keeps_what_earlier_controllers_said() -> None:
+    decision = decide(pod_review(), [warns, fine, team], first_denial_only=True)
+    assert decision.warnings == ("this will be refused soon",)
+    assert decision.audit_annotations == {"fine/seen": "yes", "example.com/own": "kept"}
+
+
+def test_first_denial_only_still_runs_everything_where_nothing_is_denied() -> None:
+    assert outcomes_of(fine, warns) == [("Fine", OutcomeStatus.ALLOWED), ("Warns", OutcomeStatus.WARNED)]
+
+
+def test_first_denial_only_stops_at_a_controller_that_fails() -> None:
+    assert outcomes_of(broken, team) == [("Broken", OutcomeStatus.FAILED)]
+
+
+@validator("ShowsMetadata", rule("pods"))
+def shows_metadata(review: Review) -> Answer:
+    return deny(",".join(sorted(review.object["metadata"])))
+
+
+@pytest.mark.parametrize(
+    ("phases", "fields"),
+    [(BOTH, "creationTimestamp,generation,labels,name,namespace,uid"), (VALIDATE, "labels,name,namespace")],
+)
+def test_between_the_phases_the_object_gets_what_an_api_server_would_give_it(
+    phases: frozenset[Phase], fields: str
+) -> None:
+    decision = decide(pod_review(), [first, shows_metadata], phases=phases)
+    assert decision.status is not None
+    assert decision.status.message.endswith(f": {fields}")
+
+
+def test_what_an_api_server_would_give_the_object_is_not_in_the_decision() -> None:
+    decision = decide(pod_review(), [first, fine])
+    assert decision.object_document.data["metadata"].keys() == {"name", "namespace", "labels"}
+    assert [operation["path"] for operation in decision.patch] == ["/metadata/labels/first"]

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
+from pratique import Answer, Review, deny, rule, validator
 from pratique.admission.results import OutcomeStatus
 from pratique.apimachinery.json_values import NULL, Document
+from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
 from pratique.apimachinery.patches import apply_patch
 from pratique.apimachinery.requests import Operation
 from pratique.cluster.store import ObjectStore
@@ -223,3 +225,89 @@ def test_a_missing_namespace_is_not_found(tmp_path: Path) -> None:
         )
     assert decision.status is not None
     assert (decision.status.code, decision.status.message) == (404, 'namespaces "shop" not found')
+
+
+@validator("Refuses", rule("pods"))
+def refuses(_: Review) -> Answer:
+    return deny("not here")
+
+
+@pytest.mark.parametrize(("first_denial_only", "calls"), [(True, 0), (False, 1)])
+def test_validating_webhooks_are_called_after_a_denial_unless_only_the_first_counts(
+    tmp_path: Path, *, first_denial_only: bool, calls: int
+) -> None:
+    with serve({"/a": denied("no")}) as server:
+        configurations = configured(tmp_path, "Validating", webhook(server, "a"))
+        controllers = [refuses, *webhook_controllers()]
+        decision = decide(pod_review(), controllers, configurations, first_denial_only=first_denial_only)
+    assert decision.status is not None
+    assert decision.status.message == 'pods "web" is forbidden: not here'
+    assert len(server.received) == calls
+
+
+INTERNAL = "Internal error occurred: "
+NOT_READ = f"{INTERNAL}couldn't get version/kind; json parse error: json: cannot unmarshal "
+
+
+@pytest.mark.parametrize(
+    ("operation", "message"),
+    [
+        (
+            {"path": "/kind", "value": "Nope"},
+            f'{INTERNAL}no kind "Nope" is registered for version "v1" in scheme "pkg/runtime/scheme.go:111"',
+        ),
+        (
+            {"path": "/apiVersion", "value": "apps/v1"},
+            f'{INTERNAL}no kind "Pod" is registered for version "apps/v1" in scheme "pkg/runtime/scheme.go:111"',
+        ),
+        ({"path": "/apiVersion", "value": "a/b/c"}, f"{INTERNAL}unexpected GroupVersion string: a/b/c"),
+        ({"path": "/kind", "value": 1}, f"{NOT_READ}number into Go struct field .kind of type string"),
+        (
+            {"path": "", "value": ["x"]},
+            (
+                f"{NOT_READ}array into Go value of type struct {{ APIVersion string "
+                '"json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+            ),
+        ),
+        (
+            {"path": "/kind", "value": "ConfigMap"},
+            "converting (v1.ConfigMap) to (core.Pod): unknown conversion",
+        ),
+        ({"path": "/kind", "value": "Binding"}, "converting (v1.Binding) to (core.Pod): unknown conversion"),
+    ],
+)
+def test_a_patch_that_changes_the_type_is_refused_in_the_words_of_the_api_server(
+    tmp_path: Path, operation: dict[str, Any], message: str
+) -> None:
+    with serve({"/a": patched([{"op": "replace", **operation}]), "/b": allowed()}) as server:
+        decision = run(configured(tmp_path, "Mutating", webhook(server, "a"), webhook(server, "b")))
+    assert decision.status is not None
+    assert (decision.status.code, decision.status.message) == (500, message)
+    assert len(server.received) == 1
+
+
+@pytest.mark.parametrize(
+    ("type_", "message"),
+    [
+        (("ex.org/v2", "Thing"), "request to convert CR from an invalid group/version: ex.org/v2"),
+        (("v1", "Pod"), '/v1, Kind=Pod is unstructured and is not suitable for converting to "ex.org/v1"'),
+    ],
+)
+def test_a_custom_resource_that_becomes_another_type_is_refused(
+    tmp_path: Path, type_: tuple[str, str], message: str
+) -> None:
+    thing = {"apiVersion": "ex.org/v1", "kind": "Thing", "metadata": {"name": "t", "namespace": "shop"}}
+    review = {
+        "kind": GroupVersionKind("ex.org", "v1", "Thing"),
+        "resource": GroupVersionResource("ex.org", "v1", "things"),
+        "object_document": Document.from_data(thing),
+    }
+    changes = [
+        {"op": "replace", "path": f"/{name}", "value": value}
+        for name, value in zip(("apiVersion", "kind"), type_, strict=True)
+    ]
+    rules = [{"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"]}]
+    with serve({"/a": patched(changes)}) as server:
+        decision = run(configured(tmp_path, "Mutating", webhook(server, "a", rules=rules)), **review)
+    assert decision.status is not None
+    assert (decision.status.code, decision.status.message) == (500, message)

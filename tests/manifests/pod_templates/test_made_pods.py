@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from pratique.admission.reviews import Review
 from pratique.apimachinery.requests import Operation
 from pratique.cluster.store import ObjectStore
-from pratique.manifests.pod_templates import WorkloadPod, pod_of_workload, safe_encoded, template_hash
+from pratique.manifests.pod_templates import WorkloadPod, pod_of_workload, template_hash
+from pratique.manifests.registry_strategies import safe_encoded
 from pratique.manifests.requests import review_of_manifest
 
 SPEC = {"containers": [{"name": "c", "image": "i"}]}

@@ -64,7 +64,7 @@ class ChainParts:
     fan_out: int | None = None
     """The most shares; None divides where that makes a review shorter."""
     first_denial_only: bool = False
-    """Return only the first denial."""
+    """Stop at the first denial in chain order."""
     conditions: MatchConditionMetrics | None = None
     """Counts the results of webhooks' match conditions."""
     breakers: CircuitBreakers | None = None
@@ -83,6 +83,17 @@ def assemble(parts: ChainParts) -> Chain:
         ),
         first_denial_only=parts.first_denial_only,
         provisions=provisions_namespaces(parts.controllers),
+        shows_stored_objects=_validates_any_field(parts),
+    )
+
+
+def _validates_any_field(parts: ChainParts) -> bool:
+    """Tell whether a webhook, a policy or third-party code validates: Pratique's own controllers read no uid."""
+    configurations = parts.configurations
+    return (
+        any(configuration.webhooks for configuration in configurations.validating)
+        or bool(configurations.validating_policies)
+        or any(not controller.trusted for controller in _in_phase(parts, Phase.VALIDATE))
     )
 
 
@@ -123,7 +134,8 @@ def _validating(parts: ChainParts) -> Iterator[ValidatingStage]:
 def _validators(
     members: tuple[ChainMember, ...], parts: ChainParts, fan_out: FanOut | None = None
 ) -> HostedValidators:
-    return HostedValidators(members, parts.validator, _limits(members, Phase.VALIDATE, parts), fan_out)
+    limits = _limits(members, Phase.VALIDATE, parts)
+    return HostedValidators(members, parts.validator, limits, fan_out, parts.first_denial_only)
 
 
 def _fan_out(controllers: Iterable[Controller], parts: ChainParts) -> FanOut | None:

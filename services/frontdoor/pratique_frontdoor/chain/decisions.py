@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import datetime as dt
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,9 +28,13 @@ from pratique.admission.reviews import Deadline, Review
 from pratique.apimachinery import statuses
 from pratique.apimachinery.diff import diff, identical
 from pratique.apimachinery.errors import CallError, PratiqueError
+from pratique.apimachinery.json_reading import LARGE_BYTES
 from pratique.apimachinery.json_values import JSON, NULL, Document, JSONObject
 from pratique.apimachinery.patches import PatchError, patch_document
+from pratique.apimachinery.requests import Operation
 from pratique.apimachinery.statuses import Status, StatusCause, StatusDetails
+from pratique.manifests.registry_strategies import prepare_for_validation
+from pratique.pods.pod_spec import has_app_armor_annotation
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -339,6 +344,8 @@ class AdmissionContext:
     """When the decision must be ready."""
     explain: bool = False
     """Whether to record a step for what does not match as well."""
+    validated: Review | None = None
+    """The review as validating stages see it; None if that is :attr:`review`."""
     round: int = 0
     """0, or 1 in the second round of the mutating stages."""
     record: Record = dataclasses.field(default_factory=Record)
@@ -389,13 +396,16 @@ class Chain:
     mutating: tuple[MutatingStage, ...]
     """Run one after another; the first denial ends the phase."""
     validating: tuple[ValidatingStage, ...]
-    """Run concurrently; all are awaited."""
+    """Run concurrently, and all are awaited; one after another with ``first_denial_only``."""
     charging: tuple[ValidatingStage, ...] = ()
     """Run one after another when all of those have allowed the request, because they charge quota for it."""
     first_denial_only: bool = False
-    """Return only the first denial in chain order, as the API server does."""
+    """Stop at the first denial in chain order, as the API server does: later stages are not called."""
     provisions: bool = False
     """Create missing namespaces."""
+    shows_stored_objects: bool = True
+    """Whether something validates that may read any field. If not, only Pods differ where they are about to be stored,
+    by their AppArmor profiles."""
 
     async def decide(
         self, review: Review, phases: frozenset[Phase], deadline: Deadline, *, explain: bool = False
@@ -412,6 +422,8 @@ class Chain:
         for phase, run in ((Phase.MUTATE, self._mutate), (Phase.VALIDATE, self._validate)):
             if phase in phases and not context.record.denials:
                 begun = time.monotonic()
+                if phase is Phase.VALIDATE and Phase.MUTATE in phases:
+                    await self._show_stored_object(context)
                 await run(context)
                 seconds[phase] = time.monotonic() - begun
         return self._decision(review, context, seconds)
@@ -426,7 +438,10 @@ class Chain:
                 return
 
     async def _validate(self, context: AdmissionContext) -> None:
-        context.record.merge(await _validate_concurrently(self.validating, context))
+        if self.first_denial_only:
+            await _validate_until_denied(self.validating, context)
+        else:
+            context.record.merge(await _validate_concurrently(self.validating, context))
         context.record.raise_outage_unless_denied()
         if self.charging:
             await check_documents(context.review)
@@ -436,6 +451,17 @@ class Chain:
             context.record.merge([await _validate_stage(stage, context)])
             context.record.raise_outage_unless_denied()
         _apply_pending_operations(context)
+
+    async def _show_stored_object(self, context: AdmissionContext) -> None:
+        """Let validating controllers see the object as it is about to be stored, if no API server is in between."""
+        review = context.review
+        if not self.shows_stored_objects and not _gets_app_armor_fields(review):
+            return
+        now = dt.datetime.now(dt.UTC)
+        if len(review.object_document.raw) > LARGE_BYTES:
+            context.validated = await asyncio.to_thread(prepare_for_validation, review, now)
+        else:
+            context.validated = prepare_for_validation(review, now)
 
     def _decision(
         self, review: Review, context: AdmissionContext, seconds: Mapping[Phase, float]
@@ -455,6 +481,11 @@ class Chain:
             steps=tuple(record.steps),
             phase_seconds=seconds,
         )
+
+
+def _gets_app_armor_fields(review: Review) -> bool:
+    is_new_pod = review.operation is Operation.CREATE and review.concerns("", "pods")
+    return is_new_pod and has_app_armor_annotation(review.object)
 
 
 def _apply_pending_operations(context: AdmissionContext) -> None:
@@ -478,6 +509,17 @@ async def check_documents(review: Review) -> None:
     """
     if review.is_unchecked:
         await asyncio.to_thread(review.check)
+
+
+async def _validate_until_denied(stages: Iterable[ValidatingStage], context: AdmissionContext) -> None:
+    """Run stages one after another, and none after a denial: ``k8s.io/apiserver/pkg/admission/chain.go``.
+
+    An outage does not end them: a later stage may deny the request.
+    """
+    for stage in stages:
+        context.record.merge([await _validate_stage(stage, context)])
+        if context.record.denials:
+            return
 
 
 async def _validate_concurrently(
@@ -504,4 +546,5 @@ async def _validate_concurrently(
 
 
 async def _validate_stage(stage: ValidatingStage, context: AdmissionContext) -> Record:
-    return await stage.validate(context.review, context.deadline, explain=context.explain)
+    review = context.validated or context.review
+    return await stage.validate(review, context.deadline, explain=context.explain)

@@ -403,6 +403,8 @@ class HostedValidators:
     """The time limits of controllers, in seconds, by name."""
     fan_out: FanOut | None = None
     """Divides their work among replicas; None makes one call."""
+    first_denial_only: bool = False
+    """Whether nothing counts that a controller says after another one in chain order has denied the request."""
 
     async def validate(self, review: Review, deadline: Deadline, *, explain: bool) -> Record:
         """Run the matching controllers concurrently.
@@ -419,7 +421,7 @@ class HostedValidators:
             answers: _Answers = [(calls, await _outcomes_or_outage(asking, deadline))]
         else:
             answers = await _ask_shares(self.fan_out, review, calls, deadline, explain=explain)
-        _record_answers(hop, calls, answers, record)
+        _record_answers(hop, calls, answers, record, until_denied=self.first_denial_only)
         if explain:
             hop.sort_steps(self.members, record, 0)
         return record
@@ -484,8 +486,13 @@ async def _ask_share(
     return outcomes
 
 
-def _record_answers(hop: _ServiceCall, calls: Sequence[Call], answers: _Answers, record: Record) -> None:
-    """Record the outcomes of all shares in chain order, each controller's together."""
+def _record_answers(
+    hop: _ServiceCall, calls: Sequence[Call], answers: _Answers, record: Record, *, until_denied: bool
+) -> None:
+    """Record the outcomes of all shares in chain order, each controller's together.
+
+    With ``until_denied``, only those up to the first controller that denies the request.
+    """
     outcomes: dict[str, list[Outcome]] = {}
     outages: dict[str, OutageError] = {}
     for share, answer in answers:
@@ -495,19 +502,23 @@ def _record_answers(hop: _ServiceCall, calls: Sequence[Call], answers: _Answers,
             for outcome in answer:
                 outcomes.setdefault(outcome.controller, []).append(outcome)
     for call in calls:
+        if until_denied and record.denials:
+            break
         if call.name in outcomes:
             try:
-                found = outcomes[call.name]
-                outcome = found[0] if len(found) == 1 else merge_outcomes(found)
+                _record_merged(hop, outcomes[call.name], record)
             except CallError as error:
                 outages[call.name] = OutageError.of(Phase.VALIDATE, error)
-            else:
-                hop.record_outcome(outcome, outcome.decision, record)
-                if isinstance(outcome.decision, Patched):
-                    record.pending_operations += outcome.decision.operations
         if call.name in outages:
             hop.fail(call, outages[call.name], record)
     record.outages += dict.fromkeys(outages.values())
+
+
+def _record_merged(hop: _ServiceCall, found: Sequence[Outcome], record: Record) -> None:
+    outcome = found[0] if len(found) == 1 else merge_outcomes(found)
+    hop.record_outcome(outcome, outcome.decision, record)
+    if isinstance(outcome.decision, Patched):
+        record.pending_operations += outcome.decision.operations
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -22,10 +22,13 @@ from pratique.admission.reviews import Deadline, Review
 from pratique.apimachinery import statuses
 from pratique.apimachinery.diff import diff, identical
 from pratique.apimachinery.errors import ConversionError, PratiqueError
-from pratique.apimachinery.json_values import JSON, Document, JSONObject, json_type
+from pratique.apimachinery.json_reading import go_kind
+from pratique.apimachinery.json_values import JSON, Document, JSONObject
+from pratique.apimachinery.kinds import GroupVersionKind
 from pratique.apimachinery.patches import PatchError, patch_document
 from pratique.apimachinery.statuses import Status
 from pratique.cluster import schemas
+from pratique.cluster.api_resources import built_in_resources
 from pratique.cluster.conversion import convert
 from pratique.cluster.typed_decoding import TypedDecodingError, decode_changed
 from pratique.telemetry.logs import describe_error
@@ -85,7 +88,7 @@ def effect_of(
         text = f"admission webhook {statuses.go_quoted(webhook)} attempted to modify the object, "
         return WebhookEffect(statuses.internal_error(text + "which is not supported for this operation"))
     try:
-        patched = _restore_type(patch_document(before, decision.operations), before.data)
+        patched = _restore_type(patch_document(before, decision.operations), before.data, sent_review.kind)
         document = decode_changed(sent_review.kind, before.data, patched)
         if identical(before.data, document.data):
             # A patch of a converted object cannot be applied to the object of the request.
@@ -99,7 +102,8 @@ def effect_of(
             document, requested_review.resource, requested_review.kind, requested_review.cluster
         )
     except (PatchError, ConversionError, TypedDecodingError, _RetypedError) as error:
-        return WebhookEffect(statuses.internal_error(str(error)))
+        own = error.status if isinstance(error, _RetypedError) else None
+        return WebhookEffect(own or statuses.internal_error(str(error)))
     applied = tuple(diff(requested_review.object, document.data))
     return WebhookEffect(operations=decision.operations, applied=applied, document=document)
 
@@ -107,17 +111,68 @@ def effect_of(
 class _RetypedError(PratiqueError):
     """A patch changed the type of the object."""
 
+    def __init__(self, status: Status) -> None:
+        super().__init__(status.message)
+        self.status = status
 
-def _restore_type(document: Document, before: JSON) -> Document:
-    """Return a patched object with the type it had: a patch may omit the type, but not change it."""
+
+_TYPE_META = (
+    'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+)
+_SCHEME = "pkg/runtime/scheme.go:111"
+
+
+def _restore_type(document: Document, before: JSON, kind: GroupVersionKind) -> Document:
+    """Return a patched object with the type it had: a patch may omit the type, but not change it.
+
+    ``kind`` is that of the review. Sources: ``k8s.io/apimachinery/pkg/runtime/serializer/json/{json,meta}.go`` for what
+    is refused at once, ``pkg/conversion/converter.go`` and ``k8s.io/apiextensions-apiserver/pkg/apiserver/conversion``
+    for what an API server refuses after the last webhook.
+    """
     patched = document.data
-    if not isinstance(patched, dict):
-        raise _RetypedError(f"the patched object is {json_type(patched)}")
+    _check_type_fields(patched)
     had = {name: before[name] for name in _TYPE_FIELDS if isinstance(before, dict) and name in before}
-    for name, value in had.items():
-        if (patched.get(name) or value) != value:
-            raise _RetypedError(f"the patched object has another {name}")
+    if any((patched.get(name) or value) != value for name, value in had.items()):
+        group, _, version = str(patched.get("apiVersion") or had.get("apiVersion") or "").rpartition("/")
+        found = GroupVersionKind(group, version, patched.get("kind") or had.get("kind") or "")
+        raise _RetypedError(_retyped_status(kind, found))
     return document if patched.items() >= had.items() else Document.from_data(patched | had)
+
+
+def _check_type_fields(patched: JSON) -> None:
+    """Refuse type fields that cannot be read."""
+    prefix, fault = "couldn't get version/kind; json parse error: json: cannot unmarshal ", ""
+    if not isinstance(patched, dict):
+        fault = f"{prefix}{go_kind(patched)} into Go value of type {_TYPE_META}"
+    else:
+        for name in _TYPE_FIELDS:
+            value = patched.get(name)
+            if value is not None and not isinstance(value, str):
+                fault = fault or f"{prefix}{go_kind(value)} into Go struct field .{name} of type string"
+        if not fault and str(patched.get("apiVersion")).count("/") > 1:
+            fault = f"unexpected GroupVersion string: {patched['apiVersion']}"
+    if fault:
+        raise _RetypedError(statuses.internal_error(fault))
+
+
+def _retyped_status(kind: GroupVersionKind, found: GroupVersionKind) -> Status:
+    """Return the Status of a patch that makes an object of one kind another one."""
+    version = f"{found.group}/{found.version}" if found.group else found.version
+    if schemas.built_in_schema(kind) is None:
+        if found.group != kind.group:
+            wanted = statuses.go_quoted(f"{kind.group}/{kind.version}")
+            return statuses.plain_error(
+                f"{found} is unstructured and is not suitable for converting to {wanted}"
+            )
+        text = f"request to convert CR from an invalid group/version: {version}"
+        return statuses.plain_error(text if found.version != kind.version else f"{found} is not {kind}")
+    if built_in_resources().for_kind(found) is None and schemas.built_in_schema(found) is None:
+        unknown = f"no kind {statuses.go_quoted(found.kind)} is registered for version {statuses.go_quoted(version)}"
+        return statuses.internal_error(f"{unknown} in scheme {statuses.go_quoted(_SCHEME)}")
+    package = kind.group.partition(".")[0] or "core"
+    return statuses.plain_error(
+        f"converting ({found.version}.{found.kind}) to ({package}.{kind.kind}): unknown conversion"
+    )
 
 
 _FEW_OPERATIONS = 200
