@@ -148,7 +148,8 @@ def test_compilation_errors_use_the_api_servers_words(expression: str, error: st
         ("request", "kubernetes.AdmissionRequest"),
         ("optional.of(1u)", "optional_type(uint)"),
         ("type(1.0)", "type(double)"),
-        ("timestamp('2024-01-01T00:00:00Z')", "timestamp"),
+        ("timestamp('2024-01-01T00:00:00Z')", "google.protobuf.Timestamp"),
+        ("[duration('1s')]", "list(google.protobuf.Duration)"),
     ],
 )
 def test_a_condition_must_be_a_bool(expression: str, found: str) -> None:

@@ -14,12 +14,12 @@ _MESSAGE, _PARAMETER, _TYPE, _ABSTRACT = 9, 10, 11, 14
 
 
 def render_type(encoded: bytes) -> str:
-    """Write an encoded ``cel.expr.Type``; a type that the checker left open is ``dyn``."""
+    """Write an encoded ``cel.expr.Type`` as in errors; a type that the checker left open is ``dyn``."""
     message = syntax_trees.read_message(encoded)
     field = next(iter(message), _DYN)
     match field:
         case 2:
-            return "null_type"
+            return "null"
         case 3:
             return _PRIMITIVES.get(syntax_trees.number_at(message, _PRIMITIVE), "dyn")
         case 4:
@@ -30,6 +30,20 @@ def render_type(encoded: bytes) -> str:
             return syntax_trees.text_at(message, _MESSAGE)
         case _:
             return _composite(field, message)
+
+
+_SHORT_NAMES = {
+    "null": "null_type",
+    "any": "google.protobuf.Any",
+    "timestamp": "google.protobuf.Timestamp",
+    "duration": "google.protobuf.Duration",
+}
+_SHORT_NAME = re.compile(rf"(?<![\w.])(?:{'|'.join(_SHORT_NAMES)})(?![\w.])")
+
+
+def to_type_name(text: str) -> str:
+    """Write a type in full, as cel-go does outside its checker's errors: ``google.protobuf.Timestamp``."""
+    return _SHORT_NAME.sub(lambda match: _SHORT_NAMES[match[0]], text)
 
 
 def parse_type(text: str) -> tuple[str, tuple[str, ...]]:

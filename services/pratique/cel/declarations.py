@@ -40,7 +40,7 @@ class Library:
     """A library of functions."""
 
     functions: Mapping[str, Implementation]
-    """Implementations by function name."""
+    """Implementations by function name, or by the identifier of an overload that has its own."""
     overloads: tuple[Overload, ...] = ()
     """Signatures, except of functions that the checker declares itself."""
 
