@@ -88,6 +88,8 @@ _KIND = re.compile(r"\A[A-Z_]+: ")
 _TAIL = re.compile(r" \[[A-Z_]+\]\Z")
 _ENTRY = re.compile(r"\n(?=ERROR: <input>:\d+:\d+: )")
 """The boundary between two errors, each of which is followed by its source lines."""
+_NOISE = re.compile(r"\nERROR: <input>:-1:-1: <<nil>> parsetree|\nWARNING: [^\n]*(?:\n \| [^\n]*)*")
+"""What the checker adds, and cel-go does not."""
 _PLACE = re.compile(r"ERROR: <input>:(\d+):(\d+): ")
 _FOLLOW_UP_ERROR = "expression of type '*error*' cannot be the operand of a select operation"
 """The follow-up error of the C++ checker for a selection from an operand that is in error already."""
@@ -108,6 +110,26 @@ _REWORDINGS = (
         re.compile(r"expression of type '([^']*)' cannot be the operand of a select operation"),
         r"type '\1' does not support field selection",
     ),
+    (re.compile(r"has\(\) argument must be a field selection"), "invalid argument to has() macro"),
+    (
+        re.compile(r"(?:map|filter)\(\) variable name must be a simple identifier"),
+        "argument is not an identifier",
+    ),
+    (
+        re.compile(r"\b(?!opt)\w+\(\) (?:first |second )?variable name must be a simple identifier"),
+        "argument must be a simple name",
+    ),
+    (
+        re.compile(r"Invalid string literal: Illegal escape sequence: (?:Unicode v|V)alue .*"),
+        "invalid unicode code point",
+    ),
+    (
+        re.compile(r"Invalid (?:string|bytes) literal: Illegal escape sequence: .*"),
+        "unable to unescape string",
+    ),
+    (re.compile(r"cannot be the range of a comprehension"), "cannot be range of a comprehension"),
+    (re.compile(r"\*error\*"), "!error!"),
+    (re.compile(r"\b[A-Z]\w*%\d+"), "dyn"),
     (re.compile(r"\bgoogle\.protobuf\.(Timestamp|Duration|Any)\b"), lambda match: match[1].lower()),
     (re.compile(r"(?<=[( ])null_type(?=[,)])|(?<=type ')null_type(?=')"), "null"),
 )
@@ -128,7 +150,7 @@ def to_api_server_message(text: str, source: str) -> str:
     """Translate the checker's messages about ``source``."""
     if _TOO_DEEP.search(text):
         return TOO_DEEP
-    text = _TAIL.sub("", _KIND.sub("", text))
+    text = _NOISE.sub("", _TAIL.sub("", _KIND.sub("", text)))
     text = _QUALIFIED.sub(lambda match: _blame_root_name(match, source), text)
     errors = [_reword(error, source) for error in _ENTRY.split(text) if _FOLLOW_UP_ERROR not in error]
     return "\n".join(sorted(errors, key=_place))

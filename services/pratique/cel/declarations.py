@@ -160,6 +160,20 @@ def _unused(names: set[str]) -> str:
     return next((character for character in _SEPARATORS if character not in used), "_")
 
 
+_EXISTS_ONE = re.compile(
+    rf"(?P<skipped>//[^\n]*|[bB]?{_RAW}|[bB]?(?:{_QUOTED}))|\.\s*(?P<macro>exists_one)(?=\s*\(\s*\w+\s*,\s*\w+\s*,)"
+)
+
+
+def with_two_variable_macros(source: str) -> str:
+    """Write ``exists_one`` with two variables as ``existsOne``, which the checker knows; all positions stay."""
+    if "exists_one" not in source:
+        return source
+    return _EXISTS_ONE.sub(
+        lambda token: token[0].replace("exists_one", "existsOne ") if token["macro"] else token[0], source
+    )
+
+
 _SCALARS: Mapping[Scalar, str] = {
     Scalar.STRING: "string",
     Scalar.BYTES: "bytes",
