@@ -164,8 +164,10 @@ VALIDATION_CASES: list[tuple[JSONObject, str]] = [
     ),
     (
         {"validations": [{"expression": "object.x.find('(') == ''"}]},
-        "validations[0].expression: Internal error: program instantiation failed: error parsing regexp: "
-        "missing closing ): `(`",
+        (
+            "validations[0].expression: Internal error: program instantiation failed: "
+            "error parsing regexp: missing closing ): `(`"
+        ),
     ),
     (
         {"validations": [{"expression": "variables.a == 1"}]},
