@@ -33,9 +33,25 @@ def errors(expression: str) -> list[str]:
         (
             "params.a.matches('[') || duration('x') > duration('y')",
             [
+                "1:18: invalid matches argument",
                 "1:35: invalid duration argument",
                 "1:51: invalid duration argument",
-                "1:18: invalid matches argument",
+            ],
+        ),
+        ("matches('(', params.a)", ["1:9: invalid matches argument"]),
+        ("[1, params.a] == params.l", ["1:11: expected type 'int' but found 'dyn'"]),
+        ("[params.a, 1] == params.l", ["1:12: expected type 'dyn' but found 'int'"]),
+        ("[?params.?a, 1] == params.l", ["1:14: expected type 'dyn' but found 'int'"]),
+        ("{'a': params.x, 'b': 1} == params.m", ["1:22: expected type 'dyn' but found 'int'"]),
+        ("{?'a': params.?x, 'b': 1} == params.m", ["1:24: expected type 'dyn' but found 'int'"]),
+        ("[null, 1] == params.l", ["1:8: expected type 'null' but found 'int'"]),
+        ("[timestamp(0), duration('1s')]", ["1:24: expected type 'timestamp' but found 'duration'"]),
+        (
+            "{'a': 1, 2: 'c', 'd': 3u}",
+            [
+                "1:10: expected type 'string' but found 'int'",
+                "1:13: expected type 'int' but found 'string'",
+                "1:23: expected type 'int' but found 'uint'",
             ],
         ),
         ("[\n  1,\n  'a'\n] == params.l", ["3:3: expected type 'int' but found 'string'"]),
@@ -50,13 +66,95 @@ def test_an_invalid_literal_is_refused_at_its_position(expression: str, expected
     [
         "duration(params.d) == duration('1h')",
         "params.a.matches(params.p)",
-        "[1, params.a, 2].size() == 3 || [dyn(1), 'a'].size() == 2",
+        "[dyn(1), params.a, dyn('a')].size() == 3",
         "'%s %d'.format(['a', 1]) == 'a 1'",
         "'%s'.format([{'a': 1, 2: 'b'}]) != ''",
-        "{'a': params.x, 'b': 1} == params.m",
-        "[?params.?a, 1] == params.l",
+        "{'a': params.x, 'b': dyn(1)} == params.m",
+        "[?params.?a, dyn(1)] == params.l",
         "[] == params.l && {} == params.m",
     ],
 )
 def test_other_expressions_are_accepted(expression: str) -> None:
     assert compile_expression(expression, Environment(has_params=True)).result_type == "bool"
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("'%s %s'.format([1])", "1:15: index 1 out of range"),
+        ("'%s'.format([1, 2])", "1:12: too many arguments supplied to string.format (expected 1, got 2)"),
+        ("'%%'.format([1])", "1:12: too many arguments supplied to string.format (expected 0, got 1)"),
+        ("'%'.format([])", "1:11: unexpected end of string"),
+        ("'%z'.format([1])", '1:12: could not parse formatting clause: unrecognized formatting clause "z"'),
+        (
+            "'%.f'.format([1.0])",
+            (
+                "1:13: could not parse formatting clause: error while parsing precision: error while converting "
+                'precision to integer: strconv.Atoi: parsing "": invalid syntax'
+            ),
+        ),
+        (
+            "'%.2'.format([1.0])",
+            (
+                "1:13: could not parse formatting clause: error while parsing precision: could not find end of "
+                "precision specifier"
+            ),
+        ),
+        (
+            "'%d'.format(['x'])",
+            "1:14: error during formatting: decimal clause can only be used on integers, was given string",
+        ),
+        (
+            "'%f'.format([1])",
+            "1:14: error during formatting: fixed-point clause can only be used on doubles, was given int",
+        ),
+        (
+            "'%s'.format([{'a': [quantity('1')]}])",
+            (
+                "1:29: error during formatting: string clause can only be used on strings, bools, bytes, ints, "
+                "doubles, maps, lists, types, durations, and timestamps, was given kubernetes.Quantity"
+            ),
+        ),
+        (
+            "'%d'.format([timestamp(0)])",
+            (
+                "1:23: error during formatting: decimal clause can only be used on integers, was given "
+                "google.protobuf.Timestamp"
+            ),
+        ),
+    ],
+)
+def test_a_constant_format_string_must_fit_its_arguments(expression: str, expected: str) -> None:
+    assert errors(expression) == [expected]
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "'%d %s %f'.format([params.a, params, params.b])",
+        "'%d'.format(params.l)",
+        "params.f.format([1, 'a'])",
+        "'%f %e'.format(['NaN', 'Infinity'])",
+        "'%.2000f'.format([1.0])",
+        "'%s %s %s'.format([null, int, {'a': [1u]}])",
+    ],
+)
+def test_a_format_string_that_may_fit_is_accepted(expression: str) -> None:
+    assert compile_expression(expression, Environment(has_params=True)).result_type == "string"
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("'x'.findAll('(')", "error parsing regexp: missing closing ): `(`"),
+        ("params.a.find(string('['))", "error parsing regexp: missing closing ]: `[`"),
+        ("matches(params.a, '(')", "error parsing regexp: missing closing ): `(`"),
+        ("params.m[[1]]", "invalid qualifier type: *types.baseList"),
+        ("[1][dyn(null)]", "invalid qualifier type: types.Null"),
+        ("timestamp(dyn(2u))", "no such overload: timestamp(uint)"),
+    ],
+)
+def test_a_bad_constant_fails_when_the_expression_is_planned(expression: str, expected: str) -> None:
+    with pytest.raises(CompilationError) as caught:
+        compile_expression(expression, Environment(has_params=True))
+    assert str(caught.value) == f"program instantiation failed: {expected}"

@@ -148,13 +148,64 @@ def test_compilation_errors_use_the_api_servers_words(expression: str, error: st
         ("request", "kubernetes.AdmissionRequest"),
         ("optional.of(1u)", "optional_type(uint)"),
         ("type(1.0)", "type(double)"),
-        ("timestamp('2024-01-01T00:00:00Z')", "timestamp"),
+        ("timestamp('2024-01-01T00:00:00Z')", "google.protobuf.Timestamp"),
+        ("[duration('1s')]", "list(google.protobuf.Duration)"),
     ],
 )
 def test_a_condition_must_be_a_bool(expression: str, found: str) -> None:
     with pytest.raises(CompilationError, match="must evaluate to bool") as caught:
         compile_expression(expression, MATCH_CONDITION_ENVIRONMENT, "bool")
     assert str(caught.value) == f"must evaluate to bool but got {found}"
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        ("has(object)", "1:5: invalid argument to has() macro"),
+        ("object.l.map(1, 2)", "1:14: argument is not an identifier"),
+        ("object.l.filter(x.y, true)", "1:18: argument is not an identifier"),
+        ("object.l.all(x.y, true)", "1:15: argument must be a simple name"),
+        ("object.l.exists_one(1, true)", "1:21: argument must be a simple name"),
+        ("object.l.all(i, 1, true)", "1:17: argument must be a simple name"),
+        ("object.l.transformMap(1, v, 1)", "1:23: argument must be a simple name"),
+        ("optional.of(1).optMap(1, 1)", "1:23: optMap() variable name must be a simple identifier"),
+        ("'\\U00110000' == ''", "1:1: invalid unicode code point"),
+        ("'\\ud800' == ''", "1:1: invalid unicode code point"),
+        ("b'\\u1234' == b''", "1:1: unable to unescape string"),
+        ("{} == []", "1:4: found no matching overload for '_==_' applied to '(map(dyn, dyn), list(dyn))'"),
+        ("{a: 1}", "1:2: undeclared reference to 'a' (in container '')"),
+        ("object?.a", "1:10: Syntax error: mismatched input '<EOF>' expecting ':'"),
+        (
+            "1.all(x, true)",
+            "1:1: expression of type 'int' cannot be range of a comprehension (must be list, map, or dynamic)",
+        ),
+    ],
+)
+def test_what_does_not_compile_is_refused_in_kubernetes_words(expression: str, message: str) -> None:
+    with pytest.raises(CompilationError) as caught:
+        compile_expression(expression, MATCH_CONDITION_ENVIRONMENT)
+    place = int(message.split(":")[1])
+    shown = f"{expression}\n | {'.' * (place - 1)}^"
+    assert str(caught.value) == f"compilation failed: ERROR: <input>:{message}\n | {shown}"
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("[1, 2].exists_one(i, x, x == 1)", True),
+        ("[1, 1].exists_one( i , x , x == 1)", False),
+        ("{'a': 1}.exists_one(k, v, k == 'a' && v == 1)", True),
+        ("[1].exists_one(x, [x, 1, 2].size() > 1)", True),
+        ("[1].exists_one(x, x == 1) && '.exists_one(i, x, 1)'.size() == 20", True),
+    ],
+)
+def test_exists_one_takes_one_variable_or_two(expression: str, expected: object, evaluate: Any) -> None:
+    assert evaluate(expression) is expected
+
+
+def test_an_error_shows_exists_one_as_written() -> None:
+    with pytest.raises(CompilationError, match=r"\| \[1\].exists_one\(i, x, x == 'a'\)"):
+        compile_expression("[1].exists_one(i, x, x == 'a')", MATCH_CONDITION_ENVIRONMENT)
 
 
 def test_an_expression_may_be_required_to_have_one_of_several_types() -> None:

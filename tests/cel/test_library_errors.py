@@ -56,10 +56,12 @@ def test_a_list_or_map_error_has_cel_gos_words(
         ("'abc'.substring(4)", "index out of range: 4"),
         ("'abc'.substring(2, 1)", "invalid substring range. start: 2, end: 1"),
         ("'abc'.substring(1, 4)", "index out of range: 4"),
-        ("dyn(['a', dyn(1)]).join()", "join: invalid input: 1"),
-        ("'%s'.format([])", "index 0 out of range"),
-        ("'%'.format([1])", "unexpected end of string"),
-        ("'%y'.format([1])", 'could not parse formatting clause: unrecognized formatting clause "y"'),
+        ("[dyn('a'), dyn(1)].join()", "join: invalid input: 1"),
+        ("[dyn(1)].join(',')", "no such overload: join(list, string)"),
+        ("'%s'.format(dyn([]))", "index 0 out of range"),
+        ("'%'.format(dyn([1]))", "unexpected end of string"),
+        ("'%'.format(dyn([]))", "index 0 out of range"),
+        ("'%y'.format(dyn([1]))", 'could not parse formatting clause: unrecognized formatting clause "y"'),
         ("'%.1001f'.format([1.0])", "precision 1001 exceeds maximum allowed precision 1000"),
     ],
 )
@@ -85,14 +87,16 @@ def test_a_formatting_error_names_the_type_of_the_value(
     clause: str, value: str, error: str, evaluate: Callable[..., Any]
 ) -> None:
     with pytest.raises(EvaluationError) as caught:
-        evaluate(f"'{clause}'.format([{value}])")
+        evaluate(f"'{clause}'.format([dyn({value})])")
     assert str(caught.value).endswith(f"resulted in error: error during formatting: {error}")
 
 
 @pytest.mark.parametrize(
     ("expression", "expected"),
     [
-        ("'%f|%.0f|%.1e'.format([1.5, 2.5, 12345.678])", "1.500000|2|1.2e+04"),
+        ("'%f|%.0f|%.1e'.format([1.5, 2.5, 12345.678])", "1.500000|2|1.234568\u00d710⁰⁴"),
+        ("'%.2f|%f|%.15e|%.9e'.format([1234567.891, -0.0, -1e-300, 'NaN'])",
+         "1,234,567.89|0.000000|-1.000000\u00d710⁻³⁰⁰|      NaN"),
         ("'%f %f %f'.format(['NaN', 'Infinity', '-Infinity'])", "NaN ∞ -∞"),
         ("'%s'.format([{'b': 1, 'a': [true, null]}])", '{"a":[true, null], "b":1}'),
         ("'%s %s'.format([timestamp(0), duration('90s')])", "1970-01-01T00:00:00Z 90s"),

@@ -74,7 +74,7 @@ def test_a_malformed_type_is_an_error(text: str) -> None:
         ("ip.isCanonical(string)", "ip.isCanonical", None, ["string"]),
         ("_<_(int,double)", "_<_", None, ["int", "double"]),
         ("optional.unwrap(list<optional_type<~T>>)", "optional.unwrap", None, ["list"]),
-        ("dyn.includes(dyn)", "includes", "dyn", ["dyn"]),
+        ("dyn.compare(dyn)", "compare", "dyn", ["dyn"]),
     ],
 )
 def test_only_a_type_before_the_name_is_a_receiver(

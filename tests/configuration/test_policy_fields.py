@@ -163,6 +163,13 @@ VALIDATION_CASES: list[tuple[JSONObject, str]] = [
         'validations[0].expression: Invalid value: "object.x": must evaluate to bool but got dyn',
     ),
     (
+        {"validations": [{"expression": "object.x.find('(') == ''"}]},
+        (
+            "validations[0].expression: Internal error: program instantiation failed: "
+            "error parsing regexp: missing closing ): `(`"
+        ),
+    ),
+    (
         {"validations": [{"expression": "variables.a == 1"}]},
         compilation(
             "validations[0].expression",

@@ -114,7 +114,7 @@ def test_a_rule_for_another_version_sees_the_object_in_that_version(field: str) 
     }
     seen = {
         "expression": "false",
-        "messageExpression": "[object.apiVersion, request.kind.version, request.resource.version, "
+        "messageExpression": "[string(object.apiVersion), request.kind.version, request.resource.version, "
         "request.requestKind.version, request.requestResource.version].join(' ')",
     }
     review = deployment_review(document, **request)

@@ -31,6 +31,7 @@ class FieldErrorKind(enum.Enum):
     FORBIDDEN = ("FieldValueForbidden", "Forbidden")
     TOO_LONG = ("FieldValueTooLong", "Too long")
     TOO_MANY = ("FieldValueTooMany", "Too many")
+    INTERNAL = ("InternalError", "Internal error")
     TYPE_INVALID = ("FieldValueTypeInvalid", "Invalid value")
 
     def __init__(self, reason: str, text: str) -> None:
@@ -38,7 +39,9 @@ class FieldErrorKind(enum.Enum):
         self.text = text
 
 
-_WITHOUT_VALUE = frozenset({FieldErrorKind.REQUIRED, FieldErrorKind.FORBIDDEN, FieldErrorKind.TOO_LONG})
+_WITHOUT_VALUE = frozenset(
+    {FieldErrorKind.REQUIRED, FieldErrorKind.FORBIDDEN, FieldErrorKind.TOO_LONG, FieldErrorKind.INTERNAL}
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -107,6 +110,11 @@ class FieldError:
 def required(path: FieldPath, detail: str = "") -> FieldError:
     """A field is missing or empty: ``field.Required``."""
     return FieldError(FieldErrorKind.REQUIRED, path, detail=detail)
+
+
+def internal(path: FieldPath, detail: str) -> FieldError:
+    """A value cannot be processed: ``field.InternalError``."""
+    return FieldError(FieldErrorKind.INTERNAL, path, detail=detail)
 
 
 def invalid(path: FieldPath, bad_value: JSON | GoLiteral, detail: str) -> FieldError:

@@ -52,11 +52,12 @@ def _general_equality(writer: CodeWriter, left: str, right: str, negation: str) 
 
 
 def _equal_texts(writer: CodeWriter, text: CodeValue, other: str) -> tuple[str, str, str]:
-    known = writer.known_text(text)
+    known, usual = writer.known_text(text), f"type({other}) is str"
+    equal = f"({other} == {text.text} if {usual} else equal({other}, {text.text}, None))"
     if known and len(known) <= _SHORT:
-        return f"type({other}) is str", f"(1 if {other} else 0)", f"({other} == {text.text})"
+        return usual, f"(1 if {other} else 0)", equal
     cost = _TENTH.format(f"min(len({text.text}), len({other}))")
-    return f"type({other}) is str", f"({cost})", f"({other} == {text.text})"
+    return usual, f"({cost})", equal
 
 
 def _equal_nulls(_: CodeWriter, __: CodeValue, other: str) -> tuple[str, str, str]:
@@ -64,7 +65,8 @@ def _equal_nulls(_: CodeWriter, __: CodeValue, other: str) -> tuple[str, str, st
 
 
 def _equal_bools(_: CodeWriter, value: CodeValue, other: str) -> tuple[str, str, str]:
-    return f"type({other}) is bool", "1", f"({other} is {value.text})"
+    usual = f"type({other}) is bool"
+    return usual, "1", f"({other} is {value.text} if {usual} else equal({other}, {value.text}, None))"
 
 
 def _equal_ints(_: CodeWriter, value: CodeValue, other: str) -> tuple[str, str, str]:

@@ -14,12 +14,12 @@ _MESSAGE, _PARAMETER, _TYPE, _ABSTRACT = 9, 10, 11, 14
 
 
 def render_type(encoded: bytes) -> str:
-    """Write an encoded ``cel.expr.Type``; a type that the checker left open is ``dyn``."""
+    """Write an encoded ``cel.expr.Type`` as in errors; a type that the checker left open is ``dyn``."""
     message = syntax_trees.read_message(encoded)
     field = next(iter(message), _DYN)
     match field:
         case 2:
-            return "null_type"
+            return "null"
         case 3:
             return _PRIMITIVES.get(syntax_trees.number_at(message, _PRIMITIVE), "dyn")
         case 4:
@@ -30,6 +30,20 @@ def render_type(encoded: bytes) -> str:
             return syntax_trees.text_at(message, _MESSAGE)
         case _:
             return _composite(field, message)
+
+
+_SHORT_NAMES = {
+    "null": "null_type",
+    "any": "google.protobuf.Any",
+    "timestamp": "google.protobuf.Timestamp",
+    "duration": "google.protobuf.Duration",
+}
+_SHORT_NAME = re.compile(rf"(?<![\w.])(?:{'|'.join(_SHORT_NAMES)})(?![\w.])")
+
+
+def to_type_name(text: str) -> str:
+    """Write a type in full, as cel-go does outside its checker's errors: ``google.protobuf.Timestamp``."""
+    return _SHORT_NAME.sub(lambda match: _SHORT_NAMES[match[0]], text)
 
 
 def parse_type(text: str) -> tuple[str, tuple[str, ...]]:
@@ -74,6 +88,8 @@ _KIND = re.compile(r"\A[A-Z_]+: ")
 _TAIL = re.compile(r" \[[A-Z_]+\]\Z")
 _ENTRY = re.compile(r"\n(?=ERROR: <input>:\d+:\d+: )")
 """The boundary between two errors, each of which is followed by its source lines."""
+_NOISE = re.compile(r"\nERROR: <input>:-1:-1: <<nil>> parsetree|\nWARNING: [^\n]*(?:\n \| [^\n]*)*")
+"""What the checker adds, and cel-go does not."""
 _PLACE = re.compile(r"ERROR: <input>:(\d+):(\d+): ")
 _FOLLOW_UP_ERROR = "expression of type '*error*' cannot be the operand of a select operation"
 """The follow-up error of the C++ checker for a selection from an operand that is in error already."""
@@ -94,6 +110,26 @@ _REWORDINGS = (
         re.compile(r"expression of type '([^']*)' cannot be the operand of a select operation"),
         r"type '\1' does not support field selection",
     ),
+    (re.compile(r"has\(\) argument must be a field selection"), "invalid argument to has() macro"),
+    (
+        re.compile(r"(?:map|filter)\(\) variable name must be a simple identifier"),
+        "argument is not an identifier",
+    ),
+    (
+        re.compile(r"\b(?!opt)\w+\(\) (?:first |second )?variable name must be a simple identifier"),
+        "argument must be a simple name",
+    ),
+    (
+        re.compile(r"Invalid string literal: Illegal escape sequence: (?:Unicode v|V)alue .*"),
+        "invalid unicode code point",
+    ),
+    (
+        re.compile(r"Invalid (?:string|bytes) literal: Illegal escape sequence: .*"),
+        "unable to unescape string",
+    ),
+    (re.compile(r"cannot be the range of a comprehension"), "cannot be range of a comprehension"),
+    (re.compile(r"\*error\*"), "!error!"),
+    (re.compile(r"\b[A-Z]\w*%\d+"), "dyn"),
     (re.compile(r"\bgoogle\.protobuf\.(Timestamp|Duration|Any)\b"), lambda match: match[1].lower()),
     (re.compile(r"(?<=[( ])null_type(?=[,)])|(?<=type ')null_type(?=')"), "null"),
 )
@@ -114,7 +150,7 @@ def to_api_server_message(text: str, source: str) -> str:
     """Translate the checker's messages about ``source``."""
     if _TOO_DEEP.search(text):
         return TOO_DEEP
-    text = _TAIL.sub("", _KIND.sub("", text))
+    text = _NOISE.sub("", _TAIL.sub("", _KIND.sub("", text)))
     text = _QUALIFIED.sub(lambda match: _blame_root_name(match, source), text)
     errors = [_reword(error, source) for error in _ENTRY.split(text) if _FOLLOW_UP_ERROR not in error]
     return "\n".join(sorted(errors, key=_place))

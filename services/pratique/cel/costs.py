@@ -154,13 +154,12 @@ def _join(items: Value, separator: str = "") -> int:
     return math.ceil(length * 2 * _STRING_TRAVERSAL_COST_FACTOR)
 
 
-def _contains_ip(network: Value, other: Value) -> int:
-    parsing = traversal_cost(other) if type(other) is str else 0
-    return traversal_cost(network, 2) + parsing
+def _contains_ip(network: Value, _: Value) -> int:
+    return traversal_cost(network, 2)
 
 
-def _contains_cidr(network: Value, other: Value) -> int:
-    return _contains_ip(network, other) + traversal_cost(network) + 1
+def _contains_cidr(network: Value, _: Value) -> int:
+    return traversal_cost(network, 2) + traversal_cost(network) + 1
 
 
 def _tree_of_first(first: Value, *_: Value) -> int:
@@ -208,7 +207,7 @@ FUNCTION_COSTS: dict[str, CostFunction] = {
     "check": _constant_cost(_AUTHORIZER_CHECK_COST),
     "fieldSelector": _selector,
     "labelSelector": _selector,
-    **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf", "includes"), _tree_of_first),
+    **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"), _tree_of_first),
     **dict.fromkeys(
         ("url", "lowerAscii", "upperAscii", "substring", "trim", "jsonpatch.escapeKey"), _traversal_of_first()
     ),
@@ -245,6 +244,8 @@ OVERLOAD_COSTS: dict[str, CostFunction] = {
     "in_list": lambda _, items: size(items),
     "add_string": _add_sizes,
     "add_bytes": _add_sizes,
+    "cidr_contains_ip_string": lambda network, text: _contains_ip(network, text) + traversal_cost(text),
+    "cidr_contains_cidr_string": lambda network, text: _contains_cidr(network, text) + traversal_cost(text),
     "matches_string": _match,
     "matches": _match,
     "contains_string": _contains,
@@ -263,11 +264,9 @@ OVERLOAD_COSTS: dict[str, CostFunction] = {
 
 def cost_function(call: CallExpr) -> CostFunction | None:
     """Look up the cost function of a call; None means that the call costs 1."""
-    if call.function in FUNCTION_COSTS:
+    overload = call.overloads[0] if len(call.overloads) == 1 else ""
+    if call.function in FUNCTION_COSTS and overload not in OVERLOAD_COSTS:
         return FUNCTION_COSTS[call.function]
-    if len(call.overloads) != 1:
-        return None
-    (overload,) = call.overloads
     if overload.startswith("list_") and overload.endswith("_sort"):
         return _self_compare
     if overload.startswith("list_") and overload.endswith("_sortByAssociatedKeys"):

@@ -40,7 +40,7 @@ class Library:
     """A library of functions."""
 
     functions: Mapping[str, Implementation]
-    """Implementations by function name."""
+    """Implementations by function name, or by the identifier of an overload that has its own."""
     overloads: tuple[Overload, ...] = ()
     """Signatures, except of functions that the checker declares itself."""
 
@@ -158,6 +158,20 @@ def _unused(names: set[str]) -> str:
     """Choose a separator that keeps ``Object.a.b`` and ``Object.a_b`` distinct."""
     used = set("".join(names))
     return next((character for character in _SEPARATORS if character not in used), "_")
+
+
+_EXISTS_ONE = re.compile(
+    rf"(?P<skipped>//[^\n]*|[bB]?{_RAW}|[bB]?(?:{_QUOTED}))|\.\s*(?P<macro>exists_one)(?=\s*\(\s*\w+\s*,\s*\w+\s*,)"
+)
+
+
+def with_two_variable_macros(source: str) -> str:
+    """Write ``exists_one`` with two variables as ``existsOne``, which the checker knows; all positions stay."""
+    if "exists_one" not in source:
+        return source
+    return _EXISTS_ONE.sub(
+        lambda token: token[0].replace("exists_one", "existsOne ") if token["macro"] else token[0], source
+    )
 
 
 _SCALARS: Mapping[Scalar, str] = {

@@ -19,10 +19,15 @@ class EvaluationError(PratiqueError):
 class NoSuchOverloadError(EvaluationError):
     """A function has no overload for the types of its arguments."""
 
-    def __init__(self, operator: str = "") -> None:
-        """Word the error as cel-go does; name ``operator`` if the first operand's type lacks it altogether."""
+    def __init__(self, operator: str | None = None) -> None:
+        """Word the error as cel-go does.
+
+        Args:
+            operator: The operator, if the first operand's type lacks it altogether; empty if the type refuses it in
+                this case; None if the error names the function with the types of its arguments.
+        """
         super().__init__(f"no such overload: {operator}" if operator else "no such overload")
-        self.is_final = bool(operator)
+        self.is_final = operator is not None
 
 
 class EvaluationCancelledError(PratiqueError):

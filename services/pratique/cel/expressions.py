@@ -11,9 +11,16 @@ from pratique.cel import costs
 from pratique.cel.activation import UNCOUNTED_WORK_LIMIT, Frame
 from pratique.cel.ast_validators import validate_ast
 from pratique.cel.code_generation import FAILURES, Code, write_code
-from pratique.cel.compilation_errors import format_error, render_type, to_api_server_message
+from pratique.cel.compilation_errors import format_error, render_type, to_api_server_message, to_type_name
 from pratique.cel.costs import Budget, InlineBudget
-from pratique.cel.declarations import OBJECT, PATCH, PATCH_FIELDS, StructNames, scan_struct_names
+from pratique.cel.declarations import (
+    OBJECT,
+    PATCH,
+    PATCH_FIELDS,
+    StructNames,
+    scan_struct_names,
+    with_two_variable_macros,
+)
 from pratique.cel.environments import Environment, functions_by_name, type_checker
 from pratique.cel.errors import (
     CompilationError,
@@ -161,7 +168,7 @@ def compile_expression(source: str, environment: Environment, *result_types: str
             for issue in issues
         ]
         raise CompilationError("compilation failed: " + "\n".join(lines))
-    result_type = names.restore(render_type(tree.types.get(tree.root.number, b"")))
+    result_type = names.restore(to_type_name(render_type(tree.types.get(tree.root.number, b""))))
     if result_types and result_type not in result_types:
         raise CompilationError(_wrong_type(result_types, result_type))
     try:
@@ -177,10 +184,10 @@ def _parse_and_check(source: str, environment: Environment, names: StructNames) 
         environment = dataclasses.replace(environment, structs=_structs(names))
     try:
         return decode_checked_expression(
-            type_checker(environment).compile(names.source or source).serialize()
+            type_checker(environment).compile(with_two_variable_macros(names.source or source)).serialize()
         )
     except RuntimeError as error:
-        text = names.restore(str(error))
+        text = names.restore(str(error)).replace("existsOne (", "exists_one(")
         raise CompilationError(f"compilation failed: {to_api_server_message(text, source)}") from None
 
 

@@ -15,12 +15,13 @@ from pratique.cel import costs
 from pratique.cel.activation import Frame, Implementation, Interpretable, LazyVariables
 from pratique.cel.costs import CostFunction
 from pratique.cel.errors import CostLimitError, EvaluationError, NoSuchOverloadError
-from pratique.cel.structs import NUMERIC_TYPES, Struct, contains, equal
+from pratique.cel.structs import NUMERIC_TYPES, Struct, are_equal, equal
 from pratique.cel.values import (
     OPTIONAL_NONE,
     Duration,
     Optional,
     Timestamp,
+    TypeName,
     Uint,
     Value,
     optional_of,
@@ -136,10 +137,10 @@ def _qualify(frame: Frame, value: Value, qualifiers: Sequence[Qualifier]) -> Val
     optional = type(value) is Optional
     if optional:
         if not value.present:
-            return OPTIONAL_NONE
+            return False if qualifiers[-1].test_only else OPTIONAL_NONE
         value = value.value
     for qualifier in qualifiers:
-        key = qualifier.key if qualifier.computed is None else qualifier.computed(frame)
+        key = qualifier.key if qualifier.computed is None else checked_qualifier(qualifier.computed(frame))
         optional = optional or qualifier.optional
         if not optional and not qualifier.test_only:
             frame.charge(1)
@@ -151,13 +152,13 @@ def _qualify(frame: Frame, value: Value, qualifiers: Sequence[Qualifier]) -> Val
             continue
         found = find(value, key)
         if qualifier.test_only:
-            frame.charge(1)
-            value = found.present
-        elif found.present:
+            frame.charge(1 if found.present or not optional else 0)
+            return found.present
+        if found.present:
             frame.charge(1)
             value = found.value
         else:
-            return OPTIONAL_NONE
+            return False if qualifiers[-1].test_only else OPTIONAL_NONE
     return optional_of(value) if optional else value
 
 
@@ -201,9 +202,14 @@ def list_index(key: Value) -> int:
 
 
 def _key_text(key: Value) -> str:
-    if type(key) is bool:
-        return "true" if key else "false"
-    return str(key) if type(key) in _KEYS else type_name(key)
+    return to_text(key) if type(key) in _KEYS else type_name(key)
+
+
+def checked_qualifier(key: Value) -> Value:
+    """Check a computed key or index. Raises EvaluationError if it is neither a number nor a text or bool."""
+    if type(key) not in _KEYS:
+        raise EvaluationError(f"invalid qualifier type: {_go_type(key)}")
+    return key
 
 
 Functions: TypeAlias = Mapping[str, Implementation]
@@ -293,23 +299,30 @@ def plan_equality(left: Interpretable, right: Interpretable, *, negated: bool) -
     def call(frame: Frame) -> Value:
         first, second = left(frame), right(frame)
         frame.charge(costs.equality_cost(first, second))
-        return equal(first, second, frame) is not negated
+        return not are_equal(first, second, frame) if negated else equal(first, second, frame)
 
     return call
 
 
 def plan_membership(value: Interpretable, items: list[Value]) -> Interpretable:
     """Plan ``in`` with a list of literals; it costs nothing because cel-go makes it a lookup in a set."""
-    texts = frozenset(items) if all(type(item) is str for item in items) else None
+    keys = frozenset(key for item in items for key in _set_keys(item))
 
     def call(frame: Frame) -> Value:
         candidate = value(frame)
-        if texts is not None:
-            return type(candidate) is str and candidate in texts
-        frame.add_work(len(items))
-        return contains(items, candidate, frame)
+        kind = type(candidate)
+        return kind in _KEYS and (int if kind is Uint else kind, candidate) in keys
 
     return call
+
+
+def _set_keys(item: Value) -> Iterable[tuple[type, Value]]:
+    """The types and values that a literal stands for in a set: a number also stands for its other types."""
+    if type(item) in (int, Uint):
+        return (int, int(item)), (float, float(item))
+    if type(item) is float and item.is_integer():
+        return (float, item), (int, int(item))
+    return ((type(item), item),)
 
 
 def plan_conjunction(left: Interpretable, right: Interpretable) -> Interpretable:
@@ -400,9 +413,12 @@ _GO_TYPES = {
     float: "types.Double",
     str: "types.String",
     bytes: "types.Bytes",
+    list: "*types.baseList",
+    dict: "*types.baseMap",
     Duration: "types.Duration",
     Timestamp: "types.Timestamp",
     Optional: "*types.Optional",
+    TypeName: "*types.Type",
 }
 
 
@@ -451,7 +467,7 @@ def pairs(items: Value) -> Iterable[tuple[Value, Value]]:
 
 
 def _go_type(value: Value) -> str:
-    return _GO_TYPES.get(type(value), "cel.Value")
+    return _GO_TYPES.get(type(value)) or f"cel.{type_name(value).rpartition('.')[2].removeprefix('Named')}"
 
 
 class Quantifier(enum.Enum):

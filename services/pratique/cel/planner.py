@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from pratique.cel import costs, interpretables, operations
 from pratique.cel.activation import VARIABLES, Frame, Interpretable
@@ -26,6 +27,7 @@ from pratique.cel.interpretables import (
     plan_quantifier,
     read_accumulator,
 )
+from pratique.cel.libraries.regexes import PATTERN_FUNCTIONS, with_constant_pattern
 from pratique.cel.operations import Operand, Operations, PlannedOperation
 from pratique.cel.structs import plan_struct
 from pratique.cel.syntax_trees import (
@@ -40,13 +42,14 @@ from pratique.cel.syntax_trees import (
     StructLiteral,
     SyntaxTree,
 )
-from pratique.cel.values import TypeName, Value
+from pratique.cel.values import TypeName, Uint, Value
 
 _TYPE_OF_A_TYPE = b"\x5a"
 """The first byte of an encoded ``cel.expr.Type`` that is the type of a type: field 11, with a length."""
 _CONVERSIONS = frozenset(
     {"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"}
 )
+_T = TypeVar("_T")
 _INSERTION = "cel.@mapInsert"
 _COMPOSITED = f"{VARIABLES}."
 """The prefix under which the checker knows the fields of ``variables``."""
@@ -203,10 +206,12 @@ class _Planner:
             return membership
         if node.function in _CONVERSIONS and self._folds_literals and len(node.arguments) == 1:
             return self._conversion(node, scope)
-        steps = [self._step(argument, scope) for argument in node.arguments]
+        arguments = [self.plan(argument, scope) for argument in node.arguments]
+        steps = [argument.step for argument in arguments]
         if special := _SPECIAL.get(node.function):
             return _PlannedNode(self._described(special(*steps), _SPECIAL_OPERATIONS[node.function](*steps)))
-        return _PlannedNode(self._ordinary(node, steps))
+        pattern = arguments[1].value if node.function in PATTERN_FUNCTIONS and arguments[1].constant else None
+        return _PlannedNode(self._ordinary(node, steps, pattern))
 
     def _choice(
         self, condition: Interpretable, then: Interpretable, otherwise: Interpretable
@@ -214,16 +219,24 @@ class _Planner:
         step = interpretables.plan_condition(condition, then, otherwise)
         return self._described(step, operations.Choose(condition, then, otherwise))
 
-    def _ordinary(self, node: CallExpr, steps: list[Interpretable]) -> Interpretable:
-        name, implementation, cost = node.function, self._functions[node.function], costs.cost_function(node)
+    def _ordinary(self, node: CallExpr, steps: list[Interpretable], pattern: Value = None) -> Interpretable:
+        """Plan a call that evaluates its arguments; ``pattern`` is the constant pattern among them, if any."""
+        name, cost = node.function, costs.cost_function(node)
+        implementation = self._functions[node.overloads[0] if self._has_own_overload(node) else name]
+        if type(pattern) is str:
+            implementation = _instantiated(lambda: with_constant_pattern(implementation, pattern))
         step = interpretables.plan_call(name, implementation, steps, cost)
         return self._described(step, operations.CallFunction(name, implementation, steps, cost))
+
+    def _has_own_overload(self, node: CallExpr) -> bool:
+        return len(node.overloads) == 1 and node.overloads[0] in self._functions
 
     def _index(self, node: CallExpr, scope: Mapping[str, Interpretable], *, optional: bool) -> _PlannedNode:
         operand, key = (self.plan(argument, scope) for argument in node.arguments)
         base = operand.attribute or Attribute(operand.step)
         if key.constant:
-            return self._attribute(base.qualified(Qualifier(key.value, optional=optional)))
+            value = _instantiated(lambda: interpretables.checked_qualifier(key.value))
+            return self._attribute(base.qualified(Qualifier(value, optional=optional)))
         return self._attribute(base.qualified(Qualifier(computed=self._branch(key), optional=optional)))
 
     def _membership(self, node: CallExpr, scope: Mapping[str, Interpretable]) -> _PlannedNode | None:
@@ -232,7 +245,7 @@ class _Planner:
             return None
         if not items.value:
             return self._literal(value=False)
-        if any(type(item) not in (bool, int, float, str) for item in items.value):
+        if any(type(item) not in (bool, int, Uint, float, str) for item in items.value):
             return None
         step = interpretables.plan_membership(value.step, items.value)
         if all(type(item) is str for item in items.value):
@@ -246,10 +259,7 @@ class _Planner:
         return self._folded(self._ordinary(node, [argument.step]))
 
     def _folded(self, step: Interpretable) -> _PlannedNode:
-        try:
-            return self._literal(step(Frame({}, 0, costs.PER_CALL_LIMIT)))
-        except EvaluationError as error:
-            raise CompilationError(f"program instantiation failed: {error}") from None
+        return self._literal(_instantiated(lambda: step(Frame({}, 0, costs.PER_CALL_LIMIT))))
 
     def _list(self, node: ListLiteral, scope: Mapping[str, Interpretable]) -> _PlannedNode:
         elements = [self.plan(element, scope) for element in node.elements]
@@ -341,6 +351,14 @@ class _Planner:
                 return plan_insert(self._attribute(Attribute(scope[name])).step, steps)
             case _:
                 return self._step(node, scope)
+
+
+def _instantiated(evaluate: Callable[[], _T]) -> _T:
+    """Evaluate what is constant. Raises CompilationError if that fails."""
+    try:
+        return evaluate()
+    except EvaluationError as error:
+        raise CompilationError(f"program instantiation failed: {error}") from None
 
 
 def _has_empty_start(node: Comprehension) -> bool:

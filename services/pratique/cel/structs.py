@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pratique.apimachinery.json_values import JSON
@@ -109,19 +109,23 @@ def _check_texts(fields: dict[str, Value]) -> None:
 NUMERIC_TYPES = frozenset({int, Uint, float})
 """The numeric types, whose values compare with each other."""
 
+_NO_ORDER = "NaN values cannot be ordered"
 _ORDERED = frozenset({bool, str, bytes, Duration, Timestamp})
 
 
 def equal(left: Value, right: Value, frame: Frame) -> bool:
-    """Whether two values are equal; values of different types are not, except for numbers."""
+    """Whether two values are equal; values of different types are not, except for numbers.
+
+    Raises:
+        NoSuchOverloadError: the left value has a type of Kubernetes' own, such as an IP address, and the right one
+            another type.
+    """
     kind, other = type(left), type(right)
     if kind is not other:
-        return kind in NUMERIC_TYPES and other in NUMERIC_TYPES and bool(left == right)
+        return _equal_across_types(left, right)
     if kind is list:
         frame.add_work(len(left))
-        return len(left) == len(right) and all(
-            equal(left_item, right_item, frame) for left_item, right_item in zip(left, right, strict=True)
-        )
+        return len(left) == len(right) and _equal_in_turn(zip(left, right, strict=True), frame)
     if kind is dict:
         return _equal_maps(left, right, frame)
     if kind is Optional:
@@ -131,19 +135,45 @@ def equal(left: Value, right: Value, frame: Frame) -> bool:
     return bool(left == right)
 
 
+def _equal_across_types(left: Value, right: Value) -> bool:
+    kind, other = type(left), type(right)
+    if kind in NUMERIC_TYPES and other in NUMERIC_TYPES:
+        return float(left) == float(right) if float in (kind, other) else bool(left == right)
+    if right is not None and isinstance(getattr(kind, "cel_type", None), str):
+        raise NoSuchOverloadError
+    return False
+
+
+def _equal_in_turn(pairs: Iterable[tuple[Value, Value]], frame: Frame) -> bool:
+    """Whether no pair differs; cel-go takes no notice of two members that cannot be compared."""
+    for left, right in pairs:
+        try:
+            if not equal(left, right, frame):
+                return False
+        except NoSuchOverloadError:
+            continue
+    return True
+
+
 def _equal_maps(left: dict[Value, Value], right: dict[Value, Value], frame: Frame) -> bool:
     frame.add_work(len(left))
     if len(left) != len(right):
         return False
-    return all(key in right and equal(value, right[key], frame) for key, value in left.items())
+    if any(key not in right for key in left):
+        return False
+    return _equal_in_turn(((value, right[key]) for key, value in left.items()), frame)
 
 
 def compare(left: Value, right: Value) -> int:
     """Compare two values: -1, 0 or 1. Raises EvaluationError if they have no order."""
     kind, other = type(left), type(right)
+    if kind is float and math.isnan(left):
+        raise EvaluationError(_NO_ORDER)
     if kind in NUMERIC_TYPES and other in NUMERIC_TYPES:
-        if math.isnan(left) or math.isnan(right):
-            raise EvaluationError("NaN values cannot be ordered")
+        if math.isnan(right):
+            raise EvaluationError(_NO_ORDER)
+        if kind is not other and float in (kind, other):
+            left, right = float(left), float(right)
     elif kind is not other or kind not in _ORDERED:
         raise NoSuchOverloadError
     return int(left > right) - int(left < right)
@@ -153,7 +183,15 @@ def contains(items: list[Value], value: Value, frame: Frame) -> bool:
     """Whether a list has an element that equals ``value``."""
     if type(value) is str:  # a string equals only strings, and Python compares those as CEL does
         return value in items
-    return any(equal(item, value, frame) for item in items)
+    return any(are_equal(value, item, frame) for item in items)
+
+
+def are_equal(left: Value, right: Value, frame: Frame) -> bool:
+    """Whether two values are equal; values that cannot be compared are not."""
+    try:
+        return equal(left, right, frame)
+    except NoSuchOverloadError:
+        return False
 
 
 _MAX_JSON_INTEGER = 2**53 - 1

@@ -156,6 +156,8 @@ class CallExpr:
     arguments: tuple[Node, ...]
     overloads: tuple[str, ...]
     """The overloads that fit the types of the arguments."""
+    is_method: bool = False
+    """Whether it is written ``receiver.function(…)``."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -306,7 +308,7 @@ def _select(number: int, message: Message, overloads: _Overloads) -> Node:
 def _call(number: int, message: Message, overloads: _Overloads) -> Node:
     target = (_child(message, 1, overloads),) if 1 in message else ()
     arguments = target + _children(message, 3, overloads)
-    return CallExpr(number, text_at(message, 2), arguments, overloads.get(number, ()))
+    return CallExpr(number, text_at(message, 2), arguments, overloads.get(number, ()), bool(target))
 
 
 def _list(number: int, message: Message, overloads: _Overloads) -> Node:

@@ -17,6 +17,7 @@ from pratique.apimachinery.field_errors import (
     FieldError,
     FieldPath,
     duplicate,
+    internal,
     invalid,
     not_supported,
     required,
@@ -87,7 +88,17 @@ def _validate_expression(
     if not trimmed:
         return [required(path)]
     messages = check_expression(trimmed) if check_expression else ()
-    return [invalid(path, trimmed, message) for message in messages]
+    return [_compilation_error(path, trimmed, message) for message in messages]
+
+
+def _compilation_error(path: FieldPath, expression: str, message: str) -> FieldError:
+    """The error of an expression that does not compile; one that cannot be planned is an internal error."""
+    if message.startswith(_NOT_PLANNED):
+        return internal(path, message)
+    return invalid(path, expression, message)
+
+
+_NOT_PLANNED = "program instantiation failed: "
 
 
 def _validate_name(name: str, path: FieldPath) -> list[FieldError]:
@@ -108,7 +119,7 @@ def validate_variables(
             errors.append(required(place, "expression is not specified"))
             continue
         messages = expressions.add_variable(variable)
-        errors += [invalid(place, variable.expression, message) for message in messages]
+        errors += [_compilation_error(place, variable.expression, message) for message in messages]
     return errors
 
 
@@ -168,7 +179,7 @@ def _validate_patch(
     trimmed, place = patch.expression.strip(), path / "expression"
     if not trimmed:
         return [required(place)]
-    return [invalid(place, trimmed, message) for message in expressions.check_mutation(kind, trimmed)]
+    return [_compilation_error(place, trimmed, text) for text in expressions.check_mutation(kind, trimmed)]
 
 
 _MUTATIONS = {APPLY_CONFIGURATION: "Object", JSON_PATCH: "list(JSONPatch)"}
@@ -252,7 +263,9 @@ def _validate_validation(
     if not expression.strip():
         errors.append(required(place, "expression is not specified"))
     else:
-        errors += [invalid(place, expression, text) for text in expressions.check_validation(expression)]
+        errors += [
+            _compilation_error(place, expression, text) for text in expressions.check_validation(expression)
+        ]
     errors += _validate_message_expression(
         validation.message_expression, path / "messageExpression", expressions
     )
@@ -269,7 +282,7 @@ def _validate_message_expression(
         return []
     if not expression.strip():
         return [invalid(path, expression, "must be non-empty if specified")]
-    return [invalid(path, expression, text) for text in expressions.check_message(expression)]
+    return [_compilation_error(path, expression, text) for text in expressions.check_message(expression)]
 
 
 def _validate_message(message: str, path: FieldPath) -> list[FieldError]:
@@ -315,4 +328,4 @@ def _validate_value(
     if len(trimmed.encode()) > _MAXIMUM_LENGTH:
         return [required(path, f"must not exceed {_MAXIMUM_LENGTH} bytes in length")]
     messages = expressions.check_annotation(trimmed)
-    return [invalid(path, annotation.value_expression, message) for message in messages]
+    return [_compilation_error(path, annotation.value_expression, message) for message in messages]

@@ -43,7 +43,7 @@ LEAVES: dict[str, list[str]] = {
         has(variables.v) ;; has(variables.v.b) ;; object.?q.hasValue() ;; x == y ;; oldObject == null
         object == oldObject ;; x in texts ;; object.name in ['a', 'web'] ;; number in numbers ;; 'a' in labels
         'a' in object.a ;; x.name == 'a' ;; text != 'a text of some length' ;; number < 3 ;; x.b > 1
-        [?object.?q, 1].size() > 1 ;; object.b in [1, 2] ;; 1.5 == ratio
+        [?object.?q, dyn(1)].size() > 1 ;; object.b in [1, 2] ;; 1.5 == ratio
     """),
     "int": _listed("""
         1 ;; 0 ;; -2 ;; 9223372036854775807 ;; number ;; size(text) ;; numbers[0] ;; size(object.list)

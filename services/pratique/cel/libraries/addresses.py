@@ -249,11 +249,9 @@ def _parse_prefix(text: str) -> NetworkValue:
     return NetworkValue(address, int(bits))
 
 
-def _ip(_: Frame, value: Value) -> AddressValue:
-    if type(value) is NetworkValue:
-        return AddressValue(value.address)
-    require_types((str,), value)
-    return _parse_ip(value)
+def _ip(_: Frame, text: Value) -> AddressValue:
+    require_types((str,), text)
+    return _parse_ip(text)
 
 
 def _cidr(_: Frame, text: Value) -> NetworkValue:
@@ -310,7 +308,12 @@ def _is_global_unicast(address: _Address) -> bool:
 def _contains_ip(_: Frame, network: Value, address: Value) -> bool:
     if type(network) is not NetworkValue:
         raise NoSuchOverloadError
-    other = _parse_ip(address) if type(address) is str else address
+    other = address
+    if type(address) is str:
+        try:
+            other = _parse_ip(address)
+        except EvaluationError:
+            raise NoSuchOverloadError("") from None  # so does Kubernetes, for want of an address
     if type(other) is not AddressValue:
         raise NoSuchOverloadError
     return other.address in network.network
@@ -348,6 +351,7 @@ LIBRARY = Library(
     ),
     functions={
         "ip": _ip,
+        "cidr_ip": _network_property(lambda network: AddressValue(network.address)),
         "cidr": _cidr,
         "isIP": _parses(_parse_ip),
         "isCIDR": _parses(_parse_cidr),

@@ -182,7 +182,7 @@ def _timestamp(_: Frame, value: Value) -> Value:
     match value:
         case Timestamp():
             return value
-        case bool():
+        case bool() | Uint():
             raise NoSuchOverloadError
         case int():
             return checked_timestamp(value * NANOSECONDS)

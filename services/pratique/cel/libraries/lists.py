@@ -12,39 +12,73 @@ import itertools
 import operator
 from collections.abc import Iterator
 
-from pratique.cel.activation import Frame
+from pratique.cel.activation import Frame, Implementation
 from pratique.cel.declarations import Library, Overload
 from pratique.cel.errors import EvaluationError, NoSuchOverloadError
 from pratique.cel.libraries.operators import add
 from pratique.cel.libraries.strings import index_of, last_index_of, require_types
-from pratique.cel.structs import compare, contains, equal
-from pratique.cel.values import OPTIONAL_NONE, Optional, Value, optional_of, to_text
+from pratique.cel.structs import are_equal, compare, contains
+from pratique.cel.values import (
+    OPTIONAL_NONE,
+    Duration,
+    Optional,
+    Timestamp,
+    Uint,
+    Value,
+    optional_of,
+    to_text,
+)
 
 _PLAINLY_ORDERED = frozenset({str, int, bytes, bool})
 """Types whose values Python orders as CEL does."""
+_SUMMABLE_TYPES = frozenset({int, Uint, float, Duration})
+_COMPARABLE_TYPES = _SUMMABLE_TYPES | _PLAINLY_ORDERED | {Timestamp}
 _SUMMABLE = ("int", "uint", "double", "duration")
 _COMPARABLE = (*_SUMMABLE, "bool", "timestamp", "string", "bytes")
 
 
-def _is_sorted(_: Frame, items: Value) -> bool:
+def _require_first(items: Value, kinds: frozenset[type]) -> None:
+    """Check that a value is a list: cel-go chooses the overload by the first element alone."""
     require_types((list,), items)
+    if items and type(items[0]) not in kinds:
+        raise NoSuchOverloadError
+
+
+def _order(left: Value, right: Value) -> int:
+    """Compare two elements; those that have no order are as good as equal, as in Kubernetes' own functions."""
+    if type(right) not in _COMPARABLE_TYPES:
+        raise EvaluationError("no such overload")
+    try:
+        return compare(left, right)
+    except EvaluationError:
+        return 0
+
+
+def _is_sorted(_: Frame, items: Value) -> bool:
+    _require_first(items, _COMPARABLE_TYPES)
     kinds = set(map(type, items))
     if len(kinds) == 1 and kinds <= _PLAINLY_ORDERED:
         return all(map(operator.le, items, items[1:]))
-    return all(compare(left, right) <= 0 for left, right in itertools.pairwise(items))
+    return all(_order(left, right) <= 0 for left, right in itertools.pairwise(items))
 
 
-def _sum(frame: Frame, items: Value) -> Value:
-    require_types((list,), items)
-    return functools.reduce(functools.partial(add, frame), items) if items else 0
+def _sum_from(zero: Value) -> Implementation:
+    def run(frame: Frame, items: Value) -> Value:
+        _require_first(items, _SUMMABLE_TYPES)
+        try:
+            return functools.reduce(functools.partial(add, frame), items) if items else zero
+        except NoSuchOverloadError:
+            raise EvaluationError("no such overload") from None
+
+    return run
 
 
-def _max_or_min(name: str, better: int) -> Value:
+def _max_or_min(name: str, better: int) -> Implementation:
     def run(_: Frame, items: Value) -> Value:
-        require_types((list,), items)
+        _require_first(items, _COMPARABLE_TYPES)
         if not items:
             raise EvaluationError(f"{name} called on empty list")
-        return functools.reduce(lambda best, item: item if compare(item, best) == better else best, items)
+        return functools.reduce(lambda best, item: item if _order(best, item) == -better else best, items)
 
     return run
 
@@ -54,7 +88,7 @@ def _index_of(frame: Frame, items: Value, value: Value, start: Value = None) -> 
         require_types((str, int), value, 0 if start is None else start)
         return index_of(items, value, start or 0)
     require_types((list, type(None)), items, start)
-    return next((place for place, item in enumerate(items) if equal(item, value, frame)), -1)
+    return next((place for place, item in enumerate(items) if are_equal(item, value, frame)), -1)
 
 
 def _last_index_of(frame: Frame, items: Value, value: Value, start: Value = None) -> int:
@@ -63,11 +97,7 @@ def _last_index_of(frame: Frame, items: Value, value: Value, start: Value = None
         return last_index_of(items, value, start)
     require_types((list, type(None)), items, start)
     places = range(len(items) - 1, -1, -1)
-    return next((place for place in places if equal(items[place], value, frame)), -1)
-
-
-def _includes(frame: Frame, target: Value, value: Value) -> bool:
-    return contains(target, value, frame) if type(target) is list else equal(target, value, frame)
+    return next((place for place in places if are_equal(items[place], value, frame)), -1)
 
 
 def _slice(_: Frame, items: Value, start: Value, end: Value) -> list[Value]:
@@ -102,6 +132,8 @@ def _flattened(items: list[Value], depth: int) -> Iterator[Value]:
 
 def _range(_: Frame, length: Value) -> list[Value]:
     require_types((int,), length)
+    if length < 0:
+        raise EvaluationError(f"lists.range: size must be non-negative, got {length}")
     return list(range(length))
 
 
@@ -176,16 +208,17 @@ LISTS = Library(
         Overload("list_a_last_index_of_int", "list<~A>.lastIndexOf(~A)", "int"),
         Overload("string_last_index_of_string", "string.lastIndexOf(string)", "int"),
         Overload("string_last_index_of_string_int", "string.lastIndexOf(string,int)", "int"),
-        Overload("list_includes_dyn_dyn", "dyn.includes(dyn)", "bool"),
     ),
     functions={
         "isSorted": _is_sorted,
-        "sum": _sum,
+        "sum": _sum_from(0),
+        "list_uint_sum_uint": _sum_from(Uint(0)),
+        "list_double_sum_double": _sum_from(0.0),
+        "list_duration_sum_duration": _sum_from(Duration(0)),
         "max": _max_or_min("max", 1),
         "min": _max_or_min("min", -1),
         "indexOf": _index_of,
         "lastIndexOf": _last_index_of,
-        "includes": _includes,
         "slice": _slice,
         "flatten": _flatten,
         "lists.range": _range,

@@ -27,9 +27,11 @@ from pratique.cel.values import (
     type_name,
 )
 
-_ADDING = frozenset({int, Uint, float, str, bytes, list, Duration, Timestamp})
 _NUMERIC = frozenset({int, Uint, float})
-_COMPARING = _NUMERIC | {bool, str, bytes, Duration, Timestamp}
+_ARITHMETIC = _NUMERIC | {str, Duration, Timestamp}
+"""Types whose values cel-go asks for arithmetic, though not all of them know any."""
+_ADDING = _ARITHMETIC | {bytes, list}
+_COMPARING = _ARITHMETIC | {bool, bytes}
 
 
 def checked_int(number: int) -> int:
@@ -87,11 +89,11 @@ def _checked(kind: type, result: Value) -> Value:
 
 
 def _subtract(_: Frame, left: Value, right: Value) -> Value:
-    _require(left, _NUMERIC | {Duration, Timestamp}, "_-_")
+    _require(left, _ARITHMETIC, "_-_")
     kind, other = type(left), type(right)
     if kind is Timestamp and other is Duration:
         return checked_timestamp(left.nanoseconds - right.nanoseconds)
-    if kind is not other:
+    if kind is not other or kind is str:
         raise NoSuchOverloadError
     if kind in (Duration, Timestamp):
         return checked_duration(left.nanoseconds - right.nanoseconds)
@@ -99,22 +101,24 @@ def _subtract(_: Frame, left: Value, right: Value) -> Value:
 
 
 def _multiply(_: Frame, left: Value, right: Value) -> Value:
-    _require(left, _NUMERIC, "_*_")
-    if type(left) is not type(right):
-        raise NoSuchOverloadError
+    _require_numbers(left, right, "_*_")
     return _checked(type(left), left * right)
 
 
 def _divide(_: Frame, left: Value, right: Value) -> Value:
-    _require(left, _NUMERIC, "_/_")
-    if type(left) is not type(right):
-        raise NoSuchOverloadError
+    _require_numbers(left, right, "_/_")
     if type(left) is float:
         return _divide_doubles(left, right)
     if right == 0:
         raise EvaluationError("division by zero")
     quotient = abs(left) // abs(right)
     return _checked(type(left), quotient if (left < 0) == (right < 0) else -quotient)
+
+
+def _require_numbers(left: Value, right: Value, operator: str) -> None:
+    _require(left, _ARITHMETIC, operator)
+    if type(left) is not type(right) or type(left) not in _NUMERIC:
+        raise NoSuchOverloadError
 
 
 def _divide_doubles(left: float, right: float) -> float:
@@ -127,9 +131,9 @@ def _divide_doubles(left: float, right: float) -> float:
 
 
 def _modulo(_: Frame, left: Value, right: Value) -> Value:
-    _require(left, frozenset({int, Uint}), "_%_")
-    if type(left) is not type(right):
-        raise NoSuchOverloadError
+    if type(left) is float:
+        raise NoSuchOverloadError("_%_")
+    _require_numbers(left, right, "_%_")
     if right == 0:
         raise EvaluationError("modulus by zero")
     remainder = abs(left) % abs(right)
@@ -137,6 +141,8 @@ def _modulo(_: Frame, left: Value, right: Value) -> Value:
 
 
 def _negate(_: Frame, value: Value) -> Value:
+    if type(value) in (str, bool, Timestamp):
+        raise NoSuchOverloadError
     _require(value, frozenset({int, float, Duration}), "-_")
     if type(value) is Duration:
         return checked_duration(-value.nanoseconds)
@@ -169,6 +175,8 @@ def _in(frame: Frame, value: Value, items: Value) -> bool:
 
 
 def _size(_: Frame, value: Value) -> int:
+    if type(value) in (Duration, Timestamp):
+        raise NoSuchOverloadError("")
     if type(value) not in (str, bytes, list, dict):
         raise NoSuchOverloadError("size")
     return len(value)

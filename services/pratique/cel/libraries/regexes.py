@@ -18,7 +18,7 @@ from pratique.cel.libraries.strings import require_types
 from pratique.cel.values import Value
 
 if TYPE_CHECKING:
-    from pratique.cel.activation import Frame
+    from pratique.cel.activation import Frame, Implementation
 
 _PATTERN_CACHE_SIZE = 256
 """How many compiled patterns are cached; nearly all patterns of policies are literals."""
@@ -62,7 +62,8 @@ def _to_go_message(error: Exception) -> str:
 def _matches(_: Frame, text: Value, pattern: Value) -> bool:
     if type(text) is not str:
         raise NoSuchOverloadError("matches")
-    require_types((str,), pattern)
+    if type(pattern) is not str:
+        raise NoSuchOverloadError("")
     return compile_pattern(pattern).search(text) is not None
 
 
@@ -80,7 +81,8 @@ def _find(_: Frame, text: Value, pattern: Value) -> str:
 
 
 def _find_all(frame: Frame, text: Value, pattern: Value, limit: Value = -1) -> list[str]:
-    require_types((str, str, int), text, pattern, limit)
+    require_types((str, str), text, pattern)
+    require_types((int,), limit)
     found: list[str] = []
     end = -1
     for match in itertools.takewhile(
@@ -93,6 +95,31 @@ def _find_all(frame: Frame, text: Value, pattern: Value, limit: Value = -1) -> l
         end = match.end()
     return found
 
+
+def with_constant_pattern(implementation: Implementation, pattern: str) -> Implementation:
+    """Compile a constant pattern once, for a function that takes it as its second argument.
+
+    Raises:
+        EvaluationError: it is malformed.
+    """
+    search = compile_pattern(pattern).search
+
+    def matches(_: Frame, text: Value, __: Value) -> bool:
+        if type(text) is not str:
+            raise NoSuchOverloadError("")
+        return search(text) is not None
+
+    def find(frame: Frame, *arguments: Value) -> Value:
+        try:
+            return implementation(frame, *arguments)
+        except NoSuchOverloadError:
+            raise NoSuchOverloadError("") from None
+
+    return matches if implementation is _matches else find
+
+
+PATTERN_FUNCTIONS = frozenset({"matches", "find", "findAll"})
+"""The functions whose second argument is a pattern."""
 
 LIBRARY = Library(
     overloads=(

@@ -1,4 +1,4 @@
-"""Strings: cel-go's extension, version 2, as Kubernetes has it, with ``format``; and ``jsonpatch.escapeKey``.
+"""Strings: cel-go's extension, version 2, as Kubernetes has it; and ``jsonpatch.escapeKey``.
 
 Sources: ``github.com/google/cel-go/ext/strings.go`` and ``k8s.io/apiserver/pkg/cel/library/jsonpatch.go``. Only the
 expressions of mutations may call ``jsonpatch.escapeKey``.
@@ -6,178 +6,15 @@ expressions of mutations may call ``jsonpatch.escapeKey``.
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from pratique.apimachinery.statuses import go_quoted
 from pratique.cel.declarations import Library, Overload
 from pratique.cel.errors import EvaluationError, NoSuchOverloadError
-from pratique.cel.values import (
-    Duration,
-    Timestamp,
-    TypeName,
-    Uint,
-    Value,
-    duration_text,
-    timestamp_text,
-    to_text,
-    type_name,
-)
+from pratique.cel.libraries.formatting import format_text
+from pratique.cel.values import Value, to_text
 
 if TYPE_CHECKING:
     from pratique.cel.activation import Frame
-
-
-_CLAUSE = re.compile(r"%(?:%|(?:\.([0-9]*))?(.?))", re.DOTALL)
-_DEFAULT_PRECISION = 6
-_MAXIMUM_PRECISION = 1000
-"""Digits after the point. cel-go has no limit here; without one, an expression could fill the process's memory."""
-_SPECIAL_DOUBLES = frozenset({"NaN", "Infinity", "-Infinity"})
-
-
-def format_text(frame: Frame, text: str, values: list[Value]) -> str:
-    """Fill in the clauses of a format string. Raises EvaluationError with cel-go's message."""
-    remaining = iter(enumerate(values))
-
-    def fill(match: re.Match[str]) -> str:
-        if match[0] == "%%":
-            return "%"
-        place, value = next(remaining, (len(values), None))
-        if place == len(values):
-            raise EvaluationError(f"index {place} out of range")
-        if not match[2]:
-            raise EvaluationError("unexpected end of string")
-        filled = _clause(match[2], match[1], value)
-        frame.add_work(len(filled))
-        return filled
-
-    return _CLAUSE.sub(fill, text)
-
-
-def _clause(letter: str, precision: str | None, value: Value) -> str:
-    write = _CLAUSES.get(letter)
-    if write is None:
-        failure = f'unrecognized formatting clause "{letter}"'
-        raise EvaluationError(f"could not parse formatting clause: {failure}")
-    return write(value, _precision(precision))
-
-
-def _precision(digits: str | None) -> int:
-    if digits is None:
-        return _DEFAULT_PRECISION
-    if not digits or len(digits) > 9:
-        failure = f'strconv.Atoi: parsing "{digits}": invalid syntax'
-        raise EvaluationError(
-            "could not parse formatting clause: error while parsing precision: "
-            f"error while converting precision to integer: {failure}"
-        )
-    if int(digits) > _MAXIMUM_PRECISION:
-        raise EvaluationError(f"precision {digits} exceeds maximum allowed precision {_MAXIMUM_PRECISION}")
-    return int(digits)
-
-
-def _formatting_error(text: str, value: Value) -> EvaluationError:
-    return EvaluationError(f"error during formatting: {text}, was given {type_name(value)}")
-
-
-_NO_STRING = (
-    "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, and "
-    "timestamps"
-)
-
-
-def _string(value: Value, _: int) -> str:
-    if type(value) is list:
-        return f"[{', '.join(map(_element, value))}]"
-    if type(value) is dict:
-        entries = sorted((_element(key), _element(member)) for key, member in value.items())
-        return "{" + ", ".join(f"{key}:{member}" for key, member in entries) + "}"
-    if type(value) is bytes:
-        return str(value.decode(errors="replace"))
-    if type(value) in (str, int, Uint, float, bool, type(None), Duration, Timestamp, TypeName):
-        return to_text(value)
-    raise _formatting_error(_NO_STRING, value)
-
-
-def _element(value: Value) -> str:
-    """Format a value inside a list or map, where strings are quoted."""
-    match value:
-        case str():
-            return go_quoted(value)
-        case bytes():
-            return f"b{go_quoted(value.decode(errors='replace'))}"
-        case float():
-            return f"{value:.6f}" if math.isfinite(value) else go_quoted(to_text(value))
-        case Timestamp():
-            return f'timestamp("{timestamp_text(value)}")'
-        case Duration():
-            return f'duration("{duration_text(value)}")'
-        case _ if hasattr(value, "cel_type"):
-            raise EvaluationError(f"error during formatting: no formatting function for {type_name(value)}")
-        case _:
-            return _string(value, 0)
-
-
-def _decimal(value: Value, _: int) -> str:
-    if type(value) not in (int, Uint):
-        raise _formatting_error("decimal clause can only be used on integers", value)
-    return str(int(value))
-
-
-def _double(value: Value, clause: str) -> float:
-    if type(value) is float or (type(value) is str and value in _SPECIAL_DOUBLES):
-        return float(value)
-    raise _formatting_error(f"{clause} clause can only be used on doubles", value)
-
-
-def _fixed(value: Value, precision: int) -> str:
-    number = _double(value, "fixed-point")
-    return f"{number:.{precision}f}" if math.isfinite(number) else _infinite(number)
-
-
-def _scientific(value: Value, precision: int) -> str:
-    number = _double(value, "scientific")
-    return f"{number:.{precision}e}" if math.isfinite(number) else _infinite(number)
-
-
-def _infinite(number: float) -> str:
-    if math.isnan(number):
-        return "NaN"
-    return "∞" if number > 0 else "-∞"
-
-
-def _binary(value: Value, _: int) -> str:
-    if type(value) not in (int, Uint, bool):
-        raise _formatting_error("only integers and bools can be formatted as binary", value)
-    return format(int(value), "b")
-
-
-def _octal(value: Value, _: int) -> str:
-    if type(value) not in (int, Uint):
-        raise _formatting_error("octal clause can only be used on integers", value)
-    return format(int(value), "o")
-
-
-def _hexadecimal(value: Value, _: int) -> str:
-    if type(value) in (str, bytes):
-        return (value if type(value) is bytes else value.encode()).hex()
-    if type(value) not in (int, Uint):
-        raise _formatting_error("only integers, byte buffers, and strings can be formatted as hex", value)
-    return format(int(value), "x")
-
-
-_CLAUSES: dict[str, Callable[[Value, int], str]] = {
-    "s": _string,
-    "d": _decimal,
-    "f": _fixed,
-    "e": _scientific,
-    "b": _binary,
-    "o": _octal,
-    "x": _hexadecimal,
-    "X": lambda value, precision: _hexadecimal(value, precision).upper(),
-}
 
 
 _SPACE = (
@@ -256,6 +93,8 @@ def _split(frame: Frame, text: Value, separator: Value, limit: Value = -1) -> li
 
 def _join(_: Frame, items: Value, separator: Value = "") -> str:
     require_types((list, str), items, separator)
+    if items and type(items[0]) is not str:
+        raise NoSuchOverloadError
     for item in items:
         if type(item) is not str:
             raise EvaluationError(f"join: invalid input: {to_text(item)}")

@@ -68,10 +68,15 @@ def _url_property(read: Callable[[Url], Value]) -> Callable[[Frame, Value], Valu
     return run
 
 
+def _host(url: Url) -> str:
+    return urllib.parse.unquote(url.host)
+
+
 def _hostname(url: Url) -> str:
-    if url.host.startswith("["):
-        return url.host[1:].partition("]")[0]
-    return url.host.partition(":")[0]
+    host = _host(url)
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0]
 
 
 def _port(url: Url) -> str:
@@ -109,7 +114,7 @@ LIBRARY = Library(
         "url": _url,
         "isURL": _is_url,
         "getScheme": _url_property(lambda url: url.scheme),
-        "getHost": _url_property(lambda url: url.host),
+        "getHost": _url_property(_host),
         "getHostname": _url_property(_hostname),
         "getPort": _url_property(_port),
         "getEscapedPath": _url_property(_escaped_path),
