@@ -10,6 +10,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 PORT ?=
 ARGS ?=
 SECONDS ?= 60
+N ?= 300
 TARGET ?=
 IMAGE ?= pratique
 BASE_IMAGE ?=
@@ -30,7 +31,7 @@ MUTABLE := $(VENV)/.mutable
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help up apiserver compose test test-long fuzz mutants lint fix protos check-protos baseline lock sbom bench bench-check flame lock-peers image clean
+.PHONY: help up apiserver compose test test-long fuzz mutants differential lint fix protos check-protos baseline lock sbom bench bench-check flame lock-peers image clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +56,9 @@ fuzz: $(FUZZABLE) protos ## Look for inputs that break the readers (SECONDS=60 f
 
 mutants: $(MUTABLE) protos ## Break security-critical lines and check that a test fails (ARGS=flags of tests/mutants/run.py)
 	@PYTHONPATH=tests $(BIN)/python tests/mutants/run.py $(ARGS)
+
+differential: $(TESTABLE) protos ## Compare with a real kube-apiserver on N drawn pairs (N=300, ARGS=--help)
+	@PYTHONPATH=tests $(BIN)/python -m differential.run --pairs $(N) $(ARGS)
 
 lint: $(TESTABLE) protos ## Check style, types, imports between packages, and the gRPC contract
 	@passed=true; \

@@ -1,0 +1,349 @@
+"""The real side: a kube-apiserver that decides, and others of the same storage that show what admission is asked.
+
+One of them calls only webhooks, and the first of these remembers its AdmissionReview and denies, so that nothing comes
+after it. That webhook is there for requests of one group only, whose name is taken out again. The third server has no
+plugins: it tells what storing an object makes of it, and what is refused without admission.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import dataclasses
+import json
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from differential.pairs import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    CONFIG_MAPS,
+    MUTATING_WEBHOOKS,
+    NAMESPACES,
+    PRIORITY_CLASSES,
+    RESOURCES,
+    ROLE_BINDINGS,
+    ROLES,
+    SERVICE_ACCOUNTS,
+    VALIDATING_BINDINGS,
+    VALIDATING_POLICIES,
+    Answer,
+    Request,
+    User,
+    World,
+    made,
+)
+from differential.webhooks import BEHAVIOURS
+from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.hosting.catalogue import load_catalogue
+from support.api_clients import Client, Reply
+from support.api_servers import ApiServer, running
+from support.webhook_servers import WebhookServer, denied, serve
+
+PLUGINS = (
+    "AlwaysPullImages",
+    "ExtendedResourceToleration",
+    "LimitPodHardAntiAffinityTopology",
+    "NamespaceExists",
+    "NodeRestriction",
+    "OwnerReferencesPermissionEnforcement",
+    "PodNodeSelector",
+    "PodTolerationRestriction",
+)
+"""What is enabled beside the default plugins."""
+
+_RECORDED = "recorded"
+_RECORDER = "00-recorder"
+_RECORD = "/record"
+"""Webhooks are called in the order of their configurations' names."""
+_IDENTITIES: dict[User, tuple[str, tuple[str, ...]]] = {
+    User.ADMIN: ("admin", ("system:masters",)),
+    User.AUTHOR: ("author", ("authors",)),
+    User.GUEST: ("guest", ("guests",)),
+    User.NODE: ("system:node:n0", ("system:nodes",)),
+    User.SERVICE_ACCOUNT: (
+        "system:serviceaccount:robots:robot",
+        ("system:serviceaccounts", "system:serviceaccounts:robots", "authors"),
+    ),
+}
+_VERBS = ("get", "list", "watch", "create", "update", "patch", "delete")
+_INVALID = 422
+_AUTHORIZATION = "authorization.k8s.io/"
+_DRY_RUN: JSONObject = {"kind": "DeleteOptions", "apiVersion": "v1", "dryRun": ["All"]}
+_PATIENCE_SECONDS = 30
+_RBAC = (CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS, ROLES, ROLE_BINDINGS)
+
+
+class AuditLog:
+    """The audit log of an API server, read on from where it was read to."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._read = 0
+
+    def skip(self) -> None:
+        """Pass over everything so far."""
+        self._read = self._path.stat().st_size if self._path.exists() else 0
+
+    def annotations(self, path: str) -> dict[str, str]:
+        """The annotations of the next request to a path that has ended, without those of authorization."""
+        until = time.monotonic() + _PATIENCE_SECONDS
+        while time.monotonic() < until:
+            for event in self._events():
+                if event["stage"] == "ResponseComplete" and event["requestURI"].partition("?")[0] == path:
+                    found = event.get("annotations", {})
+                    return {key: value for key, value in found.items() if not key.startswith(_AUTHORIZATION)}
+            time.sleep(0.002)
+        raise TimeoutError(f"no audit event of {path}")
+
+    def _events(self) -> Iterator[JSONObject]:
+        with self._path.open("rb") as log:
+            log.seek(self._read)
+            for line in log:
+                if not line.endswith(b"\n"):
+                    return
+                self._read += len(line)
+                yield json.loads(line)
+
+
+class InvalidObjectError(Exception):
+    """The API server does not take an object; the text is its message."""
+
+
+class Judge:
+    """All API servers.
+
+    Args:
+        deciding: the one with all plugins.
+        recording: the one with nothing but webhooks.
+        storing: the one without plugins.
+        webhooks: the server of the webhook that records, and of those of worlds.
+    """
+
+    def __init__(
+        self, deciding: ApiServer, recording: ApiServer, storing: ApiServer, webhooks: WebhookServer
+    ) -> None:
+        self.webhooks = webhooks
+        """The server of the webhook that records, and of those of worlds."""
+        self._audit_log = AuditLog(deciding.audit_log)
+        self._deciders = {user: deciding.client(user.value) for user in User}
+        self._storers = {user: storing.client(user.value) for user in User}
+        self._recorded = {user: recording.client(f"{_RECORDED}-{user}") for user in User}
+        self._markers = 0
+        self._prepare()
+        self.common = self._common()
+        """What every world has beside its own objects: namespaces, priority classes, and who may do what; and the
+        webhook that records, because the audit log counts webhooks that are not called, too."""
+
+    def close(self) -> None:
+        """Close all connections."""
+        for client in (*self._deciders.values(), *self._storers.values(), *self._recorded.values()):
+            client.close()
+
+    def decide(self, request: Request) -> Answer:
+        """What the API server answers with all its plugins."""
+        self._audit_log.skip()
+        answer = _answer(_send(self._deciders[request.user], request), request)
+        return dataclasses.replace(answer, annotations=self._audit_log.annotations(request.path))
+
+    def record(self, request: Request) -> JSONObject | None:
+        """The AdmissionReview of a request; None if the API server refuses it before admission."""
+        before = len(self.webhooks.received)
+        _send(self._recorded[request.user], request)
+        recorded = [call for call in self.webhooks.received[before:] if call.path == _RECORD]
+        if not recorded:
+            return None
+        review: JSONObject = recorded[0].review
+        review["request"]["userInfo"]["groups"].remove(_RECORDED)
+        return review
+
+    def store(self, request: Request) -> Answer:
+        """What the API server answers without plugins."""
+        return _answer(_send(self._storers[request.user], request), request)
+
+    @contextlib.contextmanager
+    def world(self, world: World) -> Iterator[World]:
+        """Make a world and give it as it is stored, without what is invalid, until the block ends."""
+        stored: list[JSONObject] = []
+        try:
+            for item in world.objects:
+                with contextlib.suppress(InvalidObjectError):
+                    stored.append(self._make(item))
+            self.order_policies_anew()
+            yield dataclasses.replace(world, objects=tuple(stored))
+        finally:
+            for item in reversed(stored):
+                self._remove(item)
+
+    @property
+    def _admin(self) -> Client:
+        """Past all plugins."""
+        return self._storers[User.ADMIN]
+
+    def _make(self, item: JSONObject) -> JSONObject:
+        path, name = _place(item)
+        reply = self._admin.ask("POST", path, item)
+        if reply.code == 409:  # what every cluster has, or what a world before this one left behind
+            there = self._admin.must("GET", f"{path}/{name}")["metadata"]["resourceVersion"]
+            anew = item | {"metadata": item["metadata"] | {"resourceVersion": there}}
+            return _readable(self._admin.must("PUT", f"{path}/{name}", anew))
+        if reply.code == _INVALID:
+            raise InvalidObjectError(reply.body["message"])
+        assert reply.code == 201, (path, reply.body)
+        if "status" not in item:
+            return _readable(reply.body)
+        told = reply.body | {"status": item["status"]}
+        return _readable(self._admin.must("PUT", f"{path}/{name}/status", told))
+
+    def _remove(self, item: JSONObject) -> None:
+        path, name = _place(item)
+        if item["kind"] == "Namespace" or "namespace" in item["metadata"]:
+            return  # nothing of another world is in the same namespace
+        reply = self._admin.ask("DELETE", f"{path}/{name}")
+        assert reply.code in {200, 202, 404}, (path, reply.body)
+
+    def order_policies_anew(self) -> None:
+        """Add a policy, wait until it denies, and remove it.
+
+        The policies before it are known by then, as is everything else; and the API server has put all of them in a
+        new order, because it takes them from a map.
+        """
+        self._markers += 1
+        name = f"marker-{self._markers}"
+        policy, binding = _marker(name)
+        items = [policy, binding]
+        for item in items:
+            self._make(item)
+        marked = Request(User.ADMIN, "POST", CONFIG_MAPS, "default", name, made(CONFIG_MAPS, name, "default"))
+        until = time.monotonic() + _PATIENCE_SECONDS
+        while name not in self.decide(marked).message:
+            assert time.monotonic() < until, "the policies of a world did not become known"
+            time.sleep(0.05)
+        for item in items:
+            self._remove(item)
+
+    def _prepare(self) -> None:
+        """Make the roles of users, and the webhook that records."""
+        everything = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
+        plain = [{"apiGroups": ["*"], "resources": ["*"], "verbs": list(_VERBS)}]
+        # no finalizers: who has "*" as a resource may update these as well
+        guests = [rule | {"resources": list(_plurals())} for rule in plain]
+        for name, rules, groups in (
+            ("authors", everything, ("authors", "system:nodes")),
+            ("guests", guests, ("guests",)),
+        ):
+            self._make(made(CLUSTER_ROLES, name, rules=rules))
+            subjects = [
+                {"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": group} for group in groups
+            ]
+            role = {"kind": "ClusterRole", "apiGroup": "rbac.authorization.k8s.io", "name": name}
+            self._make(made(CLUSTER_ROLE_BINDINGS, name, roleRef=role, subjects=subjects))
+        for path in ("/api/v1/namespaces/default/serviceaccounts",):
+            reply = self._admin.ask(
+                "POST",
+                path,
+                {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}},
+            )
+            assert reply.code in {201, 409}, reply.body
+        self._make(_recording_webhook(self.webhooks))
+
+    def _common(self) -> tuple[JSONObject, ...]:
+        found: list[JSONObject] = []
+        for resource in (*_RBAC, NAMESPACES, SERVICE_ACCOUNTS, PRIORITY_CLASSES, MUTATING_WEBHOOKS):
+            kind = {"apiVersion": resource.api_version, "kind": resource.kind}
+            listed = self._admin.must("GET", resource.path())
+            found.extend(_readable(kind | item) for item in listed["items"])
+        return tuple(found)
+
+
+def _plurals() -> tuple[str, ...]:
+    return tuple(dict.fromkeys(resource.plural for resource in RESOURCES.values()))
+
+
+def _place(item: JSONObject) -> tuple[str, str]:
+    resource = RESOURCES[item["apiVersion"], item["kind"]]
+    metadata = item["metadata"]
+    return resource.path(metadata.get("namespace", "")), metadata["name"]
+
+
+def _readable(body: JSON) -> JSONObject:
+    body["metadata"].pop("managedFields", None)
+    return dict(body)
+
+
+def _send(client: Client, request: Request) -> Reply:
+    if request.method == "DELETE":  # its options come in the body, and replace those of the query
+        return client.ask("DELETE", request.path, _DRY_RUN | request.body)
+    return client.ask(request.method, f"{request.path}?dryRun=All", request.body)
+
+
+def _answer(reply: Reply, request: Request) -> Answer:
+    warnings = tuple(reply.warnings)
+    if reply.code < 300:
+        stored = None if request.method == "DELETE" else reply.body
+        return Answer(reply.code, warnings=warnings, object=stored)
+    status = reply.body
+    return Answer(reply.code, status.get("reason", ""), status.get("message", ""), warnings)
+
+
+def _recording_webhook(recorder: WebhookServer) -> JSONObject:
+    every = {
+        "apiGroups": ["*"],
+        "apiVersions": ["*"],
+        "resources": ["*/*"],
+        "operations": ["*"],
+        "scope": "*",
+    }
+    webhook = {
+        "name": "recorder.differential.tests",
+        "clientConfig": {
+            "url": f"{recorder.url}{_RECORD}",
+            "caBundle": base64.b64encode(recorder.ca_bundle).decode(),
+        },
+        "rules": [every],
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+        "matchPolicy": "Exact",
+        "matchConditions": [{"name": "recorded", "expression": f"'{_RECORDED}' in request.userInfo.groups"}],
+    }
+    return made(MUTATING_WEBHOOKS, _RECORDER, webhooks=[webhook])
+
+
+def _marker(name: str) -> tuple[JSONObject, JSONObject]:
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
+    policy = {
+        "matchConstraints": {"resourceRules": [rule]},
+        "matchConditions": [{"name": "marked", "expression": f"object.metadata.name == '{name}'"}],
+        "validations": [{"expression": "false", "message": name}],
+    }
+    binding = {"policyName": name, "validationActions": ["Deny"]}
+    return made(VALIDATING_POLICIES, name, spec=policy), made(VALIDATING_BINDINGS, name, spec=binding)
+
+
+@contextlib.contextmanager
+def judging(configuration: JSONObject | None = None) -> Iterator[Judge]:
+    """Run the API servers until the block ends; ``configuration`` is an AdmissionConfiguration."""
+    default = [controller.name for controller in load_catalogue() if controller.default]
+    off = [name for name in default if name != "MutatingAdmissionWebhook"]
+    with tempfile.TemporaryDirectory() as folder, serve({_RECORD: denied("seen"), **BEHAVIOURS}) as webhooks:
+        tokens = Path(folder) / "tokens.csv"
+        tokens.write_text("".join(_tokens()))
+        flags = {"token-auth-file": str(tokens)}
+        with (
+            running(enable=PLUGINS, admission=configuration, flags=flags) as deciding,
+            running(disable=off, flags=flags, etcd=deciding.etcd) as recording,
+            running(disable=[*off, "MutatingAdmissionWebhook"], flags=flags, etcd=deciding.etcd) as storing,
+        ):
+            judge = Judge(deciding, recording, storing, webhooks)
+            try:
+                yield judge
+            finally:
+                judge.close()
+
+
+def _tokens() -> Iterator[str]:
+    for user, (name, groups) in _IDENTITIES.items():
+        for token, all_groups in ((str(user), groups), (f"{_RECORDED}-{user}", (*groups, _RECORDED))):
+            yield f'token-of-{token},{name},uid-of-{name},"{",".join(all_groups)}"\n'

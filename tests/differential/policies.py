@@ -1,0 +1,223 @@
+"""Families for policies: validating and mutating ones, with conditions, variables, parameters and bindings."""
+
+from __future__ import annotations
+
+import dataclasses
+from random import Random
+
+from differential.built_ins import create, pod
+from differential.drawn_expressions import (
+    apply_configuration,
+    condition,
+    json_patch,
+    message,
+    truth,
+    variable,
+)
+from differential.pairs import (
+    CONFIG_MAPS,
+    DEPLOYMENTS,
+    MUTATING_BINDINGS,
+    MUTATING_POLICIES,
+    NAMESPACES,
+    PODS,
+    SERVICE_ACCOUNTS,
+    VALIDATING_BINDINGS,
+    VALIDATING_POLICIES,
+    Request,
+    User,
+    World,
+    made,
+    some,
+)
+from pratique.apimachinery.json_values import JSONObject
+
+_REASONS = ("Invalid", "Forbidden", "Unauthorized", "RequestEntityTooLarge")
+_ACTIONS = (["Deny"], ["Deny"], ["Warn"], ["Audit"], ["Deny", "Audit"], ["Warn", "Audit"])
+_LABELS: tuple[dict[str, str], ...] = ({"env": "prod"}, {"env": "test"}, {"team": "web"}, {})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ValidatingPolicies:
+    """Creations and updates under a few ValidatingAdmissionPolicies."""
+
+    name: str = "ValidatingAdmissionPolicy"
+    requests: int = 80
+
+    def world(self, random: Random, suffix: str) -> World:
+        """Draw a namespace, parameters, and policies with their bindings."""
+        namespace, objects = _ground(random, suffix)
+        for number in range(random.choice((1, 2, 3))):
+            name = f"p{number}-{suffix}"
+            spec = _validating(random, namespace)
+            objects.append(made(VALIDATING_POLICIES, name, spec=spec))
+            for place in range(random.choice((1, 1, 2))):
+                bound: JSONObject = {
+                    "policyName": name,
+                    "validationActions": random.choice(_ACTIONS),
+                    **_binding(random, spec, namespace),
+                }
+                objects.append(made(VALIDATING_BINDINGS, f"b{place}-{name}", spec=bound))
+        return World(tuple(objects), namespace)
+
+    def request(self, random: Random, world: World) -> Request:
+        """Draw a creation or an update."""
+        return _request(random, world)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MutatingPolicies:
+    """Creations and updates under a few MutatingAdmissionPolicies."""
+
+    name: str = "MutatingAdmissionPolicy"
+    requests: int = 80
+
+    def world(self, random: Random, suffix: str) -> World:
+        """Draw a namespace, parameters, and policies with their bindings."""
+        namespace, objects = _ground(random, suffix)
+        for number in range(random.choice((1, 2, 3))):
+            name = f"p{number}-{suffix}"
+            spec = _mutating(random, namespace)
+            objects.append(made(MUTATING_POLICIES, name, spec=spec))
+            bound: JSONObject = {"policyName": name, **_binding(random, spec, namespace)}
+            objects.append(made(MUTATING_BINDINGS, f"b-{name}", spec=bound))
+        return World(tuple(objects), namespace)
+
+    def request(self, random: Random, world: World) -> Request:
+        """Draw a creation or an update."""
+        return _request(random, world)
+
+
+def _ground(random: Random, suffix: str) -> tuple[str, list[JSONObject]]:
+    namespace = f"w{suffix}"
+    labels = dict(random.choice(_LABELS))
+    objects = [
+        made(NAMESPACES, namespace, metadata={"labels": labels}),
+        made(SERVICE_ACCOUNTS, "default", namespace),
+        made(
+            CONFIG_MAPS, "there", namespace, data={"a": "1", "b": "x"}, metadata={"labels": {"team": "web"}}
+        ),
+    ]
+    for name in some(random, 0.7, ("limits", "names")):
+        data = {"most": random.choice(("1", "2", "many")), "prefix": random.choice(("p", "x"))}
+        objects.append(made(CONFIG_MAPS, name, namespace, data=data, metadata={"labels": {"params": "yes"}}))
+    return namespace, objects
+
+
+def _validating(random: Random, namespace: str) -> JSONObject:
+    names, spec = _common(random, namespace)
+    spec["validations"] = [
+        _validation(random, names, parameters="paramKind" in spec) for _ in range(random.choice((1, 1, 2, 3)))
+    ]
+    if random.random() < 0.3:
+        spec["auditAnnotations"] = [{"key": "seen", "valueExpression": message(random, names)}]
+    return spec
+
+
+def _validation(random: Random, names: tuple[str, ...], *, parameters: bool) -> JSONObject:
+    validation: JSONObject = {"expression": truth(random, names, parameters=parameters)}
+    if random.random() < 0.4:
+        validation["message"] = random.choice(("no", "use another image", "  spaces  "))
+    if random.random() < 0.5:
+        validation["messageExpression"] = message(random, names)
+    if random.random() < 0.5:
+        validation["reason"] = random.choice(_REASONS)
+    return validation
+
+
+def _mutating(random: Random, namespace: str) -> JSONObject:
+    names, spec = _common(random, namespace)
+    spec["reinvocationPolicy"] = random.choice(("Never", "IfNeeded"))
+    mutations: list[JSONObject] = []
+    for _ in range(random.choice((1, 1, 2))):
+        if random.random() < 0.5:
+            expression = {"expression": apply_configuration(random, names)}
+            mutations.append({"patchType": "ApplyConfiguration", "applyConfiguration": expression})
+        else:
+            mutations.append(
+                {"patchType": "JSONPatch", "jsonPatch": {"expression": json_patch(random, names)}}
+            )
+    spec["mutations"] = mutations
+    return spec
+
+
+def _common(random: Random, namespace: str) -> tuple[tuple[str, ...], JSONObject]:
+    """What policies of both kinds have, and the names of its variables."""
+    spec: JSONObject = {
+        "failurePolicy": random.choice(("Fail", "Fail", "Ignore")),
+        "matchConstraints": _constraints(random, namespace),
+    }
+    if random.random() < 0.3:
+        spec["paramKind"] = {"apiVersion": "v1", "kind": "ConfigMap"}
+    if random.random() < 0.4:
+        conditions = [condition(random) for _ in range(random.choice((1, 1, 2)))]
+        spec["matchConditions"] = [
+            {"name": f"c{index}", "expression": expression} for index, expression in enumerate(conditions)
+        ]
+    names: list[str] = []
+    variables: list[JSONObject] = []
+    for index in range(random.choice((0, 0, 1, 2))):
+        variables.append({"name": f"v{index}", "expression": variable(random, tuple(names))})
+        names.append(f"v{index}")
+    if variables:
+        spec["variables"] = variables
+    return tuple(names), spec
+
+
+def _constraints(random: Random, namespace: str) -> JSONObject:
+    rule: JSONObject = {
+        "apiGroups": random.choice(([""], ["*"], ["", "apps"])),
+        "apiVersions": random.choice((["v1"], ["*"])),
+        "operations": random.choice((["CREATE"], ["CREATE", "UPDATE"], ["*"])),
+        "resources": random.choice((["pods"], ["*"], ["pods", "configmaps"], ["pods", "deployments"])),
+    }
+    # a policy sees its own namespace alone, so that worlds do not see one another's
+    expressions = [{"key": "kubernetes.io/metadata.name", "operator": "In", "values": [namespace]}]
+    if random.random() < 0.2:
+        expressions.append({"key": "env", "operator": random.choice(("Exists", "DoesNotExist"))})
+    constraints: JSONObject = {
+        "resourceRules": [rule],
+        "namespaceSelector": {"matchExpressions": expressions},
+    }
+    if random.random() < 0.2:
+        constraints["objectSelector"] = {"matchLabels": {"app": "web"}}
+    if random.random() < 0.2:
+        constraints["matchPolicy"] = random.choice(("Exact", "Equivalent"))
+    if random.random() < 0.1:
+        constraints["excludeResourceRules"] = [{**rule, "resources": ["configmaps"]}]
+    return constraints
+
+
+def _binding(random: Random, spec: JSONObject, namespace: str) -> JSONObject:
+    bound: JSONObject = {}
+    if "paramKind" in spec:
+        reference: JSONObject = {"parameterNotFoundAction": random.choice(("Deny", "Allow"))}
+        if random.random() < 0.7:
+            reference["name"] = random.choice(("limits", "names", "missing"))
+        else:
+            reference["selector"] = {"matchLabels": {"params": "yes"}}
+        if random.random() < 0.5:
+            reference["namespace"] = namespace
+        bound["paramRef"] = reference
+    if random.random() < 0.3:
+        resources = {"objectSelector": {"matchExpressions": [{"key": "app", "operator": "Exists"}]}}
+        bound["matchResources"] = resources
+    return bound
+
+
+def _request(random: Random, world: World) -> Request:
+    drawn = random.random()
+    if drawn < 0.5:
+        return create(random, PODS, world.namespace, pod(random))
+    if drawn < 0.6:
+        template = {"metadata": {"labels": {"app": "web"}}, "spec": pod(random)["spec"]}
+        spec = {"selector": {"matchLabels": {"app": "web"}}, "template": template}
+        return create(random, DEPLOYMENTS, world.namespace, made(DEPLOYMENTS, "d", spec=spec))
+    body = made(CONFIG_MAPS, "there", world.namespace, data={"a": random.choice(("1", "2"))})
+    body["metadata"]["labels"] = dict(random.choice(({}, {"app": "web"}, {"app": "web", "team": "db"})))
+    if drawn < 0.8:
+        body["metadata"]["name"] = f"c{random.randrange(100)}"
+        return create(random, CONFIG_MAPS, world.namespace, body)
+    if drawn < 0.9:
+        return Request(User.AUTHOR, "PUT", CONFIG_MAPS, world.namespace, "there", body)
+    return Request(User.AUTHOR, "DELETE", CONFIG_MAPS, world.namespace, "there", {})
