@@ -330,6 +330,8 @@ class ObjectStore:
     def list(self, group: str, resource: str, namespace: str | None = None) -> Sequence[JSONObject]:
         """The objects of a resource, in one namespace if given, sorted by namespace and name."""
         at = (storage_group(group, resource), resource)
+        if at not in self._objects and (self._assumed is None or at != _SERVICE_ACCOUNTS):
+            return ()
         found = self._lists.get((*at, namespace))
         if found is None:
             found = self._sorted(*at, namespace)
@@ -457,6 +459,8 @@ class ObjectStore:
 
 
 _NAMESPACES = ("", "namespaces")
+_SERVICE_ACCOUNTS = ("", "serviceaccounts")
+"""The only objects that are assumed to be in namespaces."""
 
 
 def _by_name(objects: Mapping[str, JSONObject]) -> list[JSONObject]:

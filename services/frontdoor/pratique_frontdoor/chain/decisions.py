@@ -364,8 +364,9 @@ class AdmissionContext:
 
     def change_object(self, document: Document) -> None:
         """Continue with another object."""
-        self.review = self.review.with_object(document)
-        self._match_context = None
+        if document is not self.review.object_document:
+            self.review = self.review.with_object(document)
+            self._match_context = None
 
 
 class MutatingStage(Protocol):

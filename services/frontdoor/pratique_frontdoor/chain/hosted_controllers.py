@@ -17,6 +17,7 @@ from pratique.admission.results import (
     Failed,
     FailureKind,
     Outcome,
+    OutcomeDecision,
     OutcomeStatus,
     Patched,
     PolicyOutcome,
@@ -24,6 +25,7 @@ from pratique.admission.results import (
 from pratique.admission.reviews import Call, Deadline, Review
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import CallError, CallTimeoutError
+from pratique.apimachinery.json_values import Document
 from pratique.apimachinery.patches import PatchError, patch_document
 from pratique.apimachinery.statuses import Status
 from pratique.cluster.api_resources import ApiResources
@@ -370,8 +372,11 @@ async def run_mutators(
         calls = [dataclasses.replace(call, only=again) for call in calls]
     asking = transport.mutate(context.review, calls, deadline)
     outcomes = await await_outcomes(Phase.MUTATE, asking, deadline)
+    document = context.review.object_document
     for outcome in outcomes:
-        hop.record_outcome(outcome, _apply_decision(outcome, context), context.record)
+        decision, document = _apply_decision(outcome, document)
+        hop.record_outcome(outcome, decision, context.record)
+    context.change_object(document)
     if context.record.outages:
         raise context.record.outages[0]
     if context.explain:
@@ -379,18 +384,17 @@ async def run_mutators(
     return outcomes
 
 
-def _apply_decision(outcome: Outcome, context: AdmissionContext) -> Allowed | Patched | Denied | Failed:
+def _apply_decision(outcome: Outcome, document: Document) -> tuple[OutcomeDecision, Document]:
+    """Return the decision, and the object after it."""
     decision = outcome.decision
     if not isinstance(decision, Patched):
-        return decision
-    document = outcome.document
-    if document is None:
-        try:
-            document = patch_document(context.review.object_document, decision.operations)
-        except PatchError as error:
-            return Denied(statuses.internal_error(str(error)))
-    context.change_object(document)
-    return decision
+        return decision, document
+    if outcome.document is not None:
+        return decision, outcome.document
+    try:
+        return decision, patch_document(document, decision.operations)
+    except PatchError as error:
+        return Denied(statuses.internal_error(str(error))), document
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
