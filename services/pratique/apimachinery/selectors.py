@@ -116,9 +116,7 @@ class Selector:
 
     __slots__ = ("_matchers", "is_empty", "required_label")
 
-    def __init__(
-        self, matchers: tuple[Matcher, ...], required_label: tuple[str, str] | None = None
-    ) -> None:
+    def __init__(self, matchers: tuple[Matcher, ...], required_label: tuple[str, str] | None = None) -> None:
         """Use :func:`compile_selector`."""
         self._matchers = matchers
         self.is_empty = not matchers

@@ -240,7 +240,7 @@ class _LabelIndex:
 
 def _string_labels(document: JSONObject) -> Iterator[tuple[str, str]]:
     """The labels that a selector can require: values of other types equal no string."""
-    labels = labels_of(document) or {}
+    labels: Mapping[str, JSON] = labels_of(document) or {}
     return ((key, value) for key, value in labels.items() if isinstance(value, str))
 
 

@@ -282,9 +282,7 @@ def _options(operation: Operation, *, dry_run: bool) -> Document:
     return Document.from_data(options | {"dryRun": ["All"]} if dry_run else options)
 
 
-def _uid(
-    manifest: JSONObject, operation: Operation, subresource: str, index: int, sent: Document
-) -> str:
+def _uid(manifest: JSONObject, operation: Operation, subresource: str, index: int, sent: Document) -> str:
     # Most manifests are sent as they are written, and then encoded only once.
     written = sent.raw if sent.data is manifest else encode(manifest)
     return uuid5(_UID_NAMESPACE, encode([index, operation, subresource])[:-1] + b"," + written + b"]")

@@ -9,7 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pratique.apimachinery.json_values import JSON, JSONObject
-from pratique.apimachinery.selectors import LabelSelector, LabelSelectorRequirement, Selector, compile_selector
+from pratique.apimachinery.selectors import (
+    LabelSelector,
+    LabelSelectorRequirement,
+    Selector,
+    compile_selector,
+)
 from pratique.cluster.store import ObjectStore
 
 IN_LIST = LabelSelectorRequirement("tier", "In", ("web", "api"))

@@ -87,9 +87,7 @@ class LocalEngine:
         hosted = sources.configure(sources.selected)
         for controller in hosted:
             controller.handlers.use_configurations(configurations)
-        self._tracking = [
-            controller.handlers for controller in hosted if controller.handlers.tracks_admitted
-        ]
+        self._tracking = [controller.handlers for controller in hosted if controller.handlers.tracks_admitted]
         making = provisions_namespaces(sources.selected)
         self._hosts = InProcessTransport(
             MutatorHost(hosted, store, provisions=making), ValidatorHost(hosted, store, provisions=making)
