@@ -94,6 +94,11 @@ class Handlers:
     """The controller's own metrics, for the service that runs it. Label values must come from the configuration, never
     from reviewed objects."""
 
+    @property
+    def tracks_admitted(self) -> bool:
+        """Whether :attr:`on_admitted` does anything."""
+        return self.on_admitted is not _ignore_admitted
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Controller:

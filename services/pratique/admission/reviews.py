@@ -168,12 +168,16 @@ class Review:
 
     def with_object(self, document: Document) -> Self:
         """Return the same review with another object."""
+        if document is self.object_document:
+            return self
         other = self._copy()
         _SET_OBJECT_DOCUMENT(other, document)
         return other
 
     def with_quota_mode(self, mode: QuotaMode) -> Self:
         """Return the same review with another quota mode."""
+        if mode is self.quota_mode:
+            return self
         other = self._copy()
         _SET_QUOTA_MODE(other, mode)
         return other

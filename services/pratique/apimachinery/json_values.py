@@ -222,6 +222,11 @@ class Document:
         return self._raw
 
     @property
+    def encoded(self) -> bytes:
+        """The value as :func:`encode` writes it. Unlike :attr:`raw`, it is not a text as somebody else wrote it."""
+        return (self.raw or b"null") if self._encoded else encode(self.data)
+
+    @property
     def data(self) -> JSON:
         """The parsed value; None for the null document. Do not change it in place.
 

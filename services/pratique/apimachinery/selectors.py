@@ -114,13 +114,15 @@ def _is_possible(requirements: list[LabelSelectorRequirement]) -> bool:
 class Selector:
     """A compiled label selector."""
 
-    __slots__ = ("_matchers", "is_empty")
+    __slots__ = ("_matchers", "is_empty", "required_label")
 
-    def __init__(self, matchers: tuple[Matcher, ...]) -> None:
+    def __init__(self, matchers: tuple[Matcher, ...], required_label: tuple[str, str] | None = None) -> None:
         """Use :func:`compile_selector`."""
         self._matchers = matchers
         self.is_empty = not matchers
         """True if it matches everything."""
+        self.required_label = required_label
+        """Key and value of a label of everything that it matches; None if it requires no value of any label."""
 
     def matches(self, labels: Labels) -> bool:
         """Tell whether an object with these labels matches."""
@@ -138,7 +140,7 @@ class Selector:
         """
         if self.is_empty:
             return True
-        for candidate in objects:  # offline, every Deployment asks this about all Pods of its namespace
+        for candidate in objects:
             labels = labels_of(candidate)
             if labels is not None and self.matches(labels):
                 return True
@@ -161,7 +163,13 @@ def compile_selector(selector: LabelSelector) -> Selector:
         InputError: a key, operator or value is invalid; the message is the API server's.
     """
     wanted = [LabelSelectorRequirement(key, IN, (value,)) for key, value in selector.match_labels.items()]
-    return Selector(tuple(_compile(requirement) for requirement in (*wanted, *selector.match_expressions)))
+    requirements = (*wanted, *selector.match_expressions)
+    exact = (
+        (requirement.key, requirement.values[0])
+        for requirement in requirements
+        if requirement.operator == IN and len(requirement.values) == 1
+    )
+    return Selector(tuple(map(_compile, requirements)), next(exact, None))
 
 
 def _compile(requirement: LabelSelectorRequirement) -> Matcher:

@@ -12,6 +12,7 @@ from pratique.apimachinery.json_values import JSON, JSONObject, member
 from pratique.apimachinery.kinds import kind_of
 from pratique.apimachinery.names import DEFAULT_NAMESPACE, name_of, namespace_of, with_namespace
 from pratique.apimachinery.requests import RequestAttributes
+from pratique.apimachinery.selectors import Selector, labels_of
 from pratique.apimachinery.statuses import go_quoted, qualified_resource
 from pratique.cluster import rbac
 from pratique.cluster.api_resources import (
@@ -212,6 +213,37 @@ class ObjectKey(NamedTuple):
         return f"{qualified_resource(self.group, self.resource)} {go_quoted(path)}"
 
 
+class _LabelIndex:
+    """The objects of one resource in one namespace, by their labels."""
+
+    __slots__ = ("_by_label",)
+
+    def __init__(self, objects: Mapping[str, JSONObject]) -> None:
+        self._by_label: dict[tuple[str, str], dict[str, JSONObject]] = {}
+        for name, document in objects.items():
+            self.add(name, document)
+
+    def add(self, name: str, document: JSONObject) -> None:
+        for label in _string_labels(document):
+            self._by_label.setdefault(label, {})[name] = document
+
+    def remove(self, name: str, document: JSONObject) -> None:
+        for label in _string_labels(document):
+            having = self._by_label.get(label, {})
+            having.pop(name, None)
+            if not having:
+                self._by_label.pop(label, None)
+
+    def having(self, label: tuple[str, str]) -> Iterable[JSONObject]:
+        return self._by_label.get(label, {}).values()
+
+
+def _string_labels(document: JSONObject) -> Iterator[tuple[str, str]]:
+    """The labels that a selector can require: values of other types equal no string."""
+    labels: Mapping[str, JSON] = labels_of(document) or {}
+    return ((key, value) for key, value in labels.items() if isinstance(value, str))
+
+
 class ObjectStore:
     """A cluster in memory.
 
@@ -245,6 +277,7 @@ class ObjectStore:
         self._removed: set[ObjectKey] = set()
         self._objects: dict[tuple[str, str], dict[str, dict[str, JSONObject]]] = {}
         self._lists: dict[tuple[str, str, str | None], tuple[JSONObject, ...]] = {}
+        self._label_indexes: dict[tuple[str, str, str], _LabelIndex] = {}
         for document in objects:
             self.put(document)
 
@@ -255,7 +288,7 @@ class ObjectStore:
 
     def copy(self) -> ObjectStore:
         """An independent copy of the store."""
-        # The cached lists are not copied, so each store makes its own.
+        # The cached lists and indexes are not copied, so each store makes its own.
         other = ObjectStore(resources=self._base, assume_namespaces=self._assumed is not None)
         other._resources, other._removed = self._resources, set(self._removed)
         other._objects = {
@@ -297,6 +330,8 @@ class ObjectStore:
     def list(self, group: str, resource: str, namespace: str | None = None) -> Sequence[JSONObject]:
         """The objects of a resource, in one namespace if given, sorted by namespace and name."""
         at = (storage_group(group, resource), resource)
+        if at not in self._objects and (self._assumed is None or at != _SERVICE_ACCOUNTS):
+            return ()
         found = self._lists.get((*at, namespace))
         if found is None:
             found = self._sorted(*at, namespace)
@@ -317,6 +352,22 @@ class ObjectStore:
             if name not in objects and ObjectKey(group, resource, namespace, name) not in self._removed:
                 objects = {**objects, name: document}
         return tuple(_by_name(objects))
+
+    def has_selected(self, group: str, resource: str, namespace: str, selector: Selector) -> bool:
+        """Whether a selector matches the labels of any object in a namespace.
+
+        If the selector requires a label, only objects with that label are looked at, however many others there are.
+        """
+        if selector.required_label is None:
+            return selector.matches_object(*self.list(group, resource, namespace))
+        at = (storage_group(group, resource), resource)
+        objects = self._objects.get(at, {}).get(namespace)
+        if objects is None:
+            return False  # assumed objects have no labels
+        index = self._label_indexes.get((*at, namespace))
+        if index is None:
+            index = self._label_indexes[*at, namespace] = _LabelIndex(objects)
+        return selector.matches_object(*index.having(selector.required_label))
 
     def key_of(self, document: JSON) -> ObjectKey:
         """The key of an object. A namespaced object without a namespace goes to ``default``.
@@ -352,7 +403,9 @@ class ObjectStore:
         stored = with_namespace(document, key.namespace, key.name)
         if key[:2] == _NAMESPACES:
             stored = with_namespace_defaults(stored)
-        self._objects.setdefault(key[:2], {}).setdefault(key.namespace, {})[key.name] = stored
+        objects = self._objects.setdefault(key[:2], {}).setdefault(key.namespace, {})
+        self._reindex(key, objects.get(key.name), stored)
+        objects[key.name] = stored
         self._removed.discard(key)
         self._forget(key)
         return key
@@ -380,11 +433,22 @@ class ObjectStore:
         """Remove an object, even an assumed one; False if there is none."""
         existed = self.get(group, resource, name, namespace) is not None
         key = _storage_key(ObjectKey(group, resource, namespace, name))
-        self._objects.get(key[:2], {}).get(namespace, {}).pop(name, None)
+        stored = self._objects.get(key[:2], {}).get(namespace, {}).pop(name, None)
+        self._reindex(key, stored, None)
         if existed and self._assumed is not None:
             self._removed.add(key)
         self._forget(key)
         return existed
+
+    def _reindex(self, key: ObjectKey, before: JSONObject | None, after: JSONObject | None) -> None:
+        """Keep the labels of a changed object up to date, if anybody has asked for labels there."""
+        index = self._label_indexes.get(key[:3])
+        if index is None:
+            return
+        if before is not None:
+            index.remove(key.name, before)
+        if after is not None:
+            index.add(key.name, after)
 
     def _forget(self, key: ObjectKey) -> None:
         """Drop the caches that depend on a changed object."""
@@ -395,6 +459,8 @@ class ObjectStore:
 
 
 _NAMESPACES = ("", "namespaces")
+_SERVICE_ACCOUNTS = ("", "serviceaccounts")
+"""The only objects that are assumed to be in namespaces."""
 
 
 def _by_name(objects: Mapping[str, JSONObject]) -> list[JSONObject]:

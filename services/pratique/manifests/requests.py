@@ -121,7 +121,7 @@ def review_of_manifest(  # noqa: PLR0913 - a request has this many attributes be
         stored = old or (before and target.stored_in(before)) or target.stored_in(cluster)
     sent, sent_before = _documents(manifest, stored, target, operation, resources)
     return Review(
-        uid=_uid(manifest, operation, subresource, index),
+        uid=_uid(manifest, operation, subresource, index, sent),
         operation=operation,
         kind=target.type.kind,
         resource=target.type.resource,
@@ -249,5 +249,7 @@ def _options(operation: Operation, *, dry_run: bool) -> Document:
     return Document.from_data(options | {"dryRun": ["All"]} if dry_run else options)
 
 
-def _uid(manifest: JSONObject, operation: Operation, subresource: str, index: int) -> str:
-    return uuid5(_UID_NAMESPACE, encode([index, operation, subresource, manifest]))
+def _uid(manifest: JSONObject, operation: Operation, subresource: str, index: int, sent: Document) -> str:
+    # Most manifests are sent as they are written, and then encoded only once.
+    written = sent.raw if sent.data is manifest else encode(manifest)
+    return uuid5(_UID_NAMESPACE, encode([index, operation, subresource])[:-1] + b"," + written + b"]")

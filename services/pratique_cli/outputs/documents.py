@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import BinaryIO
 
+import msgspec
+
 from pratique.admission.reviews import Review
-from pratique.apimachinery.json_values import JSONObject
-from pratique_cli.encoding import dump_yaml, indented_json, json_line
+from pratique.apimachinery.json_values import JSONObject, encode
+from pratique_cli.encoding import dump_yaml
 from pratique_cli.outputs import ReviewCounts, ReviewedDocument, UndecidedDocument
-from pratique_frontdoor.chain.decisions import Decision, to_document
+from pratique_frontdoor.chain.decisions import Decision, encode_decision, to_document
 
 
 def decision_document(reviewed: ReviewedDocument, *, blame: bool) -> JSONObject:
@@ -31,18 +33,9 @@ def _expanded_documents(
         yield expansion.review, expansion.decision, written
 
 
-def _json_document(reviewed: ReviewedDocument, *, blame: bool) -> JSONObject:
-    """Make the document of a decision as JSON writes it: whole milliseconds as integers.
-
-    Encoding would write them so in any case, but by copying the whole document: 350 µs where this takes 3.
-    """
-    document = decision_document(reviewed, blame=blame)
-    for decision in (document, *document["expanded"]):
-        for step in decision["steps"]:
-            milliseconds = step["durationMs"]
-            if milliseconds.is_integer():
-                step["durationMs"] = int(milliseconds)
-    return document
+def _json_document(reviewed: ReviewedDocument, *, blame: bool) -> bytes:
+    """Make the document of a decision as compact JSON."""
+    return encode(decision_document(reviewed, blame=True)) if blame else encode_decision(reviewed.decision)
 
 
 class JsonArrayOutput:
@@ -56,7 +49,7 @@ class JsonArrayOutput:
 
     def write(self, reviewed: ReviewedDocument) -> None:
         """Write one element."""
-        element = indented_json(_json_document(reviewed, blame=self._blame)).rstrip()
+        element = msgspec.json.format(_json_document(reviewed, blame=self._blame), indent=2)
         self._stream.write(self._before + element)
         self._stream.flush()
         self._before = b",\n"
@@ -80,7 +73,7 @@ class JsonLinesOutput:
 
     def write(self, reviewed: ReviewedDocument) -> None:
         """Write one line."""
-        self._stream.write(json_line(_json_document(reviewed, blame=self._blame)))
+        self._stream.write(_json_document(reviewed, blame=self._blame) + b"\n")
         self._stream.flush()
 
     def write_problem(self, problem: UndecidedDocument) -> None:

@@ -17,6 +17,7 @@ from pratique.apimachinery.requests import Operation
 from pratique.apimachinery.selectors import LabelSelector, Selector, compile_selector
 from pratique.apimachinery.source_documents import Position
 from pratique.apimachinery.statuses import Status
+from pratique.cluster.store import ObjectStore
 from pratique.manifests.pod_templates import WorkloadPod, pod_of_workload
 from pratique.manifests.requests import review_of_manifest
 from pratique_cli.reviews.requests import WorkloadKey, controller_of, owning_workloads
@@ -229,7 +230,10 @@ def _has_pods(review: Review, workload: JSON) -> bool:
     selector = _selector(review, workload)
     if selector is None or selector.is_empty:
         return False
-    return selector.matches_object(*review.cluster.list("", "pods", review.namespace))
+    cluster = review.cluster
+    if isinstance(cluster, ObjectStore):
+        return cluster.has_selected("", "pods", review.namespace, selector)
+    return selector.matches_object(*cluster.list("", "pods", review.namespace))
 
 
 def _selector(review: Review, workload: JSON) -> Selector | None:

@@ -9,6 +9,8 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Protocol, Self, TypeAlias, assert_never
 
+import msgspec
+
 from pratique.admission.controllers import Phase
 from pratique.admission.matching import RequestKey
 from pratique.admission.results import (
@@ -17,6 +19,7 @@ from pratique.admission.results import (
     Failed,
     FailureKind,
     Outcome,
+    OutcomeDecision,
     OutcomeStatus,
     Patched,
     PolicyOutcome,
@@ -24,6 +27,7 @@ from pratique.admission.results import (
 from pratique.admission.reviews import Call, Deadline, Review
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import CallError, CallTimeoutError
+from pratique.apimachinery.json_values import Document
 from pratique.apimachinery.patches import PatchError, patch_document
 from pratique.apimachinery.statuses import Status
 from pratique.cluster.api_resources import ApiResources
@@ -204,7 +208,7 @@ class _ServiceCall:
         calls = []
         for member in members:
             if reason := member.rules.mismatch(review):
-                record.steps.append(self._step(member.call.name, OutcomeStatus.SKIPPED, reason))
+                record.steps.append(self._skipped_step(member.call.name, reason))
             else:
                 calls.append(member.call_for(explain=True))
         return calls
@@ -216,7 +220,7 @@ class _ServiceCall:
 
     def fail(self, call: Call, outage: OutageError, record: Record) -> None:
         """Record a failed step for a call that got no answer."""
-        record.steps.append(self._step(call.name, OutcomeStatus.FAILED, str(outage)))
+        record.steps.append(self._failed_step(call.name, str(outage)))
 
     def record_outcome(
         self, outcome: Outcome, decision: Allowed | Patched | Denied | Failed, record: Record
@@ -224,7 +228,7 @@ class _ServiceCall:
         """Record the outcome of one controller."""
         if isinstance(decision, Failed) and decision.kind is FailureKind.UNKNOWN_CONTROLLER:
             record.outages.append(OutageError.mismatch(self.phase, outcome.controller))
-            record.steps.append(self._step(outcome.controller, OutcomeStatus.FAILED, str(record.outages[-1])))
+            record.steps.append(self._failed_step(outcome.controller, str(record.outages[-1])))
             return
         ended, denial = self._status_and_denial(outcome, decision)
         record.warnings += outcome.warnings
@@ -299,17 +303,50 @@ class _ServiceCall:
             unmet=part.unmet,
         )
 
-    def _step(self, name: str, outcome: OutcomeStatus, reason: str) -> Step:
+    def _skipped_step(self, name: str, reason: str) -> Step:
+        limit = self.limits.get(name)
+        if len(reason) > _MAX_SHARED_REASON:
+            step = _make_skipped_step(name, self.phase, self.round, reason, limit)
+            return msgspec.structs.replace(step, ended_at=time.perf_counter_ns())
+        return _shared_skipped_step(name, self.phase, self.round, reason, limit)
+
+    def _failed_step(self, name: str, reason: str) -> Step:
         return Step(
             controller=name,
             phase=self.phase,
             name=name,
             round=self.round,
-            outcome=outcome,
+            outcome=OutcomeStatus.FAILED,
             reason=reason,
             timeout_seconds=self.limits.get(name),
-            endpoint="" if outcome is OutcomeStatus.SKIPPED else self.endpoint,
+            endpoint=self.endpoint,
         )
+
+
+_MAX_SHARED_REASON = 1024
+"""The longest reason of a step that reviews share, in characters. Most name a dozen resources; clients can make longer
+ones."""
+_SHARED_STEPS = 1024
+"""Skipped steps that reviews share: of a dozen controllers for each of 80 kinds of requests."""
+
+
+def _make_skipped_step(
+    name: str, phase: Phase, round_number: int, reason: str, timeout_seconds: float | None
+) -> Step:
+    return Step(
+        controller=name,
+        phase=phase,
+        name=name,
+        round=round_number,
+        outcome=OutcomeStatus.SKIPPED,
+        reason=reason,
+        timeout_seconds=timeout_seconds,
+        ended_at=0,
+    )
+
+
+_shared_skipped_step = functools.lru_cache(_SHARED_STEPS)(_make_skipped_step)
+"""Offline, nine of a review's dozen steps are skipped ones, and the same for all objects of a kind."""
 
 
 def _has_refusal(parts: Iterable[PolicyOutcome]) -> bool:
@@ -370,8 +407,11 @@ async def run_mutators(
         calls = [dataclasses.replace(call, only=again) for call in calls]
     asking = transport.mutate(context.review, calls, deadline)
     outcomes = await await_outcomes(Phase.MUTATE, asking, deadline)
+    document = context.review.object_document
     for outcome in outcomes:
-        hop.record_outcome(outcome, _apply_decision(outcome, context), context.record)
+        decision, document = _apply_decision(outcome, document)
+        hop.record_outcome(outcome, decision, context.record)
+    context.change_object(document)
     if context.record.outages:
         raise context.record.outages[0]
     if context.explain:
@@ -379,18 +419,17 @@ async def run_mutators(
     return outcomes
 
 
-def _apply_decision(outcome: Outcome, context: AdmissionContext) -> Allowed | Patched | Denied | Failed:
+def _apply_decision(outcome: Outcome, document: Document) -> tuple[OutcomeDecision, Document]:
+    """Return the decision, and the object after it."""
     decision = outcome.decision
     if not isinstance(decision, Patched):
-        return decision
-    document = outcome.document
-    if document is None:
-        try:
-            document = patch_document(context.review.object_document, decision.operations)
-        except PatchError as error:
-            return Denied(statuses.internal_error(str(error)))
-    context.change_object(document)
-    return decision
+        return decision, document
+    if outcome.document is not None:
+        return decision, outcome.document
+    try:
+        return decision, patch_document(document, decision.operations)
+    except PatchError as error:
+        return Denied(statuses.internal_error(str(error))), document
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

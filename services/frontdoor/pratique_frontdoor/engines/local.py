@@ -87,6 +87,7 @@ class LocalEngine:
         hosted = sources.configure(sources.selected)
         for controller in hosted:
             controller.handlers.use_configurations(configurations)
+        self._tracking = [controller.handlers for controller in hosted if controller.handlers.tracks_admitted]
         making = provisions_namespaces(sources.selected)
         self._hosts = InProcessTransport(
             MutatorHost(hosted, store, provisions=making), ValidatorHost(hosted, store, provisions=making)
@@ -117,8 +118,8 @@ class LocalEngine:
 
     async def on_admitted(self, review: Review) -> None:
         """Notify the controllers of an admitted request that was executed, before its effects can be looked up."""
-        for controller in self._hosts.validator.hosted:
-            await controller.handlers.on_admitted(review)
+        for handlers in self._tracking:
+            await handlers.on_admitted(review)
 
     async def unready(self) -> Sequence[str]:
         """Return no reasons: a local chain is always ready."""

@@ -79,13 +79,13 @@ class ReviewTrace:
 def _step_times(steps: Sequence[Step]) -> list[tuple[int, int]]:
     """Return when each step began and ended, by ``time.perf_counter_ns``.
 
-    A step ended when it was recorded. Steps of one call to the mutator are recorded together but ran one after another;
-    steps of the validating phase ran concurrently.
+    A step ended when it was recorded; one that never ran, when the next one began. Steps of one call to the mutator are
+    recorded together but ran one after another; steps of the validating phase ran concurrently.
     """
     times: list[tuple[int, int]] = []
-    next_begun, endpoint = 0, ""
+    next_begun, endpoint = max((step.ended_at for step in steps), default=0) or time.perf_counter_ns(), ""
     for step in reversed(steps):
-        ended = step.ended_at
+        ended = step.ended_at or next_begun
         if step.phase is Phase.MUTATE and times and step.endpoint == endpoint:
             ended = min(ended, next_begun)
         started = ended - round(step.duration_seconds * _NANOSECONDS)
