@@ -133,7 +133,8 @@ _CHAIN_OPTIONS = (
         "--admission-control",
         type=NameList(),
         multiple=True,
-        help="The exact controllers, in this order, instead of the default ones.",
+        help="The exact controllers, in this order, instead of the default ones. Kubernetes since 1.10 ignores the"
+        " order.",
     ),
     flag(
         "--admission-control-config-file",

@@ -23,7 +23,7 @@ def name_of(controller: Controller) -> str:
 
 
 def module_of(controller: Controller) -> str:
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", controller.name).lower()
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", controller.name).lower()
 
 
 def test_every_controller_has_a_file_or_folder_of_its_name() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import decimal
+import itertools
 import re
 
 from pratique.apimachinery.json_values import INT64, JSON, float_text, member
@@ -85,6 +86,7 @@ def go_type(document: JSON) -> str:
 
 _DIGITS = re.compile(r"[A-Za-z0-9+/]*")
 _PADDING = re.compile(r"={0,2}")
+_NO_LINE_ENDS = dict.fromkeys(map(ord, "\r\n"))
 
 
 def decode_base64(text: str) -> bytes:
@@ -93,12 +95,12 @@ def decode_base64(text: str) -> bytes:
     Raises:
         ValueError: it is not base64; the message is Go's, and names the first illegal byte.
     """
-    kept = [(index, character) for index, character in enumerate(text) if character not in "\r\n"]
-    digits = "".join(character for _, character in kept)
+    digits = text.translate(_NO_LINE_ENDS)
     bad = _first_bad(digits)
     if bad is None:
         return base64.b64decode(digits)
-    place = kept[bad][0] if bad < len(kept) else len(text)
+    kept = (index for index, character in enumerate(text) if character not in "\r\n")
+    place = next(itertools.islice(kept, bad, None), len(text))
     raise ValueError(f"illegal base64 data at input byte {place}")
 
 

@@ -69,6 +69,11 @@ def kind_of(document: JSON) -> GroupVersionKind:
     return GroupVersionKind(group, version, _text(document, "kind", '"Pod"'))
 
 
+def is_kind(document: JSON, kind: str) -> bool:
+    """Tell whether an object is of a kind; an object without a kind counts as one."""
+    return isinstance(document, dict) and document.get("kind", kind) == kind
+
+
 def _text(document: JSONObject, member: str, example: str) -> str:
     value: JSON = document.get(member)
     if value is None or value == "":

@@ -65,6 +65,24 @@ class Authorizer(Protocol):
         """Decide on a request; without a rule that allows it, it is not allowed."""
 
 
+def is_authorized_for_signer(authorizer: Authorizer, user: UserInfo, verb: str, signer_name: str) -> bool:
+    """Tell whether a user may ``approve``, ``sign`` or ``attest`` for a signer, by its name or its domain.
+
+    The permission is to ``signers`` of ``certificates.k8s.io``; ``example.com/*`` stands for all signers of a domain.
+    Who cannot be authorized, because the authorizer fails, is not.
+    Source: ``pkg/certauthorization/certauthorization.go``.
+    """
+    for name in (signer_name, f"{signer_name.partition('/')[0]}/*"):
+        decision = authorizer.authorize(
+            AuthorizationAttributes(
+                user=user, verb=verb, group="certificates.k8s.io", resource="signers", name=name
+            )
+        )
+        if decision.allowed and not decision.error:
+            return True
+    return False
+
+
 _T = TypeVar("_T")
 
 

@@ -145,9 +145,7 @@ CHAIN_ORDER = (
     "DefaultIngressClass",
     "DenyServiceExternalIPs",
     "PodTopologyLabels",
-    "PodGroupWorkloadExists",
     "NodeDeclaredFeatureValidator",
-    "JobValidation",
     "PodResizeValidator",
     # Controllers of other packages come here, by name.
     "MutatingAdmissionPolicy",
@@ -160,7 +158,7 @@ CHAIN_ORDER = (
 )
 """Every admission controller that Kubernetes has or had, in the order in which they run.
 
-This is the order of 2026 (``pkg/kubeapiserver/options/plugins.go`` ``AllOrderedPlugins``), with those of 1.10 at their
+This is the order of 1.37 (``pkg/kubeapiserver/options/plugins.go`` ``AllOrderedPlugins``), with those of 1.10 at their
 place among their neighbours, and ResourceDefaults, from before 1.0, in front of its successor.
 """
 

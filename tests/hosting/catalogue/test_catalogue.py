@@ -8,6 +8,7 @@ import pytest
 
 from pratique.admission.controllers import BOTH, MUTATE, VALIDATE, Phase
 from pratique.apimachinery.errors import ConfigurationError
+from pratique.configuration.settings import ChainSettings
 from pratique.hosting.catalogue import CHAIN_ORDER, Catalogue, load_catalogue
 
 CURRENT = """
@@ -18,8 +19,8 @@ CURRENT = """
     DefaultStorageClass StorageObjectInUseProtection PodGroupProtection
     OwnerReferencesPermissionEnforcement PersistentVolumeClaimResize RuntimeClass
     CertificateApproval CertificateSigning ClusterTrustBundleAttest CertificateSubjectRestriction
-    DefaultIngressClass DenyServiceExternalIPs PodTopologyLabels PodGroupWorkloadExists
-    NodeDeclaredFeatureValidator JobValidation PodResizeValidator MutatingAdmissionPolicy
+    DefaultIngressClass DenyServiceExternalIPs PodTopologyLabels
+    NodeDeclaredFeatureValidator PodResizeValidator MutatingAdmissionPolicy
     MutatingAdmissionWebhook ValidatingAdmissionPolicy ValidatingAdmissionWebhook ResourceQuota
     AlwaysDeny
 """
@@ -100,5 +101,10 @@ def test_some_controllers_need_settings(catalogue: Catalogue, name: str) -> None
         catalogue.configure([controller], {})
 
 
-def test_an_unknown_name_has_no_controller(catalogue: Catalogue) -> None:
-    assert catalogue.get("Nobody") is None
+@pytest.mark.parametrize("name", ["Nobody", "PodGroupWorkloadExists", "JobValidation"])
+def test_an_unknown_name_has_no_controller(catalogue: Catalogue, name: str) -> None:
+    assert catalogue.get(name) is None
+    with pytest.raises(ConfigurationError, match=f'^enable-admission-plugins plugin "{name}" is unknown'):
+        catalogue.select(ChainSettings(enable_admission_plugins=(name,)))
+    with pytest.raises(ConfigurationError, match=f'^disable-admission-plugins plugin "{name}" is unknown'):
+        catalogue.select(ChainSettings(disable_admission_plugins=(name,)))

@@ -16,6 +16,7 @@ from pratique.apimachinery.diff import differing_pointers, semantically_equal
 from pratique.apimachinery.errors import InputError, RefusalError
 from pratique.apimachinery.go_formats import decode_base64, go_type
 from pratique.apimachinery.json_values import JSON, JSONObject, member
+from pratique.apimachinery.kinds import is_kind
 from pratique.apimachinery.requests import Operation
 from pratique.apimachinery.statuses import Status, go_quoted
 from pratique.cluster.authorization import AuthorizationAttributes, RbacAuthorizer
@@ -23,7 +24,8 @@ from pratique.cluster.rbac import RBAC_GROUP
 from pratique.cluster.store import Cluster
 from pratique.controllers.node_restriction import NodeRestrictionFeatureGates
 from pratique.pods import nodes, pod_spec, volumes
-from pratique.pods.nodes import NODE_USER_PREFIX, read_subject
+from pratique.pods.certificate_requests import read_subject
+from pratique.pods.nodes import NODE_USER_PREFIX
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -56,11 +58,6 @@ Denial: TypeAlias = str | Status
 
 NodeCheck: TypeAlias = Callable[[NodeRequest], Iterator[Denial]]
 """Checks a request. Only the first denial that it yields counts, and nothing after it is evaluated."""
-
-
-def is_kind(document: JSON, kind: str) -> bool:
-    """Whether a document is of a kind; a document without a kind counts as one."""
-    return isinstance(document, dict) and document.get("kind", kind) == kind
 
 
 def unexpected_type(document: JSON) -> str:
