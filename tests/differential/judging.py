@@ -44,6 +44,7 @@ from support.webhook_servers import WebhookServer, denied, serve
 
 PLUGINS = (
     "AlwaysPullImages",
+    "DenyServiceExternalIPs",
     "ExtendedResourceToleration",
     "LimitPodHardAntiAffinityTopology",
     "NamespaceExists",

@@ -14,8 +14,6 @@ PAIRS = 300
 SEED = "sample"
 """One for all runs, so that what breaks the sample is the change under test; ``make differential`` draws new ones."""
 
-pytestmark = pytest.mark.xdist_group("differential")
-
 
 @pytest.fixture(name="judge", scope="module")
 def _judge() -> Iterator[Judge]:

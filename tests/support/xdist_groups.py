@@ -11,6 +11,7 @@ from xdist.scheduler import LoadScopeScheduling
 ALONE = {
     "tests/containers/": "containers",  # one project of compose, and images of one name
     "tests/apiserver/": "kube-apiserver",  # one server for all tests of a run
+    "tests/differential/": "differential",  # the same, and two more
     "tests/chaos/": "chaos",  # each of them keeps a machine busy
     "tests/controllers/quota_ledgers/": "postgresql",  # one server for all tests of a run
     "tests/stack/test_quotas.py": "postgresql",
