@@ -34,7 +34,8 @@ def deployment(**spec: JSON) -> JSONObject:
 def applied(stored: JSONObject, part: JSONObject) -> JSONObject:
     schema = schema_of(GroupVersionKind("apps", "v1", "Deployment"), ANY_NAMESPACE)
     assert schema is not None
-    return structured_apply(schema, stored, part).value
+    found: JSONObject = structured_apply(schema, stored, part).value
+    return found
 
 
 def containers(*items: JSON) -> JSONObject:
