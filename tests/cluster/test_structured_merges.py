@@ -12,14 +12,13 @@ from hypothesis import strategies as st
 
 from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.apimachinery.kinds import GroupVersionKind
+from pratique.cluster.apply_configurations import atomic_paths, type_errors
 from pratique.cluster.schemas import ListType, MapType, MergeStrategy, Scalar, Structure, schema_of
 from pratique.cluster.store import ANY_NAMESPACE
 from pratique.cluster.structured_merge import (
     ApplyError,
-    atomic_paths,
     merge,
     structured_apply,
-    type_errors,
 )
 
 DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment"}
@@ -35,7 +34,8 @@ def deployment(**spec: JSON) -> JSONObject:
 def applied(stored: JSONObject, part: JSONObject) -> JSONObject:
     schema = schema_of(GroupVersionKind("apps", "v1", "Deployment"), ANY_NAMESPACE)
     assert schema is not None
-    return structured_apply(schema, stored, part)
+    found: JSONObject = structured_apply(schema, stored, part).value
+    return found
 
 
 def containers(*items: JSON) -> JSONObject:
@@ -55,18 +55,22 @@ def containers(*items: JSON) -> JSONObject:
     ],
 )
 def test_merged_sets_keep_existing_items_in_the_applied_order(left: str, right: str, merged: str) -> None:
-    assert merge(SET, list(left), list(right)) == list(merged)
+    assert merge(SET, list(left), list(right)).value == list(merged)
 
 
 def test_items_with_the_same_keys_are_merged() -> None:
     left = [{"name": "a", "n": 1}, {"name": "b", "n": 2}]
     right = [{"name": "b", "m": 3}, {"name": "c"}]
-    assert merge(KEYED, left, right) == [{"name": "a", "n": 1}, {"name": "b", "n": 2, "m": 3}, {"name": "c"}]
+    assert merge(KEYED, left, right).value == [
+        {"name": "a", "n": 1},
+        {"name": "b", "n": 2, "m": 3},
+        {"name": "c"},
+    ]
 
 
 def test_a_duplicate_item_is_replaced_by_the_applied_one() -> None:
     left = [{"name": "a", "n": 1}, {"name": "b"}, {"name": "a", "n": 2}]
-    assert merge(KEYED, left, [{"name": "a", "m": 3}]) == [{"name": "a", "m": 3}, {"name": "b"}]
+    assert merge(KEYED, left, [{"name": "a", "m": 3}]).value == [{"name": "a", "m": 3}, {"name": "b"}]
 
 
 @pytest.mark.parametrize(
@@ -88,7 +92,7 @@ def test_a_duplicate_item_is_replaced_by_the_applied_one() -> None:
 def test_values_are_merged_by_their_type(
     kind: Scalar | ListType, left: JSON, right: JSON, merged: JSON
 ) -> None:
-    assert merge(kind, left, right) == merged
+    assert merge(kind, left, right).value == merged
 
 
 def test_an_apply_configuration_is_merged_into_the_object() -> None:
@@ -194,7 +198,7 @@ NAMES = st.lists(st.sampled_from("abcdef"), unique=True)
 
 @given(NAMES, NAMES)
 def test_merged_sets_hold_every_item_once_in_the_applied_order(left: list[str], right: list[str]) -> None:
-    merged = merge(SET, left, right)
+    merged = merge(SET, left, right).value
     assert sorted(merged) == sorted({*left, *right})
     assert [item for item in merged if item in right] == right
     assert [item for item in merged if item not in right] == [item for item in left if item not in right]
@@ -202,8 +206,8 @@ def test_merged_sets_hold_every_item_once_in_the_applied_order(left: list[str], 
 
 @given(NAMES, NAMES)
 def test_applying_is_idempotent(left: list[str], right: list[str]) -> None:
-    once = merge(SET, left, right)
-    assert merge(SET, once, right) == once
+    once = merge(SET, left, right).value
+    assert merge(SET, once, right).value == once
 
 
 ODD = st.sampled_from([None, "x", 1, True, {}, [], ["q"], {"a": 1}, [{"a": "b"}]])

@@ -37,7 +37,8 @@ def patched(expression: str, stored: JSONObject) -> JSONObject:
 def configured(expression: str, stored: JSONObject) -> JSONObject:
     value = compile_expression(expression, MUTATIONS, "Object").evaluate({"object": stored}, Budget(10**7))
     assert SCHEMA is not None
-    return apply_configuration(value, stored, SCHEMA)
+    found: JSONObject = apply_configuration(value, stored, SCHEMA).value
+    return found
 
 
 @pytest.mark.parametrize(

@@ -18,22 +18,22 @@ _DifferingRun: TypeAlias = "tuple[int, int, int, int]"
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 
-_MATCHING_LIMIT = 500 * 500
+MATCHING_LIMIT = 500 * 500
 """Above this product of their lengths, items of two arrays are paired by position: matching takes time proportional to
 the product, some tens of milliseconds for 500 items each."""
 
 
-def diff(before: JSON, after: JSON) -> list[JSONObject]:
+def diff(before: JSON, after: JSON, pointer: str = "") -> list[JSONObject]:
     """Compute the JSON Patch that turns ``before`` into ``after``.
 
     It consists of ``add``, ``remove`` and ``replace`` operations in a deterministic order, and leaves equal values
     alone: an item inserted into an array, or appended to it, is one ``add``. ``true`` differs from ``1``, and ``1``
     from ``1.0``. Objects in an array are matched by ``name`` where all names are different. The operations share
-    their values with ``after``.
+    their values with ``after``. A ``pointer`` tells where in a document the two values are.
     """
     # A stack instead of recursion, so a deep document cannot exhaust Python's stack.
     operations: list[JSONObject] = []
-    pending: list[_DifferingValues] = [] if identical(before, after) else [("", before, after)]
+    pending: list[_DifferingValues] = [] if identical(before, after) else [(pointer, before, after)]
     while pending:
         pointer, old, new = pending.pop()
         if isinstance(old, dict) and isinstance(new, dict):
@@ -81,8 +81,8 @@ def _diff_objects(
     for name, value in old.items():
         if name not in new:
             operations.append({"op": "remove", "path": f"{pointer}/{escape(name)}"})
-        elif not identical(value, new[name]):
-            deeper.append((f"{pointer}/{escape(name)}", value, new[name]))
+        elif value is not (other := new[name]) and not identical(value, other):
+            deeper.append((f"{pointer}/{escape(name)}", value, other))
     operations += [
         {"op": "add", "path": f"{pointer}/{escape(name)}", "value": value}
         for name, value in new.items()
@@ -119,8 +119,9 @@ def _differing_items(
 ) -> Iterator[_DifferingValues]:
     """The items at ``places`` that differ from those ``shift`` further on in the other array."""
     for place in places:
-        if not identical(old[place], new[place + shift]):
-            yield f"{pointer}/{place + shift}", old[place], new[place + shift]
+        item, other = old[place], new[place + shift]
+        if item is not other and not identical(item, other):
+            yield f"{pointer}/{place + shift}", item, other
 
 
 def _differing_runs(old: list[JSON], new: list[JSON]) -> list[_DifferingRun]:
@@ -136,7 +137,7 @@ def _differing_runs(old: list[JSON], new: list[JSON]) -> list[_DifferingRun]:
     a, b, c, d = start, len(old) - end, start, len(new) - end
     if a == b and c == d:
         return []
-    if a == b or c == d or (b - a) * (d - c) > _MATCHING_LIMIT:
+    if a == b or c == d or (b - a) * (d - c) > MATCHING_LIMIT:
         return [(a, b, c, d)]
     old_keys, new_keys = _item_keys(old[a:b], new[c:d])
     if old_keys == new_keys:

@@ -53,9 +53,27 @@ class Struct:
         """Whether a field is set; in a ``JSONPatch``, an empty string counts as unset."""
         return name in self.fields and (self.cel_type != PATCH or self.fields[name] != "")
 
+    @property
+    def is_well_named(self) -> bool:
+        """Whether each nested struct has the type name that the path of its field asks for."""
+        return _is_well_named(self, self.cel_type)
+
     def misnamed(self) -> Iterator[str]:
         """Describe each nested struct whose type name differs from the path of the field that holds it."""
         yield from _misnamed(self, self.cel_type)
+
+
+def _is_well_named(value: Value, path: str) -> bool:
+    kind = type(value)
+    if kind is Struct:
+        return value.cel_type == path and all(
+            _is_well_named(child, f"{path}.{name}")
+            for name, child in value.fields.items()
+            if type(child) in _CONTAINERS
+        )
+    if kind is dict:
+        value = value.values()
+    return kind not in _CONTAINERS or all(_is_well_named(child, path) for child in value)
 
 
 def _misnamed(value: Value, path: str) -> Iterator[str]:
@@ -73,6 +91,9 @@ def _misnamed(value: Value, path: str) -> Iterator[str]:
     elif isinstance(value, dict):
         for child in value.values():
             yield from _misnamed(child, path)
+
+
+_CONTAINERS = frozenset({Struct, list, dict})
 
 
 def plan_struct(kind: str, entries: Sequence[tuple[str, Interpretable, bool]]) -> Interpretable:
@@ -218,7 +239,7 @@ def to_object(value: Value) -> JSON:
 
 def _write(value: Value, *, exact: bool) -> JSON:
     match value:
-        case None | bool() | str():
+        case str() | None | bool():
             return value
         case Struct():
             return {name: _write(child, exact=exact) for name, child in value.fields.items()}

@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import operator
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from pratique.apimachinery.diff import identical
@@ -22,7 +22,7 @@ from pratique.apimachinery.errors import PratiqueError
 from pratique.apimachinery.field_errors import FieldPath, Step
 from pratique.apimachinery.go_formats import decode_base64
 from pratique.apimachinery.json_reading import go_kind
-from pratique.apimachinery.json_values import JSON, Document, JSONObject, json_type
+from pratique.apimachinery.json_values import JSON, Document, JSONObject, json_type, member, unescape
 from pratique.apimachinery.kinds import GroupVersionKind
 from pratique.apimachinery.quantities import Quantity, QuantityError
 from pratique.apimachinery.requests import RequestAttributes
@@ -150,7 +150,9 @@ _TIME_STEPS = (
 )  # fmt: skip
 
 
-def decode_changed(kind: GroupVersionKind, before: JSON, changed: Document) -> Document:
+def decode_changed(
+    kind: GroupVersionKind, before: JSON, changed: Document, operations: Iterable[JSONObject] | None = None
+) -> Document:
     """Decode a patched object as one of its kind, and return it without unknown fields.
 
     Args:
@@ -158,40 +160,113 @@ def decode_changed(kind: GroupVersionKind, before: JSON, changed: Document) -> D
             belongs to a custom resource.
         before: The object before the patch, which is assumed to conform to its kind.
         changed: The object after the patch, which is not modified.
+        operations: The patch, if it is known: what it sets is often all that has to be looked at.
 
     Raises:
         TypedDecodingError: a changed value has the wrong type.
     """
     data, schema = changed.data, _schema_to_decode(kind, before)
-    decoder = _TypedDecoder()
     if schema is None:
         _decode_metadata(before, data)
         return changed
+    if operations is not None and _values_conform(schema, before, operations):
+        return changed
+    decoder = _TypedDecoder()
     decoded = decoder.decode(schema, data, before, _FieldLocation())
     decoder.finish()
     return changed if decoded is data else Document.from_data(decoded)
 
 
-def conforms(kind: GroupVersionKind, schema: Structure, before: JSON, after: JSON) -> bool:
-    """Whether a patched object surely has the types and fields of its kind, found in one walk over what changed.
+def conforms(
+    kind: GroupVersionKind, schema: Structure, before: JSON, operations: Iterable[JSONObject]
+) -> bool:
+    """Whether an object, patched by operations, surely has the types and fields of its kind.
 
-    Otherwise :func:`decode_changed`, and a search for unknown fields, may still find that it does.
+    Looks at what the operations set and at nothing else. If it is not sure, :func:`decode_changed`, and a search for
+    unknown fields, may still find that it has.
 
     Args:
         kind: The kind that the review names.
         schema: The schema whose fields the object may have.
         before: The object before the patch, which is assumed to conform to its kind.
-        after: The object after the patch, which is not modified.
+        operations: The patch; those that move or copy values leave it unsure.
     """
-    if _schema_to_decode(kind, before) is not schema:
-        return False
+    return _schema_to_decode(kind, before) is schema and _values_conform(schema, before, operations)
+
+
+def _values_conform(schema: Structure, before: JSON, operations: Iterable[JSONObject]) -> bool:
     decoder = _TypedDecoder()
     try:
-        decoded = decoder.decode(schema, after, before, _FieldLocation())
+        for operation in operations:
+            path, value = operation["path"], operation.get("value")
+            if operation["op"] == "test":
+                continue
+            if operation["op"] not in _CHANGES:
+                return False
+            if value is None and operation["op"] != "remove":
+                return False  # where a map or list has it, it is the zero value
+            field = (_known_field if len(path) < _MAX_KNOWN_PATH else _field_at)(schema, path)
+            if field is None or (field.is_item and _moves_items(before, operation)):
+                return False
+            if field.type is Scalar.STRING and type(value) is str:
+                continue  # the most frequent change
+            if decoder.decode(field.type, value, _MISSING, field.location) is not value:
+                return False
         decoder.finish()
     except TypedDecodingError:
         return False
-    return decoded is after and not decoder.skipped
+    return True
+
+
+_CHANGES = frozenset({"add", "remove", "replace"})
+
+
+class _FieldAtPath(NamedTuple):
+    """A field, a member of a map or an item of a list."""
+
+    type: Type
+    location: _FieldLocation
+    is_item: bool
+
+
+def _field_at(schema: Structure, path: str) -> _FieldAtPath | None:
+    """Find what a JSON Pointer leads to; None if the schema does not say."""
+    found: Type | None = schema
+    location, is_item = _FieldLocation(), False
+    for step in path.split("/")[1:]:
+        is_item = False
+        match found:
+            case Structure(open=False):
+                name = unescape(step)
+                location, found = _FieldLocation(found.name, (name,)), found.fields.get(name)
+            case MapType():
+                found = found.values
+            case ListType() if step.isdecimal() or step == "-":
+                found, is_item = found.items, True
+            case Structure() | Scalar.ANY:
+                found = Scalar.ANY
+            case _:
+                return None
+    return None if found is None else _FieldAtPath(found, location, is_item)
+
+
+_MAX_KNOWN_PATH = 200
+"""The longest path to remember, so that all of them together take a few hundred kilobytes."""
+_known_field = functools.lru_cache(maxsize=1024)(_field_at)
+"""Policies change the same fields of one object after the other."""
+
+
+def _moves_items(before: JSON, operation: JSONObject) -> bool:
+    """Whether an operation on an item may move others to indexes that were not theirs before."""
+    if operation["op"] != "add":
+        return bool(operation["op"] == "remove")
+    value = before
+    *parents, index = map(unescape, operation["path"].split("/")[1:])
+    if index == "-":
+        return False
+    for step in parents:
+        value = member(value, int(step) if isinstance(value, list) else step)
+    return isinstance(value, list) and int(index) < len(value)
 
 
 def _schema_to_decode(kind: GroupVersionKind, before: JSON) -> Structure | None:
@@ -305,8 +380,6 @@ class _TypedDecoder:
 
     def __init__(self) -> None:
         self._first = ""
-        self.skipped = False
-        """Whether it skipped a part of what changed that may have unknown fields."""
 
     def finish(self) -> None:
         """Raise the first mismatch: Go's decoder continues after one, but stops at once at a string it cannot parse."""
@@ -326,7 +399,6 @@ class _TypedDecoder:
                 return self._list(kind, value, before, location)
         if not identical(value, before):
             self._check_value(kind, value, location)
-        self.skipped |= isinstance(value, dict | list)
         return value
 
     def _structure(self, kind: Structure, value: JSONObject, before: JSON, location: _FieldLocation) -> JSON:
@@ -372,7 +444,6 @@ class _TypedDecoder:
             if item is None:
                 decoded.append(zero_value(kind.items))
             elif item is former or id(item) in known:
-                self.skipped |= item is not former
                 decoded.append(item)
             else:
                 decoded.append(self.decode(kind.items, item, former, location))

@@ -87,7 +87,7 @@ def _check_types(decision: OutcomeDecision, changed: Document, review: Review) -
     if not isinstance(decision, Patched):
         return decision, changed
     try:
-        decoded = decode_changed(review.kind, before.data, changed)
+        decoded = decode_changed(review.kind, before.data, changed, decision.operations)
     except TypedDecodingError as error:
         return Denied(statuses.internal_error(str(error))), before
     if decoded is changed:
@@ -394,8 +394,11 @@ class MutatorHost(ControllerHost):
             ReviewError: the reviewed object is not JSON.
         """
         review = self.in_cluster(review)
+        document = review.object_document
         outcomes: list[Outcome] = []
         for call in calls:
+            if document is not review.object_document:
+                review = review.with_object(document)
             runner = self.runners.get(call.name)
             if runner is None:
                 return [*outcomes, _unknown_controller(call)]
@@ -403,8 +406,7 @@ class MutatorHost(ControllerHost):
             outcomes.append(result.outcome)
             if isinstance(result.outcome.decision, Denied | Failed):
                 break
-            if result.document is not review.object_document:
-                review = review.with_object(result.document)
+            document = result.document
         return outcomes
 
 

@@ -14,7 +14,7 @@ from pratique.admission.results import Allow, Answer, Deny, OutcomeStatus, Patch
 from pratique.admission.reviews import Review
 from pratique.apimachinery.diff import diff
 from pratique.apimachinery.errors import RefusalError
-from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.apimachinery.json_values import JSON, Document, JSONObject
 from pratique.apimachinery.requests import Operation
 from pratique.cel.errors import EvaluationError, OutOfBudgetError, SlowEvaluationError
 from pratique.configuration.admissionregistration import (
@@ -244,15 +244,17 @@ class MutatingPoliciesRun:
         self, hook: _Hook, original: ReviewActivations, params: JSON, builder: MutatingPolicyDecisionBuilder
     ) -> None:
         before = self._objects.current(original).review.object_document
+        changes: list[Sequence[JSONObject] | None] = []
         try:
             for patcher in hook.evaluator:
                 self._objects.mark_attempted(original)
                 if not before.is_null:
-                    self._patch(patcher, hook, original, params, builder)
+                    changes.append(self._patch(patcher, hook, original, params, builder))
         except RefusalError as error:
             self._record(builder.refuse(error.status))
             raise
-        self._record(builder.conclude(before, self._objects.current(original).review.object_document))
+        after = self._objects.current(original).review.object_document
+        self._record(builder.conclude(_compose(changes, before, after)))
 
     def _patch(
         self,
@@ -261,25 +263,41 @@ class MutatingPoliciesRun:
         original: ReviewActivations,
         params: JSON,
         builder: MutatingPolicyDecisionBuilder,
-    ) -> None:
+    ) -> Sequence[JSONObject] | None:
+        """Apply a mutation. Gives its operations, as :meth:`Patcher.patch` does; none if it failed."""
         activations, requested_kind = self._objects.current(original), self._dispatcher.review.kind
         started, error_type = time.perf_counter(), NO_ERROR
         try:
-            patched = patcher.patch(activations, params, hook.policy.variables, self._limits, requested_kind)
+            patched, operations = patcher.patch(
+                activations, params, hook.policy.variables, self._limits, requested_kind
+            )
         except (PolicyPatchError, EvaluationError, OutOfBudgetError) as error:
             error_type = OUT_OF_BUDGET if isinstance(error, OutOfBudgetError) else INVALID_ERROR
             builder.fail(str(error))
+            return ()
         except RefusalError:
             error_type = INVALID_ERROR
             raise
         else:
             self._objects.replace_object(original, patched)
+            return operations
         finally:
             self._checks.append(builder.check(error_type, time.perf_counter() - started))
 
     def _record(self, decision: MutatingPolicyDecision) -> None:
         if self._explain or decision.outcome is not OutcomeStatus.SKIPPED:
             self._decisions.append(decision)
+
+
+def _compose(
+    changes: Iterable[Sequence[JSONObject] | None], before: Document, after: Document
+) -> tuple[JSONObject, ...]:
+    """The JSON Patch of mutations together: that of the only one that changed the object, or what a diff finds."""
+    changing = [operations for operations in changes if operations is None or operations]
+    if not changing:
+        return ()
+    only = changing[0] if len(changing) == 1 else None
+    return tuple(diff(before.data, after.data) if only is None else only)
 
 
 def mutate(

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from pratique.admission.results import OutcomeStatus
 from pratique.admission.reviews import Review
 from pratique.apimachinery import statuses
-from pratique.apimachinery.diff import diff
 from pratique.apimachinery.json_values import JSON, Document, JSONObject
 from pratique.apimachinery.statuses import Status, StatusCause, StatusDetails, aggregate
 from pratique.configuration.admissionregistration import MutatingAdmissionPolicySpec, PolicyBindingSpec
@@ -152,9 +151,8 @@ class MutatingPolicyDecisionBuilder:
         """Decide that the request is denied, whatever the failure policy."""
         return self._decided(OutcomeStatus.FAILED, reason=status.message, ran=True)
 
-    def conclude(self, before: Document, after: Document) -> MutatingPolicyDecision:
-        """Decide after all mutations have been attempted."""
-        operations = () if after is before else tuple(diff(before.data, after.data))
+    def conclude(self, operations: tuple[JSONObject, ...]) -> MutatingPolicyDecision:
+        """Decide after all mutations have been attempted, which together changed the object by ``operations``."""
         if self._texts:
             return self._failed(operations, ran=True)
         outcome = OutcomeStatus.MUTATED if operations else OutcomeStatus.UNCHANGED

@@ -25,7 +25,7 @@ from pratique.cel.values import Value
 from pratique.cluster.api_resources import built_in_resources
 from pratique.cluster.conversion import convert
 from pratique.cluster.schemas import ListType, MapType, Structure, Type, schema_of
-from pratique.cluster.structured_merge import ApplyError, structured_apply
+from pratique.cluster.structured_merge import ApplyError, Merged, structured_apply
 from pratique.cluster.typed_decoding import TypedDecodingError, conforms, decode_changed
 from pratique.configuration.admissionregistration import MutatingAdmissionPolicySpec, Mutation
 from pratique.configuration.expression_validation import APPLY_CONFIGURATION
@@ -40,8 +40,8 @@ class PolicyPatchError(PratiqueError):
     """The patch of an expression cannot be applied; ``failurePolicy`` decides. The text is the API server's."""
 
 
-def apply_configuration(value: Struct, stored: JSONObject, schema: Structure) -> JSONObject:
-    """Apply the value of an ``applyConfiguration`` expression to an object. Gives a new object.
+def apply_configuration(value: Struct, stored: JSONObject, schema: Structure) -> Merged:
+    """Apply the value of an ``applyConfiguration`` expression to an object, which is not changed.
 
     Raises:
         PolicyPatchError: a type name does not match its field's path, the value does not fit the schema, or it sets a
@@ -81,7 +81,7 @@ def apply_json_patch(
         patched = stored
     except PatchError as error:
         raise PolicyPatchError(f"JSON Patch: {error}") from None
-    if schema is not None and isinstance(patched, dict) and conforms(kind, schema, stored, patched):
+    if schema is not None and isinstance(patched, dict) and conforms(kind, schema, stored, operations):
         return _restore_type(patched, stored)
     # The same once more, in the API server's order and words.
     if schema is not None:
@@ -110,9 +110,8 @@ def _operation(patch: Struct) -> JSONObject:
 
 
 def _check_type_names(value: Struct) -> None:
-    wrong = list(value.misnamed())
-    if wrong:
-        raise PolicyPatchError("type mismatch: " + "\n".join(wrong))
+    if not value.is_well_named:
+        raise PolicyPatchError("type mismatch: " + "\n".join(value.misnamed()))
 
 
 def _check_fields(schema: Structure, stored: JSON, patched: JSON) -> None:
@@ -236,8 +235,8 @@ class Patcher:
         variables: Mapping[str, Expression] | None,
         limits: EvaluationLimits,
         requested: GroupVersionKind,
-    ) -> JSONObject:
-        """Apply the mutation. Gives a new object.
+    ) -> tuple[JSONObject, Sequence[JSONObject] | None]:
+        """Apply the mutation. Gives a new object, and how it differs: None if only a diff can tell.
 
         Variables are evaluated again for each mutation, because they see the previous one's result.
 
@@ -261,15 +260,16 @@ class Patcher:
         )
         schema = _find_schema(review)
         value = self._evaluate(activations, params, variables, limits)
+        operations: Sequence[JSONObject] | None = None
         if self.is_apply_configuration:
-            patched = apply_configuration(value, review.object, _require_schema(schema, review))
+            patched, operations = apply_configuration(value, review.object, _require_schema(schema, review))
         else:
             # As in the API server, custom resources are decoded without a schema; pruning follows later.
             fields = None if is_custom else schema
             patched = apply_json_patch(value, review.object, review.kind, fields)
         if not is_custom:
             _check_version(review.kind, requested)
-        return patched
+        return patched, operations
 
     def _evaluate(
         self,
