@@ -104,7 +104,7 @@ bench-check: $(TESTABLE) protos ## Run the benchmarks again and fail if a ratio 
 flame: $(WATCHABLE) protos ## Draw a flame graph of each service into bench/results (ARGS=flags of bench/flames.py)
 	@$(BIN)/python bench/flames.py $(ARGS)
 
-lock-peers: $(TESTABLE) # Rewrite the locks of the benchmarks' peers (ARGS=--upgrade for newer releases)
+lock-peers: $(TESTABLE) ## Rewrite the locks of the benchmarks' peers (ARGS=--upgrade for newer releases)
 	@for peer in kopf fastapi flask; do (cd bench/peers/$$peer && ../../../$(LOCK) requirements.in --output-file requirements.txt) || exit 1; done
 	@cd bench/peers/pepr && npm install --package-lock-only --omit-lockfile-registry-resolved --no-audit --no-fund
 	@cd bench/peers/controller-runtime && $(if $(filter --upgrade,$(ARGS)),go get sigs.k8s.io/controller-runtime@latest &&) go mod tidy

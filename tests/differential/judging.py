@@ -71,7 +71,8 @@ _IDENTITIES: dict[User, tuple[str, tuple[str, ...]]] = {
 }
 _VERBS = ("get", "list", "watch", "create", "update", "patch", "delete")
 _INVALID = 422
-_AUTHORIZATION = "authorization.k8s.io/"
+_NOT_OF_ADMISSION = ("authorization.k8s.io/", "authentication.k8s.io/")
+"""Annotations of those who let a request in, and of who makes a token."""
 _DRY_RUN: JSONObject = {"kind": "DeleteOptions", "apiVersion": "v1", "dryRun": ["All"]}
 _PATIENCE_SECONDS = 30
 _RBAC = (CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS, ROLES, ROLE_BINDINGS)
@@ -89,13 +90,15 @@ class AuditLog:
         self._read = self._path.stat().st_size if self._path.exists() else 0
 
     def annotations(self, path: str) -> dict[str, str]:
-        """The annotations of the next request to a path that has ended, without those of authorization."""
+        """The annotations of the next request to a path that has ended, of admission."""
         until = time.monotonic() + _PATIENCE_SECONDS
         while time.monotonic() < until:
             for event in self._events():
                 if event["stage"] == "ResponseComplete" and event["requestURI"].partition("?")[0] == path:
                     found = event.get("annotations", {})
-                    return {key: value for key, value in found.items() if not key.startswith(_AUTHORIZATION)}
+                    return {
+                        key: value for key, value in found.items() if not key.startswith(_NOT_OF_ADMISSION)
+                    }
             time.sleep(0.002)
         raise TimeoutError(f"no audit event of {path}")
 

@@ -35,7 +35,7 @@ from pratique.apimachinery.patches import PatchError, patch_document
 from pratique.apimachinery.requests import Operation
 from pratique.apimachinery.statuses import Status, StatusCause, StatusDetails
 from pratique.manifests.registry_strategies import prepare_for_validation
-from pratique.pods.pod_spec import has_app_armor_annotation
+from pratique.pods.pod_spec import APP_ARMOR_ANNOTATION, has_app_armor_annotation
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -536,9 +536,16 @@ class Chain:
         )
 
 
+_APP_ARMOR_ANNOTATION = APP_ARMOR_ANNOTATION.encode()
+
+
 def _gets_app_armor_fields(review: Review) -> bool:
-    is_new_pod = review.operation is Operation.CREATE and review.concerns("", "pods")
-    return is_new_pod and has_app_armor_annotation(review.object)
+    if review.operation is not Operation.CREATE or not review.concerns("", "pods"):
+        return False
+    text = review.object_document.unchecked_raw
+    # The text tells without a parse, unless an escape may hide the name.
+    may_have = _APP_ARMOR_ANNOTATION in text or b"\\" in text
+    return may_have and has_app_armor_annotation(review.object)
 
 
 def _apply_pending_operations(context: AdmissionContext) -> None:

@@ -28,11 +28,10 @@ from pratique.controllers.pod_security.checks import (
     unless_user_namespace,
 )
 from pratique.controllers.pod_security.standards import PodSecurityLevel
+from pratique.pods.pod_spec import APP_ARMOR_ANNOTATION
 
 if TYPE_CHECKING:
     from pratique.controllers.pod_security.checks import CheckedPod, CheckPod
-
-_APP_ARMOR_ANNOTATION = "container.apparmor.security.beta.kubernetes.io/"
 
 
 def _find_app_armor_profile(pod: CheckedPod) -> CheckResult | None:
@@ -51,7 +50,7 @@ def _find_app_armor_profile(pod: CheckedPod) -> CheckResult | None:
 def _forbidden_annotations(pod: CheckedPod) -> list[str]:
     forbidden = []
     for key in pod.annotations:
-        if key.startswith(_APP_ARMOR_ANNOTATION):
+        if key.startswith(APP_ARMOR_ANNOTATION):
             value = string_field(pod.annotations, key)
             if value not in ("", "runtime/default") and not value.startswith("localhost/"):
                 forbidden.append(f"{key}={go_quoted(value)}")
