@@ -36,9 +36,9 @@ def test_a_field_path_prints_with_dots_and_brackets(path: FieldPath, text: str) 
         (field_errors.invalid(NAME, None, "no"), "webhooks[0].name: Invalid value: null: no"),
         (
             field_errors.invalid(NAME, ("*/*", "a"), "no"),
-            'webhooks[0].name: Invalid value: []string{"*/*", "a"}: no',
+            'webhooks[0].name: Invalid value: ["*/*","a"]: no',
         ),
-        (field_errors.invalid(NAME, [], "no"), "webhooks[0].name: Invalid value: []string(nil): no"),
+        (field_errors.invalid(NAME, [], "no"), "webhooks[0].name: Invalid value: []: no"),
         (field_errors.invalid(NAME, {"a": [1]}, "no"), 'webhooks[0].name: Invalid value: {"a":[1]}: no'),
         (field_errors.invalid(NAME, OMITTED, "no"), "webhooks[0].name: Invalid value: no"),
         (field_errors.invalid(NAME, GoLiteral("x{}"), "no"), "webhooks[0].name: Invalid value: x{}: no"),

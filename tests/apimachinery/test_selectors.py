@@ -104,11 +104,11 @@ def test_the_empty_selector_matches_even_a_missing_object() -> None:
         ),
         (
             LabelSelector(match_expressions=(LabelSelectorRequirement("a", "In"),)),
-            "values: Invalid value: []string(nil): for 'in', 'notin' operators, values set can't be empty",
+            "values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty",
         ),
         (
             LabelSelector(match_expressions=(LabelSelectorRequirement("a", "Exists", ("1",)),)),
-            'values: Invalid value: []string{"1"}: values set must be empty for exists and does not exist',
+            'values: Invalid value: ["1"]: values set must be empty for exists and does not exist',
         ),
         (LabelSelector({"a": "bad value"}), 'values[0][a]: Invalid value: "bad value": a valid label must'),
         (LabelSelector({"key ": "a"}), 'key: Invalid value: "key ": name part must consist of'),

@@ -134,7 +134,7 @@ def test_several_errors_in_a_document_are_reported_together_and_one_by_one(tmp_p
         "webhooks[0].timeoutSeconds: Invalid value: 31: the timeout value must be between 1 and 30 seconds"
     )
     path = "webhooks[0].admissionReviewVersions"
-    versions = f'{path}: Invalid value: []string{{"v2"}}: must include at least one of v1, v1beta1'
+    versions = f'{path}: Invalid value: ["v2"]: must include at least one of v1, v1beta1'
     assert f'ValidatingWebhookConfiguration "config" is invalid: [{timeout}, {versions}]' in together
     assert first.endswith(f"{SUBJECT}{timeout} (line 9)")
     assert second.endswith(f"{SUBJECT}{versions} (line 7)")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 import pytest
 
@@ -33,12 +35,17 @@ def strictness(case: JSONObject, new: WebhookConfigurationDocument) -> Validatio
     return update_validation_options(new, decode(case, "oldConfiguration"), check_match_condition)
 
 
+def as_json(text: str) -> str:
+    """A text with its lists of strings as they have been since 1.34: in JSON, and not in Go."""
+    return re.sub(r"\[\]string\{(.*?)\}", lambda found: f"[{found[1]}]".replace('", "', '","'), text)
+
+
 @pytest.mark.parametrize("case", kind("validation"), ids=source)
 def test_a_configuration_is_validated_as_in_kubernetes(case: JSONObject) -> None:
     document = decode(case, "configuration")
     errors = validate_configuration(document, strictness(case, document))
     assert (not errors) is case["expected"]["valid"]
-    assert case["expected"].get("errorContains", "") in join(errors)
+    assert as_json(case["expected"].get("errorContains", "")) in join(errors)
 
 
 @pytest.mark.parametrize("case", kind("defaulting"), ids=source)

@@ -142,13 +142,11 @@ def test_a_service_reference_is_validated(service: JSONObject, messages: list[st
         ({"apiGroups": []}, ["apiGroups: Required value"]),
         (
             {"apiGroups": ["*", "apps"]},
-            [
-                'apiGroups: Invalid value: []string{"*", "apps"}: if \'*\' is present, must not specify other API'
-            ],
+            ['apiGroups: Invalid value: ["*","apps"]: if \'*\' is present, must not specify other API'],
         ),
         (
             {"apiVersions": ["*", "v1"]},
-            ['apiVersions: Invalid value: []string{"*", "v1"}: if \'*\' is present, must not specify other'],
+            ['apiVersions: Invalid value: ["*","v1"]: if \'*\' is present, must not specify other'],
         ),
         ({"apiVersions": [""]}, ["apiVersions[0]: Required value"]),
         ({"resources": [""]}, ["resources[0]: Required value"]),
@@ -159,13 +157,11 @@ def test_a_service_reference_is_validated(service: JSONObject, messages: list[st
         ({"resources": ["a", "*"]}, []),
         (
             {"resources": ["*", "a"]},
-            ['resources: Invalid value: []string{"*", "a"}: if \'*\' is present, must not'],
+            ['resources: Invalid value: ["*","a"]: if \'*\' is present, must not'],
         ),
         (
             {"operations": ["CREATE", "*"]},
-            [
-                'operations: Invalid value: []admissionregistration.OperationType{"CREATE", "*"}: if \'*\' is present'
-            ],
+            ['operations: Invalid value: ["CREATE","*"]: if \'*\' is present'],
         ),
         (
             {"operations": ["PATCH"]},
@@ -200,7 +196,7 @@ def test_a_rule_is_validated(rule: JSONObject, messages: list[str]) -> None:
         ({"name": "A.b.c"}, 'name: Invalid value: "A.b.c": a lowercase RFC 1123 subdomain must consist of'),
         (
             {"admissionReviewVersions": ["v2"]},
-            'admissionReviewVersions: Invalid value: []string{"v2"}: must include',
+            'admissionReviewVersions: Invalid value: ["v2"]: must include',
         ),
         (
             {"sideEffects": "Some"},

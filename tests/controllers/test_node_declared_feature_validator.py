@@ -345,12 +345,12 @@ UNSUPPORTED_VALUE = "Unsupported value: {}: supported values: {}"
         (
             selector(requirement("a", "In")),
             "matchExpressions[0].values",
-            "Invalid value: []string(nil): for 'in', 'notin' operators, values set can't be empty",
+            "Invalid value: null: for 'in', 'notin' operators, values set can't be empty",
         ),
         (
             selector(requirement("a", "Exists", "b")),
             "matchExpressions[0].values",
-            'Invalid value: []string{"b"}: values set must be empty for exists and does not exist',
+            'Invalid value: ["b"]: values set must be empty for exists and does not exist',
         ),
         (
             selector(requirement("a", "Gt", "x")),
@@ -365,7 +365,7 @@ UNSUPPORTED_VALUE = "Unsupported value: {}: supported values: {}"
         (
             selector(fields=[requirement("metadata.name", "In", "a", "b")]),
             "matchFields[0].values",
-            'Invalid value: []string{"a", "b"}: must have one element',
+            'Invalid value: ["a","b"]: must have one element',
         ),
     ],
 )

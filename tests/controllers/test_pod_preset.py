@@ -225,7 +225,7 @@ def test_a_warning_contains_no_values() -> None:
         (
             {"matchExpressions": [{"key": "a", "operator": "In"}]},
             (
-                "values: Invalid value: []string(nil): for 'in', 'notin' operators, values set can't be empty"
+                "values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty"
                 " for selector: {map[] [{a In []}]}"
             ),
         ),

@@ -31,8 +31,8 @@ def table(tallies: Mapping[str, Tally], seed: str) -> str:
     lines = [
         f"Kubernetes {version()}, {day}, seed `{seed}`:",
         "",
-        "| family | pairs | refused by both | same | different | left out |",
-        "|---|---|---|---|---|---|",
+        "| family | pairs | refused by both | same | different, and argued | different | left out |",
+        "|---|---|---|---|---|---|---|",
     ]
     total = Tally()
     for name, tally in tallies.items():
@@ -40,6 +40,7 @@ def table(tallies: Mapping[str, Tally], seed: str) -> str:
         total.pairs += tally.pairs
         total.refused += tally.refused
         total.same += tally.same
+        total.listed += tally.listed
         total.left_out += tally.left_out
         total.found += tally.found
     lines.append(_row("**all**", total))
@@ -49,7 +50,7 @@ def table(tallies: Mapping[str, Tally], seed: str) -> str:
 
 
 def _row(name: str, tally: Tally) -> str:
-    numbers = (tally.pairs, tally.refused, tally.same, tally.different, tally.left_out)
+    numbers = (tally.pairs, tally.refused, tally.same, tally.listed, tally.different, tally.left_out)
     return f"| {name} | {' | '.join(f'{number:,}' for number in numbers)} |"
 
 

@@ -104,6 +104,111 @@ def truth(random: Random, names: tuple[str, ...] = (), *, parameters: bool = Fal
     return f"{_number(random)} {random.choice(('<', '<=', '==', '!=', '>'))} {_number(random)}"
 
 
+_FLAWED = (
+    "",
+    " ",
+    "object.",
+    "object..metadata",
+    "object.metadata.name ==",
+    "'unclosed",
+    "nothing",
+    "nothing == 1",
+    "object.metadata.name.nothing()",
+    "size(1)",
+    "size()",
+    "has(object)",
+    "has(object.metadata.name, 1)",
+    "[1, 2].all(x)",
+    "[1, 2].all(1, true)",
+    "[1].exists_one(x, y)",
+    "[1].map(x.y, true)",
+    "'a' + 1",
+    "1 + 'a'",
+    "!1",
+    "-'a'",
+    "1 && 2",
+    "true ? 1 : 'a'",
+    "{'a': 1}['a'].b",
+    "[1, 'a']",
+    "{1: 'a', 'b': 2}",
+    "int('a')",
+    "matches('a', '(')",
+    "object.metadata.name.matches('(')",
+    "'%d'.format(['x'])",
+    "'%s %s'.format([1])",
+    "duration('x')",
+    "timestamp('yesterday')",
+    "quantity('1Gi').nothing()",
+    "quantity(1)",
+    "ip('999.1.1.1')",
+    "cidr(1)",
+    "url(1)",
+    "semver('x')",
+    "Object{}",
+    "Object{spec: 1}",
+    "Object{metadata: Object.metadata{labels: 'x'}}",
+    "Object{metadata: Object.spec{}}",
+    "JSONPatch{}",
+    "[JSONPatch{op: 1}]",
+    "[JSONPatch{other: 'x'}]",
+    "params.data",
+    "variables.missing",
+    "variables.v0 + 1",
+    "namespaceObject.nothing",
+    "request.nothing",
+    "request.operation == 1",
+    "request.userInfo.groups == 'a'",
+    "authorizer.nothing()",
+    "authorizer.group('').resource('pods').allowed()",
+    "authorizer.path(1)",
+    "oldObject.spec.x == object.spec.x && 1",
+    "cel.bind(x, 1)",
+    "cel.bind(x, 1, x + 'a')",
+    "optional.of(1).nothing()",
+    "object.?metadata.name",
+    "object.metadata.?name == 'x'",
+    "'\\q'",
+    "9223372036854775808",
+    "1e400",
+    "0x",
+    "b'a' == 'a'",
+    "// a comment",
+    "a" * 300,
+    "'é' == 1",
+    "object.metadata.name in 1",
+    "1 in {'a': 1}",
+    "type(1) == 'int'",
+    "dyn(1) + 'a' == 2",
+    "[].sum() == 'a'",
+    "['a'].sum()",
+    "[object].isSorted()",
+    "sets.contains(1, 2)",
+    "format.nothing()",
+    "format.dns1123Label().validate(1)",
+    "math.greatest()",
+    "strings.quote('a')",
+    "base64.encode('a')",
+    "'a'.charAt('x')",
+    "'a,b'.split(',', 'x')",
+    "true.size()",
+    "null + 1",
+    "object.spec.containers[0].image[0].a",
+    "object.spec.containers.all(c, c)",
+    "object.metadata.labels.map(k, 1, 2, 3)",
+)
+
+
+def flawed(random: Random) -> str:
+    """An expression that does not compile in most places, or a mixture of types."""
+    if random.random() < 0.6:
+        return random.choice(_FLAWED)
+    parts = [
+        random.choice((_string(random), _number(random), random.choice(_TRUTHS), random.choice(_FLAWED)))
+    ]
+    parts.append(random.choice((_string(random), _number(random), random.choice(_TRUTHS))))
+    return f"{parts[0]} {random.choice(('+', '-', '==', '<', '&&', 'in', '*', '!='))} {parts[1]}"
+
+
 def condition(random: Random) -> str:
     """An expression for a match condition."""
     return random.choice(_CONDITIONS)

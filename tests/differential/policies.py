@@ -49,13 +49,13 @@ class ValidatingPolicies:
         namespace, objects = _ground(random, suffix)
         for number in range(random.choice((1, 2, 3))):
             name = f"p{number}-{suffix}"
-            spec = _validating(random, namespace)
+            spec = validating_policy(random, namespace)
             objects.append(made(VALIDATING_POLICIES, name, spec=spec))
             for place in range(random.choice((1, 1, 2))):
                 bound: JSONObject = {
                     "policyName": name,
                     "validationActions": random.choice(_ACTIONS),
-                    **_binding(random, spec, namespace),
+                    **binding(random, spec, namespace),
                 }
                 objects.append(made(VALIDATING_BINDINGS, f"b{place}-{name}", spec=bound))
         return World(tuple(objects), namespace)
@@ -77,9 +77,9 @@ class MutatingPolicies:
         namespace, objects = _ground(random, suffix)
         for number in range(random.choice((1, 2, 3))):
             name = f"p{number}-{suffix}"
-            spec = _mutating(random, namespace)
+            spec = mutating_policy(random, namespace)
             objects.append(made(MUTATING_POLICIES, name, spec=spec))
-            bound: JSONObject = {"policyName": name, **_binding(random, spec, namespace)}
+            bound: JSONObject = {"policyName": name, **binding(random, spec, namespace)}
             objects.append(made(MUTATING_BINDINGS, f"b-{name}", spec=bound))
         return World(tuple(objects), namespace)
 
@@ -104,7 +104,8 @@ def _ground(random: Random, suffix: str) -> tuple[str, list[JSONObject]]:
     return namespace, objects
 
 
-def _validating(random: Random, namespace: str) -> JSONObject:
+def validating_policy(random: Random, namespace: str) -> JSONObject:
+    """The spec of a ValidatingAdmissionPolicy for one namespace."""
     names, spec = _common(random, namespace)
     spec["validations"] = [
         _validation(random, names, parameters="paramKind" in spec) for _ in range(random.choice((1, 1, 2, 3)))
@@ -125,7 +126,8 @@ def _validation(random: Random, names: tuple[str, ...], *, parameters: bool) -> 
     return validation
 
 
-def _mutating(random: Random, namespace: str) -> JSONObject:
+def mutating_policy(random: Random, namespace: str) -> JSONObject:
+    """The spec of a MutatingAdmissionPolicy for one namespace."""
     names, spec = _common(random, namespace)
     spec["reinvocationPolicy"] = random.choice(("Never", "IfNeeded"))
     mutations: list[JSONObject] = []
@@ -188,7 +190,8 @@ def _constraints(random: Random, namespace: str) -> JSONObject:
     return constraints
 
 
-def _binding(random: Random, spec: JSONObject, namespace: str) -> JSONObject:
+def binding(random: Random, spec: JSONObject, namespace: str) -> JSONObject:
+    """What a binding of a policy has beside its name and actions."""
     bound: JSONObject = {}
     if "paramKind" in spec:
         reference: JSONObject = {"parameterNotFoundAction": random.choice(("Deny", "Allow"))}

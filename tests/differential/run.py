@@ -11,6 +11,7 @@ import click
 
 from differential import conformance
 from differential.built_ins import Changes, Creations
+from differential.configurations import CONFIGURATIONS
 from differential.judging import Judge, judging
 from differential.nodes import NodeUsers
 from differential.pairs import Family
@@ -40,8 +41,12 @@ def main() -> int:
     started = time.monotonic()
     with judging() as judge:
         chosen = [family for family in families(judge) if arguments.family in family.name]
-        each = -(-arguments.pairs // len(chosen))
-        tallies = Run(judge, arguments.seed, _tell).compare(chosen, each)
+        configurations = arguments.family in CONFIGURATIONS
+        each = -(-arguments.pairs // (len(chosen) + configurations))
+        run = Run(judge, arguments.seed, _tell)
+        tallies = dict(run.compare(chosen, each))
+        if configurations:
+            tallies[CONFIGURATIONS] = run.compare_configurations(each)
     for name, tally in tallies.items():
         _describe(name, tally)
     if arguments.write:
@@ -65,8 +70,8 @@ def _tell(line: str) -> None:
 
 def _describe(name: str, tally: Tally) -> None:
     click.echo(
-        f"{name}: {tally.pairs} pairs, {tally.same} same ({tally.refused} refused), {tally.different} different;"
-        f" {tally.left_out} left out"
+        f"{name}: {tally.pairs} pairs, {tally.same} same ({tally.refused} refused), {tally.listed} argued,"
+        f" {tally.different} different; {tally.left_out} left out"
     )
     causes: dict[str, int] = {}
     for found in tally.found:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
+from differential import configurations
 from differential.comparison import Difference, canonical, compare, compare_calls, differences
+from differential.configurations import CONFIGURATIONS
 from differential.judging import PLUGINS, Judge
+from differential.listed import is_listed
 from differential.ours import Pratique, deciding
 from differential.pairs import NAMESPACES, Answer, Family, Request
 from differential.shrinking import shrink
@@ -51,13 +55,15 @@ class Tally:
     same: int = 0
     refused: int = 0
     """Among the same, those that are refused."""
+    listed: int = 0
+    """Pairs that differ in a way that the documents argue."""
     left_out: int = 0
     """Requests that the API server refuses for other reasons than admission, beside the pairs."""
     found: list[Found] = dataclasses.field(default_factory=list)
 
     @property
     def different(self) -> int:
-        """How many pairs differ."""
+        """How many pairs differ in a way that no document argues."""
         return len(self.found)
 
 
@@ -73,6 +79,28 @@ class Run:
     def compare(self, families: Sequence[Family], pairs: int) -> Mapping[str, Tally]:
         """Compare so many pairs of each family."""
         return {family.name: self._compare_family(family, pairs) for family in families}
+
+    def compare_configurations(self, pairs: int) -> Tally:
+        """Compare what both say to so many policies and webhook configurations."""
+        tally = Tally(pairs=pairs)
+        for number in range(pairs):
+            drawn_from = f"{self.seed}/{CONFIGURATIONS}/{number}"
+            request = configurations.draw(Random(drawn_from))
+            taken, difference = configurations.compare_refusals(self.judge, request)
+            if difference is None:
+                tally.same += 1
+                tally.refused += not taken
+                continue
+            if is_listed(difference):
+                tally.listed += 1
+                continue
+            found = Found(CONFIGURATIONS, drawn_from, request, difference)
+            if found.cause not in {known.cause for known in tally.found}:
+                body = json.dumps(request.body)
+                self.told(f"{request.resource.kind} in {drawn_from}\n  {difference.describe()}\n  {body}")
+            tally.found.append(found)
+        self.told(f"{CONFIGURATIONS}: {pairs}, {tally.different} different")
+        return tally
 
     def _compare_family(self, family: Family, pairs: int) -> Tally:
         tally = Tally()
@@ -102,6 +130,8 @@ class Run:
                 if difference is None:
                     tally.same += 1
                     tally.refused += not sides.real.allowed
+                elif is_listed(difference):
+                    tally.listed += 1
                 else:
                     self._add(tally, sides, Found(family.name, drawn_from, request, difference))
 

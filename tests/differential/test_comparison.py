@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from differential.comparison import compare, compare_calls
+from differential.listed import LISTED, ListedDifference
 from differential.pairs import Answer
 from differential.shrinking import shrink
 from pratique.apimachinery.json_values import JSON
@@ -73,3 +76,9 @@ def test_shrinking_leaves_what_makes_the_difference() -> None:
         return 2 in value.get("spec", {}).get("x", [])
 
     assert shrink(body, differs) == {"kind": "Pod", "metadata": {"name": "a"}, "spec": {"x": [2]}}
+
+
+@pytest.mark.parametrize("listed", LISTED, ids=lambda listed: listed.ours)
+def test_a_page_argues_each_difference_that_is_no_news(listed: ListedDifference) -> None:
+    page = Path(__file__).parents[2] / "docs" / listed.page
+    assert listed.shown in " ".join(page.read_text().split())

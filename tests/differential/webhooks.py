@@ -147,30 +147,35 @@ class Webhooks:
 
     def _webhook(self, random: Random, name: str, paths: tuple[str, ...], namespace: str) -> JSONObject:
         chosen = random.choice([path for path in _COMMON if path in paths]) if random.random() < 0.5 else None
-        path = chosen or random.choice(paths)
-        expressions = [{"key": "kubernetes.io/metadata.name", "operator": "In", "values": [namespace]}]
-        if random.random() < 0.15:
-            expressions.append({"key": "env", "operator": random.choice(("Exists", "DoesNotExist"))})
-        webhook: JSONObject = {
-            "name": f"{name}.example.com",
-            "clientConfig": {
-                "url": f"{self.server.url}{path}",
-                "caBundle": base64.b64encode(self.server.ca_bundle).decode(),
-            },
-            "rules": [_rule(random)],
-            "namespaceSelector": {"matchExpressions": expressions},
-            "sideEffects": random.choice(("None", "None", "NoneOnDryRun")),
-            "admissionReviewVersions": random.choice((["v1"], ["v1", "v1beta1"], ["v1beta1"], ["v9", "v1"])),
-            "failurePolicy": random.choice(("Fail", "Ignore")),
-            "timeoutSeconds": random.choice((5, 10)),
-        }
-        if random.random() < 0.2:
-            webhook["objectSelector"] = {"matchLabels": {"app": "web"}}
-        if random.random() < 0.3:
-            webhook["matchConditions"] = [{"name": "c", "expression": condition(random)}]
-        if random.random() < 0.3:
-            webhook["matchPolicy"] = random.choice(("Exact", "Equivalent"))
+        webhook = drawn_webhook(random, name, f"{self.server.url}{chosen or random.choice(paths)}")
+        webhook["clientConfig"]["caBundle"] = base64.b64encode(self.server.ca_bundle).decode()
+        only = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": [namespace]}
+        webhook["namespaceSelector"]["matchExpressions"].append(only)
         return webhook
+
+
+def drawn_webhook(random: Random, name: str, url: str) -> JSONObject:
+    """A webhook of any configuration."""
+    expressions: list[JSON] = []
+    if random.random() < 0.15:
+        expressions.append({"key": "env", "operator": random.choice(("Exists", "DoesNotExist"))})
+    webhook: JSONObject = {
+        "name": f"{name}.example.com",
+        "clientConfig": {"url": url},
+        "rules": [_rule(random)],
+        "namespaceSelector": {"matchExpressions": expressions},
+        "sideEffects": random.choice(("None", "None", "NoneOnDryRun")),
+        "admissionReviewVersions": random.choice((["v1"], ["v1", "v1beta1"], ["v1beta1"], ["v9", "v1"])),
+        "failurePolicy": random.choice(("Fail", "Ignore")),
+        "timeoutSeconds": random.choice((5, 10)),
+    }
+    if random.random() < 0.2:
+        webhook["objectSelector"] = {"matchLabels": {"app": "web"}}
+    if random.random() < 0.3:
+        webhook["matchConditions"] = [{"name": "c", "expression": condition(random)}]
+    if random.random() < 0.3:
+        webhook["matchPolicy"] = random.choice(("Exact", "Equivalent"))
+    return webhook
 
 
 def _plain_pod(random: Random) -> JSONObject:

@@ -1,14 +1,13 @@
 """Field errors: validation errors of single fields, worded as the API server words them.
 
-Source: ``k8s.io/apimachinery/pkg/util/validation/field/{errors,path}.go``. Lists of strings print in Go syntax,
-``[]string{"a"}``, as in Kubernetes up to 1.33; other compound values print as JSON.
+Source: ``k8s.io/apimachinery/pkg/util/validation/field/{errors,path}.go``. Compound values print as JSON.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TypeAlias
 
 import msgspec
@@ -171,13 +170,4 @@ def _go_value(value: JSON | GoLiteral) -> str:
         return value.text
     if isinstance(value, str):
         return go_quoted(value)
-    if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
-        return go_strings("string", value)
     return encode(msgspec.to_builtins(value)).decode()
-
-
-def go_strings(type_name: str, values: Sequence[str]) -> str:
-    """Print a list of strings in Go syntax: ``[]string{"a", "b"}``, or ``[]string(nil)`` if empty."""
-    if not values:
-        return f"[]{type_name}(nil)"
-    return f"[]{type_name}{{{', '.join(go_quoted(value) for value in values)}}}"

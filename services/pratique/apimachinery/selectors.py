@@ -189,7 +189,7 @@ def _requirement_errors(requirement: LabelSelectorRequirement) -> list[FieldErro
         errors.append(invalid(ROOT / "key", requirement.key, "; ".join(messages)))
     path = ROOT / "values"
     if detail := _values_message(requirement):
-        errors.append(invalid(path, requirement.values, detail))
+        errors.append(invalid(path, requirement.values or None, detail))
     errors.extend(_value_errors(requirement, path))
     return errors
 

@@ -15,10 +15,8 @@ from pratique.apimachinery.field_errors import (
     ROOT,
     FieldError,
     FieldPath,
-    GoLiteral,
     duplicate,
     forbidden,
-    go_strings,
     invalid,
     not_supported,
     required,
@@ -131,8 +129,7 @@ def validate_rule(rule: Rule, path: FieldPath) -> list[FieldError]:
 def _validate_operations(operations: tuple[str, ...], path: FieldPath) -> list[FieldError]:
     errors = [] if operations else [required(path)]
     if len(operations) > 1 and "*" in operations:
-        shown = GoLiteral(go_strings("admissionregistration.OperationType", operations))
-        errors.append(invalid(path, shown, "if '*' is present, must not specify other operations"))
+        errors.append(invalid(path, operations, "if '*' is present, must not specify other operations"))
     for index, operation in enumerate(operations):
         if operation not in OPERATIONS:
             errors.append(not_supported(path / index, operation, OPERATIONS))

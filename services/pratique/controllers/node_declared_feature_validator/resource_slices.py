@@ -146,7 +146,7 @@ def _label_errors(requirement: Requirement, path: FieldPath) -> Iterator[FieldEr
 
 def _value_errors(operator: str, values: list[str], path: FieldPath) -> Iterator[FieldError]:
     if operator in {_IN, _NOT_IN} and not values:
-        yield invalid(path, values, "for 'in', 'notin' operators, values set can't be empty")
+        yield invalid(path, None, "for 'in', 'notin' operators, values set can't be empty")
     elif operator in {_EXISTS, _ABSENT} and values:
         yield invalid(path, values, "values set must be empty for exists and does not exist")
     elif operator in {_GREATER, _LESS}:

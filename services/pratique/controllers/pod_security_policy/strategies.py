@@ -13,7 +13,6 @@ from pratique.apimachinery.field_errors import (
     FieldPath,
     GoLiteral,
     forbidden,
-    go_strings,
     invalid,
     required,
 )
@@ -196,9 +195,10 @@ def capability_errors(
 
 
 def _go_capabilities(names: Sequence[str] | None) -> GoLiteral:
-    if names is not None and not names:
-        return GoLiteral("[]core.Capability{}")
-    return GoLiteral(go_strings("core.Capability", names or ()))
+    """A list in Go's syntax, as Kubernetes printed it while it had these policies."""
+    if names is None:
+        return GoLiteral("[]core.Capability(nil)")
+    return GoLiteral(f"[]core.Capability{{{', '.join(go_quoted(name) for name in names)}}}")
 
 
 SAFE_SYSCTLS = (

@@ -1,0 +1,53 @@
+"""Differences that the documents argue, so that they are no news: what each side says, and where that is argued."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from differential.comparison import Difference
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ListedDifference:
+    """Texts by which a difference is recognized."""
+
+    real: str
+    """What the API server says has this in it."""
+    ours: str
+    """What we say has this in it."""
+    page: str
+    """The page that argues it, below ``docs``."""
+    shown: str
+    """What that page says, word for word."""
+
+    def covers(self, difference: Difference) -> bool:
+        """Whether a difference is this one."""
+        return self.real in str(difference.real) and self.ours in str(difference.ours)
+
+
+LISTED = (
+    ListedDifference(
+        real="expected type 'bool' but found",
+        ours="found no matching overload for '_&&_' applied to",
+        page="cel.md",
+        shown="found no matching overload for '_&&_' applied to '(string, bool)'",
+    ),
+    ListedDifference(
+        real="found no matching overload for '",
+        ours="undeclared reference to '",
+        page="cel.md",
+        shown="here it is `undeclared reference to 'trim'`",
+    ),
+    ListedDifference(
+        real="expected type of field 'other' is '' but provided type is 'string'",
+        ours="undefined field 'other'",
+        page="cel.md",
+        shown="`undefined field 'other'`",
+    ),
+)
+"""All of them."""
+
+
+def is_listed(difference: Difference) -> bool:
+    """Whether a page argues a difference."""
+    return any(listed.covers(difference) for listed in LISTED)
