@@ -7,6 +7,10 @@ release that counts as current::
 
     scripts/make_resources.py 1.10=kubernetes-1.10.0 1.11=kubernetes-1.11.0 … 1.36=kubernetes-1.36.3
 
+A release after those that the file is of is added to it by ``--add`` alone; the folder may be that of the Go module::
+
+    scripts/make_resources.py --add 1.37=$(go list -m -f '{{.Dir}}' k8s.io/kubernetes)
+
 What is read of each tree (Kubernetes is licensed under Apache-2.0): ``api/discovery/*__*.json`` where it is
 there (from 1.30 on), else ``api/openapi-spec/swagger.json``. What a release serves and no later one does is
 written with the release that no longer has it.
@@ -20,10 +24,12 @@ import re
 import sys
 from typing import Any, NamedTuple, TypeAlias
 
+Collected: TypeAlias = "dict[tuple[str, str, str], tuple[Entry, str | None]]"
+"""Everything ever served, as the newest release has it, and the release that no longer has it."""
 Served: TypeAlias = "dict[tuple[str, str, str], Entry]"
 """What a release serves, by group, version and resource; the resource may be ``pods/exec``."""
 
-TARGET = pathlib.Path(__file__).parents[1] / "services" / "pratique" / "resources.json"
+TARGET = pathlib.Path(__file__).parents[1] / "services" / "pratique" / "cluster" / "resources.json"
 
 # The order in which an API server installs its groups, which is the order of equivalent resources:
 # pkg/controlplane/instance.go StorageProviders; those of removed groups: pkg/master/master.go of 1.15.
@@ -31,7 +37,7 @@ TARGET = pathlib.Path(__file__).parents[1] / "services" / "pratique" / "resource
 GROUPS = [
     "", "internal.apiserver.k8s.io", "auditregistration.k8s.io", "authentication.k8s.io",
     "authorization.k8s.io", "autoscaling", "batch", "certificates.k8s.io", "coordination.k8s.io",
-    "discovery.k8s.io", "extensions", "networking.k8s.io", "node.k8s.io", "policy",
+    "discovery.k8s.io", "extensions", "lifecycle.k8s.io", "networking.k8s.io", "node.k8s.io", "policy",
     "rbac.authorization.k8s.io", "scheduling.k8s.io", "settings.k8s.io", "storage.k8s.io",
     "storagemigration.k8s.io", "flowcontrol.apiserver.k8s.io", "apps", "admissionregistration.k8s.io",
     "events.k8s.io", "resource.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io",
@@ -111,12 +117,27 @@ def off_by_default(release: str, key: tuple[str, str, str]) -> bool:
     return minor >= 16 and OFF_SINCE_1_16.fullmatch("/".join(key)) is not None
 
 
-def collect(releases: list[tuple[str, Served]]) -> dict[tuple[str, str, str], tuple[Entry, str | None]]:
-    """Everything ever served, as the newest release has it, and the release that no longer has it."""
-    collected: dict[tuple[str, str, str], tuple[Entry, str | None]] = {}
-    for index, (_, served) in enumerate(releases):
-        gone = releases[index + 1][0] if index + 1 < len(releases) else None
-        collected |= {key: (entry, gone) for key, entry in served.items()}
+def collect(releases: list[tuple[str, Served]], before: Collected) -> Collected:
+    """Add releases to what was collected before."""
+    collected = before
+    for release, served in releases:
+        collected = {
+            key: (entry, release if gone is None and key not in served else gone)
+            for key, (entry, gone) in collected.items()
+        }
+        collected |= {key: (entry, None) for key, entry in served.items()}
+    return collected
+
+
+def read_collected() -> Collected:
+    """Read what the file has."""
+    collected: Collected = {}
+    for group, version, name, kind, namespaced, gone, subresources in json.loads(TARGET.read_text())[
+        "resources"
+    ]:
+        collected[group, version, name] = (Entry(kind, namespaced), gone)
+        for subresource, its_kind in subresources.items():
+            collected[group, version, f"{name}/{subresource}"] = (Entry(its_kind, namespaced), gone)
     return collected
 
 
@@ -129,9 +150,8 @@ def version_order(version: str) -> tuple[int, int, int]:
     return stage, -int(match[1]), -int(match[3] or 0)
 
 
-def rows(releases: list[tuple[str, Served]]) -> list[list[Any]]:
+def rows(collected: Collected) -> list[list[Any]]:
     """One row for each resource, in the order in which an API server registers them."""
-    collected = collect(releases)
     order = sorted(
         (key for key in collected if "/" not in key[2]),
         key=lambda key: (GROUPS.index(key[0]), version_order(key[1]), key[2]),
@@ -152,18 +172,22 @@ def row(key: tuple[str, str, str], collected: dict[Any, tuple[Entry, str | None]
 
 def main(arguments: list[str]) -> int:
     """Write the catalogue; the exit code."""
-    if not arguments or not all("=" in argument for argument in arguments):
+    adds = arguments[:1] == ["--add"]
+    if not arguments[adds:] or not all("=" in argument for argument in arguments[adds:]):
         print(__doc__, file=sys.stderr)
         return 2
     releases: list[tuple[str, Served]] = []
-    for argument in arguments:
+    for argument in arguments[adds:]:
         release, _, folder = argument.partition("=")
         served = read_release(pathlib.Path(folder))
         kept = {key: entry for key, entry in served.items() if not off_by_default(release, key)}
         releases.append((release, kept))
-    lines = ",\n".join(json.dumps(row, separators=(",", ":")) for row in rows(releases))
+    collected = collect(releases, read_collected() if adds else {})
+    lines = ",\n".join(json.dumps(row, separators=(",", ":")) for row in rows(collected))
+    found = re.search(r"Kubernetes (\S+) to", TARGET.read_text()) if adds else None
+    first, last = found[1] if found else releases[0][0], releases[-1][0]
     head = {
-        "origin": f"api/discovery and api/openapi-spec of Kubernetes {releases[0][0]} to {releases[-1][0]}",
+        "origin": f"api/discovery and api/openapi-spec of Kubernetes {first} to {last}",
         "license": "Apache-2.0, Copyright The Kubernetes Authors",
         "made_by": "scripts/make_resources.py",
     }

@@ -22,7 +22,8 @@ _DEVICES = {"v1alpha2": "1.27", "v1alpha3": "1.31", "v1beta1": "1.32", "v1beta2"
 
 _INTRODUCED: Mapping[tuple[str, str], Mapping[str, str]] = {
     ("batch", "cronjobs"): {"v1": "1.21"},
-    ("certificates.k8s.io", "podcertificaterequests"): {"v1beta1": "1.35"},
+    ("certificates.k8s.io", "clustertrustbundles"): {"v1": "1.37"},
+    ("certificates.k8s.io", "podcertificaterequests"): {"v1beta1": "1.35", "v1": "1.37"},
     ("coordination.k8s.io", "leasecandidates"): _LEASE_CANDIDATES,
     ("discovery.k8s.io", "endpointslices"): {"v1beta1": "1.17", "v1": "1.21"},
     ("networking.k8s.io", "ipaddresses"): _ADDRESSES,
@@ -35,9 +36,10 @@ _INTRODUCED: Mapping[tuple[str, str], Mapping[str, str]] = {
     ("resource.k8s.io", "resourceclaimtemplates"): _DEVICES,
     ("resource.k8s.io", "resourceclasses"): _DEVICES,
     ("resource.k8s.io", "resourceslices"): _DEVICES,
-    ("scheduling.k8s.io", "workloads"): {"v1alpha2": "1.36"},
+    ("scheduling.k8s.io", "podgroups"): {"v1alpha3": "1.37", "v1beta1": "1.37"},
+    ("scheduling.k8s.io", "workloads"): {"v1alpha2": "1.36", "v1alpha3": "1.37", "v1beta1": "1.37"},
     ("storage.k8s.io", "csistoragecapacities"): {"v1": "1.24"},
-    ("storagemigration.k8s.io", "storageversionmigrations"): {"v1beta1": "1.35"},
+    ("storagemigration.k8s.io", "storageversionmigrations"): {"v1beta1": "1.35", "v1": "1.37"},
 }
 """The release that introduced a version, listed only if an older version was removed by then. Source:
 ``APILifecycleIntroduced`` in ``k8s.io/api/*/*/zz_generated.prerelease-lifecycle.go``, and the changelogs.

@@ -118,14 +118,15 @@ _MISSING = object()
 """Stands for a missing previous value."""
 _INT64_FIELDS = frozenset(
     {
-        "activeDeadlineSeconds", "capacity", "count", "deletionGracePeriodSeconds", "expirationSeconds", "fsGroup",
-        "generation", "gid", "gracePeriodSeconds", "int", "ints", "maxItems", "maxLength", "maxProperties", "minItems",
-        "minLength", "minProperties", "nodeAllocatableUpdatePeriodSeconds", "observedGeneration", "remainingItemCount",
+        "activeDeadlineSeconds", "capacity", "count", "defaultUser", "deletionGracePeriodSeconds", "expirationSeconds",
+        "fsGroup", "generation", "gid", "gracePeriodSeconds", "int", "ints", "maxItems", "maxLength",
+        "maxProperties", "minItems", "minLength", "minProperties", "nodeAllocatableUpdatePeriodSeconds",
+        "observedGeneration", "remainingItemCount",
         "resourceSliceCount", "revision", "runAsGroup", "runAsUser", "seconds", "sizeBytes", "startingDeadlineSeconds",
-        "supplementalGroups", "terminationGracePeriodSeconds", "tolerationSeconds", "uid",
+        "supplementalGroups", "terminationGracePeriodSeconds", "tolerationSeconds", "uid", "user",
     }
 )  # fmt: skip
-"""Fields with the format ``int64`` in ``api/openapi-spec/v3`` of release 1.36.3; all others are ``int32``. The schemas
+"""Fields with the format ``int64`` in ``api/openapi-spec/v3`` of release 1.37.2; all others are ``int32``. The schemas
 in ``built_in.json`` do not record the format."""
 _INT32_FIELDS = frozenset(
     {

@@ -76,6 +76,19 @@ def test_every_release_is_read_and_removed_versions_are_dated(
     ]
 
 
+def test_a_newer_release_is_added_to_those_that_the_file_has(
+    script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "resources.json"
+    monkeypatch.setattr(script, "TARGET", target)
+    old, new = old_release(tmp_path), new_release(tmp_path)
+    assert script.main([f"1.15={old}", f"1.36={new}"]) == 0
+    at_once = target.read_text()
+    assert script.main([f"1.15={old}"]) == 0
+    assert script.main(["--add", f"1.36={new}"]) == 0
+    assert target.read_text() == at_once
+
+
 def test_without_releases_the_script_explains_itself(
     script: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -97,7 +110,7 @@ def test_stable_versions_come_before_beta_and_newer_before_older(script: ModuleT
 
 def test_the_catalogue_names_its_origin_and_licence() -> None:
     catalogue = json.loads(CATALOGUE.read_text())
-    assert "Kubernetes 1.10 to 1.36" in catalogue["origin"]
+    assert "Kubernetes 1.10 to 1.37" in catalogue["origin"]
     assert "Apache-2.0" in catalogue["license"]
     assert SCRIPT.name in catalogue["made_by"]
 
