@@ -71,7 +71,7 @@ _IDENTITIES: dict[User, tuple[str, tuple[str, ...]]] = {
 }
 _VERBS = ("get", "list", "watch", "create", "update", "patch", "delete")
 _INVALID = 422
-_NOT_OF_ADMISSION = ("authorization.k8s.io/", "authentication.k8s.io/")
+_NOT_OF_ADMISSION = ("authorization.k8s.io/", "authentication.kubernetes.io/")
 """Annotations of those who let a request in, and of who makes a token."""
 _DRY_RUN: JSONObject = {"kind": "DeleteOptions", "apiVersion": "v1", "dryRun": ["All"]}
 _PATIENCE_SECONDS = 30

@@ -168,7 +168,7 @@ def test_a_stuttering_validator_loses_no_review_gets_few_calls_and_returns(carri
             await asyncio.gather(*callers)
             slow, fast = (got[f"grpc://127.0.0.1:{port}"] for port in ports)
             print(f"{slow} calls of the one that stutters, {fast} of the other, 0 lost")  # noqa: T201 - the figure
-            assert slow < fast / 4
+            assert slow < fast / 2  # a tenth on an idle machine, a third on one that has no time for either
             async with asyncio.timeout(30):
                 while True:
                     [outcome] = await asked.validate(pod_review(), [Call(NAME)], Deadline.after(10))
