@@ -39,7 +39,7 @@ from differential.webhooks import BEHAVIOURS
 from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.hosting.catalogue import load_catalogue
 from support.api_clients import Client, Reply
-from support.api_servers import ApiServer, running
+from support.api_servers import AUDIT_POLICY, ApiServer, running
 from support.webhook_servers import WebhookServer, denied, serve
 
 PLUGINS = (
@@ -334,7 +334,10 @@ def judging(configuration: JSONObject | None = None) -> Iterator[Judge]:
     with tempfile.TemporaryDirectory() as folder, serve({_RECORD: denied("seen"), **BEHAVIOURS}) as webhooks:
         tokens = Path(folder) / "tokens.csv"
         tokens.write_text("".join(_tokens()))
-        flags = {"token-auth-file": str(tokens)}
+        # patches of webhooks are in the audit log from the level Request on
+        policy = Path(folder) / "audit-policy.json"
+        policy.write_text(json.dumps(AUDIT_POLICY | {"rules": [{"level": "Request"}]}))
+        flags = {"token-auth-file": str(tokens), "audit-policy-file": str(policy)}
         with (
             running(enable=PLUGINS, admission=configuration, flags=flags) as deciding,
             running(disable=off, flags=flags, etcd=deciding.etcd) as recording,

@@ -27,6 +27,12 @@ class ListedDifference:
 
 LISTED = (
     ListedDifference(
+        real='"mutated":true',
+        ours='"mutated":false',
+        page="differences.md",
+        shown="a patch that changes nothing counts as a change there if a plugin before it added something with",
+    ),
+    ListedDifference(
         real="expected type 'bool' but found",
         ours="found no matching overload for '_&&_' applied to",
         page="cel.md",

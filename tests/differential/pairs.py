@@ -209,7 +209,7 @@ class Family(Protocol):
 
     @property
     def requests(self) -> int:
-        """How many requests each world is worth; making a world costs about as much as a hundred requests."""
+        """How many requests each world is worth; making a world takes a few seconds."""
 
     def world(self, random: Random, suffix: str) -> World:
         """Draw a world; ``suffix`` makes the names of cluster-scoped objects unique."""

@@ -42,7 +42,7 @@ class ValidatingPolicies:
     """Creations and updates under a few ValidatingAdmissionPolicies."""
 
     name: str = "ValidatingAdmissionPolicy"
-    requests: int = 80
+    requests: int = 40
 
     def world(self, random: Random, suffix: str) -> World:
         """Draw a namespace, parameters, and policies with their bindings."""
@@ -70,7 +70,7 @@ class MutatingPolicies:
     """Creations and updates under a few MutatingAdmissionPolicies."""
 
     name: str = "MutatingAdmissionPolicy"
-    requests: int = 80
+    requests: int = 40
 
     def world(self, random: Random, suffix: str) -> World:
         """Draw a namespace, parameters, and policies with their bindings."""

@@ -104,7 +104,7 @@ class Webhooks:
 
     server: WebhookServer
     name: str = WEBHOOKS
-    requests: int = 60
+    requests: int = 20
 
     def world(self, random: Random, suffix: str) -> World:
         """Draw a namespace, and webhook configurations for it."""
@@ -116,7 +116,7 @@ class Webhooks:
             made(CONFIG_MAPS, "there", namespace, data={"a": "1"}, metadata={"labels": {"app": "web"}}),
         ]
         for resource, paths in ((MUTATING_WEBHOOKS, BEHAVIOURS), (VALIDATING_WEBHOOKS, _CALM)):
-            for number in range(random.choice((0, 1, 2))):
+            for number in range(random.choice((1, 1, 2))):
                 webhooks = [
                     self._webhook(random, f"h{index}", tuple(paths), namespace)
                     for index in range(random.choice((1, 1, 2)))
