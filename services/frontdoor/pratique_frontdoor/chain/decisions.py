@@ -510,6 +510,7 @@ class Chain:
         review = context.review
         if not self.shows_stored_objects and not _gets_app_armor_fields(review):
             return
+        await check_documents(review)
         now = dt.datetime.now(dt.UTC)
         if len(review.object_document.raw) > LARGE_BYTES:
             context.validated = await asyncio.to_thread(prepare_for_validation, review, now)
