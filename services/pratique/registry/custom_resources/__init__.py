@@ -1,0 +1,1 @@
+"""CustomResourceDefinitions: structural schemas, and what they make of custom resources."""

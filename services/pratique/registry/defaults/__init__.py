@@ -1,0 +1,1 @@
+"""The defaults of built-in kinds, by the types of their fields."""

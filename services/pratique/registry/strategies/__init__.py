@@ -1,0 +1,1 @@
+"""What strategies of kinds fill in, keep and drop before an object is stored."""

@@ -1,0 +1,55 @@
+"""The validations of all built-in kinds."""
+
+from __future__ import annotations
+
+from pratique.registry.validation import (
+    admissionregistration,
+    apiregistration,
+    autoscaling,
+    certificates,
+    coordination,
+    core_objects,
+    device_resources,
+    discovery,
+    flowcontrol,
+    jobs,
+    limits_and_quotas,
+    networking,
+    nodes,
+    persistent_volumes,
+    pods,
+    policy,
+    rbac,
+    runtime_classes,
+    scheduling,
+    services,
+    storage,
+    workloads,
+)
+from pratique.registry.validation.kind_validation import ValidationTable
+
+VALIDATIONS: ValidationTable = {
+    **admissionregistration.VALIDATIONS,
+    **apiregistration.VALIDATIONS,
+    **autoscaling.VALIDATIONS,
+    **certificates.VALIDATIONS,
+    **coordination.VALIDATIONS,
+    **core_objects.VALIDATIONS,
+    **device_resources.VALIDATIONS,
+    **discovery.VALIDATIONS,
+    **flowcontrol.VALIDATIONS,
+    **jobs.VALIDATIONS,
+    **limits_and_quotas.VALIDATIONS,
+    **networking.VALIDATIONS,
+    **nodes.VALIDATIONS,
+    **persistent_volumes.VALIDATIONS,
+    **pods.VALIDATIONS,
+    **policy.VALIDATIONS,
+    **rbac.VALIDATIONS,
+    **runtime_classes.VALIDATIONS,
+    **scheduling.VALIDATIONS,
+    **services.VALIDATIONS,
+    **storage.VALIDATIONS,
+    **workloads.VALIDATIONS,
+}
+"""The validation of every built-in kind that has one."""

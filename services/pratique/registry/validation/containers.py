@@ -1,0 +1,1 @@
+"""Containers, their probes, ports, environments and mounts."""

@@ -1,0 +1,7 @@
+"""Leases and LeaseCandidates."""
+
+from __future__ import annotations
+
+from pratique.registry.validation.kind_validation import ValidationTable
+
+VALIDATIONS: ValidationTable = {}

@@ -1,0 +1,42 @@
+"""How the validation of a kind is written down.
+
+The objects that are validated are decoded and defaulted, in the version whose field paths the API server's own
+validation prints: the newest stable version of the kind. They have no nulls, and every value has its field's type.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeAlias
+
+from pratique.admission.reviews import Review
+from pratique.apimachinery.field_errors import FieldError
+from pratique.apimachinery.json_values import JSONObject
+
+Errors: TypeAlias = Iterable[FieldError]
+"""Field errors in the order in which the API server finds them."""
+
+
+def _no_warnings(_object: JSONObject, _old: JSONObject | None, _review: Review) -> Iterable[str]:
+    return ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class KindValidation:
+    """The validation of one kind, as its strategy calls it.
+
+    Source: ``Validate``, ``ValidateUpdate``, ``WarningsOnCreate`` and ``WarningsOnUpdate`` of
+    ``k8s.io/apiserver/pkg/registry/rest/{create,update}.go``.
+    """
+
+    create: Callable[[JSONObject, Review], Errors]
+    """Validates a new object."""
+    update: Callable[[JSONObject, JSONObject, Review], Errors]
+    """Validates the new object against the stored one."""
+    warnings: Callable[[JSONObject, JSONObject | None, Review], Iterable[str]] = _no_warnings
+    """What kubectl prints after ``Warning:``; the stored object is None on CREATE."""
+
+
+ValidationTable: TypeAlias = Mapping[tuple[str, str], KindValidation]
+"""Validations by API group and resource, such as ``("apps", "deployments")``."""

@@ -1,0 +1,7 @@
+"""LimitRanges and ResourceQuotas."""
+
+from __future__ import annotations
+
+from pratique.registry.validation.kind_validation import ValidationTable
+
+VALIDATIONS: ValidationTable = {}

@@ -1,0 +1,7 @@
+"""PersistentVolumes and their claims."""
+
+from __future__ import annotations
+
+from pratique.registry.validation.kind_validation import ValidationTable
+
+VALIDATIONS: ValidationTable = {}

@@ -1,0 +1,7 @@
+"""Pods, on creation and update."""
+
+from __future__ import annotations
+
+from pratique.registry.validation.kind_validation import ValidationTable
+
+VALIDATIONS: ValidationTable = {}

@@ -1,0 +1,1 @@
+"""Security contexts of Pods and containers."""

@@ -1,0 +1,7 @@
+"""StorageClasses, CSIDrivers and the other kinds of storage."""
+
+from __future__ import annotations
+
+from pratique.registry.validation.kind_validation import ValidationTable
+
+VALIDATIONS: ValidationTable = {}
