@@ -205,6 +205,7 @@ CALL_HELPS = MappingProxyType(
         "mutator_timeout_seconds": "Time limit of each call to the mutator, such as 2s; by default the review's, and a"
         " call that takes 1 s is made again on another replica.",
         "validator_timeout_seconds": "The same for each call to a validator.",
+        "object_validation": "Decode, default and validate objects as an API server does: for APIs that have none.",
     }
 )
 FRONT_DOOR_HELPS = MappingProxyType({**CALL_HELPS, **RECORD_HELPS, **DECISION_LOG_HELPS, **BREAKER_HELPS})

@@ -7,7 +7,7 @@ import enum
 from pathlib import Path
 from typing import NamedTuple
 
-from pratique.configuration.settings import ChainSettings
+from pratique.configuration.settings import ChainSettings, OnOff
 
 
 class CallKind(enum.StrEnum):
@@ -105,6 +105,10 @@ class FrontDoorSettings:
     validator_fanout: FanOutLimit = AUTO_FAN_OUT
     """Into how many shares the validating work of a review may be divided among replicas; by default as many as make
     the review shorter."""
+
+    object_validation: OnOff = OnOff.OFF
+    """Whether objects are decoded strictly, defaulted and validated as by an API server: for APIs that have no API
+    server of Kubernetes, which does it by itself."""
 
     default_timeout_seconds: float = 10.0
     """The timeout of a review without ``?timeout=``. 10: the default of ``timeoutSeconds``."""

@@ -122,6 +122,8 @@ class Review:
     digest: str = ""
     """The digest of the inputs to decide by, if several services must agree on them
     (:mod:`pratique.configuration.input_digests`); empty otherwise."""
+    object_validation: bool = False
+    """Whether the chain decodes, defaults and validates the object as an API server does. It stays in this process."""
     is_retry: bool = False
     """Whether the same call was sent before to a service that may have carried it out. A controller that commits quota
     then checks whether it already has."""

@@ -156,6 +156,13 @@ def deprecation_notices(controllers: Iterable[Controller], release: Release | No
             )
 
 
+class OnOff(enum.StrEnum):
+    """Whether something is done."""
+
+    ON = "on"
+    OFF = "off"
+
+
 class Isolation(enum.StrEnum):
     """How controllers of installed packages are isolated. Pratique's own controllers run in the service."""
 

@@ -15,7 +15,7 @@ import uuid
 from pratique.admission.reviews import Review
 from pratique.admission.subresources import check_operation, subresource_object
 from pratique.apimachinery.errors import InputError
-from pratique.apimachinery.json_values import JSON, NULL, Document, JSONObject, encode
+from pratique.apimachinery.json_values import JSON, NULL, Document, JSONObject, encode, mapping_at
 from pratique.apimachinery.kinds import GroupVersionKind, ResourceType, kind_of
 from pratique.apimachinery.names import (
     DEFAULT_NAMESPACE,
@@ -42,6 +42,8 @@ _OPTIONS = {
     Operation.UPDATE: "UpdateOptions",
     Operation.DELETE: "DeleteOptions",
 }
+
+_WRITES = frozenset({Operation.CREATE, Operation.UPDATE})
 
 # Operations without an old object.
 _WITHOUT_OLD_OBJECT = frozenset({Operation.CREATE, Operation.CONNECT})
@@ -90,6 +92,7 @@ def review_of_manifest(  # noqa: PLR0913 - a request has this many attributes be
     subresource: str = "",
     cluster: Cluster = ANY_NAMESPACE,
     index: int = 0,
+    object_validation: bool = False,
 ) -> Review:
     """Make the review of a manifest, as kubectl and the API server would.
 
@@ -103,6 +106,9 @@ def review_of_manifest(  # noqa: PLR0913 - a request has this many attributes be
     A ``subresource`` accepts a manifest of its own kind (an Eviction) or of the parent object (a Pod), see
     :mod:`pratique.admission.subresources`; a CONNECT always needs one.
 
+    With ``object_validation``, the chain does what an API server does with the object, so that the review has it as it
+    is written.
+
     The same manifest always makes the same review, ``uid`` included; ``index``, its index in the input,
     distinguishes equal manifests.
 
@@ -115,11 +121,18 @@ def review_of_manifest(  # noqa: PLR0913 - a request has this many attributes be
     check_operation(type_, operation, resources)
     if type_.resource.group in _NAMELESS_GROUPS:
         manifest = {"metadata": {}, **manifest}
-    target = _target(manifest, type_, operation, namespace)
+    as_written = object_validation and not subresource and operation in _WRITES
+    named = _readable(manifest) if as_written else manifest
+    target = _target(named, type_, operation, namespace, needs_name=not as_written)
+    if as_written and operation is Operation.UPDATE and before is not None:
+        target = _placed(target, before)
     stored = old
     if operation not in _WITHOUT_OLD_OBJECT:
         stored = old or (before and target.stored_in(before)) or target.stored_in(cluster)
-    sent, sent_before = _documents(manifest, stored, target, operation, resources)
+    if as_written:
+        sent, sent_before = Document.from_data(manifest), _stored_document(stored, target, operation)
+    else:
+        sent, sent_before = _documents(manifest, stored, target, operation, resources)
     return Review(
         uid=_uid(manifest, operation, subresource, index, sent),
         operation=operation,
@@ -134,15 +147,45 @@ def review_of_manifest(  # noqa: PLR0913 - a request has this many attributes be
         options_document=options,
         dry_run=dry_run,
         cluster=cluster,
+        object_validation=as_written,
     )
 
 
+def _readable(manifest: JSONObject) -> JSONObject:
+    """The manifest with what can be read of its metadata; what cannot is for the decoder to refuse."""
+    metadata = mapping_at(manifest, "metadata")
+    return {"metadata": {name: value for name, value in metadata.items() if isinstance(value, str)}}
+
+
 def _target(
-    manifest: JSONObject, type_: ResourceType, operation: Operation, asked_in: str | None
+    manifest: JSONObject,
+    type_: ResourceType,
+    operation: Operation,
+    asked_in: str | None,
+    *,
+    needs_name: bool = True,
 ) -> _RequestTarget:
     namespace = _namespace(manifest, asked_in) if type_.namespaced else ""
-    nameless = type_.resource.group in _NAMELESS_GROUPS
-    return _RequestTarget(type_, name_of(manifest) if nameless else _name(manifest, operation), namespace)
+    if type_.resource.group in _NAMELESS_GROUPS or (operation is Operation.CREATE and not needs_name):
+        return _RequestTarget(type_, name_of(manifest), namespace)
+    return _RequestTarget(type_, _name(manifest, operation), namespace)
+
+
+def _placed(target: _RequestTarget, before: Cluster) -> _RequestTarget:
+    """The request to the one stored object of that name, whatever namespace the manifest has."""
+    at = target.type.resource
+    if not target.type.namespaced or target.stored_in(before) is not None:
+        return target
+    namesakes = [one for one in before.list(at.group, at.resource) if name_of(one) == target.name]
+    return (
+        dataclasses.replace(target, namespace=namespace_of(namesakes[0])) if len(namesakes) == 1 else target
+    )
+
+
+def _stored_document(stored: JSONObject | None, target: _RequestTarget, operation: Operation) -> Document:
+    if operation is Operation.CREATE:
+        return NULL
+    return Document.from_data(_found(stored, target))
 
 
 def _documents(
@@ -164,15 +207,20 @@ def _documents(
 def _update(
     manifest: JSONObject, stored: JSONObject | None, target: _RequestTarget, resources: ApiResources
 ) -> tuple[Document, Document]:
+    before = _found(stored, target)
+    read = _decoded_object(prepare_for_update(manifest, before, target.type, resources), target)
+    sent, sent_before = subresource_object(target.type, read), subresource_object(target.type, before)
+    return Document.from_data(sent), Document.from_data(sent_before)
+
+
+def _found(stored: JSONObject | None, target: _RequestTarget) -> JSONObject:
     if stored is None:
         collection = qualified_resource(target.type.resource.group, target.type.resource.resource)
         raise InputError(
             f'{collection} "{target.name}" not found: an UPDATE needs the object as it is stored, in --old or'
             " --cluster, or admitted before"
         )
-    read = _decoded_object(prepare_for_update(manifest, stored, target.type, resources), target)
-    sent, before = subresource_object(target.type, read), subresource_object(target.type, stored)
-    return Document.from_data(sent), Document.from_data(before)
+    return stored
 
 
 def _type(manifest: JSON, subresource: str, resources: ApiResources) -> ResourceType:

@@ -16,7 +16,7 @@ from pratique.admission.reviews import impersonated_user
 from pratique.apimachinery.requests import Operation, UserInfo
 from pratique.cluster.files import load_cluster
 from pratique.cluster.store import ObjectStore
-from pratique.configuration.settings import ChainSettings
+from pratique.configuration.settings import ChainSettings, OnOff
 from pratique.manifests.requests import KUBECTL_USER
 from pratique_cli.chain_options import CHAIN_PARAMETERS, chain_flags, plugin_parameters
 from pratique_cli.exit_codes import ExitCode
@@ -40,7 +40,16 @@ from pratique_cli.terminal import print_problem, progress_for
 from pratique_frontdoor.engines.engine import open_local
 from pratique_frontdoor.engines.local import LocalEngine
 
-REQUEST_PARAMETERS = ("operation", "subresource", "old", "namespace", "user", "group", "dry_run")
+REQUEST_PARAMETERS = (
+    "operation",
+    "subresource",
+    "old",
+    "namespace",
+    "user",
+    "group",
+    "dry_run",
+    "object_validation",
+)
 """The parameters of the request flags, in the order of the help."""
 
 _REQUEST_OPTIONS = (
@@ -77,6 +86,14 @@ _REQUEST_OPTIONS = (
     ),
     flag("--group", metavar="NAME", multiple=True, help="A group of --user. Repeatable."),
     flag("--dry-run", is_flag=True, help="Make dry-run requests; later reviews do not see their objects."),
+    flag(
+        "--object-validation",
+        type=click.Choice(OnOff, case_sensitive=False),
+        metavar="[on|off]",
+        default=OnOff.ON,
+        show_default=True,
+        help="Decode manifests strictly, fill in defaults, and validate, as the API server does.",
+    ),
 )
 
 
@@ -91,7 +108,7 @@ def request_flags(callback: Callable[..., Any]) -> Callable[..., Any]:
     return functools.reduce(lambda command, add: add(command), reversed(_REQUEST_OPTIONS), gather)
 
 
-def _request_shape(
+def _request_shape(  # noqa: PLR0913 - one for each flag
     cluster: ObjectStore,
     *,
     operation: Operation,
@@ -101,6 +118,7 @@ def _request_shape(
     user: str | None,
     group: Sequence[str],
     dry_run: bool,
+    object_validation: OnOff,
 ) -> RequestShape:
     """Make the shape of requests; the cluster's definitions give the kinds that ``--old`` may hold."""
     return RequestShape(
@@ -110,6 +128,7 @@ def _request_shape(
         namespace=namespace or None,
         user=_requesting_user(user, group),
         dry_run=dry_run,
+        object_validation=object_validation is OnOff.ON,
     )
 
 

@@ -199,6 +199,7 @@ def _review_of(workload_pod: WorkloadPod, parent: Review, number: int) -> Review
         dry_run=parent.dry_run,
         cluster=parent.cluster,
         index=number,
+        object_validation=parent.object_validation,
     )
 
 

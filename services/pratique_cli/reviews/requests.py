@@ -90,6 +90,8 @@ class RequestShape:
     """Whether the request is a dry run."""
     subresource: str = ""
     """The subresource, such as ``status``; empty for the object itself."""
+    object_validation: bool = False
+    """Whether the object is decoded, defaulted and validated as by an API server."""
 
 
 CREATED = RequestShape()
@@ -122,6 +124,7 @@ def review_of(
             subresource=shape.subresource,
             cluster=store,
             index=number,
+            object_validation=shape.object_validation,
         )
     except InputError as error:
         raise document.fault((), str(error)) from None

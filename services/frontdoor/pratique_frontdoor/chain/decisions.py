@@ -472,12 +472,20 @@ class Chain:
             with_provisioned_namespace(review) if self.provisions else review, deadline, explain
         )
         seconds: dict[Phase, float] = {}
+        objects = _object_stages(context)
+        if objects is not None:
+            await objects.receive(context)
         for phase, run in ((Phase.MUTATE, self._mutate), (Phase.VALIDATE, self._validate)):
             if phase in phases and not context.record.denials:
                 begun = time.monotonic()
-                if phase is Phase.VALIDATE and Phase.MUTATE in phases:
+                if phase is Phase.VALIDATE and objects is not None:
+                    await objects.store(context)
+                elif phase is Phase.VALIDATE and Phase.MUTATE in phases:
                     await self._show_stored_object(context)
-                await run(context)
+                if not context.record.denials:
+                    await run(context)
+                if phase is Phase.MUTATE and objects is not None:
+                    await objects.complete(context)
                 seconds[phase] = time.monotonic() - begun
         return self._decision(review, context, seconds)
 
@@ -535,6 +543,27 @@ class Chain:
             steps=tuple(record.steps),
             phase_seconds=seconds,
         )
+
+
+class ObjectStages(Protocol):
+    """What an API server makes of the object of a review; a denial is in the record."""
+
+    async def receive(self, context: AdmissionContext) -> None:
+        """Decode the object and fill in its defaults."""
+
+    async def complete(self, context: AdmissionContext) -> None:
+        """Fill in the defaults of what mutations have added."""
+
+    async def store(self, context: AdmissionContext) -> None:
+        """Prepare and validate the object that is about to be stored."""
+
+
+def _object_stages(context: AdmissionContext) -> ObjectStages | None:
+    if not context.review.object_validation:
+        return None
+    from pratique_frontdoor.chain.object_validation import object_stages  # noqa: PLC0415 - most chains validate none
+
+    return object_stages(context)
 
 
 _APP_ARMOR_ANNOTATION = APP_ARMOR_ANNOTATION.encode()

@@ -21,6 +21,7 @@ from pratique.configuration.input_digests import (
     configuration_digest,
 )
 from pratique.configuration.loading import Configurations, load_configurations
+from pratique.configuration.settings import OnOff
 from pratique.https.tls import ReloadedCertificate, keep_certificates_fresh
 from pratique.telemetry.logs import describe_error
 from pratique.telemetry.metrics import ReloadCollector
@@ -288,7 +289,12 @@ class RemoteEngine:
     ) -> Decision:
         """Run a review through the requested phases, all with the newest inputs that the services also decide by."""
         digests, decider = self._agreed_inputs()
-        review = dataclasses.replace(review, cluster=decider.cluster, digest=digests.whole)
+        review = dataclasses.replace(
+            review,
+            cluster=decider.cluster,
+            digest=digests.whole,
+            object_validation=self._settings.object_validation is OnOff.ON,
+        )
         return await decider.chain.decide(review, phases, deadline, explain=explain)
 
     def _agreed_inputs(self) -> tuple[InputDigests, _DecisionInputs]:

@@ -1,0 +1,129 @@
+"""Object validation as steps of the chain: what an API server makes of an object around the mutating phase."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from pratique.admission.controllers import Phase
+from pratique.admission.results import OutcomeStatus
+from pratique.admission.reviews import Review
+from pratique.apimachinery.diff import diff
+from pratique.apimachinery.json_reading import LARGE_BYTES
+from pratique.apimachinery.json_values import Document, JSONObject
+from pratique.registry import object_validation
+from pratique.registry.object_validation import ObjectRefusedError, StoredObject
+from pratique_frontdoor.chain.decisions import AdmissionContext, Step, check_documents
+
+CONTROLLER = "ObjectValidation"
+"""The controller of these steps: no admission controller, but named like one."""
+DEFAULTS = "defaults"
+"""The step that decodes an object and fills in defaults."""
+VALIDATION = "validation"
+"""The step that prepares an object for storage and validates it."""
+
+_Made = TypeVar("_Made")
+
+
+def object_stages(context: AdmissionContext) -> _ObjectStages | None:
+    """The stages of a review; None, and a skipped step, if nothing is made of its object."""
+    reason = object_validation.skip_reason(context.review)
+    if not reason:
+        return _ObjectStages()
+    skipped = Step(
+        controller=CONTROLLER,
+        phase=Phase.MUTATE,
+        name=VALIDATION,
+        outcome=OutcomeStatus.SKIPPED,
+        reason=reason,
+        ended_at=0,
+    )
+    context.record.steps.append(skipped)
+    return None
+
+
+class _ObjectStages:
+    async def receive(self, context: AdmissionContext) -> None:
+        """Decode the object strictly and fill in its defaults, before the mutating phase."""
+        received = await _run(context, object_validation.receive, DEFAULTS, Phase.MUTATE)
+        if received is not None:
+            _continue_with(context, received.object_document, DEFAULTS, Phase.MUTATE)
+
+    async def complete(self, context: AdmissionContext) -> None:
+        """Fill in the defaults of what mutations have added; there is a step only if they left something out."""
+        completed = await _run(context, object_validation.complete, DEFAULTS, Phase.MUTATE)
+        if completed is not None and completed is not context.review:
+            _continue_with(context, completed.object_document, DEFAULTS, Phase.MUTATE)
+
+    async def store(self, context: AdmissionContext) -> None:
+        """Prepare and validate the object, between the phases."""
+        stored = await _run(context, _store, VALIDATION, Phase.VALIDATE)
+        if stored is None:
+            return
+        shown = _without_made_up(stored.review.object, context.review.object)
+        _continue_with(context, Document.from_data(shown), VALIDATION, Phase.VALIDATE)
+        context.validated = stored.review
+        context.record.warnings += stored.warnings
+
+
+def _store(review: Review) -> StoredObject:
+    return object_validation.store(review, dt.datetime.now(dt.UTC))
+
+
+async def _run(
+    context: AdmissionContext, make: Callable[[Review], _Made], name: str, phase: Phase
+) -> _Made | None:
+    """Make something of the object, in a thread if it is large; None, with a denial, if it is refused."""
+    review, begun = context.review, time.monotonic()
+    await check_documents(review)
+    try:
+        if len(review.object_document.raw) > LARGE_BYTES:
+            return await asyncio.to_thread(make, review)
+        return make(review)
+    except ObjectRefusedError as error:
+        status = error.status
+        context.record.deny(status)
+        step = Step(
+            controller=CONTROLLER,
+            phase=phase,
+            name=name,
+            outcome=OutcomeStatus.DENIED,
+            reason=status.message,
+            code=status.code,
+            duration_seconds=time.monotonic() - begun,
+        )
+        context.record.steps.append(step)
+        return None
+
+
+def _continue_with(context: AdmissionContext, document: Document, name: str, phase: Phase) -> None:
+    before = context.review.object
+    patch = () if document.data is before else tuple(diff(before, document.data))
+    unchanged = OutcomeStatus.ALLOWED if phase is Phase.VALIDATE else OutcomeStatus.UNCHANGED
+    step = Step(
+        controller=CONTROLLER,
+        phase=phase,
+        name=name,
+        outcome=OutcomeStatus.MUTATED if patch else unchanged,
+        patch=patch,
+    )
+    context.record.steps.append(step)
+    if patch:
+        context.change_object(document)
+
+
+_MADE_UP = ("uid", "creationTimestamp")
+
+
+def _without_made_up(stored: JSONObject, before: JSONObject) -> JSONObject:
+    """What is stored, without what only an API server can know, and validating controllers are shown a stand-in of."""
+    metadata, own = stored.get("metadata"), before.get("metadata")
+    if not isinstance(metadata, dict) or not isinstance(own, dict):
+        return stored
+    made_up = [name for name in _MADE_UP if name in metadata and name not in own]
+    if not made_up:
+        return stored
+    return {**stored, "metadata": {key: value for key, value in metadata.items() if key not in made_up}}

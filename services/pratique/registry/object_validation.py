@@ -1,0 +1,230 @@
+"""What an API server makes of an object, around and between the phases of admission.
+
+Before the first phase it decodes the object strictly and fills in its defaults. After the last mutation it fills in
+what mutations left out, lets the strategy of the kind prepare the object, and validates it. Validating controllers see
+the result, which is what is stored.
+
+Sources: ``k8s.io/apiserver/pkg/endpoints/handlers/{create,update}.go``, ``pkg/registry/rest/{create,update}.go`` and,
+for custom resources, ``k8s.io/apiextensions-apiserver/pkg/registry/customresource/strategy.go``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import functools
+from collections.abc import Mapping
+
+from pratique.admission.reviews import Review
+from pratique.apimachinery import statuses
+from pratique.apimachinery.errors import ConversionError, PratiqueError
+from pratique.apimachinery.field_errors import FieldError
+from pratique.apimachinery.json_values import Document, JSONObject, mapping_at, member
+from pratique.apimachinery.kinds import GroupVersionKind
+from pratique.apimachinery.names import with_namespace
+from pratique.apimachinery.requests import Operation
+from pratique.apimachinery.statuses import Status, go_quoted
+from pratique.cluster.api_resources import CRD_GROUP, CRD_RESOURCE, storage_group
+from pratique.cluster.conversion import convert
+from pratique.cluster.schemas import built_in_schema
+from pratique.cluster.store import with_namespace_defaults
+from pratique.manifests.registry_strategies import prepare_for_validation
+from pratique.registry.custom_resources.registry import CustomResourceRegistry
+from pratique.registry.defaults.defaulting import with_defaults
+from pratique.registry.strict_decoding import StrictDecodingError, decode_strictly
+from pratique.registry.validation.catalogue import VALIDATIONS
+
+
+class ObjectRefusedError(PratiqueError):
+    """An API server refuses the object before or after the mutating phase."""
+
+    def __init__(self, status: Status) -> None:
+        super().__init__(status.message)
+        self.status: Status = status
+        """What the API server answers: 400 for what it cannot decode, 422 for what is invalid."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StoredObject:
+    """An object as it is about to be stored."""
+
+    review: Review
+    """The review of it."""
+    warnings: tuple[str, ...] = ()
+    """What kubectl prints after ``Warning:``."""
+
+
+_WRITES = frozenset({Operation.CREATE, Operation.UPDATE})
+
+
+def skip_reason(review: Review) -> str:
+    """Why nothing is made of the object of a review; empty if something is."""
+    if review.operation not in _WRITES:
+        return f"{review.operation} writes no object"
+    if not isinstance(review.object, dict):
+        return "there is no object"
+    if built_in_schema(review.kind) is None and _custom_resources(review) is None:
+        return f"no schema of {review.kind.kind} in {review.kind.api_version} is known"
+    return ""
+
+
+def receive(review: Review) -> Review:
+    """Decode the object of a review strictly, and fill in its namespace and its defaults.
+
+    Raises:
+        ObjectRefusedError: it cannot be decoded, or names another namespace or name than the request.
+    """
+    try:
+        custom = _custom_resources(review)
+        if custom is None:
+            decoded = decode_strictly(review.kind, review.object_document)
+        else:
+            decoded = custom.decode(review.object_document)
+    except StrictDecodingError as error:
+        kind = review.kind
+        message = (
+            f"{kind.kind} in version {go_quoted(kind.version)} cannot be handled as a {kind.kind}: {error}"
+        )
+        raise ObjectRefusedError(statuses.bad_request(message)) from None
+    placed = _in_namespace(review, decoded)
+    return _with_object(review, _defaulted(review, placed))
+
+
+def _in_namespace(review: Review, decoded: JSONObject) -> JSONObject:
+    """Name the request's namespace: ``EnsureObjectNamespaceMatchesRequestNamespace``."""
+    is_namespace = review.concerns("", "namespaces")
+    namespace = "" if is_namespace else review.namespace
+    own = member(decoded, "metadata", "namespace") or ""
+    if own and namespace and own != namespace:
+        message = "the namespace of the provided object does not match the namespace sent on the request"
+        raise ObjectRefusedError(statuses.bad_request(message))
+    if review.operation is Operation.UPDATE:
+        name = member(decoded, "metadata", "name") or ""
+        if name != review.name:
+            message = f"the name of the object ({name}) does not match the name on the URL ({review.name})"
+            raise ObjectRefusedError(statuses.bad_request(message))
+    placed = with_namespace(decoded, namespace)
+    return with_namespace_defaults(placed) if is_namespace else placed
+
+
+def complete(review: Review) -> Review:
+    """Fill in the defaults of what mutations have added."""
+    written = review.object
+    return _with_object(review, _defaulted(review, written)) if isinstance(written, dict) else review
+
+
+def store(review: Review, now: dt.datetime) -> StoredObject:
+    """Prepare and validate the object that an API server is about to store.
+
+    Objects of subresources are not validated, but for what their own kind has.
+
+    Raises:
+        ObjectRefusedError: it is invalid; the Status has every cause, in the API server's order.
+    """
+    prepared = prepare_for_validation(review, now)
+    if review.subresource:
+        return StoredObject(prepared)
+    written, old = _in_newest_version(prepared), _old_in_newest_version(review)
+    errors, warnings = _judged(prepared, written, old)
+    if errors:
+        name = review.name or str(member(written, "metadata", "name") or "")
+        raise ObjectRefusedError(statuses.invalid(review.kind.group, review.kind.kind, name, errors))
+    return StoredObject(prepared, warnings)
+
+
+def _judged(
+    review: Review, written: JSONObject, old: JSONObject | None
+) -> tuple[list[FieldError], tuple[str, ...]]:
+    """The errors and the warnings of an object."""
+    custom = _custom_resources(review)
+    if custom is not None:
+        return custom.validate(written, old, review), ()
+    at = (storage_group(review.resource.group, review.resource.resource), review.resource.resource)
+    validation = VALIDATIONS.get(at)
+    if validation is None:
+        return [], ()
+    errors = validation.create(written, review) if old is None else validation.update(written, old, review)
+    found = list(errors)
+    return found, () if found else tuple(validation.warnings(written, old, review))
+
+
+def _defaulted(review: Review, written: JSONObject) -> JSONObject:
+    custom = _custom_resources(review)
+    return with_defaults(review.kind, written) if custom is None else custom.with_defaults(written)
+
+
+def _with_object(review: Review, changed: JSONObject) -> Review:
+    if changed is review.object:
+        return review
+    return review.with_object(Document.from_data(changed).after(review.object_document))
+
+
+_NEWEST_VERSIONS: Mapping[tuple[str, str], str] = {("autoscaling", "horizontalpodautoscalers"): "v2"}
+"""The versions that kinds are validated in where that is not ``v1``."""
+
+
+def _newest_kind(review: Review) -> GroupVersionKind:
+    kind = review.kind
+    version = _NEWEST_VERSIONS.get((review.resource.group, review.resource.resource), "v1")
+    newest = GroupVersionKind(kind.group, version, kind.kind)
+    return kind if version == kind.version or built_in_schema(newest) is None else newest
+
+
+def _in_newest_version(review: Review) -> JSONObject:
+    document = review.object_document
+    kind = _newest_kind(review)
+    if kind == review.kind:
+        written: JSONObject = document.data
+        return written
+    try:
+        converted: JSONObject = convert(document, review.resource, kind, review.cluster).data
+    except ConversionError as error:
+        raise ObjectRefusedError(statuses.internal_error(str(error))) from None
+    return converted
+
+
+def _old_in_newest_version(review: Review) -> JSONObject | None:
+    old = review.old_object
+    if review.operation is not Operation.UPDATE or not isinstance(old, dict):
+        return None
+    stored = _with_object(review, _defaulted(review, old))
+    return _in_newest_version(stored)
+
+
+_MAX_REGISTRIES = 512
+"""Versions of custom resources to remember: more than large clusters have, of some 100 KB each at most."""
+
+
+class _Definition:
+    """A definition as the key of a cache: stored objects are never changed in place."""
+
+    __slots__ = ("data",)
+
+    def __init__(self, data: JSONObject) -> None:
+        self.data = data
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Definition) and self.data is other.data
+
+    def __hash__(self) -> int:
+        return id(self.data)
+
+
+@functools.lru_cache(_MAX_REGISTRIES)
+def _registry(definition: _Definition, version: str) -> CustomResourceRegistry:
+    return CustomResourceRegistry(definition.data, version)
+
+
+def _custom_resources(review: Review) -> CustomResourceRegistry | None:
+    """The registry of the custom resource that a review is of; None if its kind is built in or unknown."""
+    if built_in_schema(review.kind) is not None:
+        return None
+    name = f"{review.resource.resource}.{review.resource.group}"
+    definition = review.cluster.get(CRD_GROUP, CRD_RESOURCE, name)
+    if definition is None:
+        return None
+    versions = mapping_at(definition, "spec").get("versions")
+    served = versions if isinstance(versions, list) else []
+    if not any(member(version, "name") == review.kind.version for version in served):
+        return None
+    return _registry(_Definition(definition), review.kind.version)
