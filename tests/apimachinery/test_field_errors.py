@@ -19,6 +19,7 @@ NAME = ROOT / "webhooks" / 0 / "name"
         (NAME, "webhooks[0].name"),
         (ROOT / 3 / 4, "[3][4]"),
         ((ROOT / "values" / 0).key("tier"), "values[0][tier]"),
+        ((ROOT / "capacity").key("a.b/c") / "value", "capacity[a.b/c].value"),
     ],
 )
 def test_a_field_path_prints_with_dots_and_brackets(path: FieldPath, text: str) -> None:
@@ -55,6 +56,13 @@ def test_a_field_path_prints_with_dots_and_brackets(path: FieldPath, text: str) 
         (field_errors.too_long(NAME, 9), "webhooks[0].name: Too long: may not be more than 9 bytes"),
         (field_errors.too_many(NAME, 2, 1), "webhooks[0].name: Too many: 2: must have at most 1 item"),
         (field_errors.too_many(NAME, 65, 64), "webhooks[0].name: Too many: 65: must have at most 64 items"),
+        (field_errors.too_few(NAME, 0, 1), "webhooks[0].name: Too few: 0: must have at least 1 item"),
+        (field_errors.too_few(NAME, 1, 2), "webhooks[0].name: Too few: 1: must have at least 2 items"),
+        (field_errors.too_short(NAME, 1), "webhooks[0].name: Too short: must be at least 1 character"),
+        (
+            field_errors.too_many_characters(NAME, 9),
+            "webhooks[0].name: Too long: may not be more than 9 characters",
+        ),
     ],
 )
 def test_an_error_prints_word_for_word(error: FieldError, text: str) -> None:

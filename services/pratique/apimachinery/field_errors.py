@@ -30,6 +30,8 @@ class FieldErrorKind(enum.Enum):
     FORBIDDEN = ("FieldValueForbidden", "Forbidden")
     TOO_LONG = ("FieldValueTooLong", "Too long")
     TOO_MANY = ("FieldValueTooMany", "Too many")
+    TOO_FEW = ("FieldValueTooFew", "Too few")
+    TOO_SHORT = ("FieldValueTooShort", "Too short")
     INTERNAL = ("InternalError", "Internal error")
     TYPE_INVALID = ("FieldValueTypeInvalid", "Invalid value")
 
@@ -39,8 +41,20 @@ class FieldErrorKind(enum.Enum):
 
 
 _WITHOUT_VALUE = frozenset(
-    {FieldErrorKind.REQUIRED, FieldErrorKind.FORBIDDEN, FieldErrorKind.TOO_LONG, FieldErrorKind.INTERNAL}
+    {
+        FieldErrorKind.REQUIRED,
+        FieldErrorKind.FORBIDDEN,
+        FieldErrorKind.TOO_LONG,
+        FieldErrorKind.TOO_SHORT,
+        FieldErrorKind.INTERNAL,
+    }
 )
+
+
+class MapKey(str):
+    """A step of a path that is the key of a map, and prints in brackets."""
+
+    __slots__ = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -48,21 +62,19 @@ class FieldPath:
     """The path to a field: ``ROOT / "webhooks" / 0 / "name"`` prints as ``webhooks[0].name``."""
 
     steps: tuple[Step, ...] = ()
-    """The member names and item indexes that lead to the field."""
-    subscript: str | None = None
-    """The key of a map entry, which prints in brackets: ``values[0][tier]``."""
+    """The member names, item indexes and keys of maps that lead to the field."""
 
     def __truediv__(self, step: Step) -> FieldPath:
         """The field one step further in."""
         return FieldPath((*self.steps, step))
 
     def key(self, key: str) -> FieldPath:
-        """The path to the entry of a map."""
-        return FieldPath(self.steps, key)
+        """The path to the entry of a map, which prints in brackets: ``values[0][tier]``."""
+        return FieldPath((*self.steps, MapKey(key)))
 
     def __str__(self) -> str:
-        text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.steps)
-        return text.removeprefix(".") + ("" if self.subscript is None else f"[{self.subscript}]")
+        text = "".join(f"[{step}]" if isinstance(step, int | MapKey) else f".{step}" for step in self.steps)
+        return text.removeprefix(".")
 
 
 ROOT = FieldPath()
@@ -88,6 +100,10 @@ class FieldError:
     path: FieldPath
     bad_value: JSON | GoLiteral = ""
     detail: str = ""
+    origin: str = dataclasses.field(default="", compare=False)
+    """Which check found it, as Kubernetes names it, such as ``minimum`` and ``format=k8s-short-name``."""
+    is_covered: bool = dataclasses.field(default=False, compare=False)
+    """Whether an error by a tag of the field's type may stand in its place: ``MarkCoveredByDeclarative``."""
 
     @property
     def body(self) -> str:
@@ -158,6 +174,36 @@ def too_many(path: FieldPath, actual: int, maximum: int) -> FieldError:
     """A list has too many items: ``field.TooMany``."""
     unit = "item" if maximum == 1 else "items"
     return FieldError(FieldErrorKind.TOO_MANY, path, actual, f"must have at most {maximum} {unit}")
+
+
+def too_few(path: FieldPath, actual: int, minimum: int) -> FieldError:
+    """A list has too few items: ``field.TooFew``."""
+    unit = "item" if minimum == 1 else "items"
+    return FieldError(FieldErrorKind.TOO_FEW, path, actual, f"must have at least {minimum} {unit}")
+
+
+def too_short(path: FieldPath, minimum: int) -> FieldError:
+    """A string has too few characters: ``field.TooShort``."""
+    unit = "character" if minimum == 1 else "characters"
+    return FieldError(FieldErrorKind.TOO_SHORT, path, detail=f"must be at least {minimum} {unit}")
+
+
+def too_many_characters(path: FieldPath, maximum: int) -> FieldError:
+    """A string has too many characters: ``field.TooLongCharacters``."""
+    unit = "character" if maximum == 1 else "characters"
+    return FieldError(FieldErrorKind.TOO_LONG, path, detail=f"may not be more than {maximum} {unit}")
+
+
+def covered(errors: FieldError | Iterable[FieldError], origin: str = "") -> list[FieldError]:
+    """Mark errors that a tag of the field's type finds too, so that only one of the two is told.
+
+    Args:
+        errors: The errors of handwritten validation: ``MarkCoveredByDeclarative``.
+        origin: Which check found them, if the source says so: ``WithOrigin``. An invalid value without one stands
+            beside the error of the tag.
+    """
+    found = [errors] if isinstance(errors, FieldError) else errors
+    return [dataclasses.replace(error, origin=origin or error.origin, is_covered=True) for error in found]
 
 
 def join(errors: Iterable[FieldError]) -> str:

@@ -251,9 +251,7 @@ def _sysctl_text_errors(text: str, path: FieldPath, allowed: Sequence[str]) -> I
     else:
         for index, (name, _) in enumerate(settings):
             if not _matches_sysctl(name, allowed):
-                # Kubernetes appends the index to the key, which a FieldPath cannot express.
-                at = (ROOT / "pod" / "metadata" / "annotations").key(f"{path.subscript}][{index}")
-                yield forbidden(at, f"sysctl {go_quoted(name)} is not allowed")
+                yield forbidden(path / index, f"sysctl {go_quoted(name)} is not allowed")
 
 
 def _matches_sysctl(name: str, patterns: Sequence[str]) -> bool:
