@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from pratique.configuration.settings import ChainSettings, Isolation
+from pratique.configuration.settings import ChainSettings, Isolation, OnOff
 from pratique_cli.chain_options import chain_flags
 from pratique_cli.options import (
     PORT,
@@ -59,6 +59,7 @@ _TYPES_BY_ANNOTATION: Mapping[str, click.ParamType[Any]] = {
     "tuple[str, ...]": NameList(),
     "Isolation": EnumValue(Isolation),
     "CallKind": EnumValue(CallKind),
+    "OnOff": EnumValue(OnOff),
     "FanOutLimit": ShareLimit(),
     "float | None": Seconds(),
 }
@@ -237,7 +238,7 @@ def front_door_flags(callback: Callable[..., Any]) -> Callable[..., Any]:
 def _given_arguments(given: Mapping[str, Any]) -> Iterator[str]:
     """Write the values as flags; groups that are off are left out."""
     for name in CALL_HELPS:
-        if given[name] is not None:
+        if given[name] not in {None, OnOff.OFF}:
             yield from (f"--{FLAG_NAMES.get(name) or name.replace('_', '-')}", str(given[name]))
     for group in _FLAG_GROUPS:
         if not given[next(iter(group))]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
+from pratique.admission.controllers import Phase
 from pratique.admission.results import OutcomeStatus as StepOutcome
 from pratique.admission.reviews import Review
 from pratique.apimachinery.json_values import JSON, encode
+from pratique.apimachinery.patches import apply_patch
 from pratique.apimachinery.source_documents import display_path
 from pratique.apimachinery.statuses import Status
 from pratique_cli.outputs import ReviewCounts, ReviewedDocument, UndecidedDocument
@@ -17,7 +19,7 @@ from pratique_cli.terminal import Palette, printable
 from pratique_frontdoor import blame as blame_module
 from pratique_frontdoor.blame.changes import Blame, blame_of, message_fields
 from pratique_frontdoor.blame.fields import ABSENT, Absent
-from pratique_frontdoor.chain.decisions import Decision, Step
+from pratique_frontdoor.chain.decisions import OBJECT_VALIDATION, Decision, Step
 from pratique_frontdoor.chain.message_fields import Cause
 
 _OUTCOME_STYLES: dict[StepOutcome, tuple[str, tuple[str, ...]]] = {
@@ -45,12 +47,15 @@ class StepWriter:
 
     def lines(self, steps: Sequence[Step], tracker: ChangeTracker) -> Iterator[str]:
         """Write the steps in order; ``tracker`` follows the object through them."""
-        display_path = [step for step in steps if self._verbose or step.outcome is not StepOutcome.SKIPPED]
-        width = max((len(step_name(step)) for step in display_path), default=0)
-        for step in display_path:
-            yield self._line(step, width)
-            yield from self._details(step, tracker)
-        folded = [step for step in steps if step not in display_path]
+        shown = [step for step in steps if self._verbose or not _is_quiet(step)]
+        width = max((len(step_name(step)) for step in shown), default=0)
+        for step in steps:
+            if step in shown:
+                yield self._line(step, width)
+                yield from self._details(step, tracker)
+            else:
+                tracker.apply(step.patch)
+        folded = [step for step in steps if step.outcome is StepOutcome.SKIPPED and step not in shown]
         if folded:
             yield self._folded(folded)
 
@@ -100,6 +105,13 @@ class StepWriter:
         return _INDENT + self._palette.paint(text, "dim")
 
 
+def _is_quiet(step: Step) -> bool:
+    """Whether a step goes without saying: it does not apply, or is what every object of the kind goes through."""
+    return step.outcome is StepOutcome.SKIPPED or (
+        step.controller == OBJECT_VALIDATION and step.outcome is not StepOutcome.DENIED
+    )
+
+
 def step_name(step: Step) -> str:
     """Name a step: its controller, and possibly its webhook or policy with its configuration or binding."""
     name = step.controller if step.name in ("", step.controller) else f"{step.controller} {step.name}"
@@ -115,9 +127,10 @@ def blame_lines(review: Review, decision: Decision, writer: StepWriter, palette:
     """List the step behind each change and each denied field; nothing if there are neither."""
     blame = blame_of(decision, review.object_document.data)
     secret = is_secret(review.object_document.data)
-    if blame.changes:
+    changes = [change for change in blame.changes if not _goes_without_saying(change, decision)]
+    if changes:
         yield _INDENT + palette.paint("who changed it:", "bold")
-    for change in blame.changes:
+    for change in changes:
         yield writer.change(_blamed_change(change), secret=secret)
         yield f"{_DETAIL}  {palette.paint(_changed_by_text(change, decision), 'dim')}"
     if blame.denials:
@@ -125,6 +138,10 @@ def blame_lines(review: Review, decision: Decision, writer: StepWriter, palette:
     for denial in blame.denials:
         sentence = f"{path_text(denial.path)} {_last_change_text(denial, decision)}"
         yield f"{_DETAIL}{palette.paint(palette.mark('✗'), 'red')} {printable(sentence)}"
+
+
+def _goes_without_saying(change: blame_module.Change, decision: Decision) -> bool:
+    return change.step is not None and not change.earlier and _is_quiet(decision.steps[change.step])
 
 
 def blame_sentence(cause: Cause, decision: Decision, blame: Blame) -> str:
@@ -166,6 +183,19 @@ def _blamed_value_text(value: JSON | Absent) -> str | None:
     return None if value is ABSENT else encode(value).decode()
 
 
+def _admission_change(received: JSON, decision: Decision) -> tuple[JSON, JSON]:
+    """The object before and after admission: with the defaults it gets first, without what its strategy fills in."""
+    after = received
+    before = received
+    for index, step in enumerate(decision.steps):
+        if step.controller == OBJECT_VALIDATION and step.phase is Phase.VALIDATE:
+            break
+        after = apply_patch(after, step.patch) if step.patch else after
+        if index == 0 and step.controller == OBJECT_VALIDATION:
+            before = after
+    return before, after
+
+
 _POD_INDENT = " " * 4
 _DIFFERENCE_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
@@ -202,7 +232,11 @@ class TextOutput:
             yield from blame_lines(review, decision, self._steps, self._palette)
         yield from self._warnings(decision)
         if decision.patch and (decision.allowed or self._verbose):
-            yield from self._difference(review, decision)
+            before, after = review.object, decision.object_document.data
+            if not self._verbose:
+                before, after = _admission_change(before, decision)
+            if before != after:
+                yield from self._difference(before, after)
 
     def _pod(self, reviewed: ReviewedDocument, expansion: Expansion) -> Iterator[str]:
         """Write the decision on a Pod of the workload, in full if it is denied or with ``verbose``."""
@@ -241,10 +275,10 @@ class TextOutput:
             for text in decision.warnings
         ]
 
-    def _difference(self, review: Review, decision: Decision) -> Iterator[str]:
+    def _difference(self, before: JSON, after: JSON) -> Iterator[str]:
         yield ""
         first = True
-        for line in difference(review.object, decision.object_document.data):
+        for line in difference(before, after):
             if not line.startswith("@@"):
                 yield "    " + self._palette.paint(printable(line), *filter(None, [_style(line)]))
             elif not first:

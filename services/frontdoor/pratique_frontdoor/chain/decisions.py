@@ -37,6 +37,9 @@ from pratique.apimachinery.statuses import Status, StatusCause, StatusDetails
 from pratique.manifests.registry_strategies import prepare_for_validation
 from pratique.pods.pod_spec import APP_ARMOR_ANNOTATION, has_app_armor_annotation
 
+OBJECT_VALIDATION = "ObjectValidation"
+"""The controller of the steps around the mutating phase: no admission controller, but named like one."""
+
 
 class Step(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """One thing that happened to a review, equal only to itself.
@@ -472,7 +475,7 @@ class Chain:
             with_provisioned_namespace(review) if self.provisions else review, deadline, explain
         )
         seconds: dict[Phase, float] = {}
-        objects = _object_stages(context)
+        objects = _object_stages(context, min(phases))
         if objects is not None:
             await objects.receive(context)
         for phase, run in ((Phase.MUTATE, self._mutate), (Phase.VALIDATE, self._validate)):
@@ -558,12 +561,12 @@ class ObjectStages(Protocol):
         """Prepare and validate the object that is about to be stored."""
 
 
-def _object_stages(context: AdmissionContext) -> ObjectStages | None:
+def _object_stages(context: AdmissionContext, first: Phase) -> ObjectStages | None:
     if not context.review.object_validation:
         return None
     from pratique_frontdoor.chain.object_validation import object_stages  # noqa: PLC0415 - most chains validate none
 
-    return object_stages(context)
+    return object_stages(context, first)
 
 
 _APP_ARMOR_ANNOTATION = APP_ARMOR_ANNOTATION.encode()

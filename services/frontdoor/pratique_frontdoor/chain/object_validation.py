@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import datetime as dt
 import time
 from collections.abc import Callable
@@ -16,10 +17,8 @@ from pratique.apimachinery.json_reading import LARGE_BYTES
 from pratique.apimachinery.json_values import Document, JSONObject
 from pratique.registry import object_validation
 from pratique.registry.object_validation import ObjectRefusedError, StoredObject
-from pratique_frontdoor.chain.decisions import AdmissionContext, Step, check_documents
+from pratique_frontdoor.chain.decisions import OBJECT_VALIDATION, AdmissionContext, Step, check_documents
 
-CONTROLLER = "ObjectValidation"
-"""The controller of these steps: no admission controller, but named like one."""
 DEFAULTS = "defaults"
 """The step that decodes an object and fills in defaults."""
 VALIDATION = "validation"
@@ -28,14 +27,17 @@ VALIDATION = "validation"
 _Made = TypeVar("_Made")
 
 
-def object_stages(context: AdmissionContext) -> _ObjectStages | None:
-    """The stages of a review; None, and a skipped step, if nothing is made of its object."""
+def object_stages(context: AdmissionContext, first: Phase) -> _ObjectStages | None:
+    """The stages of a review; None, and a skipped step, if nothing is made of its object.
+
+    ``first`` is the first phase that runs.
+    """
     reason = object_validation.skip_reason(context.review)
     if not reason:
-        return _ObjectStages()
+        return _ObjectStages(first)
     skipped = Step(
-        controller=CONTROLLER,
-        phase=Phase.MUTATE,
+        controller=OBJECT_VALIDATION,
+        phase=first,
         name=VALIDATION,
         outcome=OutcomeStatus.SKIPPED,
         reason=reason,
@@ -45,12 +47,15 @@ def object_stages(context: AdmissionContext) -> _ObjectStages | None:
     return None
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
 class _ObjectStages:
+    first: Phase
+
     async def receive(self, context: AdmissionContext) -> None:
         """Decode the object strictly and fill in its defaults, before the mutating phase."""
-        received = await _run(context, object_validation.receive, DEFAULTS, Phase.MUTATE)
+        received = await _run(context, object_validation.receive, DEFAULTS, self.first)
         if received is not None:
-            _continue_with(context, received.object_document, DEFAULTS, Phase.MUTATE)
+            _continue_with(context, received.object_document, DEFAULTS, self.first)
 
     async def complete(self, context: AdmissionContext) -> None:
         """Fill in the defaults of what mutations have added; there is a step only if they left something out."""
@@ -87,7 +92,7 @@ async def _run(
         status = error.status
         context.record.deny(status)
         step = Step(
-            controller=CONTROLLER,
+            controller=OBJECT_VALIDATION,
             phase=phase,
             name=name,
             outcome=OutcomeStatus.DENIED,
@@ -104,7 +109,7 @@ def _continue_with(context: AdmissionContext, document: Document, name: str, pha
     patch = () if document.data is before else tuple(diff(before, document.data))
     unchanged = OutcomeStatus.ALLOWED if phase is Phase.VALIDATE else OutcomeStatus.UNCHANGED
     step = Step(
-        controller=CONTROLLER,
+        controller=OBJECT_VALIDATION,
         phase=phase,
         name=name,
         outcome=OutcomeStatus.MUTATED if patch else unchanged,
