@@ -30,13 +30,6 @@ class ListedDifference:
 
 LISTED = (
     ListedDifference(
-        real='"mutated":true',
-        ours='"mutated":false',
-        page="differences.md",
-        shown="**A patch of nothing but an unknown field.**",
-        path="mutation.webhook.admission.k8s.io_round_",
-    ),
-    ListedDifference(
         real="expected type 'bool' but found",
         ours="found no matching overload for '_&&_' applied to",
         page="cel.md",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from pathlib import Path
 from typing import Any
 
@@ -197,6 +198,42 @@ def test_an_earlier_webhook_with_if_needed_is_reinvoked(tmp_path: Path) -> None:
     assert [(step.name[0], step.round) for step in decision.steps] == [("a", 0), ("b", 0), ("a", 1)]
     annotation = decision.audit_annotations["mutation.webhook.admission.k8s.io/round_0_index_1"]
     assert annotation == '{"configuration":"tests","webhook":"b.tests.example.com","mutated":true}'
+
+
+NOW = {"manager": "kubectl", "operation": "Update", "apiVersion": "v1", "time": "2026-01-01T00:00:00Z"}
+EARLIER = NOW | {"time": "2025-01-01T00:00:00Z"}
+
+
+@pytest.mark.parametrize(
+    ("managed", "before", "expected"),
+    [
+        ([NOW], None, ["a0 true", "b0 false", "c0 false"]),
+        ([EARLIER], [EARLIER], ["a0 false", "b0 false", "c0 false"]),
+        ([NOW, EARLIER], [EARLIER], ["a0 true", "b0 false", "c0 false"]),
+        (None, None, ["a0 false", "b0 false", "c0 false"]),
+    ],
+    ids=["created", "updated without effect", "updated", "of no API server"],
+)
+def test_the_first_patch_counts_as_a_change_where_an_api_server_has_just_set_a_time(
+    tmp_path: Path, managed: Any, before: Any, expected: list[str]
+) -> None:
+    unknown = patched([{"op": "add", "path": "/spec/unknown", "value": 1}])
+    pod = POD | {"metadata": POD["metadata"] | ({"managedFields": managed} if managed else {})}
+    changes: dict[str, Any] = {"object_document": Document.from_data(pod)}
+    if before:
+        old = POD | {"metadata": POD["metadata"] | {"managedFields": before}}
+        changes |= {"old_object_document": Document.from_data(old), "operation": Operation.UPDATE}
+    with serve(unknown) as server:
+        hooks = [webhook(server, name, reinvocationPolicy="IfNeeded") for name in "abc"]
+        decision = run(configured(tmp_path, "Mutating", *hooks), **changes)
+    told = [
+        (key[-9:-8], json.loads(value))
+        for key, value in decision.audit_annotations.items()
+        if key.startswith("mutation.")
+    ]
+    assert [
+        f"{told['webhook'][0]}{round_} {str(told['mutated']).lower()}" for round_, told in told
+    ] == expected
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ from pratique.apimachinery.json_values import JSON, NULL, Document, JSONObject, 
 from pratique.apimachinery.patches import PatchError, patch_document
 from pratique.apimachinery.requests import Operation
 from pratique.apimachinery.statuses import Status, StatusCause, StatusDetails
+from pratique.cluster.api_resources import built_in_resources
 from pratique.manifests.registry_strategies import prepare_for_validation
 from pratique.pods.pod_spec import APP_ARMOR_ANNOTATION, has_app_armor_annotation
 
@@ -409,6 +410,8 @@ class AdmissionContext:
     """Decides which webhooks run in the second round."""
     policy_reinvocation: Reinvocation = dataclasses.field(default_factory=Reinvocation)
     """Decides the same for mutating policies."""
+    patched: bool = False
+    """Whether a webhook's patch has been applied, with or without effect."""
 
     _match_context: MatchContext | None = None
 
@@ -424,11 +427,35 @@ class AdmissionContext:
         """Whether the object changed after a webhook or policy that wants to see such changes."""
         return self.reinvocation.wanted or self.policy_reinvocation.wanted
 
+    @property
+    def has_unrounded_times(self) -> bool:
+        """Whether an API server compares a time to the nanosecond with what a patch leaves of it.
+
+        It has just set one in ``metadata.managedFields``. In JSON, through which objects of built-in kinds go when they
+        are patched, times have whole seconds, so the first patch changes the object even if it has no other effect.
+        """
+        if self.patched or self.policy_reinvocation.wanted or self.review.object_document.is_null:
+            return False
+        known = built_in_resources().for_kind(self.review.kind) is not None
+        return known and bool(_new_managed_fields(self.review))
+
     def change_object(self, document: Document) -> None:
         """Continue with another object."""
         if document is not self.review.object_document:
             self.review = self.review.with_object(document)
             self._match_context = None
+
+
+def _new_managed_fields(review: Review) -> list[JSON]:
+    """The entries of ``metadata.managedFields`` that this request has made or changed."""
+    before = _managed_fields(review.old_object)
+    return [entry for entry in _managed_fields(review.object) if entry not in before]
+
+
+def _managed_fields(value: JSON) -> list[JSON]:
+    metadata = value.get("metadata") if isinstance(value, dict) else None
+    entries = metadata.get("managedFields") if isinstance(metadata, dict) else None
+    return entries if isinstance(entries, list) else []
 
 
 class MutatingStage(Protocol):

@@ -246,12 +246,15 @@ def _record_step(hook: ChainWebhook, context: AdmissionContext, outcome: Outcome
 def _conclude(
     hook: ChainWebhook, context: AdmissionContext, result: WebhookResult, effect: WebhookEffect
 ) -> bool:
+    applied = effect.denial is None and bool(effect.operations)
+    changed = effect.changed or (applied and context.has_unrounded_times)
+    context.patched = context.patched or applied
     if effect.document is not None:
         context.change_object(effect.document)
     context.reinvocation.invoked(
-        hook.uid, changed=effect.changed, if_needed=hook.webhook.reinvocation_policy == "IfNeeded"
+        hook.uid, changed=changed, if_needed=hook.webhook.reinvocation_policy == "IfNeeded"
     )
-    _record_effect(hook, context, result, effect)
+    _record_effect(hook, context, result, effect, changed=changed)
     denial = effect.denial
     if result.failed_open and context.deadline.passed:
         # The request's own deadline has passed, not only the webhook's: no later stage can be called.
@@ -262,12 +265,17 @@ def _conclude(
 
 
 def _record_effect(
-    hook: ChainWebhook, context: AdmissionContext, result: WebhookResult, effect: WebhookEffect
+    hook: ChainWebhook,
+    context: AdmissionContext,
+    result: WebhookResult,
+    effect: WebhookEffect,
+    *,
+    changed: bool,
 ) -> None:
     record = context.record
     record.warnings += result.outcome.warnings
     record.annotate(webhook_annotations(hook.name, result.outcome.audit_annotations))
-    record.annotate(_mutation_annotations(hook, context.round, result, effect))
+    record.annotate(_mutation_annotations(hook, context.round, result, effect, changed=changed))
     record.steps.append(
         Step(
             controller="MutatingAdmissionWebhook",
@@ -298,12 +306,12 @@ def _mutating_status(result: WebhookResult, effect: WebhookEffect) -> OutcomeSta
 
 
 def _mutation_annotations(
-    hook: ChainWebhook, round_number: int, result: WebhookResult, effect: WebhookEffect
+    hook: ChainWebhook, round_number: int, result: WebhookResult, effect: WebhookEffect, *, changed: bool
 ) -> dict[str, str]:
     place = f"round_{round_number}_index_{hook.index}"
     annotations = {
         f"mutation.webhook.admission.k8s.io/{place}": mutation_annotation(
-            hook.configuration, hook.name, mutated=effect.changed
+            hook.configuration, hook.name, mutated=changed
         )
     }
     if effect.operations:
