@@ -29,15 +29,18 @@ from differential.pairs import (
     SERVICES,
     STATEFUL_SETS,
     STORAGE_CLASSES,
+    USUAL,
     VOLUMES,
     Request,
     Resource,
+    Setup,
     User,
     World,
     made,
     some,
 )
 from pratique.apimachinery.json_values import JSON, JSONObject
+from support.webhook_servers import WebhookServer
 
 _LEVELS = ("privileged", "baseline", "restricted")
 _WRITERS = (User.ADMIN, User.AUTHOR, User.AUTHOR, User.GUEST, User.SERVICE_ACCOUNT)
@@ -50,8 +53,9 @@ class Creations:
 
     name: str = "built-in, create"
     requests: int = 120
+    setup: Setup = USUAL
 
-    def world(self, random: Random, suffix: str) -> World:
+    def world(self, random: Random, suffix: str, _server: WebhookServer) -> World:
         """Draw a namespace, what is in it, and classes."""
         return built_in_world(random, suffix)
 
@@ -71,8 +75,9 @@ class Changes:
 
     name: str = "built-in, update and delete"
     requests: int = 120
+    setup: Setup = USUAL
 
-    def world(self, random: Random, suffix: str) -> World:
+    def world(self, random: Random, suffix: str, _server: WebhookServer) -> World:
         """Draw a world with objects to change."""
         world = built_in_world(random, suffix)
         pods = [pod(random, f"p{index}") for index in range(8)]

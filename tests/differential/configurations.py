@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 import re
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
 from differential.comparison import Difference
 from differential.drawn_expressions import flawed
 from differential.judging import Judge
+from differential.listed import is_listed
 from differential.pairs import (
     MUTATING_BINDINGS,
     MUTATING_POLICIES,
     MUTATING_WEBHOOKS,
+    USUAL,
     VALIDATING_BINDINGS,
     VALIDATING_POLICIES,
     VALIDATING_WEBHOOKS,
     Request,
     Resource,
+    Setup,
     User,
     made,
 )
 from differential.policies import binding, mutating_policy, validating_policy
+from differential.tallies import Found, Tally
 from differential.webhooks import drawn_webhook
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.apimachinery.json_values import JSON, JSONObject
@@ -37,6 +43,34 @@ _NAME = "drawn.example.com"
 _UNREADABLE = 400
 _EXPRESSIONS = frozenset({"expression", "messageExpression", "valueExpression"})
 _WORDS = ("", "Other", "a b", "x" * 70, "UPPER", "*", "v1", "pods/status", "9", "é")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RefusedConfigurations:
+    """Whether both sides take a configuration, and what each says that does not."""
+
+    name: str = CONFIGURATIONS
+    requests: int = 100
+    setup: Setup = USUAL
+
+    def compare(self, judge: Judge, drawn_from: str, pairs: int, told: Callable[[str], None]) -> Tally:
+        """Compare so many policies, bindings and webhook configurations."""
+        tally, random = Tally(pairs=pairs), Random(drawn_from)
+        for _ in range(pairs):
+            request = draw(random)
+            taken, difference = compare_refusals(judge, request)
+            if difference is None:
+                tally.same += 1
+                tally.refused += not taken
+            elif is_listed(difference):
+                tally.listed += 1
+            else:
+                found = Found(self.name, drawn_from, request, difference)
+                if found.cause not in {known.cause for known in tally.found}:
+                    body = json.dumps(request.body)
+                    told(f"{request.resource.kind} in {drawn_from}\n  {difference.describe()}\n  {body}")
+                tally.found.append(found)
+        return tally
 
 
 def draw(random: Random) -> Request:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from differential.runs import Tally
+from differential.tallies import Tally
 from support.kubernetes_programs import version
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,12 +37,7 @@ def table(tallies: Mapping[str, Tally], seed: str) -> str:
     total = Tally()
     for name, tally in tallies.items():
         lines.append(_row(name, tally))
-        total.pairs += tally.pairs
-        total.refused += tally.refused
-        total.same += tally.same
-        total.listed += tally.listed
-        total.left_out += tally.left_out
-        total.found += tally.found
+        total.add(tally)
     lines.append(_row("**all**", total))
     cases = ", ".join(f"{count} in `{name}`" for name, count in _cases().items())
     lines += ["", f"Kubernetes' own cases that the tests run ([vectors.md](vectors.md)): {cases}."]

@@ -27,10 +27,12 @@ from differential.pairs import (
     ROLE_BINDINGS,
     ROLES,
     SERVICE_ACCOUNTS,
+    USUAL,
     VALIDATING_BINDINGS,
     VALIDATING_POLICIES,
     Answer,
     Request,
+    Setup,
     User,
     World,
     made,
@@ -41,19 +43,6 @@ from pratique.hosting.catalogue import load_catalogue
 from support.api_clients import Client, Reply
 from support.api_servers import AUDIT_POLICY, ApiServer, running
 from support.webhook_servers import WebhookServer, denied, serve
-
-PLUGINS = (
-    "AlwaysPullImages",
-    "DenyServiceExternalIPs",
-    "ExtendedResourceToleration",
-    "LimitPodHardAntiAffinityTopology",
-    "NamespaceExists",
-    "NodeRestriction",
-    "OwnerReferencesPermissionEnforcement",
-    "PodNodeSelector",
-    "PodTolerationRestriction",
-)
-"""What is enabled beside the default plugins."""
 
 _RECORDED = "recorded"
 _RECORDER = "00-recorder"
@@ -327,8 +316,8 @@ def _marker(name: str) -> tuple[JSONObject, JSONObject]:
 
 
 @contextlib.contextmanager
-def judging(configuration: JSONObject | None = None) -> Iterator[Judge]:
-    """Run the API servers until the block ends; ``configuration`` is an AdmissionConfiguration."""
+def judging(setup: Setup = USUAL) -> Iterator[Judge]:
+    """Run the API servers until the block ends."""
     default = [controller.name for controller in load_catalogue() if controller.default]
     off = [name for name in default if name != "MutatingAdmissionWebhook"]
     with tempfile.TemporaryDirectory() as folder, serve({_RECORD: denied("seen"), **BEHAVIOURS}) as webhooks:
@@ -337,9 +326,9 @@ def judging(configuration: JSONObject | None = None) -> Iterator[Judge]:
         # patches of webhooks are in the audit log from the level Request on
         policy = Path(folder) / "audit-policy.json"
         policy.write_text(json.dumps(AUDIT_POLICY | {"rules": [{"level": "Request"}]}))
-        flags = {"token-auth-file": str(tokens), "audit-policy-file": str(policy)}
+        flags = {"token-auth-file": str(tokens), "audit-policy-file": str(policy), **setup.flags}
         with (
-            running(enable=PLUGINS, admission=configuration, flags=flags) as deciding,
+            running(enable=setup.plugins, admission=setup.admission(), flags=flags) as deciding,
             running(disable=off, flags=flags, etcd=deciding.etcd) as recording,
             running(disable=[*off, "MutatingAdmissionWebhook"], flags=flags, etcd=deciding.etcd) as storing,
         ):

@@ -18,12 +18,15 @@ from differential.pairs import (
     RESOURCES,
     SECRETS,
     SERVICE_ACCOUNTS,
+    USUAL,
     Request,
+    Setup,
     User,
     World,
     made,
 )
 from pratique.apimachinery.json_values import JSONObject
+from support.webhook_servers import WebhookServer
 
 _LABELS = (
     "node-restriction.kubernetes.io/team",
@@ -43,8 +46,9 @@ class NodeUsers:
 
     name: str = "NodeRestriction"
     requests: int = 80
+    setup: Setup = USUAL
 
-    def world(self, random: Random, suffix: str) -> World:
+    def world(self, random: Random, suffix: str, _server: WebhookServer) -> World:
         """Draw nodes, and Pods that run on them."""
         namespace = f"w{suffix}"
         objects = [made(NAMESPACES, namespace), made(SERVICE_ACCOUNTS, "default", namespace)]

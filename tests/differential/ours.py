@@ -12,7 +12,7 @@ from pathlib import Path
 
 import jsonpatch
 
-from differential.pairs import Answer, World
+from differential.pairs import Answer, Setup, World
 from pratique.apimachinery.json_values import JSONObject
 from support.local_stacks import Stack, running_alone
 
@@ -59,20 +59,18 @@ class Pratique:
 def deciding(
     world: World,
     common: Sequence[JSONObject],
-    enable: Sequence[str],
-    configuration: JSONObject | None = None,
+    setup: Setup,
 ) -> Iterator[Pratique]:
     """Run it in a world as the API server has it until the block ends.
 
     Args:
         world: the world as it is stored.
         common: what is there beside it.
-        enable: plugins beside those that are on by default.
-        configuration: the AdmissionConfiguration.
+        setup: the plugins and their configurations.
     """
     with tempfile.TemporaryDirectory() as folder:
-        flags = _flags(Path(folder), world, common, configuration)
-        with running_alone("--enable-admission-plugins", ",".join(enable), *flags) as stack:
+        flags = _flags(Path(folder), world, common, setup.admission(ours=True))
+        with running_alone("--enable-admission-plugins", ",".join(setup.plugins), *flags) as stack:
             connection = stack.connect()
             try:
                 yield Pratique(stack, connection)

@@ -9,6 +9,7 @@ from random import Random
 from typing import Protocol, TypeVar
 
 from pratique.apimachinery.json_values import JSON, JSONObject
+from support.webhook_servers import WebhookServer
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -163,6 +164,52 @@ class Request:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Setup:
+    """How API servers run, and Pratique beside them."""
+
+    plugins: tuple[str, ...]
+    """What is enabled beside the default plugins."""
+    configurations: Mapping[str, JSONObject] = dataclasses.field(default_factory=dict)
+    """The configuration of each plugin that has one, of both sides."""
+    flags: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Further flags of the API servers."""
+    gates: Mapping[str, JSONObject] = dataclasses.field(default_factory=dict)
+    """What an API server takes from flags, and Pratique as configurations of plugins."""
+
+    def admission(self, *, ours: bool = False) -> JSONObject | None:
+        """The AdmissionConfiguration of one side; None if it has none."""
+        every = {**self.configurations, **(self.gates if ours else {})}
+        plugins = [{"name": name, "configuration": value} for name, value in every.items()]
+        if not plugins:
+            return None
+        return {
+            "apiVersion": "apiserver.config.k8s.io/v1",
+            "kind": "AdmissionConfiguration",
+            "plugins": plugins,
+        }
+
+    def __hash__(self) -> int:
+        """By the plugins alone: setups are few."""
+        return hash(self.plugins)
+
+
+USUAL = Setup(
+    (
+        "AlwaysPullImages",
+        "DenyServiceExternalIPs",
+        "ExtendedResourceToleration",
+        "LimitPodHardAntiAffinityTopology",
+        "NamespaceExists",
+        "NodeRestriction",
+        "OwnerReferencesPermissionEnforcement",
+        "PodNodeSelector",
+        "PodTolerationRestriction",
+    )
+)
+"""All plugins that need no configuration and leave enough requests to the others."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class World:
     """What exists before the first request, in the order in which it is created."""
 
@@ -211,10 +258,14 @@ class Family(Protocol):
     def requests(self) -> int:
         """How many requests each world is worth; making a world takes a few seconds."""
 
-    def world(self, random: Random, suffix: str) -> World:
-        """Draw a world; ``suffix`` makes the names of cluster-scoped objects unique."""
+    @property
+    def setup(self) -> Setup:
+        """How the API servers run."""
 
-    def request(self, random: Random, world: World) -> Request:
+    def world(self, random: Random, suffix: str, server: WebhookServer, /) -> World:
+        """Draw a world; ``suffix`` makes the names of cluster-scoped objects unique, ``server`` serves webhooks."""
+
+    def request(self, random: Random, world: World, /) -> Request:
         """Draw a request in it."""
 
 

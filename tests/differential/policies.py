@@ -22,15 +22,18 @@ from differential.pairs import (
     NAMESPACES,
     PODS,
     SERVICE_ACCOUNTS,
+    USUAL,
     VALIDATING_BINDINGS,
     VALIDATING_POLICIES,
     Request,
+    Setup,
     User,
     World,
     made,
     some,
 )
 from pratique.apimachinery.json_values import JSONObject
+from support.webhook_servers import WebhookServer
 
 _REASONS = ("Invalid", "Forbidden", "Unauthorized", "RequestEntityTooLarge")
 _ACTIONS = (["Deny"], ["Deny"], ["Warn"], ["Audit"], ["Deny", "Audit"], ["Warn", "Audit"])
@@ -43,8 +46,9 @@ class ValidatingPolicies:
 
     name: str = "ValidatingAdmissionPolicy"
     requests: int = 40
+    setup: Setup = USUAL
 
-    def world(self, random: Random, suffix: str) -> World:
+    def world(self, random: Random, suffix: str, _server: WebhookServer) -> World:
         """Draw a namespace, parameters, and policies with their bindings."""
         namespace, objects = _ground(random, suffix)
         for number in range(random.choice((1, 2, 3))):
@@ -71,8 +75,9 @@ class MutatingPolicies:
 
     name: str = "MutatingAdmissionPolicy"
     requests: int = 40
+    setup: Setup = USUAL
 
-    def world(self, random: Random, suffix: str) -> World:
+    def world(self, random: Random, suffix: str, _server: WebhookServer) -> World:
         """Draw a namespace, parameters, and policies with their bindings."""
         namespace, objects = _ground(random, suffix)
         for number in range(random.choice((1, 2, 3))):

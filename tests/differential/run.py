@@ -3,50 +3,47 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import itertools
 import json
+import math
 import sys
 import time
+from collections.abc import Iterator
+from pathlib import Path
 
 import click
 
 from differential import conformance
 from differential.built_ins import Changes, Creations
-from differential.configurations import CONFIGURATIONS
-from differential.judging import Judge, judging
+from differential.configurations import RefusedConfigurations
+from differential.judging import judging
 from differential.nodes import NodeUsers
-from differential.pairs import Family
 from differential.policies import MutatingPolicies, ValidatingPolicies
-from differential.runs import Run, Tally
-from differential.webhooks import WEBHOOKS, Webhooks
+from differential.run_files import RunFile
+from differential.runs import Comparable, Run, Worlds
+from differential.tallies import Tally
+from differential.webhooks import Webhooks
 
-_WITHOUT_SERVERS: tuple[Family, ...] = (
-    Creations(),
-    Changes(),
-    NodeUsers(),
-    ValidatingPolicies(),
-    MutatingPolicies(),
+FAMILIES: tuple[Comparable, ...] = (
+    Worlds(Creations()),
+    Worlds(Changes()),
+    Worlds(NodeUsers()),
+    Worlds(ValidatingPolicies()),
+    Worlds(MutatingPolicies()),
+    Worlds(Webhooks()),
+    RefusedConfigurations(),
 )
-FAMILIES = (*(family.name for family in _WITHOUT_SERVERS), WEBHOOKS)
-"""The names of all families, in the order in which they run."""
-
-
-def families(judge: Judge) -> tuple[Family, ...]:
-    """All families, in that order."""
-    return *_WITHOUT_SERVERS, Webhooks(judge.webhooks)
+"""In the order in which they run; those of one setup come together."""
 
 
 def main() -> int:
     """Run, tell, and give the exit code."""
     arguments = _arguments()
     started = time.monotonic()
-    with judging() as judge:
-        chosen = [family for family in families(judge) if arguments.family in family.name]
-        configurations = arguments.family in CONFIGURATIONS
-        each = -(-arguments.pairs // (len(chosen) + configurations))
-        run = Run(judge, arguments.seed, _tell)
-        tallies = dict(run.compare(chosen, each))
-        if configurations:
-            tallies[CONFIGURATIONS] = run.compare_configurations(each)
+    until = started + 60 * arguments.minutes
+    run = Run(arguments.seed, _tell, RunFile(arguments.file), until)
+    tallies = dict(_compare(run, arguments.family, arguments.pairs))
     for name, tally in tallies.items():
         _describe(name, tally)
     if arguments.write:
@@ -55,12 +52,31 @@ def main() -> int:
     return 1 if any(tally.different for tally in tallies.values()) else 0
 
 
+def _compare(run: Run, part: str, pairs: int) -> Iterator[tuple[str, Tally]]:
+    chosen = [family for family in FAMILIES if part in family.name]
+    each = -(-pairs // len(chosen))
+    for setup, families in itertools.groupby(chosen, key=lambda family: family.setup):
+        group = tuple(families)
+        missing = time.monotonic() < run.until and any(
+            run.compare(None, family, each).pairs < each for family in group
+        )
+        with judging(setup) if missing else contextlib.nullcontext() as judge:
+            for family in group:
+                yield family.name, run.compare(judge, family, each)
+
+
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=300, metavar="N", help="how many pairs, of all families")
     parser.add_argument("--seed", default=f"{time.time_ns():x}", help="what pairs are drawn from")
     parser.add_argument("--family", default="", help="only families with this in their name")
     parser.add_argument("--write", action="store_true", help="put the table into docs/conformance.md")
+    parser.add_argument(
+        "--file", type=Path, help="keep what is compared here; a run with the same seed goes on from it"
+    )
+    parser.add_argument(
+        "--minutes", type=float, default=math.inf, help="begin nothing new after so many; needs --file"
+    )
     return parser.parse_args()
 
 

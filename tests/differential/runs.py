@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import json
+import math
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from random import Random
+from typing import Protocol
 
-from differential import configurations
 from differential.comparison import Difference, canonical, compare, compare_calls, differences
-from differential.configurations import CONFIGURATIONS
-from differential.judging import PLUGINS, Judge
+from differential.judging import Judge
 from differential.listed import is_listed
 from differential.ours import Pratique, deciding
-from differential.pairs import NAMESPACES, Answer, Family, Request
+from differential.pairs import NAMESPACES, Answer, Family, Request, Setup
+from differential.run_files import RunFile
 from differential.shrinking import shrink
+from differential.tallies import Found, Tally
 from pratique.apimachinery.json_values import JSONObject
 
 _INVALID = 422
@@ -27,101 +28,92 @@ _AGAIN = 5
 """How often a pair that differs is asked again. Go's maps have no order, so some texts vary."""
 _TRIES = 40
 """How often a pair is made smaller at most; each takes as long as a pair."""
-_NAMES = re.compile(r"\b[a-z]+-?[0-9][0-9a-z-]*\b|\d+")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Found:
-    """A pair that differs."""
-
-    family: str
-    world: str
-    """What the world was drawn from; the same text draws it again."""
-    request: Request
-    difference: Difference
+class Comparable(Protocol):
+    """What a run compares: a family, or something that is asked in another way."""
 
     @property
-    def cause(self) -> str:
-        """What pairs of the same cause have alike: the texts without names and numbers."""
-        real, ours = (_NAMES.sub("…", str(side)) for side in (self.difference.real, self.difference.ours))
-        return f"{self.difference.what} {_NAMES.sub('…', self.difference.path)}: {real} | {ours}"
-
-
-@dataclasses.dataclass(slots=True)
-class Tally:
-    """How the pairs of a family came out."""
-
-    pairs: int = 0
-    same: int = 0
-    refused: int = 0
-    """Among the same, those that are refused."""
-    listed: int = 0
-    """Pairs that differ in a way that the documents argue."""
-    left_out: int = 0
-    """Requests that the API server refuses for other reasons than admission, beside the pairs."""
-    found: list[Found] = dataclasses.field(default_factory=list)
+    def name(self) -> str:
+        """As in the table of ``docs/conformance.md``."""
 
     @property
-    def different(self) -> int:
-        """How many pairs differ in a way that no document argues."""
-        return len(self.found)
+    def requests(self) -> int:
+        """How many pairs are compared at once."""
+
+    @property
+    def setup(self) -> Setup:
+        """How the API servers run."""
+
+    def compare(self, judge: Judge, drawn_from: str, pairs: int, told: Callable[[str], None]) -> Tally:
+        """Compare so many pairs, drawn from a text; ``told`` is told of each new kind of difference."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Run:
     """A run of any number of families."""
 
-    judge: Judge
     seed: str
     told: Callable[[str], None]
     """Is told of progress, and of each new kind of difference."""
+    done: RunFile = dataclasses.field(default_factory=lambda: RunFile(None))
+    """What has been compared before."""
+    until: float = math.inf
+    """By ``time.monotonic``, when no more is begun."""
 
-    def compare(self, families: Sequence[Family], pairs: int) -> Mapping[str, Tally]:
-        """Compare so many pairs of each family."""
-        return {family.name: self._compare_family(family, pairs) for family in families}
-
-    def compare_configurations(self, pairs: int) -> Tally:
-        """Compare what both say to so many policies and webhook configurations."""
-        tally = Tally(pairs=pairs)
-        for number in range(pairs):
-            drawn_from = f"{self.seed}/{CONFIGURATIONS}/{number}"
-            request = configurations.draw(Random(drawn_from))
-            taken, difference = configurations.compare_refusals(self.judge, request)
-            if difference is None:
-                tally.same += 1
-                tally.refused += not taken
-                continue
-            if is_listed(difference):
-                tally.listed += 1
-                continue
-            found = Found(CONFIGURATIONS, drawn_from, request, difference)
-            if found.cause not in {known.cause for known in tally.found}:
-                body = json.dumps(request.body)
-                self.told(f"{request.resource.kind} in {drawn_from}\n  {difference.describe()}\n  {body}")
-            tally.found.append(found)
-        self.told(f"{CONFIGURATIONS}: {pairs}, {tally.different} different")
-        return tally
-
-    def _compare_family(self, family: Family, pairs: int) -> Tally:
+    def compare(self, judge: Judge | None, family: Comparable, pairs: int) -> Tally:
+        """Compare so many pairs of a family, fewer where time is up; without a judge, what has been compared before."""
         tally = Tally()
         for number in itertools.count():
             wanted = min(pairs - tally.pairs, family.requests)
             if wanted <= 0:
                 break
             assert number <= pairs, "hardly any request of this family reaches admission"
-            self._compare_world(family, f"{self.seed}/{family.name}/{number}", wanted, tally)
-            self.told(f"{family.name}: {tally.pairs} of {pairs}, {tally.different} different")
+            drawn_from = f"{self.seed}/{family.name}/{number}"
+            world = self.done.tally(drawn_from)
+            if world is None:
+                if judge is None or time.monotonic() > self.until:
+                    break
+                world = family.compare(judge, drawn_from, wanted, self.told)
+                self.done.add(family.name, drawn_from, world)
+                self.told(
+                    f"{family.name}: {tally.pairs + world.pairs} of {pairs}, {world.different} different"
+                )
+            tally.add(world)
         return tally
 
-    def _compare_world(self, family: Family, drawn_from: str, pairs: int, tally: Tally) -> None:
-        random = Random(drawn_from)
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Worlds:
+    """A family whose requests are asked in worlds of objects."""
+
+    family: Family
+
+    @property
+    def name(self) -> str:
+        """As in the table of ``docs/conformance.md``."""
+        return self.family.name
+
+    @property
+    def requests(self) -> int:
+        """How many requests each world is worth."""
+        return self.family.requests
+
+    @property
+    def setup(self) -> Setup:
+        """How the API servers run."""
+        return self.family.setup
+
+    def compare(self, judge: Judge, drawn_from: str, pairs: int, told: Callable[[str], None]) -> Tally:
+        """Compare so many pairs of a world."""
+        random, tally = Random(drawn_from), Tally()
         with (
-            self.judge.world(family.world(random, _suffix(drawn_from))) as world,
-            deciding(world, self.judge.common, PLUGINS) as pratique,
+            judge.world(self.family.world(random, _suffix(drawn_from), judge.webhooks)) as world,
+            deciding(world, judge.common, self.setup) as pratique,
         ):
-            sides = Sides(self.judge, pratique)
+            sides = Sides(judge, pratique)
             for _ in range(pairs):
-                request = family.request(random, world)
+                request = self.family.request(random, world)
                 difference = sides.difference(request)
                 if difference is LEFT_OUT:
                     tally.left_out += 1
@@ -133,14 +125,16 @@ class Run:
                 elif is_listed(difference):
                     tally.listed += 1
                 else:
-                    self._add(tally, sides, Found(family.name, drawn_from, request, difference))
+                    _add(tally, sides, Found(self.name, drawn_from, request, difference), told)
+        return tally
 
-    def _add(self, tally: Tally, sides: Sides, found: Found) -> None:
-        """Add a pair that differs; the first one of its cause is made smaller."""
-        if found.cause not in {known.cause for known in tally.found}:
-            found = sides.smallest(found)
-            self.told(f"{found.request.describe()} in {found.world}\n  {found.difference.describe()[:2000]}")
-        tally.found.append(found)
+
+def _add(tally: Tally, sides: Sides, found: Found, told: Callable[[str], None]) -> None:
+    """Add a pair that differs; the first one of its cause is made smaller."""
+    if found.cause not in {known.cause for known in tally.found}:
+        found = sides.smallest(found)
+        told(f"{found.request.describe()} in {found.world}\n  {found.difference.describe()[:2000]}")
+    tally.found.append(found)
 
 
 def _suffix(drawn_from: str) -> str:

@@ -16,8 +16,10 @@ from differential.pairs import (
     NAMESPACES,
     PODS,
     SERVICE_ACCOUNTS,
+    USUAL,
     VALIDATING_WEBHOOKS,
     Request,
+    Setup,
     User,
     World,
     made,
@@ -34,8 +36,6 @@ from support.webhook_servers import (
     respond,
 )
 
-WEBHOOKS = "webhooks"
-"""The family's name."""
 _LABELS = "/metadata/labels"
 
 
@@ -102,11 +102,11 @@ _COMMON = ("/allow", "/warn", "/label", "/label-too", "/side", "/deny", "/audit"
 class Webhooks:
     """Creations, updates and deletions with a few webhooks of both kinds."""
 
-    server: WebhookServer
-    name: str = WEBHOOKS
+    name: str = "webhooks"
     requests: int = 20
+    setup: Setup = USUAL
 
-    def world(self, random: Random, suffix: str) -> World:
+    def world(self, random: Random, suffix: str, server: WebhookServer) -> World:
         """Draw a namespace, and webhook configurations for it."""
         namespace = f"w{suffix}"
         labels = random.choice(({}, {"env": "prod"}))
@@ -118,7 +118,7 @@ class Webhooks:
         for resource, paths in ((MUTATING_WEBHOOKS, BEHAVIOURS), (VALIDATING_WEBHOOKS, _CALM)):
             for number in range(random.choice((1, 1, 2))):
                 webhooks = [
-                    self._webhook(random, f"h{index}", tuple(paths), namespace)
+                    _webhook(random, f"h{index}", tuple(paths), namespace, server)
                     for index in range(random.choice((1, 1, 2)))
                 ]
                 if resource is MUTATING_WEBHOOKS:
@@ -145,13 +145,16 @@ class Webhooks:
             return Request(User.AUTHOR, "PUT", CONFIG_MAPS, world.namespace, "there", body)
         return Request(User.AUTHOR, "DELETE", CONFIG_MAPS, world.namespace, "there", {})
 
-    def _webhook(self, random: Random, name: str, paths: tuple[str, ...], namespace: str) -> JSONObject:
-        chosen = random.choice([path for path in _COMMON if path in paths]) if random.random() < 0.5 else None
-        webhook = drawn_webhook(random, name, f"{self.server.url}{chosen or random.choice(paths)}")
-        webhook["clientConfig"]["caBundle"] = base64.b64encode(self.server.ca_bundle).decode()
-        only = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": [namespace]}
-        webhook["namespaceSelector"]["matchExpressions"].append(only)
-        return webhook
+
+def _webhook(
+    random: Random, name: str, paths: tuple[str, ...], namespace: str, server: WebhookServer
+) -> JSONObject:
+    chosen = random.choice([path for path in _COMMON if path in paths]) if random.random() < 0.5 else None
+    webhook = drawn_webhook(random, name, f"{server.url}{chosen or random.choice(paths)}")
+    webhook["clientConfig"]["caBundle"] = base64.b64encode(server.ca_bundle).decode()
+    only = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": [namespace]}
+    webhook["namespaceSelector"]["matchExpressions"].append(only)
+    return webhook
 
 
 def drawn_webhook(random: Random, name: str, url: str) -> JSONObject:
