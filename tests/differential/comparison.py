@@ -136,7 +136,9 @@ def _in_order(calls: Sequence[Received]) -> list[Received]:
 def _seen(call: Received) -> JSON:
     """A call without what chance and time make of it."""
     review = json.loads(_TIMES.sub("1970-01-01T00:00:00Z", _UIDS.sub(_NO_UID, call.body.decode())))
+    request = review.get("request", {})
     for name in ("object", "oldObject"):
-        review["request"][name] = canonical(review["request"].get(name))
+        if name in request:
+            request[name] = canonical(request[name])
     headers = {name: value for name, value in call.headers.items() if name not in _OF_CALLER}
     return {"target": call.target, "method": call.method, "headers": headers, "review": review}

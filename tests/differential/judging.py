@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from differential.image_reviews import BACKEND, review_images
 from differential.pairs import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
@@ -113,11 +114,19 @@ class Judge:
         recording: the one with nothing but webhooks.
         storing: the one without plugins.
         webhooks: the server of the webhook that records, and of those of worlds.
+        folder: what configurations name is here.
     """
 
     def __init__(
-        self, deciding: ApiServer, recording: ApiServer, storing: ApiServer, webhooks: WebhookServer
+        self,
+        deciding: ApiServer,
+        recording: ApiServer,
+        storing: ApiServer,
+        webhooks: WebhookServer,
+        folder: Path,
     ) -> None:
+        self.folder = folder
+        """What configurations name is here."""
         self.webhooks = webhooks
         """The server of the webhook that records, and of those of worlds."""
         self._audit_log = AuditLog(deciding.audit_log)
@@ -140,6 +149,12 @@ class Judge:
         self._audit_log.skip()
         answer = _answer(_send(self._deciders[request.user], request), request)
         return dataclasses.replace(answer, annotations=self._audit_log.annotations(request.path))
+
+    def decide_as(self, user: str, request: Request) -> Answer:
+        """What it answers to a user of any name who may do what authors may. It is no dry run."""
+        impersonated = {"Impersonate-User": user, "Impersonate-Group": "authors"}
+        reply = self._deciders[User.ADMIN].ask(request.method, request.path, request.body, **impersonated)
+        return _answer(reply, request)
 
     def record(self, request: Request) -> JSONObject | None:
         """The AdmissionReview of a request; None if the API server refuses it before admission."""
@@ -315,28 +330,46 @@ def _marker(name: str) -> tuple[JSONObject, JSONObject]:
     return made(VALIDATING_POLICIES, name, spec=policy), made(VALIDATING_BINDINGS, name, spec=binding)
 
 
+_SERVED = {_RECORD: denied("seen"), BACKEND: review_images, **BEHAVIOURS}
+
+
 @contextlib.contextmanager
 def judging(setup: Setup = USUAL) -> Iterator[Judge]:
     """Run the API servers until the block ends."""
     default = [controller.name for controller in load_catalogue() if controller.default]
     off = [name for name in default if name != "MutatingAdmissionWebhook"]
-    with tempfile.TemporaryDirectory() as folder, serve({_RECORD: denied("seen"), **BEHAVIOURS}) as webhooks:
+    with tempfile.TemporaryDirectory() as folder, serve(_SERVED) as webhooks:
         tokens = Path(folder) / "tokens.csv"
         tokens.write_text("".join(_tokens()))
         # patches of webhooks are in the audit log from the level Request on
         policy = Path(folder) / "audit-policy.json"
         policy.write_text(json.dumps(AUDIT_POLICY | {"rules": [{"level": "Request"}]}))
+        (Path(folder) / "backend.kubeconfig").write_text(json.dumps(_kubeconfig(webhooks)))
         flags = {"token-auth-file": str(tokens), "audit-policy-file": str(policy), **setup.flags}
         with (
-            running(enable=setup.plugins, admission=setup.admission(), flags=flags) as deciding,
+            running(enable=setup.plugins, admission=setup.admission(Path(folder)), flags=flags) as deciding,
             running(disable=off, flags=flags, etcd=deciding.etcd) as recording,
             running(disable=[*off, "MutatingAdmissionWebhook"], flags=flags, etcd=deciding.etcd) as storing,
         ):
-            judge = Judge(deciding, recording, storing, webhooks)
+            judge = Judge(deciding, recording, storing, webhooks, Path(folder))
             try:
                 yield judge
             finally:
                 judge.close()
+
+
+def _kubeconfig(server: WebhookServer) -> JSONObject:
+    """How the backend of ImagePolicyWebhook is reached."""
+    authority = base64.b64encode(server.ca_bundle).decode()
+    cluster = {"server": f"{server.url}{BACKEND}", "certificate-authority-data": authority}
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "images", "cluster": cluster}],
+        "users": [{"name": "us", "user": {"token": "secret"}}],
+        "contexts": [{"name": "images", "context": {"cluster": "images", "user": "us"}}],
+        "current-context": "images",
+    }
 
 
 def _tokens() -> Iterator[str]:

@@ -60,6 +60,7 @@ def deciding(
     world: World,
     common: Sequence[JSONObject],
     setup: Setup,
+    shared: Path,
 ) -> Iterator[Pratique]:
     """Run it in a world as the API server has it until the block ends.
 
@@ -67,9 +68,10 @@ def deciding(
         world: the world as it is stored.
         common: what is there beside it.
         setup: the plugins and their configurations.
+        shared: the folder that configurations name.
     """
     with tempfile.TemporaryDirectory() as folder:
-        flags = _flags(Path(folder), world, common, setup.admission(ours=True))
+        flags = _flags(Path(folder), world, common, setup.admission(shared, ours=True))
         with running_alone("--enable-admission-plugins", ",".join(setup.plugins), *flags) as stack:
             connection = stack.connect()
             try:

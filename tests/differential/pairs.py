@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from random import Random
 from typing import Protocol, TypeVar
 
@@ -72,6 +74,11 @@ CLUSTER_ROLE_BINDINGS = Resource(
 SIGNING_REQUESTS = Resource(
     "certificates.k8s.io", "v1", "certificatesigningrequests", "CertificateSigningRequest", namespaced=False
 )
+TRUST_BUNDLES = Resource(
+    "certificates.k8s.io", "v1", "clustertrustbundles", "ClusterTrustBundle", namespaced=False
+)
+POD_GROUPS = Resource("scheduling.k8s.io", "v1beta1", "podgroups", "PodGroup")
+EVENTS = core("events", "Event")
 VALIDATING_POLICIES = Resource(
     "admissionregistration.k8s.io",
     "v1",
@@ -176,16 +183,19 @@ class Setup:
     gates: Mapping[str, JSONObject] = dataclasses.field(default_factory=dict)
     """What an API server takes from flags, and Pratique as configurations of plugins."""
 
-    def admission(self, *, ours: bool = False) -> JSONObject | None:
-        """The AdmissionConfiguration of one side; None if it has none."""
+    def admission(self, folder: Path, *, ours: bool = False) -> JSONObject | None:
+        """The AdmissionConfiguration of one side; None if it has none.
+
+        ``$FOLDER`` stands for the folder with the kubeconfig of the images' backend.
+        """
         every = {**self.configurations, **(self.gates if ours else {})}
-        plugins = [{"name": name, "configuration": value} for name, value in every.items()]
-        if not plugins:
+        if not every:
             return None
+        written = json.dumps(every).replace("$FOLDER", str(folder))
         return {
             "apiVersion": "apiserver.config.k8s.io/v1",
             "kind": "AdmissionConfiguration",
-            "plugins": plugins,
+            "plugins": [{"name": name, "configuration": it} for name, it in json.loads(written).items()],
         }
 
     def __hash__(self) -> int:

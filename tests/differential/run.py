@@ -15,13 +15,17 @@ from pathlib import Path
 import click
 
 from differential import conformance
+from differential.bound_pods import BoundPods, PodGroups
 from differential.built_ins import Changes, Creations
 from differential.configurations import RefusedConfigurations
+from differential.events import EventBursts
+from differential.image_reviews import ImageReviews, OpenImageReviews
 from differential.judging import judging
 from differential.nodes import NodeUsers
 from differential.policies import MutatingPolicies, ValidatingPolicies
 from differential.run_files import RunFile
 from differential.runs import Comparable, Run, Worlds
+from differential.signers import Signers
 from differential.tallies import Tally
 from differential.webhooks import Webhooks
 
@@ -32,7 +36,13 @@ FAMILIES: tuple[Comparable, ...] = (
     Worlds(ValidatingPolicies()),
     Worlds(MutatingPolicies()),
     Worlds(Webhooks()),
+    Worlds(Signers()),
+    Worlds(BoundPods()),
     RefusedConfigurations(),
+    Worlds(PodGroups()),
+    Worlds(ImageReviews()),
+    Worlds(OpenImageReviews()),
+    EventBursts(),
 )
 """In the order in which they run; those of one setup come together."""
 

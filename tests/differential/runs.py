@@ -109,7 +109,7 @@ class Worlds:
         random, tally = Random(drawn_from), Tally()
         with (
             judge.world(self.family.world(random, _suffix(drawn_from), judge.webhooks)) as world,
-            deciding(world, judge.common, self.setup) as pratique,
+            deciding(world, judge.common, self.setup, judge.folder) as pratique,
         ):
             sides = Sides(judge, pratique)
             for _ in range(pairs):

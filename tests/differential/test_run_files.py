@@ -48,7 +48,9 @@ def test_a_run_goes_on_where_the_one_before_it_ended(tmp_path: Path) -> None:
 
 def test_a_run_whose_time_is_up_begins_nothing(tmp_path: Path) -> None:
     family = Counted([])
-    assert Run("seed", print, RunFile(tmp_path / "run.jsonl"), until=0).compare(NoJudge(), family, 6).pairs == 0
+    assert (
+        Run("seed", print, RunFile(tmp_path / "run.jsonl"), until=0).compare(NoJudge(), family, 6).pairs == 0
+    )
     assert family.drawn == []
 
 
