@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from random import Random
 
-from differential.built_ins import create, pod
+from differential.built_ins import pod
 from differential.drawn_expressions import (
     apply_configuration,
     condition,
@@ -16,22 +16,21 @@ from differential.drawn_expressions import (
 )
 from differential.pairs import (
     CONFIG_MAPS,
-    DEPLOYMENTS,
     MUTATING_BINDINGS,
     MUTATING_POLICIES,
     NAMESPACES,
-    PODS,
     SERVICE_ACCOUNTS,
     USUAL,
     VALIDATING_BINDINGS,
     VALIDATING_POLICIES,
     Request,
+    Resource,
     Setup,
-    User,
     World,
     made,
     some,
 )
+from differential.plain_requests import config_map, plain_request
 from pratique.apimachinery.json_values import JSONObject
 from support.webhook_servers import WebhookServer
 
@@ -42,7 +41,7 @@ _LABELS: tuple[dict[str, str], ...] = ({"env": "prod"}, {"env": "test"}, {"team"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ValidatingPolicies:
-    """Creations and updates under a few ValidatingAdmissionPolicies."""
+    """Creations, updates and deletions under a few ValidatingAdmissionPolicies."""
 
     name: str = "ValidatingAdmissionPolicy"
     requests: int = 40
@@ -50,28 +49,16 @@ class ValidatingPolicies:
 
     def world(self, random: Random, suffix: str, _server: WebhookServer) -> World:
         """Draw a namespace, parameters, and policies with their bindings."""
-        namespace, objects = _ground(random, suffix)
-        for number in range(random.choice((1, 2, 3))):
-            name = f"p{number}-{suffix}"
-            spec = validating_policy(random, namespace)
-            objects.append(made(VALIDATING_POLICIES, name, spec=spec))
-            for place in range(random.choice((1, 1, 2))):
-                bound: JSONObject = {
-                    "policyName": name,
-                    "validationActions": random.choice(_ACTIONS),
-                    **binding(random, spec, namespace),
-                }
-                objects.append(made(VALIDATING_BINDINGS, f"b{place}-{name}", spec=bound))
-        return World(tuple(objects), namespace)
+        return _world(random, suffix, VALIDATING_POLICIES)
 
     def request(self, random: Random, world: World) -> Request:
-        """Draw a creation or an update."""
-        return _request(random, world)
+        """Draw a creation, an update or a deletion."""
+        return plain_request(random, world, pod)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MutatingPolicies:
-    """Creations and updates under a few MutatingAdmissionPolicies."""
+    """Creations, updates and deletions under a few MutatingAdmissionPolicies."""
 
     name: str = "MutatingAdmissionPolicy"
     requests: int = 40
@@ -79,18 +66,29 @@ class MutatingPolicies:
 
     def world(self, random: Random, suffix: str, _server: WebhookServer) -> World:
         """Draw a namespace, parameters, and policies with their bindings."""
-        namespace, objects = _ground(random, suffix)
-        for number in range(random.choice((1, 2, 3))):
-            name = f"p{number}-{suffix}"
-            spec = mutating_policy(random, namespace)
-            objects.append(made(MUTATING_POLICIES, name, spec=spec))
-            bound: JSONObject = {"policyName": name, **binding(random, spec, namespace)}
-            objects.append(made(MUTATING_BINDINGS, f"b-{name}", spec=bound))
-        return World(tuple(objects), namespace)
+        return _world(random, suffix, MUTATING_POLICIES)
 
     def request(self, random: Random, world: World) -> Request:
-        """Draw a creation or an update."""
-        return _request(random, world)
+        """Draw a creation, an update or a deletion."""
+        return plain_request(random, world, pod)
+
+
+def _world(random: Random, suffix: str, policies: Resource) -> World:
+    """A namespace, parameters, and up to three policies with their bindings."""
+    validating = policies is VALIDATING_POLICIES
+    bindings, draw = (
+        (VALIDATING_BINDINGS, validating_policy) if validating else (MUTATING_BINDINGS, mutating_policy)
+    )
+    namespace, objects = _ground(random, suffix)
+    for number in range(random.choice((1, 2, 3))):
+        name = f"p{number}-{suffix}"
+        spec = draw(random, namespace)
+        objects.append(made(policies, name, spec=spec))
+        for place in range(random.choice((1, 1, 2))):
+            actions = {"validationActions": random.choice(_ACTIONS)} if validating else {}
+            bound: JSONObject = {"policyName": name, **actions, **binding(random, spec, namespace)}
+            objects.append(made(bindings, f"b{place}-{name}", spec=bound))
+    return World(tuple(objects), namespace)
 
 
 def _ground(random: Random, suffix: str) -> tuple[str, list[JSONObject]]:
@@ -99,9 +97,7 @@ def _ground(random: Random, suffix: str) -> tuple[str, list[JSONObject]]:
     objects = [
         made(NAMESPACES, namespace, metadata={"labels": labels}),
         made(SERVICE_ACCOUNTS, "default", namespace),
-        made(
-            CONFIG_MAPS, "there", namespace, data={"a": "1", "b": "x"}, metadata={"labels": {"team": "web"}}
-        ),
+        config_map(namespace),
     ]
     for name in some(random, 0.7, ("limits", "names")):
         data = {"most": random.choice(("1", "2", "many")), "prefix": random.choice(("p", "x"))}
@@ -211,21 +207,3 @@ def binding(random: Random, spec: JSONObject, namespace: str) -> JSONObject:
         resources = {"objectSelector": {"matchExpressions": [{"key": "app", "operator": "Exists"}]}}
         bound["matchResources"] = resources
     return bound
-
-
-def _request(random: Random, world: World) -> Request:
-    drawn = random.random()
-    if drawn < 0.5:
-        return create(random, PODS, world.namespace, pod(random))
-    if drawn < 0.6:
-        template = {"metadata": {"labels": {"app": "web"}}, "spec": pod(random)["spec"]}
-        spec = {"selector": {"matchLabels": {"app": "web"}}, "template": template}
-        return create(random, DEPLOYMENTS, world.namespace, made(DEPLOYMENTS, "d", spec=spec))
-    body = made(CONFIG_MAPS, "there", world.namespace, data={"a": random.choice(("1", "2"))})
-    body["metadata"]["labels"] = dict(random.choice(({}, {"app": "web"}, {"app": "web", "team": "db"})))
-    if drawn < 0.8:
-        body["metadata"]["name"] = f"c{random.randrange(100)}"
-        return create(random, CONFIG_MAPS, world.namespace, body)
-    if drawn < 0.9:
-        return Request(User.AUTHOR, "PUT", CONFIG_MAPS, world.namespace, "there", body)
-    return Request(User.AUTHOR, "DELETE", CONFIG_MAPS, world.namespace, "there", {})

@@ -7,23 +7,20 @@ import dataclasses
 from collections.abc import Mapping
 from random import Random
 
-from differential.built_ins import create, pod
+from differential.built_ins import pod
 from differential.drawn_expressions import condition
 from differential.pairs import (
-    CONFIG_MAPS,
-    DEPLOYMENTS,
     MUTATING_WEBHOOKS,
     NAMESPACES,
-    PODS,
     SERVICE_ACCOUNTS,
     USUAL,
     VALIDATING_WEBHOOKS,
     Request,
     Setup,
-    User,
     World,
     made,
 )
+from differential.plain_requests import config_map, plain_request
 from pratique.apimachinery.json_values import JSON, JSONObject
 from support.webhook_servers import (
     Behaviour,
@@ -113,7 +110,7 @@ class Webhooks:
         objects = [
             made(NAMESPACES, namespace, metadata={"labels": labels}),
             made(SERVICE_ACCOUNTS, "default", namespace),
-            made(CONFIG_MAPS, "there", namespace, data={"a": "1"}, metadata={"labels": {"app": "web"}}),
+            config_map(namespace),
         ]
         for resource, paths in ((MUTATING_WEBHOOKS, BEHAVIOURS), (VALIDATING_WEBHOOKS, _CALM)):
             for number in range(random.choice((1, 1, 2))):
@@ -129,21 +126,7 @@ class Webhooks:
 
     def request(self, random: Random, world: World) -> Request:
         """Draw a creation, an update or a deletion."""
-        drawn = random.random()
-        if drawn < 0.35:
-            return create(random, PODS, world.namespace, _plain_pod(random))
-        if drawn < 0.45:
-            template = {"metadata": {"labels": {"app": "web"}}, "spec": _plain_pod(random)["spec"]}
-            spec = {"selector": {"matchLabels": {"app": "web"}}, "template": template}
-            return create(random, DEPLOYMENTS, world.namespace, made(DEPLOYMENTS, "d", spec=spec))
-        body = made(CONFIG_MAPS, "there", world.namespace, data={"a": random.choice(("1", "2"))})
-        body["metadata"]["labels"] = dict(random.choice(({}, {"app": "web"}, {"app": "web", "team": "db"})))
-        if drawn < 0.7:
-            body["metadata"]["name"] = f"c{random.randrange(100)}"
-            return create(random, CONFIG_MAPS, world.namespace, body)
-        if drawn < 0.85:
-            return Request(User.AUTHOR, "PUT", CONFIG_MAPS, world.namespace, "there", body)
-        return Request(User.AUTHOR, "DELETE", CONFIG_MAPS, world.namespace, "there", {})
+        return plain_request(random, world, _plain_pod)
 
 
 def _webhook(
