@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 
 from pratique.admission.reviews import Review
@@ -11,9 +9,7 @@ from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.controllers.certificate_approval import CONTROLLER
 from support.admissions import admit, forbidden_text
 from support.signers import (
-    GRANTS,
     SIGNER,
-    FailingAuthorizer,
     certificates_review,
     permission,
     signing_request,
@@ -33,48 +29,6 @@ def approved(**status: JSON) -> JSONObject:
 
 def test_who_may_not_approve_for_a_signer_is_refused() -> None:
     assert forbidden_text(admit(CONTROLLER, approval(approved(), signing_request())), SUBJECT) == REFUSAL
-
-
-@pytest.mark.parametrize(("granted", "allowed"), GRANTS.items())
-def test_a_role_grants_a_signer_by_its_name_or_its_domain(granted: str, *, allowed: bool) -> None:
-    review = approval(approved(), signing_request(), *permission("approve", granted))
-    assert admit(CONTROLLER, review).allowed is allowed
-
-
-def test_a_role_without_names_grants_every_signer() -> None:
-    assert admit(CONTROLLER, approval(approved(), signing_request(), *permission("approve"))).allowed
-
-
-@pytest.mark.parametrize(
-    "grant",
-    [
-        permission("sign"),
-        permission("attest"),
-        permission("approve", user="bob"),
-        permission("approve", groups=[""]),
-        permission("approve", resources=["certificatesigningrequests/approval"]),
-        permission("approve", resources=["signers/approval"]),
-    ],
-)
-def test_no_other_permission_will_do(grant: tuple[JSONObject, JSONObject]) -> None:
-    assert not admit(CONTROLLER, approval(approved(), signing_request(), *grant)).allowed
-
-
-def test_the_stored_signer_counts_and_not_the_one_that_the_update_names() -> None:
-    mine, theirs = signing_request(SIGNER), signing_request("example.com/others")
-    grant = permission("approve", SIGNER)
-    assert not admit(CONTROLLER, approval(mine, theirs, *grant)).allowed
-    assert admit(CONTROLLER, approval(theirs, mine, *grant)).allowed
-
-
-def test_superusers_may_approve_everything() -> None:
-    user = {"username": "root", "groups": ["system:masters"]}
-    assert admit(CONTROLLER, approval(approved(), signing_request(), userInfo=user)).allowed
-
-
-def test_a_failing_authorizer_allows_nothing() -> None:
-    review = dataclasses.replace(approval(approved(), signing_request()), authorizer=FailingAuthorizer())
-    assert not admit(CONTROLLER, review).allowed
 
 
 def test_a_request_without_a_signer_is_asked_about_by_the_empty_name() -> None:

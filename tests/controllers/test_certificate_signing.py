@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 
 from pratique.admission.reviews import Review
@@ -11,9 +9,7 @@ from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.controllers.certificate_signing import CONTROLLER
 from support.admissions import admit, forbidden_text
 from support.signers import (
-    GRANTS,
     SIGNER,
-    FailingAuthorizer,
     certificates_review,
     permission,
     signing_request,
@@ -66,28 +62,6 @@ def test_who_may_not_sign_may_change_neither_certificate_nor_conditions(
 )
 def test_an_update_that_changes_neither_needs_no_permission(new: JSONObject, old: JSONObject) -> None:
     assert admit(CONTROLLER, signing(new, old)).allowed
-
-
-@pytest.mark.parametrize(("granted", "allowed"), GRANTS.items())
-def test_a_role_grants_a_signer_by_its_name_or_its_domain(granted: str, *, allowed: bool) -> None:
-    review = signing(issued(), signing_request(), *permission("sign", granted))
-    assert admit(CONTROLLER, review).allowed is allowed
-
-
-@pytest.mark.parametrize("verb", ["approve", "attest", "update", "Sign"])
-def test_no_other_verb_will_do(verb: str) -> None:
-    assert not admit(CONTROLLER, signing(issued(), signing_request(), *permission(verb))).allowed
-
-
-def test_the_stored_signer_counts_and_not_the_one_that_the_update_names() -> None:
-    grant = permission("sign", "example.com/others")
-    renamed = issued() | {"spec": {"signerName": "example.com/others"}}
-    assert not admit(CONTROLLER, signing(renamed, signing_request(), *grant)).allowed
-
-
-def test_a_failing_authorizer_allows_nothing() -> None:
-    review = dataclasses.replace(signing(issued(), signing_request()), authorizer=FailingAuthorizer())
-    assert not admit(CONTROLLER, review).allowed
 
 
 @pytest.mark.parametrize("wrong", ["new", "old"])

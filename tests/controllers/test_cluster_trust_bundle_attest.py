@@ -10,7 +10,7 @@ from pratique.admission.reviews import Review
 from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.controllers.cluster_trust_bundle_attest import CONTROLLER
 from support.admissions import admit, forbidden_text
-from support.signers import GRANTS, SIGNER, FailingAuthorizer, certificates_review, permission, trust_bundle
+from support.signers import SIGNER, FailingAuthorizer, certificates_review, permission, trust_bundle
 
 SUBJECT = 'clustertrustbundles.certificates.k8s.io "web"'
 REFUSAL = f'user not permitted to attest for signerName "{SIGNER}"'
@@ -56,17 +56,6 @@ def test_an_update_of_owners_finalizers_or_nothing_needs_no_permission(
     new: JSONObject, old: JSONObject
 ) -> None:
     assert admit(CONTROLLER, review(trust_bundle(**new), trust_bundle(**old))).allowed
-
-
-@pytest.mark.parametrize(("granted", "allowed"), GRANTS.items())
-@pytest.mark.parametrize("old", [None, trust_bundle(bundle="other")])
-def test_a_role_grants_a_signer_by_its_name_or_its_domain(old: JSON, granted: str, *, allowed: bool) -> None:
-    assert admit(CONTROLLER, review(trust_bundle(), old, *permission("attest", granted))).allowed is allowed
-
-
-@pytest.mark.parametrize("verb", ["approve", "sign", "create"])
-def test_no_other_verb_will_do(verb: str) -> None:
-    assert not admit(CONTROLLER, review(trust_bundle(), None, *permission(verb))).allowed
 
 
 def test_the_new_signer_counts() -> None:
