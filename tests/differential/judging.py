@@ -239,7 +239,8 @@ class Judge:
         # no finalizers: who has "*" as a resource may update these as well
         guests = [rule | {"resources": list(_plurals())} for rule in plain]
         for name, rules, groups in (
-            ("authors", everything, ("authors", "system:nodes")),
+            ("authors", everything, ("authors",)),
+            ("nodes", plain, ("system:nodes",)),  # and tokens for no audience but those that their Pods use
             ("guests", guests, ("guests",)),
         ):
             self._make(made(CLUSTER_ROLES, name, rules=rules))

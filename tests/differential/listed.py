@@ -30,6 +30,12 @@ class ListedDifference:
 
 LISTED = (
     ListedDifference(
+        real="is not authorized to request tokens for audience ",
+        ours="not found in pod spec volume, system:node:",
+        page="controllers/NodeRestriction.md",
+        shown="The audience message is that of 1.33 to 1.36.",
+    ),
+    ListedDifference(
         real="expected type 'bool' but found",
         ours="found no matching overload for '_&&_' applied to",
         page="cel.md",
