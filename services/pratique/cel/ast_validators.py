@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -47,6 +48,8 @@ class AstIssue:
 def validate_ast(tree: SyntaxTree, functions: Functions) -> list[AstIssue]:
     """Find what Kubernetes refuses, in the order of their positions."""
     nodes = list(_walk(tree.root))
+    if overflowing := [AstIssue(node.number, "invalid double literal") for node in nodes if _overflows(node)]:
+        return overflowing  # cel-go's parser refuses it, so nothing else is looked at
     issues = [
         issue for name in _LITERALS for node in nodes if (issue := _invalid_literal(node, name, functions))
     ]
@@ -54,6 +57,11 @@ def validate_ast(tree: SyntaxTree, functions: Functions) -> list[AstIssue]:
     issues += [issue for node in nodes if (issue := _invalid_format(node, tree))]
     offsets = tree.offsets() if issues else {}
     return sorted(issues, key=lambda issue: offsets.get(issue.number, 0))
+
+
+def _overflows(node: Node) -> bool:
+    """Whether a node is a number that no double can hold, which the parser reads as infinity."""
+    return isinstance(node, Constant) and isinstance(node.value, float) and math.isinf(node.value)
 
 
 def _walk(node: Node) -> Iterator[Node]:
