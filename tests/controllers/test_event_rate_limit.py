@@ -109,7 +109,7 @@ def test_it_answers_as_kubernetes_does(case: JSONObject) -> None:
 def test_a_denial_names_the_limit_and_the_key(of: str, review: Review, key: str) -> None:
     handlers = built(limit(of))
     assert run(CONTROLLER, handlers, review).allowed
-    said = f"Too many requests: Too many requests: limit reached on type {of} for key {key}"
+    said = f"Too many requests: limit reached on type {of} for key {key}"
     assert denial(run(CONTROLLER, handlers, review)) == (429, "TooManyRequests", said)
 
 
@@ -117,8 +117,7 @@ def test_a_denial_names_every_limit_that_was_reached() -> None:
     handlers = built(limit("Server"), limit("Namespace", burst=9), limit("User"))
     run(CONTROLLER, handlers, event())
     assert denial(run(CONTROLLER, handlers, event()))[2] == (
-        "Too many requests: [Too many requests: limit reached on type Server for key ,"
-        " Too many requests: limit reached on type User for key alice]"
+        "Too many requests: [limit reached on type Server for key , limit reached on type User for key alice]"
     )
 
 

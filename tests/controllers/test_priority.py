@@ -166,6 +166,53 @@ def test_an_object_other_than_a_pod_is_a_bad_request(operation: str, reviewed: J
     assert status.message == "resource was marked with kind Pod but was unable to be converted"
 
 
+def create_group(gates: JSONObject, spec: JSONObject, kind: str = "PodGroup") -> Admission:
+    request = {
+        "operation": "CREATE",
+        "kind": {"group": "scheduling.k8s.io", "version": "v1beta1", "kind": kind},
+        "resource": {"group": "scheduling.k8s.io", "version": "v1beta1", "resource": f"{kind.lower()}s"},
+        "namespace": "shop",
+        "name": "g",
+        "object": {"kind": kind, "metadata": {"name": "g"}, "spec": spec},
+    }
+    review = review_of(request, ObjectStore([priority_class("high", 7)]))
+    return admit(CONTROLLER, review, {"featureGates": gates})
+
+
+@pytest.mark.parametrize(
+    ("kind", "gate"), [("PodGroup", "GenericWorkload"), ("CompositePodGroup", "CompositePodGroup")]
+)
+def test_a_group_gets_a_priority_if_its_gate_is_on(kind: str, gate: str) -> None:
+    assert create_group({gate: True}, {}, kind).object["spec"] == {"priority": 0}
+    named = create_group({gate: True}, {"priorityClassName": "high"}, kind)
+    assert named.object["spec"] == {"priorityClassName": "high", "priority": 7}
+    with_policy = create_group({gate: True, "PodGroupPreemptionPolicy": True}, {}, kind)
+    assert with_policy.object["spec"]["preemptionPolicy"] == "PreemptLowerPriority"
+    assert create_group({}, {}, kind).object["spec"] == {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "called", "gate"),
+    [
+        ("PodGroup", "pod group", "GenericWorkload"),
+        ("CompositePodGroup", "composite pod group", "CompositePodGroup"),
+    ],
+)
+def test_a_group_cannot_choose_its_own_priority(kind: str, called: str, gate: str) -> None:
+    gates = {gate: True, "PodGroupPreemptionPolicy": True}
+    subject = f'{kind.lower()}s.scheduling.k8s.io "g"'
+    assert forbidden_text(create_group(gates, {"priority": 9}, kind), subject) == (
+        f"priority set in the {called} (9) must match the priority computed (0)"
+        " based on the priority class set in the spec"
+    )
+    assert forbidden_text(create_group(gates, {"preemptionPolicy": "Never"}, kind), subject) == (
+        f"the string value of PreemptionPolicy (Never) must not be provided in {called} spec;"
+        " priority admission controller computed PreemptLowerPriority from the given PriorityClass name"
+    )
+    missing = create_group(gates, {"priorityClassName": "none"}, kind)
+    assert forbidden_text(missing, subject) == "no PriorityClass with name none was found"
+
+
 def put_class(
     reviewed: JSON, operation: str = "CREATE", cluster: ObjectStore = CLASSES, configuration: JSON = None
 ) -> Admission:

@@ -12,6 +12,7 @@ from differential.pairs import (
     NODES,
     POD_GROUPS,
     PODS,
+    PRIORITY_CLASSES,
     SERVICE_ACCOUNTS,
     USUAL,
     VALIDATING_WEBHOOKS,
@@ -35,7 +36,9 @@ _USERS = (User.ADMIN, User.AUTHOR)
 WITH_POD_GROUPS = Setup(
     USUAL.plugins,
     flags={"feature-gates": "GenericWorkload=true", "runtime-config": "scheduling.k8s.io/v1beta1=true"},
-    gates={"PodGroupProtection": {"featureGates": {"GenericWorkload": True}}},
+    gates={
+        plugin: {"featureGates": {"GenericWorkload": True}} for plugin in ("PodGroupProtection", "Priority")
+    },
 )
 _GROUPED = "scheduling.k8s.io/podgroup-protection"
 
@@ -77,6 +80,9 @@ class PodGroups:
         """Draw a namespace with groups to change."""
         namespace = f"w{suffix}"
         objects = [made(NAMESPACES, namespace), made(SERVICE_ACCOUNTS, "default", namespace)]
+        objects += [made(PRIORITY_CLASSES, f"high-{suffix}", value=1000)]
+        if random.random() < 0.5:
+            objects.append(made(PRIORITY_CLASSES, f"usual-{suffix}", value=5, globalDefault=True))
         objects += [_group(random, f"g{index}", namespace) for index in range(3)]
         return World(tuple(objects), namespace)
 
@@ -86,6 +92,12 @@ class PodGroups:
         drawn = random.random()
         if drawn < 0.6:
             body = _group(random, f"n{random.randrange(99)}", world.namespace)
+            if random.random() < 0.6:
+                body["spec"]["priorityClassName"] = random.choice(
+                    [*_names(world, "PriorityClass"), "missing"]
+                )
+            if random.random() < 0.2:
+                body["spec"]["priority"] = random.choice((0, 5, 1000))
             return Request(user, "POST", POD_GROUPS, world.namespace, str(body["metadata"]["name"]), body)
         body = _stored(random, world, "PodGroup")
         name = str(body["metadata"]["name"])

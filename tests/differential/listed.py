@@ -30,6 +30,13 @@ class ListedDifference:
 
 LISTED = (
     ListedDifference(
+        real="None",
+        ours="true",
+        page="controllers/ImagePolicyWebhook.md",
+        shown="the Pod's annotation is stored, as the plugin has it",
+        path="metadata.annotations",
+    ),
+    ListedDifference(
         real="is not authorized to request tokens for audience ",
         ours="not found in pod spec volume, system:node:",
         page="controllers/NodeRestriction.md",

@@ -179,6 +179,26 @@ def test_what_is_not_created_stays_as_it_is(written: JSONObject, options: dict[s
     assert prepare_for_validation(review, NOW) is review
 
 
+@pytest.mark.parametrize(
+    ("changed", "subresource", "generation"),
+    [
+        ({"image": "b"}, "", 5),
+        ({"resources": {"requests": {"cpu": "2"}}}, "resize", 5),
+        ({}, "", 4),
+        ({"image": "b"}, "status", 4),
+    ],
+    ids=["changed", "resized", "unchanged", "of the status"],
+)
+def test_a_pod_whose_specification_changes_has_another_generation(
+    changed: JSONObject, subresource: str, generation: int
+) -> None:
+    def bound(**container: JSON) -> JSONObject:
+        return manifest("v1", "Pod", {"generation": 4}, spec={"containers": [{"name": "c", **container}]})
+
+    found = stored(bound(**changed), operation=Operation.UPDATE, old=bound(), subresource=subresource)
+    assert found["metadata"]["generation"] == generation
+
+
 _SCALARS = st.none() | st.booleans() | st.integers() | st.text(max_size=5)
 _JSON = st.recursive(
     _SCALARS,

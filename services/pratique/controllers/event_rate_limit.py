@@ -96,7 +96,7 @@ class _Enforcer:
         key = _KEYS[self.type](review)
         if self.buckets.take(key, now):
             return None
-        return _too_many_requests(f"limit reached on type {self.type} for key {key}").message
+        return f"limit reached on type {self.type} for key {key}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Priority: gives Pods the priority of their PriorityClass, and allows only one default class.
+"""Priority: gives Pods and groups of Pods the priority of their PriorityClass, and allows only one default class.
 
 Source: ``plugin/pkg/admission/priority/admission.go``; that of 1.10 for ``release``.
 """
@@ -32,10 +32,33 @@ _OLD_RELEASE = "1.10"
 _HIGHEST_USER_PRIORITY = 1_000_000_000
 """``HighestUserDefinablePriority``: higher values are reserved for system classes."""
 _PREEMPT_LOWER_PRIORITY = "PreemptLowerPriority"
-_CLASSES = ("scheduling.k8s.io", "priorityclasses")
+_SCHEDULING = "scheduling.k8s.io"
+_CLASSES = (_SCHEDULING, "priorityclasses")
 _CLASS_NAME = ("spec", "priorityClassName")
 _PRIORITY = ("spec", "priority")
 _POLICY = ("spec", "preemptionPolicy")
+
+
+_GROUPS = {
+    "podgroups": ("PodGroup", "pod group"),
+    "compositepodgroups": ("CompositePodGroup", "composite pod group"),
+}
+"""Kinds of groups by their resource, each with how messages call it."""
+
+
+class PriorityFeatureGates(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="pascal"):
+    """The feature gates of an API server that affect this controller; off by default in 1.37."""
+
+    generic_workload: bool = False
+    """Give PodGroups a priority."""
+    composite_pod_group: bool = False
+    """Give CompositePodGroups a priority."""
+    pod_group_preemption_policy: bool = False
+    """Give both a preemption policy."""
+
+    def includes(self, resource: str) -> bool:
+        """Whether groups of a resource get a priority."""
+        return self.generic_workload if resource == "podgroups" else self.composite_pod_group
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -47,6 +70,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
     current Kubernetes."""
     system_classes_only_in_kube_system: bool = False
     """Allow the two system classes only in ``kube-system``, as 1.11 to 1.16 do."""
+    feature_gates: PriorityFeatureGates = PriorityFeatureGates()
+    """As in the flag ``--feature-gates`` of an API server."""
 
 
 class _ResolvedClass(NamedTuple):
@@ -58,7 +83,10 @@ class _ResolvedClass(NamedTuple):
 
 
 def mutate(settings: Settings, review: Review) -> Answer:
-    """Set the priority of a new Pod; keep that of an existing one."""
+    """Set the priority of a new Pod or group; keep that of an existing Pod."""
+    resource = review.resource.resource
+    if review.resource.group == _SCHEDULING and resource in _GROUPS:
+        return _admit_group(settings.feature_gates, review, *_GROUPS[resource])
     if not pod_spec.is_pod_review(review):
         return allow()
     if not pod_spec.is_pod(review.object):
@@ -95,6 +123,33 @@ def _admit_pod(settings: Settings, review: Review) -> Answer:
     policy = edits.get(_POLICY)
     if policy is not None and policy != resolved.policy:
         return deny(_mismatch_message(f"string value of PreemptionPolicy ({policy})", resolved.policy))
+    edits.set(_POLICY, resolved.policy)
+    return edits.answer()
+
+
+def _admit_group(gates: PriorityFeatureGates, review: Review, kind: str, called: str) -> Answer:
+    if not gates.includes(review.resource.resource):
+        return allow()
+    if not isinstance(review.object, dict) or review.object.get("kind", kind) != kind:
+        return _deny_wrong_kind(kind)
+    edits = Edits(review.object)
+    resolved = _resolve_class(review, edits.get(_CLASS_NAME) or "")
+    priority, policy = edits.get(_PRIORITY), edits.get(_POLICY)
+    if priority is not None and priority != resolved.value:
+        return deny(
+            f"priority set in the {called} ({priority}) must match the priority computed ({resolved.value})"
+            " based on the priority class set in the spec"
+        )
+    edits.set(_PRIORITY, resolved.value)
+    if resolved.class_name:
+        edits.set(_CLASS_NAME, resolved.class_name)
+    if not gates.pod_group_preemption_policy:
+        return edits.answer()
+    if policy is not None and policy != resolved.policy:
+        return deny(
+            f"the string value of PreemptionPolicy ({policy}) must not be provided in {called} spec;"
+            f" priority admission controller computed {resolved.policy} from the given PriorityClass name"
+        )
     edits.set(_POLICY, resolved.policy)
     return edits.answer()
 
@@ -195,6 +250,17 @@ def _deny_wrong_kind(kind: str) -> Answer:
     return deny(status=statuses.bad_request(text))
 
 
+def _skip_reason(configuration: JSON, review: Review) -> str:
+    """Skip the call for groups whose gate is off, as they all are by default."""
+    resource = review.resource.resource
+    if resource not in _GROUPS:
+        return ""
+    gate = "GenericWorkload" if resource == "podgroups" else "CompositePodGroup"
+    if member(configuration, "featureGates", gate) is True:
+        return ""
+    return f"the feature gate {gate} is off"
+
+
 def _build(settings: Settings) -> Handlers:
     if settings.release not in ("", _OLD_RELEASE):
         raise ConfigurationError(str(not_supported(ROOT / "release", settings.release, [_OLD_RELEASE])))
@@ -205,12 +271,17 @@ def _build(settings: Settings) -> Handlers:
 
 CONTROLLER = Controller(
     name="Priority",
-    summary="Gives Pods the priority of their PriorityClass, and allows only one default class.",
+    summary="Gives Pods and their groups the priority of their PriorityClass, and allows only one default class.",
     phases=BOTH,
-    rules=(rule("pods"), rule("priorityclasses", group="scheduling.k8s.io")),
+    rules=(
+        rule("pods"),
+        rule("priorityclasses", group=_SCHEDULING),
+        rule(*_GROUPS, group=_SCHEDULING, operations=("CREATE",)),
+    ),
     build=_build,
     settings=Settings,
     default=True,
     looks_up=("priorityclasses",),
+    skip_reason=_skip_reason,
     trusted=True,
 )

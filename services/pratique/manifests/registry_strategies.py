@@ -127,8 +127,8 @@ def prepare_for_validation(review: Review, now: dt.datetime) -> Review:
     prepared = written
     if review.operation is Operation.CREATE:
         prepared = _created(review, written, now.strftime("%Y-%m-%dT%H:%M:%SZ"))
-    elif review.operation is Operation.UPDATE and not review.subresource:
-        prepared = _updated(review, written)
+    elif review.operation is Operation.UPDATE:
+        prepared = _with_pod_generation(review, written if review.subresource else _updated(review, written))
     if prepared is written:
         return review
     return review.with_object(Document.from_data(prepared).after(review.object_document))
@@ -159,6 +159,21 @@ def _updated(review: Review, written: JSONObject) -> JSONObject:
     if type_ is None or not isinstance(stored, dict):
         return written
     return prepare_for_update(written, stored, type_, review.cluster.resources)
+
+
+_POD_SPEC_PARTS = frozenset({"", "resize", "ephemeralcontainers"})
+"""Pods, and their subresources that change the specification."""
+
+
+def _with_pod_generation(review: Review, written: JSONObject) -> JSONObject:
+    """Count a Pod's generation up if the specification changes: ``updatePodGeneration``."""
+    old = review.old_object
+    if review.subresource not in _POD_SPEC_PARTS or not review.concerns("", "pods", review.subresource):
+        return written
+    own, stored = (member(pod, "metadata", "generation") or 0 for pod in (written, old))
+    if own != stored or not isinstance(own, int) or member(written, "spec") == member(old, "spec"):
+        return written
+    return {**written, "metadata": {**written["metadata"], "generation": own + 1}}
 
 
 _Strategy: TypeAlias = Callable[[Review, JSONObject], JSONObject]

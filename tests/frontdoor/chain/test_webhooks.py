@@ -218,10 +218,11 @@ def test_the_first_patch_counts_as_a_change_where_an_api_server_has_just_set_a_t
     tmp_path: Path, managed: Any, before: Any, expected: list[str]
 ) -> None:
     unknown = patched([{"op": "add", "path": "/spec/unknown", "value": 1}])
-    pod = POD | {"metadata": POD["metadata"] | ({"managedFields": managed} if managed else {})}
+    metadata: dict[str, Any] = {"name": "web", "namespace": "shop"}
+    pod = POD | {"metadata": metadata | ({"managedFields": managed} if managed else {})}
     changes: dict[str, Any] = {"object_document": Document.from_data(pod)}
     if before:
-        old = POD | {"metadata": POD["metadata"] | {"managedFields": before}}
+        old = POD | {"metadata": metadata | {"managedFields": before}}
         changes |= {"old_object_document": Document.from_data(old), "operation": Operation.UPDATE}
     with serve(unknown) as server:
         hooks = [webhook(server, name, reinvocationPolicy="IfNeeded") for name in "abc"]
