@@ -1,0 +1,151 @@
+"""Defaulting as such: every function of the source is known, and what holds for every object of every kind."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.apimachinery.kinds import GroupVersionKind
+from pratique.cluster.schemas import (
+    ListType,
+    MapType,
+    Scalar,
+    Structure,
+    Type,
+    built_in_schema,
+    built_in_type,
+)
+from pratique.registry.defaults.defaulting import defaulted_types, with_defaults
+from pratique.registry.defaults.group_defaults import GROUP_DEFAULTS
+from pratique.registry.defaults.literal_defaults import LITERALS
+from pratique.registry.defaults.pod_defaults import CORE_DEFAULTS, image_tag
+
+FUNCTIONS = {*LITERALS, *CORE_DEFAULTS, *GROUP_DEFAULTS}
+SCHEMAS = Path(built_in_schema.__code__.co_filename).with_name("built_in.json")
+KINDS = [
+    GroupVersionKind(*name.split("/"))
+    for name, type_ in sorted(json.loads(SCHEMAS.read_text())["kinds"].items())
+    if type_ in defaulted_types()
+]
+REPLACED = frozenset({"serviceAccount", "sessionAffinityConfig", "podIPs", "kubernetes.io/metadata.name"})
+"""Fields whose values defaulting replaces, and never fills in alone."""
+
+
+def test_every_function_of_the_source_is_known() -> None:
+    used = {function for type_ in defaulted_types().values() for function in type_.functions}
+    assert used == FUNCTIONS
+
+
+def test_every_field_of_the_source_is_one_of_its_type() -> None:
+    for name, type_ in defaulted_types().items():
+        named = {*type_.zero, *type_.missing, *type_.quantities, *type_.fields, *type_.embedded}
+        assert named <= set(built_in_type(name).fields), name
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_an_empty_object_of_every_kind_can_be_filled_in(kind: GroupVersionKind) -> None:
+    once = with_defaults(kind, {})
+    assert with_defaults(kind, once) is once
+
+
+def test_an_unknown_kind_has_no_defaults() -> None:
+    written: JSONObject = {"spec": {}}
+    assert with_defaults(GroupVersionKind("example.com", "v1", "Ship"), written) is written
+
+
+SCALARS: dict[Scalar, st.SearchStrategy[JSON]] = {
+    Scalar.STRING: st.sampled_from(["", "a", "Always", "ClientIP", "None", "LoadBalancer", "Container"]),
+    Scalar.INTEGER: st.integers(0, 3),
+    Scalar.NUMBER: st.integers(0, 3),
+    Scalar.BOOLEAN: st.booleans(),
+    Scalar.QUANTITY: st.sampled_from(["0", "1", "100m", "1Gi"]),
+    Scalar.INT_OR_STRING: st.sampled_from([0, 1, "", "10%"]),
+    Scalar.ANY: st.just({}),
+}
+
+
+def later(type_: Type, depth: int) -> st.SearchStrategy[JSON]:
+    return st.deferred(lambda: values(type_, depth))
+
+
+def values(type_: Type, depth: int) -> st.SearchStrategy[JSON]:
+    match type_:
+        case ListType():
+            return st.lists(values(type_.items, depth - 1), max_size=2)
+        case MapType():
+            return st.dictionaries(st.sampled_from(["a", "cpu"]), values(type_.values, depth - 1), max_size=2)
+        case Structure():
+            fields = type_.fields if depth > 0 else {}
+            optional = {name: later(kind, depth - 1) for name, kind in fields.items()}
+            return st.fixed_dictionaries({}, optional=optional)
+        case _:
+            return SCALARS.get(type_, st.just("YQ=="))  # fmt: skip
+
+
+def objects(kind: GroupVersionKind) -> st.SearchStrategy[tuple[GroupVersionKind, JSON]]:
+    schema = built_in_schema(kind)
+    assert schema is not None
+    return st.tuples(st.just(kind), values(schema, 7))
+
+
+@given(st.sampled_from(KINDS).flatmap(objects))
+def test_defaulting_adds_and_neither_replaces_nor_changes_what_it_is_given(
+    case: tuple[GroupVersionKind, JSONObject],
+) -> None:
+    kind, written = case
+    before = copy.deepcopy(written)
+
+    filled = with_defaults(kind, written)
+
+    assert written == before
+    assert lost(written, filled) == []
+    assert with_defaults(kind, filled) is filled
+
+
+def lost(written: JSON, filled: JSON, path: str = "") -> list[str]:
+    """The fields that were set and are not any more."""
+    match written:
+        case dict():
+            assert isinstance(filled, dict)
+            return [
+                entry
+                for name, value in written.items()
+                if name not in REPLACED
+                for entry in lost(value, filled.get(name), f"{path}.{name}")
+            ]
+        case list() if written:
+            assert isinstance(filled, list)
+            pairs = zip(written, filled, strict=True)
+            return [entry for old, new in pairs for entry in lost(old, new, path)]
+        case _:
+            return [path] if written and written != filled else []
+
+
+@pytest.mark.parametrize(
+    ("image", "tag"),
+    [
+        ("root", "latest"),
+        ("root:tag", "tag"),
+        ("root@sha256:" + "e" * 64, ""),
+        ("user/repo:tag@sha256:" + "e" * 64, "tag"),
+        ("url:5000/repo", "latest"),
+        ("url:5000/repo:tag", "tag"),
+        ("localhost/Repo", ""),
+        ("Registry/repo", "latest"),
+        ("index.docker" + ".io/repo", "latest"),
+        ("[::1]:5000/repo:tag", "tag"),
+        ("root@sha256:" + "e" * 63, ""),
+        ("e" * 64, ""),
+        ("", ""),
+        ("a:" + "b" * 129, ""),
+        ("a\n", ""),
+    ],
+)
+def test_images_have_the_tag_that_docker_reads(image: str, tag: str) -> None:
+    assert image_tag(image) == tag
