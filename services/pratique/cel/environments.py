@@ -73,6 +73,8 @@ class Environment:
     """Whether it has the variables ``authorizer`` and ``authorizer.requestResource``."""
     has_patches: bool = False
     """Whether it has the types ``Object``, ``Object.…`` and ``JSONPatch``, and ``jsonpatch.escapeKey``."""
+    is_rule: bool = False
+    """Whether it has nothing of an admission request: the rules of custom resources do not."""
     variables: tuple[tuple[str, str], ...] = ()
     """Further variables: names and types, in the notation of :mod:`pratique.cel.declarations`."""
     structs: StructTypes = ()
@@ -87,7 +89,7 @@ class Environment:
 
     def variable_types(self) -> dict[str, str]:
         """The types of its variables by name."""
-        types = dict(_VARIABLES)
+        types = {} if self.is_rule else dict(_VARIABLES)
         if self.has_params:
             types["params"] = "dyn"
         if self.has_authorizer:

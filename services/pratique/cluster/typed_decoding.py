@@ -305,6 +305,19 @@ def _decode_metadata(before: JSON, data: JSON) -> None:
     decoder.finish()
 
 
+def decode_object_meta(metadata: JSON) -> JSONObject:
+    """Decode metadata of a custom resource without nulls and unknown fields.
+
+    Raises:
+        TypedDecodingError: a value has the wrong type.
+    """
+    schema, decoder = built_in_type("meta.v1.ObjectMeta"), _TypedDecoder()
+    decoded = decoder.decode(schema, metadata, _MISSING, _FieldLocation(schema.name))
+    decoder.finish()
+    found: JSONObject = _without_nulls(schema, decoded)
+    return found
+
+
 def without_nulls(kind: GroupVersionKind, data: JSONObject) -> JSONObject:
     """Decode the nulls of an object: a field that is null is absent, and in a map or list null is the zero value.
 

@@ -31,6 +31,7 @@ from pratique.cluster.store import with_namespace_defaults
 from pratique.manifests.registry_strategies import prepare_for_validation
 from pratique.registry.custom_resources.registry import CustomResourceRegistry
 from pratique.registry.defaults.defaulting import with_defaults
+from pratique.registry.strategies.unconditional_updates import refused_update
 from pratique.registry.strict_decoding import StrictDecodingError, decode_strictly
 from pratique.registry.validation.catalogue import VALIDATIONS
 
@@ -121,6 +122,9 @@ def store(review: Review, now: dt.datetime) -> StoredObject:
     Raises:
         ObjectRefusedError: it is invalid; the Status has every cause, in the API server's order.
     """
+    refused = refused_update(review, is_custom=_custom_resources(review) is not None)
+    if refused is not None:
+        raise ObjectRefusedError(refused)
     prepared = prepare_for_validation(review, now)
     if review.subresource:
         return StoredObject(prepared)
@@ -138,7 +142,8 @@ def _judged(
     """The errors and the warnings of an object."""
     custom = _custom_resources(review)
     if custom is not None:
-        return custom.validate(written, old, review), ()
+        findings = custom.judge(written, old)
+        return list(findings.errors), tuple(findings.warnings)
     at = (storage_group(review.resource.group, review.resource.resource), review.resource.resource)
     validation = VALIDATIONS.get(at)
     if validation is None:

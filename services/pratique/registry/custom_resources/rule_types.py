@@ -1,0 +1,200 @@
+"""Types and values of CEL rules: what a structural schema declares, and the values of objects in those types.
+
+Sources: ``k8s.io/apiserver/pkg/cel/common/{schemas,valuesunstructured}.go`` and
+``k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/model/schemas.go``.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import re
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from pratique.apimachinery import durations
+from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.go_formats import decode_base64
+from pratique.apimachinery.json_values import JSON
+from pratique.cel.declarations import declare_schema, field_name
+from pratique.cel.environments import Environment
+from pratique.cel.values import NANOSECONDS, Duration, Timestamp, Value
+from pratique.cluster.schemas import ListType, MapType, Scalar, Structure, Type
+from pratique.registry.custom_resources.structural import Structural
+
+SELF = "self"
+OLD_SELF = "oldSelf"
+
+_TEXT_FORMATS: Mapping[str, Scalar] = {
+    "byte": Scalar.BYTES,
+    "duration": Scalar.DURATION,
+    "date": Scalar.DATE,
+    "date-time": Scalar.DATE_TIME,
+}
+_SCALARS: Mapping[str, Scalar] = {
+    "boolean": Scalar.BOOLEAN,
+    "number": Scalar.NUMBER,
+    "integer": Scalar.INTEGER,
+}
+_OBJECT_FIELDS: Mapping[str, Type] = {
+    "apiVersion": Scalar.STRING,
+    "kind": Scalar.STRING,
+    "metadata": Structure("", lambda: {"name": Scalar.STRING, "generateName": Scalar.STRING}),
+}
+"""What rules see of a whole object besides its schema."""
+
+
+def declared_type(schema: Structural, *, is_root: bool = False) -> Type | None:
+    """The type of a schema in rules; None if rules cannot see it: ``SchemaDeclType``."""
+    if schema.is_int_or_string:
+        return Scalar.INT_OR_STRING
+    if schema.type == "array":
+        items = _child_type(schema.items)
+        return None if items is None else ListType(items)
+    if schema.type == "object":
+        if schema.additional is not None:
+            values = _child_type(schema.additional)
+            return None if values is None else MapType(values)
+        return _structure(schema, is_root=is_root)
+    if schema.type == "string":
+        return _TEXT_FORMATS.get(schema.written.get("format") or "", Scalar.STRING)
+    return _SCALARS.get(schema.type)
+
+
+def _child_type(schema: Structural | None) -> Type | None:
+    return None if schema is None else declared_type(schema, is_root=schema.is_embedded)
+
+
+def _structure(schema: Structural, *, is_root: bool) -> Structure:
+    fields = {name: _child_type(child) for name, child in schema.properties.items()}
+    known = {name: kind for name, kind in fields.items() if kind is not None}
+    return Structure("", lambda: {**known, **_OBJECT_FIELDS} if is_root else known)
+
+
+def rule_environment(schema: Structural, *, is_root: bool, optional_old: bool) -> Environment | None:
+    """The variables of the rules of a schema; None if rules cannot see it."""
+    kind = declared_type(schema, is_root=is_root)
+    if kind is None:
+        return None
+    holder: Mapping[str, Type] = {SELF: kind}
+    root, structs = declare_schema(Structure("", lambda: holder), "object", "rule")
+    types = {name: dict(fields) for name, fields in structs}
+    declared = types[root][SELF]
+    old = f"optional_type<{declared}>" if optional_old else declared
+    return Environment(
+        variables=((SELF, declared), (OLD_SELF, old)),
+        structs=tuple((name, fields) for name, fields in structs if name != root),
+        is_rule=True,
+    )
+
+
+Conversion: TypeAlias = Callable[[JSON], Value]
+"""Makes the CEL value of a JSON value."""
+
+
+def conversion(schema: Structural) -> Conversion | None:
+    """Compile the conversion of a schema's values to CEL; None if they are CEL values as they are."""
+    if schema.is_int_or_string or schema.type == "number":
+        return None if schema.is_int_or_string else _to_double
+    if schema.type == "string":
+        return _TEXT_CONVERSIONS.get(schema.written.get("format") or "")
+    if schema.type == "array" and schema.items is not None:
+        items = conversion(schema.items)
+        return None if items is None else functools.partial(_convert_items, items)
+    if schema.type == "object" and schema.additional is not None:
+        values = conversion(schema.additional)
+        return None if values is None else functools.partial(_convert_values, values)
+    return _member_conversion(schema) if schema.type == "object" else None
+
+
+def _member_conversion(schema: Structural) -> Conversion | None:
+    converted = {name: conversion(child) for name, child in schema.properties.items()}
+    needed = {name: convert for name, convert in converted.items() if convert is not None}
+    renamed = {name: shown for name in schema.properties if (shown := field_name(name)) not in (name, None)}
+    return functools.partial(_convert_members, needed, renamed) if needed or renamed else None
+
+
+def _convert_members(needed: Mapping[str, Conversion], renamed: Mapping[str, str], value: JSON) -> Value:
+    if not isinstance(value, dict):
+        return value
+    return {
+        renamed.get(name, name): needed[name](member) if name in needed else member
+        for name, member in value.items()
+    }
+
+
+def _convert_values(convert: Conversion, value: JSON) -> Value:
+    return {name: convert(member) for name, member in value.items()} if isinstance(value, dict) else value
+
+
+def _convert_items(convert: Conversion, value: JSON) -> Value:
+    return [convert(item) for item in value] if isinstance(value, list) else value
+
+
+def _to_double(value: JSON) -> Value:
+    return float(value) if type(value) is int else value
+
+
+_TIMESTAMP = re.compile(
+    r"(\d{4}-\d\d-\d\d)(?:T(\d\d:\d\d:\d\d)(?:[.,](\d+))?(?:Z|([+-])(\d\d):(\d\d))?)?", re.ASCII
+)
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_NANO_DIGITS = 9
+
+
+def _to_timestamp(value: JSON) -> Value:
+    found = _TIMESTAMP.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        return value
+    try:
+        moment = dt.datetime.fromisoformat(f"{found[1]}T{found[2] or '00:00:00'}+00:00")
+    except ValueError:
+        return value
+    seconds = (moment - _EPOCH) // dt.timedelta(seconds=1)
+    if found[4]:
+        shift = 3600 * int(found[5]) + 60 * int(found[6])
+        seconds += shift if found[4] == "-" else -shift
+    return Timestamp(seconds * NANOSECONDS + int((found[3] or "")[:_NANO_DIGITS].ljust(_NANO_DIGITS, "0")))
+
+
+_PART = re.compile(r"([0-9]+)\s*([A-Za-zµ]+)")
+_UNITS: tuple[tuple[int, tuple[str, ...], str], ...] = (
+    (1, ("ns",), "nano"),
+    (1_000, ("us", "µs"), "micro"),
+    (1_000_000, ("ms",), "milli"),
+    (NANOSECONDS, ("s",), "sec"),
+    (60 * NANOSECONDS, ("m",), "min"),
+    (3_600 * NANOSECONDS, ("h", "hr"), "hour"),
+    (86_400 * NANOSECONDS, ("d",), "day"),
+    (604_800 * NANOSECONDS, ("w", "wk"), "week"),
+)
+"""The units of Scala's durations: nanoseconds, exact names, and how longer names begin."""
+
+
+def _to_duration(value: JSON) -> Value:
+    if not isinstance(value, str):
+        return value
+    try:
+        return Duration(durations.parse(value).nanoseconds)
+    except InputError:
+        total = 0
+    for count, unit in _PART.findall(value):
+        for nanoseconds, exact, prefix in _UNITS:
+            if unit.lower() in exact or unit.lower().startswith(prefix):
+                total += int(count) * nanoseconds
+    return Duration(total)
+
+
+def _to_bytes(value: JSON) -> Value:
+    try:
+        return decode_base64(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
+_TEXT_CONVERSIONS: Mapping[str, Conversion] = {
+    "byte": _to_bytes,
+    "duration": _to_duration,
+    "date": _to_timestamp,
+    "date-time": _to_timestamp,
+}

@@ -1,0 +1,63 @@
+"""Updates that do not say which version of the object they change.
+
+Of most kinds, such an update changes whatever is stored. Of custom resources and of the kinds here it is refused:
+``AllowUnconditionalUpdate`` of ``pkg/registry/*/*/strategy.go``, and ``Update`` of
+``k8s.io/apiserver/pkg/registry/generic/registry/store.go``.
+"""
+
+from __future__ import annotations
+
+from pratique.admission.reviews import Review
+from pratique.apimachinery import statuses
+from pratique.apimachinery.field_errors import ROOT, invalid
+from pratique.apimachinery.json_values import member
+from pratique.apimachinery.names import name_of
+from pratique.apimachinery.requests import Operation
+from pratique.apimachinery.statuses import Status
+from pratique.cluster.api_resources import storage_group
+
+_ADMISSION = "admissionregistration.k8s.io"
+_REFUSING = frozenset(
+    {
+        (_ADMISSION, "mutatingadmissionpolicies"),
+        (_ADMISSION, "mutatingadmissionpolicybindings"),
+        (_ADMISSION, "mutatingwebhookconfigurations"),
+        (_ADMISSION, "validatingadmissionpolicies"),
+        (_ADMISSION, "validatingadmissionpolicybindings"),
+        (_ADMISSION, "validatingwebhookconfigurations"),
+        ("apiextensions.k8s.io", "customresourcedefinitions"),
+        ("apiregistration.k8s.io", "apiservices"),
+        ("certificates.k8s.io", "clustertrustbundles"),
+        ("certificates.k8s.io", "podcertificaterequests"),
+        ("coordination.k8s.io", "leasecandidates"),
+        ("coordination.k8s.io", "leases"),
+        ("internal.apiserver.k8s.io", "storageversions"),
+        ("node.k8s.io", "runtimeclasses"),
+        ("policy", "poddisruptionbudgets"),
+        ("scheduling.k8s.io", "compositepodgroups"),
+        ("scheduling.k8s.io", "podgroups"),
+        ("scheduling.k8s.io", "workloads"),
+        ("storage.k8s.io", "csidrivers"),
+        ("storage.k8s.io", "csinodes"),
+        ("storage.k8s.io", "csistoragecapacities"),
+        ("storage.k8s.io", "volumeattachments"),
+        ("storagemigration.k8s.io", "storageversionmigrations"),
+    }
+)
+
+
+def refused_update(review: Review, *, is_custom: bool) -> Status | None:
+    """Why an update without a resource version is refused; None if it is not.
+
+    The Status names the resource in the place of the kind, as the API server's does.
+    """
+    if review.operation is not Operation.UPDATE or member(review.object, "metadata", "resourceVersion"):
+        return None
+    resource = review.resource
+    if (
+        not is_custom
+        and (storage_group(resource.group, resource.resource), resource.resource) not in _REFUSING
+    ):
+        return None
+    error = invalid(ROOT / "metadata" / "resourceVersion", 0, "must be specified for an update")
+    return statuses.invalid(resource.group, resource.resource, review.name or name_of(review.object), [error])
