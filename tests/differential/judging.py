@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from differential.image_reviews import BACKEND, review_images
+from differential.marker_policies import markers, watching_parameters
 from differential.pairs import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
@@ -29,8 +30,6 @@ from differential.pairs import (
     ROLES,
     SERVICE_ACCOUNTS,
     USUAL,
-    VALIDATING_BINDINGS,
-    VALIDATING_POLICIES,
     Answer,
     Request,
     Setup,
@@ -213,22 +212,23 @@ class Judge:
         assert reply.code in {200, 202, 404}, (path, reply.body)
 
     def order_policies_anew(self) -> None:
-        """Add a policy, wait until it denies, and remove it.
+        """Add a policy of each kind, wait until both deny, and remove them.
 
-        The policies before it are known by then, as is everything else; and the API server has put all of them in a
+        The policies before them are known by then, as is everything else; and the API server has put all of them in a
         new order, because it takes them from a map.
         """
         self._markers += 1
         name = f"marker-{self._markers}"
-        policy, binding = _marker(name)
-        items = [policy, binding]
+        items = markers(name)
         for item in items:
             self._make(item)
-        marked = Request(User.ADMIN, "POST", CONFIG_MAPS, "default", name, made(CONFIG_MAPS, name, "default"))
         until = time.monotonic() + _PATIENCE_SECONDS
-        while name not in self.decide(marked).message:
-            assert time.monotonic() < until, "the policies of a world did not become known"
-            time.sleep(0.05)
+        for marked_name in (f"{name}-v", f"{name}-m"):
+            body = made(CONFIG_MAPS, marked_name, "default")
+            marked = Request(User.ADMIN, "POST", CONFIG_MAPS, "default", marked_name, body)
+            while marked_name not in self.decide(marked).message:
+                assert time.monotonic() < until, "the policies of a world did not become known"
+                time.sleep(0.05)
         for item in items:
             self._remove(item)
 
@@ -257,6 +257,8 @@ class Judge:
             )
             assert reply.code in {201, 409}, reply.body
         self._make(_recording_webhook(self.webhooks))
+        for item in watching_parameters():
+            self._make(item)
 
     def _common(self) -> tuple[JSONObject, ...]:
         found: list[JSONObject] = []
@@ -318,17 +320,6 @@ def _recording_webhook(recorder: WebhookServer) -> JSONObject:
         "matchConditions": [{"name": "recorded", "expression": f"'{_RECORDED}' in request.userInfo.groups"}],
     }
     return made(MUTATING_WEBHOOKS, _RECORDER, webhooks=[webhook])
-
-
-def _marker(name: str) -> tuple[JSONObject, JSONObject]:
-    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
-    policy = {
-        "matchConstraints": {"resourceRules": [rule]},
-        "matchConditions": [{"name": "marked", "expression": f"object.metadata.name == '{name}'"}],
-        "validations": [{"expression": "false", "message": name}],
-    }
-    binding = {"policyName": name, "validationActions": ["Deny"]}
-    return made(VALIDATING_POLICIES, name, spec=policy), made(VALIDATING_BINDINGS, name, spec=binding)
 
 
 _SERVED = {_RECORD: denied("seen"), BACKEND: review_images, **BEHAVIOURS}

@@ -38,7 +38,8 @@ class Pratique:
 
     def decide(self, review: JSONObject) -> Answer:
         """What it answers to a review."""
-        code, answered = self._stack.ask("/admit", review, self._connection)
+        written = json.dumps(review, separators=(",", ":"), ensure_ascii=False).encode()
+        code, answered = self._stack.post_bytes("/admit", written, self._connection)
         if code != 200:
             return Answer(code, str(answered.get("reason", "")), str(answered.get("message", "")))
         response = answered["response"]
