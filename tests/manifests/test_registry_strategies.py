@@ -179,6 +179,29 @@ def test_what_is_not_created_stays_as_it_is(written: JSONObject, options: dict[s
     assert prepare_for_validation(review, NOW) is review
 
 
+STORED = {
+    "uid": "u",
+    "creationTimestamp": "2020-01-01T00:00:00Z",
+    "resourceVersion": "7",
+    "generation": 4,
+}
+
+
+def updated(new: JSONObject, old: JSONObject, subresource: str = "") -> Any:
+    """The metadata of an object that is updated."""
+    return stored(new, operation=Operation.UPDATE, old=old, subresource=subresource)["metadata"]
+
+
+def test_an_updated_object_keeps_what_an_update_cannot_change() -> None:
+    old = manifest("v1", "ConfigMap", STORED)
+    named = {"name": "a", "namespace": "default"}
+    assert updated(manifest("v1", "ConfigMap"), old) == named | STORED
+    own = {"creationTimestamp": "2021-01-01T00:00:00Z", "generation": 9, "resourceVersion": "8"}
+    kept = named | STORED | {"resourceVersion": "8"}
+    assert updated(manifest("v1", "ConfigMap", own), old) == kept
+    assert updated(manifest("v1", "ConfigMap"), manifest("v1", "ConfigMap")) == named
+
+
 @pytest.mark.parametrize(
     ("changed", "subresource", "generation"),
     [
@@ -193,10 +216,27 @@ def test_a_pod_whose_specification_changes_has_another_generation(
     changed: JSONObject, subresource: str, generation: int
 ) -> None:
     def bound(**container: JSON) -> JSONObject:
-        return manifest("v1", "Pod", {"generation": 4}, spec={"containers": [{"name": "c", **container}]})
+        return manifest("v1", "Pod", STORED, spec={"containers": [{"name": "c", **container}]})
 
-    found = stored(bound(**changed), operation=Operation.UPDATE, old=bound(), subresource=subresource)
-    assert found["metadata"]["generation"] == generation
+    assert updated(bound(**changed), bound(), subresource)["generation"] == generation
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "changed", "generation"),
+    [
+        ("apps/v1", "Deployment", {"metadata": {"name": "a", "annotations": {"b": "c"}}}, 5),
+        ("apps/v1", "StatefulSet", {"metadata": {"name": "a", "annotations": {"b": "c"}}}, 4),
+        ("apps/v1", "StatefulSet", {"spec": {"replicas": 2}}, 5),
+        ("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", {"webhooks": [{}]}, 5),
+        ("apps/v1", "Deployment", {"metadata": {"name": "a", "labels": {"b": "c"}}}, 4),
+        ("apps/v1", "Deployment", {"status": {"replicas": 2}}, 4),
+    ],
+)
+def test_each_kind_has_its_own_changes_that_count(
+    api_version: str, kind: str, changed: JSONObject, generation: int
+) -> None:
+    old = manifest(api_version, kind, STORED)
+    assert updated(manifest(api_version, kind) | changed, old)["generation"] == generation
 
 
 _SCALARS = st.none() | st.booleans() | st.integers() | st.text(max_size=5)

@@ -128,7 +128,7 @@ def prepare_for_validation(review: Review, now: dt.datetime) -> Review:
     if review.operation is Operation.CREATE:
         prepared = _created(review, written, now.strftime("%Y-%m-%dT%H:%M:%SZ"))
     elif review.operation is Operation.UPDATE:
-        prepared = _with_pod_generation(review, written if review.subresource else _updated(review, written))
+        prepared = _with_stored_metadata(review, written if review.subresource else _updated(review, written))
     if prepared is written:
         return review
     return review.with_object(Document.from_data(prepared).after(review.object_document))
@@ -161,19 +161,52 @@ def _updated(review: Review, written: JSONObject) -> JSONObject:
     return prepare_for_update(written, stored, type_, review.cluster.resources)
 
 
-_POD_SPEC_PARTS = frozenset({"", "resize", "ephemeralcontainers"})
-"""Pods, and their subresources that change the specification."""
+_SPEC_PARTS = frozenset({"", "resize", "ephemeralcontainers"})
+"""Objects, and the subresources of Pods that change the specification."""
+_FROM_STORED = ("creationTimestamp", "generation", "deletionTimestamp")
+_FROM_STORED_IF_MISSING = ("uid", "resourceVersion", "deletionGracePeriodSeconds")
 
 
-def _with_pod_generation(review: Review, written: JSONObject) -> JSONObject:
-    """Count a Pod's generation up if the specification changes: ``updatePodGeneration``."""
-    old = review.old_object
-    if review.subresource not in _POD_SPEC_PARTS or not review.concerns("", "pods", review.subresource):
+def _with_stored_metadata(review: Review, written: JSONObject) -> JSONObject:
+    """Take over what an update cannot change, and count the generation up if the specification changes.
+
+    Sources: ``BeforeUpdate``, ``ValidateObjectMetaUpdate``, and ``PrepareForUpdate`` of the kinds.
+    """
+    stored = review.old_object
+    if not isinstance(stored, dict) or stored.get("kind") != written.get("kind") or _is_scale(written):
         return written
-    own, stored = (member(pod, "metadata", "generation") or 0 for pod in (written, old))
-    if own != stored or not isinstance(own, int) or member(written, "spec") == member(old, "spec"):
+    own, before = written["metadata"], mapping_at(stored, "metadata")
+    taken = {name: before[name] for name in _FROM_STORED if before.get(name)}
+    taken |= {
+        name: before[name] for name in _FROM_STORED_IF_MISSING if before.get(name) and not own.get(name)
+    }
+    generation = before.get("generation")
+    if isinstance(generation, int) and _changes_specification(review, written, stored):
+        taken["generation"] = generation + 1
+    if all(own.get(name) == value for name, value in taken.items()):
         return written
-    return {**written, "metadata": {**written["metadata"], "generation": own + 1}}
+    return {**written, "metadata": {**own, **taken}}
+
+
+def _is_scale(written: JSONObject) -> bool:
+    return written.get("kind") == "Scale"
+
+
+def _changes_specification(review: Review, written: JSONObject, stored: JSONObject) -> bool:
+    if review.subresource not in _SPEC_PARTS:
+        return False
+    if built_in_schema(review.kind) is None:
+        apart = {"metadata", "status"}
+        return _without(written, apart) != _without(stored, apart)
+    if any(written.get(name) != stored.get(name) for name in ("spec", "webhooks")):
+        return True
+    if not review.concerns("apps", "deployments"):
+        return False
+    return mapping_at(written, "metadata", "annotations") != mapping_at(stored, "metadata", "annotations")
+
+
+def _without(value: JSONObject, names: set[str]) -> JSONObject:
+    return {name: member for name, member in value.items() if name not in names}
 
 
 _Strategy: TypeAlias = Callable[[Review, JSONObject], JSONObject]

@@ -312,6 +312,10 @@ NOT_READ = f"{INTERNAL}couldn't get version/kind; json parse error: json: cannot
             "converting (v1.ConfigMap) to (core.Pod): unknown conversion",
         ),
         ({"path": "/kind", "value": "Binding"}, "converting (v1.Binding) to (core.Pod): unknown conversion"),
+        (
+            {"path": "", "value": {"apiVersion": "v1", "kind": "Secret", "data": {"a": "1"}}},
+            f"{INTERNAL}illegal base64 data at input byte 0",
+        ),
     ],
 )
 def test_a_patch_that_changes_the_type_is_refused_in_the_words_of_the_api_server(

@@ -120,7 +120,7 @@ def _continue_with(context: AdmissionContext, document: Document, name: str, pha
         context.change_object(document)
 
 
-_MADE_UP = ("uid", "creationTimestamp")
+_MADE_UP = ("uid", "creationTimestamp", "resourceVersion")
 
 
 def _without_made_up(stored: JSONObject, before: JSONObject) -> JSONObject:

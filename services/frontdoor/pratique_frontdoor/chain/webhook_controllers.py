@@ -135,7 +135,10 @@ def _restore_type(document: Document, before: JSON, kind: GroupVersionKind) -> D
     if any((patched.get(name) or value) != value for name, value in had.items()):
         group, _, version = str(patched.get("apiVersion") or had.get("apiVersion") or "").rpartition("/")
         found = GroupVersionKind(group, version, patched.get("kind") or had.get("kind") or "")
-        raise _RetypedError(_retyped_status(kind, found))
+        status = _retyped_status(kind, found)
+        if built_in_resources().for_kind(found) is not None:
+            decode_changed(found, {}, document)  # as what it has become, before anything else is noticed
+        raise _RetypedError(status)
     return document if patched.items() >= had.items() else Document.from_data(patched | had)
 
 
