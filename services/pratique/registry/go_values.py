@@ -1,0 +1,119 @@
+"""Values as they are in Go when validation sees them, for messages that print them.
+
+A message prints a value that is no scalar as ``json.Marshal`` writes it, and validation sees objects as **internal**
+types, which have no JSON tags: every field is there, under its name in Go, nil as ``null``. Only the types of
+``meta/v1`` in them have tags.
+
+To print the field of an object that a validator has found wrong, name the internal type of its value as the source
+does, and pass the value as the object has it::
+
+    invalid(path, internal_value("rbac.RoleRef", written["roleRef"]), "field is immutable")
+    duplicate(path / index, internal_value("core.ServicePort", port))
+    invalid(path, internal_value("[]core.PersistentVolumeClaim", templates), "…")
+
+Lists are written ``[]…``, maps ``map[…]…`` and pointers ``*…`` as in Go; a missing list, map or pointer is ``null``.
+Types are those of ``k8s.io/kubernetes/pkg/apis``; others are ``meta.v1.LabelSelector`` and
+``apiextensions-apiserver.pkg.apis.apiextensions.…``. Objects are those of the newest version, with their defaults.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from pathlib import Path
+
+from pratique.apimachinery.field_errors import GoLiteral
+from pratique.apimachinery.json_values import JSON, JSONObject, go_json
+from pratique.cluster.go_types import GoField, GoKind, GoType, GoTypes
+
+_internal_types = GoTypes(Path(__file__).with_name("internal_types.json"))
+
+
+def internal_value(type_name: str, value: JSON) -> GoLiteral:
+    """A value that prints as Go writes it as an internal type, see above.
+
+    Raises:
+        KeyError: there is no such type.
+    """
+    return GoLiteral(go_json(_as_internal(_type(type_name), value)))
+
+
+@functools.cache
+def _type(name: str) -> GoType:
+    """A type of which only the name of the struct tells it from a scalar."""
+    qualified = re.sub(r"([^\]*\[]*\.[^\]*\[]+)$", r"@\1", name)
+    struct = qualified.rpartition("@")[2]
+    if struct in _SCALARS:
+        qualified = name
+    elif struct != qualified:
+        _internal_types.struct(struct)
+    return _internal_types.type(qualified)
+
+
+_SCALARS = frozenset({"v1.Time", "v1.MicroTime", "resource.Quantity", "intstr.IntOrString"})
+_ZERO_VALUES = {
+    GoKind.STRING: "",
+    GoKind.BOOL: False,
+    GoKind.INTEGER: 0,
+    GoKind.FLOAT: 0,
+    GoKind.QUANTITY: "0",
+    GoKind.INT_OR_STRING: 0,
+}
+
+
+def _as_internal(kind: GoType, value: JSON) -> JSON:
+    if value is None:
+        return None if kind.is_pointer else _zero_value(kind)
+    match kind.kind:
+        case GoKind.STRUCT if isinstance(value, dict):
+            return _as_struct(kind, value)
+        case GoKind.LIST if isinstance(value, list) and kind.items is not None:
+            return [_as_internal(kind.items, item) for item in value]
+        case GoKind.MAP if isinstance(value, dict) and kind.items is not None:
+            return {name: _as_internal(kind.items, item) for name, item in sorted(value.items())}
+    return value
+
+
+def _zero_value(kind: GoType) -> JSON:
+    return _as_struct(kind, {}) if kind.kind is GoKind.STRUCT else _ZERO_VALUES.get(kind.kind)
+
+
+def _as_struct(kind: GoType, value: JSONObject) -> JSONObject:
+    folded = {name.lower(): child for name, child in value.items()}
+    written: JSONObject = {}
+    for field in kind.members:
+        if field.name.startswith(">"):
+            inner = value.get("metadata") if field.name == ">ObjectMeta" else value
+            written |= _as_struct(field.type, inner if isinstance(inner, dict) else {})
+            continue
+        child = _as_internal(field.type, _child(kind, field, value, folded))
+        if not _is_omitted(field, child):
+            written[field.name] = child
+    return written
+
+
+def _child(kind: GoType, field: GoField, value: JSONObject, folded: JSONObject) -> JSON:
+    if field.name in _INLINED_IN_JSON:
+        return value
+    name = _names().get(f"{kind.struct_name}.{field.name}", field.name)
+    return value[name] if name in value else folded.get(name.lower())
+
+
+_INLINED_IN_JSON = frozenset({"RuleWithOperations"})
+"""Structs with a name where the versioned type embeds them."""
+
+
+@functools.cache
+def _names() -> dict[str, str]:
+    return _internal_types.table("renamed")
+
+
+_EMPTY: tuple[JSON, ...] = (None, "", 0, [], {})
+
+
+def _is_omitted(field: GoField, value: JSON) -> bool:
+    if field.omits_zero and value is None:
+        return True
+    if not field.omits_empty or field.type.kind in (GoKind.STRUCT, GoKind.TIME, GoKind.QUANTITY):
+        return field.omits_empty and field.type.is_pointer and value is None
+    return value is None if field.type.is_pointer else value in _EMPTY

@@ -1,0 +1,55 @@
+"""Values of objects, printed as Go writes them as internal types."""
+
+from __future__ import annotations
+
+import pytest
+
+from pratique.apimachinery.json_values import JSON
+from pratique.registry.go_values import internal_value
+
+CLAIM = {
+    "metadata": {"name": "data", "annotations": {"a": "b"}},
+    "spec": {"accessModes": [""], "resources": {"requests": {"storage": "1Gi"}}, "volumeMode": "Filesystem"},
+    "status": {"phase": "Pending"},
+}
+PRINTED_CLAIM = (
+    '{"name":"data","annotations":{"a":"b"},"Spec":{"AccessModes":[""],"Selector":null,"Resources":{"Limits":null,'
+    '"Requests":{"storage":"1Gi"}},"VolumeName":"","StorageClassName":null,"VolumeMode":"Filesystem",'
+    '"DataSource":null,"DataSourceRef":null,"VolumeAttributesClassName":null},"Status":{"Phase":"Pending",'
+    '"AccessModes":null,"Capacity":null,"Conditions":null,"AllocatedResources":null,'
+    '"AllocatedResourceStatuses":null,"CurrentVolumeAttributesClassName":null,"ModifyVolumeStatus":null,'
+    '"HealthStatus":null}}'
+)
+
+
+@pytest.mark.parametrize(
+    ("type_name", "value", "printed"),
+    [
+        ("rbac.RoleRef", {"name": "view", "apiGroup": "g"}, '{"APIGroup":"g","Kind":"","Name":"view"}'),
+        (
+            "core.ServicePort",
+            {"port": 80, "protocol": "TCP"},
+            '{"Name":"","Protocol":"TCP","AppProtocol":null,"Port":80,"TargetPort":0,"NodePort":0}',
+        ),
+        ("[]core.PersistentVolumeClaim", [CLAIM], f"[{PRINTED_CLAIM}]"),
+        ("*meta.v1.LabelSelector", {"matchLabels": {"b": "<", "a": ""}}, r'{"matchLabels":{"a":"","b":"\u003c"}}'),
+        ("*meta.v1.LabelSelector", None, "null"),
+        ("meta.v1.LabelSelector", None, "{}"),
+        ("map[string]string", {"b": "2", "a": "1"}, '{"a":"1","b":"2"}'),
+        (
+            "core.RBDVolumeSource",
+            {"monitors": ["m"], "user": "u", "image": "i", "pool": "p", "fsType": "ext4"},
+            ('{"CephMonitors":["m"],"RBDImage":"i","FSType":"ext4","RBDPool":"p","RadosUser":"u","Keyring":"",'
+            '"SecretRef":null,"ReadOnly":false}'),
+        ),
+        ("core.ExecAction", {"command": []}, '{"Command":[]}'),
+        ("core.EnvVar", None, '{"Name":"","Value":"","ValueFrom":null}'),
+    ],
+)  # fmt: skip
+def test_a_value_prints_as_go_writes_its_internal_type(type_name: str, value: JSON, printed: str) -> None:
+    assert internal_value(type_name, value).text == printed
+
+
+def test_a_type_that_is_not_there_is_a_mistake_of_the_caller() -> None:
+    with pytest.raises(KeyError):
+        internal_value("core.RoleRef", {})
