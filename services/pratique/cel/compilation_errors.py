@@ -146,6 +146,10 @@ TOO_DEEP = "ERROR: <input>:-1:0: expression recursion limit exceeded: 32"
 """The error of an expression that exceeds the parser's recursion limit."""
 
 
+_NOWHERE = re.compile(r":1:1:")
+"""The place of the end of an empty expression, which cel-go counts from 0."""
+
+
 def to_api_server_message(text: str, source: str) -> str:
     """Translate the checker's messages about ``source``."""
     if _TOO_DEEP.search(text):
@@ -153,6 +157,8 @@ def to_api_server_message(text: str, source: str) -> str:
     text = _NOISE.sub("", _TAIL.sub("", _KIND.sub("", text)))
     text = _QUALIFIED.sub(lambda match: _blame_root_name(match, source), text)
     errors = [_reword(error, source) for error in _ENTRY.split(text) if _FOLLOW_UP_ERROR not in error]
+    if not source:
+        errors = [_NOWHERE.sub(":1:0:", error, count=1) for error in errors]
     return "\n".join(sorted(errors, key=_place))
 
 

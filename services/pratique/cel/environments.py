@@ -74,7 +74,9 @@ class Environment:
     has_patches: bool = False
     """Whether it has the types ``Object``, ``Object.…`` and ``JSONPatch``, and ``jsonpatch.escapeKey``."""
     is_rule: bool = False
-    """Whether it has nothing of an admission request: the rules of custom resources do not."""
+    """Whether it has nothing of an admission request: the rules of custom resources and selectors of devices."""
+    has_bind: bool = False
+    """Whether it has the macro ``cel.bind``."""
     variables: tuple[tuple[str, str], ...] = ()
     """Further variables: names and types, in the notation of :mod:`pratique.cel.declarations`."""
     structs: StructTypes = ()
@@ -130,11 +132,12 @@ def functions_by_name(environment: Environment) -> Functions:
 
 def _configuration(environment: Environment) -> JSONObject:
     overloads = tuple(overload for library in environment.libraries for overload in library.overloads)
+    extensions = (*_EXTENSIONS, "bindings") if environment.has_bind else _EXTENSIONS
     excluded = (*operators.EXCLUDED, *conversions.EXCLUDED_CONVERSIONS)
     return {
         "name": "kubernetes",
         "stdlib": {"exclude_functions": [{"name": name} for name in excluded]},
-        "extensions": [{"name": name} for name in _EXTENSIONS],
+        "extensions": [{"name": name} for name in extensions],
         "variables": [
             {"name": name, **type_configuration(kind)} for name, kind in environment.variable_types().items()
         ],

@@ -98,6 +98,12 @@ _STRUCTS: dict[str, dict[str, str]] = {
         "spec": "kubernetes.NamespaceSpec",
         "status": "kubernetes.NamespaceStatus",
     },
+    "kubernetes.DRADevice": {
+        "driver": "string",
+        "allowMultipleAllocations": "bool",
+        "attributes": "map<string,map>",
+        "capacity": "map<string,map>",
+    },
 }
 """Types with fields."""
 
@@ -112,6 +118,7 @@ _SCALARS = {
 _MESSAGES = {
     "dyn": "google.protobuf.Value",
     "list": "google.protobuf.ListValue",
+    "map": "google.protobuf.Struct",
     "timestamp": "google.protobuf.Timestamp",
     "duration": "google.protobuf.Duration",
 }

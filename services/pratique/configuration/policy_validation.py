@@ -10,6 +10,7 @@ from pratique.apimachinery.field_errors import (
     ROOT,
     FieldError,
     FieldPath,
+    covered,
     duplicate,
     forbidden,
     invalid,
@@ -152,11 +153,26 @@ def validate_policy(document: PolicyDocument, expressions: PolicyExpressionCheck
         document: The policy.
         expressions: Compiles its expressions.
     """
+    return validate_metadata(document.metadata, ROOT / "metadata") + validate_policy_spec(
+        document, expressions
+    )
+
+
+def validate_policy_spec(
+    document: PolicyDocument, expressions: PolicyExpressionChecker, *, ignores_conditions: bool = False
+) -> list[FieldError]:
+    """Validate the spec of a policy.
+
+    Args:
+        document: The policy.
+        expressions: Compiles its expressions.
+        ignores_conditions: Whether its match conditions are those of the stored object, and not validated again.
+    """
     path = ROOT / "spec"
-    errors = validate_metadata(document.metadata, ROOT / "metadata")
-    errors += _validate_scope(document.spec, path, mutates=isinstance(document, MutatingAdmissionPolicy))
-    conditions, place = document.spec.match_conditions, path / "matchConditions"
-    errors += validate_match_conditions(conditions, place, expressions.check_match_condition)
+    errors = _validate_scope(document.spec, path, mutates=isinstance(document, MutatingAdmissionPolicy))
+    if not ignores_conditions:
+        conditions, place = document.spec.match_conditions, path / "matchConditions"
+        errors += validate_match_conditions(conditions, place, expressions.check_match_condition)
     errors += validate_variables(document.spec.variables, path / "variables", expressions)
     match document:
         case ValidatingAdmissionPolicy():
@@ -205,12 +221,17 @@ def validate_binding(document: PolicyBindingDocument) -> list[FieldError]:
 
     What 1.37 requires of a binding of a validating policy by tags of the type comes last.
     """
+    return validate_metadata(document.metadata, ROOT / "metadata") + validate_binding_spec(document)
+
+
+def validate_binding_spec(document: PolicyBindingDocument) -> list[FieldError]:
+    """Validate the spec of a binding."""
     spec, path = document.spec, ROOT / "spec"
-    errors = validate_metadata(document.metadata, ROOT / "metadata")
+    errors: list[FieldError] = []
     by_tags: list[FieldError] = []
     validates = isinstance(document, ValidatingAdmissionPolicyBinding)
     if validates and not spec.policy_name:
-        by_tags.append(required(path / "policyName"))
+        by_tags += covered(required(path / "policyName"))
     else:
         errors += _validate_policy_name(spec.policy_name, path / "policyName")
     if spec.param_ref is not None:
@@ -222,7 +243,7 @@ def validate_binding(document: PolicyBindingDocument) -> list[FieldError]:
     if isinstance(document, ValidatingAdmissionPolicyBinding):
         actions = document.spec.validation_actions
         errors += _validate_actions(actions, path / "validationActions")
-        by_tags += [] if actions else [required(path / "validationActions")]
+        by_tags += [] if actions else covered(required(path / "validationActions"))
     return errors + by_tags
 
 

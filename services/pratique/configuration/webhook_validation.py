@@ -189,22 +189,30 @@ _HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_.])?")
 _AUTHORITY = re.compile(r"(?P<host>\[[^\]]*\]|[^:]*)(?P<port>:[0-9]*)?")
 
 
-def validate_client_config(client_config: ClientConfig, path: FieldPath) -> list[FieldError]:
-    """Validate that exactly one of ``url`` and ``service`` is set, and validate that one."""
+def validate_client_config(
+    client_config: ClientConfig, path: FieldPath, *, allows_grpc: bool = True
+) -> list[FieldError]:
+    """Validate that exactly one of ``url`` and ``service`` is set, and validate that one.
+
+    Args:
+        client_config: How to reach a webhook.
+        path: Where that stands.
+        allows_grpc: Whether a URL may have one of :data:`GRPC_SCHEMES`, which no API server knows.
+    """
     url, service = client_config.url, client_config.service
     if url is not None and service is None:
-        return _validate_url(url, path / "url")
+        return _validate_url(url, path / "url", allows_grpc=allows_grpc)
     if service is not None and url is None:
         return _validate_service(service, path / "service")
     return [required(path, "exactly one of url or service is required")]
 
 
-def _validate_url(text: str, path: FieldPath) -> list[FieldError]:
+def _validate_url(text: str, path: FieldPath, *, allows_grpc: bool) -> list[FieldError]:
     try:
         url = parse_url(text)
     except ValueError as error:
         return [required(path, f"url must be a valid URL: {error}{_HTTPS_FORM}")]
-    if url.scheme in GRPC_SCHEMES:
+    if allows_grpc and url.scheme in GRPC_SCHEMES:
         form = _GRPC_FORM.format(scheme=url.scheme)
         return _validate_extras(url, path, form) + _validate_grpc_authority(url, path, form)
     errors = []
@@ -244,7 +252,9 @@ def _validate_grpc_authority(url: Url, path: FieldPath, form: str) -> list[Field
 
 
 def _validate_service(service: ServiceReference, path: FieldPath) -> list[FieldError]:
-    errors = [required(path / field) for field in ("name", "namespace") if not getattr(service, field)]
+    # The API server mistakes the one for the other here, and names the field that is there.
+    swapped = {"name": service.namespace, "namespace": service.name}
+    errors = [required(path / field) for field, value in swapped.items() if not value]
     port = service.port or 0
     if messages := names.check_port_number(port):
         errors.append(invalid(path / "port", port, f"port is not valid: {', '.join(messages)}"))
@@ -296,6 +306,8 @@ class ValidationOptions:
     """Selectors may contain values that no label can have."""
     ignore_match_conditions: bool = False
     """``matchConditions`` are not validated."""
+    allows_grpc: bool = True
+    """URLs may have one of :data:`GRPC_SCHEMES`."""
     check_expression: ExpressionCheck | None = None
     """Compiles the expressions of ``matchConditions``; None skips them."""
 
@@ -312,7 +324,12 @@ def validate_configuration(
     document: WebhookConfigurationDocument, options: ValidationOptions
 ) -> list[FieldError]:
     """Validate a configuration, before or after defaulting. The errors come in Kubernetes' order."""
-    errors = validate_metadata(document.metadata, ROOT / "metadata")
+    return validate_metadata(document.metadata, ROOT / "metadata") + validate_webhooks(document, options)
+
+
+def validate_webhooks(document: WebhookConfigurationDocument, options: ValidationOptions) -> list[FieldError]:
+    """Validate the webhooks of a configuration."""
+    errors: list[FieldError] = []
     seen: set[str] = set()
     for index, webhook in enumerate(document.webhooks):
         path = ROOT / "webhooks" / index
@@ -341,7 +358,9 @@ def _validate_webhook(webhook: Webhook, path: FieldPath, options: ValidationOpti
     errors += validate_selector(objects, path / "objectSelector", allow_invalid_values=allow_invalid)
     reinvocation = path / "reinvocationPolicy"
     errors += _validate_choice(webhook.reinvocation_policy, reinvocation, _REINVOCATION_POLICIES)
-    errors += validate_client_config(webhook.client_config, path / "clientConfig")
+    errors += validate_client_config(
+        webhook.client_config, path / "clientConfig", allows_grpc=options.allows_grpc
+    )
     if not options.ignore_match_conditions:
         conditions = path / "matchConditions"
         errors += validate_match_conditions(webhook.match_conditions, conditions, options.check_expression)

@@ -1,7 +1,174 @@
-"""StorageClasses, CSIDrivers and the other kinds of storage."""
+"""StorageClasses, CSIDrivers and the other kinds of storage.
+
+Source: ``k8s.io/kubernetes/pkg/apis/storage/validation/validation.go`` and ``pkg/registry/storage/*/strategy.go``.
+"""
 
 from __future__ import annotations
 
-from pratique.registry.validation.kind_validation import ValidationTable
+from collections.abc import Mapping
 
-VALIDATIONS: ValidationTable = {}
+from pratique.admission.reviews import Review
+from pratique.apimachinery import names
+from pratique.apimachinery.field_errors import (
+    ROOT,
+    FieldError,
+    FieldPath,
+    covered,
+    duplicate,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+    too_long,
+)
+from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.registry.validation.csi_objects import (
+    CSI_DRIVER_VALIDATION,
+    CSI_NODE_VALIDATION,
+    CSI_STORAGE_CAPACITY_VALIDATION,
+    VOLUME_ATTACHMENT_VALIDATION,
+)
+from pratique.registry.validation.kind_validation import KindValidation, ValidationTable
+from pratique.registry.validation.metadata import (
+    subdomain_name,
+    validate_immutable,
+    validate_metadata,
+    validate_metadata_update,
+)
+from pratique.registry.validation.node_labels import DEPRECATED_NODE_LABELS
+
+_METADATA = ROOT / "metadata"
+_MAXIMUM_PARAMETERS_SIZE = 256 * 1024
+_MAXIMUM_PARAMETERS = 512
+
+
+def _validate_storage_class(written: JSONObject, _review: Review) -> list[FieldError]:
+    """``ValidateStorageClass``."""
+    errors = validate_metadata(written.get("metadata", {}), subdomain_name, _METADATA, namespaced=False)
+    errors += _validate_provisioner(written.get("provisioner", ""), ROOT / "provisioner")
+    if parameters := written.get("parameters"):
+        errors += _validate_parameters(parameters, ROOT / "parameters")
+    errors += _validate_reclaim_policy(written.get("reclaimPolicy"), ROOT / "reclaimPolicy")
+    errors += _validate_binding_mode(written.get("volumeBindingMode"), ROOT / "volumeBindingMode")
+    if topologies := written.get("allowedTopologies"):
+        errors += _validate_topologies(topologies, ROOT / "allowedTopologies")
+    return errors
+
+
+def _validate_storage_class_update(written: JSONObject, old: JSONObject, review: Review) -> list[FieldError]:
+    """``ValidateStorageClassUpdate``."""
+    errors = _validate_storage_class(written, review)
+    errors += validate_metadata_update(written.get("metadata", {}), old.get("metadata", {}), _METADATA)
+    for field in ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"):
+        changed = validate_immutable(written.get(field), old.get(field), ROOT / field)
+        errors += covered(changed, "immutable")
+    return errors
+
+
+def _storage_class_warnings(written: JSONObject, _old: JSONObject | None, _review: Review) -> list[str]:
+    """Topologies by labels of nodes that are no more: ``GetWarningsForStorageClass``."""
+    return [
+        f"allowedTopologies[{i}].matchLabelExpressions[{j}].key: {DEPRECATED_NODE_LABELS[expression['key']]}"
+        for i, topology in enumerate(written.get("allowedTopologies", ()))
+        for j, expression in enumerate(topology.get("matchLabelExpressions", ()))
+        if expression.get("key") in DEPRECATED_NODE_LABELS
+    ]
+
+
+def _validate_provisioner(provisioner: str, path: FieldPath) -> list[FieldError]:
+    if not provisioner:
+        return covered(required(path))
+    name = provisioner.lower()
+    return [invalid(path, name, message) for message in names.check_qualified_name(name)]
+
+
+def _validate_parameters(parameters: Mapping[str, str], path: FieldPath) -> list[FieldError]:
+    if len(parameters) > _MAXIMUM_PARAMETERS:
+        return [too_long(path, _MAXIMUM_PARAMETERS)]
+    errors = [invalid(path, "", "field can not be empty.")] if "" in parameters else []
+    if sum(len(text.encode()) for pair in parameters.items() for text in pair) > _MAXIMUM_PARAMETERS_SIZE:
+        errors.append(too_long(path, _MAXIMUM_PARAMETERS_SIZE))
+    return errors
+
+
+_RECLAIM_POLICIES = ("Delete", "Retain")
+
+
+def _validate_reclaim_policy(policy: str | None, path: FieldPath) -> list[FieldError]:
+    if not policy or policy in _RECLAIM_POLICIES:
+        return []
+    return [not_supported(path, policy, _RECLAIM_POLICIES)]
+
+
+_BINDING_MODES = ("Immediate", "WaitForFirstConsumer")
+
+
+def _validate_binding_mode(mode: str | None, path: FieldPath) -> list[FieldError]:
+    if mode is None:
+        return [required(path)]
+    return [] if mode in _BINDING_MODES else [not_supported(path, mode, _BINDING_MODES)]
+
+
+def _validate_topologies(topologies: list[JSONObject], path: FieldPath) -> list[FieldError]:
+    errors: list[FieldError] = []
+    # The API server compares with as many empty terms as there are terms, so an empty term is always a duplicate.
+    seen: list[dict[str, frozenset[str]]] = [{}]
+    for index, term in enumerate(topologies):
+        place = path / index / "matchLabelExpressions"
+        values: dict[str, frozenset[str]] = {}
+        for at, expression in enumerate(term.get("matchLabelExpressions", ())):
+            errors += _validate_topology_expression(expression, place / at)
+            key = expression.get("key", "")
+            if key in values:
+                errors.append(duplicate(place / at / "key", key))
+            values[key] = frozenset(expression.get("values", ()))
+        if values in seen:
+            errors.append(duplicate(place, ""))
+        seen.append(values)
+    return errors
+
+
+def _validate_topology_expression(expression: JSONObject, path: FieldPath) -> list[FieldError]:
+    values, key = expression.get("values", ()), expression.get("key", "")
+    errors = [] if values else [required(path / "values")]
+    for index, value in enumerate(values):
+        if value in values[:index]:
+            errors.append(duplicate(path / "values" / index, value))
+    return errors + [invalid(path / "key", key, message) for message in names.check_qualified_name(key)]
+
+
+def _validate_attributes_class(written: JSONObject, _review: Review) -> list[FieldError]:
+    """``ValidateVolumeAttributesClass``."""
+    errors = validate_metadata(written.get("metadata", {}), subdomain_name, _METADATA, namespaced=False)
+    errors += _validate_provisioner(written.get("driverName", ""), ROOT / "driverName")
+    parameters = written.get("parameters", {})
+    errors += _validate_parameters(parameters, ROOT / "parameters")
+    if not parameters:
+        errors.append(required(ROOT / "parameters", "must contain at least one key/value pair"))
+    return errors
+
+
+def _validate_attributes_class_update(
+    written: JSONObject, old: JSONObject, review: Review
+) -> list[FieldError]:
+    """``ValidateVolumeAttributesClassUpdate``."""
+    errors = validate_metadata_update(written.get("metadata", {}), old.get("metadata", {}), _METADATA)
+    empty: Mapping[str, JSON] = {"driverName": "", "parameters": {}}
+    for field, none in empty.items():
+        if written.get(field, none) != old.get(field, none):
+            errors.append(forbidden(ROOT / field, f"updates to {field} are forbidden."))
+    return errors + _validate_attributes_class(written, review)
+
+
+VALIDATIONS: ValidationTable = {
+    ("storage.k8s.io", "csidrivers"): CSI_DRIVER_VALIDATION,
+    ("storage.k8s.io", "csinodes"): CSI_NODE_VALIDATION,
+    ("storage.k8s.io", "csistoragecapacities"): CSI_STORAGE_CAPACITY_VALIDATION,
+    ("storage.k8s.io", "storageclasses"): KindValidation(
+        _validate_storage_class, _validate_storage_class_update, _storage_class_warnings
+    ),
+    ("storage.k8s.io", "volumeattachments"): VOLUME_ATTACHMENT_VALIDATION,
+    ("storage.k8s.io", "volumeattributesclasses"): KindValidation(
+        _validate_attributes_class, _validate_attributes_class_update
+    ),
+}

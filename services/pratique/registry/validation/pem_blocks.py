@@ -1,0 +1,106 @@
+"""PEM as Go reads it, and what it holds: certificate requests and certificates.
+
+Sources: ``encoding/pem``, ``crypto/x509`` of Go and ``k8s.io/kubernetes/pkg/apis/certificates/helpers.go``.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import dataclasses
+import re
+from collections.abc import Iterator
+
+_BLOCK = re.compile(
+    rb"(?:^|\n)-----BEGIN (?P<type>[^\n]*?)-----[ \t\r]*\n"
+    rb"(?P<headers>(?:[^\n:]*:[^\n]*\n)*)"
+    rb"(?P<body>(?:(?!-----)[^\n]*\n)*?)"
+    rb"-----END (?P=type)-----[ \t\r]*(?=\n|\Z)"
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PemBlock:
+    """One block of a PEM file."""
+
+    type: str
+    """What it says it is, such as ``CERTIFICATE``."""
+    has_headers: bool
+    der: bytes
+    """What it holds."""
+
+
+def pem_blocks(text: bytes) -> Iterator[PemBlock]:
+    """The blocks of a PEM file; what is malformed is passed over: ``pem.Decode``."""
+    at = 0
+    while found := _BLOCK.search(text, at):
+        at = found.end()
+        try:
+            der = base64.b64decode(re.sub(rb"[ \t\r\n]", b"", found["body"]), validate=True)
+        except binascii.Error:
+            at = found.start() + 1
+            continue
+        yield PemBlock(found["type"].decode(errors="replace"), bool(found["headers"]), der)
+
+
+_NO_REQUEST = "PEM block type must be CERTIFICATE REQUEST"
+
+
+def certificate_request_problem(text: bytes) -> str:
+    """Why a PEM file is no signed certificate request; empty if it is one: ``ParseCSR``, ``CheckSignature``.
+
+    A request that is no valid DER is refused in other words than Go's.
+    """
+    block = next(pem_blocks(text), None)
+    if block is None or block.type != "CERTIFICATE REQUEST":
+        return _NO_REQUEST
+    # Here and below, because most chains see no certificates: 20 ms of the start.
+    from cryptography import x509  # noqa: PLC0415
+    from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm  # noqa: PLC0415
+
+    try:
+        request = x509.load_der_x509_csr(block.der)
+    except ValueError:
+        return _undecodable(block.der)
+    try:
+        return "" if request.is_signature_valid else _signature_problem(request)
+    except (InvalidSignature, UnsupportedAlgorithm, ValueError):
+        return "x509: cannot verify signature: algorithm unimplemented"
+
+
+def _undecodable(der: bytes) -> str:
+    if not der or len(der) < 2:
+        return (
+            "asn1: syntax error: sequence truncated"
+            if not der
+            else "asn1: syntax error: truncated tag or length"
+        )
+    return (
+        "asn1: structure error: tags don't match" if der[0] != 0x30 else "asn1: syntax error: data truncated"
+    )
+
+
+def _signature_problem(request: object) -> str:
+    from cryptography.hazmat.primitives.asymmetric import ec, ed25519  # noqa: PLC0415
+
+    key = request.public_key()  # type: ignore[attr-defined]
+    if isinstance(key, ec.EllipticCurvePublicKey):
+        return "x509: ECDSA verification failure"
+    if isinstance(key, ed25519.Ed25519PublicKey):
+        return "x509: Ed25519 verification failure"
+    return "crypto/rsa: verification error"
+
+
+def authority_problem(der: bytes) -> str:
+    """Why a certificate is no authority's; empty if it is one. The text goes on after ``entry <index> ``."""
+    from cryptography import x509  # noqa: PLC0415
+
+    try:
+        certificate = x509.load_der_x509_certificate(der)
+    except ValueError:
+        return "does not parse as X.509"
+    try:
+        constraints = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value
+    except (x509.ExtensionNotFound, ValueError):
+        return "does not have the CA bit set"
+    return "" if constraints.ca else "does not have the CA bit set"
