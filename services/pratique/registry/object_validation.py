@@ -30,6 +30,7 @@ from pratique.cluster.schemas import built_in_schema
 from pratique.cluster.store import with_namespace_defaults
 from pratique.manifests.registry_strategies import prepare_for_validation
 from pratique.registry.custom_resources.registry import CustomResourceRegistry
+from pratique.registry.declarative_validation import with_declared_errors
 from pratique.registry.defaults.defaulting import with_defaults
 from pratique.registry.strategies.unconditional_updates import refused_update
 from pratique.registry.strict_decoding import StrictDecodingError, decode_strictly
@@ -128,29 +129,33 @@ def store(review: Review, now: dt.datetime) -> StoredObject:
     prepared = prepare_for_validation(review, now)
     if review.subresource:
         return StoredObject(prepared)
-    written, old = _in_newest_version(prepared), _old_in_newest_version(review)
-    errors, warnings = _judged(prepared, written, old)
+    errors, warnings = _judged(prepared, _stored(review))
     if errors:
-        name = review.name or str(member(written, "metadata", "name") or "")
+        name = review.name or str(member(prepared.object, "metadata", "name") or "")
         raise ObjectRefusedError(statuses.invalid(review.kind.group, review.kind.kind, name, errors))
     return StoredObject(prepared, warnings)
 
 
-def _judged(
-    review: Review, written: JSONObject, old: JSONObject | None
-) -> tuple[list[FieldError], tuple[str, ...]]:
-    """The errors and the warnings of an object."""
+def _judged(review: Review, stored: Review | None) -> tuple[list[FieldError], tuple[str, ...]]:
+    """The errors and the warnings of an object; ``stored`` has the one that it replaces, with its defaults."""
+    written, old = _in_newest_version(review), None if stored is None else _in_newest_version(stored)
     custom = _custom_resources(review)
     if custom is not None:
         findings = custom.judge(written, old)
         return list(findings.errors), tuple(findings.warnings)
     at = (storage_group(review.resource.group, review.resource.resource), review.resource.resource)
     validation = VALIDATIONS.get(at)
-    if validation is None:
-        return [], ()
-    errors = validation.create(written, review) if old is None else validation.update(written, old, review)
-    found = list(errors)
-    return found, () if found else tuple(validation.warnings(written, old, review))
+    errors: list[FieldError] = []
+    if validation is not None:
+        errors += (
+            validation.create(written, review) if old is None else validation.update(written, old, review)
+        )
+    errors = with_declared_errors(
+        errors, review.kind, review.object, None if stored is None else stored.object
+    )
+    if errors or validation is None:
+        return errors, ()
+    return [], tuple(validation.warnings(written, old, review))
 
 
 def _defaulted(review: Review, written: JSONObject) -> JSONObject:
@@ -188,12 +193,12 @@ def _in_newest_version(review: Review) -> JSONObject:
     return converted
 
 
-def _old_in_newest_version(review: Review) -> JSONObject | None:
+def _stored(review: Review) -> Review | None:
+    """The review with the stored object in the place of the new one, and with its defaults; None on CREATE."""
     old = review.old_object
     if review.operation is not Operation.UPDATE or not isinstance(old, dict):
         return None
-    stored = _with_object(review, _defaulted(review, old))
-    return _in_newest_version(stored)
+    return _with_object(review, _defaulted(review, old))
 
 
 _MAX_REGISTRIES = 512
