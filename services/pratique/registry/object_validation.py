@@ -28,10 +28,10 @@ from pratique.cluster.api_resources import CRD_GROUP, CRD_RESOURCE, storage_grou
 from pratique.cluster.conversion import convert
 from pratique.cluster.schemas import built_in_schema
 from pratique.cluster.store import with_namespace_defaults
-from pratique.manifests.registry_strategies import prepare_for_validation
 from pratique.registry.custom_resources.registry import CustomResourceRegistry
 from pratique.registry.declarative_validation import with_declared_errors
 from pratique.registry.defaults.defaulting import with_defaults
+from pratique.registry.strategies.preparation import prepare_for_validation
 from pratique.registry.strategies.unconditional_updates import refused_update
 from pratique.registry.strict_decoding import StrictDecodingError, decode_strictly
 from pratique.registry.validation.catalogue import VALIDATIONS

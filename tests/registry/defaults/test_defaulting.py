@@ -33,8 +33,20 @@ KINDS = [
     for name, type_ in sorted(json.loads(SCHEMAS.read_text())["kinds"].items())
     if type_ in defaulted_types()
 ]
-REPLACED = frozenset({"serviceAccount", "sessionAffinityConfig", "podIPs", "kubernetes.io/metadata.name"})
-"""Fields whose values defaulting replaces, and never fills in alone."""
+REPLACED = frozenset(
+    {
+        "apiVersion",  # of templates of claims
+        "deprecated.daemonset.template.generation",
+        "kind",
+        "kubernetes.io/metadata.name",
+        "podCIDRs",
+        "podIPs",
+        "serviceAccount",
+        "sessionAffinityConfig",
+        "stringData",
+    }
+)
+"""Fields whose values defaulting replaces or moves to others."""
 
 
 def test_every_function_of_the_source_is_known() -> None:

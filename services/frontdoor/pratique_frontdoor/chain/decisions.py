@@ -35,8 +35,8 @@ from pratique.apimachinery.patches import PatchError, patch_document
 from pratique.apimachinery.requests import Operation
 from pratique.apimachinery.statuses import Status, StatusCause, StatusDetails
 from pratique.cluster.api_resources import built_in_resources
-from pratique.manifests.registry_strategies import prepare_for_validation
 from pratique.pods.pod_spec import APP_ARMOR_ANNOTATION, has_app_armor_annotation
+from pratique.registry.strategies.preparation import prepare_for_validation
 
 OBJECT_VALIDATION = "ObjectValidation"
 """The controller of the steps around the mutating phase: no admission controller, but named like one."""

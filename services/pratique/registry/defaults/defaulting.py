@@ -21,6 +21,7 @@ from pratique.cluster.schemas import ListType, built_in_schema, built_in_type
 from pratique.registry.defaults.group_defaults import GROUP_DEFAULTS
 from pratique.registry.defaults.literal_defaults import LITERALS
 from pratique.registry.defaults.pod_defaults import CORE_DEFAULTS
+from pratique.registry.defaults.round_trips import converted_back
 
 _Visit: TypeAlias = Callable[[JSONObject], JSONObject]
 
@@ -56,7 +57,7 @@ def defaulted_types() -> Mapping[str, DefaultedType]:
 def with_defaults(kind: GroupVersionKind, written: JSONObject) -> JSONObject:
     """The object with the defaults of its kind and version; the one given is left alone, and may share parts."""
     visit = _visit_of_kind(kind)
-    return written if visit is None else visit(written)
+    return written if visit is None else converted_back(kind, visit(written))
 
 
 @functools.lru_cache(512)

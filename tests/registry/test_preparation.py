@@ -15,8 +15,8 @@ from pratique.apimachinery.requests import Operation
 from pratique.cluster.api_resources import built_in_resources
 from pratique.cluster.store import ObjectKey, ObjectStore
 from pratique.manifests.pod_templates import pod_of_workload
-from pratique.manifests.registry_strategies import prepare_for_validation
 from pratique.manifests.requests import review_of_manifest
+from pratique.registry.strategies.preparation import prepare_for_validation
 
 NOW = dt.datetime(2026, 11, 23, 9, 30, 1, 999_999, tzinfo=dt.UTC)
 ANNOTATION = "container.apparmor.security.beta.kubernetes.io/c"

@@ -1,0 +1,165 @@
+"""Fields that an API server drops, because the feature that they belong to is off by default.
+
+An object that uses a feature already may go on using it.
+
+Sources: ``dropDisabledFields`` and what it calls, in ``pkg/api/pod/util.go``, ``pkg/api/job/util.go``,
+``pkg/apis/resource`` and ``pkg/registry/*/*/strategy.go``, and ``pkg/features/kube_features.go`` of Kubernetes 1.37.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+
+from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.apimachinery.kinds import GroupVersionKind
+from pratique.cluster.schemas import ListType, MapType, Structure, Type, built_in_schema, built_in_type
+
+_USER_FIELDS = {"user": "AtomicWriteVolumeUserFields"}
+_DEFAULT_USER = {"defaultUser": "AtomicWriteVolumeUserFields"}
+_ATTRIBUTE_LISTS = dict.fromkeys(("bools", "ints", "strings", "versions"), "DRAListTypeAttributes")
+_DERIVED = {"derivedAttributes": "DRADerivedAttributes"}
+_PREEMPTION = {"preemptionPolicy": "PodGroupPreemptionPolicy"}
+_PARENT = {"parentCompositePodGroupName": "CompositePodGroup"}
+_GROUP_TEMPLATE = _PREEMPTION | {
+    "schedulingConstraints": "TopologyAwareWorkloadScheduling",
+    "resourceClaims": "DRAWorkloadResourceClaims",
+}
+_CHILD_TEMPLATES = {"compositePodGroupTemplates": "CompositePodGroup"}
+
+_DISABLED: Mapping[str, Mapping[str, str]] = {
+    "api.batch.v1.JobSpec": {"scheduling": "WorkloadWithJob"},
+    "api.coordination.v1.LeaseSpec": {
+        "preferredHolder": "CoordinatedLeaderElection (preferred holder)",
+        "strategy": "CoordinatedLeaderElection (strategy)",
+    },
+    "api.core.v1.ClusterTrustBundleProjection": _USER_FIELDS,
+    "api.core.v1.ConfigMapVolumeSource": _DEFAULT_USER,
+    "api.core.v1.DownwardAPIVolumeFile": _USER_FIELDS,
+    "api.core.v1.DownwardAPIVolumeSource": _DEFAULT_USER,
+    "api.core.v1.EmptyDirVolumeSource": {"mode": "EmptyDirVolumeMode"},
+    "api.core.v1.GRPCAction": {"mode": "GRPCContainerProbeTLS"},
+    "api.core.v1.HTTPGetAction": {"protocol": "H2CContainerProbe"},
+    "api.core.v1.KeyToPath": _USER_FIELDS,
+    "api.core.v1.Lifecycle": {"stopSignal": "ContainerStopSignals"},
+    "api.core.v1.NodeSpec": {"podPreemptionPolicy": "InPlacePodVerticalScalingSchedulerPreemption"},
+    "api.core.v1.PodCertificateProjection": _USER_FIELDS,
+    "api.core.v1.PodSpec": {
+        "evictionResponders": "EvictionRequestAPI",
+        "schedulingGroup": "GenericWorkload",
+    },
+    "api.core.v1.ProjectedVolumeSource": _DEFAULT_USER,
+    "api.core.v1.SecretVolumeSource": _DEFAULT_USER,
+    "api.core.v1.ServiceAccountTokenProjection": _USER_FIELDS,
+    "api.core.v1.VolumeMount": {"bindMountOptions": "VolumeBindMountOptions"},
+    "api.resource.v1alpha3.ResourcePoolStatusRequestSpec": {
+        "defaultPartitionTypeAttribute": "DRAPartitionableDevicesType"
+    },
+    "api.scheduling.v1alpha3.CompositePodGroupSpec": _PREEMPTION,
+    **{
+        f"api.resource.{version}.{type_}": fields
+        for version in ("v1", "v1beta1", "v1beta2")
+        for type_, fields in {
+            "Device": {"nodeAllocatableResources": "DRANodeAllocatableResources"},
+            "DeviceAttribute": _ATTRIBUTE_LISTS,
+            "DeviceCounterConsumption": {"compatibilityGroups": "DRADeviceCompatibilityGroups"},
+            "DeviceSubRequest": _DERIVED,
+            "DeviceRequest" if version == "v1beta1" else "ExactDeviceRequest": _DERIVED,
+            "ResourceSliceSpec": {
+                "partitionTypeAttribute": "DRAPartitionableDevicesType",
+                "skipNodeOperations": "DRAOptionalNodeOperations",
+            },
+        }.items()
+    },
+    "api.resource.v1beta1.BasicDevice": {"nodeAllocatableResources": "DRANodeAllocatableResources"},
+    **{
+        f"api.scheduling.{version}.{type_}": fields
+        for version in ("v1alpha3", "v1beta1")
+        for type_, fields in {
+            "CompositePodGroupTemplate": _PREEMPTION | _CHILD_TEMPLATES,
+            "PodGroupSpec": _GROUP_TEMPLATE | _PARENT,
+            "PodGroupTemplate": _GROUP_TEMPLATE,
+            "WorkloadSpec": _CHILD_TEMPLATES,
+        }.items()
+    },
+}
+"""By type and field, the feature that it belongs to."""
+
+
+def without_disabled_fields(
+    kind: GroupVersionKind, written: JSONObject, stored: JSONObject | None
+) -> JSONObject:
+    """The object without the fields of features that are off, and that the stored object does not use."""
+    schema = built_in_schema(kind)
+    if schema is None or not _leads_to_disabled(schema.name):
+        return written
+    unused = frozenset(_features(schema, written))
+    if unused and stored is not None:
+        unused -= frozenset(_features(schema, stored))
+    kept: JSONObject = _without(schema, written, unused) if unused else written
+    return kept
+
+
+@functools.cache
+def _leads_to_disabled(name: str) -> bool:
+    return bool(_DISABLED.get(name)) or bool(_fields_leading(name))
+
+
+@functools.cache
+def _fields_leading(name: str) -> Mapping[str, Type]:
+    """The fields of a type whose values may have disabled fields."""
+    return _found_leading(name, frozenset({name}))
+
+
+def _found_leading(name: str, above: frozenset[str]) -> Mapping[str, Type]:
+    leading: dict[str, Type] = {}
+    for field, type_ in built_in_type(name).fields.items():
+        inner = _structure_in(type_)
+        if inner is None or inner.name.startswith("meta.v1.") or field == "status":
+            continue
+        if inner.name in above:
+            leading |= {field: type_} if _DISABLED.get(name) else {}
+        elif _DISABLED.get(inner.name) or _found_leading(inner.name, above | {inner.name}):
+            leading[field] = type_
+    return leading
+
+
+def _structure_in(type_: Type) -> Structure | None:
+    while isinstance(type_, ListType | MapType):
+        type_ = type_.items if isinstance(type_, ListType) else type_.values
+    return type_ if isinstance(type_, Structure) and not type_.open else None
+
+
+def _features(type_: Type, value: JSON) -> Iterator[str]:
+    """Yield the features, off by default, that a value uses."""
+    match type_:
+        case Structure() if type(value) is dict:
+            for field, feature in _DISABLED.get(type_.name, {}).items():
+                if value.get(field) not in (None, []):
+                    yield feature
+            for field, inner in _fields_leading(type_.name).items():
+                if field in value:
+                    yield from _features(inner, value[field])
+        case ListType() if type(value) is list:
+            for item in value:
+                yield from _features(type_.items, item)
+        case MapType() if type(value) is dict:
+            for item in value.values():
+                yield from _features(type_.values, item)
+
+
+def _without(type_: Type, value: JSON, features: frozenset[str]) -> JSON:
+    """The value without the fields of features. It is copied: few objects have any."""
+    match type_:
+        case Structure() if type(value) is dict:
+            disabled, leading = _DISABLED.get(type_.name, {}), _fields_leading(type_.name)
+            return {
+                field: _without(leading[field], child, features) if field in leading else child
+                for field, child in value.items()
+                if disabled.get(field) not in features
+            }
+        case ListType() if type(value) is list:
+            return [_without(type_.items, item, features) for item in value]
+        case MapType() if type(value) is dict:
+            return {name: _without(type_.values, item, features) for name, item in value.items()}
+    return value
