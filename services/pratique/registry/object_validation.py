@@ -31,7 +31,7 @@ from pratique.cluster.store import with_namespace_defaults
 from pratique.registry.custom_resources.registry import CustomResourceRegistry
 from pratique.registry.declarative_validation import with_declared_errors
 from pratique.registry.defaults.defaulting import with_defaults
-from pratique.registry.strategies.preparation import prepare_for_validation
+from pratique.registry.strategies.preparation import prepare_for_validation, without_system_fields
 from pratique.registry.strategies.unconditional_updates import refused_update
 from pratique.registry.strict_decoding import StrictDecodingError, decode_strictly
 from pratique.registry.validation.catalogue import VALIDATIONS
@@ -88,7 +88,7 @@ def receive(review: Review) -> Review:
             f"{kind.kind} in version {go_quoted(kind.version)} cannot be handled as a {kind.kind}: {error}"
         )
         raise ObjectRefusedError(statuses.bad_request(message)) from None
-    placed = _in_namespace(review, decoded)
+    placed = without_system_fields(review, _in_namespace(review, decoded))
     return _with_object(review, _defaulted(review, placed))
 
 

@@ -12,19 +12,12 @@ from hypothesis import strategies as st
 
 from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.apimachinery.kinds import GroupVersionKind
-from pratique.cluster.schemas import (
-    ListType,
-    MapType,
-    Scalar,
-    Structure,
-    Type,
-    built_in_schema,
-    built_in_type,
-)
+from pratique.cluster.schemas import built_in_schema, built_in_type
 from pratique.registry.defaults.defaulting import defaulted_types, with_defaults
 from pratique.registry.defaults.group_defaults import GROUP_DEFAULTS
 from pratique.registry.defaults.literal_defaults import LITERALS
 from pratique.registry.defaults.pod_defaults import CORE_DEFAULTS, image_tag
+from support.strategies.built_in_objects import objects_of
 
 FUNCTIONS = {*LITERALS, *CORE_DEFAULTS, *GROUP_DEFAULTS}
 SCHEMAS = Path(built_in_schema.__code__.co_filename).with_name("built_in.json")
@@ -36,6 +29,7 @@ KINDS = [
 REPLACED = frozenset(
     {
         "apiVersion",  # of templates of claims
+        "data",  # of Secrets
         "deprecated.daemonset.template.generation",
         "kind",
         "kubernetes.io/metadata.name",
@@ -71,42 +65,7 @@ def test_an_unknown_kind_has_no_defaults() -> None:
     assert with_defaults(GroupVersionKind("example.com", "v1", "Ship"), written) is written
 
 
-SCALARS: dict[Scalar, st.SearchStrategy[JSON]] = {
-    Scalar.STRING: st.sampled_from(["", "a", "Always", "ClientIP", "None", "LoadBalancer", "Container"]),
-    Scalar.INTEGER: st.integers(0, 3),
-    Scalar.NUMBER: st.integers(0, 3),
-    Scalar.BOOLEAN: st.booleans(),
-    Scalar.QUANTITY: st.sampled_from(["0", "1", "100m", "1Gi"]),
-    Scalar.INT_OR_STRING: st.sampled_from([0, 1, "", "10%"]),
-    Scalar.ANY: st.just({}),
-}
-
-
-def later(type_: Type, depth: int) -> st.SearchStrategy[JSON]:
-    return st.deferred(lambda: values(type_, depth))
-
-
-def values(type_: Type, depth: int) -> st.SearchStrategy[JSON]:
-    match type_:
-        case ListType():
-            return st.lists(values(type_.items, depth - 1), max_size=2)
-        case MapType():
-            return st.dictionaries(st.sampled_from(["a", "cpu"]), values(type_.values, depth - 1), max_size=2)
-        case Structure():
-            fields = type_.fields if depth > 0 else {}
-            optional = {name: later(kind, depth - 1) for name, kind in fields.items()}
-            return st.fixed_dictionaries({}, optional=optional)
-        case _:
-            return SCALARS.get(type_, st.just("YQ=="))  # fmt: skip
-
-
-def objects(kind: GroupVersionKind) -> st.SearchStrategy[tuple[GroupVersionKind, JSON]]:
-    schema = built_in_schema(kind)
-    assert schema is not None
-    return st.tuples(st.just(kind), values(schema, 7))
-
-
-@given(st.sampled_from(KINDS).flatmap(objects))
+@given(st.sampled_from(KINDS).flatmap(objects_of))
 def test_defaulting_adds_and_neither_replaces_nor_changes_what_it_is_given(
     case: tuple[GroupVersionKind, JSONObject],
 ) -> None:

@@ -77,6 +77,30 @@ _COUNTED_ON_UPDATE: Mapping[tuple[str, str], tuple[str, ...]] = {
 }
 
 
+_OF_THE_SYSTEM = frozenset(
+    {"creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "selfLink", "uid"}
+)
+
+
+def without_system_fields(review: Review, written: JSONObject) -> JSONObject:
+    """An object as it arrives: created ones without what only an API server sets, and no owner named twice.
+
+    Sources: ``WipeObjectMetaSystemFields`` and ``dedupOwnerReferences``.
+    """
+    metadata = written.get("metadata")
+    if not isinstance(metadata, dict):
+        return written
+    kept = metadata
+    is_created = review.operation is Operation.CREATE and not review.subresource
+    if is_created and not _OF_THE_SYSTEM.isdisjoint(metadata):
+        kept = {name: value for name, value in metadata.items() if name not in _OF_THE_SYSTEM}
+    owners = kept.get("ownerReferences")
+    if isinstance(owners, list) and len(owners) > 1:
+        distinct = [owner for index, owner in enumerate(owners) if owner not in owners[:index]]
+        kept = kept if len(distinct) == len(owners) else {**kept, "ownerReferences": distinct}
+    return written if kept is metadata else {**written, "metadata": kept}
+
+
 def prepare_for_validation(review: Review, now: dt.datetime) -> Review:
     """The review as validating controllers see it: with the object that is about to be stored.
 
