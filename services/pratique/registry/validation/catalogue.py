@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pratique.registry.custom_resources import definitions
 from pratique.registry.validation import (
     admissionregistration,
     apiregistration,
@@ -35,6 +36,7 @@ VALIDATIONS: ValidationTable = {
     **certificates.VALIDATIONS,
     **coordination.VALIDATIONS,
     **core_objects.VALIDATIONS,
+    **definitions.VALIDATIONS,
     **device_resources.VALIDATIONS,
     **discovery.VALIDATIONS,
     **flowcontrol.VALIDATIONS,
