@@ -16,9 +16,10 @@ from pratique.apimachinery.kinds import GroupVersionKind
 from pratique.apimachinery.patches import apply_patch
 from pratique.cluster import structured_merge
 from pratique.cluster.apply_configurations import UnidentifiedItemError
+from pratique.cluster.go_decoding import TypedDecodingError
 from pratique.cluster.schemas import ListType, MapType, MergeStrategy, Scalar, Structure, built_in_schema
 from pratique.cluster.structured_merge import merge
-from pratique.cluster.typed_decoding import TypedDecodingError, conforms, decode_changed
+from pratique.cluster.typed_decoding import conforms, decode_changed
 
 POD = GroupVersionKind("", "v1", "Pod")
 PORT = Structure(

@@ -10,7 +10,8 @@ from hypothesis import given
 from pratique.apimachinery.json_values import JSON, Document, JSONObject
 from pratique.apimachinery.kinds import GroupVersionKind
 from pratique.apimachinery.patches import apply_patch
-from pratique.cluster.typed_decoding import TypedDecodingError, decode_changed
+from pratique.cluster.go_decoding import TypedDecodingError
+from pratique.cluster.typed_decoding import decode_changed
 from support.strategies.pods import pods
 
 POD = GroupVersionKind("", "v1", "Pod")

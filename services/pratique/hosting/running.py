@@ -40,8 +40,9 @@ from pratique.apimachinery.json_values import JSON, Document, JSONObject
 from pratique.apimachinery.patches import PatchError, patch_document
 from pratique.apimachinery.statuses import Status
 from pratique.cluster import schemas
+from pratique.cluster.go_decoding import TypedDecodingError
 from pratique.cluster.store import Cluster
-from pratique.cluster.typed_decoding import TypedDecodingError, decode_changed, type_fault
+from pratique.cluster.typed_decoding import decode_changed, type_fault
 from pratique.hosting.catalogue import HostedController
 from pratique.processes.thread_pool import ControllerThreads
 from pratique.telemetry.logs import describe_error

@@ -24,9 +24,10 @@ from pratique.cel.structs import Struct, to_json, to_object
 from pratique.cel.values import Value
 from pratique.cluster.api_resources import built_in_resources
 from pratique.cluster.conversion import convert
+from pratique.cluster.go_decoding import TypedDecodingError
 from pratique.cluster.schemas import ListType, MapType, Structure, Type, schema_of
 from pratique.cluster.structured_merge import ApplyError, Merged, structured_apply
-from pratique.cluster.typed_decoding import TypedDecodingError, conforms, decode_changed
+from pratique.cluster.typed_decoding import conforms, decode_changed
 from pratique.configuration.admissionregistration import MutatingAdmissionPolicySpec, Mutation
 from pratique.configuration.expression_validation import APPLY_CONFIGURATION
 from pratique.policies.activation import EvaluationLimits, ReviewActivations

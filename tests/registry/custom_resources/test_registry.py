@@ -76,7 +76,7 @@ _NOT_CHECKED = (
         ),
         (
             _ship({}, ownerReferences=[{"uid": 1}]),
-            "json: cannot unmarshal number into Go struct field OwnerReference.ownerReferences.uid of type string",
+            "json: cannot unmarshal number into Go struct field OwnerReference.ownerReferences.uid of type types.UID",
         ),
         (_ship({"inner": {"kind": None}}), "spec.inner.kind: Invalid value: null: must be a string"),
         (

@@ -30,7 +30,8 @@ from pratique.apimachinery.statuses import Status
 from pratique.cluster import schemas
 from pratique.cluster.api_resources import built_in_resources
 from pratique.cluster.conversion import convert
-from pratique.cluster.typed_decoding import TypedDecodingError, decode_changed
+from pratique.cluster.go_decoding import TypedDecodingError
+from pratique.cluster.typed_decoding import decode_changed
 from pratique.telemetry.logs import describe_error
 from pratique_frontdoor.chain.decisions import AdmissionContext, Record, Step, check_documents
 from pratique_frontdoor.chain.webhooks import (

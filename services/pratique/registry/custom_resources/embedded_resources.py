@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from pratique.apimachinery import names
 from pratique.apimachinery.field_errors import FieldError, FieldPath, invalid, required
 from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.cluster.go_decoding import TypedDecodingError
 from pratique.cluster.schemas import ListType, Structure, Type, built_in_type
-from pratique.cluster.typed_decoding import TypedDecodingError, decode_object_meta
+from pratique.cluster.typed_decoding import decode_object_meta
 from pratique.registry.custom_resources.structural import Structural
 from pratique.registry.custom_resources.value_validation import field_path, shown
 from pratique.registry.strict_decoding import StrictDecodingError

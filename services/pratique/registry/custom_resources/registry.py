@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.field_errors import ROOT, FieldError, FieldErrorKind, invalid
 from pratique.apimachinery.json_values import Document, JSONObject, list_at, mapping_at, member
-from pratique.cluster.typed_decoding import TypedDecodingError
+from pratique.cluster.go_decoding import TypedDecodingError
 from pratique.registry.custom_resources import pruning
 from pratique.registry.custom_resources.correlation import Correlation
 from pratique.registry.custom_resources.embedded_resources import (
