@@ -36,6 +36,7 @@ from differential.pairs import (
     User,
     World,
     made,
+    resource_of,
 )
 from differential.webhooks import BEHAVIOURS
 from pratique.apimachinery.json_values import JSON, JSONObject
@@ -170,6 +171,11 @@ class Judge:
         """What the API server answers without plugins."""
         return _answer(_send(self._storers[request.user], request), request)
 
+    def apply(self, request: Request) -> Answer:
+        """What it answers without plugins to ``kubectl apply --dry-run=server``, which lets no unknown field pass."""
+        strictly = f"{request.path}?dryRun=All&fieldValidation=Strict"
+        return _answer(self._admin.ask(request.method, strictly, request.body), request)
+
     @contextlib.contextmanager
     def world(self, world: World) -> Iterator[World]:
         """Make a world and give it as it is stored, without what is invalid, until the block ends."""
@@ -274,7 +280,7 @@ def _plurals() -> tuple[str, ...]:
 
 
 def _place(item: JSONObject) -> tuple[str, str]:
-    resource = RESOURCES[item["apiVersion"], item["kind"]]
+    resource = resource_of(item["apiVersion"], item["kind"])
     metadata = item["metadata"]
     return resource.path(metadata.get("namespace", "")), metadata["name"]
 

@@ -11,6 +11,7 @@ from random import Random
 from typing import Protocol, TypeVar
 
 from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.cluster.api_resources import built_in_resources
 from support.webhook_servers import WebhookServer
 
 
@@ -128,6 +129,16 @@ RESOURCES = {
     if isinstance(resource, Resource)
 }
 """All of them, by the type of their objects."""
+
+
+def resource_of(api_version: str, kind: str) -> Resource:
+    """The resource of a kind, one of those above or any other that is built in."""
+    known = RESOURCES.get((api_version, kind))
+    if known is not None:
+        return known
+    found = built_in_resources().for_object({"apiVersion": api_version, "kind": kind})
+    at = found.resource
+    return Resource(at.group, at.version, at.resource, kind, found.namespaced)
 
 
 class User(enum.StrEnum):

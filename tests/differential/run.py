@@ -22,6 +22,7 @@ from differential.events import EventBursts
 from differential.image_reviews import ImageReviews, OpenImageReviews
 from differential.judging import judging
 from differential.nodes import NodeUsers
+from differential.objects import Objects
 from differential.policies import MutatingPolicies, ValidatingPolicies
 from differential.run_files import RunFile
 from differential.runs import Comparable, Run, Worlds
@@ -39,6 +40,7 @@ FAMILIES: tuple[Comparable, ...] = (
     Worlds(Signers()),
     Worlds(BoundPods()),
     RefusedConfigurations(),
+    Objects(),
     Worlds(PodGroups()),
     Worlds(ImageReviews()),
     Worlds(OpenImageReviews()),

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from differential.comparison import Difference
-from differential.pairs import RESOURCES, Request, User
+from differential.pairs import Request, User, resource_of
 from differential.tallies import Found, Tally
 from pratique.apimachinery.json_values import JSONObject
 
@@ -68,5 +68,5 @@ def _tally(line: JSONObject) -> Tally:
 def _found(item: JSONObject) -> Found:
     request = item["request"]
     api_version, kind = request["resource"]
-    whole = request | {"resource": RESOURCES[api_version, kind], "user": User(request["user"])}
+    whole = request | {"resource": resource_of(api_version, kind), "user": User(request["user"])}
     return Found(item["family"], item["world"], Request(**whole), Difference(**item["difference"]))

@@ -1,0 +1,145 @@
+"""A family for object validation: manifests of all kinds, with a change or two, as ``kubectl apply`` sends them.
+
+The API server runs without plugins, and ours without controllers: what is compared is decoding, defaults, strategies
+and validation.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import functools
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import yaml
+
+from differential.comparison import Difference, canonical, compare, differences
+from differential.drawn_changes import change
+from differential.judging import Judge
+from differential.listed import is_listed
+from differential.pairs import NAMESPACES, USUAL, Answer, Request, Setup, User, World, made, resource_of
+from differential.tallies import Found, Tally
+from pratique.apimachinery.errors import PratiqueError
+from pratique.apimachinery.json_values import JSONObject
+from pratique.apimachinery.requests import Operation
+from pratique.cluster.api_resources import built_in_resources
+from pratique.manifests.requests import review_of_manifest
+from support.chains import decide
+
+_BASES = Path(__file__).with_name("base_objects.yaml")
+_NEVER_STORED = frozenset({"APIService", "FlowSchema", "PriorityLevelConfiguration", "ServiceCIDR"})
+"""Kinds whose objects the API server itself obeys, so that they are only created in dry runs."""
+_KEPT = frozenset(
+    {("apiVersion",), ("kind",), ("metadata",), ("metadata", "namespace"), ("metadata", "name")}
+)
+_ALLOCATED = ("clusterIP", "clusterIPs", "healthCheckNodePort")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Objects:
+    """Creations and updates of objects of all kinds."""
+
+    name: str = "objects"
+    requests: int = 200
+    setup: Setup = USUAL
+
+    def compare(self, judge: Judge, drawn_from: str, pairs: int, told: Callable[[str], None]) -> Tally:
+        """Compare so many manifests."""
+        random, tally = Random(drawn_from), Tally(pairs=pairs)
+        namespace = f"w{random.randrange(16**6):06x}{time.time_ns() % 16**4:04x}"
+        bases = _bases(namespace)
+        stored = [base for base in bases if base["kind"] not in _NEVER_STORED]
+        drawn = World((made(NAMESPACES, namespace), *stored), namespace)
+        with judge.world(drawn) as world:
+            there = [item for item in world.objects if item["kind"] != "Namespace"]
+            for _ in range(pairs):
+                request, old = _request(random, namespace, bases, there)
+                real, ours = judge.apply(request), _ours(request, old)
+                difference = _difference(request, real, ours)
+                if difference is None:
+                    tally.same += 1
+                    tally.refused += not real.allowed
+                elif is_listed(difference):
+                    tally.listed += 1
+                else:
+                    _add(tally, Found(self.name, drawn_from, request, difference), told)
+        return tally
+
+
+def _add(tally: Tally, found: Found, told: Callable[[str], None]) -> None:
+    if found.cause not in {known.cause for known in tally.found}:
+        kind = found.request.resource.kind
+        told(f"{found.request.method} {kind} in {found.world}: {found.difference.describe()[:1500]}")
+    tally.found.append(found)
+
+
+@functools.cache
+def _written() -> str:
+    return _BASES.read_text()
+
+
+def _bases(namespace: str) -> list[JSONObject]:
+    return list(yaml.safe_load_all(_written().replace("$N", namespace)))
+
+
+def _request(
+    random: Random, namespace: str, bases: list[JSONObject], there: list[JSONObject]
+) -> tuple[Request, JSONObject | None]:
+    """A creation, or an update of what is there, with the stored object."""
+    old = random.choice(there) if random.random() < 0.3 else None
+    body = copy.deepcopy(old or random.choice(bases))
+    resource = resource_of(body["apiVersion"], body["kind"])
+    inside = namespace if resource.namespaced else ""
+    name = body["metadata"]["name"]
+    if old is None:
+        body["metadata"]["name"] = name = f"new-{name}" if resource.kind not in _NAMED else name
+    for _ in range(random.choice((0, 1, 1, 1, 2))):
+        _, body = change(random, body, _KEPT)
+    return Request(User.ADMIN, "PUT" if old else "POST", resource, inside, name, body), old
+
+
+_NAMED = frozenset({"APIService", "CustomResourceDefinition", "CSIDriver"})
+"""Kinds whose names follow from what is in them; a dry run does not mind that they are there."""
+
+
+def _ours(request: Request, old: JSONObject | None) -> Answer:
+    try:
+        review = review_of_manifest(
+            copy.deepcopy(request.body),
+            built_in_resources(),
+            operation=Operation.UPDATE if old else Operation.CREATE,
+            old=old,
+            namespace=request.namespace or None,
+            dry_run=True,
+            object_validation=True,
+        )
+    except PratiqueError as error:
+        return Answer(0, "", f"no request: {error}")
+    decision = decide(review)
+    status = decision.status
+    if status is not None:
+        return Answer(status.code, status.reason, status.message, decision.warnings)
+    return Answer(200, warnings=decision.warnings, object=decision.object_document.data)
+
+
+def _difference(request: Request, real: Answer, ours: Answer) -> Difference | None:
+    found = compare(dataclasses.replace(real, object=None), dataclasses.replace(ours, object=None))
+    if found is not None or not real.allowed:
+        return found
+    return next(differences(_stored(real.object, request), _stored(ours.object, request)), None)
+
+
+def _stored(value: JSONObject, request: Request) -> JSONObject:
+    """An object without what only storage knows, or hands out."""
+    without: JSONObject = json.loads(json.dumps(canonical(value)))
+    if request.resource.kind == "Service":
+        spec = without.get("spec", {})
+        for name in _ALLOCATED:
+            spec.pop(name, None)
+        for port in spec.get("ports", []):
+            port.pop("nodePort", None)
+    return without
