@@ -54,6 +54,14 @@ def errors(expression: str) -> list[str]:
                 "1:23: expected type 'int' but found 'uint'",
             ],
         ),
+        ("1e400 > 1.0 || params.a", ["1:1: invalid double literal"]),
+        ("1.0 < -1e400 && duration('x') == params.d", ["1:7: invalid double literal"]),
+        ("[[], [1], ['a']] == params.l", ["1:11: expected type 'list(int)' but found 'list(string)'"]),
+        ("[[1], [], ['a']] == params.l", ["1:11: expected type 'list(int)' but found 'list(string)'"]),
+        (
+            "[{}, {'a': 1}, {'a': 'b'}] == params.l",
+            ["1:16: expected type 'map(string, int)' but found 'map(string, string)'"],
+        ),
         ("[\n  1,\n  'a'\n] == params.l", ["3:3: expected type 'int' but found 'string'"]),
     ],
 )

@@ -170,6 +170,8 @@ def _mixed_types(nodes: Sequence[tuple[Node, bool]], tree: SyntaxTree) -> Iterat
         kind = render_type(tree.types.get(node.number, b""))
         if optional:
             kind = parse_type(kind)[1][0] if kind.startswith("optional_type(") else kind
+        if isinstance(node, ListLiteral | MapLiteral) and not _children(node):
+            continue  # the type of its elements or entries follows from the others
         expected = expected or kind
         if kind != expected:
             yield AstIssue(node.number, f"expected type '{expected}' but found '{kind}'")

@@ -207,10 +207,16 @@ def _blame_root_name(match: re.Match[str], source: str) -> str:
     return format_error(source, offset, f"undeclared reference to '{name}'{match[5]}")
 
 
+_WIDE_DOT, _WIDE_MARK = "\N{FULLWIDTH FULL STOP}", "\N{FULLWIDTH CIRCUMFLEX ACCENT}"
+"""What points to a character that takes more than one byte."""
+
+
 def format_error(source: str, offset: int, message: str) -> str:
     """Format an error at an offset in the source as the checkers do."""
     before = source[:offset]
     line = before.count("\n")
     column = offset - (before.rfind("\n") + 1)
     shown = source.split("\n")[line]
-    return f"ERROR: <input>:{line + 1}:{column + 1}: {message}\n | {shown}\n | {'.' * column}^"
+    dots = "".join("." if character.isascii() else _WIDE_DOT for character in shown[:column])
+    mark = "^" if shown[column : column + 1].isascii() else _WIDE_MARK
+    return f"ERROR: <input>:{line + 1}:{column + 1}: {message}\n | {shown}\n | {dots}{mark}"

@@ -634,7 +634,7 @@ def plan_insert(accumulator: Interpretable, added: Sequence[Interpretable]) -> I
         grown = accumulator(frame)
         values = [step(frame) for step in added]
         frame.charge(1)
-        for key, value in _entries(values):
+        for key, value in _entries(grown, values):
             if _checked_key(key) in grown:
                 raise EvaluationError(f"insert failed: key {to_text(key)} already exists")
             grown[key] = value
@@ -643,10 +643,10 @@ def plan_insert(accumulator: Interpretable, added: Sequence[Interpretable]) -> I
     return insert
 
 
-def _entries(values: Sequence[Value]) -> Sequence[tuple[Value, Value]]:
+def _entries(grown: Value, values: Sequence[Value]) -> Sequence[tuple[Value, Value]]:
     if len(values) == 2:
         return ((values[0], values[1]),)
     (entries,) = values
     if type(entries) is not dict:
-        raise NoSuchOverloadError
+        raise _overload_error(NoSuchOverloadError(), "cel.@mapInsert", (grown, entries))
     return list(entries.items())
