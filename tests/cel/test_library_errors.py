@@ -58,6 +58,7 @@ def test_a_list_or_map_error_has_cel_gos_words(
         ("'abc'.substring(1, 4)", "index out of range: 4"),
         ("[dyn('a'), dyn(1)].join()", "join: invalid input: 1"),
         ("[dyn(1)].join(',')", "no such overload: join(list, string)"),
+        ("{'a': 1}.transformMapEntry(k, v, dyn('x'))", "no such overload: cel.@mapInsert(map, string)"),
         ("'%s'.format(dyn([]))", "index 0 out of range"),
         ("'%'.format(dyn([1]))", "unexpected end of string"),
         ("'%'.format(dyn([]))", "index 0 out of range"),

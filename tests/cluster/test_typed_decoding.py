@@ -164,6 +164,16 @@ def test_values_from_before_the_patch_are_not_checked() -> None:
     assert decode_changed(POD, before, Document.from_data(changed)).data == changed
 
 
+def test_a_null_label_of_a_custom_resource_is_an_empty_one() -> None:
+    thing = GroupVersionKind("ex.org", "v1", "Thing")
+    metadata = {"labels": {"a": None, "b": "c"}, "annotations": None}
+    changed = Document.from_data({"metadata": metadata, "spec": {"a": None}})
+    found = decode_changed(thing, {}, changed).data
+    assert found == {"metadata": metadata | {"labels": {"a": "", "b": "c"}}, "spec": {"a": None}}
+    plain = Document.from_data({"metadata": {"labels": {"a": "b"}}})
+    assert decode_changed(thing, {}, plain) is plain
+
+
 def test_the_metadata_of_a_custom_resource_is_decoded_alone() -> None:
     assert refusal("/metadata/labels/x", 1, WIDGET) == (
         "json: cannot unmarshal number into Go struct field ObjectMeta.labels of type string"

@@ -122,7 +122,7 @@ def decode_changed(
     data, struct = changed.data, _type_to_decode(kind, before)
     if struct is None:
         _decode_metadata(before, data)
-        return changed
+        return _with_zero_strings(changed)
     if operations is not None and _values_conform(struct, before, operations):
         return changed
     decoder = GoDecoder()
@@ -264,6 +264,22 @@ def _decode_metadata(before: JSON, data: JSON) -> None:
     decoder = GoDecoder()
     decoder.decode(_object_meta(), data["metadata"], Place(), former_value)
     decoder.finish()
+
+
+_STRING_MAPS = ("labels", "annotations")
+
+
+def _with_zero_strings(changed: Document) -> Document:
+    """A custom resource whose labels and annotations are strings: null is the empty one, as Go decodes it."""
+    metadata = member(changed.data, "metadata")
+    if not isinstance(metadata, dict):
+        return changed
+    zeroed = {
+        name: {key: "" if value is None else value for key, value in strings.items()}
+        for name in _STRING_MAPS
+        if isinstance(strings := metadata.get(name), dict) and None in strings.values()
+    }
+    return Document.from_data({**changed.data, "metadata": {**metadata, **zeroed}}) if zeroed else changed
 
 
 def decode_object_meta(metadata: JSON) -> JSONObject:
