@@ -33,5 +33,5 @@ def test_the_page_names_every_request_flag(pratique: Program) -> None:
     help_text = pratique("review", "--help").stdout
     section = help_text.partition("Request of a manifest")[2].partition("\n\n")[0]
     flags = re.findall(r"^  (--[a-z-]+)", section, re.MULTILINE)
-    assert len(flags) == 7
+    assert len(flags) == 8
     assert all(f"`{item}" in PAGE for item in [*flags, "--warn-exit-code"])

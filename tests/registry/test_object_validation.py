@@ -1,0 +1,115 @@
+"""The steps of object validation in the chain, as `pratique review` runs it."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from typing import Any
+
+from pratique.admission.results import OutcomeStatus
+from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
+from pratique_frontdoor.chain.decisions import OBJECT_VALIDATION, Decision, Step
+from support.chains import decided, pod_review
+from support.manifest_decisions import decide_manifest
+
+POD: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "web", "namespace": "shop"},
+    "spec": {"containers": [{"name": "web", "image": "web:1"}]},
+}
+
+
+def changed(path: str, value: Any) -> dict[str, Any]:
+    """The Pod with another value."""
+    pod = copy.deepcopy(POD)
+    *parents, last = path.split(".")
+    parent: Any = pod
+    for name in parents:
+        parent = parent[int(name) if name.isdigit() else name]
+    parent[last] = value
+    return pod
+
+
+def own_steps(decision: Decision) -> list[Step]:
+    return [step for step in decision.steps if step.controller == OBJECT_VALIDATION]
+
+
+def message(decision: Decision) -> str:
+    assert decision.status is not None
+    return decision.status.message
+
+
+def test_an_object_that_cannot_be_decoded_meets_no_controller() -> None:
+    decision = decide_manifest(changed("spec.hostNetwork", "yes"), controllers=["AlwaysDeny"])
+    assert [step.controller for step in decision.steps] == [OBJECT_VALIDATION]
+    assert decision.status is not None
+    assert decision.status.code == 400
+    assert message(decision) == (
+        'Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal string into Go struct field'
+        " PodSpec.spec.hostNetwork of type bool"
+    )
+
+
+def test_an_unknown_field_is_refused() -> None:
+    decision = decide_manifest(changed("spec.foo", 1))
+    assert message(decision) == (
+        'Pod in version "v1" cannot be handled as a Pod: strict decoding error: unknown field "spec.foo"'
+    )
+
+
+def test_an_invalid_object_meets_no_validating_controller() -> None:
+    decision = decide_manifest(changed("spec.containers", []), controllers=["AlwaysDeny"])
+    assert decision.status is not None
+    assert decision.status.code == 422
+    assert message(decision) == 'Pod "web" is invalid: spec.containers: Required value'
+    assert [(step.name, step.outcome) for step in decision.steps] == [
+        ("defaults", OutcomeStatus.MUTATED),
+        ("validation", OutcomeStatus.DENIED),
+    ]
+
+
+def test_mutating_controllers_see_defaults() -> None:
+    decision = decide_manifest(
+        changed("spec.containers.0.image", "web:latest"), controllers=["AlwaysPullImages"]
+    )
+    (step,) = (step for step in decision.steps if step.controller == "AlwaysPullImages")
+    assert step.outcome is OutcomeStatus.UNCHANGED  # the default of :latest is Always
+    assert decision.object_document.data["spec"]["containers"][0]["imagePullPolicy"] == "Always"
+
+
+def test_the_decision_has_the_object_as_it_would_be_stored() -> None:
+    stored = decide_manifest(POD).object_document.data
+    assert stored["spec"]["restartPolicy"] == "Always"
+    assert stored["status"]["phase"] == "Pending"
+    assert stored["metadata"] == {"name": "web", "namespace": "shop", "generation": 1}
+
+
+def test_what_an_update_may_not_change_is_refused() -> None:
+    stored = decide_manifest(POD).object_document.data
+    decision = decide_manifest(changed("spec.restartPolicy", "Never"), old=stored)
+    assert message(decision).startswith('Pod "web" is invalid: ')
+
+
+def test_an_object_that_was_stored_may_be_applied_again() -> None:
+    stored = decide_manifest(POD).object_document.data
+    decision = decide_manifest(POD, old=stored)
+    assert decision.allowed, decision.status
+
+
+def test_a_kind_without_a_schema_is_not_guessed_at() -> None:
+    review = pod_review(
+        kind=GroupVersionKind("example.com", "v1", "Ship"),
+        resource=GroupVersionResource("example.com", "v1", "ships"),
+        object_validation=True,
+    )
+    (step,) = own_steps(asyncio.run(decided(review)))
+    assert step.outcome is OutcomeStatus.SKIPPED
+    assert step.reason == "no schema of Ship in example.com/v1 is known"
+
+
+def test_without_object_validation_a_manifest_is_decided_as_it_is_written() -> None:
+    decision = decide_manifest(changed("spec.foo", 1), object_validation=False)
+    assert decision.allowed
+    assert own_steps(decision) == []
+    assert decision.object_document.data == changed("spec.foo", 1)
