@@ -1,4 +1,4 @@
-"""Decides about manifests in this process, as `pratique review` does, with nothing but object validation in the chain."""
+"""Decides about manifests in this process, as `pratique review` does: object validation, and chosen controllers."""
 
 from __future__ import annotations
 
