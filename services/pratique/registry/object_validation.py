@@ -18,10 +18,10 @@ from collections.abc import Mapping
 from pratique.admission.reviews import Review
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import ConversionError, PratiqueError
-from pratique.apimachinery.field_errors import FieldError
+from pratique.apimachinery.field_errors import ROOT, FieldError, invalid
 from pratique.apimachinery.json_values import Document, JSONObject, mapping_at, member
 from pratique.apimachinery.kinds import GroupVersionKind
-from pratique.apimachinery.names import with_namespace
+from pratique.apimachinery.names import check_path_segment, with_namespace
 from pratique.apimachinery.requests import Operation
 from pratique.apimachinery.statuses import Status, go_quoted
 from pratique.cluster.api_resources import CRD_GROUP, CRD_RESOURCE, storage_group
@@ -35,6 +35,7 @@ from pratique.registry.strategies.preparation import prepare_for_validation, wit
 from pratique.registry.strategies.unconditional_updates import refused_update
 from pratique.registry.strict_decoding import StrictDecodingError, decode_strictly
 from pratique.registry.validation.catalogue import VALIDATIONS
+from pratique.registry.validation.metadata import validate_metadata, validate_metadata_update
 
 
 class ObjectRefusedError(PratiqueError):
@@ -146,16 +147,40 @@ def _judged(review: Review, stored: Review | None) -> tuple[list[FieldError], tu
     at = (storage_group(review.resource.group, review.resource.resource), review.resource.resource)
     validation = VALIDATIONS.get(at)
     errors: list[FieldError] = []
-    if validation is not None:
-        errors += (
-            validation.create(written, review) if old is None else validation.update(written, old, review)
-        )
+    if validation is not None and old is None:
+        errors += validation.create(written, review)
+        errors += [] if errors else _unsafe_name(written)
+    elif validation is not None and old is not None:
+        errors += _validate_common_fields(review, written, old)
+        errors += validation.update(written, old, review)
     errors = with_declared_errors(
         errors, review.kind, review.object, None if stored is None else stored.object
     )
     if errors or validation is None:
         return errors, ()
     return [], tuple(validation.warnings(written, old, review))
+
+
+_METADATA = ROOT / "metadata"
+
+
+def _unsafe_name(written: JSONObject) -> list[FieldError]:
+    """What of a name cannot stand in a path, which is asked of what is valid otherwise: ``ValidateCreate``."""
+    name = member(written, "metadata", "name") or ""
+    return [invalid(_METADATA / "name", name, message) for message in check_path_segment(name)]
+
+
+def _path_segment(name: str, _is_prefix: bool) -> list[str]:  # noqa: FBT001 - the shape of a NameRule
+    return check_path_segment(name)
+
+
+def _validate_common_fields(review: Review, written: JSONObject, old: JSONObject) -> list[FieldError]:
+    """Validate metadata before anything else, on updates of every kind: ``validateCommonFields``."""
+    type_ = review.cluster.resources.for_resource(review.resource)
+    is_namespaced = type_ is not None and type_.namespaced
+    metadata = mapping_at(written, "metadata")
+    errors = validate_metadata(metadata, _path_segment, _METADATA, namespaced=is_namespaced)
+    return errors + validate_metadata_update(metadata, mapping_at(old, "metadata"), _METADATA)
 
 
 def _defaulted(review: Review, written: JSONObject) -> JSONObject:
