@@ -11,7 +11,6 @@ from pratique.apimachinery.field_errors import (
     ROOT,
     FieldError,
     FieldPath,
-    GoLiteral,
     covered,
     duplicate,
     forbidden,
@@ -20,8 +19,9 @@ from pratique.apimachinery.field_errors import (
     required,
     too_long,
 )
-from pratique.apimachinery.json_values import JSON, JSONObject, go_json
+from pratique.apimachinery.json_values import JSONObject
 from pratique.apimachinery.quantities import Quantity
+from pratique.registry.go_values import internal_value
 from pratique.registry.validation.kind_validation import KindValidation
 from pratique.registry.validation.metadata import (
     subdomain_name,
@@ -195,20 +195,14 @@ def _validate_node_update(written: JSONObject, old: JSONObject, review: Review) 
     for stored in _drivers(old):
         for driver in _drivers(written):
             if stored.get("name") == driver.get("name") and _fixed(stored) != _fixed(driver):
-                literal = GoLiteral(go_json(_fixed(driver)))
-                errors.append(invalid(_SPEC / "drivers", literal, _IMMUTABLE))
+                value = internal_value("*storage.CSINodeDriver", _fixed(driver))
+                errors.append(invalid(_SPEC / "drivers", value, _IMMUTABLE))
     return errors
 
 
 def _fixed(driver: JSONObject) -> JSONObject:
-    """A driver without what is allocatable, as its internal Go type prints."""
-    keys: JSON = driver.get("topologyKeys") or None
-    return {
-        "Name": driver.get("name", ""),
-        "NodeID": driver.get("nodeID", ""),
-        "TopologyKeys": keys,
-        "Allocatable": None,
-    }
+    """A driver without what is allocatable."""
+    return {field: value for field, value in driver.items() if field != "allocatable" and value != []}
 
 
 CSI_NODE_VALIDATION = KindValidation(_validate_node, _validate_node_update)
