@@ -3,18 +3,13 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from typing import Any
 
 import pytest
 
 from pratique.apimachinery.json_values import JSONObject
-from pratique.apimachinery.requests import Operation
-from pratique.cluster.store import ANY_NAMESPACE
-from pratique.manifests.requests import review_of_manifest
-from pratique.registry.object_validation import ObjectRefusedError, receive, store
+from support.object_refusals import causes
 
-NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 GROUPS = {
     "APIService": "apiregistration.k8s.io/v1",
     "CSIDriver": "storage.k8s.io/v1",
@@ -34,22 +29,6 @@ GROUPS = {
 
 def made(kind: str, name: str = "a.example.com", **fields: Any) -> JSONObject:
     return {"apiVersion": GROUPS[kind], "kind": kind, "metadata": {"name": name}, **fields}
-
-
-def causes(manifest: JSONObject, old: JSONObject | None = None) -> list[str]:
-    """The causes for which an object is refused, and after them its warnings."""
-    operation = Operation.CREATE if old is None else Operation.UPDATE
-    if old is not None:
-        old = {**old, "metadata": {**old["metadata"], "resourceVersion": "1"}}
-        manifest = {**manifest, "metadata": {"resourceVersion": "1", **manifest["metadata"]}}
-    review = review_of_manifest(
-        manifest, ANY_NAMESPACE.resources, operation=operation, old=old, object_validation=True
-    )
-    try:
-        return [f"warning: {text}" for text in store(receive(review), NOW).warnings]
-    except ObjectRefusedError as error:
-        details = error.status.details
-        return [f"{cause.field}: {cause.message}" for cause in details.causes] if details else []
 
 
 EMPTY_TERM: list[JSONObject] = [{}]

@@ -12,6 +12,7 @@ from pratique.registry.validation import (
     core_objects,
     device_resources,
     discovery,
+    events,
     flowcontrol,
     jobs,
     limits_and_quotas,
@@ -25,6 +26,7 @@ from pratique.registry.validation import (
     scheduling,
     services,
     storage,
+    storage_versions,
     workloads,
 )
 from pratique.registry.validation.kind_validation import ValidationTable
@@ -39,6 +41,7 @@ VALIDATIONS: ValidationTable = {
     **definitions.VALIDATIONS,
     **device_resources.VALIDATIONS,
     **discovery.VALIDATIONS,
+    **events.VALIDATIONS,
     **flowcontrol.VALIDATIONS,
     **jobs.VALIDATIONS,
     **limits_and_quotas.VALIDATIONS,
@@ -52,6 +55,7 @@ VALIDATIONS: ValidationTable = {
     **scheduling.VALIDATIONS,
     **services.VALIDATIONS,
     **storage.VALIDATIONS,
+    **storage_versions.VALIDATIONS,
     **workloads.VALIDATIONS,
 }
 """The validation of every built-in kind that has one."""
