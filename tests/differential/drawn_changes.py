@@ -40,6 +40,8 @@ def change(random: Random, body: JSONObject, kept: frozenset[Path]) -> tuple[str
     """A copy of a manifest with one change, and what it is; ``kept`` are places that do not change."""
     changed = copy.deepcopy(body)
     paths = [path for path in _paths(changed) if path not in kept]
+    if not paths:
+        return "nothing", changed
     path = random.choice(paths)
     holder = _at(changed, path[:-1])
     value = holder[path[-1]]

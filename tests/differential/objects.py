@@ -37,7 +37,8 @@ _NEVER_STORED = frozenset(
 )
 """Kinds whose objects the API server itself obeys, so that they are only created in dry runs."""
 _KEPT = frozenset(
-    {("apiVersion",), ("kind",), ("metadata",), ("metadata", "namespace"), ("metadata", "name")}
+    {("apiVersion",), ("kind",), ("metadata",)}
+    | {("metadata", name) for name in ("namespace", "name", "uid", "resourceVersion")}
 )
 _ALLOCATED = ("clusterIP", "clusterIPs", "healthCheckNodePort")
 
