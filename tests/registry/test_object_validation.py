@@ -40,6 +40,14 @@ def message(decision: Decision) -> str:
     return decision.status.message
 
 
+def test_whoever_writes_endpoints_is_warned_even_if_they_are_refused() -> None:
+    endpoints: dict[str, Any] = {"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "a"}}
+    warning = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
+    for written in (endpoints, endpoints | {"subsets": 1}):
+        assert decide_manifest(written).warnings == (warning,)
+    assert decide_manifest(POD).warnings == ()
+
+
 def test_an_object_that_cannot_be_decoded_meets_no_controller() -> None:
     decision = decide_manifest(changed("spec.hostNetwork", "yes"), controllers=["AlwaysDeny"])
     assert [step.controller for step in decision.steps] == [OBJECT_VALIDATION]

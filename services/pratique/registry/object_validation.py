@@ -71,6 +71,20 @@ def skip_reason(review: Review) -> str:
     return ""
 
 
+_DEPRECATED: Mapping[GroupVersionKind, str] = {
+    GroupVersionKind("", "v1", "Endpoints"): "1.33+; use discovery.k8s.io/v1 EndpointSlice",
+}
+"""Stable kinds whose use is warned of, with the release and what to use: ``APILifecycleDeprecated``."""
+
+
+def deprecation_warnings(review: Review) -> tuple[str, ...]:
+    """What an API server warns of before it reads an object: ``k8s.io/apiserver/pkg/endpoints/deprecation``."""
+    since = _DEPRECATED.get(review.kind)
+    return (
+        () if since is None else (f"{review.kind.api_version} {review.kind.kind} is deprecated in v{since}",)
+    )
+
+
 def receive(review: Review) -> Review:
     """Decode the object of a review strictly, and fill in its namespace and its defaults.
 

@@ -53,6 +53,7 @@ class _ObjectStages:
 
     async def receive(self, context: AdmissionContext) -> None:
         """Decode the object strictly and fill in its defaults, before the mutating phase."""
+        context.record.warnings += object_validation.deprecation_warnings(context.review)
         received = await _run(context, object_validation.receive, DEFAULTS, self.first)
         if received is not None:
             _continue_with(context, received.object_document, DEFAULTS, self.first)
