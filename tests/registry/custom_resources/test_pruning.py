@@ -114,7 +114,7 @@ _SET = {"type": "array", "x-kubernetes-list-type": "set", "items": {}}
         (_SET, ["a", "b"], []),
         (_SET, [1, True, 1.5, None], []),
         (_SET, ["a", "b", "a", "a"], ['f[2]: Duplicate value: "a"']),
-        (_SET, [{"x": 1, "y": 2}, {"y": 2, "x": 1}], ['f[1]: Duplicate value: {"y":2,"x":1}']),
+        (_SET, [{"x": 1, "y": 2}, {"y": 2, "x": 1}], ['f[1]: Duplicate value: {"x":1,"y":2}']),
         (_map("n"), [{"n": "a"}, {"n": "b"}], []),
         (_map("n"), [{"n": "a"}, {"n": "a", "v": 1}], ['f[1]: Duplicate value: {"n":"a"}']),
         (_map("n"), [{}, {"v": 1}], ["f[1]: Duplicate value: {}"]),

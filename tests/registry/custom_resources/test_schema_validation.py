@@ -160,6 +160,11 @@ def test_values_that_fit_their_schema_have_no_errors(schema: JSONObject, value: 
             ["f: Invalid value: 7: f in body should be a multiple of 5"],
         ),
         (
+            {"type": "number", "multipleOf": 0.25},
+            5,
+            ["f: Invalid value: 0: factor MultipleOf declared for f must be positive: 0"],
+        ),
+        (
             {"type": "number", "multipleOf": 0.1},
             0.25,
             ["f: Invalid value: 0.25: f in body should be a multiple of 0.1"],

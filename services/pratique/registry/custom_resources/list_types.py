@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator
 
 from pratique.apimachinery.field_errors import FieldError, duplicate, invalid
-from pratique.apimachinery.json_values import JSON, JSONObject, encode
+from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.registry.custom_resources.structural import Structural
 from pratique.registry.custom_resources.value_validation import field_path, shown
 
@@ -83,7 +83,7 @@ def _validate_map(items: list[JSON], keys: tuple[str, ...], path: str) -> Iterat
             return
     found = [{key: item[key] for key in keys if key in item} if item else {} for item in items]
     for index in _repeated(found):
-        yield duplicate(field_path(f"{path}[{index}]"), dict(sorted(found[index].items())))
+        yield duplicate(field_path(f"{path}[{index}]"), shown(found[index]))
 
 
 def _repeated(items: list[JSON]) -> list[int]:
@@ -91,18 +91,8 @@ def _repeated(items: list[JSON]) -> list[int]:
     seen: dict[Hashable, int] = {}
     repeated = []
     for index, item in enumerate(items):
-        key = (type(item), _sorted_text(item) if isinstance(item, dict | list) else item)
+        key = (type(item), shown(item) if isinstance(item, dict | list) else item)
         seen[key] = seen.get(key, 0) + 1
         if seen[key] == 2:
             repeated.append(index)
     return repeated
-
-
-def _sorted_text(value: JSON) -> bytes:
-    return encode(_sorted(value))
-
-
-def _sorted(value: JSON) -> JSON:
-    if isinstance(value, dict):
-        return {name: _sorted(member) for name, member in sorted(value.items())}
-    return [_sorted(item) for item in value] if isinstance(value, list) else value

@@ -47,8 +47,16 @@ def field_path(path: str) -> FieldPath:
 
 
 def shown(value: JSON) -> JSON | GoLiteral:
-    """A value as it prints in an error: Go prints a float otherwise than its JSON."""
+    """A value as it prints in an error: objects with sorted names, and floats otherwise than in JSON."""
+    if isinstance(value, dict | list):
+        return GoLiteral(go_json(_with_sorted_names(value)))
     return GoLiteral(double_text(value)) if type(value) is float else value
+
+
+def _with_sorted_names(value: JSON) -> JSON:
+    if isinstance(value, dict):
+        return {name: _with_sorted_names(member) for name, member in sorted(value.items())}
+    return [_with_sorted_names(item) for item in value] if isinstance(value, list) else value
 
 
 def plain(message: str) -> Violation:
@@ -218,9 +226,9 @@ class NumberBounds:
         if not exact:
             yield self._out_of_range("MultipleOf", path)
         if exact and type(value) is int:
-            whole = int(factor)
-            text, fits = str(whole), whole > 0 and value % whole == 0
-            positive = whole > 0
+            factor = int(factor)
+            positive = factor > 0
+            text, fits = str(factor), positive and value % factor == 0
         else:
             value, text, positive = float(value), double_text(float(factor)), factor > 0
             fits = positive and is_json_integer(1 / factor * value if factor < 1 else value / factor)
