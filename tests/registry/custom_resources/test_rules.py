@@ -119,6 +119,11 @@ def test_values_that_keep_their_rules_are_accepted(schema: JSONObject, value: JS
             'f: Invalid value: "integer": rule compile error: cel expression must evaluate to a bool',
         ),
         (
+            _with_rule(_OBJECT, "self.t > timestamp('2020-01-01T00:00:00Z')", message="old"),
+            {"t": ["x"]},
+            'f: Invalid value: "object": invalid data, expected string, got []interface {} evaluating rule: old',
+        ),
+        (
             {"type": "object", "additionalProperties": _with_rule(_INTEGER, "self > 1")},
             {"k": 1},
             "f[k]: Invalid value: 1: failed rule: self > 1",

@@ -6,15 +6,16 @@ Sources: ``k8s.io/apiserver/pkg/cel/common/{schemas,valuesunstructured}.go`` and
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import functools
 import re
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from pratique.apimachinery import durations
 from pratique.apimachinery.errors import InputError
-from pratique.apimachinery.go_formats import decode_base64
+from pratique.apimachinery.go_formats import decode_base64, go_type_of
 from pratique.apimachinery.json_values import JSON
 from pratique.cel.declarations import declare_schema, field_name
 from pratique.cel.environments import Environment
@@ -88,6 +89,15 @@ def rule_environment(schema: Structural, *, is_root: bool, optional_old: bool) -
     )
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class InvalidData:
+    """A value that its schema lets pass although rules cannot read it: a list where a text has a format."""
+
+    cel_type: ClassVar[str] = "error"
+    problem: str
+    """What the API server says of a rule that reads it."""
+
+
 Conversion: TypeAlias = Callable[[JSON], Value]
 """Makes the CEL value of a JSON value."""
 
@@ -132,7 +142,24 @@ def _convert_items(convert: Conversion, value: JSON) -> Value:
 
 
 def _to_double(value: JSON) -> Value:
-    return float(value) if type(value) is int else value
+    if type(value) is int:
+        return float(value)
+    return value if value is None or type(value) is float else _invalid("float", value)
+
+
+def _invalid(wanted: str, value: JSON) -> InvalidData:
+    return InvalidData(f"invalid data, expected {wanted}, got {go_type_of(value)}")
+
+
+def _of_text(convert: Conversion) -> Conversion:
+    """Convert texts alone."""
+
+    def converted(value: JSON) -> Value:
+        if type(value) is str:
+            return convert(value)
+        return None if value is None else _invalid("string", value)
+
+    return converted
 
 
 _TIMESTAMP = re.compile(
@@ -143,7 +170,7 @@ _NANO_DIGITS = 9
 
 
 def _to_timestamp(value: JSON) -> Value:
-    found = _TIMESTAMP.fullmatch(value) if isinstance(value, str) else None
+    found = _TIMESTAMP.fullmatch(value)
     if found is None:
         return value
     try:
@@ -172,8 +199,6 @@ _UNITS: tuple[tuple[int, tuple[str, ...], str], ...] = (
 
 
 def _to_duration(value: JSON) -> Value:
-    if not isinstance(value, str):
-        return value
     try:
         return Duration(durations.parse(value).nanoseconds)
     except InputError:
@@ -187,14 +212,22 @@ def _to_duration(value: JSON) -> Value:
 
 def _to_bytes(value: JSON) -> Value:
     try:
-        return decode_base64(value) if isinstance(value, str) else value
+        return decode_base64(value)
     except ValueError:
         return value
 
 
 _TEXT_CONVERSIONS: Mapping[str, Conversion] = {
-    "byte": _to_bytes,
-    "duration": _to_duration,
-    "date": _to_timestamp,
-    "date-time": _to_timestamp,
+    "byte": _of_text(_to_bytes),
+    "duration": _of_text(_to_duration),
+    "date": _of_text(_to_timestamp),
+    "date-time": _of_text(_to_timestamp),
 }
+
+
+def invalid_parts(value: Value) -> list[InvalidData]:
+    """The values inside a CEL value that rules cannot read."""
+    if isinstance(value, InvalidData):
+        return [value]
+    members = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [found for member in members for found in invalid_parts(member)]

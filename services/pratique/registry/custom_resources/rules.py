@@ -21,7 +21,13 @@ from pratique.cel.expressions import Expression
 from pratique.cel.values import OPTIONAL_NONE, Value, optional_of
 from pratique.registry.custom_resources.correlation import Correlation, MapList
 from pratique.registry.custom_resources.rule_compilation import CompiledRule, compile_rule
-from pratique.registry.custom_resources.rule_types import OLD_SELF, SELF, conversion, declared_type
+from pratique.registry.custom_resources.rule_types import (
+    OLD_SELF,
+    SELF,
+    conversion,
+    declared_type,
+    invalid_parts,
+)
 from pratique.registry.custom_resources.structural import Structural
 from pratique.registry.custom_resources.value_validation import field_path, shown
 
@@ -214,7 +220,10 @@ class RuleValidator:
         if not isinstance(found, EvaluationError):
             return found is True
         text = str(found)
-        if text.startswith("no such overload"):
+        unreadable = invalid_parts(variables[SELF]) if text.startswith("no such overload") else []
+        if unreadable:
+            results.fail(path, type_, f"{unreadable[0].problem} evaluating rule: {rule.description}")
+        elif text.startswith("no such overload"):
             problem = (
                 "call arguments did not match a supported operator, function or macro signature for rule"
             )
