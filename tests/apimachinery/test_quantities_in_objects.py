@@ -27,7 +27,7 @@ def test_a_quantity_prints_in_canonical_form(text: str, canonical: str) -> None:
         ("", "quantities must match the regular expression"),
         ("one", "quantities must match the regular expression"),
         ("1 Gi", "quantities must match the regular expression"),
-        (".", "unable to parse numeric part of quantity"),
+        ("-Ei", "unable to parse numeric part of quantity"),
         ("1Kib", "quantities must match the regular expression"),
         ("1K", "unable to parse quantity's suffix"),
         ("1ki", "unable to parse quantity's suffix"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from pratique.apimachinery.json_values import JSON, Document, JSONObject
@@ -22,7 +24,7 @@ def kind_of(name: str) -> GroupVersionKind:
 
 def refusal(kind: str, data: JSON) -> str:
     with pytest.raises(StrictDecodingError) as raised:
-        decode_strictly(kind_of(kind), Document.from_data(data))
+        decode_strictly(kind_of(kind), Document.from_raw(json.dumps(data).encode()))
     return str(raised.value)
 
 
@@ -47,6 +49,7 @@ WITHIN = "JSONSchemaProps.spec.versions.schema.openAPIV3Schema"
         ("v1/Service", {"metadata": {"uid": 1}},
          "number into Go struct field ObjectMeta.metadata.uid of type types.UID"),
         ("v1/Secret", {"data": {"a": [1, 256]}}, NUMBER_256),
+        ("v1/Secret", {"data": {"a": [1, []]}}, "array into Go struct field Secret.data of type uint8"),
         ("v1/Secret", {"data": {"a": {}}}, "object into Go struct field Secret.data of type []uint8"),
         ("v1/Secret", {"data": "x"}, "string into Go struct field Secret.data of type map[string][]uint8"),
         ("v1/Pod", {"spec": {"overhead": []}},
@@ -92,11 +95,13 @@ def test_the_first_error_counts_but_for_types_that_read_themselves(data: JSON, t
 def test_unknown_fields_are_refused_in_their_order(data: JSON, paths: list[str]) -> None:
     fields = ", ".join(f'unknown field "{path}"' for path in paths)
     assert refusal("v1/Pod", data) == f"strict decoding error: {fields}"
-    assert decode(POD, data).warnings == tuple(f'unknown field "{path}"' for path in paths)
+    assert decode(POD, Document.from_data(data)).warnings == tuple(
+        f'unknown field "{path}"' for path in paths
+    )
 
 
 def test_unknown_fields_of_a_schema_in_a_schema_are_dropped() -> None:
-    decoded = decode(kind_of(CRD), schema(items={"type": "string", "bogus": 1}, more=1))
+    decoded = decode(kind_of(CRD), Document.from_data(schema(items={"type": "string", "bogus": 1}, more=1)))
     assert decoded.data == schema(items={"type": "string"})
     assert decoded.unknown_fields == ("spec.versions[0].schema.openAPIV3Schema.more",)
 
@@ -109,6 +114,7 @@ def test_unknown_fields_of_a_schema_in_a_schema_are_dropped() -> None:
         ("v1/Pod", {"spec": {"containers": [{"args": [None]}, None]}}, {"spec": {"containers": [{"args": [""]}, {}]}}),
         ("v1/Pod", {"spec": {"overhead": {"cpu": 1.5, "memory": "1024Mi", "x": None}}},
          {"spec": {"overhead": {"cpu": "1500m", "memory": "1Gi", "x": "0"}}}),
+        ("v1/Pod", {"metadata": {"creationTimestamp": "0001-01-01T00:00:00Z"}}, {"metadata": {}}),
         ("v1/Pod", {"metadata": {"creationTimestamp": "2026-01-02T03:04:05.6+02:00"}},
          {"metadata": {"creationTimestamp": "2026-01-02T01:04:05Z"}}),
         ("coordination.k8s.io/v1/Lease", {"spec": {"renewTime": "2026-01-02T03:04:05.600000+00:00"}},
@@ -142,6 +148,37 @@ LAYOUT, MICRO_LAYOUT = "2006-01-02T15:04:05Z07:00", "2006-01-02T15:04:05.000000Z
 def test_a_text_that_is_no_time_is_refused_in_gos_words(text: str, problem: str) -> None:
     data = {"metadata": {"creationTimestamp": text}}
     assert refusal("v1/Pod", data) == f'parsing time "{text}"{problem}'
+
+
+def test_a_text_that_is_no_time_is_quoted_byte_for_byte() -> None:
+    text = refusal("v1/Pod", {"metadata": {"creationTimestamp": 'é"'}})
+    assert text == rf'parsing time "\xc3\xa9\"" as "{LAYOUT}": cannot parse "\xc3\xa9\"" as "2006"'
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ('"1000m"', "1"), ('"1.500"', "1.500"), ('"1E3"', "1E3"), ('"+5"', "+5"), ('"007"', "007"), ('"1024Ki"', "1Mi"),
+        ('"1025Ki"', "1025Ki"), ('" 0.5 "', "500m"), ("1e3", "1e3"), ("0.50", "500m"), ("1000", "1k"), ("0", "0"),
+    ],
+)  # fmt: skip
+def test_a_quantity_is_written_as_go_writes_it(text: str, written: str) -> None:
+    document = Document.from_raw(f'{{"spec": {{"overhead": {{"cpu": {text}}}}}}}'.encode())
+    assert decode_strictly(POD, document) == {"spec": {"overhead": {"cpu": written}}}
+
+
+def test_numbers_are_told_as_they_were_written() -> None:
+    written = Document.from_raw(b'{"spec": {"priority": 1e2}}')
+    with pytest.raises(
+        StrictDecodingError, match=r"number 1e2 into Go struct field PodSpec\.spec\.priority of type int32"
+    ):
+        decode_strictly(POD, written)
+
+
+def test_a_whole_float_that_kubectl_writes_is_an_integer() -> None:
+    assert decode_strictly(POD, Document.from_data({"spec": {"priority": 80.0}})) == {
+        "spec": {"priority": 80}
+    }
 
 
 def test_a_time_with_microseconds_needs_all_six_digits() -> None:

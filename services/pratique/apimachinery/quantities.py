@@ -66,9 +66,12 @@ class Quantity:
         if match is None or not text:
             raise QuantityError(_FORMAT_WRONG)
         sign, whole, fraction, suffix = match.groups(default="")
-        if (not whole and not fraction and "." in text) or len(whole) + len(fraction) > _MAXIMUM_DIGITS:
+        if len(whole) + len(fraction) > _MAXIMUM_DIGITS:
             raise QuantityError(_NUMBER_WRONG)
-        return cls._of_parts(-1 if sign == "-" else 1, whole.lstrip("0") or "0", fraction, suffix)
+        quantity = cls._of_parts(-1 if sign == "-" else 1, whole.lstrip("0") or "0", fraction, suffix)
+        if quantity.is_big and not whole and not fraction:
+            raise QuantityError(_NUMBER_WRONG)
+        return quantity
 
     @classmethod
     def from_json(cls, value: JSON) -> Self:

@@ -32,6 +32,8 @@ def check_of(kind: GoType) -> Check:
             return _list_check(kind.items)
         case GoKind.MAP if kind.items is not None:
             return _map_check(kind.items)
+        case GoKind.SCHEMA if kind.items is not None:
+            return _schema_check(kind, kind.items)
         case GoKind.INTEGER:
             return _integer_check(kind.bits)
     return _CHECKS.get(kind.kind, _refuse)
@@ -88,6 +90,14 @@ def _map_check(values: GoType) -> Check:
 def _integer_check(bits: int) -> Check:
     smallest, beyond = -(1 << bits - 1), 1 << bits - 1
     return lambda value: type(value) is int and smallest <= value < beyond
+
+
+def _schema_check(kind: GoType, schema: GoType) -> Check:
+    inner = check_of(schema)
+    if kind.name.endswith("OrBool"):
+        return lambda value: type(value) is bool or inner(value)
+    items = (lambda value: type(value) is str) if kind.name.endswith("OrStringArray") else inner
+    return lambda value: bool(value) and (all(map(items, value)) if type(value) is list else inner(value))
 
 
 def _is_int_or_string(value: JSON) -> bool:

@@ -10,8 +10,9 @@ Source: ``sigs.k8s.io/json/internal/golang/encoding/json/{decode,kubernetes_patc
 from __future__ import annotations
 
 import base64
+import json
 import operator
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from pratique.apimachinery.diff import identical
 from pratique.apimachinery.errors import PratiqueError
@@ -21,11 +22,11 @@ from pratique.cluster.go_checks import check_of
 from pratique.cluster.go_scalars import (
     MICRO_TIME_LAYOUT,
     TIME_LAYOUT,
+    ZERO_TIMES,
     GoScalarError,
     canonical_bytes,
     canonical_quantity,
     canonical_time,
-    quantity_text,
 )
 from pratique.cluster.go_types import GoField, GoKind, GoType
 
@@ -36,6 +37,44 @@ _MAX_STRICT_ERRORS = 100
 
 class TypedDecodingError(PratiqueError):
     """An object does not fit its Go type. The message is that of Go's decoder, and quotes only times and numbers."""
+
+
+class WrittenNumber(float):
+    """A number that remembers its text, which quantities and errors have: ``1e3`` is not ``1000``."""
+
+    def __new__(cls, text: str) -> Self:
+        """Read a number."""
+        number = super().__new__(cls, text)
+        number.text = text
+        return number
+
+    text: str
+
+
+def read_with_numbers(raw: bytes) -> JSON:
+    """Parse JSON text, keeping the texts of all numbers that are not int64."""
+    return _decoder.decode(raw.decode())
+
+
+def _integer(text: str) -> int | WrittenNumber:
+    return number if len(text) < _MAX_DIGITS and (number := int(text)) in INT64 else WrittenNumber(text)
+
+
+_MAX_DIGITS = 100
+"""No int64 has nearly as many, and Python reads very long integers slowly."""
+_decoder = json.JSONDecoder(parse_float=WrittenNumber, parse_int=_integer)
+
+
+def _plain(value: JSON) -> JSON:
+    """A value whose numbers are floats again."""
+    match value:
+        case WrittenNumber():
+            return float(value)
+        case dict():
+            return {name: _plain(child) for name, child in value.items()}
+        case list():
+            return [_plain(item) for item in value]
+    return value
 
 
 class Place(NamedTuple):
@@ -73,13 +112,17 @@ class Place(NamedTuple):
 class GoDecoder:
     """Walks an object and its type side by side, and its previous state if there is one."""
 
-    def __init__(self, *, rewrites: bool = False) -> None:
+    def __init__(self, *, rewrites: bool = False, has_texts: bool = False) -> None:
         """Start.
 
         Args:
             rewrites: Whether to write values as Go does after decoding: null fields are gone, and times, quantities
                 and base64 have one form.
+            has_texts: Whether numbers are those of :func:`read_with_numbers`.
         """
+        self._has_texts = has_texts
+        self.needs_text = False
+        """Whether a float stands where its text counts, see :class:`WrittenNumber`."""
         self._first = ""
         self._rewrites = rewrites
         self._unknown: dict[str, None] = {}
@@ -108,7 +151,7 @@ class GoDecoder:
         """
         if value is before or value is None:
             return value
-        if self._rewrites and check_of(kind)(value):
+        if self._rewrites and not self._has_texts and check_of(kind)(value):
             return value  # only on the path to what is wrong is every value looked at again
         match kind.kind:
             case GoKind.STRUCT if isinstance(value, dict):
@@ -184,15 +227,17 @@ class GoDecoder:
 
     def _scalar(self, kind: GoType, value: JSON, place: Place) -> JSON:  # noqa: PLR0911 - a type each
         """Decode a value without parts, or of another JSON type than its own."""
+        if type(value) is float:
+            self.needs_text = True
         match kind.kind:
             case GoKind.ANY:
-                return value
+                return _plain(value) if self._has_texts else value
             case GoKind.INTEGER:
                 return self._integer(kind, value, place)
             case GoKind.INT_OR_STRING:
                 return _int_or_string(value, place)
             case GoKind.QUANTITY:
-                return self._written(value, canonical_quantity(quantity_text(value)))
+                return self._written(value, canonical_quantity(_quantity_text(value)))
             case GoKind.TIME | GoKind.MICRO_TIME:
                 return self._written(value, _time(kind.kind, value, place))
             case GoKind.BYTES if isinstance(value, str | list):
@@ -203,9 +248,9 @@ class GoDecoder:
             isinstance(value, bool) and kind.kind is not GoKind.BOOL
         ):
             self._mismatch(go_kind(value), kind, place)
-        return value
+        return float(value) if type(value) is WrittenNumber else value
 
-    def _written(self, value: JSON, canonical: str) -> JSON:
+    def _written(self, value: JSON, canonical: str | None) -> JSON:
         return canonical if self._rewrites and canonical != value else value
 
     def _integer(self, kind: GoType, value: JSON, place: Place) -> JSON:
@@ -221,7 +266,7 @@ class GoDecoder:
             except GoScalarError as error:
                 self._record(str(error))
                 return value
-        numbers = [item or 0 for item in value]
+        numbers = [0 if item is None else item for item in value]
         for item in numbers:
             if kind.items is not None and (fault := _integer_fault(item, kind.items.bits)):
                 self._mismatch(fault, kind.items, place)
@@ -238,7 +283,8 @@ class GoDecoder:
             return value
         if is_or_bool and not isinstance(value, dict):
             raise TypedDecodingError("boolean or JSON schema expected")
-        decoder = GoDecoder(rewrites=self._rewrites)
+        self.needs_text = True
+        decoder = GoDecoder(rewrites=self._rewrites, has_texts=self._has_texts)
         within = place._replace(is_within=True)
         decoded = None if self._rewrites else value
         if isinstance(value, dict):
@@ -274,9 +320,7 @@ def _integer_fault(value: JSON, bits: int) -> str:
 
 
 def _number_text(value: JSON) -> str:
-    """A number as it was probably written: one beyond int64 was read as a float."""
-    is_big = isinstance(value, float) and value.is_integer() and int(value) not in INT64
-    return f"{value:.0f}" if is_big else str(value)
+    return value.text if isinstance(value, WrittenNumber) else str(value)
 
 
 def _int_or_string(value: JSON, place: Place) -> JSON:
@@ -286,10 +330,18 @@ def _int_or_string(value: JSON, place: Place) -> JSON:
     return value
 
 
-def _time(kind: GoKind, value: JSON, place: Place) -> str:
+def _quantity_text(value: JSON) -> str:
+    """What Go's parser of quantities gets of a JSON value."""
+    if isinstance(value, str):
+        return value
+    return _number_text(value) if go_kind(value) == "number" else "none"
+
+
+def _time(kind: GoKind, value: JSON, place: Place) -> str | None:
     if not isinstance(value, str):
         raise TypedDecodingError(place.mismatch(go_kind(value), "string"))
-    return canonical_time(value, MICRO_TIME_LAYOUT if kind is GoKind.MICRO_TIME else TIME_LAYOUT)
+    written = canonical_time(value, MICRO_TIME_LAYOUT if kind is GoKind.MICRO_TIME else TIME_LAYOUT)
+    return None if written in ZERO_TIMES else written
 
 
 _ZERO_VALUES = {

@@ -16,8 +16,7 @@ import re
 from pratique.apimachinery.errors import PratiqueError
 from pratique.apimachinery.go_formats import decode_base64
 from pratique.apimachinery.json_values import JSON
-from pratique.apimachinery.quantities import Quantity, QuantityError
-from pratique.apimachinery.statuses import go_quoted
+from pratique.apimachinery.quantities import Quantity, QuantityError, QuantityFormat
 
 TIME_LAYOUT = "2006-01-02T15:04:05Z07:00"
 MICRO_TIME_LAYOUT = "2006-01-02T15:04:05.000000Z07:00"
@@ -47,6 +46,10 @@ _STEPS = {
 _CANONICAL_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{6})?Z", re.ASCII)
 
 
+ZERO_TIMES = ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00.000000Z")
+"""What Go takes for no time at all."""
+
+
 class GoScalarError(PratiqueError):
     """A text cannot be read. The message is Go's."""
 
@@ -61,7 +64,7 @@ def canonical_time(text: str, layout: str = TIME_LAYOUT) -> str:
     parts = _time_parts(text, layout)
     days = calendar.monthrange(parts["year"] or 4, parts["month"])[1]
     if not 1 <= parts["day"] <= days:
-        raise GoScalarError(f"parsing time {go_quoted(text)}: day out of range")
+        raise GoScalarError(f"parsing time {_quoted(text)}: day out of range")
     if parts["year"] == 0:
         return text  # Python has no year 0
     read = dt.datetime(*(parts[name] for name in ("year", "month", "day", "hour", "minute", "second")))  # type: ignore[arg-type] # noqa: DTZ001 - in UTC after the next line
@@ -78,18 +81,29 @@ def _time_parts(text: str, layout: str) -> dict[str, int]:
     for step, pattern, what, allowed in _STEPS[layout]:
         found = pattern.match(rest)
         if found is None:
-            problem = f"cannot parse {go_quoted(rest)} as {go_quoted(step)}"
-            raise GoScalarError(f"parsing time {go_quoted(text)} as {go_quoted(layout)}: {problem}")
+            problem = f"cannot parse {_quoted(rest)} as {_quoted(step)}"
+            raise GoScalarError(f"parsing time {_quoted(text)} as {_quoted(layout)}: {problem}")
         rest = rest[found.end() :]
         if what == "zone":
             parts[what] = _zone_minutes(text, found)
         elif what:
             parts[what] = int(found[1])
             if parts[what] not in allowed:
-                raise GoScalarError(f"parsing time {go_quoted(text)}: {what} out of range")
+                raise GoScalarError(f"parsing time {_quoted(text)}: {what} out of range")
     if rest:
-        raise GoScalarError(f"parsing time {go_quoted(text)}: extra text: {go_quoted(rest)}")
+        raise GoScalarError(f"parsing time {_quoted(text)}: extra text: {_quoted(rest)}")
     return parts
+
+
+def _quoted(text: str) -> str:
+    """Quote a text as ``time`` does, which escapes every byte that is not ASCII."""
+    return '"' + "".join(map(_escaped, text)) + '"'
+
+
+def _escaped(character: str) -> str:
+    if character < " " or character > "\x7f":
+        return "".join(f"\\x{byte:02x}" for byte in character.encode())
+    return f"\\{character}" if character in '"\\' else character
 
 
 def _zone_minutes(text: str, found: re.Match[str]) -> int:
@@ -98,7 +112,7 @@ def _zone_minutes(text: str, found: re.Match[str]) -> int:
     hours, minutes = int(found[1]), int(found[2])
     for number, most, what in ((hours, 24, "hour"), (minutes, 60, "minute")):
         if number > most:
-            raise GoScalarError(f"parsing time {go_quoted(text)}: time zone offset {what} out of range")
+            raise GoScalarError(f"parsing time {_quoted(text)}: time zone offset {what} out of range")
     return (hours * 60 + minutes) * (-1 if found[0].startswith("-") else 1)
 
 
@@ -109,18 +123,26 @@ def canonical_quantity(text: str) -> str:
     Raises:
         GoScalarError: the text is not a quantity.
     """
+    text = text.strip()
     try:
-        return str(Quantity.from_json(text))
+        quantity = Quantity.parse(text)
     except QuantityError as error:
         raise GoScalarError(str(error)) from None
+    return text if _keeps_text(text, quantity) else str(quantity)
 
 
-def quantity_text(value: JSON) -> str:
-    """What Go's parser of quantities gets of a JSON value."""
-    if isinstance(value, str):
-        return value
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return str(value) if is_number else "none"
+def _keeps_text(text: str, quantity: Quantity) -> bool:
+    """Whether Go takes a text for the canonical one, which some are not, such as ``+5``, ``1E3`` and ``1.001k``."""
+    found = _DIGITS.match(text)
+    if quantity.is_big or found is None:
+        return text == "0"
+    digits = (found[1] or "0") + (found[2] or "")
+    if quantity.format is QuantityFormat.BINARY_SI:
+        return int(digits) & 7 != 0
+    return quantity.scale % 3 == 0 and not digits.endswith("000") and not digits.startswith("0")
+
+
+_DIGITS = re.compile(r"[+-]?0*(\d*)(?:\.(\d*))?", re.ASCII)
 
 
 def canonical_bytes(text: str) -> str:
@@ -137,7 +159,7 @@ def canonical_bytes(text: str) -> str:
 
 def is_canonical_time(value: JSON, layout: str) -> bool:
     """Whether a value is a time in the form in which Go writes it."""
-    if type(value) is not str or _CANONICAL_TIME.fullmatch(value) is None:
+    if type(value) is not str or _CANONICAL_TIME.fullmatch(value) is None or value in ZERO_TIMES:
         return False
     try:
         return canonical_time(value, layout) == value

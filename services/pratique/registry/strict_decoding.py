@@ -15,7 +15,7 @@ from pratique.apimachinery.json_values import JSON, Document, JSONObject
 from pratique.apimachinery.kinds import GroupVersionKind
 from pratique.apimachinery.statuses import go_quoted
 from pratique.cluster.go_checks import Check, check_of
-from pratique.cluster.go_decoding import GoDecoder, Place, TypedDecodingError
+from pratique.cluster.go_decoding import GoDecoder, Place, TypedDecodingError, read_with_numbers
 from pratique.cluster.go_types import GoType, api_types, go_type_of_kind
 
 
@@ -44,23 +44,22 @@ def decode_strictly(kind: GroupVersionKind, document: Document) -> JSONObject:
     Raises:
         StrictDecodingError: a value has the wrong type, or a field is unknown.
     """
-    decoded = decode(kind, document.data)
+    decoded = decode(kind, document)
     if decoded.unknown_fields:
         raise StrictDecodingError(f"strict decoding error: {', '.join(decoded.warnings)}")
     return decoded.data
 
 
-def decode(kind: GroupVersionKind, data: JSON) -> DecodedObject:
+def decode(kind: GroupVersionKind, document: Document) -> DecodedObject:
     """Decode an object of a built-in kind, as with ``fieldValidation=Warn``. An object of another kind stays as it is.
 
     Raises:
         StrictDecodingError: a value has the wrong type.
     """
-    found = _type_and_check(kind)
-    if found is None:
+    found, data = _type_and_check(kind), document.data
+    if found is None or found[1](data):
         return DecodedObject(data)
-    struct, is_right = found
-    return DecodedObject(data) if is_right(data) else _decode(struct, data, Place())
+    return _decode(found[0], document, Place())
 
 
 def decode_object_meta(metadata: JSON, path: str = "metadata") -> DecodedObject:
@@ -76,13 +75,9 @@ def decode_object_meta(metadata: JSON, path: str = "metadata") -> DecodedObject:
         StrictDecodingError: a value has the wrong type.
     """
     struct = api_types.struct("meta.v1.ObjectMeta")
-    if check_of(struct)(metadata):
-        return DecodedObject(metadata)
-    return (
-        DecodedObject({})
-        if metadata is None
-        else _decode(struct, _with_sorted_names(metadata), Place(steps=(path,)))
-    )
+    if metadata is None or check_of(struct)(metadata):
+        return DecodedObject(metadata or {})
+    return _decode(struct, Document.from_data(_with_sorted_names(metadata)), Place(steps=(path,)))
 
 
 def _with_sorted_names(value: JSON) -> JSON:
@@ -97,13 +92,25 @@ def _type_and_check(kind: GroupVersionKind) -> tuple[GoType, Check] | None:
     return None if struct is None else (struct, check_of(struct))
 
 
-def _decode(struct: GoType, data: JSON, place: Place) -> DecodedObject:
-    if not isinstance(data, dict):
-        raise StrictDecodingError(type_error(data, struct.name))
+def _decode(struct: GoType, document: Document, place: Place) -> DecodedObject:
+    if not isinstance(document.data, dict):
+        raise StrictDecodingError(type_error(document.data, struct.name))
     decoder = GoDecoder(rewrites=True)
+    try:
+        decoded = _decode_with(decoder, struct, document.data, place)
+    except StrictDecodingError:
+        if not decoder.needs_text:
+            raise
+    if decoder.needs_text:
+        decoder = GoDecoder(rewrites=True, has_texts=True)
+        decoded = _decode_with(decoder, struct, read_with_numbers(document.raw), place)
+    return DecodedObject(decoded, decoder.unknown_fields)
+
+
+def _decode_with(decoder: GoDecoder, struct: GoType, data: JSON, place: Place) -> JSONObject:
     try:
         decoded: JSONObject = decoder.decode(struct, data, place)
         decoder.finish()
     except TypedDecodingError as error:
         raise StrictDecodingError(str(error)) from None
-    return DecodedObject(decoded, decoder.unknown_fields)
+    return decoded
