@@ -12,7 +12,7 @@ from typing import TypeAlias
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import RefusalError
 from pratique.apimachinery.field_errors import FieldPath
-from pratique.apimachinery.json_values import JSON, JSONObject, json_type, member
+from pratique.apimachinery.json_values import JSON, JSONObject, json_type, list_at, mapping_at, member
 from pratique.apimachinery.quantities import Quantity, QuantityError
 
 ResourceList: TypeAlias = "Mapping[str, Quantity]"
@@ -178,6 +178,7 @@ def _read_quantity(amount: JSON, path: FieldPath) -> Quantity:
 
 
 BEST_EFFORT = "BestEffort"
+_BURSTABLE = "Burstable"
 
 _QOS_RESOURCES = ("cpu", "memory")
 """The resources that determine the QoS class."""
@@ -192,6 +193,40 @@ def is_best_effort(pod: JSON) -> bool:
     if isinstance(known, str) and known:
         return known == BEST_EFFORT
     return not any(_is_positive(amount) for amount in _amounts(pod))
+
+
+def qos_class(pod: JSONObject) -> str:
+    """The QoS class of a Pod by its specification: ``ComputePodQOS``."""
+    own = member(pod, "spec", "resources")
+    if any(_sets(own, kind) for kind in ("requests", "limits")):
+        return _qos_class_of(own)
+    containers = (*list_at(pod, "spec", "initContainers"), *list_at(pod, "spec", "containers"))
+    classes = {_qos_class_of(member(container, "resources")) for container in containers}
+    return classes.pop() if len(classes) == 1 else _BURSTABLE if classes else BEST_EFFORT
+
+
+def _sets(resources: JSON, kind: str) -> bool:
+    return any(
+        name in _POD_LEVEL_RESOURCES or name.startswith("hugepages-") for name in mapping_at(resources, kind)
+    )
+
+
+def _qos_class_of(resources: JSON) -> str:
+    requests, limits = mapping_at(resources, "requests"), mapping_at(resources, "limits")
+    if not requests and not limits:
+        return BEST_EFFORT
+    try:
+        pairs = {
+            (Quantity.from_json(requests.get(name)), Quantity.from_json(limits.get(name)))
+            for name in _QOS_RESOURCES
+        }
+    except QuantityError:
+        return _BURSTABLE
+    classes = {
+        _BURSTABLE if request != limit else "Guaranteed" if request.sign else BEST_EFFORT
+        for request, limit in pairs
+    }
+    return classes.pop() if len(classes) == 1 else _BURSTABLE
 
 
 def _amounts(pod: JSON) -> Iterator[JSON]:

@@ -17,6 +17,7 @@ from pratique.pods.resource_requirements import (
     ResourceList,
     aggregate_containers,
     container_requirements,
+    qos_class,
 )
 
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
@@ -26,7 +27,8 @@ def created_pod(pod: JSONObject) -> JSONObject:
     """A Pod as it is created: pending, with selectors, AppArmor profiles and resources completed."""
     pod = {**pod, "status": _status_of_created(pod)}
     pod = without_init_container_annotations(_with_selectors(pod))
-    return with_pod_level_resources(_with_app_armor_profiles(pod))
+    pod = with_pod_level_resources(_with_app_armor_profiles(pod))
+    return {**pod, "status": {**pod["status"], "qosClass": qos_class(pod)}}
 
 
 def updated_pod(pod: JSONObject, stored: JSONObject) -> JSONObject:
