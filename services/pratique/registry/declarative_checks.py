@@ -239,9 +239,7 @@ class CheckCompiler:
 
     def _optional(self, form: str) -> Check:
         is_missing = _MISSING[form]
-        return lambda _request, path, value, _old: (
-            _found(required(FieldPath(path), "optional value was not specified")) if is_missing(value) else ()
-        )
+        return lambda _request, _path, value, _old: _NOT_THERE if is_missing(value) else ()
 
     def _forbidden(self, form: str) -> Check:
         is_missing = _MISSING[form]
@@ -364,6 +362,9 @@ def _as_beta(check: Check) -> Check:
 
     return run
 
+
+_NOT_THERE = (DeclaredError(required(FieldPath(), "optional value was not specified")),)
+"""That an optional value is missing, which only ends its checks: nobody sees it, so it has no path."""
 
 _MISSING: Mapping[str, Callable[[JSON], bool]] = {
     "value": lambda value: not value,
