@@ -15,6 +15,7 @@ Sources: ``k8s.io/apiserver/pkg/registry/rest/validate.go`` ``ValidateDeclarativ
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import importlib.resources
 from collections.abc import Mapping, Sequence
@@ -22,10 +23,12 @@ from typing import Any
 
 import msgspec
 
-from pratique.apimachinery.field_errors import FieldError, FieldErrorKind
+from pratique.apimachinery.field_errors import FieldError, FieldErrorKind, MapKey
 from pratique.apimachinery.json_values import JSONObject
 from pratique.apimachinery.kinds import GroupVersionKind
+from pratique.cluster.go_types import go_type_of_kind
 from pratique.registry.declarative_checks import Check, CheckCompiler, DeclaredError, Request
+from pratique.registry.go_values import api_value
 
 _OPTIONS: Mapping[str, bool] = {
     "CompositePodGroup": False,
@@ -105,7 +108,22 @@ def with_declared_errors(
         for error in reversed(handwritten)
         if not (error.is_covered and _is_replaceable(error) and _identity(error) in beta)
     }
-    return [*reversed(told.values()), *(found.error for found in declared)]
+    return [*reversed(told.values()), *(_as_printed(found.error, kind) for found in declared)]
+
+
+def _as_printed(error: FieldError, kind: GroupVersionKind) -> FieldError:
+    """The error with a value that prints as Go writes it: with the fields of its type in their order."""
+    if not isinstance(error.bad_value, dict):
+        return error
+    value_type = go_type_of_kind(kind)
+    for step in error.path.steps:
+        if value_type is None:
+            return error
+        is_item = isinstance(step, int | MapKey)
+        value_type = value_type.items if is_item else value_type.fields[str(step)].type
+    if value_type is None:
+        return error
+    return dataclasses.replace(error, bad_value=api_value(value_type, error.bad_value))
 
 
 def _identity(error: FieldError) -> tuple[FieldErrorKind, str, str]:

@@ -38,6 +38,11 @@ def internal_value(type_name: str, value: JSON) -> GoLiteral:
     return GoLiteral(go_json(_as_internal(_type(type_name), value)))
 
 
+def api_value(kind: GoType, value: JSON) -> GoLiteral:
+    """A value that prints as Go writes it as a type of the API, which tags of types check."""
+    return GoLiteral(go_json(_as_internal(kind, value)))
+
+
 @functools.cache
 def _type(name: str) -> GoType:
     """A type of which only the name of the struct tells it from a scalar."""

@@ -144,6 +144,12 @@ CAPACITY = "spec.devices[0].capacity[m].requestPolicy"
             id="a claim with mistakes",
         ),
         pytest.param(
+            claim(EXACTLY, EXACTLY),
+            ['spec.devices.requests[1]: Duplicate value: {"name":"r","exactly":{"deviceClassName":"c","allocationMode":'
+             '"ExactCount","count":1}}'],
+            id="an item that prints as Go writes its type",
+        ),
+        pytest.param(
             claim({"name": "r", "exactly": {"deviceClassName": "", "allocationMode": "All", "count": 2,
                                             "tolerations": [{"operator": "Exists", "value": "x", "effect": "y"}]}}),
             [
@@ -261,8 +267,9 @@ def test_a_new_object_is_refused_for_every_cause(manifest: JSONObject, expected:
 
 
 def test_the_spec_of_a_claim_may_not_change() -> None:
-    changed = claim({"name": "r", "exactly": {"deviceClassName": "d"}})
-    assert causes(changed, claim(EXACTLY)) == ["spec: Invalid value: null: field is immutable"]
+    changed, stored = claim({"name": "r", "exactly": {"deviceClassName": "d"}}), claim(EXACTLY)
+    stored["metadata"]["namespace"] = "default"
+    assert causes(changed, stored) == ["spec: Invalid value: null: field is immutable"]
 
 
 def test_capacity_that_stays_is_not_validated_again() -> None:

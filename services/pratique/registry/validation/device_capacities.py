@@ -1,11 +1,11 @@
 """Capacities of devices that several claims share, and what they may request of them.
 
-Source: ``k8s.io/kubernetes/pkg/apis/resource/validation/validation.go``, with fractional ranges, which are on.
+Source: ``k8s.io/kubernetes/pkg/apis/resource/validation/validation.go``. Fractions count as the next integer: the
+feature gate DRAFractionalCapacityRange is on only in API servers that need not agree with those of 1.36.
 """
 
 from __future__ import annotations
 
-import decimal
 import itertools
 from collections.abc import Iterator, Sequence
 
@@ -60,8 +60,7 @@ def _validate_options(
         detail = f"option is larger than capacity value: {maximum}"
         return [invalid(place, str(option), detail)] if option.compare(maximum) > 0 else []
 
-    found = validate_distinct(options, _MAXIMUM_OPTIONS, validate, _decimal, path, is_covered=False)
-    errors += found
+    errors += validate_distinct(options, _MAXIMUM_OPTIONS, validate, _integer, path, is_covered=False)
     # Of too many options, none is looked at, and so none is the default.
     if len(options) > _MAXIMUM_OPTIONS or default not in options:
         detail = "default value is not valid according to the requestPolicy"
@@ -69,8 +68,8 @@ def _validate_options(
     return errors
 
 
-def _decimal(quantity: Quantity) -> str:
-    return format(decimal.Decimal(quantity.number).scaleb(quantity.scale), "f")
+def _integer(quantity: Quantity) -> str:
+    return str(quantity.ceiling())
 
 
 class _Range:
@@ -87,15 +86,7 @@ class _Range:
         if self._minimum is None:
             return [required(self._path / "min", "required when validRange is defined")]
         errors = list(self._order(self._minimum))
-        named = {"default": self._default, "min": self._minimum, "max": self._highest, "step": self._step}
-        given = {name: quantity for name, quantity in named.items() if quantity is not None}
-        is_fractional = any(_is_finer(quantity, 0) for quantity in given.values())
-        if is_fractional:
-            too_fine = [name for name, quantity in given.items() if _is_finer(quantity, -3)]
-            detail = "value cannot be represented as a milli value"
-            if too_fine:
-                return errors + [invalid(self._path / name, str(given[name]), detail) for name in too_fine]
-        return errors + self._steps(self._minimum, given, is_fractional=is_fractional)
+        return errors + self._steps(self._minimum)
 
     def _order(self, minimum: Quantity) -> Iterator[FieldError]:
         """What is out of order among the bounds, the default and the capacity."""
@@ -114,9 +105,7 @@ class _Range:
         if default.compare(highest) > 0:
             yield invalid(self._path / "default", str(default), f"default is more than max: {highest}")
 
-    def _steps(
-        self, minimum: Quantity, given: dict[str, Quantity], *, is_fractional: bool
-    ) -> list[FieldError]:
+    def _steps(self, minimum: Quantity) -> list[FieldError]:
         step, path = self._step, self._path / "step"
         if step is None:
             return []
@@ -126,20 +115,21 @@ class _Range:
         if one.compare(self._maximum) > 0:
             detail = f"one step {one} is larger than capacity value: {self._maximum}"
             errors.append(invalid(path, str(step), detail))
-        unsafe = [] if is_fractional else self._unsafe(given)
-        if unsafe:
+        if unsafe := self._unsafe():
             return errors + unsafe
-        unit = -3 if is_fractional else 0
         for value in (self._default, self._highest):
-            if value is not None and (value.ceiling(unit) - minimum.ceiling(unit)) % step.ceiling(unit):
+            if value is not None and (value.ceiling() - minimum.ceiling()) % step.ceiling():
                 detail = f"value is not a multiple of a given step ({step}) from ({minimum})"
                 errors.append(invalid(path, str(value), detail))
         return errors
 
-    def _unsafe(self, given: dict[str, Quantity]) -> list[FieldError]:
+    def _unsafe(self) -> list[FieldError]:
         """What cannot be reckoned with as an int64: ``validateInt64Range``."""
         errors = []
-        for name, quantity in given.items():
+        named = {"default": self._default, "min": self._minimum, "max": self._highest, "step": self._step}
+        for name, quantity in named.items():
+            if quantity is None:
+                continue
             if quantity.sign < 0:
                 detail = "must be greater than or equal to 0"
                 errors.append(invalid(self._path / name, str(quantity), detail))
@@ -147,8 +137,3 @@ class _Range:
                 detail = f"must not be larger than {_MAXIMUM_INT64}"
                 errors.append(invalid(self._path / name, str(quantity), detail))
         return errors
-
-
-def _is_finer(quantity: Quantity, scale: int) -> bool:
-    """Whether an amount is no whole number of units of ``10**scale``."""
-    return quantity.compare(quantity.rounded_up(scale)) != 0
