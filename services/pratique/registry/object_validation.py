@@ -35,7 +35,11 @@ from pratique.registry.strategies.preparation import prepare_for_validation, wit
 from pratique.registry.strategies.unconditional_updates import refused_update
 from pratique.registry.strict_decoding import StrictDecodingError, decode_strictly
 from pratique.registry.validation.catalogue import VALIDATIONS
-from pratique.registry.validation.metadata import validate_metadata, validate_metadata_update
+from pratique.registry.validation.metadata import (
+    path_segment_name,
+    validate_metadata,
+    validate_metadata_update,
+)
 
 
 class ObjectRefusedError(PratiqueError):
@@ -147,7 +151,8 @@ def store(review: Review, now: dt.datetime) -> StoredObject:
     errors, warnings = _judged(prepared, _stored(review))
     if errors:
         name = review.name or str(member(prepared.object, "metadata", "name") or "")
-        raise ObjectRefusedError(statuses.invalid(review.kind.group, review.kind.kind, name, errors))
+        group = storage_group(review.resource.group, review.resource.resource)
+        raise ObjectRefusedError(statuses.invalid(group, review.kind.kind, name, errors))
     return StoredObject(prepared, warnings)
 
 
@@ -184,16 +189,12 @@ def _unsafe_name(written: JSONObject) -> list[FieldError]:
     return [invalid(_METADATA / "name", name, message) for message in check_path_segment(name)]
 
 
-def _path_segment(name: str, _is_prefix: bool) -> list[str]:  # noqa: FBT001 - the shape of a NameRule
-    return check_path_segment(name)
-
-
 def _validate_common_fields(review: Review, written: JSONObject, old: JSONObject) -> list[FieldError]:
     """Validate metadata before anything else, on updates of every kind: ``validateCommonFields``."""
     type_ = review.cluster.resources.for_resource(review.resource)
     is_namespaced = type_ is not None and type_.namespaced
     metadata = mapping_at(written, "metadata")
-    errors = validate_metadata(metadata, _path_segment, _METADATA, namespaced=is_namespaced)
+    errors = validate_metadata(metadata, path_segment_name, _METADATA, namespaced=is_namespaced)
     return errors + validate_metadata_update(metadata, mapping_at(old, "metadata"), _METADATA)
 
 

@@ -230,11 +230,11 @@ def _validate_capacity_update(written: JSONObject, old: JSONObject, review: Revi
     is_lenient = bool(validate_label_selector(old.get("nodeTopology"), ROOT))
     errors = _validate_capacity(written, review, allow_invalid_values=is_lenient)
     errors += validate_metadata_update(written.get("metadata", {}), old.get("metadata", {}), _METADATA)
-    for field, none in (("nodeTopology", None), ("storageClassName", "")):
-        value = written.get(field, none)
-        if value != old.get(field, none):
-            errors.append(invalid(ROOT / field, value, _IMMUTABLE))
-    return errors
+    topology, name = written.get("nodeTopology"), written.get("storageClassName", "")
+    if topology != old.get("nodeTopology"):
+        value = internal_value("*meta.v1.LabelSelector", topology)
+        errors.append(invalid(ROOT / "nodeTopology", value, _IMMUTABLE))
+    return errors + validate_immutable(name, old.get("storageClassName", ""), ROOT / "storageClassName")
 
 
 def _capacity_warnings(written: JSONObject, _old: JSONObject | None, _review: Review) -> list[str]:

@@ -14,6 +14,7 @@ from pratique.apimachinery.json_values import JSON, JSONObject, mapping_at
 from pratique.registry.go_values import internal_value
 from pratique.registry.validation.kind_validation import KindValidation, ValidationTable
 from pratique.registry.validation.metadata import (
+    path_segment_name,
     subdomain_name,
     validate_metadata,
     validate_metadata_update,
@@ -49,7 +50,9 @@ def _validate_event(written: JSONObject, review: Review) -> list[FieldError]:
     event = _in_core_names(written, review)
     errors = _validate_legacy(event, review)
     if not _is_strict(review):
-        return errors
+        # Only here is metadata not the kind's own matter, but what every store asks of an object that is valid else.
+        metadata = event.get("metadata", {})
+        return errors or validate_metadata(metadata, path_segment_name, _METADATA, namespaced=True)
     errors += validate_metadata(event.get("metadata", {}), subdomain_name, _METADATA, namespaced=True)
     errors += _validate_series(event)
     if not event.get("eventTime"):
