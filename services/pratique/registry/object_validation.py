@@ -31,7 +31,11 @@ from pratique.cluster.store import with_namespace_defaults
 from pratique.registry.custom_resources.registry import CustomResourceRegistry
 from pratique.registry.declarative_validation import with_declared_errors
 from pratique.registry.defaults.defaulting import with_defaults
-from pratique.registry.strategies.preparation import prepare_for_validation, without_system_fields
+from pratique.registry.strategies.preparation import (
+    as_read_back,
+    prepare_for_validation,
+    without_system_fields,
+)
 from pratique.registry.strategies.unconditional_updates import refused_update
 from pratique.registry.strict_decoding import StrictDecodingError, decode_strictly
 from pratique.registry.validation.catalogue import VALIDATIONS
@@ -153,7 +157,7 @@ def store(review: Review, now: dt.datetime) -> StoredObject:
         name = review.name or str(member(prepared.object, "metadata", "name") or "")
         group = storage_group(review.resource.group, review.resource.resource)
         raise ObjectRefusedError(statuses.invalid(group, review.kind.kind, name, errors))
-    return StoredObject(prepared, warnings)
+    return StoredObject(as_read_back(prepared), warnings)
 
 
 def _judged(review: Review, stored: Review | None) -> tuple[list[FieldError], tuple[str, ...]]:

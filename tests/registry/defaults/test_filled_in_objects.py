@@ -106,6 +106,8 @@ CASES: list[tuple[str, JSONObject, str, JSON]] = [
      "spec.containers.0.startupProbe.grpc", {"port": 1, "service": ""}),
     ("Pod", container(lifecycle={"preStop": {"httpGet": {}}}),
      "spec.containers.0.lifecycle.preStop.httpGet.scheme", "HTTP"),
+    ("Pod", container(env=[{"valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}}]),
+     "spec.containers.0.env.0.valueFrom.resourceFieldRef.divisor", "0"),
     ("Pod", volume(name="v"), "spec.volumes.0", {"name": "v", "emptyDir": {}}),
     ("Pod", volume(image={"reference": "a:1"}), "spec.volumes.0.image.pullPolicy", "IfNotPresent"),
     ("Pod", volume(secret={}), "spec.volumes.0.secret.defaultMode", 0o644),

@@ -12,7 +12,7 @@ from pratique.apimachinery.requests import Operation, UserInfo
 from pratique.cluster.api_resources import built_in_resources
 from pratique.manifests.requests import review_of_manifest
 from pratique.registry.object_validation import complete, receive
-from pratique.registry.strategies.preparation import prepare_for_validation
+from pratique.registry.strategies.preparation import as_read_back, prepare_for_validation
 
 NOW = dt.datetime(2026, 11, 23, 9, 30, 1, tzinfo=dt.UTC)
 VERSIONS = {
@@ -54,7 +54,7 @@ def arrived(review: Review) -> Review:
 
 def created(kind: str, written: JSONObject) -> JSONObject:
     review = review_of_manifest(manifest(kind, **written), built_in_resources())
-    found: JSONObject = prepare_for_validation(arrived(review), NOW).object
+    found: JSONObject = as_read_back(prepare_for_validation(arrived(review), NOW)).object
     return found
 
 

@@ -19,7 +19,7 @@ from pratique.apimachinery.kinds import GroupVersionKind
 from pratique.apimachinery.quantities import Quantity, QuantityError
 from pratique.cluster.schemas import ListType, built_in_schema, built_in_type
 from pratique.registry.defaults.group_defaults import GROUP_DEFAULTS
-from pratique.registry.defaults.literal_defaults import LITERALS
+from pratique.registry.defaults.literal_defaults import LEADING_TO_ZEROS, LITERALS, WRITTEN_ZEROS
 from pratique.registry.defaults.pod_defaults import CORE_DEFAULTS
 from pratique.registry.defaults.round_trips import converted_back
 
@@ -70,6 +70,8 @@ def _visit_of_kind(kind: GroupVersionKind) -> _Visit | None:
 def _visit_of_type(name: str) -> _Visit | None:
     """Make the function that fills in a value of a type; None if there is nothing to do."""
     type_ = defaulted_types().get(name)
+    if name in WRITTEN_ZEROS:
+        return _visit((), (), tuple(WRITTEN_ZEROS[name].items()), {}, ())
     if type_ is None:
         return None
     zero, missing, functions = dict(type_.zero), dict(type_.missing), []
@@ -89,7 +91,7 @@ def _visits_of_fields(
     fields = built_in_type(name).fields
     visits: dict[str, Callable[[JSON], JSON]] = dict.fromkeys(type_.quantities, _rounded_up)
     embedded = []
-    for field in type_.fields:
+    for field in (*type_.fields, *([LEADING_TO_ZEROS[name]] if name in LEADING_TO_ZEROS else ())):
         kind = fields[field]
         is_list = isinstance(kind, ListType)
         inner = _visit_of_type(getattr(kind.items if isinstance(kind, ListType) else kind, "name", ""))

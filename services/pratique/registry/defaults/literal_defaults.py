@@ -102,3 +102,20 @@ LITERALS: Mapping[str, Literals] = {
     ),
 }
 """What functions do that set constants."""
+
+WRITTEN_ZEROS: Mapping[str, Mapping[str, JSON]] = {
+    "api.core.v1.ResourceFieldSelector": {"divisor": "0"},
+    "api.resource.v1.ResourcePool": {"generation": 0},
+    "api.resource.v1beta1.ResourcePool": {"generation": 0},
+    "api.resource.v1beta2.ResourcePool": {"generation": 0},
+}
+"""Zero values that Go writes even where nothing was given, by type: those that are found in specifications."""
+
+LEADING_TO_ZEROS: Mapping[str, str] = {
+    "api.core.v1.DownwardAPIVolumeFile": "resourceFieldRef",
+    "api.core.v1.EnvVarSource": "resourceFieldRef",
+    "api.resource.v1.ResourceSliceSpec": "pool",
+    "api.resource.v1beta1.ResourceSliceSpec": "pool",
+    "api.resource.v1beta2.ResourceSliceSpec": "pool",
+}
+"""The fields that lead to these types."""

@@ -200,10 +200,8 @@ def _endpoint_slice(_: Review, endpoints: JSONObject, stored: JSONObject | None)
 _NEWEST_AUTOSCALER = GroupVersionKind("autoscaling", "v2", "HorizontalPodAutoscaler")
 
 
-def _autoscaler(review: Review, autoscaler: JSONObject, _stored: JSONObject | None) -> JSONObject:
-    """Fill in the defaults of the version in which autoscalers are stored."""
-    if review.kind.version == _NEWEST_AUTOSCALER.version:
-        return autoscaler
+def stored_autoscaler(review: Review, autoscaler: JSONObject) -> JSONObject:
+    """An autoscaler as it is read from the store: with the defaults of the version in which it is stored."""
     change = functools.partial(convert, resource=review.resource, cluster=review.cluster)
     try:
         newest = change(Document.from_data(autoscaler), kind=_NEWEST_AUTOSCALER).data
@@ -285,7 +283,6 @@ STRATEGIES: Mapping[tuple[str, str], Strategy] = {
     ("apps", "deployments"): _with_template,
     ("apps", "replicasets"): _with_template,
     ("apps", "statefulsets"): _with_template,
-    ("autoscaling", "horizontalpodautoscalers"): _autoscaler,
     ("batch", "cronjobs"): _template("spec", "jobTemplate", "spec", "template"),
     ("batch", "jobs"): _job,
     ("certificates.k8s.io", "certificatesigningrequests"): _signing_request,

@@ -27,7 +27,7 @@ from pratique.manifests import registry_strategies
 from pratique.manifests.registry_strategies import derived_uid
 from pratique.registry.defaults.defaulting import with_defaults
 from pratique.registry.strategies.disabled_fields import without_disabled_fields
-from pratique.registry.strategies.object_strategies import STRATEGIES
+from pratique.registry.strategies.object_strategies import STRATEGIES, stored_autoscaler
 
 _WITHOUT_METADATA = VIRTUAL_RESOURCES | {("", "bindings"), ("", "componentstatuses")}
 """Resources that nothing is stored of, and whose objects get no uid."""
@@ -117,6 +117,17 @@ def prepare_for_validation(review: Review, now: dt.datetime) -> Review:
     if prepared is written:
         return review
     return review.with_object(Document.from_data(prepared).after(review.object_document))
+
+
+def as_read_back(review: Review) -> Review:
+    """The review with its object as the API server answers: what was stored gets the defaults of the stored version.
+
+    That differs for autoscalers only, in other versions than ``v2``.
+    """
+    if review.kind.kind != "HorizontalPodAutoscaler" or review.kind.version == "v2" or review.subresource:
+        return review
+    written = stored_autoscaler(review, review.object)
+    return review.with_object(Document.from_data(written).after(review.object_document))
 
 
 def _prepared(review: Review, written: JSONObject, time: str) -> JSONObject:
