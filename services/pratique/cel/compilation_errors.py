@@ -91,8 +91,10 @@ _ENTRY = re.compile(r"\n(?=ERROR: <input>:\d+:\d+: )")
 _NOISE = re.compile(r"\nERROR: <input>:-1:-1: <<nil>> parsetree|\nWARNING: [^\n]*(?:\n \| [^\n]*)*")
 """What the checker adds, and cel-go does not."""
 _PLACE = re.compile(r"ERROR: <input>:(\d+):(\d+): ")
-_FOLLOW_UP_ERROR = "expression of type '*error*' cannot be the operand of a select operation"
-"""The follow-up error of the C++ checker for a selection from an operand that is in error already."""
+_FOLLOW_UP_ERROR = re.compile(
+    r"expression of type '\*error\*' cannot be (?:the operand of a select operation|the range of a comprehension)"
+)
+"""The follow-up errors of the C++ checker for an operand, or for what a macro goes over, that is in error already."""
 _REWORDINGS = (
     (
         re.compile(
@@ -156,7 +158,7 @@ def to_api_server_message(text: str, source: str) -> str:
         return TOO_DEEP
     text = _NOISE.sub("", _TAIL.sub("", _KIND.sub("", text)))
     text = _QUALIFIED.sub(lambda match: _blame_root_name(match, source), text)
-    errors = [_reword(error, source) for error in _ENTRY.split(text) if _FOLLOW_UP_ERROR not in error]
+    errors = [_reword(error, source) for error in _ENTRY.split(text) if not _FOLLOW_UP_ERROR.search(error)]
     if not source:
         errors = [_NOWHERE.sub(":1:0:", error, count=1) for error in errors]
     return "\n".join(sorted(errors, key=_place))

@@ -8,6 +8,7 @@ estimated.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterator
 
 from pratique.apimachinery.field_errors import (
@@ -20,10 +21,10 @@ from pratique.apimachinery.field_errors import (
     required,
 )
 from pratique.apimachinery.json_values import JSON, JSONObject
-from pratique.cel.errors import CompilationError
 from pratique.registry.custom_resources.field_references import FieldReferenceError, resolve_field
-from pratique.registry.custom_resources.internal_definitions import go_rule
+from pratique.registry.custom_resources.internal_definitions import go_items, go_rule
 from pratique.registry.custom_resources.rule_compilation import CompiledRule, compile_rule
+from pratique.registry.custom_resources.rule_types import declared_type
 from pratique.registry.custom_resources.structural import META_FIELDS, Structural, structural
 from pratique.registry.custom_resources.structural_validation import conversion_problem
 
@@ -59,6 +60,9 @@ class _Place:
     uncorrelatable: FieldPath | None = None
     """The outermost node around it whose values cannot be compared with stored ones."""
 
+    scope: tuple[Structural, ...] = ()
+    """The nodes around it from the outermost one with rules on."""
+
     def within(self, path: FieldPath) -> _Place:
         """The same place inside a node whose values cannot be compared."""
         return self if self.uncorrelatable is not None else dataclasses.replace(self, uncorrelatable=path)
@@ -91,6 +95,8 @@ def _validate(
     errors = _Errors()
     if not isinstance(schema, dict):
         return errors
+    if node is not None and (place.scope or node.rules):
+        place = dataclasses.replace(place, scope=(*place.scope, node))
     errors.schema += _validate_keywords(schema, path, place)
     _validate_children(schema, path, place, node, errors, is_root=is_root)
     _validate_combinations(schema, path, place, errors)
@@ -231,6 +237,9 @@ def _validate_map_list(schema: JSONObject, path: FieldPath) -> Iterator[FieldErr
     if items is None:
         yield required(path / "items", "must have a schema if x-kubernetes-list-type is map")
     if not isinstance(items, dict):
+        if items is not None:
+            detail = "must only have a single schema if x-kubernetes-list-type is map"
+            yield invalid(path / "items", go_items(items), detail)
         return
     type_ = items.get("type") or ""
     if type_ != "object":
@@ -309,18 +318,27 @@ def _validate_field_path(field: str, schema: JSONObject, path: FieldPath) -> Ite
             yield invalid(path, field, "must be a valid path")
 
 
+_NO_TYPE = (
+    "internal error: failed to construct type information for x-kubernetes-validations rules:"
+    " unable to convert structural schema to CEL declarations"
+)
+
+
+@functools.lru_cache(4096)
+def _is_readable(node: Structural) -> bool:
+    """Whether rules can see the values of a node."""
+    return declared_type(node, is_root=node.is_embedded) is not None
+
+
 def _compile_rules(
     node: Structural, path: FieldPath, place: _Place, *, is_root: bool
 ) -> Iterator[FieldError]:
+    if not all(map(_is_readable, place.scope)):
+        yield internal(path / _RULES, _NO_TYPE)
+        return
     for index, rule in enumerate(node.rules):
-        at = (path / _RULES) / index
-        try:
-            compiled = compile_rule(rule, node, is_root=is_root)
-        except CompilationError:
-            problem = "internal error: failed to retrieve type information for x-kubernetes-validations"
-            yield internal(path / _RULES, problem)
-            return
-        yield from _errors_of(compiled, at, place)
+        compiled = compile_rule(rule, node, is_root=is_root)
+        yield from _errors_of(compiled, (path / _RULES) / index, place)
 
 
 def _errors_of(compiled: CompiledRule, at: FieldPath, place: _Place) -> Iterator[FieldError]:

@@ -112,9 +112,9 @@ def _validate_versions(spec: JSONObject, path: FieldPath, options: SchemaOptions
         )
     found = [version.get("name") or "" for version in versions]
     if len(set(found)) != len(found):
-        yield invalid(at, go_versions(versions), "must contain unique version names")
+        yield invalid(at, go_versions(spec), "must contain unique version names")
     if sum(bool(version.get("storage")) for version in versions) != 1:
-        yield invalid(at, go_versions(versions), "must have exactly one version marked as storage version")
+        yield invalid(at, go_versions(spec), "must have exactly one version marked as storage version")
     if versions:
         first = spec["version"]
         yield from _joined(path / "version", first, names.check_dns1035_label(first) if first else [])

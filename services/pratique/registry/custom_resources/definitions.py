@@ -45,7 +45,7 @@ def _validate(definition: JSONObject, _: Review) -> Iterator[FieldError]:
         return problems if name == wanted else [*problems, 'must be spec.names.plural+"."+spec.group']
 
     metadata = mapping_at(definition, "metadata")
-    yield from validate_metadata(metadata, name_rule, _METADATA, namespaced=False)
+    yield from validate_metadata(metadata, name_rule, _METADATA, namespaced=False, standard_finalizers=False)
     yield from validate_spec(spec, _SPEC, SchemaOptions(), requires_schemas=True, requires_review=True)
     yield from _validate_stored(definition, spec)
     yield from _validate_approval(definition, None)
@@ -55,7 +55,8 @@ def _validate(definition: JSONObject, _: Review) -> Iterator[FieldError]:
 def _validate_update(definition: JSONObject, old: JSONObject, _: Review) -> Iterator[FieldError]:
     spec, old_spec = (internal_spec(mapping_at(one, "spec")) for one in (definition, old))
     metadata = mapping_at(definition, "metadata")
-    yield from validate_metadata_update(metadata, mapping_at(old, "metadata"), _METADATA)
+    former = mapping_at(old, "metadata")
+    yield from validate_metadata_update(metadata, former, _METADATA, standard_finalizers=False)
     stored = [*schemas_of(old_spec)]
     holders = [old_spec["validation"]] if old_spec.get("validation") else []
     has_schemas = bool(holders) or all((version.get("schema") or {}) for version in old_spec["versions"])

@@ -18,7 +18,7 @@ from pratique.cluster.typed_decoding import decode_object_meta
 from pratique.registry.custom_resources.structural import Structural
 from pratique.registry.custom_resources.value_validation import field_path, shown
 from pratique.registry.strict_decoding import StrictDecodingError
-from pratique.registry.validation.metadata import validate_metadata
+from pratique.registry.validation.metadata import path_segment_name, validate_metadata
 
 _PLAIN_TEXTS = frozenset({"name", "generateName", "namespace", "resourceVersion", "uid"})
 _PLAIN_MAPS = frozenset({"labels", "annotations"})
@@ -160,10 +160,9 @@ def _validate_embedded_metadata(metadata: JSON, path: str) -> Iterator[FieldErro
         return
     named = decoded if decoded.get("name") else {**decoded, "name": "fakename"}
     yield from validate_metadata(
-        named, _path_segment, FieldPath((path,)), namespaced=bool(decoded.get("namespace"))
+        named,
+        path_segment_name,
+        FieldPath((path,)),
+        namespaced=bool(decoded.get("namespace")),
+        standard_finalizers=False,
     )
-
-
-def _path_segment(name: str, is_prefix: bool) -> list[str]:  # noqa: FBT001 - the shape of a NameRule
-    """A name that can be a segment of a path: ``IsPathSegmentName`` and ``IsPathSegmentPrefix``."""
-    return [] if is_prefix and name in (".", "..") else names.check_path_segment(name)

@@ -33,6 +33,7 @@ def internal_spec(spec: JSONObject) -> JSONObject:
             "conversionReviewVersions": webhook.get("conversionReviewVersions") or [],
         },
         "versions": versions,
+        "has_versions": spec.get("versions") is not None,
     }
     if not versions:
         return internal
@@ -73,14 +74,21 @@ def nodes_of(schema: JSON) -> Iterator[JSONObject]:
         yield from nodes_of(child)
 
 
-def go_versions(versions: list[JSONObject]) -> GoLiteral:
-    """Versions as they print in an error."""
-    return GoLiteral(go_json([_print(_VERSION, version) for version in versions]))
+def go_versions(spec: JSONObject) -> GoLiteral:
+    """The versions of a spec as they print in an error."""
+    if spec["has_versions"]:
+        return GoLiteral(go_json([_print(_VERSION, version) for version in spec["versions"]]))
+    return GoLiteral("null")
 
 
 def go_schema(schema: JSONObject) -> GoLiteral:
     """A schema as it prints in an error."""
     return GoLiteral(go_json(_schema(schema)))
+
+
+def go_items(items: JSON) -> GoLiteral:
+    """The schema of a list's items, or the schemas, as they print in an error."""
+    return GoLiteral(go_json(_schema_or_list(items)))
 
 
 def go_rule(rule: JSONObject) -> GoLiteral:

@@ -175,8 +175,11 @@ class CustomResourceRegistry:
     def _validate_metadata(self, written: JSONObject, old: JSONObject | None) -> list[FieldError]:
         metadata = written.get("metadata") or {}
         if old is not None:
-            return list(validate_metadata_update(metadata, old.get("metadata") or {}, _METADATA))
-        return list(validate_metadata(metadata, subdomain_name, _METADATA, namespaced=self._is_namespaced))
+            former = old.get("metadata") or {}
+            return validate_metadata_update(metadata, former, _METADATA, standard_finalizers=False)
+        return validate_metadata(
+            metadata, subdomain_name, _METADATA, namespaced=self._is_namespaced, standard_finalizers=False
+        )
 
 
 def _without_meta(data: JSONObject) -> JSONObject:
