@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pratique.apimachinery.json_values import JSON
-from pratique.registry.go_values import internal_value
+from pratique.registry.go_values import internal_diff, internal_value
 
 CLAIM = {
     "metadata": {"name": "data", "annotations": {"a": "b"}},
@@ -53,3 +53,19 @@ def test_a_value_prints_as_go_writes_its_internal_type(type_name: str, value: JS
 def test_a_type_that_is_not_there_is_a_mistake_of_the_caller() -> None:
     with pytest.raises(KeyError):
         internal_value("core.RoleRef", {})
+
+
+def test_a_difference_shows_three_lines_around_what_has_changed() -> None:
+    old, new = ({"name": "v", "mountPath": path, "readOnly": False} for path in ("/<v>", "/w"))
+    assert internal_diff("core.VolumeMount", old, new).split("\n") == [
+        "@@ -2,7 +2,7 @@",
+        '  "Name": "v",',
+        '  "ReadOnly": false,',
+        '  "RecursiveReadOnly": null,',
+        r'- "MountPath": "/\u003cv\u003e",',
+        '+ "MountPath": "/w",',
+        '  "SubPath": "",',
+        '  "MountPropagation": null,',
+        '  "SubPathExpr": "",',
+        "",
+    ]

@@ -353,13 +353,13 @@ def json_type(value: JSON) -> str:
 _JSON_TYPES = {bool: "a boolean", str: "a string", list: "a list", dict: "a mapping"}
 
 
-_HTML = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
+HTML_ESCAPES = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 """The characters that Go escapes so that JSON is safe in HTML."""
 
 
 def go_json(value: JSON) -> str:
     """Encode a value as ``json.Marshal`` does, HTML escapes included; members keep their order."""
-    return encode(value).decode().translate(_HTML)
+    return encode(value).decode().translate(HTML_ESCAPES)
 
 
 def escape(token: str) -> str:

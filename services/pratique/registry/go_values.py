@@ -11,6 +11,8 @@ does, and pass the value as the object has it::
     duplicate(path / index, internal_value("core.ServicePort", port))
     invalid(path, internal_value("[]core.PersistentVolumeClaim", templates), "…")
 
+A message that shows what an update changed has :func:`internal_diff` of both values.
+
 Lists are written ``[]…``, maps ``map[…]…`` and pointers ``*…`` as in Go; a missing list, map or pointer is ``null``.
 Types are those of ``k8s.io/kubernetes/pkg/apis``; others are ``meta.v1.LabelSelector`` and
 ``apiextensions-apiserver.pkg.apis.apiextensions.…``. Objects are those of the newest version, with their defaults.
@@ -18,12 +20,15 @@ Types are those of ``k8s.io/kubernetes/pkg/apis``; others are ``meta.v1.LabelSel
 
 from __future__ import annotations
 
+import difflib
 import functools
+import itertools
+import json
 import re
 from pathlib import Path
 
 from pratique.apimachinery.field_errors import GoLiteral
-from pratique.apimachinery.json_values import JSON, JSONObject, go_json
+from pratique.apimachinery.json_values import HTML_ESCAPES, JSON, JSONObject, go_json
 from pratique.cluster.go_types import GoField, GoKind, GoType, GoTypes
 
 _internal_types = GoTypes(Path(__file__).with_name("internal_types.json"))
@@ -41,6 +46,28 @@ def internal_value(type_name: str, value: JSON) -> GoLiteral:
 def api_value(kind: GoType, value: JSON) -> GoLiteral:
     """A value that prints as Go writes it as a type of the API, which tags of types check."""
     return GoLiteral(go_json(_as_internal(kind, value)))
+
+
+def internal_diff(type_name: str, old: JSON, new: JSON) -> str:
+    """The difference between two values as internal types, as messages about updates print it: ``diff.Diff``.
+
+    Source: ``k8s.io/apimachinery/pkg/util/diff/diff.go``.
+
+    Raises:
+        KeyError: there is no such type.
+    """
+    kind = _type(type_name)
+    before, after = (_pretty_lines(_as_internal(kind, value)) for value in (old, new))
+    return "".join(itertools.islice(difflib.unified_diff(before, after), _FILE_NAMES, None))
+
+
+_FILE_NAMES = 2
+"""The lines with the names of the files, which Go leaves out."""
+
+
+def _pretty_lines(value: JSON) -> list[str]:
+    text = json.dumps(value, indent=1, ensure_ascii=False).translate(HTML_ESCAPES)
+    return [f"{line}\n" for line in text.split("\n")]
 
 
 @functools.cache
