@@ -129,6 +129,19 @@ def test_values_come_out_as_go_writes_them(kind: str, data: JSON, decoded: JSON)
     assert decode_strictly(kind_of(kind), Document.from_data(data)) == decoded
 
 
+def test_a_zero_that_go_omits_is_not_written() -> None:
+    container = {"name": "c", "tty": False, "ports": [{"containerPort": 0, "hostPort": 0}]}
+    spec = {"hostNetwork": False, "automountServiceAccountToken": False, "containers": [container]}
+    found = decode_strictly(kind_of("v1/Pod"), Document.from_data({"spec": spec}))
+    kept = {"name": "c", "ports": [{"containerPort": 0}]}
+    assert found == {"spec": {"automountServiceAccountToken": False, "containers": [kept]}}
+
+
+def test_a_time_is_quoted_with_the_bytes_of_what_is_not_ascii() -> None:
+    text = refusal("v1/Pod", {"metadata": {"creationTimestamp": "\u00e9"}})
+    assert text.startswith('parsing time "\\xc3\\xa9" as ')
+
+
 LAYOUT, MICRO_LAYOUT = "2006-01-02T15:04:05Z07:00", "2006-01-02T15:04:05.000000Z07:00"
 
 

@@ -63,10 +63,16 @@ def _struct_check(kind: GoType) -> Check:
 def _fill(kind: GoType, plain: dict[str, type], others: dict[str, Check]) -> None:
     for name, field in kind.fields.items():
         simple = _PLAIN.get(field.type.kind)
-        if simple is None:
+        if field.omits_zero_scalars:
+            others[name] = _nonzero_check(check_of(field.type))
+        elif simple is None:
             others[name] = check_of(field.type)
         else:
             plain[name] = simple
+
+
+def _nonzero_check(check: Check) -> Check:
+    return lambda value: bool(value) and check(value)
 
 
 def _list_check(items: GoType) -> Check:

@@ -116,8 +116,8 @@ class GoDecoder:
         """Start.
 
         Args:
-            rewrites: Whether to write values as Go does after decoding: null fields are gone, and times, quantities
-                and base64 have one form.
+            rewrites: Whether to write values as Go does after decoding: null fields are gone, as are zeros
+                that it omits, and times, quantities and base64 have one form.
             has_texts: Whether numbers are those of :func:`read_with_numbers`.
         """
         self._has_texts = has_texts
@@ -186,7 +186,8 @@ class GoDecoder:
             if field.type.kind is GoKind.STRING and type(child) is str:
                 continue  # the most frequent change
             decoded = self.decode(field.type, child, place.field(kind, field), former)
-            if decoded is None and self._rewrites:
+            is_omitted = decoded is None or (not decoded and field.omits_zero_scalars)
+            if is_omitted and self._rewrites:
                 kept = value.copy() if kept is None else kept
                 del kept[name]
             elif decoded is not child:

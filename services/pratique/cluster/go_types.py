@@ -53,6 +53,12 @@ class GoField:
     embedded: tuple[str, ...] = ()
     """The structs that it is embedded with, which errors name: ``IngressRuleValue``."""
 
+    @property
+    def omits_zero_scalars(self) -> bool:
+        """Whether Go does not write a number or bool that is zero."""
+        scalar = self.type.kind in {GoKind.BOOL, GoKind.INTEGER, GoKind.FLOAT}
+        return self.omits_empty and scalar and not self.type.is_pointer
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class GoType:

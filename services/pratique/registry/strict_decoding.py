@@ -28,7 +28,7 @@ class DecodedObject:
     """An object as Go has it, and what strict decoding would refuse."""
 
     data: JSONObject
-    """Without nulls and unknown fields, every value in the form in which Go writes it again."""
+    """Without nulls, zeros that Go omits, and unknown fields, every value in the form in which Go writes it again."""
     unknown_fields: tuple[str, ...] = ()
     """The paths of the fields that its type does not have: ``spec.containers[0].img``."""
 
