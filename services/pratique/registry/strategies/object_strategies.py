@@ -25,6 +25,18 @@ Strategy: TypeAlias = Callable[[Review, JSONObject, JSONObject | None], JSONObje
 """Prepares an object of a review, given the stored one if it is updated; metadata and status are prepared already."""
 
 
+def semantically_equal(one: JSON, other: JSON) -> bool:
+    """Compare as ``apiequality.Semantic.DeepEqual`` does: what is empty is as if it were not there."""
+    return bool(one == other or _pruned(one) == _pruned(other))
+
+
+def _pruned(value: JSON) -> JSON:
+    if isinstance(value, dict):
+        inner = {name: _pruned(child) for name, child in value.items()}
+        return {name: child for name, child in inner.items() if child not in (None, {}, [], "")} or None
+    return [_pruned(child) for child in value] if isinstance(value, list) else value
+
+
 def _created_at(written: JSONObject) -> JSON:
     return member(written, "metadata", "creationTimestamp")
 
@@ -68,8 +80,8 @@ def _daemon_set(review: Review, daemon_set: JSONObject, stored: JSONObject | Non
         generation = template_generation(daemon_set)
         return daemon_set if generation is None else with_template_generation(daemon_set, max(generation, 1))
     generation = template_generation(stored) or 0
-    is_changed = member(daemon_set, "spec", "template") != member(stored, "spec", "template")
-    return with_template_generation(daemon_set, generation + is_changed)
+    templates = (member(one, "spec", "template") for one in (daemon_set, stored))
+    return with_template_generation(daemon_set, generation + (not semantically_equal(*templates)))
 
 
 def _job(review: Review, job: JSONObject, stored: JSONObject | None) -> JSONObject:
@@ -191,7 +203,7 @@ def _endpoint_slice(_: Review, endpoints: JSONObject, stored: JSONObject | None)
     written = list_at(endpoints, "endpoints")
     if not any(isinstance(one, dict) and "deprecatedTopology" in one for one in written):
         return endpoints
-    if stored is not None and list_at(stored, "endpoints") == written:
+    if stored is not None and semantically_equal(list_at(stored, "endpoints"), written):
         return endpoints
     kept = [{name: value for name, value in one.items() if name != "deprecatedTopology"} for one in written]
     return {**endpoints, "endpoints": kept}
@@ -259,7 +271,7 @@ def _disruption_budget(_: Review, budget: JSONObject, stored: JSONObject | None)
     expressions = list_at(selector, "matchExpressions")
     if not any(member(expression, "key") == _DISRUPTION_LABEL for expression in expressions):
         return budget
-    unchanged = stored is not None and member(stored, "spec", "selector") == selector
+    unchanged = stored is not None and semantically_equal(member(stored, "spec", "selector"), selector)
     if unchanged or selector in (_IMPOSSIBLE, _EMPTY_V1BETA1):
         return budget
     kept = [one for one in expressions if member(one, "key") != _DISRUPTION_LABEL]

@@ -27,7 +27,11 @@ from pratique.manifests import registry_strategies
 from pratique.manifests.registry_strategies import derived_uid
 from pratique.registry.defaults.defaulting import with_defaults
 from pratique.registry.strategies.disabled_fields import without_disabled_fields
-from pratique.registry.strategies.object_strategies import STRATEGIES, stored_autoscaler
+from pratique.registry.strategies.object_strategies import (
+    STRATEGIES,
+    semantically_equal,
+    stored_autoscaler,
+)
 
 _WITHOUT_METADATA = VIRTUAL_RESOURCES | {("", "bindings"), ("", "componentstatuses")}
 """Resources that nothing is stored of, and whose objects get no uid."""
@@ -166,7 +170,9 @@ def _updated(review: Review, written: JSONObject) -> JSONObject:
     if not isinstance(stored, dict) or stored.get("kind") != kind or kind == "Scale":
         return written
     if review.subresource:
-        is_changed = review.subresource in _SPEC_OF_POD and written.get("spec") != stored.get("spec")
+        is_changed = review.subresource in _SPEC_OF_POD and not semantically_equal(
+            written.get("spec"), stored.get("spec")
+        )
         return _with_metadata_of(stored, written, is_changed=is_changed)
     if _storage(review) in _WITHOUT_METADATA:
         return written
@@ -213,10 +219,10 @@ def _is_changed(review: Review, prepared: JSONObject, stored: JSONObject) -> boo
     if built_in_schema(review.kind) is None:
         return _without_metadata(prepared) != _without_metadata(stored)
     fields = _COUNTED_ON_UPDATE.get(_storage(review), ())
-    if all(_equal(_at(prepared, field), _at(stored, field)) for field in fields):
+    if all(semantically_equal(_at(prepared, field), _at(stored, field)) for field in fields):
         return False
     filled = with_defaults(review.kind, prepared)
-    return not all(_equal(_at(filled, field), _at(stored, field)) for field in fields)
+    return not all(semantically_equal(_at(filled, field), _at(stored, field)) for field in fields)
 
 
 def _without_metadata(written: JSONObject) -> JSONObject:
@@ -225,18 +231,6 @@ def _without_metadata(written: JSONObject) -> JSONObject:
 
 def _at(written: JSONObject, field: str) -> JSON:
     return member(written, *field.split("."))
-
-
-def _equal(one: JSON, other: JSON) -> bool:
-    """Compare as ``apiequality.Semantic.DeepEqual`` does: what is empty is as if it were not there."""
-    return bool(one == other or _pruned(one) == _pruned(other))
-
-
-def _pruned(value: JSON) -> JSON:
-    if isinstance(value, dict):
-        inner = {name: _pruned(child) for name, child in value.items()}
-        return {name: child for name, child in inner.items() if child not in (None, {}, [], "")} or None
-    return [_pruned(child) for child in value] if isinstance(value, list) else value
 
 
 _FROM_STORED = ("creationTimestamp", "generation", "deletionTimestamp")
