@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+from typing import Any
+
+import msgspec
 
 from pratique.apimachinery.json_values import JSONObject
 from pratique.apimachinery.requests import Operation
@@ -34,3 +37,13 @@ def causes(
     except ObjectRefusedError as error:
         details = error.status.details
         return [f"{cause.field}: {cause.message}" for cause in details.causes] if details else []
+
+
+def refusal(manifest: JSONObject, cluster: Cluster = ANY_NAMESPACE) -> tuple[int, Any] | None:
+    """The code and the Status, as JSON, with which a new object is refused; None if it is not."""
+    review = review_of_manifest(manifest, cluster.resources, cluster=cluster, object_validation=True)
+    try:
+        store(receive(review), _NOW)
+    except ObjectRefusedError as error:
+        return error.status.code, msgspec.to_builtins(error.status)
+    return None
