@@ -1,0 +1,103 @@
+"""Names and amounts of resources: of containers, quotas and claims.
+
+Source: ``validateResourceName``, ``ValidateResourceQuantityValue`` and ``validateResourceRequirements`` of
+``pkg/apis/core/validation/validation.go``, and ``pkg/apis/core/helper/helpers.go``.
+"""
+
+from __future__ import annotations
+
+from pratique.apimachinery import names
+from pratique.apimachinery.field_errors import FieldError, FieldPath, forbidden, invalid, required
+from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.apimachinery.quantities import Quantity, is_extended_resource, is_native_resource
+
+_HUGE_PAGES = "hugepages-"
+_STANDARD = frozenset(
+    {
+        "cpu", "memory", "ephemeral-storage", "requests.cpu", "requests.memory", "requests.ephemeral-storage",
+        "limits.cpu", "limits.memory", "limits.ephemeral-storage", "pods", "resourcequotas", "services",
+        "replicationcontrollers", "secrets", "persistentvolumeclaims", "configmaps", "storage",
+        "requests.storage", "services.nodeports", "services.loadbalancers",
+    }
+)  # fmt: skip
+_OF_CONTAINERS = frozenset({"cpu", "memory", "ephemeral-storage"})
+_INTEGERS = frozenset(
+    {
+        "pods", "services", "replicationcontrollers", "resourcequotas", "secrets", "configmaps",
+        "persistentvolumeclaims", "services.nodeports", "services.loadbalancers",
+    }
+)  # fmt: skip
+
+
+def is_huge_page(name: str) -> bool:
+    """Tell whether a resource is huge pages of some size."""
+    return name.startswith(_HUGE_PAGES)
+
+
+def is_overcommit_allowed(name: str) -> bool:
+    """Tell whether requests of a resource may be below its limits: ``IsOvercommitAllowed``."""
+    return is_native_resource(name) and not is_huge_page(name)
+
+
+def validate_resource_name(name: str, path: FieldPath) -> list[FieldError]:
+    """Validate the name of a resource: ``validateResourceName``."""
+    errors = [invalid(path, name, message) for message in names.check_qualified_name(name)]
+    if not errors and "/" not in name and name not in _STANDARD and not is_huge_page(name):
+        errors.append(invalid(path, name, "must be a standard resource type or fully qualified"))
+    return errors
+
+
+def validate_container_resource_name(name: str, path: FieldPath) -> list[FieldError]:
+    """Validate the name of a resource of a container: ``ValidateContainerResourceName``."""
+    if name in _OF_CONTAINERS:
+        return []
+    errors = validate_resource_name(name, path)
+    if "/" not in name:
+        if not is_huge_page(name):
+            errors.append(invalid(path, name, "must be a standard resource for containers"))
+    elif not is_native_resource(name) and not is_extended_resource(name):
+        errors.append(invalid(path, name, "doesn't follow extended resource name standard"))
+    return errors
+
+
+def validate_amount(name: str, value: JSON, path: FieldPath) -> list[FieldError]:
+    """Validate the amount of a resource: ``ValidateResourceQuantityValue``."""
+    quantity = Quantity.from_json(value)
+    errors = []
+    if quantity.sign < 0:
+        errors.append(invalid(path, str(quantity), "must be greater than or equal to 0"))
+    is_integer = name in _INTEGERS or is_extended_resource(name)
+    if is_integer and quantity.ceiling(-3) % 1000:
+        errors.append(invalid(path, str(quantity), "must be an integer"))
+    return errors
+
+
+def validate_requirements(resources: JSONObject, path: FieldPath) -> list[FieldError]:
+    """Validate requests and limits of a container: ``validateResourceRequirements``."""
+    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+    errors = []
+    for name, value in sorted(limits.items()):
+        place = (path / "limits").key(name)
+        errors += validate_container_resource_name(name, place) + validate_amount(name, value, place)
+    for name, value in sorted(requests.items()):
+        place = (path / "requests").key(name)
+        errors += validate_container_resource_name(name, place) + validate_amount(name, value, place)
+        errors += _validate_request(name, value, limits, path)
+    used = limits.keys() | requests.keys()
+    if any(is_huge_page(name) for name in used) and not used & {"cpu", "memory"}:
+        errors.append(forbidden(path, "HugePages require cpu or memory"))
+    return errors
+
+
+def _validate_request(name: str, value: JSON, limits: JSONObject, path: FieldPath) -> list[FieldError]:
+    if name not in limits:
+        if is_overcommit_allowed(name):
+            return []
+        return [required(path / "limits", "Limit must be set for non overcommitable resources")]
+    request, limit = Quantity.from_json(value), Quantity.from_json(limits[name])
+    if request != limit and not is_overcommit_allowed(name):
+        return [invalid(path / "requests", str(request), f"must be equal to {name} limit of {limit}")]
+    if request.compare(limit) > 0:
+        detail = f"must be less than or equal to {name} limit of {limit}"
+        return [invalid(path / "requests", str(request), detail)]
+    return []
