@@ -210,9 +210,10 @@ EARLIER = NOW | {"time": "2025-01-01T00:00:00Z"}
         ([NOW], None, ["a0 true", "b0 false", "c0 false"]),
         ([EARLIER], [EARLIER], ["a0 false", "b0 false", "c0 false"]),
         ([NOW, EARLIER], [EARLIER], ["a0 true", "b0 false", "c0 false"]),
+        ([EARLIER], [EARLIER | {"fieldsV1": {"f:data": {}}}], ["a0 false", "b0 false", "c0 false"]),
         (None, None, ["a0 false", "b0 false", "c0 false"]),
     ],
-    ids=["created", "updated without effect", "updated", "of no API server"],
+    ids=["created", "updated without effect", "updated", "shortened", "of no API server"],
 )
 def test_the_first_patch_counts_as_a_change_where_an_api_server_has_just_set_a_time(
     tmp_path: Path, managed: Any, before: Any, expected: list[str]
@@ -326,6 +327,8 @@ def test_a_patch_that_changes_the_type_is_refused_in_the_words_of_the_api_server
     assert decision.status is not None
     assert (decision.status.code, decision.status.message) == (500, message)
     assert len(server.received) == 1
+    told = decision.audit_annotations["mutation.webhook.admission.k8s.io/round_0_index_0"]
+    assert ('"mutated":true' in told) is message.startswith("converting")
 
 
 @pytest.mark.parametrize(

@@ -446,10 +446,20 @@ class AdmissionContext:
             self._match_context = None
 
 
+_WRITER = ("manager", "operation", "apiVersion", "subresource", "time")
+
+
 def _new_managed_fields(review: Review) -> list[JSON]:
-    """The entries of ``metadata.managedFields`` that this request has made or changed."""
-    before = _managed_fields(review.old_object)
-    return [entry for entry in _managed_fields(review.object) if entry not in before]
+    """The entries of ``metadata.managedFields`` whose time this request has set.
+
+    Where it only took fields away, entries have changed and their times have not.
+    """
+    before = [_writer(entry) for entry in _managed_fields(review.old_object)]
+    return [entry for entry in _managed_fields(review.object) if _writer(entry) not in before]
+
+
+def _writer(entry: JSON) -> JSON:
+    return [entry.get(name) for name in _WRITER] if isinstance(entry, dict) else entry
 
 
 def _managed_fields(value: JSON) -> list[JSON]:

@@ -63,6 +63,8 @@ class WebhookEffect:
     """The same operations on the object in the version of the request."""
     document: Document | None = None
     """The changed object in the version of the request; None if it has not changed."""
+    is_retyped: bool = False
+    """Whether the object became one of another kind that is known, which an API server notices after all webhooks."""
 
     @property
     def changed(self) -> bool:
@@ -103,18 +105,26 @@ def effect_of(
             document, requested_review.resource, requested_review.kind, requested_review.cluster
         )
     except (PatchError, ConversionError, TypedDecodingError, _RetypedError) as error:
-        own = error.status if isinstance(error, _RetypedError) else None
-        return WebhookEffect(own or statuses.internal_error(str(error)))
+        return _refused_effect(error, decision.operations)
     applied = tuple(diff(requested_review.object, document.data))
     return WebhookEffect(operations=decision.operations, applied=applied, document=document)
+
+
+def _refused_effect(error: Exception, operations: tuple[JSONObject, ...]) -> WebhookEffect:
+    """The effect of a patch that cannot be applied."""
+    if not isinstance(error, _RetypedError):
+        return WebhookEffect(statuses.internal_error(str(error)))
+    told = operations if error.is_known else ()
+    return WebhookEffect(error.status, operations=told, is_retyped=error.is_known)
 
 
 class _RetypedError(PratiqueError):
     """A patch changed the type of the object."""
 
-    def __init__(self, status: Status) -> None:
+    def __init__(self, status: Status, *, is_known: bool = False) -> None:
         super().__init__(status.message)
         self.status = status
+        self.is_known = is_known
 
 
 _TYPE_META = (
@@ -137,9 +147,12 @@ def _restore_type(document: Document, before: JSON, kind: GroupVersionKind) -> D
         group, _, version = str(patched.get("apiVersion") or had.get("apiVersion") or "").rpartition("/")
         found = GroupVersionKind(group, version, patched.get("kind") or had.get("kind") or "")
         status = _retyped_status(kind, found)
-        if built_in_resources().for_kind(found) is not None:
+        is_known = (
+            built_in_resources().for_kind(found) is not None and schemas.built_in_schema(kind) is not None
+        )
+        if is_known:
             decode_changed(found, {}, document)  # as what it has become, before anything else is noticed
-        raise _RetypedError(status)
+        raise _RetypedError(status, is_known=is_known)
     return document if patched.items() >= had.items() else Document.from_data(patched | had)
 
 
@@ -251,7 +264,7 @@ def _conclude(
     hook: ChainWebhook, context: AdmissionContext, result: WebhookResult, effect: WebhookEffect
 ) -> bool:
     applied = effect.denial is None and bool(effect.operations)
-    changed = effect.changed or (applied and context.has_unrounded_times)
+    changed = effect.changed or effect.is_retyped or (applied and context.has_unrounded_times)
     context.patched = context.patched or applied
     if effect.document is not None:
         context.change_object(effect.document)
