@@ -47,9 +47,11 @@ def object_stages(context: AdmissionContext, first: Phase) -> _ObjectStages | No
     return None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(slots=True)
 class _ObjectStages:
     first: Phase
+    received: Document | None = None
+    """The object with its defaults, before the mutating phase."""
 
     async def receive(self, context: AdmissionContext) -> None:
         """Decode the object strictly and fill in its defaults, before the mutating phase."""
@@ -57,9 +59,12 @@ class _ObjectStages:
         received = await _run(context, object_validation.receive, DEFAULTS, self.first)
         if received is not None:
             _continue_with(context, received.object_document, DEFAULTS, self.first)
+            self.received = context.review.object_document
 
     async def complete(self, context: AdmissionContext) -> None:
         """Fill in the defaults of what mutations have added; there is a step only if they left something out."""
+        if context.review.object_document is self.received:
+            return  # nothing was mutated
         completed = await _run(context, object_validation.complete, DEFAULTS, Phase.MUTATE)
         if completed is not None and completed is not context.review:
             _continue_with(context, completed.object_document, DEFAULTS, Phase.MUTATE)

@@ -103,6 +103,9 @@ def _visits_of_fields(
     return visits, tuple(embedded)
 
 
+_NOTHING: JSONObject = {}
+
+
 def _visit(
     functions: Sequence[_Visit],
     zero: Sequence[tuple[str, JSON]],
@@ -110,18 +113,21 @@ def _visit(
     visits: Mapping[str, Callable[[JSON], JSON]],
     embedded: Sequence[str],
 ) -> _Visit:
+    children = tuple(visits.items())
+    given = (*missing, *((field, _NOTHING) for field in embedded))
+
     def visit(value: JSONObject) -> JSONObject:
         filled = value
         for function in functions:
             filled = function(filled)
-        absent = {field: default for field, default in zero if not filled.get(field)}
-        absent |= {field: default for field, default in missing if filled.get(field) is None}
-        absent |= {field: {} for field in embedded if filled.get(field) is None}
+        absent = {field: default for field, default in zero if not filled.get(field)} if zero else {}
+        if given:
+            absent |= {field: default for field, default in given if filled.get(field) is None}
         if absent:
             filled = {**filled, **absent}
-        for field, child in filled.items() if visits else ():
-            visit_child = visits.get(field)
-            if visit_child is not None:
+        for field, visit_child in children:
+            child = filled.get(field)
+            if child is not None:
                 changed = visit_child(child)
                 if changed is not child:
                     filled = filled.copy() if filled is value else filled

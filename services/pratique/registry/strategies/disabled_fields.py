@@ -9,7 +9,7 @@ Sources: ``dropDisabledFields`` and what it calls, in ``pkg/api/pod/util.go``, `
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.apimachinery.kinds import GroupVersionKind
@@ -130,22 +130,37 @@ def _structure_in(type_: Type) -> Structure | None:
     return type_ if isinstance(type_, Structure) and not type_.open else None
 
 
-def _features(type_: Type, value: JSON) -> Iterator[str]:
-    """Yield the features, off by default, that a value uses."""
-    match type_:
-        case Structure() if type(value) is dict:
-            for field, feature in _DISABLED.get(type_.name, {}).items():
-                if value.get(field) not in (None, []):
-                    yield feature
-            for field, inner in _fields_leading(type_.name).items():
-                if field in value:
-                    yield from _features(inner, value[field])
-        case ListType() if type(value) is list:
-            for item in value:
-                yield from _features(type_.items, item)
-        case MapType() if type(value) is dict:
-            for item in value.values():
-                yield from _features(type_.values, item)
+def _features(type_: Type, value: JSON) -> set[str]:
+    """The features, off by default, that a value uses."""
+    found: set[str] = set()
+    if isinstance(type_, Structure) and type(value) is dict:
+        _add_features(type_.name, value, found)
+    return found
+
+
+def _add_features(name: str, value: JSONObject, found: set[str]) -> None:
+    for field, feature in _DISABLED.get(name, _NO_FEATURES).items():
+        if value.get(field) not in (None, []):
+            found.add(feature)
+    for field, inner, is_map in _structures_leading(name):
+        child = value.get(field)
+        if type(child) is dict:
+            items: Iterable[JSON] = child.values() if is_map else (child,)
+        else:
+            items = child if type(child) is list else ()
+        for item in items:
+            if type(item) is dict:
+                _add_features(inner, item, found)
+
+
+_NO_FEATURES: Mapping[str, str] = {}
+
+
+@functools.cache
+def _structures_leading(name: str) -> tuple[tuple[str, str, bool], ...]:
+    """The fields of a type that have disabled fields below, the structures that they hold, and whether in a map."""
+    leading = ((field, _structure_in(type_), type_) for field, type_ in _fields_leading(name).items())
+    return tuple((field, inner.name, isinstance(type_, MapType)) for field, inner, type_ in leading if inner)
 
 
 def _without(type_: Type, value: JSON, features: frozenset[str]) -> JSON:

@@ -105,6 +105,9 @@ def without_system_fields(review: Review, written: JSONObject) -> JSONObject:
     return written if kept is metadata else {**written, "metadata": kept}
 
 
+_SECONDS = len("2006-01-02T15:04:05")
+
+
 def prepare_for_validation(review: Review, now: dt.datetime) -> Review:
     """The review as validating controllers see it: with the object that is about to be stored.
 
@@ -117,7 +120,7 @@ def prepare_for_validation(review: Review, now: dt.datetime) -> Review:
     written = review.object
     if not isinstance(written, dict) or not isinstance(written.get("metadata"), dict):
         return review
-    prepared = _prepared(review, written, now.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    prepared = _prepared(review, written, f"{now.isoformat()[:_SECONDS]}Z")
     if prepared is written:
         return review
     return review.with_object(Document.from_data(prepared).after(review.object_document))
