@@ -1,7 +1,262 @@
-"""Jobs and CronJobs."""
+"""Jobs and CronJobs.
+
+Source: ``pkg/apis/batch/validation/validation.go``. The rules of ``podFailurePolicy``, ``successPolicy`` and
+``scheduling`` are left out.
+"""
 
 from __future__ import annotations
 
-from pratique.registry.validation.kind_validation import ValidationTable
+import re
+import zoneinfo
+from collections.abc import Iterator
 
-VALIDATIONS: ValidationTable = {}
+from pratique.admission.reviews import Review
+from pratique.apimachinery.field_errors import (
+    ROOT,
+    FieldError,
+    FieldPath,
+    covered,
+    invalid,
+    not_supported,
+    required,
+)
+from pratique.apimachinery.json_values import JSONObject
+from pratique.registry.go_values import internal_value
+from pratique.registry.validation.kind_validation import KindValidation, ValidationTable
+from pratique.registry.validation.metadata import (
+    FIELD_IS_IMMUTABLE,
+    subdomain_name,
+    validate_immutable,
+    validate_label_selector,
+    validate_metadata,
+    validate_metadata_update,
+    validate_nonnegative,
+)
+from pratique.registry.validation.pod_spec import pod_template_warnings, validate_pod_template
+from pratique.registry.validation.schedules import schedule_fault
+from pratique.registry.validation.workloads import selects
+
+_METADATA, _SPEC = ROOT / "metadata", ROOT / "spec"
+_NUMBERS = (
+    "parallelism",
+    "completions",
+    "activeDeadlineSeconds",
+    "backoffLimit",
+    "ttlSecondsAfterFinished",
+    "backoffLimitPerIndex",
+    "maxFailedIndexes",
+)
+_MODES = ("NonIndexed", "Indexed")
+_INDEXED = "requires indexed completion mode"
+_MAX_PARALLELISM = 100_000
+
+
+def _job_spec(spec: JSONObject, old_spec: JSONObject, path: FieldPath, review: Review) -> list[FieldError]:
+    """Validate what Jobs and the templates of CronJobs have in common: ``validateJobSpec``."""
+    errors = [error for name in _NUMBERS for error in validate_nonnegative(spec.get(name), path / name)]
+    failed, per_index = spec.get("maxFailedIndexes"), spec.get("backoffLimitPerIndex")
+    if failed is not None and per_index is None:
+        error = required(path / "backoffLimitPerIndex", "when maxFailedIndexes is specified")
+        errors += covered(error, "dependentRequired")
+    mode = spec.get("completionMode")
+    if mode is not None and mode not in _MODES:
+        errors.append(not_supported(path / "completionMode", mode, _MODES))
+    if mode == "Indexed":
+        errors += _validate_indexed(spec, path)
+    elif mode in {None, "NonIndexed"}:
+        errors += [
+            invalid(path / name, spec[name], _INDEXED)
+            for name in ("backoffLimitPerIndex", "maxFailedIndexes")
+            if spec.get(name) is not None
+        ]
+    errors += _validate_replacement(spec, path / "podReplacementPolicy")
+    template = spec.get("template") or {}
+    errors += validate_pod_template(template, path / "template", review, old_spec.get("template"))
+    return errors + _validate_restarts(spec, path / "template" / "spec" / "restartPolicy")
+
+
+def _validate_indexed(spec: JSONObject, path: FieldPath) -> list[FieldError]:
+    completions, failed = spec.get("completions"), spec.get("maxFailedIndexes")
+    errors = []
+    if completions is None:
+        errors.append(required(path / "completions", "when completion mode is Indexed"))
+    if (spec.get("parallelism") or 0) > _MAX_PARALLELISM:
+        detail = f"must be less than or equal to {_MAX_PARALLELISM} when completion mode is Indexed"
+        errors.append(invalid(path / "parallelism", spec["parallelism"], detail))
+    if completions is not None and failed is not None and failed > completions:
+        detail = "must be less than or equal to completions"
+        errors.append(invalid(path / "maxFailedIndexes", failed, detail))
+    return errors
+
+
+def _validate_replacement(spec: JSONObject, path: FieldPath) -> list[FieldError]:
+    policy = spec.get("podReplacementPolicy")
+    if policy is None:
+        return []
+    if spec.get("podFailurePolicy") is not None:
+        return [] if policy == "Failed" else [not_supported(path, policy, ("Failed",))]
+    known = ("TerminatingOrFailed", "Failed")
+    return [] if policy in known else [not_supported(path, policy, sorted(known))]
+
+
+def _validate_restarts(spec: JSONObject, path: FieldPath) -> list[FieldError]:
+    policy = ((spec.get("template") or {}).get("spec") or {}).get("restartPolicy", "")
+    if policy in {"", "Always"}:
+        return [required(path, 'valid values: "OnFailure", "Never"')]
+    if policy not in {"OnFailure", "Never"}:
+        return [not_supported(path, policy, ("OnFailure", "Never"))]
+    if spec.get("podFailurePolicy") is not None and policy != "Never":
+        return [invalid(path, policy, 'only "Never" is supported when podFailurePolicy is specified')]
+    return []
+
+
+def _whole_job_spec(spec: JSONObject, old_spec: JSONObject, review: Review) -> list[FieldError]:
+    errors = _job_spec(spec, old_spec, _SPEC, review)
+    selector = spec.get("selector")
+    found = validate_label_selector(selector, _SPEC / "selector")
+    errors += [required(_SPEC / "selector")] if selector is None else found
+    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
+    if not found and not selects(selector, labels or {}):
+        path = _SPEC / "template" / "metadata" / "labels"
+        errors.append(invalid(path, labels, "`selector` does not match template `labels`"))
+    return errors
+
+
+def _job(job: JSONObject, review: Review) -> list[FieldError]:
+    metadata, spec = job.get("metadata") or {}, job.get("spec") or {}
+    errors = validate_metadata(metadata, subdomain_name, _METADATA, namespaced=True)
+    return errors + _whole_job_spec(spec, {}, review)
+
+
+_IMMUTABLE = ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
+
+
+def _job_update(job: JSONObject, old: JSONObject, review: Review) -> list[FieldError]:
+    spec, old_spec = job.get("spec") or {}, old.get("spec") or {}
+    metadata = job.get("metadata") or {}
+    errors = validate_metadata_update(metadata, old.get("metadata") or {}, _METADATA)
+    errors += _whole_job_spec(spec, old_spec, review)
+    completions, indexed = spec.get("completions"), old_spec.get("completionMode") == "Indexed"
+    may_scale = indexed and completions is not None and completions == spec.get("parallelism")
+    if not may_scale:
+        errors += validate_immutable(completions, old_spec.get("completions"), _SPEC / "completions")
+    errors += validate_immutable(spec.get("selector"), old_spec.get("selector"), _SPEC / "selector")
+    template, old_template = spec.get("template") or {}, old_spec.get("template") or {}
+    if template != old_template and old_spec.get("suspend") is not True:
+        value = internal_value("core.PodTemplateSpec", template)
+        errors.append(invalid(_SPEC / "template", value, FIELD_IS_IMMUTABLE))
+    for name in _IMMUTABLE:
+        errors += validate_immutable(spec.get(name), old_spec.get(name), _SPEC / name)
+    return errors
+
+
+_CONCURRENCY = ("Allow", "Forbid", "Replace")
+_MAX_NAME = 52
+
+
+def _cron_spec(spec: JSONObject, old_spec: JSONObject | None, review: Review) -> list[FieldError]:
+    schedule, zone, path = spec.get("schedule", ""), spec.get("timeZone"), _SPEC / "schedule"
+    errors = [] if schedule else covered(required(path))
+    if schedule:
+        had_zone = "TZ" in (old_spec or {}).get("schedule", "")
+        errors += _validate_schedule(schedule, zone, path, had_zone=had_zone)
+    deadline = spec.get("startingDeadlineSeconds")
+    errors += validate_nonnegative(deadline, _SPEC / "startingDeadlineSeconds")
+    if zone is not None and (old_spec is None or old_spec.get("timeZone") != zone):
+        errors += _validate_zone(zone, _SPEC / "timeZone")
+    policy, path = spec.get("concurrencyPolicy", ""), _SPEC / "concurrencyPolicy"
+    if not policy:
+        errors.append(required(path))
+    elif policy not in _CONCURRENCY:
+        errors.append(not_supported(path, policy, _CONCURRENCY))
+    errors += _validate_job_template(spec, old_spec or {}, review)
+    for name in ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"):
+        errors += validate_nonnegative(spec.get(name), _SPEC / name)
+    return errors
+
+
+def _validate_job_template(spec: JSONObject, old_spec: JSONObject, review: Review) -> list[FieldError]:
+    path = _SPEC / "jobTemplate" / "spec"
+    job = (spec.get("jobTemplate") or {}).get("spec") or {}
+    errors = _job_spec(job, (old_spec.get("jobTemplate") or {}).get("spec") or {}, path, review)
+    if (selector := job.get("selector")) is not None:
+        errors.append(invalid(path / "selector", selector, "`selector` will be auto-generated"))
+    if job.get("manualSelector") is True:
+        errors.append(not_supported(path / "manualSelector", True, ("nil", "false")))
+    return errors
+
+
+def _validate_schedule(
+    schedule: str, zone: str | None, path: FieldPath, *, had_zone: bool
+) -> list[FieldError]:
+    fault = schedule_fault(schedule)
+    errors = [invalid(path, schedule, fault)] if fault else []
+    if "TZ" not in schedule:
+        return errors
+    if not had_zone:
+        detail = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
+        errors.append(invalid(path, schedule, detail))
+    elif zone is not None:
+        detail = "cannot use both timeZone field and TZ or CRON_TZ in schedule"
+        errors.append(invalid(path, schedule, detail))
+    return errors
+
+
+_ZONE_PART = re.compile(r"[A-Za-z0-9.\-_+]{1,14}")
+
+
+def _validate_zone(zone: str, path: FieldPath) -> list[FieldError]:
+    if not zone:
+        return [invalid(path, zone, "timeZone must be nil or non-empty string")]
+    unknown = invalid(path, zone, f"unknown time zone {zone}")
+    if any(
+        part in {".", ".."} or part.startswith("-") or not _ZONE_PART.fullmatch(part)
+        for part in zone.split("/")
+    ):
+        return [unknown]
+    errors = []
+    if zone.lower() == "local":
+        detail = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
+        errors.append(invalid(path, zone, detail))
+    if zone in {"UTC", "Local"}:
+        return errors
+    try:
+        zoneinfo.ZoneInfo(zone)
+    except (OSError, ValueError, zoneinfo.ZoneInfoNotFoundError):
+        errors.append(unknown)
+    return errors
+
+
+def _cron_job(cron_job: JSONObject, review: Review) -> list[FieldError]:
+    metadata = cron_job.get("metadata") or {}
+    errors = validate_metadata(metadata, subdomain_name, _METADATA, namespaced=True)
+    errors += _cron_spec(cron_job.get("spec") or {}, None, review)
+    name = metadata.get("name", "")
+    if len(name.encode()) > _MAX_NAME:
+        errors.append(invalid(_METADATA / "name", name, f"must be no more than {_MAX_NAME} characters"))
+    return errors
+
+
+def _cron_job_update(cron_job: JSONObject, old: JSONObject, review: Review) -> list[FieldError]:
+    metadata = cron_job.get("metadata") or {}
+    errors = validate_metadata_update(metadata, old.get("metadata") or {}, _METADATA)
+    return errors + _cron_spec(cron_job.get("spec") or {}, old.get("spec") or {}, review)
+
+
+def _job_warnings(job: JSONObject, old: JSONObject | None, _: Review) -> Iterator[str]:
+    spec, old_spec = job.get("spec") or {}, (old or {}).get("spec") or {}
+    template = spec.get("template") or {}
+    yield from pod_template_warnings(template, _SPEC / "template", old_spec.get("template"))
+
+
+def _cron_job_warnings(cron_job: JSONObject, old: JSONObject | None, _: Review) -> Iterator[str]:
+    spec = ((cron_job.get("spec") or {}).get("jobTemplate") or {}).get("spec") or {}
+    path = _SPEC / "jobTemplate" / "spec" / "template"
+    old_spec = (((old or {}).get("spec") or {}).get("jobTemplate") or {}).get("spec") or {}
+    yield from pod_template_warnings(spec.get("template") or {}, path, old_spec.get("template"))
+
+
+VALIDATIONS: ValidationTable = {
+    ("batch", "jobs"): KindValidation(_job, _job_update, _job_warnings),
+    ("batch", "cronjobs"): KindValidation(_cron_job, _cron_job_update, _cron_job_warnings),
+}

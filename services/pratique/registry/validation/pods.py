@@ -1,15 +1,23 @@
 """Pods, on creation and update.
 
-Source: ``ValidatePodCreate`` of ``pkg/apis/core/validation/validation.go``.
+Source: ``ValidatePodCreate`` and ``ValidatePodUpdate`` of ``pkg/apis/core/validation/validation.go``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pratique.admission.reviews import Review
-from pratique.apimachinery.field_errors import ROOT, FieldError, forbidden
+from pratique.apimachinery.field_errors import (
+    ROOT,
+    FieldError,
+    FieldPath,
+    forbidden,
+    invalid,
+    required,
+)
 from pratique.apimachinery.json_values import JSONObject
+from pratique.registry.go_values import internal_diff
 from pratique.registry.validation.kind_validation import KindValidation, ValidationTable
 from pratique.registry.validation.metadata import (
     subdomain_name,
@@ -42,8 +50,79 @@ def _create(pod: JSONObject, _: Review) -> list[FieldError]:
 
 
 def _update(pod: JSONObject, old: JSONObject, _: Review) -> list[FieldError]:
-    metadata = validate_metadata_update(pod.get("metadata") or {}, old.get("metadata") or {}, _METADATA)
-    return metadata + _spec(pod)
+    metadata = pod.get("metadata") or {}
+    errors = validate_metadata_update(metadata, old.get("metadata") or {}, _METADATA)
+    errors += validate_metadata(metadata, subdomain_name, _METADATA, namespaced=True) + _spec(pod)
+    return errors + _validate_changes(pod.get("spec") or {}, old.get("spec") or {})
+
+
+_UPDATABLE = (
+    "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
+    "`spec.tolerations` (only additions to existing tolerations),"
+    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+)
+_KEPT = ("activeDeadlineSeconds", "schedulingGates", "tolerations")
+"""Fields that have rules of their own, and are taken as they were before the rest is compared."""
+
+
+def _validate_changes(spec: JSONObject, old: JSONObject) -> list[FieldError]:
+    """Validate that an update changes no more than images, deadlines, gates and tolerations."""
+    errors: list[FieldError] = []
+    for name in ("containers", "initContainers"):
+        if len(spec.get(name) or ()) != len(old.get(name) or ()):
+            # the API server says so in these words, and compares nothing else
+            return [forbidden(_SPEC / name, "pod updates may not add or remove containers")]
+        errors += _validate_images(spec.get(name) or (), _SPEC / name)
+    deadline, before = spec.get("activeDeadlineSeconds"), old.get("activeDeadlineSeconds")
+    path = _SPEC / "activeDeadlineSeconds"
+    if deadline is None and before is not None:
+        errors.append(invalid(path, None, "must not update from a positive integer to nil value"))
+    elif deadline is not None and before is not None and before < deadline:
+        return [*errors, invalid(path, deadline, "must be less than or equal to previous value")]
+    errors += _validate_tolerations(spec, old)
+    compared = _with_kept(spec, old)
+    difference = internal_diff("core.PodSpec", old, compared)
+    if difference:
+        detail = f"pod updates may not change fields other than {_UPDATABLE}\n{difference}"
+        errors.append(forbidden(_SPEC, detail))
+    return errors
+
+
+def _validate_images(containers: Sequence[JSONObject], path: FieldPath) -> list[FieldError]:
+    errors = []
+    for index, container in enumerate(containers):
+        image, place = container.get("image", ""), path / index / "image"
+        if not image:
+            errors.append(required(place))
+        elif image.strip() != image:
+            errors.append(invalid(place, image, "must not have leading or trailing whitespace"))
+    return errors
+
+
+def _validate_tolerations(spec: JSONObject, old: JSONObject) -> list[FieldError]:
+    tolerations = spec.get("tolerations") or []
+
+    def without_seconds(toleration: JSONObject) -> JSONObject:
+        return {name: value for name, value in toleration.items() if name != "tolerationSeconds"}
+
+    present = [without_seconds(toleration) for toleration in tolerations]
+    if all(without_seconds(toleration) in present for toleration in old.get("tolerations") or ()):
+        return []
+    detail = "existing toleration can not be modified except its tolerationSeconds"
+    return [forbidden(_SPEC / "tolerations", detail)]
+
+
+def _with_kept(spec: JSONObject, old: JSONObject) -> JSONObject:
+    kept = {name: value for name, value in spec.items() if name not in _KEPT}
+    kept |= {name: old[name] for name in _KEPT if name in old}
+    for name in ("containers", "initContainers"):
+        if spec.get(name):
+            pairs = zip(spec[name], old[name], strict=True)
+            kept[name] = [{**container, "image": before.get("image", "")} for container, before in pairs]
+    seconds = old.get("terminationGracePeriodSeconds")
+    if seconds is not None and seconds < 0 and spec.get("terminationGracePeriodSeconds") == 1:
+        kept["terminationGracePeriodSeconds"] = seconds
+    return kept
 
 
 def _warnings(pod: JSONObject, old: JSONObject | None, _: Review) -> Iterator[str]:

@@ -21,8 +21,10 @@ from pratique.apimachinery.field_errors import (
 )
 from pratique.apimachinery.json_values import JSONObject
 from pratique.apimachinery.selectors import validate_labels
+from pratique.registry.go_values import internal_value
 from pratique.registry.validation.kind_validation import KindValidation, ValidationTable
 from pratique.registry.validation.metadata import (
+    FIELD_IS_IMMUTABLE,
     label_name,
     validate_annotations,
     validate_immutable,
@@ -37,7 +39,7 @@ from pratique.registry.validation.numbers import (
     validate_number_or_percent,
 )
 from pratique.registry.validation.pod_spec import pod_template_warnings, validate_pod_template
-from pratique.registry.validation.workloads import selects
+from pratique.registry.validation.workloads import selector_value, selects
 
 _METADATA, _SPEC = ROOT / "metadata", ROOT / "spec"
 _SELECTOR, _TEMPLATE = _SPEC / "selector", _SPEC / "template"
@@ -70,9 +72,11 @@ def _validate_pods(spec: JSONObject, old_spec: JSONObject | None, review: Review
     found = validate_label_selector(selector, _SELECTOR)
     errors += found
     if selector is not None and not (selector.get("matchLabels") or selector.get("matchExpressions")):
-        errors.append(invalid(_SELECTOR, selector, "empty selector is invalid for statefulset"))
+        errors.append(
+            invalid(_SELECTOR, selector_value(selector), "empty selector is invalid for statefulset")
+        )
     if found:
-        errors.append(invalid(_SELECTOR, selector, ""))
+        errors.append(invalid(_SELECTOR, selector_value(selector), ""))
     else:
         errors += _validate_template(spec, template, old_spec, review)
     restart = (template.get("spec") or {}).get("restartPolicy", "")
@@ -92,7 +96,7 @@ def _validate_template(
     errors = []
     if not selects(spec.get("selector"), labels):
         detail = "`selector` does not match template `labels`"
-        errors.append(invalid(_TEMPLATE / "metadata" / "labels", labels, detail))
+        errors.append(invalid(_TEMPLATE / "metadata" / "labels", metadata.get("labels"), detail))
     old_template = None if old_spec is None else _completed(old_spec)
     errors += validate_pod_template(_completed(spec), _TEMPLATE, review, old_template)
     errors += validate_labels(labels, _TEMPLATE / "labels")
@@ -167,8 +171,19 @@ def _update(stateful_set: JSONObject, old: JSONObject, review: Review) -> list[F
     errors = validate_metadata_update(metadata, old.get("metadata") or {}, _METADATA)
     errors += _spec(spec, old_spec, review)
     for name in _IMMUTABLE:
-        errors += covered(validate_immutable(spec.get(name), old_spec.get(name), _SPEC / name), "immutable")
+        found = validate_immutable(spec.get(name), old_spec.get(name), _SPEC / name)
+        if found and name == "volumeClaimTemplates":
+            claims = [_without_type(claim) for claim in spec.get(name) or ()]
+            value = internal_value("[]core.PersistentVolumeClaim", claims)
+            found = [invalid(_SPEC / name, value, FIELD_IS_IMMUTABLE)]
+        elif found and name == "selector":
+            found = [invalid(_SPEC / name, selector_value(spec.get(name)), FIELD_IS_IMMUTABLE)]
+        errors += covered(found, "immutable")
     return errors
+
+
+def _without_type(claim: JSONObject) -> JSONObject:
+    return {name: value for name, value in claim.items() if name not in {"apiVersion", "kind"}}
 
 
 def _warnings(stateful_set: JSONObject, old: JSONObject | None, _: Review) -> Iterator[str]:

@@ -14,6 +14,7 @@ from pratique.apimachinery.field_errors import (
     ROOT,
     FieldError,
     FieldPath,
+    GoLiteral,
     covered,
     forbidden,
     invalid,
@@ -22,8 +23,10 @@ from pratique.apimachinery.field_errors import (
 )
 from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.apimachinery.selectors import DOES_NOT_EXIST, EXISTS, IN
+from pratique.registry.go_values import internal_value
 from pratique.registry.validation.kind_validation import KindValidation, ValidationTable
 from pratique.registry.validation.metadata import (
+    FIELD_IS_IMMUTABLE,
     NameRule,
     subdomain_name,
     validate_immutable,
@@ -78,9 +81,17 @@ def _meets(requirement: JSONObject, labels: Mapping[str, str]) -> bool:
             return value not in (requirement.get("values") or ())
 
 
-def _labels_of(template: JSONObject) -> dict[str, str]:
-    labels: dict[str, str] = (template.get("metadata") or {}).get("labels") or {}
-    return labels
+def selector_value(selector: JSONObject | None) -> GoLiteral:
+    """A label selector as Go prints it."""
+    return internal_value("*meta.v1.LabelSelector", selector)
+
+
+def validate_selector_update(spec: JSONObject, old_spec: JSONObject) -> list[FieldError]:
+    """Refuse another selector."""
+    selector = spec.get("selector")
+    if not validate_immutable(selector, old_spec.get("selector"), _SELECTOR):
+        return []
+    return [invalid(_SELECTOR, selector_value(selector), FIELD_IS_IMMUTABLE)]
 
 
 def _validate_selector(spec: JSONObject, kind: str) -> tuple[list[FieldError], bool]:
@@ -91,13 +102,13 @@ def _validate_selector(spec: JSONObject, kind: str) -> tuple[list[FieldError], b
     errors = validate_label_selector(selector, _SELECTOR)
     is_usable = not errors
     if not selector.get("matchLabels") and not selector.get("matchExpressions"):
-        errors.append(invalid(_SELECTOR, selector, f"empty selector is invalid for {kind}"))
+        errors.append(invalid(_SELECTOR, selector_value(selector), f"empty selector is invalid for {kind}"))
     return errors, is_usable
 
 
 def _validate_match(template: JSONObject, selector: JSONObject | None) -> list[FieldError]:
-    labels = _labels_of(template)
-    if selects(selector, labels):
+    labels = (template.get("metadata") or {}).get("labels")
+    if selects(selector, labels or {}):
         return []
     return [invalid(_TEMPLATE / "metadata" / "labels", labels, _NO_MATCH)]
 
@@ -129,7 +140,7 @@ def _deployment_spec(spec: JSONObject, old_spec: JSONObject, review: Review) -> 
     if is_usable:
         errors += _validate_replica_template(spec, old_spec, review)
     else:
-        errors.append(invalid(_SELECTOR, spec.get("selector"), "invalid label selector"))
+        errors.append(invalid(_SELECTOR, selector_value(spec.get("selector")), "invalid label selector"))
     errors += _validate_deployment_strategy(spec.get("strategy") or {}, _SPEC / "strategy")
     ready = spec.get("minReadySeconds", 0)
     errors += validate_nonnegative(ready, _SPEC / "minReadySeconds")
@@ -180,7 +191,7 @@ def _deployment(deployment: JSONObject, review: Review) -> list[FieldError]:
 def _deployment_update(deployment: JSONObject, old: JSONObject, review: Review) -> list[FieldError]:
     spec, old_spec = _spec_of(deployment), _spec_of(old)
     errors = _metadata_update_errors(deployment, old) + _deployment_spec(spec, old_spec, review)
-    return errors + validate_immutable(spec.get("selector"), old_spec.get("selector"), _SELECTOR)
+    return errors + validate_selector_update(spec, old_spec)
 
 
 def _replica_set_spec(spec: JSONObject, old_spec: JSONObject, review: Review) -> list[FieldError]:
@@ -190,7 +201,7 @@ def _replica_set_spec(spec: JSONObject, old_spec: JSONObject, review: Review) ->
     errors += found
     if is_usable:
         return errors + _validate_replica_template(spec, old_spec, review)
-    return [*errors, invalid(_SELECTOR, spec.get("selector"), "invalid label selector")]
+    return [*errors, invalid(_SELECTOR, selector_value(spec.get("selector")), "invalid label selector")]
 
 
 def _replica_set(replica_set: JSONObject, review: Review) -> list[FieldError]:
@@ -202,7 +213,7 @@ def _replica_set(replica_set: JSONObject, review: Review) -> list[FieldError]:
 def _replica_set_update(replica_set: JSONObject, old: JSONObject, review: Review) -> list[FieldError]:
     spec, old_spec = _spec_of(replica_set), _spec_of(old)
     errors = _metadata_update_errors(replica_set, old) + _replica_set_spec(spec, old_spec, review)
-    return errors + validate_immutable(spec.get("selector"), old_spec.get("selector"), _SELECTOR)
+    return errors + validate_selector_update(spec, old_spec)
 
 
 def _controller_spec(spec: JSONObject, old_spec: JSONObject, review: Review) -> list[FieldError]:
@@ -235,7 +246,7 @@ def _daemon_set_spec(spec: JSONObject, old_spec: JSONObject, review: Review) -> 
     if not errors:
         errors += _validate_match(template, selector)
     if selector is not None and not (selector.get("matchLabels") or selector.get("matchExpressions")):
-        errors.append(invalid(_SELECTOR, selector, "empty selector is invalid for daemonset"))
+        errors.append(invalid(_SELECTOR, selector_value(selector), "empty selector is invalid for daemonset"))
     errors += validate_pod_template(template, _TEMPLATE, review, old_spec.get("template"))
     errors += _validate_lasting_pods(template, "DaemonSet")
     errors += validate_nonnegative(spec.get("minReadySeconds"), _SPEC / "minReadySeconds")
@@ -271,7 +282,7 @@ def _daemon_set(daemon_set: JSONObject, review: Review) -> list[FieldError]:
 def _daemon_set_update(daemon_set: JSONObject, old: JSONObject, review: Review) -> list[FieldError]:
     spec, old_spec = _spec_of(daemon_set), _spec_of(old)
     errors = _metadata_update_errors(daemon_set, old)
-    errors += validate_immutable(spec.get("selector"), old_spec.get("selector"), _SELECTOR)
+    errors += validate_selector_update(spec, old_spec)
     return errors + _daemon_set_spec(spec, old_spec, review)
 
 
