@@ -28,6 +28,7 @@ from pratique.cluster.api_resources import CRD_GROUP, CRD_RESOURCE, storage_grou
 from pratique.cluster.conversion import convert
 from pratique.cluster.schemas import built_in_schema
 from pratique.cluster.store import with_namespace_defaults
+from pratique.manifests.registry_strategies import name_of_created
 from pratique.registry.custom_resources.registry import CustomResourceRegistry
 from pratique.registry.declarative_validation import with_declared_errors
 from pratique.registry.defaults.defaulting import with_defaults
@@ -154,7 +155,8 @@ def store(review: Review, now: dt.datetime) -> StoredObject:
         return StoredObject(prepared)
     errors, warnings = _judged(prepared, _stored(review))
     if errors:
-        name = review.name or str(member(prepared.object, "metadata", "name") or "")
+        is_generated = member(prepared.object, "metadata", "generateName") and not review.name
+        name = name_of_created(review, prepared.object) if is_generated else _name_of(review, prepared)
         group = storage_group(review.resource.group, review.resource.resource)
         raise ObjectRefusedError(statuses.invalid(group, review.kind.kind, name, errors))
     return StoredObject(as_read_back(prepared), warnings)
@@ -185,6 +187,10 @@ def _judged(review: Review, stored: Review | None) -> tuple[list[FieldError], tu
 
 
 _METADATA = ROOT / "metadata"
+
+
+def _name_of(review: Review, prepared: Review) -> str:
+    return review.name or str(member(prepared.object, "metadata", "name") or "")
 
 
 def _unsafe_name(written: JSONObject) -> list[FieldError]:

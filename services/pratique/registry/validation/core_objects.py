@@ -85,7 +85,7 @@ def _config_map(config: JSONObject, _: Review) -> list[FieldError]:
 
 
 def _decoded_size(binary: JSONObject) -> int:
-    return sum(len(text) * 3 // 4 - text.count("=") for text in binary.values())
+    return sum(len(text) * 3 // 4 - text.count("=") for text in filter(None, binary.values()))
 
 
 def _config_map_update(config: JSONObject, old: JSONObject, review: Review) -> list[FieldError]:

@@ -11,6 +11,7 @@ import zoneinfo
 from collections.abc import Iterator
 
 from pratique.admission.reviews import Review
+from pratique.apimachinery import names
 from pratique.apimachinery.field_errors import (
     ROOT,
     FieldError,
@@ -125,7 +126,19 @@ def _whole_job_spec(spec: JSONObject, old_spec: JSONObject, review: Review) -> l
 def _job(job: JSONObject, review: Review) -> list[FieldError]:
     metadata, spec = job.get("metadata") or {}, job.get("spec") or {}
     errors = validate_metadata(metadata, subdomain_name, _METADATA, namespaced=True)
-    return errors + _whole_job_spec(spec, {}, review)
+    return errors + _whole_job_spec(spec, {}, review) + _validate_pod_names(metadata, spec)
+
+
+def _validate_pod_names(metadata: JSONObject, spec: JSONObject) -> list[FieldError]:
+    """Validate that the highest index makes a host name with the Job's name."""
+    name, completions = metadata.get("name", ""), spec.get("completions") or 0
+    if spec.get("completionMode") != "Indexed" or completions <= 0:
+        return []
+    highest = f"{name}-{completions - 1}"
+    if not names.check_dns1123_label(highest):
+        return []
+    detail = f"will not able to create pod with invalid DNS label: {highest}"
+    return [invalid(_METADATA / "name", name, detail)]
 
 
 _IMMUTABLE = ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
@@ -136,10 +149,7 @@ def _job_update(job: JSONObject, old: JSONObject, review: Review) -> list[FieldE
     metadata = job.get("metadata") or {}
     errors = validate_metadata_update(metadata, old.get("metadata") or {}, _METADATA)
     errors += _whole_job_spec(spec, old_spec, review)
-    completions, indexed = spec.get("completions"), old_spec.get("completionMode") == "Indexed"
-    may_scale = indexed and completions is not None and completions == spec.get("parallelism")
-    if not may_scale:
-        errors += validate_immutable(completions, old_spec.get("completions"), _SPEC / "completions")
+    errors += _validate_completions(spec, old_spec)
     errors += validate_immutable(spec.get("selector"), old_spec.get("selector"), _SPEC / "selector")
     template, old_template = spec.get("template") or {}, old_spec.get("template") or {}
     if template != old_template and old_spec.get("suspend") is not True:
@@ -147,7 +157,16 @@ def _job_update(job: JSONObject, old: JSONObject, review: Review) -> list[FieldE
         errors.append(invalid(_SPEC / "template", value, FIELD_IS_IMMUTABLE))
     for name in _IMMUTABLE:
         errors += validate_immutable(spec.get(name), old_spec.get(name), _SPEC / name)
-    return errors
+    return errors + _validate_pod_names(metadata, spec)
+
+
+def _validate_completions(spec: JSONObject, old_spec: JSONObject) -> list[FieldError]:
+    completions, before, path = spec.get("completions"), old_spec.get("completions"), _SPEC / "completions"
+    if spec.get("completionMode") != "Indexed":
+        return validate_immutable(completions, before, path)
+    if completions in {before, None} or completions == spec.get("parallelism"):
+        return []
+    return [invalid(path, completions, "can only be modified in tandem with spec.parallelism")]
 
 
 _CONCURRENCY = ("Allow", "Forbid", "Replace")

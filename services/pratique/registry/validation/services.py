@@ -60,11 +60,16 @@ _FOR_LOAD_BALANCERS = "may only be used when `type` is 'LoadBalancer'"
 
 def _create(service: JSONObject, _: Review) -> list[FieldError]:
     metadata = service.get("metadata") or {}
+    # allocation looks at the addresses before anything is validated, and refuses them alone
+    if errors := validate_cluster_ips(service.get("spec") or {}, None):
+        return errors
     return validate_metadata(metadata, label_name, _METADATA, namespaced=True) + _validate(service, None)
 
 
 def _update(service: JSONObject, old: JSONObject, _: Review) -> list[FieldError]:
     spec, old_spec = service.get("spec") or {}, old.get("spec") or {}
+    if errors := validate_cluster_ips(spec, old_spec):
+        return errors
     errors = validate_metadata_update(service.get("metadata") or {}, old.get("metadata") or {}, _METADATA)
     errors += validate_cluster_ips_update(spec, old_spec)
     errors += validate_families_update(spec, old_spec)
@@ -91,7 +96,6 @@ def _validate(service: JSONObject, old: JSONObject | None) -> list[FieldError]:
         errors += _validate_port(port, _SPEC / "ports" / index, found_names, needs_name=len(ports) > 1)
     errors += validate_labels(spec.get("selector") or {}, _SPEC / "selector")
     errors += _validate_affinity(spec)
-    errors += validate_cluster_ips(spec, old_spec if old is not None else None)
     errors += _validate_external_ips(spec, old_spec)
     type_ = spec.get("type", "")
     if not type_:

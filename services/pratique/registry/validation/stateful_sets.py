@@ -173,7 +173,8 @@ def _update(stateful_set: JSONObject, old: JSONObject, review: Review) -> list[F
     for name in _IMMUTABLE:
         found = validate_immutable(spec.get(name), old_spec.get(name), _SPEC / name)
         if found and name == "volumeClaimTemplates":
-            claims = [_without_type(claim) for claim in spec.get(name) or ()]
+            given = spec.get(name)
+            claims = given and [_without_type(claim) for claim in given]
             value = internal_value("[]core.PersistentVolumeClaim", claims)
             found = [invalid(_SPEC / name, value, FIELD_IS_IMMUTABLE)]
         elif found and name == "selector":
