@@ -66,7 +66,10 @@ class FieldPath:
 
     def __truediv__(self, step: Step) -> FieldPath:
         """The field one step further in."""
-        return FieldPath((*self.steps, step))
+        # Validation makes 30 paths for a Pod: this takes half the time of the constructor.
+        path = _NEW_PATH(FieldPath)
+        _SET_STEPS(path, (*self.steps, step))
+        return path
 
     def key(self, key: str) -> FieldPath:
         """The path to the entry of a map, which prints in brackets: ``values[0][tier]``."""
@@ -76,6 +79,9 @@ class FieldPath:
         text = "".join(f"[{step}]" if isinstance(step, int | MapKey) else f".{step}" for step in self.steps)
         return text.removeprefix(".")
 
+
+_NEW_PATH = object.__new__
+_SET_STEPS = FieldPath.__dict__["steps"].__set__
 
 ROOT = FieldPath()
 """The path to the object itself."""

@@ -6,6 +6,7 @@ Validation follows ``k8s.io/apimachinery/pkg/util/validation/validation.go``; ev
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import hashlib
 import re
 import secrets
@@ -73,19 +74,22 @@ def check_dns1035_label(value: str) -> list[str]:
 
 def check_qualified_name(value: str) -> list[str]:
     """Validate the key of a label or annotation, ``[subdomain/]name``: ``IsQualifiedName``."""
-    name_message = _regex_message(_LABEL_KEY_MESSAGE, _LABEL_KEY, "MyName", "my.name", "123-abc")
     prefix, slash, name = value.rpartition("/")
     if "/" in prefix:
         form = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-        return [f"a valid label key {name_message} {form}"]
+        return [f"a valid label key {_label_key_message()} {form}"]
     messages = _check_prefix(prefix) if slash else []
     if not name:
         messages.append("name part must be non-empty")
     elif _length(name) > _MAXIMUM_LABEL:
         messages.append(f"name part must be no more than {_MAXIMUM_LABEL} bytes")
     if not _matches(_LABEL_KEY, name):
-        messages.append(f"name part {name_message}")
+        messages.append(f"name part {_label_key_message()}")
     return messages
+
+
+def _label_key_message() -> str:
+    return _regex_message(_LABEL_KEY_MESSAGE, _LABEL_KEY, "MyName", "my.name", "123-abc")
 
 
 def check_label_value(value: str) -> list[str]:
@@ -126,11 +130,15 @@ def _check_length(value: str, maximum: int) -> list[str]:
 
 
 def _length(value: str) -> int:
-    return len(value.encode("utf-8", "surrogatepass"))
+    return len(value) if value.isascii() else len(value.encode("utf-8", "surrogatepass"))
 
 
 def _matches(pattern: str, value: str) -> bool:
-    return re.fullmatch(pattern, value) is not None
+    return _compiled(pattern).fullmatch(value) is not None
+
+
+_compiled = functools.cache(re.compile)
+"""The patterns are those of this module; ``re`` takes four times as long to find one."""
 
 
 def _regex_message(message: str, pattern: str, *examples: str) -> str:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 import re
-from typing import Self
+from typing import Any, Self
 
 from pratique.apimachinery import names
 from pratique.apimachinery.errors import InputError
@@ -62,6 +63,11 @@ class Quantity:
     @classmethod
     def parse(cls, text: str) -> Self:
         """Parse a quantity: ``ParseQuantity``. Raises QuantityError."""
+        found: Self = _parsed(text)
+        return found
+
+    @classmethod
+    def _parse(cls, text: str) -> Self:
         match = _SPLIT.fullmatch(text)
         if match is None or not text:
             raise QuantityError(_FORMAT_WRONG)
@@ -209,6 +215,12 @@ class Quantity:
     def _whole(self) -> int | None:
         number, scale = self._reduced()
         return number * 10**scale if scale >= 0 else None
+
+
+@functools.lru_cache(maxsize=2048)
+def _parsed(text: str) -> Any:
+    """Clusters have few different quantities, each of them in many objects."""
+    return Quantity._parse(text)  # noqa: SLF001 - it is their constructor
 
 
 def _interpret(suffix: str) -> tuple[int, int, QuantityFormat]:
