@@ -67,7 +67,7 @@ def test_an_unknown_field_is_refused() -> None:
 
 
 def test_an_invalid_object_meets_no_validating_controller() -> None:
-    decision = decide_manifest(changed("spec.containers", []), controllers=["AlwaysDeny"])
+    decision = decide_manifest(changed("spec.containers", []), controllers=["PodSecurity"])
     assert decision.status is not None
     assert decision.status.code == 422
     assert message(decision) == 'Pod "web" is invalid: spec.containers: Required value'
@@ -81,7 +81,7 @@ def test_mutating_controllers_see_defaults() -> None:
     decision = decide_manifest(
         changed("spec.containers.0.image", "web:latest"), controllers=["AlwaysPullImages"]
     )
-    (step,) = (step for step in decision.steps if step.controller == "AlwaysPullImages")
+    step = next(step for step in decision.steps if step.controller == "AlwaysPullImages")
     assert step.outcome is OutcomeStatus.UNCHANGED  # the default of :latest is Always
     assert decision.object_document.data["spec"]["containers"][0]["imagePullPolicy"] == "Always"
 
