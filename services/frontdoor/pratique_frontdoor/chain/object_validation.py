@@ -34,7 +34,7 @@ def object_stages(context: AdmissionContext, first: Phase) -> _ObjectStages | No
     """
     reason = object_validation.skip_reason(context.review)
     if not reason:
-        return _ObjectStages(first)
+        return _ObjectStages(first, is_large=len(context.review.object_document.unchecked_raw) > LARGE_BYTES)
     skipped = Step(
         controller=OBJECT_VALIDATION,
         phase=first,
@@ -50,13 +50,17 @@ def object_stages(context: AdmissionContext, first: Phase) -> _ObjectStages | No
 @dataclasses.dataclass(slots=True)
 class _ObjectStages:
     first: Phase
+    is_large: bool
+    """Whether the object is worth a thread."""
     received: Document | None = None
     """The object with its defaults, before the mutating phase."""
 
     async def receive(self, context: AdmissionContext) -> None:
         """Decode the object strictly and fill in its defaults, before the mutating phase."""
         context.record.warnings += object_validation.deprecation_warnings(context.review)
-        received = await _run(context, object_validation.receive, DEFAULTS, self.first)
+        received = await _run(
+            context, object_validation.receive, DEFAULTS, self.first, is_large=self.is_large
+        )
         if received is not None:
             _continue_with(context, received.object_document, DEFAULTS, self.first)
             self.received = context.review.object_document
@@ -65,13 +69,15 @@ class _ObjectStages:
         """Fill in the defaults of what mutations have added; there is a step only if they left something out."""
         if context.review.object_document is self.received:
             return  # nothing was mutated
-        completed = await _run(context, object_validation.complete, DEFAULTS, Phase.MUTATE)
+        completed = await _run(
+            context, object_validation.complete, DEFAULTS, Phase.MUTATE, is_large=self.is_large
+        )
         if completed is not None and completed is not context.review:
             _continue_with(context, completed.object_document, DEFAULTS, Phase.MUTATE)
 
     async def store(self, context: AdmissionContext) -> None:
         """Prepare and validate the object, between the phases."""
-        stored = await _run(context, _store, VALIDATION, Phase.VALIDATE)
+        stored = await _run(context, _store, VALIDATION, Phase.VALIDATE, is_large=self.is_large)
         if stored is None:
             return
         shown = _without_made_up(stored.review.object, context.review.object)
@@ -85,13 +91,13 @@ def _store(review: Review) -> StoredObject:
 
 
 async def _run(
-    context: AdmissionContext, make: Callable[[Review], _Made], name: str, phase: Phase
+    context: AdmissionContext, make: Callable[[Review], _Made], name: str, phase: Phase, *, is_large: bool
 ) -> _Made | None:
     """Make something of the object, in a thread if it is large; None, with a denial, if it is refused."""
     review, begun = context.review, time.monotonic()
     await check_documents(review)
     try:
-        if len(review.object_document.raw) > LARGE_BYTES:
+        if is_large:
             return await asyncio.to_thread(make, review)
         return make(review)
     except ObjectRefusedError as error:
