@@ -36,12 +36,14 @@ def decide_manifest(
     store = ObjectStore(assume_namespaces=True)
     for definition in definitions:
         store.put(definition)
-    operation = Operation.CREATE if old is None else Operation.UPDATE
+    operation, before = (Operation.CREATE if old is None else Operation.UPDATE), store.copy()
+    if old is not None:
+        before.put(old)
     review = review_of_manifest(
         manifest,
         store.resources,
         operation=operation,
-        old=old,
+        before=before,
         cluster=store,
         object_validation=object_validation,
     )

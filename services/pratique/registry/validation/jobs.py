@@ -1,7 +1,6 @@
 """Jobs and CronJobs.
 
-Source: ``pkg/apis/batch/validation/validation.go``. The rules of ``podFailurePolicy``, ``successPolicy`` and
-``scheduling`` are left out.
+Source: ``pkg/apis/batch/validation/validation.go``.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ from pratique.apimachinery.field_errors import (
 )
 from pratique.apimachinery.json_values import JSONObject
 from pratique.registry.go_values import internal_value
+from pratique.registry.validation.job_policies import validate_failure_policy, validate_success_policy
 from pratique.registry.validation.kind_validation import KindValidation, ValidationTable
 from pratique.registry.validation.metadata import (
     FIELD_IS_IMMUTABLE,
@@ -70,6 +70,14 @@ def _job_spec(spec: JSONObject, old_spec: JSONObject, path: FieldPath, review: R
             for name in ("backoffLimitPerIndex", "maxFailedIndexes")
             if spec.get(name) is not None
         ]
+    if spec.get("podFailurePolicy") is not None:
+        errors += validate_failure_policy(spec, path / "podFailurePolicy")
+    if (success := spec.get("successPolicy")) is not None:
+        if mode == "Indexed":
+            errors += validate_success_policy(spec, path / "successPolicy")
+        else:
+            value = internal_value("batch.SuccessPolicy", success)
+            errors.append(invalid(path / "successPolicy", value, _INDEXED))
     errors += _validate_replacement(spec, path / "podReplacementPolicy")
     template = spec.get("template") or {}
     errors += validate_pod_template(template, path / "template", review, old_spec.get("template"))

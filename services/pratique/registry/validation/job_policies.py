@@ -1,0 +1,122 @@
+"""The failure and success policies of Jobs.
+
+Source: ``validatePodFailurePolicy`` and ``validateSuccessPolicy`` of ``pkg/apis/batch/validation/validation.go``. The
+format of ``succeededIndexes`` is not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pratique.apimachinery import names
+from pratique.apimachinery.field_errors import (
+    OMITTED,
+    FieldError,
+    FieldPath,
+    duplicate,
+    invalid,
+    not_supported,
+    required,
+    too_many,
+)
+from pratique.apimachinery.json_values import JSONObject
+from pratique.registry.validation.metadata import validate_nonnegative
+
+_ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
+_OPERATORS = ("In", "NotIn")
+_STATUSES = ("False", "True", "Unknown")
+_MAX_RULES, _MAX_CODES, _MAX_CONDITIONS = 20, 255, 20
+
+
+def _choice(value: str, known: Sequence[str], path: FieldPath) -> list[FieldError]:
+    """Validate a choice whose absence is answered with the values it may have."""
+    if not value:
+        quoted = " ".join(f'"{one}"' for one in known)
+        return [required(path, f"valid values: [{quoted}]")]
+    return [] if value in known else [not_supported(path, value, known)]
+
+
+def validate_failure_policy(spec: JSONObject, path: FieldPath) -> list[FieldError]:
+    """Validate what failed Pods of a Job mean."""
+    rules, errors = spec["podFailurePolicy"].get("rules") or [], []
+    if len(rules) > _MAX_RULES:
+        errors.append(too_many(path / "rules", len(rules), _MAX_RULES))
+    pod = (spec.get("template") or {}).get("spec") or {}
+    containers = {
+        container.get("name", "")
+        for field in ("containers", "initContainers")
+        for container in pod.get(field) or ()
+    }
+    per_index = spec.get("backoffLimitPerIndex") is not None
+    for index, rule in enumerate(rules):
+        errors += _validate_rule(rule, path / "rules" / index, containers, per_index=per_index)
+    return errors
+
+
+def _validate_rule(
+    rule: JSONObject, path: FieldPath, containers: set[str], *, per_index: bool
+) -> list[FieldError]:
+    action = rule.get("action", "")
+    errors = _choice(action, _ACTIONS, path / "action")
+    if action == "FailIndex" and not per_index:
+        errors.append(invalid(path / "action", action, "requires the backoffLimitPerIndex to be set"))
+    codes, conditions = rule.get("onExitCodes"), rule.get("onPodConditions") or ()
+    if codes is not None:
+        errors += _validate_exit_codes(codes, path / "onExitCodes", containers)
+    if len(conditions) > _MAX_CONDITIONS:
+        errors.append(too_many(path / "onPodConditions", len(conditions), _MAX_CONDITIONS))
+    for index, pattern in enumerate(conditions):
+        place, type_ = path / "onPodConditions" / index, pattern.get("type", "")
+        errors += [invalid(place / "type", type_, text) for text in names.check_qualified_name(type_)]
+        errors += _choice(pattern.get("status", ""), _STATUSES, place / "status")
+    if codes is not None and conditions:
+        detail = "specifying both OnExitCodes and OnPodConditions is not supported"
+        errors.append(invalid(path, OMITTED, detail))
+    if codes is None and not conditions:
+        detail = "specifying one of OnExitCodes and OnPodConditions is required"
+        errors.append(invalid(path, OMITTED, detail))
+    return errors
+
+
+def _validate_exit_codes(codes: JSONObject, path: FieldPath, containers: set[str]) -> list[FieldError]:
+    operator, name = codes.get("operator", ""), codes.get("containerName")
+    values = codes.get("values") or []
+    errors = _choice(operator, _OPERATORS, path / "operator")
+    if name is not None and name not in containers:
+        detail = "must be one of the container or initContainer names in the pod template"
+        errors.append(invalid(path / "containerName", name, detail))
+    if not values:
+        errors.append(invalid(path / "values", codes.get("values"), "at least one value is required"))
+    elif len(values) > _MAX_CODES:
+        errors.append(too_many(path / "values", len(values), _MAX_CODES))
+    found: set[int] = set()
+    for index, value in enumerate(values):
+        if operator == "In" and value == 0:
+            errors.append(invalid(path / "values" / index, value, "must not be 0 for the In operator"))
+        if value in found:
+            errors.append(duplicate(path / "values" / index, value))
+        found.add(value)
+    if values != sorted(values):
+        errors.append(invalid(path / "values", values, "must be ordered"))
+    return errors
+
+
+def validate_success_policy(spec: JSONObject, path: FieldPath) -> list[FieldError]:
+    """Validate when an indexed Job has succeeded."""
+    rules, completions = spec["successPolicy"].get("rules") or [], spec.get("completions") or 0
+    errors = []
+    if not rules:
+        detail = "at least one rules must be specified when the successPolicy is specified"
+        errors.append(required(path / "rules", detail))
+    if len(rules) > _MAX_RULES:
+        errors.append(too_many(path / "rules", len(rules), _MAX_RULES))
+    for index, rule in enumerate(rules):
+        place, count = path / "rules" / index, rule.get("succeededCount")
+        if count is None and rule.get("succeededIndexes") is None:
+            detail = "at least one of succeededCount or succeededIndexes must be specified"
+            errors.append(required(place, detail))
+        errors += validate_nonnegative(count, place / "succeededCount")
+        if count is not None and count > completions:
+            limit = f"{completions} (the number of specified completions)"
+            errors.append(invalid(place / "succeededCount", count, f"must be less than or equal to {limit}"))
+    return errors

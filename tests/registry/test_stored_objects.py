@@ -1,0 +1,15 @@
+"""Objects of all kinds, decided as a real kube-apiserver decided about them."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.stored_objects import Row, decide_row, difference, rows
+
+NOT_THE_SAME: dict[str, str] = {}
+"""Rows that are decided otherwise, with what differs: argued in docs/vectors.md."""
+
+
+@pytest.mark.parametrize("row", rows(), ids=lambda row: f"{row['object'].get('kind')}-{row['id']}")
+def test_an_object_is_decided_as_an_api_server_decides(row: Row) -> None:
+    assert difference(row, decide_row(row)) == NOT_THE_SAME.get(row["id"], "")
