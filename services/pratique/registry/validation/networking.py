@@ -1,7 +1,215 @@
-"""Ingresses, NetworkPolicies, IngressClasses, IPAddresses and ServiceCIDRs."""
+"""NetworkPolicies and IngressClasses.
+
+Source: ``pkg/apis/networking/validation/validation.go``.
+"""
 
 from __future__ import annotations
 
-from pratique.registry.validation.kind_validation import ValidationTable
+import re
+from collections.abc import Iterator
 
-VALIDATIONS: ValidationTable = {}
+from pratique.admission.reviews import Review
+from pratique.apimachinery import names
+from pratique.apimachinery.field_errors import (
+    ROOT,
+    FieldError,
+    FieldPath,
+    covered,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+    too_long,
+)
+from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.registry.validation.addresses import (
+    check_port_name,
+    parse_cidr,
+    validate_legacy_cidr,
+    validate_port,
+)
+from pratique.registry.validation.kind_validation import KindValidation, ValidationTable
+from pratique.registry.validation.metadata import (
+    label_name,
+    subdomain_name,
+    validate_immutable,
+    validate_label_selector,
+    validate_metadata,
+    validate_metadata_update,
+)
+
+_GROUP = "networking.k8s.io"
+_METADATA, _SPEC = ROOT / "metadata", ROOT / "spec"
+_PROTOCOLS = ("TCP", "UDP", "SCTP")
+_TYPES = ("Ingress", "Egress")
+_DIRECTIONS = (("ingress", "from"), ("egress", "to"))
+
+
+def _policy_spec(spec: JSONObject, accepted: frozenset[str]) -> list[FieldError]:
+    errors = validate_label_selector(spec.get("podSelector"), _SPEC / "podSelector")
+    for direction, peers in _DIRECTIONS:
+        for index, rule in enumerate(spec.get(direction) or ()):
+            path = _SPEC / direction / index
+            for number, port in enumerate(rule.get("ports") or ()):
+                errors += _validate_policy_port(port, path / "ports" / number)
+            for number, peer in enumerate(rule.get(peers) or ()):
+                errors += _validate_peer(peer, path / peers / number, accepted)
+    types, path = spec.get("policyTypes") or [], _SPEC / "policyTypes"
+    if len(types) > len(_TYPES):
+        return [*errors, invalid(path, types, "may not specify more than two policyTypes")]
+    return errors + [
+        not_supported(path / index, type_, _TYPES) for index, type_ in enumerate(types) if type_ not in _TYPES
+    ]
+
+
+def _validate_policy_port(port: JSONObject, path: FieldPath) -> list[FieldError]:
+    errors = []
+    protocol, number, end = port.get("protocol"), port.get("port"), port.get("endPort")
+    if protocol is not None and protocol not in _PROTOCOLS:
+        errors.append(not_supported(path / "protocol", protocol, _PROTOCOLS))
+    if isinstance(number, str):
+        if end is not None:
+            detail = "may not be specified when `port` is non-numeric"
+            errors.append(invalid(path / "endPort", end, detail))
+        return errors + [invalid(path / "port", number, message) for message in check_port_name(number)]
+    if number is None:
+        detail = "may not be specified when `port` is not specified"
+        return errors if end is None else [*errors, invalid(path / "endPort", end, detail)]
+    errors += validate_port(number, path / "port")
+    if end is not None:
+        if end < number:
+            errors.append(invalid(path / "endPort", end, "must be greater than or equal to `port`"))
+        errors += validate_port(end, path / "endPort")
+    return errors
+
+
+def _validate_peer(peer: JSONObject, path: FieldPath, accepted: frozenset[str]) -> list[FieldError]:
+    given = [name for name in ("podSelector", "namespaceSelector", "ipBlock") if peer.get(name) is not None]
+    errors = []
+    for name in given:
+        if name == "ipBlock":
+            errors += _validate_block(peer[name], path / name, accepted)
+        else:
+            errors += validate_label_selector(peer[name], path / name)
+    if not given:
+        errors.append(required(path, "must specify a peer"))
+    elif len(given) > 1 and "ipBlock" in given:
+        errors.append(forbidden(path, "may not specify both ipBlock and another peer"))
+    return errors
+
+
+def _validate_block(block: JSONObject, path: FieldPath, accepted: frozenset[str]) -> list[FieldError]:
+    cidr = block.get("cidr", "")
+    if not cidr:
+        return covered(required(path / "cidr"))
+    errors = validate_legacy_cidr(cidr, path / "cidr", accepted)
+    whole = parse_cidr(cidr)
+    if whole is None:
+        return errors
+    for index, text in enumerate(block.get("except") or ()):
+        place, part = path / "except" / index, parse_cidr(text)
+        errors += validate_legacy_cidr(text, place, accepted)
+        if part is None:
+            continue
+        contains = part[1].network_address in whole[1]
+        if not contains or whole[1].prefixlen >= part[1].prefixlen:
+            errors.append(invalid(place, text, "must be a strict subset of `cidr`"))
+    return errors
+
+
+def _blocks(spec: JSONObject) -> Iterator[str]:
+    for direction, peers in _DIRECTIONS:
+        for rule in spec.get(direction) or ():
+            for peer in rule.get(peers) or ():
+                block = peer.get("ipBlock") or {}
+                yield from (block.get("cidr", ""), *(block.get("except") or ()))
+
+
+def _policy(policy: JSONObject, _: Review) -> list[FieldError]:
+    metadata = policy.get("metadata") or {}
+    errors = validate_metadata(metadata, subdomain_name, _METADATA, namespaced=True)
+    return errors + _policy_spec(policy.get("spec") or {}, frozenset())
+
+
+def _policy_update(policy: JSONObject, old: JSONObject, _: Review) -> list[FieldError]:
+    metadata = policy.get("metadata") or {}
+    errors = validate_metadata_update(metadata, old.get("metadata") or {}, _METADATA)
+    return errors + _policy_spec(policy.get("spec") or {}, frozenset(_blocks(old.get("spec") or {})))
+
+
+_MAX_CONTROLLER = 250
+_HTTP_PATH = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
+_HTTP_PATH_MESSAGE = f"Invalid path (regex used for validation is '{_HTTP_PATH.pattern}')"
+
+
+def validate_prefixed_path(text: str, path: FieldPath) -> list[FieldError]:
+    """Validate a path that begins with a domain: ``IsDomainPrefixedPath``."""
+    if not text:
+        return [required(path)]
+    host, _, rest = text.partition("/")
+    if not host or not rest:
+        return [invalid(path, text, 'must be a domain-prefixed path (such as "acme.io/foo")')]
+    errors = [invalid(path, host, message) for message in names.check_dns1123_subdomain(host)]
+    if not _HTTP_PATH.fullmatch(rest):
+        errors.append(invalid(path, rest, _HTTP_PATH_MESSAGE))
+    return errors
+
+
+def _class(ingress_class: JSONObject, _: Review) -> list[FieldError]:
+    metadata, spec = ingress_class.get("metadata") or {}, ingress_class.get("spec") or {}
+    errors = validate_metadata(metadata, subdomain_name, _METADATA, namespaced=False)
+    controller, path = spec.get("controller", ""), _SPEC / "controller"
+    if len(controller.encode()) > _MAX_CONTROLLER:
+        errors.append(too_long(path, _MAX_CONTROLLER))
+    errors += validate_prefixed_path(controller, path)
+    parameters = spec.get("parameters")
+    if parameters is None:
+        return errors
+    return errors + _validate_parameters(parameters, _SPEC / "parameters")
+
+
+def _validate_parameters(parameters: JSONObject, path: FieldPath) -> list[FieldError]:
+    errors = validate_typed_reference(parameters, path, is_covered=True)
+    scope, namespace, place = parameters.get("scope"), parameters.get("namespace"), path / "namespace"
+    if scope is None:
+        return [*errors, required(path / "scope")]
+    if scope not in {"Cluster", "Namespace"}:
+        return [*errors, not_supported(path / "scope", scope, ("Cluster", "Namespace"))]
+    if scope == "Cluster":
+        detail = "`parameters.scope` is set to 'Cluster'"
+        return errors if namespace is None else [*errors, forbidden(place, detail)]
+    if namespace is None:
+        return [*errors, required(place, "`parameters.scope` is set to 'Namespace'")]
+    return errors + [invalid(place, namespace, message) for message in label_name(namespace, False)]
+
+
+def validate_typed_reference(
+    reference: JSONObject, path: FieldPath, *, is_covered: bool = False
+) -> list[FieldError]:
+    """Validate group, kind and name of a reference to an object."""
+    errors = []
+    group: JSON = reference.get("apiGroup")
+    if group is not None:
+        messages = names.check_dns1123_subdomain(group)
+        errors += [invalid(path / "apiGroup", group, message) for message in messages]
+    for name in ("kind", "name"):
+        text = reference.get(name, "")
+        if not text:
+            error = required(path / name)
+            errors += covered(error) if is_covered else [error]
+        errors += [invalid(path / name, text, message) for message in names.check_path_segment(text)]
+    return errors
+
+
+def _class_update(ingress_class: JSONObject, old: JSONObject, review: Review) -> list[FieldError]:
+    metadata, spec = ingress_class.get("metadata") or {}, ingress_class.get("spec") or {}
+    errors = validate_metadata_update(metadata, old.get("metadata") or {}, _METADATA)
+    before = (old.get("spec") or {}).get("controller", "")
+    errors += validate_immutable(spec.get("controller", ""), before, _SPEC / "controller")
+    return errors + _class(ingress_class, review)
+
+
+VALIDATIONS: ValidationTable = {
+    (_GROUP, "networkpolicies"): KindValidation(_policy, _policy_update),
+    (_GROUP, "ingressclasses"): KindValidation(_class, _class_update),
+}
