@@ -185,6 +185,10 @@ def replica_set(name: str, owner: str) -> dict[str, Any]:
     return workload_pod
 
 
+OFTEN = {
+    "schedule": "* * * * *",
+    "jobTemplate": {"spec": {"template": template(restartPolicy="Never")}},
+}
 OWNED = pod_of("web-a", "ReplicaSet", "web-5d9c", **{"app": "web", "pod-template-hash": "5d9c"})
 
 
@@ -197,11 +201,12 @@ OWNED = pod_of("web-a", "ReplicaSet", "web-5d9c", **{"app": "web", "pod-template
             document("apps/v1", "StatefulSet", "db", spec=deployment()["spec"]),
             pod_of("db-0", "StatefulSet", "db"),
         ],
-        [document("batch/v1", "Job", "once", spec={"template": template()}), pod_of("once-x", "Job", "once")],
         [
-            document(
-                "batch/v1", "CronJob", "often", spec={"jobTemplate": {"spec": {"template": template()}}}
-            ),
+            document("batch/v1", "Job", "once", spec={"template": template(restartPolicy="Never")}),
+            pod_of("once-x", "Job", "once"),
+        ],
+        [
+            document("batch/v1", "CronJob", "often", spec=OFTEN),
             pod_of("often-1-x", "Job", "often-28928160"),
         ],
     ],
@@ -318,7 +323,7 @@ def test_a_pod_over_quota_is_denied(decide: Decide) -> None:
 
 
 def owned(manifest: dict[str, Any]) -> dict[str, Any]:
-    owner = {"apiVersion": "v1", "kind": "K", "name": "n", "uid": "u", "controller": True}
+    owner = {"apiVersion": "v1", "kind": "Kind", "name": "owner", "uid": "u", "controller": True}
     return {**manifest, "metadata": {**manifest["metadata"], "ownerReferences": [owner]}}
 
 

@@ -223,7 +223,13 @@ def test_old_objects_are_found_in_any_version(ask: Ask, tmp_path: Path) -> None:
     metadata = {"name": "web", "labels": {"colour": "red"}}
     old = {"apiVersion": "extensions/v1beta1", "kind": "Ingress", "metadata": metadata}
     (tmp_path / "old.yaml").write_text(lines(old))
-    new = {"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": {"name": "web"}}
+    backend = {"service": {"name": "web", "port": {"number": 80}}}
+    new = {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "Ingress",
+        "metadata": {"name": "web"},
+        "spec": {"defaultBackend": backend},
+    }
     (seen,) = ask("--operation", "UPDATE", "--old", "old.yaml", given=lines(new))
     assert seen["oldColour"] == "red"
 
@@ -232,6 +238,9 @@ def test_the_namespace_flag_applies_to_old_objects(ask: Ask, tmp_path: Path) -> 
     (tmp_path / "old.yaml").write_text(lines(coloured_pod(colour="red")))
     (seen,) = ask("--operation", "UPDATE", "--old", "old.yaml", "--namespace", "shop")
     assert (seen["oldColour"], seen["namespace"]) == ("red", "shop")
+
+
+ANY_OBJECT = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
 
 
 def test_an_old_custom_resource_can_come_with_its_definition(ask: Ask, tmp_path: Path) -> None:
@@ -243,7 +252,7 @@ def test_an_old_custom_resource_can_come_with_its_definition(ask: Ask, tmp_path:
             "group": "example.com",
             "scope": "Cluster",
             "names": {"plural": "ships", "kind": "Ship"},
-            "versions": [{"name": "v1", "served": True, "storage": True}],
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": ANY_OBJECT}],
         },
     }
     ship = {"apiVersion": "example.com/v1", "kind": "Ship", "metadata": {"name": "a"}}

@@ -189,6 +189,9 @@ def test_a_deleted_object_is_gone_for_the_reviews_after_it(pratique: Program, tm
     assert (first["allowed"], first["object"], second["allowed"]) == (True, None, False)
 
 
+ANY_OBJECT = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+
+
 def test_a_custom_resource_is_known_after_its_definition(pratique: Program) -> None:
     definition = {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -198,7 +201,7 @@ def test_a_custom_resource_is_known_after_its_definition(pratique: Program) -> N
             "group": "example.com",
             "scope": "Namespaced",
             "names": {"plural": "ships", "kind": "Ship"},
-            "versions": [{"name": "v1", "served": True, "storage": True}],
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": ANY_OBJECT}],
         },
     }
     ship = {"apiVersion": "example.com/v1", "kind": "Ship", "metadata": {"name": "a"}}
@@ -271,7 +274,7 @@ def test_a_terminal_gets_coloured_text(on_terminal: Callable[..., str], tmp_path
     (tmp_path / "pod.yaml").write_text(lines(named_pod("web")))
     shown = on_terminal("review", "--enable-admission-plugins", "AlwaysPullImages", "pod.yaml")
     assert "\x1b[32m\x1b[1m✓ admitted\x1b[0m  \x1b[1mPod default/web\x1b[0m" in shown
-    assert '\x1b[32m+\x1b[0m spec.containers[0].imagePullPolicy: "Always"\n' in shown
+    assert '\x1b[36m~\x1b[0m spec.containers[0].imagePullPolicy: "IfNotPresent" → "Always"\n' in shown
     assert "\x1b[32m+    imagePullPolicy: Always\x1b[0m" in shown
     assert shown.endswith("1 reviewed, 1 admitted, 0 denied\n")
 

@@ -12,7 +12,7 @@ from pratique.admission.results import OutcomeStatus
 from pratique.apimachinery.diff import identical, pair_items
 from pratique.apimachinery.json_values import JSON, JSONObject, member, unescape
 from pratique.apimachinery.patches import PatchError, apply_patch
-from pratique_frontdoor.chain.decisions import Decision, Step
+from pratique_frontdoor.chain.decisions import OBJECT_VALIDATION, Decision, Step
 
 Steps: TypeAlias = tuple[int, ...]
 """Indexes of steps in order, without duplicates."""
@@ -345,7 +345,8 @@ def _applied_steps(decision: Decision) -> Iterator[int]:
         _controller_run(step) for step in steps if step.outcome in _REFUSALS and step.controller != _WEBHOOKS
     }
     for index, step in enumerate(steps):
-        counts = decision.allowed or (step.phase is Phase.MUTATE and _controller_run(step) not in failed)
+        applied = step.phase is Phase.MUTATE or step.controller == OBJECT_VALIDATION
+        counts = decision.allowed or (applied and _controller_run(step) not in failed)
         if step.patch and counts:
             yield index
 
