@@ -98,7 +98,8 @@ def receive(review: Review) -> Review:
     """Decode the object of a review strictly, and fill in its namespace and its defaults.
 
     Raises:
-        ObjectRefusedError: it cannot be decoded, or names another namespace or name than the request.
+        ObjectRefusedError: it cannot be decoded, names another namespace or name than the request, or updates without
+            a resource version what needs one.
     """
     try:
         custom = _custom_resources(review)
@@ -113,6 +114,9 @@ def receive(review: Review) -> Review:
         )
         raise ObjectRefusedError(statuses.bad_request(message)) from None
     placed = without_system_fields(review, _in_namespace(review, decoded))
+    refused = refused_update(review, is_custom=custom is not None)
+    if refused is not None:
+        raise ObjectRefusedError(refused)
     return _with_object(review, _defaulted(review, placed))
 
 
@@ -147,9 +151,6 @@ def store(review: Review, now: dt.datetime) -> StoredObject:
     Raises:
         ObjectRefusedError: it is invalid; the Status has every cause, in the API server's order.
     """
-    refused = refused_update(review, is_custom=_custom_resources(review) is not None)
-    if refused is not None:
-        raise ObjectRefusedError(refused)
     prepared = prepare_for_validation(review, now)
     if review.subresource:
         return StoredObject(prepared)

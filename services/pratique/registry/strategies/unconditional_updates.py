@@ -49,8 +49,8 @@ _REFUSING = frozenset(
 def refused_update(review: Review, *, is_custom: bool) -> Status | None:
     """Why an update without a resource version is refused; None if it is not.
 
-    A manifest that does not have the field at all is an update as ``kubectl apply`` and ``kubectl replace`` make it, which
-    fill the version in. The Status names the resource in the place of the kind, as the API server's does.
+    A manifest that does not have the field at all is an update as ``kubectl apply`` and ``kubectl replace`` make it,
+    which fill the version in. The Status names the resource in the place of the kind, as the API server's does.
     """
     version = member(review.object, "metadata", "resourceVersion")
     if review.operation is not Operation.UPDATE or version is None or version:
