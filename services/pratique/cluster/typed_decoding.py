@@ -152,7 +152,7 @@ def conforms(
 
 
 def _values_conform(struct: GoType, before: JSON, operations: Iterable[JSONObject]) -> bool:
-    decoder = GoDecoder()
+    decoder: GoDecoder | None = None  # few patches set more than strings, for which none is needed
     try:
         for operation in operations:
             path, value = operation["path"], operation.get("value")
@@ -167,9 +167,11 @@ def _values_conform(struct: GoType, before: JSON, operations: Iterable[JSONObjec
                 return False
             if field.type.kind is GoKind.STRING and type(value) is str:
                 continue  # the most frequent change
+            decoder = decoder or GoDecoder()
             if decoder.decode(field.type, value, field.place) is not value:
                 return False
-        decoder.finish()
+        if decoder is not None:
+            decoder.finish()
     except TypedDecodingError:
         return False
     return True
