@@ -134,8 +134,19 @@ def test_a_frozen_validator_loses_no_review_and_is_excluded(carrier: str) -> Non
     print(f"{done} calls, 0 lost; the longest took {longest:.3f} s")  # noqa: T201 - the figure
 
 
+def excluded(caplog: pytest.LogCaptureFixture) -> set[str]:
+    """The addresses of replicas that were excluded because they are much slower than others."""
+    return {
+        record.__dict__["address"].removeprefix("grpc://")
+        for record in caplog.records
+        if record.getMessage().startswith("a replica is excluded")
+    }
+
+
 @pytest.mark.parametrize("carrier", ["grpcio", "event loop"])
-def test_a_stuttering_validator_loses_no_review_gets_few_calls_and_returns(carrier: str) -> None:
+def test_a_stuttering_validator_loses_no_review_is_excluded_and_returns(
+    carrier: str, caplog: pytest.LogCaptureFixture
+) -> None:
     # It answers pings whenever it runs, which is for 20 ms of each 320: as one that swaps, or has no processor time.
     got: collections.Counter[str] = collections.Counter()
 
@@ -168,7 +179,7 @@ def test_a_stuttering_validator_loses_no_review_gets_few_calls_and_returns(carri
             await asyncio.gather(*callers)
             slow, fast = (got[f"grpc://127.0.0.1:{port}"] for port in ports)
             print(f"{slow} calls of the one that stutters, {fast} of the other, 0 lost")  # noqa: T201 - the figure
-            assert slow < fast / 2  # a tenth on an idle machine, a third on one that has no time for either
+            assert f"127.0.0.1:{ports[0]}" in excluded(caplog)
             async with asyncio.timeout(30):
                 while True:
                     [outcome] = await asked.validate(pod_review(), [Call(NAME)], Deadline.after(10))
