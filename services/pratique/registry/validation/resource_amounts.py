@@ -34,6 +34,11 @@ def is_huge_page(name: str) -> bool:
     return name.startswith(_HUGE_PAGES)
 
 
+def is_quota_huge_page(name: str) -> bool:
+    """Tell whether a resource is huge pages, or requests for them in a quota: ``IsQuotaHugePageResourceName``."""
+    return name.startswith((_HUGE_PAGES, f"requests.{_HUGE_PAGES}"))
+
+
 def is_overcommit_allowed(name: str) -> bool:
     """Tell whether requests of a resource may be below its limits: ``IsOvercommitAllowed``."""
     return is_native_resource(name) and not is_huge_page(name)
@@ -42,7 +47,7 @@ def is_overcommit_allowed(name: str) -> bool:
 def validate_resource_name(name: str, path: FieldPath) -> list[FieldError]:
     """Validate the name of a resource: ``validateResourceName``."""
     errors = [invalid(path, name, message) for message in names.check_qualified_name(name)]
-    if not errors and "/" not in name and name not in _STANDARD and not is_huge_page(name):
+    if not errors and "/" not in name and name not in _STANDARD and not is_quota_huge_page(name):
         errors.append(invalid(path, name, "must be a standard resource type or fully qualified"))
     return errors
 
@@ -70,6 +75,12 @@ def validate_amount(name: str, value: JSON, path: FieldPath) -> list[FieldError]
     if is_integer and quantity.ceiling(-3) % 1000:
         errors.append(invalid(path, str(quantity), "must be an integer"))
     return errors
+
+
+def validate_positive_amount(value: JSON, path: FieldPath) -> list[FieldError]:
+    """Refuse amounts of nothing and less: ``ValidatePositiveQuantityValue``."""
+    quantity = Quantity.from_json(value)
+    return [] if quantity.sign > 0 else [invalid(path, str(quantity), "must be greater than zero")]
 
 
 def validate_requirements(resources: JSONObject, path: FieldPath) -> list[FieldError]:
