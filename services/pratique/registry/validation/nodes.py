@@ -1,7 +1,226 @@
-"""Nodes."""
+"""Nodes.
+
+Source: ``ValidateNode`` and ``ValidateNodeUpdate`` of ``pkg/apis/core/validation/validation.go``, and
+``nodeWarnings`` of ``pkg/registry/core/node/strategy.go``. The annotations that once held taints and Pods to avoid are
+not read.
+"""
 
 from __future__ import annotations
 
-from pratique.registry.validation.kind_validation import ValidationTable
+import dataclasses
+import re
+from collections.abc import Iterator, Sequence
 
-VALIDATIONS: ValidationTable = {}
+from pratique.admission.reviews import Review
+from pratique.apimachinery import names
+from pratique.apimachinery.field_errors import (
+    ROOT,
+    FieldError,
+    FieldPath,
+    covered,
+    duplicate,
+    forbidden,
+    internal,
+    invalid,
+    not_supported,
+    required,
+)
+from pratique.apimachinery.json_values import JSONObject
+from pratique.apimachinery.selectors import validate_label_name
+from pratique.apimachinery.statuses import go_quoted
+from pratique.registry.go_values import internal_value
+from pratique.registry.validation.addresses import cidr_warnings, parse_cidr, validate_legacy_cidr
+from pratique.registry.validation.core_objects import check_key
+from pratique.registry.validation.kind_validation import KindValidation, ValidationTable
+from pratique.registry.validation.metadata import (
+    subdomain_name,
+    validate_metadata,
+    validate_metadata_update,
+)
+from pratique.registry.validation.resource_amounts import validate_amount
+
+_METADATA, _SPEC, _STATUS = (ROOT / name for name in ("metadata", "spec", "status"))
+_CIDRS = _SPEC / "podCIDRs"
+
+
+def _create(node: JSONObject, _: Review) -> list[FieldError]:
+    metadata, spec, status = (node.get(name) or {} for name in ("metadata", "spec", "status"))
+    errors = validate_metadata(metadata, subdomain_name, _METADATA, namespaced=False)
+    errors += _validate_taints(spec.get("taints") or (), _METADATA / "taints")
+    errors += _validate_resources(status)
+    capacity = ((status.get("nodeInfo") or {}).get("swap") or {}).get("capacity")
+    if capacity is not None and capacity <= 0:
+        path = _METADATA / "nodeSwapStatus" / "capacity"
+        errors.append(invalid(path, capacity, "must be greater than zero"))
+    errors += _validate_declared_features(status.get("declaredFeatures") or ())
+    return errors + _validate_cidrs(spec.get("podCIDRs") or [])
+
+
+def _update(node: JSONObject, old: JSONObject, review: Review) -> list[FieldError]:
+    metadata, spec, status = (node.get(name) or {} for name in ("metadata", "spec", "status"))
+    old_spec = old.get("spec") or {}
+    errors = _create(node, review)
+    errors += validate_metadata_update(metadata, old.get("metadata") or {}, _METADATA)
+    errors += _validate_resources(status)
+    errors += _validate_declared_features(status.get("declaredFeatures") or ())
+    errors += _validate_addresses(status.get("addresses") or ())
+    errors += _validate_cidrs_update(spec.get("podCIDRs") or [], old_spec.get("podCIDRs") or [])
+    errors += _validate_provider_update(spec.get("providerID", ""), old_spec.get("providerID", ""))
+    errors += _validate_configuration(spec, status)
+    errors += _validate_taints(spec.get("taints") or (), _METADATA / "taints")
+    if spec.get("externalID", "") != old_spec.get("externalID", ""):
+        errors.append(forbidden(_SPEC / "externalID", "may not be updated"))
+    return errors
+
+
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+
+def _validate_taints(taints: Sequence[JSONObject], path: FieldPath) -> list[FieldError]:
+    """Validate taints, which errors find in the metadata: ``validateNodeTaints``."""
+    errors, found = [], set()
+    for index, taint in enumerate(taints):
+        place, key, effect = path / index, taint.get("key", ""), taint.get("effect", "")
+        errors += validate_label_name(key, place / "key")
+        value = taint.get("value", "")
+        if messages := names.check_label_value(value):
+            errors.append(invalid(place / "value", value, ";".join(messages)))
+        if not effect:
+            errors.append(required(place / "effect"))
+        elif effect not in _EFFECTS:
+            errors.append(not_supported(place / "effect", effect, _EFFECTS))
+        if (key, effect) in found:
+            repeated = duplicate(place, internal_value("core.Taint", taint))
+            detail = "taints must be unique by key and effect pair"
+            errors.append(dataclasses.replace(repeated, detail=detail))
+        found.add((key, effect))
+    return errors
+
+
+def _validate_resources(status: JSONObject) -> list[FieldError]:
+    errors = []
+    for field in ("capacity", "allocatable"):
+        for name, amount in sorted((status.get(field) or {}).items()):
+            errors += validate_amount(name, amount, _STATUS / field / name)
+    return errors
+
+
+_FEATURE = re.compile(r"[A-Z][a-zA-Z0-9]*(/[a-zA-Z][a-zA-Z0-9]*)*")
+_MAX_FEATURE = 253
+
+
+def _validate_declared_features(features: Sequence[str]) -> list[FieldError]:
+    errors, path = [], _STATUS / "declaredFeatures"
+    for index, feature in enumerate(features):
+        if message := _feature_fault(feature):
+            errors.append(
+                invalid(path / index, feature, f"invalid feature name {go_quoted(feature)}: {message}")
+            )
+        following = features[index + 1 : index + 2]
+        for other in following:
+            if feature == other:
+                errors.append(duplicate(path / (index + 1), other))
+            elif feature > other:
+                errors.append(invalid(path / (index + 1), other, "list must be sorted alphabetically"))
+    return errors
+
+
+def _feature_fault(feature: str) -> str:
+    if len(feature.encode()) > _MAX_FEATURE:
+        return f"must be no more than {_MAX_FEATURE} characters"
+    if _FEATURE.fullmatch(feature):
+        return ""
+    return (
+        "must start with an UpperCamelCase segment, with subsequent segments separated by '/' "
+        "(e.g., MyFeature or MyFeature/mySubFeature), and contain only alphanumeric characters and slashes"
+    )
+
+
+def _validate_cidrs(cidrs: list[str]) -> list[FieldError]:
+    errors = []
+    for index, cidr in enumerate(cidrs):
+        errors += validate_legacy_cidr(cidr, _CIDRS / index)
+    if len(cidrs) < 2:
+        return errors
+    parsed = [parse_cidr(cidr) for cidr in cidrs]
+    families = {found[1].version for found in parsed if found is not None}
+    if None in parsed:
+        errors.append(internal(_CIDRS, _unreadable(parsed.index(None), cidrs)))
+    if None in parsed or len(families) < 2 or len(cidrs) > 2:
+        errors.append(invalid(_CIDRS, cidrs, "may specify no more than one CIDR for each IP family"))
+    return errors
+
+
+def _unreadable(index: int, cidrs: list[str]) -> str:
+    reason = f"invalid CIDR[{index}]: <nil> (invalid CIDR address: {cidrs[index]})"
+    return f"invalid PodCIDRs. failed to check with dual stack with error:{reason}"
+
+
+def _validate_cidrs_update(cidrs: list[str], old: list[str]) -> list[FieldError]:
+    if not old or cidrs == old:
+        return []
+    return [forbidden(_CIDRS, 'node updates may not change podCIDR except from "" to valid')]
+
+
+def _validate_provider_update(provider: str, old: str) -> list[FieldError]:
+    if not old or provider == old:
+        return []
+    message = "field cannot be modified once set" if provider else "field cannot be cleared once set"
+    return covered(invalid(_SPEC / "providerID", None, message), "update")
+
+
+def _validate_addresses(addresses: Sequence[JSONObject]) -> list[FieldError]:
+    return [
+        duplicate(_STATUS / "addresses" / index, internal_value("core.NodeAddress", address))
+        for index, address in enumerate(addresses)
+        if address in addresses[:index]
+    ]
+
+
+def _validate_configuration(spec: JSONObject, status: JSONObject) -> list[FieldError]:
+    """Validate where a kubelet's configuration comes from, which only nodes have that had it before."""
+    errors = []
+    if (source := spec.get("configSource")) is not None:
+        errors += _validate_source(source, _SPEC / "configSource", is_status=False)
+    config = status.get("config") or {}
+    for name in ("assigned", "active", "lastKnownGood"):
+        if (source := config.get(name)) is not None:
+            errors += _validate_source(source, _STATUS / "config" / name, is_status=True)
+    return errors
+
+
+def _validate_source(source: JSONObject, path: FieldPath, *, is_status: bool) -> list[FieldError]:
+    config_map = source.get("configMap")
+    if config_map is None:
+        value = internal_value("*core.NodeConfigSource", source)
+        return [invalid(path, value, "exactly one reference subfield must be non-nil")]
+    errors, path = [], path / "configMap"
+    for name in ("uid", "resourceVersion"):
+        if is_status and not config_map.get(name):
+            errors.append(required(path / name))
+        elif not is_status and config_map.get(name):
+            errors.append(forbidden(path / name, f"{name} must not be set in spec"))
+    checks = (
+        ("namespace", names.check_dns1123_label),
+        ("name", names.check_dns1123_subdomain),
+        ("kubeletConfigKey", check_key),
+    )
+    for field, check in checks:
+        value = config_map.get(field, "")
+        errors += [] if value else [required(path / field)]
+        errors += [invalid(path / field, value, message) for message in (check(value) if value else ())]
+    return errors
+
+
+def _warnings(node: JSONObject, _old: JSONObject | None, _: Review) -> Iterator[str]:
+    spec = node.get("spec") or {}
+    if spec.get("configSource") is not None:
+        yield "spec.configSource: the feature is removed"
+    if spec.get("externalID"):
+        yield "spec.externalID: this field is deprecated, and is unused by Kubernetes"
+    for index, cidr in enumerate(spec.get("podCIDRs") or ()):
+        yield from cidr_warnings(cidr, _CIDRS / index)
+
+
+VALIDATIONS: ValidationTable = {("", "nodes"): KindValidation(_create, _update, _warnings)}
+"""The validation of Nodes."""

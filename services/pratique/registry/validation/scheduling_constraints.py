@@ -13,6 +13,7 @@ from pratique.apimachinery.field_errors import (
     FieldError,
     FieldPath,
     duplicate,
+    forbidden,
     invalid,
     not_supported,
     required,
@@ -68,7 +69,8 @@ def validate_affinity(affinity: JSONObject, path: FieldPath) -> list[FieldError]
     for index, preference in enumerate(node.get(_PREFERRED) or ()):
         weight_place = place / _PREFERRED / index
         errors += _validate_weight(preference, weight_place)
-        errors += _validate_term(preference.get("preference") or {}, weight_place / "preference")
+        term = preference.get("preference") or {}
+        errors += _validate_term(term, weight_place / "preference", allow_invalid_labels=True)
     for name in ("podAffinity", "podAntiAffinity"):
         of_pods, place = affinity.get(name) or {}, path / name
         for index, term in enumerate(of_pods.get(_REQUIRED) or ()):
@@ -87,8 +89,16 @@ def _validate_weight(weighted: JSONObject, path: FieldPath) -> list[FieldError]:
     return [] if 1 <= weight <= 100 else [invalid(path / "weight", weight, "must be in the range 1-100")]
 
 
-def validate_node_selector(selector: JSONObject, path: FieldPath) -> list[FieldError]:
-    """Validate a selector of nodes: ``ValidateNodeSelector``."""
+def validate_node_selector(
+    selector: JSONObject, path: FieldPath, *, allow_invalid_labels: bool = False
+) -> list[FieldError]:
+    """Validate a selector of nodes: ``ValidateNodeSelector``.
+
+    Args:
+        selector: The selector.
+        path: The path to it.
+        allow_invalid_labels: Whether it may ask for labels that no node can have, as a stored one does.
+    """
     terms = selector.get("nodeSelectorTerms") or ()
     if not terms:
         detail = "must have at least one node selector term"
@@ -96,15 +106,44 @@ def validate_node_selector(selector: JSONObject, path: FieldPath) -> list[FieldE
     return [
         error
         for index, term in enumerate(terms)
-        for error in _validate_term(term, path / "nodeSelectorTerms" / index)
+        for error in _validate_term(
+            term, path / "nodeSelectorTerms" / index, allow_invalid_labels=allow_invalid_labels
+        )
     ]
 
 
-def _validate_term(term: JSONObject, path: FieldPath) -> list[FieldError]:
-    return [
-        error
-        for index, requirement in enumerate(term.get("matchExpressions") or ())
-        for error in _validate_node_requirement(requirement, path / "matchExpressions" / index)
+def _validate_term(term: JSONObject, path: FieldPath, *, allow_invalid_labels: bool) -> list[FieldError]:
+    errors = []
+    for index, requirement in enumerate(term.get("matchExpressions") or ()):
+        place = path / "matchExpressions" / index
+        errors += _validate_node_requirement(requirement, place)
+        if not allow_invalid_labels:
+            errors += [
+                invalid(place / "values" / number, value, message)
+                for number, value in enumerate(requirement.get("values") or ())
+                for message in names.check_label_value(value)
+            ]
+    for index, requirement in enumerate(term.get("matchFields") or ()):
+        errors += _validate_field_requirement(requirement, path / "matchFields" / index)
+    return errors
+
+
+def _validate_field_requirement(requirement: JSONObject, path: FieldPath) -> list[FieldError]:
+    """Validate what is asked of a field of nodes: ``ValidateNodeFieldSelectorRequirement``."""
+    operator, key = requirement.get("operator", ""), requirement.get("key", "")
+    values = requirement.get("values") or ()
+    errors = []
+    if operator not in {"In", "NotIn"}:
+        errors.append(invalid(path / "operator", operator, "not a valid selector operator"))
+    elif len(values) != 1:
+        detail = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
+        errors.append(required(path / "values", detail))
+    if key != "metadata.name":
+        return [*errors, invalid(path / "key", key, "not a valid field selector key")]
+    return errors + [
+        invalid(path / "values" / index, value, message)
+        for index, value in enumerate(values)
+        for message in names.check_dns1123_subdomain(value)
     ]
 
 
@@ -119,7 +158,7 @@ def _validate_node_requirement(requirement: JSONObject, path: FieldPath) -> list
         case "Exists" | "DoesNotExist":
             if values:
                 detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-                errors.append(invalid(path / "values", values, detail))
+                errors.append(forbidden(path / "values", detail))
         case "Gt" | "Lt":
             if len(values) != 1:
                 detail = "must be specified single value when `operator` is 'Lt' or 'Gt'"
