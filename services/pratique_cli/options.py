@@ -8,10 +8,9 @@ import itertools
 import math
 import os
 import re
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 from click.core import ParameterSource
@@ -227,6 +226,64 @@ FORMATS = ("text", "json", "jsonl", "yaml")
 REVIEW_FORMATS = (*FORMATS, "junit", "sarif", "github")
 """The output formats of reviews, which include those that CI systems read."""
 
+DECISION_FORMATS = ("text", "table", *REVIEW_FORMATS[1:])
+"""The output formats of ``pratique review``."""
+
+
+class OutputTarget(NamedTuple):
+    """A format, and where to write it."""
+
+    format: str
+    file: Path | None = None
+    """None means standard output."""
+
+
+class _Target(click.ParamType[OutputTarget]):
+    """``FORMAT`` or ``FORMAT=FILE``."""
+
+    name = "FORMAT[=FILE]"
+
+    def __init__(self, formats: Sequence[str]) -> None:
+        self._format = _Format(formats, case_sensitive=False)
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        del param, ctx
+        return f"[{'|'.join(self._format.choices)}][=FILE]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> OutputTarget:
+        if isinstance(value, OutputTarget):
+            return value
+        name, equals, file = str(value).partition("=")
+        chosen = self._format.convert(name, param, ctx)
+        if equals and not file:
+            self.fail(f"{value!r} names no file; write {chosen}=FILE", param, ctx)
+        return OutputTarget(chosen, Path(file) if file not in {"", "-"} else None)
+
+
+def outputs_flag(callback: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``-o``, which can be repeated; the command gets the targets as ``outputs``, standard output first."""
+
+    def one_to_stdout(
+        ctx: click.Context, param: click.Parameter, value: tuple[OutputTarget, ...]
+    ) -> tuple[OutputTarget, ...]:
+        shown = [target for target in value if target.file is None]
+        if len(shown) > 1:
+            names = ", ".join(target.format for target in shown)
+            raise click.BadParameter(
+                f"{names} would all go to standard output; write FORMAT=FILE for all but one", ctx, param
+            )
+        return (*(shown or [OutputTarget("text")]), *(target for target in value if target.file))
+
+    return flag(
+        "-o",
+        "--output",
+        "outputs",
+        type=_Target(DECISION_FORMATS),
+        multiple=True,
+        callback=one_to_stdout,
+        help="The output format, text by default. FORMAT=FILE writes to a file besides. Repeatable.",
+    )(callback)
+
 
 class _Format(click.Choice[str]):
     name = "format"
@@ -241,14 +298,10 @@ def format_flag(*formats: str) -> Callable[[Callable[..., Any]], Callable[..., A
         "-o",
         "--output",
         type=_Format(formats, case_sensitive=False),
-        default=_default_format,
-        show_default="text on a terminal, jsonl elsewhere",
+        default="text",
+        show_default=True,
         help="The output format.",
     )
-
-
-def _default_format() -> str:
-    return "text" if sys.stdout is not None and sys.stdout.isatty() else "jsonl"
 
 
 color_flag = flag(

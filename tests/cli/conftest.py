@@ -15,7 +15,11 @@ PROGRAM = Path(sys.executable).with_name("pratique")
 
 
 def clean_environment(**variables: str) -> dict[str, str]:
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("PRATIQUE_", "NO_COLOR"))}
+    kept = {
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith(("PRATIQUE_", "NO_COLOR", "GITHUB_"))
+    }
     return kept | variables
 
 

@@ -55,7 +55,6 @@ USAGE = [
     case("version extra", "unexpected extra argument (extra)"),
     case("plugins -o xml", "'xml' is not a format", "text, json, jsonl, yaml"),
     case("plugins --colour", "No such option '--colour'"),
-    case("review", "Missing argument 'FILE...'"),
     case("review nothere.yaml", "Path 'nothere.yaml' does not exist"),
     case("review a.yaml nothere.yaml", "Path 'nothere.yaml' does not exist", a_yaml=POD),
     case("review a.yaml --confg a.yaml", "No such option '--confg'", "'--config'", a_yaml=POD),

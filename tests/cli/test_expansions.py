@@ -133,7 +133,7 @@ def test_one_command_explains_why_a_deployment_would_run_no_pods(pratique: Progr
     }
     default = {**account(), "metadata": {"name": "default", "namespace": "default"}}
     (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all([restricted, default]))
-    ran = pratique("review", "-o", "text", "--cluster", "cluster.yaml", BOUTIQUE)
+    ran = pratique("review", "-o", "text", "-v", "--cluster", "cluster.yaml", BOUTIQUE)
     assert (ran.returncode, ran.stderr) == (1, "")
     assert f"✓ admitted  Deployment default/frontend  ({BOUTIQUE}:21)\n" in ran.stdout
     assert f"403 Forbidden  ({BOUTIQUE}:31)\n" in ran.stdout
@@ -144,7 +144,9 @@ def test_one_command_explains_why_a_deployment_would_run_no_pods(pratique: Progr
     security = BOUTIQUE.read_text().splitlines().index("          securityContext:", 30) + 1
     field = "spec.template.spec.containers[0].securityContext.seccompProfile.type"
     assert f"        → {BOUTIQUE}:{security}  {field}\n" in ran.stdout
-    assert ran.stdout.endswith("35 reviewed, 35 admitted, 0 denied, 12 denied of the Pods they would make\n")
+    assert ran.stdout.endswith(
+        "35 reviewed, 35 admitted, 0 denied, 12 denied of the 12 Pods they would make, 12 with warnings\n"
+    )
 
 
 def test_the_readme_shows_that_command(pratique: Program) -> None:
@@ -156,7 +158,7 @@ def test_the_readme_shows_that_command(pratique: Program) -> None:
     assert (ran.returncode, ran.stderr) == (1, "")
     assert "✓ admitted  Deployment default/frontend" in ran.stdout
     assert 'violates PodSecurity "restricted:latest"' in ran.stdout
-    assert ran.stdout.endswith("12 denied of the Pods they would make\n")
+    assert ran.stdout.endswith("12 denied of the 12 Pods they would make\n")
 
 
 @pytest.mark.parametrize("command", [("--help",), ("review", "--help")])
@@ -246,7 +248,7 @@ def test_a_denied_pod_is_shown_under_its_workload(decide: Decide) -> None:
     code, (decision,) = decide(deployment(), cluster=[namespace(**RESTRICTED), account()])
     (expanded,) = decision["expanded"]
     assert (code, decision["allowed"], expanded["allowed"]) == (1, True, False)
-    assert set(expanded) == set(decision)
+    assert set(expanded) | {"source"} == set(decision)
     assert expanded["status"]["message"].startswith(
         'pods is forbidden: violates PodSecurity "restricted:latest"'
     )
@@ -360,7 +362,7 @@ def test_expanded_pods_are_not_stored_in_the_cluster(decide: Decide) -> None:
 def test_a_finding_in_a_recorded_review_points_to_its_container(pratique: Program, tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all([namespace(**RESTRICTED), account()]))
     (tmp_path / "review.json").write_text(json.dumps(review_of(deployment()), indent=1))
-    ran = pratique("review", "-o", "text", "--cluster", "cluster.yaml", "review.json")
+    ran = pratique("review", "-o", "text", "-v", "--cluster", "cluster.yaml", "review.json")
     written = [line.strip() for line in (tmp_path / "review.json").read_text().splitlines()]
     container = written.index('"containers": [') + 2
     assert f"→ review.json:{container}  spec.template.spec.containers[0].securityContext" in ran.stdout
@@ -375,7 +377,7 @@ def test_findings_in_cron_jobs_name_the_cron_jobs_fields(pratique: Program, tmp_
         yaml.safe_dump_all([namespace(**{"pod-security.kubernetes.io/enforce": "baseline"}), account()])
     )
     (tmp_path / "cron.yaml").write_text(yaml.safe_dump(cron))
-    ran = pratique("review", "-o", "text", "--cluster", "cluster.yaml", "cron.yaml")
+    ran = pratique("review", "-o", "text", "-v", "--cluster", "cluster.yaml", "cron.yaml")
     line = (tmp_path / "cron.yaml").read_text().splitlines().index("          hostNetwork: true") + 1
     assert f"→ cron.yaml:{line}  spec.jobTemplate.spec.template.spec.hostNetwork\n" in ran.stdout
 
@@ -463,5 +465,7 @@ def test_a_denial_that_no_later_document_can_fix_is_final(tmp_path: Path) -> Non
 
 
 def test_the_environment_can_turn_expansion_off(pratique: Program) -> None:
-    ran = pratique("review", "-", stdin=json.dumps(deployment()) + "\n", PRATIQUE_NO_EXPAND="true")
+    ran = pratique(
+        "review", "-o", "jsonl", "-", stdin=json.dumps(deployment()) + "\n", PRATIQUE_NO_EXPAND="true"
+    )
     assert json.loads(ran.stdout)["expanded"] == []

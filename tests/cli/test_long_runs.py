@@ -41,7 +41,9 @@ def test_a_terminal_on_standard_error_shows_progress(
     errors_on_terminal: Callable[..., str], tmp_path: Path
 ) -> None:
     (tmp_path / "many.jsonl").write_text(config_maps(20))
-    shown = errors_on_terminal("review", "--enable-admission-plugins", "AlwaysDeny", "many.jsonl")
+    shown = errors_on_terminal(
+        "review", "--enable-admission-plugins", "AlwaysDeny", "-o", "jsonl", "many.jsonl"
+    )
     assert "\r1 reviewed, 1 denied" in shown
     assert shown.endswith("\r")
     assert shown.split("\r")[-2].isspace()

@@ -16,7 +16,7 @@ FIRST_SIX = {
 
 
 def test_plugins_are_listed_in_chain_order(pratique: Program) -> None:
-    names = [json.loads(line)["name"] for line in pratique("plugins").stdout.splitlines()]
+    names = [json.loads(line)["name"] for line in pratique("plugins", "-o", "jsonl").stdout.splitlines()]
     assert set(names) >= FIRST_SIX
     assert names[0] == "AlwaysAdmit"
     assert names[-1] == "AlwaysDeny"

@@ -50,7 +50,7 @@ def report_of(ran: subprocess.CompletedProcess[str]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", IDEMPOTENT)
 def test_an_idempotent_mutator_passes(pratique: Pratique, packages: str, name: str) -> None:
-    ran = pratique("prove", "--admission-control", name, "--examples", 20, PYTHONPATH=packages)
+    ran = pratique("prove", "-o", "jsonl", "--admission-control", name, "--examples", 20, PYTHONPATH=packages)
     report = report_of(ran)
     (mutator,) = report["mutators"]
     assert (ran.returncode, report["holds"], report["findings"]) == (0, True, [])
@@ -69,7 +69,7 @@ def test_an_idempotent_mutator_passes(pratique: Pratique, packages: str, name: s
 def test_a_mutator_that_is_not_idempotent_is_found(
     pratique: Pratique, packages: str, name: str, defects: set[str]
 ) -> None:
-    ran = pratique("prove", "--admission-control", name, "--examples", 10, PYTHONPATH=packages)
+    ran = pratique("prove", "-o", "jsonl", "--admission-control", name, "--examples", 10, PYTHONPATH=packages)
     report = report_of(ran)
     assert (ran.returncode, report["holds"]) == (1, False)
     assert {finding["defect"] for finding in report["findings"]} == defects
@@ -80,8 +80,8 @@ def test_a_mutator_that_is_not_idempotent_is_found(
 
 
 def test_cel_policies_are_checked_in_the_same_way(pratique: Pratique) -> None:
-    assert pratique("prove", POLICIES, GOOD, "--examples", 20).returncode == 0
-    ran = pratique("prove", POLICIES, BAD, "--examples", 5)
+    assert pratique("prove", "-o", "jsonl", POLICIES, GOOD, "--examples", 20).returncode == 0
+    ran = pratique("prove", "-o", "jsonl", POLICIES, BAD, "--examples", 5)
     assert ran.returncode == 1
     (finding,) = report_of(ran)["findings"]
     assert finding["mutators"] == [
@@ -123,8 +123,8 @@ def test_a_folder_can_hold_policies_manifests_and_suites(pratique: Pratique, tmp
     folder.mkdir()
     (folder / "policies.yaml").write_text(BAD.read_text())
     (folder / "pod.json").write_text(json.dumps(POD))
-    pratique("prove", POLICIES, "all", "--examples", 0, "--write", "all/suite.yaml")
-    report = report_of(pratique("prove", POLICIES, "all", "--examples", 0))
+    pratique("prove", "-o", "jsonl", POLICIES, "all", "--examples", 0, "--write", "all/suite.yaml")
+    report = report_of(pratique("prove", "-o", "jsonl", POLICIES, "all", "--examples", 0))
     assert report["objects"] == {"tried": 1, "given": 1, "generated": {}, "refused": 0}
     assert report["findings"][0]["given"] == {"file": "all/pod.json", "line": 1}
 
@@ -145,7 +145,7 @@ def test_a_recorded_review_is_run_as_recorded(pratique: Pratique) -> None:
             "oldObject": POD | {"metadata": {"name": "web", "namespace": "shop"}},
         },
     }
-    ran = pratique("prove", POLICIES, BAD, "-", "--examples", 0, stdin=json.dumps(review))
+    ran = pratique("prove", "-o", "jsonl", POLICIES, BAD, "-", "--examples", 0, stdin=json.dumps(review))
     assert report_of(ran)["holds"]  # the policy is for those that are created
     assert report_of(ran)["mutators"][0]["acted"] == 0
 

@@ -40,7 +40,7 @@ def replay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
 
     def run(*arguments: object) -> Ran:
         with pytest.raises(SystemExit) as ended:
-            main(["replay", *map(str, arguments)])
+            main(["replay", *([] if "-o" in arguments else ["-o", "jsonl"]), *map(str, arguments)])
         out, err = capsys.readouterr()
         return subprocess.CompletedProcess([*map(str, arguments)], int(ended.value.code or 0), out, err)
 
@@ -421,6 +421,6 @@ def test_redacted_environment_variables_make_pod_presets_uncertain(replay: Repla
 
 def test_progress_is_shown_on_a_terminal(errors_on_terminal: Callable[..., str], tmp_path: Path) -> None:
     record([deployment(n, uid=f"u{n}") for n in range(3)], tmp_path / RECORDING)
-    shown = errors_on_terminal("replay", RECORDING)
+    shown = errors_on_terminal("replay", "-o", "jsonl", RECORDING)
     assert "\r1 replayed, 0 different" in shown
     assert (tmp_path / "out").read_text() == ""

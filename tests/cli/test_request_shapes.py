@@ -320,7 +320,7 @@ def test_a_deleted_namespace_is_gone(pratique: Program, tmp_path: Path) -> None:
 def test_impossible_requests_are_reported_with_their_location(
     pratique: Program, flags: tuple[str, ...], text: str
 ) -> None:
-    ran = pratique("review", *flags, "-", stdin=lines(coloured_pod()))
+    ran = pratique("review", "-o", "jsonl", *flags, "-", stdin=lines(coloured_pod()))
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr.startswith("pratique: standard input: document 1, line 1, column 1: ")
     assert text in ran.stderr

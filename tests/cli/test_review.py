@@ -21,6 +21,7 @@ Program: TypeAlias = "Callable[..., subprocess.CompletedProcess[str]]"
 PROGRAM = Path(sys.executable).with_name("pratique")
 FIELDS = {
     "uid", "allowed", "status", "object", "patch", "warnings", "auditAnnotations", "steps", "expanded",
+    "source",
 }  # fmt: skip
 STEP_FIELDS = {
     "controller", "phase", "name", "configuration", "round", "outcome", "reason", "patch", "durationMs", "endpoint",
@@ -73,7 +74,13 @@ def test_each_document_gives_one_decision_in_input_order(pratique: Program, tmp_
         json.dumps({"kind": "List", "items": [named_pod("three"), named_pod("four")]})
     )
     ran = pratique(
-        "review", "b.yaml", "folder", "-", stdin=lines(asked("CREATE", named_pod("five", "default")))
+        "review",
+        "-o",
+        "jsonl",
+        "b.yaml",
+        "folder",
+        "-",
+        stdin=lines(asked("CREATE", named_pod("five", "default"))),
     )
     assert [decision["object"]["metadata"]["name"] for decision in decisions(ran)] == [
         "one",
@@ -86,7 +93,9 @@ def test_each_document_gives_one_decision_in_input_order(pratique: Program, tmp_
 
 
 def test_a_decision_document_has_the_fields_of_the_interface(pratique: Program) -> None:
-    (decision,) = decisions(pratique("review", "-", stdin=lines(asked("CREATE", named_pod("web")))))
+    (decision,) = decisions(
+        pratique("review", "-o", "jsonl", "-", stdin=lines(asked("CREATE", named_pod("web"))))
+    )
     assert set(decision) == FIELDS
     assert decision["uid"] == "uid-web"
     assert {name for step in decision["steps"] for name in step} == STEP_FIELDS
@@ -119,14 +128,22 @@ def test_output_is_well_formed_without_any_readable_document(
 
 
 def test_a_denial_exits_with_1(pratique: Program) -> None:
-    ran = pratique("review", "--enable-admission-plugins", "AlwaysDeny", "-", stdin=lines(named_pod("web")))
+    ran = pratique(
+        "review",
+        "-o",
+        "jsonl",
+        "--enable-admission-plugins",
+        "AlwaysDeny",
+        "-",
+        stdin=lines(named_pod("web")),
+    )
     (decision,) = decisions(ran)
     assert (ran.returncode, decision["allowed"], decision["status"]["code"]) == (1, False, 403)
 
 
 def test_an_unreadable_document_is_reported_and_the_others_reviewed(pratique: Program) -> None:
     given = f"{json.dumps(named_pod('one'))}\n---\nkind: Podd\napiVersion: v1\n---\n{json.dumps(named_pod('two'))}\n"
-    ran = pratique("review", "--enable-admission-plugins", "AlwaysDeny", "-", stdin=given)
+    ran = pratique("review", "-o", "jsonl", "--enable-admission-plugins", "AlwaysDeny", "-", stdin=given)
     assert [decision["object"]["metadata"]["name"] for decision in decisions(ran)] == ["one", "two"]
     deprecated, unreadable = ran.stderr.splitlines()
     assert deprecated.startswith("pratique: warning: AlwaysDeny admission controller is deprecated.")
@@ -149,7 +166,9 @@ def test_without_a_cluster_every_namespace_exists(pratique: Program) -> None:
 def test_what_is_not_in_the_cluster_does_not_exist(pratique: Program, tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").write_text(inhabited("shop"))
     given = lines(named_pod("web", "shop"), named_pod("web", "elsewhere"))
-    first, second = decisions(pratique("review", "--cluster", "cluster.yaml", "-", stdin=given))
+    first, second = decisions(
+        pratique("review", "-o", "jsonl", "--cluster", "cluster.yaml", "-", stdin=given)
+    )
     assert first["allowed"]
     assert second["status"]["message"] == 'namespaces "elsewhere" not found'
 
@@ -171,21 +190,31 @@ def test_an_admitted_object_is_seen_by_the_reviews_after_it(
     pratique: Program, tmp_path: Path, *, before: dict[str, Any], allowed: bool
 ) -> None:
     (tmp_path / "cluster.yaml").write_text(lines(manifest("Namespace", "default")))
-    ran = pratique("review", "--cluster", "cluster.yaml", "-", stdin=lines(before, named_pod("web", "new")))
+    ran = pratique(
+        "review",
+        "-o",
+        "jsonl",
+        "--cluster",
+        "cluster.yaml",
+        "-",
+        stdin=lines(before, named_pod("web", "new")),
+    )
     assert [decision["allowed"] for decision in decisions(ran)] == [True, allowed]
 
 
 def test_a_denied_object_is_not_seen_by_the_reviews_after_it(pratique: Program, tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").write_text(lines(manifest("Namespace", "default")))
     flags = ("--cluster", "cluster.yaml", "--enable-admission-plugins", "AlwaysDeny")
-    ran = pratique("review", *flags, "-", stdin=lines(NAMESPACE, named_pod("web", "new")))
+    ran = pratique("review", "-o", "jsonl", *flags, "-", stdin=lines(NAMESPACE, named_pod("web", "new")))
     assert 'namespaces "new" not found' in decisions(ran)[1]["status"]["message"]
 
 
 def test_a_deleted_object_is_gone_for_the_reviews_after_it(pratique: Program, tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").write_text(lines(NAMESPACE))
     given = lines(asked("DELETE", None, oldObject=NAMESPACE), named_pod("web", "new"))
-    first, second = decisions(pratique("review", "--cluster", "cluster.yaml", "-", stdin=given))
+    first, second = decisions(
+        pratique("review", "-o", "jsonl", "--cluster", "cluster.yaml", "-", stdin=given)
+    )
     assert (first["allowed"], first["object"], second["allowed"]) == (True, None, False)
 
 
@@ -212,7 +241,7 @@ def test_a_custom_resource_is_known_after_its_definition(pratique: Program) -> N
 @pytest.mark.parametrize(("phase", "phases"), [("mutate", {"mutate"}), ("validate", {"validate"})])
 def test_one_phase_can_be_selected(pratique: Program, phase: str, phases: set[str]) -> None:
     flags = ("--phase", phase, "--enable-admission-plugins", "AlwaysPullImages")
-    (decision,) = decisions(pratique("review", *flags, "-", stdin=lines(named_pod("web"))))
+    (decision,) = decisions(pratique("review", "-o", "jsonl", *flags, "-", stdin=lines(named_pod("web"))))
     assert {step["phase"] for step in decision["steps"]} == phases
 
 
@@ -263,7 +292,15 @@ def test_the_review_timeout_limits_webhook_calls(pratique: Program, tmp_path: Pa
         url = f"grpc://127.0.0.1:{silent.getsockname()[1]}"
         (tmp_path / "hooks.yaml").write_text(lines(hooks_at(url)))
         ran = pratique(
-            "review", "--config", "hooks.yaml", "--timeout", "300ms", "-", stdin=lines(named_pod("web"))
+            "review",
+            "-o",
+            "jsonl",
+            "--config",
+            "hooks.yaml",
+            "--timeout",
+            "300ms",
+            "-",
+            stdin=lines(named_pod("web")),
         )
     (decision,) = decisions(ran)
     assert (ran.returncode, decision["status"]["code"]) == (1, 500)
@@ -272,7 +309,7 @@ def test_the_review_timeout_limits_webhook_calls(pratique: Program, tmp_path: Pa
 
 def test_a_terminal_gets_coloured_text(on_terminal: Callable[..., str], tmp_path: Path) -> None:
     (tmp_path / "pod.yaml").write_text(lines(named_pod("web")))
-    shown = on_terminal("review", "--enable-admission-plugins", "AlwaysPullImages", "pod.yaml")
+    shown = on_terminal("review", "-v", "--enable-admission-plugins", "AlwaysPullImages", "pod.yaml")
     assert "\x1b[32m\x1b[1m✓ admitted\x1b[0m  \x1b[1mPod default/web\x1b[0m" in shown
     assert '\x1b[36m~\x1b[0m spec.containers[0].imagePullPolicy: "IfNotPresent" → "Always"\n' in shown
     assert "\x1b[32m+    imagePullPolicy: Always\x1b[0m" in shown
@@ -297,11 +334,11 @@ def test_marks_fall_back_to_ascii(pratique: Program) -> None:
 
 
 def test_text_lists_every_step_and_counts(pratique: Program) -> None:
-    flags = ("-o", "text", "--enable-admission-plugins", "AlwaysDeny")
+    flags = ("-o", "text", "-v", "--enable-admission-plugins", "AlwaysDeny")
     ran = pratique("review", *flags, "-", stdin=lines(named_pod("web"), manifest("ConfigMap", "conf")))
     assert "✗ denied    Pod default/web  403 Forbidden  (standard input:1)\n" in ran.stdout
     assert 'pods "web" is forbidden: admission control is denying all modifications\n' in ran.stdout
-    assert re.search(r"\d+ skipped: LimitRanger, .* \(-v says why\)\n", ran.stdout)
+    assert re.search(r"\d+ skipped: LimitRanger, .* \(-vv says why\)\n", ran.stdout)
     assert ran.stdout.endswith("2 reviewed, 0 admitted, 2 denied\n")
 
 
@@ -320,7 +357,7 @@ def test_a_closed_pipe_is_not_an_error(tmp_path: Path) -> None:
 
 def test_each_decision_is_written_at_once() -> None:
     with subprocess.Popen(
-        [PROGRAM, "review", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [PROGRAM, "review", "-o", "jsonl", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -353,7 +390,7 @@ def test_an_interrupt_ends_by_the_signal_without_output(tmp_path: Path) -> None:
 def test_an_internal_error_is_reported_without_a_traceback(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    def broken(*_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise KeyError("what a secret object holds")
 
     monkeypatch.setattr("pratique_cli.commands.review.load_cluster", broken)

@@ -208,11 +208,13 @@ def test_an_unreadable_document_is_a_notification(pratique: Program, tmp_path: P
     assert region_of(notification) == (1, 1)
 
 
-def test_standard_input_has_no_artifact_location(pratique: Program) -> None:
+def test_standard_input_has_a_place_that_code_scanning_accepts(pratique: Program) -> None:
     (result,) = read(pratique("review", *PULL, "-", stdin=POD).stdout)["results"]
     (location,) = result["locations"]
     name = "Pod shop/web spec.containers[0].imagePullPolicy"
-    assert location == {"logicalLocations": [{"fullyQualifiedName": name, "kind": "resource"}]}
+    assert location["logicalLocations"] == [{"fullyQualifiedName": name, "kind": "resource"}]
+    assert location["physicalLocation"]["artifactLocation"] == {"uri": "stdin", "uriBaseId": "%SRCROOT%"}
+    assert location["physicalLocation"]["region"]["startLine"] == 9
 
 
 def test_a_file_outside_the_folder_has_an_absolute_path(pratique: Program, tmp_path: Path) -> None:

@@ -128,7 +128,7 @@ def test_a_webhook_is_named_with_its_configuration() -> None:
 def test_skipped_steps_are_folded_into_one_line_unless_verbose() -> None:
     steps = [step(StepOutcome.SKIPPED, f"because {n}", name=f"hook-{n}") for n in "ab"]
     folded = text_of(admitted(*steps))
-    assert "    · 2 skipped: LimitRanger hook-a, LimitRanger hook-b (-v says why)\n" in folded
+    assert "    · 2 skipped: LimitRanger hook-a, LimitRanger hook-b (-vv says why)\n" in folded
     assert "because" not in folded
     verbose = text_of(admitted(*steps), verbose=True)
     assert "LimitRanger hook-b  skipped  because b\n" in verbose

@@ -41,6 +41,7 @@ def comparable(decision: dict[str, Any]) -> dict[str, Any]:
         told = {key: [certain(each) for each in decision[key]] for key in ("mutators", "findings")}
         return decision | told
     steps = [{key: value for key, value in step.items() if key not in MEASURED} for step in decision["steps"]]
+    decision = {key: value for key, value in decision.items() if key != "source"}
     return decision | {"steps": steps, "expanded": [comparable(pod) for pod in decision["expanded"]]}
 
 

@@ -10,26 +10,46 @@ from pratique.apimachinery.errors import ConfigurationError, InputError
 from pratique.apimachinery.kinds import kind_of
 from pratique.apimachinery.source_documents import SourceDocument, unwrap_lists
 from pratique.cluster.api_resources import CRD_GROUP
-from pratique.cluster.store import ObjectKey, ObjectStore
+from pratique.cluster.store import ASSUMABLE, ObjectKey, ObjectStore
 
 
-def load_cluster(paths: Sequence[Path | str] | None, further: Sequence[SourceDocument] = ()) -> ObjectStore:
+def load_cluster(
+    paths: Sequence[Path | str] | None,
+    further: Sequence[SourceDocument] = (),
+    *,
+    definitions: Sequence[Path | str] = (),
+    assumed: frozenset[str] | None = None,
+) -> ObjectStore:
     """Load the objects of files and folders; nothing else exists in the cluster.
 
-    ``further`` are objects that were read already, added to those of the files.
-
-    If ``paths`` is None, every namespace exists with its ``default`` ServiceAccount, and nothing else does.
+    Args:
+        paths: Files and folders. None means that every namespace exists with its ``default`` ServiceAccount, and
+            nothing else does.
+        further: Objects that were read already, added to those of the files.
+        definitions: Files and folders of CustomResourceDefinitions, which say nothing about what else exists.
+        assumed: Resources of ``ASSUMABLE`` that exist though they are not listed; None means all of them without
+            ``paths``, and none with it.
 
     Raises:
         ConfigurationError: an object cannot be read, is of an unknown kind, has no name, or is a duplicate. The message
             has a line for each, with file and document.
     """
-    if paths is None:
-        return ObjectStore(assume_namespaces=True)
+    if assumed is None:
+        assumed = ASSUMABLE if paths is None else frozenset()
+    if paths is None and not definitions:
+        return ObjectStore(assumed=assumed)
     problems: list[str] = []
-    documents = list(read_objects(paths, problems))
+    documents = list(read_objects(paths, problems)) if paths is not None else []
+    for document in read_objects(definitions, problems) if definitions else ():
+        if _is_definition(document):
+            documents.append(document)
+        else:
+            problem = (
+                f"{document.data.get('kind')} is no CustomResourceDefinition; --cluster takes other objects"
+            )
+            problems.append(str(document.fault(("kind",), problem)))
     documents += unwrap_lists(further)
-    store = ObjectStore()
+    store = ObjectStore(assumed=assumed)
     problems += _put_all(documents, store)
     if problems:
         raise ConfigurationError("\n".join(problems))

@@ -136,15 +136,23 @@ async def create_object(cluster: Cluster, document: JSONObject) -> bool:
     return await current.create(document)
 
 
+ASSUMABLE = frozenset({"namespaces", "serviceaccounts"})
+"""Resources of which a cluster may assume that their objects exist: every Namespace, and its ``default`` account."""
+
+
 class _AnyNamespace:
     """A cluster in which every namespace exists, with its ``default`` ServiceAccount, and nothing else."""
+
+    def __init__(self, resources: frozenset[str] = ASSUMABLE) -> None:
+        """Take the resources of ``ASSUMABLE`` that are assumed to exist."""
+        self.assumed = resources
 
     @property
     def resources(self) -> ApiResources:
         return built_in_resources()
 
     def get(self, group: str, resource: str, name: str, namespace: str = "") -> JSONObject | None:
-        if not name or group:
+        if not name or group or resource not in self.assumed:
             return None
         if resource == "namespaces" and not namespace:
             return assumed_namespace(name)
@@ -258,6 +266,7 @@ class ObjectStore:
         *,
         resources: ApiResources | None = None,
         assume_namespaces: bool = False,
+        assumed: frozenset[str] = frozenset(),
     ) -> None:
         """Store ``objects``.
 
@@ -267,13 +276,15 @@ class ObjectStore:
                 Kubernetes.
             assume_namespaces: Assume that every namespace exists, unlabelled, with its ``default`` ServiceAccount,
                 until it is put or removed.
+            assumed: The same for some of :data:`ASSUMABLE` alone.
 
         Raises:
             InputError: one of the objects cannot be stored, see :meth:`put`.
         """
         self._base = resources
         self._resources: ApiResources | None = None
-        self._assumed = ANY_NAMESPACE if assume_namespaces else None
+        assumed = ASSUMABLE if assume_namespaces else assumed
+        self._assumed = _AnyNamespace(assumed) if assumed else None
         self._removed: set[ObjectKey] = set()
         self._objects: dict[tuple[str, str], dict[str, dict[str, JSONObject]]] = {}
         self._lists: dict[tuple[str, str, str | None], tuple[JSONObject, ...]] = {}
@@ -284,12 +295,14 @@ class ObjectStore:
     @property
     def assumes_namespaces(self) -> bool:
         """Whether every namespace is assumed to exist."""
-        return self._assumed is not None
+        return self._assumed is not None and "namespaces" in self._assumed.assumed
 
     def copy(self) -> ObjectStore:
         """An independent copy of the store."""
         # The cached lists and indexes are not copied, so each store makes its own.
-        other = ObjectStore(resources=self._base, assume_namespaces=self._assumed is not None)
+        other = ObjectStore(
+            resources=self._base, assumed=self._assumed.assumed if self._assumed else frozenset()
+        )
         other._resources, other._removed = self._resources, set(self._removed)
         other._objects = {
             at: {namespace: dict(objects) for namespace, objects in by_namespace.items()}

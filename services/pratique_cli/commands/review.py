@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import os
 import signal
+import stat
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -14,24 +16,27 @@ import click
 
 from pratique.admission.reviews import impersonated_user
 from pratique.apimachinery.requests import Operation, UserInfo
+from pratique.apimachinery.source_documents import STDIN
 from pratique.cluster.files import load_cluster
-from pratique.cluster.store import ObjectStore
+from pratique.cluster.store import ASSUMABLE, ObjectStore
 from pratique.configuration.settings import ChainSettings, OnOff
 from pratique.manifests.requests import KUBECTL_USER
 from pratique_cli.chain_options import CHAIN_PARAMETERS, chain_flags, plugin_parameters
 from pratique_cli.exit_codes import ExitCode
 from pratique_cli.loading import release_warnings
 from pratique_cli.options import (
-    REVIEW_FORMATS,
     ExistingPath,
+    NameList,
+    OutputTarget,
     SectionedCommand,
     WholeNumber,
     color_flag,
     flag,
-    format_flag,
+    flattened,
+    outputs_flag,
     timeout_flag,
 )
-from pratique_cli.outputs import open_output
+from pratique_cli.outputs import OutputStyle, SelectedOutput, Selection, open_output
 from pratique_cli.reviews.inputs import Input, load_old, read_parts
 from pratique_cli.reviews.read_ahead import MOST_JOBS, ReadAhead, default_jobs
 from pratique_cli.reviews.requests import PHASES, RequestShape
@@ -147,7 +152,8 @@ _LARGEST_EXIT_CODE = 125
 EPILOG = """\b
 FILE is an AdmissionReview in JSON or YAML, a JSON Lines stream of them, any
 Kubernetes manifest (reviewed as a CREATE, unless flags say otherwise), a
-folder of .yaml, .yml and .json, or - for standard input. Documents are
+folder of .yaml, .yml and .json, or - for standard input, which is also read
+if no FILE is given. Documents are
 reviewed in order; later reviews see the objects admitted before, as with
 kubectl apply -f. The Pods of Deployments and other workloads are reviewed,
 too: a Deployment may be admitted while its Pods are denied.
@@ -157,11 +163,11 @@ Examples:
   pratique review deployment.yaml
   pratique review --pod-security restricted deployment.yaml
   pratique review --config webhooks/ --cluster cluster/ manifests/
-  helm template chart | pratique review -o text -
+  helm template chart | pratique review
   pratique review --operation UPDATE --old before.yaml after.yaml
   pratique review --operation CONNECT --subresource exec --user jane pod.yaml
   pratique review -o jsonl reviews.jsonl | jq .status.message
-  pratique review -o junit manifests/ > admission.xml
+  pratique review -o junit=admission.xml manifests/
 
 \b
 Exit codes: 0 every request admitted, 1 at least one denied, 2 wrong usage or
@@ -178,7 +184,23 @@ SECTIONS = {
 
 
 @click.command("review", cls=SectionedCommand, sections=SECTIONS, epilog=EPILOG)
-@click.argument("files", metavar="FILE...", type=ExistingPath(dash=True), nargs=-1, required=True)
+@click.argument("files", metavar="FILE...", type=ExistingPath(dash=True), nargs=-1)
+@flag(
+    "-f",
+    "--filename",
+    "named",
+    type=ExistingPath(dash=True),
+    multiple=True,
+    help="The same as FILE, as kubectl has it. Repeatable.",
+)
+@flag(
+    "-R", "--recursive", is_flag=True, help="Accepted for kubectl's sake: folders include their subfolders."
+)
+@flag(
+    "--stdin-filename",
+    metavar="NAME",
+    help="The file that standard input is taken for in messages and reports.",
+)
 @flag(
     "--phase",
     type=click.Choice(list(PHASES)),
@@ -186,14 +208,48 @@ SECTIONS = {
     show_default=True,
     help="The phases of each request: mutating, validating, or both.",
 )
-@format_flag(*REVIEW_FORMATS)
-@flag("-v", "--verbose", is_flag=True, help="In text: show skipped steps, times and endpoints.")
+@outputs_flag
+@flag(
+    "--only",
+    type=click.Choice(Selection, case_sensitive=False),
+    metavar="[denied|warned|all]",
+    default=Selection.ALL,
+    show_default=True,
+    help="Write only what is denied, or warned of.",
+)
+@flag(
+    "-q",
+    "--quiet",
+    is_flag=True,
+    help="In text and tables: leave out what is admitted without a warning, and the summary.",
+)
+@flag(
+    "-v",
+    "--verbose",
+    count=True,
+    help="In text: show steps and changes; twice: skipped steps, times and endpoints, too.",
+)
 @color_flag
 @flag("--blame", is_flag=True, help="Show which step set each changed or denied field.")
 @flag(
     "--no-expand",
     is_flag=True,
     help="Do not review the Pods of Deployments and other workloads.",
+)
+@flag(
+    "--crds",
+    type=ExistingPath(),
+    multiple=True,
+    help="CustomResourceDefinitions: a file or a folder. Adds kinds; unlike --cluster, it does not say what else"
+    " exists. Repeatable.",
+)
+@flag(
+    "--assume",
+    type=NameList(),
+    multiple=True,
+    metavar="A,B",
+    help="With --cluster: namespaces or serviceaccounts exist though they are not listed, namespaces without labels,"
+    " and of each the account default.",
 )
 @timeout_flag("each review")
 @flag(
@@ -216,18 +272,27 @@ def command(  # noqa: PLR0913 - one for each flag
     chain: ChainSettings,
     shape: Callable[[ObjectStore], RequestShape],
     phase: str,
-    output: str,
+    outputs: tuple[OutputTarget, ...],
     *,
+    named: tuple[Path, ...],
+    stdin_filename: str | None,
+    recursive: bool,
+    only: Selection,
+    quiet: bool,
     warn_exit_code: int,
-    verbose: bool,
+    verbose: int,
     color: bool | None,
     blame: bool,
     no_expand: bool,
+    crds: tuple[Path, ...],
+    assume: tuple[tuple[str, ...], ...],
     timeout: float,
     jobs: int | None,
 ) -> int:
     """Review manifests and AdmissionReviews offline: what would the cluster decide, and why?"""
-    progress = progress_for(sys.stderr, sys.stdout)
+    del recursive  # folders always include their subfolders
+    progress = progress_for(None if quiet else sys.stderr, sys.stdout)
+    style = OutputStyle(verbosity=verbose, colour=color, blame=blame, quiet=quiet)
     report_problem = functools.partial(print_problem, progress=progress)
 
     def make_run(engine: LocalEngine, store: ObjectStore) -> ReviewRun:
@@ -237,7 +302,9 @@ def command(  # noqa: PLR0913 - one for each flag
             store=store,
             phases=PHASES[phase],
             timeout_seconds=timeout,
-            output=open_output(output, verbose=verbose, colour=color, blame=blame),
+            output=SelectedOutput(
+                [open_output(target, style) for target in _with_annotations(outputs)], only
+            ),
             report_problem=report_problem,
             shape=shape(store),
             progress=progress,
@@ -247,11 +314,36 @@ def command(  # noqa: PLR0913 - one for each flag
         )
 
     # Other processes start to read while this one starts to be able to decide.
-    with ReadAhead(files, jobs or default_jobs(), report_problem) as parts:
-        store = load_cluster(chain.cluster)
+    paths, name = _paths_to_read((*files, *named)), stdin_filename or STDIN
+    with ReadAhead(paths, jobs or default_jobs(), report_problem, stdin_name=name) as parts:
+        store = load_cluster(chain.cluster, definitions=crds, assumed=_assumed(flattened(assume)))
         for warning in release_warnings(chain, store):
             report_problem(warning)
         return asyncio.run(_review(read_parts(parts), chain, store, make_run))
+
+
+def _assumed(resources: Sequence[str]) -> frozenset[str] | None:
+    for resource in resources:
+        if resource not in ASSUMABLE:
+            problem = f"{resource!r} cannot be assumed to exist; there are {', '.join(sorted(ASSUMABLE))}"
+            raise click.BadParameter(problem, param_hint="'--assume'")
+    return frozenset(resources) or None
+
+
+def _with_annotations(outputs: Sequence[OutputTarget]) -> Sequence[OutputTarget]:
+    """Add annotations to text in a job of GitHub Actions, which reads them from any output of a step."""
+    if os.environ.get("GITHUB_ACTIONS") == "true" and OutputTarget("text") in outputs:
+        return (*outputs, OutputTarget("github"))
+    return outputs
+
+
+def _paths_to_read(given: Sequence[Path]) -> Sequence[Path]:
+    """Read a pipe or a redirected file where none is given; a terminal would wait for what nobody knows to type."""
+    if given:
+        return given
+    if sys.stdin is None or stat.S_ISCHR(os.fstat(sys.stdin.fileno()).st_mode):
+        raise click.UsageError("Missing argument 'FILE...': name a file or a folder, or send a pipe.")
+    return [Path(STDIN)]
 
 
 async def _review(

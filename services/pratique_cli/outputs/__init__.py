@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
+import io
 import sys
-from typing import Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, BinaryIO, Protocol, TextIO
 
 from pratique.admission.reviews import Review
 from pratique.apimachinery.errors import InputError
@@ -12,6 +15,9 @@ from pratique.apimachinery.json_values import JSONObject
 from pratique.apimachinery.source_documents import SourceDocument, display_path
 from pratique_cli.reviews.expansions import Expansion
 from pratique_frontdoor.chain.decisions import Decision
+
+if TYPE_CHECKING:
+    from pratique_cli.options import OutputTarget
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -55,6 +61,8 @@ class ReviewCounts:
     """Documents that were not decided in time."""
     warned: int = 0
     """Decided documents with warnings."""
+    pods: int = 0
+    """Reviewed Pods of workloads."""
     pods_denied: int = 0
     """Denied Pods of workloads."""
 
@@ -85,46 +93,133 @@ def controller_summary(controller: JSONObject) -> str:
     return f"{', '.join(controller['phases'])}; {state} by default: {controller['summary']}"
 
 
-def open_output(name: str, *, verbose: bool, colour: bool | None, blame: bool = False) -> ReviewOutput:
-    """Make the output for a format of ``pratique_cli.options.REVIEW_FORMATS``; it writes to standard output.
+class Selection(enum.StrEnum):
+    """Which decisions are written; documents without a decision always are."""
 
-    ``blame`` adds which step changed what. Only the module of the format is imported.
+    ALL = "all"
+    WARNED = "warned"
+    DENIED = "denied"
+
+    def includes(self, decision: Decision) -> bool:
+        """Tell whether a decision, or one on a Pod that it would make, is selected."""
+        return self is Selection.ALL or self._is_met(decision) or any(map(self._is_met, decision.expanded))
+
+    def _is_met(self, decision: Decision) -> bool:
+        return bool(decision.warnings) if self is Selection.WARNED else not decision.allowed
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SelectedOutput:
+    """Passes the selected decisions to other outputs."""
+
+    outputs: Sequence[ReviewOutput]
+    selection: Selection = Selection.ALL
+
+    def write(self, reviewed: ReviewedDocument) -> None:
+        """Write the decision to each output if it is selected."""
+        if self.selection.includes(reviewed.decision):
+            for output in self.outputs:
+                output.write(reviewed)
+
+    def write_problem(self, problem: UndecidedDocument) -> None:
+        """Write the problem to each output."""
+        for output in self.outputs:
+            output.write_problem(problem)
+
+    def finish(self, counts: ReviewCounts) -> None:
+        """Write the end of each output."""
+        for output in self.outputs:
+            output.finish(counts)
+
+
+_TEXT_FORMATS = frozenset({"text", "table"})
+_DETAILED = 1
+"""The verbosity that shows steps and changes."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class OutputStyle:
+    """How outputs for people look; other formats take ``blame`` alone."""
+
+    verbosity: int = 0
+    """0 is compact; 1 adds steps and changes; 2 adds skipped steps, times and endpoints."""
+    colour: bool | None = None
+    """None means: on a terminal."""
+    blame: bool = False
+    """Whether to add which step changed what."""
+    quiet: bool = False
+    """Whether to leave out what is admitted without a warning, and the summary."""
+
+
+def open_output(target: OutputTarget, style: OutputStyle) -> ReviewOutput:
+    """Make the output for a format of ``pratique_cli.options.DECISION_FORMATS``.
+
+    Only the module of the format is imported.
+
+    Raises:
+        InputError: the file cannot be written.
     """
+    if target.file is None:
+        return _open_format(target.format, sys.stdout.buffer, sys.stdout, style)
+    try:
+        stream = target.file.open("wb")
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise InputError(f"{target.file}: cannot be written: {reason}", file=str(target.file)) from None
+    # A text stream closes what it wraps when it is collected: formats of bytes get none.
+    is_text = target.format in _TEXT_FORMATS
+    text = io.TextIOWrapper(stream, "utf-8", "backslashreplace", newline="") if is_text else sys.stdout
+    return _open_format(target.format, stream, text, style)
+
+
+def _open_format(name: str, binary: BinaryIO, stream: TextIO, style: OutputStyle) -> ReviewOutput:
+    blame = style.blame
     match name:
         case "text":
             from pratique_cli.outputs.texts import TextOutput  # noqa: PLC0415
             from pratique_cli.terminal import palette_for  # noqa: PLC0415
 
+            palette = palette_for(stream, colour=style.colour)
             return TextOutput(
-                sys.stdout, palette_for(sys.stdout, colour=colour), verbose=verbose, blame=blame
+                stream,
+                palette,
+                compact=style.verbosity < _DETAILED,
+                verbose=style.verbosity > _DETAILED,
+                blame=blame,
+                quiet=style.quiet,
             )
+        case "table":
+            from pratique_cli.outputs.tables import TableOutput  # noqa: PLC0415
+            from pratique_cli.terminal import palette_for  # noqa: PLC0415
+
+            return TableOutput(stream, palette_for(stream, colour=style.colour), quiet=style.quiet)
         case "yaml":
             from pratique_cli.outputs.documents import YamlOutput  # noqa: PLC0415
 
-            return YamlOutput(sys.stdout.buffer, blame=blame)
+            return YamlOutput(binary, blame=blame)
         case "json":
             from pratique_cli.outputs.documents import JsonArrayOutput  # noqa: PLC0415
 
-            return JsonArrayOutput(sys.stdout.buffer, blame=blame)
+            return JsonArrayOutput(binary, blame=blame)
         case "jsonl":
             from pratique_cli.outputs.documents import JsonLinesOutput  # noqa: PLC0415
 
-            return JsonLinesOutput(sys.stdout.buffer, blame=blame)
+            return JsonLinesOutput(binary, blame=blame)
         case _:
-            return _open_report(name, blame=blame)
+            return _open_report(name, binary, blame=blame)
 
 
-def _open_report(name: str, *, blame: bool) -> ReviewOutput:
+def _open_report(name: str, stream: BinaryIO, *, blame: bool) -> ReviewOutput:
     match name:
         case "junit":
             from pratique_cli.outputs.junit import JUnitOutput  # noqa: PLC0415
 
-            return JUnitOutput(sys.stdout.buffer, blame=blame)
+            return JUnitOutput(stream, blame=blame)
         case "sarif":
             from pratique_cli.outputs.sarif import SarifOutput  # noqa: PLC0415
 
-            return SarifOutput(sys.stdout.buffer, blame=blame)
+            return SarifOutput(stream, blame=blame)
         case _:
             from pratique_cli.outputs.github import GitHubOutput  # noqa: PLC0415
 
-            return GitHubOutput(sys.stdout.buffer, blame=blame)
+            return GitHubOutput(stream, blame=blame)

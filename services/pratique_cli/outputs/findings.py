@@ -46,6 +46,11 @@ def relative_uri(path: str) -> str:
     return f"file://{uri}" if path.startswith("/") else uri
 
 
+def encodable(text: str) -> str:
+    """Escape lone surrogates, which file names may contain and UTF-8 cannot encode."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 _NEVER_WARNING = frozenset({StepOutcome.SKIPPED, StepOutcome.FAILED_OPEN}) | REFUSING
 
 

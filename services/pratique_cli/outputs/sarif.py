@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.json_values import JSONObject
-from pratique.apimachinery.source_documents import Position
+from pratique.apimachinery.source_documents import STDIN, Position
 from pratique.hosting.catalogue import load_catalogue
 from pratique_cli.encoding import indented_json
 from pratique_cli.outputs import ReviewCounts, ReviewedDocument, UndecidedDocument
@@ -18,6 +18,7 @@ from pratique_cli.outputs.findings import (
     FindingLevel,
     ReviewFinding,
     StepOrigin,
+    encodable,
     findings,
     relative_path,
     relative_uri,
@@ -27,12 +28,14 @@ SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sar
 """The schema of the log."""
 ROOT = "%SRCROOT%"
 """The base of relative URIs, by the name that code scanning uses."""
+_STDIN_URI = "stdin"
+"""Stands for standard input without a name: GitHub refuses a log with a result that has no physical location."""
 
 
 def locations(file: str, place: Position | None, about: str, field: str = "") -> JSONObject:
     """The member ``locations`` of a result or notification; empty if nothing is known."""
     location: JSONObject = {}
-    path = relative_path(file)
+    path = relative_path(file) or (_STDIN_URI if file == STDIN else None)
     if path is not None:
         artifact = {"uri": relative_uri(path)} | ({} if path.startswith("/") else {"uriBaseId": ROOT})
         location["physicalLocation"] = {"artifactLocation": artifact}
@@ -43,11 +46,6 @@ def locations(file: str, place: Position | None, about: str, field: str = "") ->
         name = f"{about} {field}" if field else about
         location["logicalLocations"] = [{"fullyQualifiedName": encodable(name), "kind": "resource"}]
     return {"locations": [location]} if location else {}
-
-
-def encodable(text: str) -> str:
-    """Escape lone surrogates, which file names may contain and UTF-8 cannot encode."""
-    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def fingerprint(*parts: str) -> str:

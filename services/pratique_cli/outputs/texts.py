@@ -20,7 +20,7 @@ from pratique_frontdoor import blame as blame_module
 from pratique_frontdoor.blame.changes import Blame, blame_of, message_fields
 from pratique_frontdoor.blame.fields import ABSENT, Absent
 from pratique_frontdoor.chain.decisions import OBJECT_VALIDATION, Decision, Step
-from pratique_frontdoor.chain.message_fields import Cause
+from pratique_frontdoor.chain.message_fields import Cause, causes
 
 _OUTCOME_STYLES: dict[StepOutcome, tuple[str, tuple[str, ...]]] = {
     StepOutcome.ALLOWED: ("✓", ("green",)),
@@ -100,7 +100,7 @@ class StepWriter:
 
     def _folded(self, steps: Sequence[Step]) -> str:
         names = ", ".join(dict.fromkeys(step_name(step) for step in steps))
-        head, tail = f"{self._palette.mark('·')} {len(steps)} skipped: ", " (-v says why)"
+        head, tail = f"{self._palette.mark('·')} {len(steps)} skipped: ", " (-vv says why)"
         text = head + self._palette.cut(names, self._palette.width - len(_INDENT + head + tail)) + tail
         return _INDENT + self._palette.paint(text, "dim")
 
@@ -204,12 +204,27 @@ class TextOutput:
     """Writes each decision as a headline, its steps, its warnings and a diff."""
 
     def __init__(
-        self, stream: TextIO, palette: Palette, *, verbose: bool = False, blame: bool = False
+        self,
+        stream: TextIO,
+        palette: Palette,
+        *,
+        compact: bool = False,
+        verbose: bool = False,
+        blame: bool = False,
+        quiet: bool = False,
     ) -> None:
         """Write to ``stream``.
 
-        ``verbose`` shows each skipped step, times and endpoints; ``blame`` shows which step changed what.
+        Args:
+            stream: A text stream.
+            palette: Its colours, marks and width.
+            compact: Show nothing below the headline but the reasons of denials and warnings.
+            verbose: Show each skipped step, times and endpoints.
+            blame: Show which step changed what.
+            quiet: Leave out what is admitted without a warning, and the counts.
         """
+        self._compact = compact
+        self._quiet = quiet
         self._stream = stream
         self._palette = palette
         self._steps = StepWriter(palette, verbose=verbose)
@@ -217,13 +232,38 @@ class TextOutput:
         self._blame = blame
 
     def write(self, reviewed: ReviewedDocument) -> None:
-        """Write one decision and an empty line."""
+        """Write one decision, and an empty line unless it is compact."""
+        if self._quiet and not _needs_attention(reviewed.decision):
+            return
+        if self._compact:
+            self._stream.write("\n".join([*self._compact_lines(reviewed), ""]))
+            self._stream.flush()
+            return
         lines = [self._headline(reviewed.review, reviewed.decision, reviewed.place)]
         lines += self._body(reviewed.review, reviewed.decision)
         for expansion in reviewed.expanded:
             lines += (f"{_POD_INDENT}{line}" if line else "" for line in self._pod(reviewed, expansion))
         self._stream.write("\n".join([*lines, "", ""]))
         self._stream.flush()
+
+    def _compact_lines(self, reviewed: ReviewedDocument) -> Iterator[str]:
+        yield self._headline(reviewed.review, reviewed.decision, reviewed.place)
+        yield from self._reasons(reviewed.review, reviewed.decision)
+        for expansion in reviewed.expanded:
+            review, decision = expansion.review, expansion.decision
+            if _needs_attention(decision):
+                yield _POD_INDENT + self._headline(review, decision, _template_place(reviewed, expansion))
+                yield from (_POD_INDENT + line for line in self._reasons(review, decision))
+
+    def _reasons(self, review: Review, decision: Decision) -> Iterator[str]:
+        """Write each cause of a denial with the step that denied, then the warnings."""
+        status = decision.status
+        for cause in causes(decision, status) if status is not None else ():
+            source = "" if cause.step is None else f"{step_name(decision.steps[cause.step])}: "
+            yield _INDENT + self._palette.paint(f"{source}{printable(cause.text)}", "red")
+        if self._blame:
+            yield from blame_lines(review, decision, self._steps, self._palette)
+        yield from self._warnings(decision)
 
     def _body(self, review: Review, decision: Decision) -> Iterator[str]:
         yield from self._refusal(decision)
@@ -241,8 +281,7 @@ class TextOutput:
     def _pod(self, reviewed: ReviewedDocument, expansion: Expansion) -> Iterator[str]:
         """Write the decision on a Pod of the workload, in full if it is denied or with ``verbose``."""
         document, decision = reviewed.document, expansion.decision
-        headline_place = f"{display_path(document.file)}:{template_position(reviewed, expansion).line}"
-        yield self._headline(expansion.review, decision, headline_place)
+        yield self._headline(expansion.review, decision, _template_place(reviewed, expansion))
         if decision.allowed and not self._verbose:
             yield from self._warnings(decision)
             return
@@ -290,17 +329,37 @@ class TextOutput:
 
     def finish(self, counts: ReviewCounts) -> None:
         """Write the counts."""
-        paint = self._palette.paint
-        parts = [f"{counts.admitted + counts.denied} reviewed", f"{counts.admitted} admitted"]
-        parts.append(paint(f"{counts.denied} denied", *(("red", "bold") if counts.denied else ())))
-        if counts.pods_denied:
-            parts.append(paint(f"{counts.pods_denied} denied of the Pods they would make", "red", "bold"))
-        if counts.undecided:
-            parts.append(paint(f"{counts.undecided} undecided", "red", "bold"))
-        if counts.unreadable:
-            parts.append(paint(f"{counts.unreadable} unreadable", "red", "bold"))
-        self._stream.write(", ".join(parts) + "\n")
+        if not self._quiet:
+            self._stream.write(summary(counts, self._palette))
         self._stream.flush()
+
+
+def summary(counts: ReviewCounts, palette: Palette) -> str:
+    """Write the counts of a run as a line."""
+    paint = palette.paint
+    parts = [f"{counts.admitted + counts.denied} reviewed", f"{counts.admitted} admitted"]
+    parts.append(paint(f"{counts.denied} denied", *(("red", "bold") if counts.denied else ())))
+    if counts.pods:
+        pods = f"{counts.pods} Pods" if counts.pods > 1 else "1 Pod"
+        styles = ("red", "bold") if counts.pods_denied else ()
+        parts.append(paint(f"{counts.pods_denied} denied of the {pods} they would make", *styles))
+    if counts.warned:
+        parts.append(paint(f"{counts.warned} with warnings", "yellow"))
+    if counts.undecided:
+        parts.append(paint(f"{counts.undecided} undecided", "red", "bold"))
+    if counts.unreadable:
+        parts.append(paint(f"{counts.unreadable} unreadable", "red", "bold"))
+    return ", ".join(parts) + "\n"
+
+
+def _needs_attention(decision: Decision) -> bool:
+    """Whether something is denied or warned of."""
+    return not decision.allowed or bool(decision.warnings) or any(map(_needs_attention, decision.expanded))
+
+
+def _template_place(reviewed: ReviewedDocument, expansion: Expansion) -> str:
+    """The location of a workload's template, for people: file and line."""
+    return f"{display_path(reviewed.document.file)}:{template_position(reviewed, expansion).line}"
 
 
 def _style(line: str) -> str | None:

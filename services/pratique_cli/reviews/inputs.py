@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import enum
 import itertools
@@ -43,6 +44,8 @@ _YAML_BREAK = re.compile(rb"^---(?=\s|\Z)", re.MULTILINE)
 _JSON_BREAK = re.compile(rb"^(?=[{\[])", re.MULTILINE)
 """Where the next JSON value may begin, in a stream that cannot be read as a whole."""
 _DIRECTIVE = re.compile(rb"^%(?:YAML|TAG)\s", re.MULTILINE)
+_RENDERED_FROM = re.compile(rb"(?:---[ \t]*\r?\n|#[^\n]*\n|\s)*?# Source: ([^\s][^\r\n]*)\r?\n")
+"""The comment in which ``helm template`` names the template of a document, before anything else in it."""
 
 
 class PartKind(enum.Enum):
@@ -95,10 +98,15 @@ def read_inputs(path: Path | str, stdin: BinaryIO | None = None) -> Iterator[Inp
     return read_parts((part, None) for part in parts_of([path], stdin))
 
 
-def parts_of(paths: Iterable[Path | str], stdin: BinaryIO | None = None) -> Iterator[Part]:
-    """Divide inputs into parts, in order, without reading the parts themselves."""
+def parts_of(
+    paths: Iterable[Path | str], stdin: BinaryIO | None = None, stdin_name: str = STDIN
+) -> Iterator[Part]:
+    """Divide inputs into parts, in order, without reading the parts themselves.
+
+    ``stdin_name`` is the file that standard input is taken for.
+    """
     for path in paths:
-        yield from _parts_of_path(str(path), sys.stdin.buffer if stdin is None else stdin)
+        yield from _parts_of_path(str(path), sys.stdin.buffer if stdin is None else stdin, stdin_name)
         yield Part(PartKind.END, SourceText(b"", str(path)))
 
 
@@ -123,10 +131,10 @@ def _no_documents(path: str) -> InputError:
     return InputError(f"{display_path(path)}: {problem}", file=path)
 
 
-def _parts_of_path(path: str, stdin: BinaryIO) -> Iterator[Part]:
+def _parts_of_path(path: str, stdin: BinaryIO, stdin_name: str) -> Iterator[Part]:
     if path == STDIN:
-        yield Part(PartKind.STREAM, SourceText(b"", STDIN), may_block=True)
-        yield from _parts_of_stream(stdin, STDIN, may_block=True)
+        yield Part(PartKind.STREAM, SourceText(b"", stdin_name), may_block=True)
+        yield from _named_by_helm(_parts_of_stream(stdin, stdin_name, may_block=True))
         return
     try:
         files = list_files(path)
@@ -160,6 +168,24 @@ def _parts_of_stream(stream: BinaryIO, file: str, *, may_block: bool) -> Iterato
         # JSON Lines: a line that is not a JSON object is an unreadable document.
         yield Part(PartKind.LINE, SourceText(line.rstrip(), file, number, index), may_block=may_block)
         index += 1
+
+
+def _named_by_helm(parts: Iterable[Part]) -> Iterator[Part]:
+    """Name the parts of a stream by the templates that Helm rendered them from.
+
+    Lines of such a part count from the line after Helm's comment, which is where the template's own text begins.
+    """
+    documents: collections.Counter[str] = collections.Counter()
+    for part in parts:
+        found = _RENDERED_FROM.match(part.text.raw) if part.kind is PartKind.PIECE else None
+        if found is None:
+            yield part
+            continue
+        file = found[1].decode(errors="replace").strip()
+        first_line = 1 - part.text.raw.count(b"\n", 0, found.end())
+        text = SourceText(part.text.raw, file, first_line, documents[file])
+        documents[file] += 1
+        yield dataclasses.replace(part, text=text, follows=False)
 
 
 def _is_value(text: SourceText) -> bool:

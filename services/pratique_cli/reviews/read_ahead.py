@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Self
 
+from pratique.apimachinery.source_documents import STDIN
 from pratique_cli.reviews.inputs import Part, PartValues, parts_of
 
 if TYPE_CHECKING:
@@ -123,6 +124,7 @@ class ReadAhead:
         jobs: int,
         report_problem: Callable[[str], None],
         stdin: BinaryIO | None = None,
+        stdin_name: str = STDIN,
     ) -> None:
         """Open nothing yet.
 
@@ -131,8 +133,9 @@ class ReadAhead:
             jobs: How many processes to use, this one included; 1 starts none.
             report_problem: Gets a line if another process fails.
             stdin: Read instead of this process's standard input.
+            stdin_name: The file that standard input is taken for.
         """
-        self._parts = parts_of(paths, stdin)
+        self._parts = parts_of(paths, stdin, stdin_name)
         self._most_processes = jobs - 1
         self._report_problem = report_problem
         self._window: deque[tuple[Part, _Batch | None]] = deque()

@@ -160,6 +160,7 @@ class ReviewRun:
     def _settle(self, reviewed: ReviewedDocument, counts: ReviewCounts) -> None:
         """Count and write a final result."""
         counts.warned += _has_warnings(reviewed.decision)
+        counts.pods += len(reviewed.decision.expanded)
         counts.pods_denied += _pods_denied(reviewed)
         self._emit(reviewed)
 

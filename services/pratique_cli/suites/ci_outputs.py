@@ -9,10 +9,9 @@ from pratique.apimachinery.json_values import JSONObject
 from pratique.apimachinery.source_documents import display_path
 from pratique_cli.outputs import junit
 from pratique_cli.outputs.changes import path_text
-from pratique_cli.outputs.findings import relative_path
+from pratique_cli.outputs.findings import encodable, relative_path
 from pratique_cli.outputs.github import annotation
 from pratique_cli.outputs.sarif import (
-    encodable,
     fingerprint,
     locations,
     notification,

@@ -1,0 +1,211 @@
+"""What people type into `pratique review` in CI, and what the repository offers there: an action and hooks."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+import yaml
+
+Program: TypeAlias = "Callable[..., subprocess.CompletedProcess[str]]"
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = Path(sys.executable).with_name("pratique")
+BASELINE = ("--pod-security", "baseline")
+GOOD = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\n"
+BAD = (
+    "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\n"
+    "spec:\n  hostNetwork: true\n  containers: [{name: web, image: web}]\n"
+)
+CLUSTER = """\
+apiVersion: v1
+kind: Namespace
+metadata:
+  name: shop
+  labels: {pod-security.kubernetes.io/enforce: privileged, pod-security.kubernetes.io/warn: baseline}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: default, namespace: shop}
+"""
+WARNED = BAD.replace("{name: web}\nspec", "{name: web, namespace: shop}\nspec")
+HELM = f"---\n# Source: shop/templates/settings.yaml\n{GOOD}---\n# Source: shop/templates/pod.yaml\n{BAD}"
+DEFINITION = """\
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: ships.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: ships, kind: Ship}
+  versions:
+  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}
+"""
+SHIP = "apiVersion: example.com/v1\nkind: Ship\nmetadata: {name: ark, namespace: sea}\n"
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    (tmp_path / "deep" / "er").mkdir(parents=True)
+    for name, text in {"good.yaml": GOOD, "deep/er/bad.yaml": BAD, "cluster.yaml": CLUSTER}.items():
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def places(log: dict[str, Any]) -> list[tuple[str, int]]:
+    """The file and line of each result of a SARIF log."""
+    found = [result["locations"][0]["physicalLocation"] for result in log["runs"][0]["results"]]
+    return [(place["artifactLocation"]["uri"], place["region"]["startLine"]) for place in found]
+
+
+@pytest.mark.usefixtures("files")
+def test_files_can_be_given_as_to_kubectl(pratique: Program) -> None:
+    ran = pratique("review", *BASELINE, "-R", "-f", "good.yaml", "-f", "deep")
+    assert ran.returncode == 1
+    assert ran.stdout.startswith("✓ admitted  ConfigMap default/settings  (good.yaml:1)\n✗ denied    Pod")
+    assert ran.stdout.endswith("2 reviewed, 1 admitted, 1 denied\n")
+    assert len(ran.stdout.splitlines()) == 4
+
+
+def test_a_pipe_is_read_if_no_file_is_given(pratique: Program) -> None:
+    assert "(standard input:1)" in pratique("review", stdin=GOOD).stdout
+    ran = pratique("review")
+    assert (ran.returncode, ran.stdout) == (2, "0 reviewed, 0 admitted, 0 denied, 1 unreadable\n")
+    assert "standard input: holds no documents" in ran.stderr
+
+
+def test_a_terminal_is_not_read(on_terminal: Callable[..., str]) -> None:
+    assert "Missing argument 'FILE...'" in on_terminal("review")
+
+
+@pytest.mark.parametrize(
+    ("selection", "shown"),
+    [("denied", {"web"}), ("warned", {"warned"}), ("all", {"web", "warned", "settings"})],
+)
+def test_only_what_is_selected_is_written(
+    pratique: Program, files: Path, selection: str, shown: set[str]
+) -> None:
+    (files / "warned.yaml").write_text(WARNED.replace("name: web,", "name: warned,", 1))
+    flags = ("--cluster", "cluster.yaml", "--assume", "namespaces,serviceaccounts", *BASELINE)
+    ran = pratique("review", *flags, "--only", selection, "-o", "jsonl", "good.yaml", "deep", "warned.yaml")
+    names = {json.loads(line)["object"]["metadata"]["name"] for line in ran.stdout.splitlines()}
+    assert names == shown
+
+
+@pytest.mark.usefixtures("files")
+def test_quiet_output_holds_nothing_that_is_admitted(pratique: Program) -> None:
+    assert pratique("review", "-q", "good.yaml").stdout == ""
+    ran = pratique("review", "-q", *BASELINE, "good.yaml", "deep")
+    assert [line.split()[1] for line in ran.stdout.splitlines()] == ["denied", "pods"]
+    assert pratique("review", "-q", "-o", "table", "good.yaml").stdout == ""
+
+
+def test_one_run_writes_several_outputs(pratique: Program, files: Path) -> None:
+    formats = ("text", "table", "json", "jsonl", "yaml", "junit", "sarif", "github")
+    outputs = [part for name in formats for part in ("-o", f"{name}=out.{name}")]
+    ran = pratique("review", *BASELINE, "-o", "jsonl", *outputs, "good.yaml", "deep")
+    texts = {name: (files / f"out.{name}").read_text() for name in formats}
+    source = {"file": "deep/er/bad.yaml", "line": 1}
+    assert ran.returncode == 1
+    assert json.loads(ran.stdout.splitlines()[1])["source"] == source
+    assert json.loads(texts["json"])[1]["source"] == source
+    assert list(yaml.safe_load_all(texts["yaml"]))[1]["source"] == source
+    assert places(json.loads(texts["sarif"])) == [("deep/er/bad.yaml", 5)]
+    assert "file=deep/er/bad.yaml,line=5," in texts["github"]
+    assert "deep/er/bad.yaml:5: PodSecurity" in texts["junit"]
+    assert "denied    Pod default/web             deep/er/bad.yaml:1  pods" in texts["table"]
+    assert "(deep/er/bad.yaml:1)" in texts["text"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "problem"),
+    [
+        (("-o", "json", "-o", "text"), "json, text would all go to standard output"),
+        (("-o", "json="), "'json=' names no file; write json=FILE"),
+        (("-o", "xml=a"), "'xml' is not a format"),
+        (("-o", "json=no/such/folder"), "no/such/folder: cannot be written: no such file or directory"),
+        (("--assume", "pods"), "'pods' cannot be assumed to exist; there are namespaces, serviceaccounts"),
+        (("--crds", "good.yaml"), "ConfigMap is no CustomResourceDefinition; --cluster takes other objects"),
+    ],
+)
+@pytest.mark.usefixtures("files")
+def test_wrong_flags_get_one_message(pratique: Program, flags: tuple[str, ...], problem: str) -> None:
+    ran = pratique("review", *flags, "good.yaml")
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert problem in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_text_has_annotations_in_a_job_of_github_actions(pratique: Program) -> None:
+    shown = pratique("review", *BASELINE, "--stdin-filename", "a/b.yaml", stdin=BAD, GITHUB_ACTIONS="true")
+    assert "::error file=a/b.yaml,line=5," in shown.stdout
+    assert "✗ denied    Pod default/web  403 Forbidden  (a/b.yaml:1)" in shown.stdout
+    assert "::" not in pratique("review", *BASELINE, stdin=BAD, GITHUB_ACTIONS="false").stdout
+
+
+def test_what_helm_renders_is_placed_in_its_templates(pratique: Program) -> None:
+    log = json.loads(pratique("review", *BASELINE, "-o", "sarif", stdin=HELM).stdout)
+    assert places(log) == [("shop/templates/pod.yaml", 5)]
+    broken = pratique("review", stdin=HELM.replace("kind: Pod", "kind: Podd"))
+    assert "shop/templates/pod.yaml: document 1, line 1, column 1: " in broken.stderr
+
+
+def test_definitions_add_kinds_and_take_no_namespaces_away(pratique: Program, tmp_path: Path) -> None:
+    (tmp_path / "crds.yaml").write_text(DEFINITION)
+    assert pratique("review", stdin=SHIP).returncode == 2
+    assert pratique("review", "--crds", "crds.yaml", stdin=SHIP).returncode == 0
+    assert pratique("review", "--cluster", "crds.yaml", stdin=SHIP).returncode == 1
+    assert pratique("review", "--cluster", "crds.yaml", "--assume", "namespaces", stdin=SHIP).returncode == 0
+
+
+def test_an_assumed_namespace_brings_no_account(pratique: Program, files: Path) -> None:
+    (files / "empty.yaml").write_text(GOOD)
+    flags = ("--cluster", "empty.yaml", "--assume")
+    assert 'serviceaccount "default" not found' in pratique("review", *flags, "namespaces", stdin=BAD).stdout
+    assert pratique("review", *flags, "namespaces,serviceaccounts", stdin=BAD).returncode == 0
+
+
+@pytest.mark.parametrize(("given", "code"), [("good.yaml", 0), ("--pod-security baseline 'deep/er'", 1)])
+def test_the_action_reviews_with_its_arguments(files: Path, given: str, code: int) -> None:
+    action = yaml.safe_load((ROOT / "action.yml").read_text())
+    (step,) = (step for step in action["runs"]["steps"] if step.get("name") == "Review")
+    (files / "temp" / "pratique").mkdir(parents=True)
+    (files / "temp" / "pratique" / "bin").symlink_to(PROGRAM.parent)
+    variables = {
+        "PATH": f"{PROGRAM.parent}{os.pathsep}{os.environ['PATH']}",
+        "RUNNER_TEMP": str(files / "temp"),
+        "GITHUB_ACTIONS": "true",
+        "ARGS": given,
+        "SARIF": "log.sarif",
+    }
+    command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
+    ran = subprocess.run(command, cwd=files, env=variables, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (code, "")
+    assert ("::error file=deep/er/bad.yaml,line=5," in ran.stdout) == bool(code)
+    assert len(places(json.loads((files / "log.sarif").read_text()))) == code
+
+
+@pytest.mark.parametrize(
+    ("hook", "file", "code"),
+    [
+        ("pratique-review", "good.yaml", 0),
+        ("pratique-review", "broken.yaml", 2),
+        ("pratique-check", "policy.yaml", 0),
+        ("pratique-check", "good.yaml", 2),
+    ],
+)
+def test_the_hooks_run_on_files(pratique: Program, files: Path, hook: str, file: str, code: int) -> None:
+    hooks = {entry["id"]: entry for entry in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())}
+    policies = ROOT / "examples" / "04-cel-policies" / "policies.yaml"
+    (files / "policy.yaml").write_text(policies.read_text())
+    (files / "broken.yaml").write_text("kind: Podd\napiVersion: v1\n")
+    program, *arguments = shlex.split(hooks[hook]["entry"])
+    assert program == "pratique"
+    assert pratique(*arguments, file).returncode == code
