@@ -14,7 +14,7 @@ import ratios
 from contests import IN_ONE, OURS
 from fanouts import DIVIDED, OVER_ONE, POLICIES, REPLICAS, SETS, UNDIVIDED, named
 from offline import COUNT
-from offline_figures import REVIEW
+from offline_figures import REVIEW, UNVALIDATED
 from paths import GRPC_ECHO, TCP_FRAMES, UNIX_FRAMES
 from peer_servers import SERVERS
 from ratios import ONE, SIXTEEN
@@ -215,6 +215,12 @@ GOALS = (
         more_is_better=True,
         ratio=False,
         note=_of_few,
+    ),
+    Goal(
+        "offline, CPU a manifest with object validation ÷ without",
+        "offline",
+        functools.partial(ratios.quotient, "offline", "whole", "cpu", (REVIEW, UNVALIDATED)),
+        at_most=1.6,
     ),
     Goal(
         "start-up of pratique review",

@@ -11,7 +11,11 @@ from measures import Effort, Section, tell
 
 from processes import cores, on_cores
 
-REVIEW, FLOOR = "pratique review", "reading the files alone"
+REVIEW, UNVALIDATED, FLOOR = (
+    "pratique review",
+    "pratique review --object-validation off",
+    "reading the files alone",
+)
 _FEW = 500
 """Manifests, where little trouble is taken: start-up is most of what they take, and the figure says nothing."""
 _CORES = 2
@@ -19,7 +23,7 @@ _CORES = 2
 
 
 def measure_offline(effort: Effort) -> Section:
-    """Manifests a second, and what each takes of CPU time, of ``pratique review`` and of its floor."""
+    """Manifests a second and CPU time for each: `pratique review`, validating objects or not, and its floor."""
     tell("offline")
     count = offline.COUNT if effort.seconds >= 1 else _FEW
     with tempfile.TemporaryDirectory() as folder, on_cores(sorted(cores())[:_CORES]):
@@ -27,5 +31,9 @@ def measure_offline(effort: Effort) -> Section:
     cpu, wall = (cast("dict[str, float]", found[name]) for name in ("cpu_seconds", "wall_seconds"))
     return {
         name: {"whole": {"rate": count / wall[key], "cpu": cpu[key] / count, "reviews": count}}
-        for name, key in ((REVIEW, "review"), (FLOOR, "floor"))
+        for name, key in (
+            (REVIEW, "review"),
+            (UNVALIDATED, "review without object validation"),
+            (FLOOR, "floor"),
+        )
     }
