@@ -78,16 +78,21 @@ def _diff_objects(
     pointer: str, old: JSONObject, new: JSONObject, operations: list[JSONObject]
 ) -> list[_DifferingValues]:
     deeper: list[_DifferingValues] = []
+    common = 0
     for name, value in old.items():
         if name not in new:
             operations.append({"op": "remove", "path": f"{pointer}/{escape(name)}"})
-        elif value is not (other := new[name]) and not identical(value, other):
+            continue
+        common += 1
+        other = new[name]
+        if value is not other and not identical(value, other):
             deeper.append((f"{pointer}/{escape(name)}", value, other))
-    operations += [
-        {"op": "add", "path": f"{pointer}/{escape(name)}", "value": value}
-        for name, value in new.items()
-        if name not in old
-    ]
+    if common < len(new):
+        operations += [
+            {"op": "add", "path": f"{pointer}/{escape(name)}", "value": value}
+            for name, value in new.items()
+            if name not in old
+        ]
     return deeper
 
 
@@ -126,6 +131,8 @@ def _differing_items(
 
 def _differing_runs(old: list[JSON], new: list[JSON]) -> list[_DifferingRun]:
     """The runs in which two arrays differ, between the items they have in common."""
+    if len(old) == len(new) and _have_same_names(old, new):
+        return []  # as most arrays: items that changed in place
     # Common heads and tails are cheap to find, and most changes leave little in between.
     shorter = min(len(old), len(new))
     start = 0
@@ -159,6 +166,19 @@ def _item_names(items: list[JSON]) -> list[Hashable]:
     names = [_item_name(item) for item in items]
     distinct = {name for name in names if isinstance(name, str)}
     return list(names) if len(distinct) == len(names) else []
+
+
+def _have_same_names(old: list[JSON], new: list[JSON]) -> bool:
+    """Tell whether all items are objects with names, the same in both arrays and none of them twice."""
+    found = set()
+    for item, other in zip(old, new, strict=True):
+        if type(item) is not dict or type(other) is not dict:
+            return False
+        name = item.get("name")
+        if type(name) is not str or name in found or other.get("name") != name:
+            return False
+        found.add(name)
+    return True
 
 
 def _item_name(item: JSON) -> JSON:

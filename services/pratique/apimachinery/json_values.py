@@ -251,6 +251,11 @@ class Document:
         """The JSON text, checked or not, for a service that checks what it gets."""
         return self._raw or b"" if self.is_unchecked else self.raw
 
+    @property
+    def received_bytes(self) -> int:
+        """The length of the JSON text, checked or not; 0 if the value was parsed elsewhere or made here."""
+        return len(self._raw or b"")
+
     def defer(self, check: DeferredCheck) -> Document:
         """Leave the check of this text to the service that parses it; return this document.
 

@@ -74,6 +74,20 @@ def check_dns1035_label(value: str) -> list[str]:
 
 def check_qualified_name(value: str) -> list[str]:
     """Validate the key of a label or annotation, ``[subdomain/]name``: ``IsQualifiedName``."""
+    return [] if len(value) <= _SHORT and _is_qualified_name(value) else _qualified_name_messages(value)
+
+
+_SHORT = 128
+"""Characters of what is worth remembering; longer keys and values of labels are rare."""
+
+
+@functools.lru_cache(1024)
+def _is_qualified_name(value: str) -> bool:
+    """Tell whether a key is valid. The same few are in nearly all objects."""
+    return not _qualified_name_messages(value)
+
+
+def _qualified_name_messages(value: str) -> list[str]:
     prefix, slash, name = value.rpartition("/")
     if "/" in prefix:
         form = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
@@ -94,6 +108,15 @@ def _label_key_message() -> str:
 
 def check_label_value(value: str) -> list[str]:
     """Validate the value of a label: ``IsValidLabelValue``."""
+    return [] if len(value) <= _SHORT and _is_label_value(value) else _label_value_messages(value)
+
+
+@functools.lru_cache(1024)
+def _is_label_value(value: str) -> bool:
+    return not _label_value_messages(value)
+
+
+def _label_value_messages(value: str) -> list[str]:
     messages = []
     if _length(value) > _MAXIMUM_LABEL:
         messages.append(f"must be no more than {_MAXIMUM_LABEL} bytes")

@@ -34,7 +34,7 @@ def object_stages(context: AdmissionContext, first: Phase) -> _ObjectStages | No
     """
     reason = object_validation.skip_reason(context.review)
     if not reason:
-        return _ObjectStages(first, is_large=len(context.review.object_document.unchecked_raw) > LARGE_BYTES)
+        return _ObjectStages(first, is_large=context.review.object_document.received_bytes > LARGE_BYTES)
     skipped = Step(
         controller=OBJECT_VALIDATION,
         phase=first,

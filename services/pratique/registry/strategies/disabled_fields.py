@@ -139,28 +139,37 @@ def _features(type_: Type, value: JSON) -> set[str]:
 
 
 def _add_features(name: str, value: JSONObject, found: set[str]) -> None:
-    for field, feature in _DISABLED.get(name, _NO_FEATURES).items():
+    disabled, leading = _places(name)
+    for field, feature in disabled:
         if value.get(field) not in (None, []):
             found.add(feature)
-    for field, inner, is_map in _structures_leading(name):
+    for field, inner, is_map in leading:
         child = value.get(field)
-        if type(child) is dict:
-            items: Iterable[JSON] = child.values() if is_map else (child,)
+        if child is None:
+            continue
+        if type(child) is list:
+            items: Iterable[JSON] = child
+        elif type(child) is dict:
+            items = child.values() if is_map else (child,)
         else:
-            items = child if type(child) is list else ()
+            continue
         for item in items:
             if type(item) is dict:
                 _add_features(inner, item, found)
 
 
-_NO_FEATURES: Mapping[str, str] = {}
-
-
 @functools.cache
-def _structures_leading(name: str) -> tuple[tuple[str, str, bool], ...]:
-    """The fields of a type that have disabled fields below, the structures that they hold, and whether in a map."""
+def _places(name: str) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str, bool], ...]]:
+    """What a type may hold that belongs to features that are off.
+
+    Its own such fields with their features, and the fields that have some below, with the structures that they hold and
+    whether they hold them in a map.
+    """
     leading = ((field, _structure_in(type_), type_) for field, type_ in _fields_leading(name).items())
-    return tuple((field, inner.name, isinstance(type_, MapType)) for field, inner, type_ in leading if inner)
+    return (
+        tuple(_DISABLED.get(name, {}).items()),
+        tuple((field, inner.name, isinstance(type_, MapType)) for field, inner, type_ in leading if inner),
+    )
 
 
 def _without(type_: Type, value: JSON, features: frozenset[str]) -> JSON:

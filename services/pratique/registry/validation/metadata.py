@@ -84,10 +84,12 @@ def validate_metadata(
     errors += _validate_namespace(metadata.get("namespace"), path / "namespace", namespaced=namespaced)
     errors += _validate_generation(metadata, path)
     errors += _validate_maps(metadata, path)
-    finalizers = metadata.get("finalizers") or ()
-    errors += _validate_finalizers(finalizers, path / "finalizers")
-    errors += _validate_managed_fields(metadata.get("managedFields") or (), path / "managedFields")
-    if standard_finalizers:
+    finalizers = metadata.get("finalizers")
+    if finalizers:
+        errors += _validate_finalizers(finalizers, path / "finalizers")
+    if managed := metadata.get("managedFields"):
+        errors += _validate_managed_fields(managed, path / "managedFields")
+    if finalizers and standard_finalizers:
         errors += _validate_standard_finalizers(finalizers, path / "finalizers")
     return errors
 
