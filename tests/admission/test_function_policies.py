@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import dataclasses
+import inspect
+from collections.abc import Awaitable
+
 import pytest
 
 from pratique.admission.controllers import MUTATE, VALIDATE, Controller, mutator, validator
-from pratique.admission.results import Answer, Edits, allow, deny, patch, warn
+from pratique.admission.results import Answer, Edits, Patch, allow, deny, patch, warn
 from pratique.admission.reviews import Review
 from pratique.admission.rules import EVERYTHING, rule
 from pratique.apimachinery.json_values import member
@@ -89,3 +94,55 @@ def test_forgotten_parentheses_are_noticed() -> None:
 def test_rules_must_be_created_by_rule() -> None:
     with pytest.raises(ValueError, match=r'RequireTeam: rules are written as rule\("pods"\)'):
         validator("RequireTeam", "pods")  # type: ignore[arg-type]  # the mistake under test
+
+
+TEAMLESS = pod_review({"kind": "Pod"})
+
+
+class LimitLabels:
+    """Refuse Pods with many labels."""
+
+    def __init__(self, most: int = 2) -> None:
+        self.most = most
+
+    def __call__(self, review: Review) -> Answer:
+        labels = member(review.object, "metadata", "labels") or {}
+        return deny("too many labels") if len(labels) > self.most else allow()
+
+
+def test_a_decorated_function_can_be_called() -> None:
+    assert require_team(TEAMLESS) == deny("label team is missing")
+    assert list(inspect.signature(require_team).parameters) == ["review"]
+
+
+def test_a_decorated_coroutine_function_is_awaited_as_before() -> None:
+    answer = asyncio.run(_awaited(add_team(TEAMLESS)))
+    assert isinstance(answer, Patch)
+    assert answer.new_object == {"kind": "Pod", "metadata": {"labels": {"team": "shop"}}}
+
+
+async def _awaited(answer: Awaitable[Answer]) -> Answer:
+    return await answer
+
+
+def test_a_copy_of_a_decorated_function_can_be_called() -> None:
+    assert dataclasses.replace(require_team, default=True)(TEAMLESS) == require_team(TEAMLESS)
+
+
+def test_a_class_of_callables_is_a_policy() -> None:
+    limit = validator("LimitLabels", rule("pods"))(LimitLabels)
+    crowded = pod_review({"kind": "Pod", "metadata": {"labels": {"a": "", "b": "", "c": ""}}})
+    assert limit(crowded) == deny("too many labels")
+    assert not admit(limit, crowded).allowed
+    assert limit.summary == "Refuse Pods with many labels."
+
+
+def test_an_instance_is_a_policy() -> None:
+    limit = validator("NoLabels")(LimitLabels(0))
+    assert limit(pod_review({"kind": "Pod", "metadata": {"labels": {"a": ""}}})) == deny("too many labels")
+
+
+@pytest.mark.parametrize(("policy", "kind"), [(object(), "object"), (require_team, "CallableController")])
+def test_what_takes_no_review_is_no_policy(policy: object, kind: str) -> None:
+    with pytest.raises(TypeError, match=f"Odd: a policy is a callable .*, not an instance of {kind}"):
+        validator("Odd")(policy)  # type: ignore[call-overload]  # the mistake under test

@@ -8,7 +8,7 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, overload
 
 import msgspec
 
@@ -20,6 +20,8 @@ from pratique.cluster.store import Cluster
 
 if TYPE_CHECKING:
     from prometheus_client.registry import Collector
+
+R_co = TypeVar("R_co", bound=Answer | Awaitable[Answer], covariant=True)
 
 Handler: TypeAlias = Callable[[Review], Answer | Awaitable[Answer]]
 """Runs a controller in one phase: takes the review and returns an answer. It can be ``async``."""
@@ -170,13 +172,44 @@ class Controller:
     Other controllers that are not ``async`` run in a thread, so that one that hangs affects only its own outcome."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class CallableController(Controller, Generic[R_co]):
+    """A controller that :func:`validator` or :func:`mutator` made from a callable, and that can be called as that."""
+
+    __wrapped__: Callable[[Review], R_co]
+    """The callable, by the name under which :mod:`inspect` looks for it."""
+
+    def __call__(self, review: Review) -> R_co:
+        """Return the callable's own answer to a review, whatever the rules select; without the engine around it."""
+        return self.__wrapped__(review)
+
+
+class ReviewCallable(Protocol[R_co]):
+    """An object that can be called with a review."""
+
+    def __call__(self, review: Review, /) -> R_co:
+        """Return the answer."""
+
+
+class ControllerDecorator(Protocol):
+    """Makes a controller from a callable, or from a class whose instances are callable."""
+
+    @overload
+    def __call__(self, policy: type[ReviewCallable[R_co]], /) -> CallableController[R_co]: ...
+
+    @overload
+    def __call__(self, policy: Callable[[Review], R_co], /) -> CallableController[R_co]: ...
+
+
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
 
 
 def validator(
     name: str, *rules: Rule, summary: str = "", default: bool = False, timeout_seconds: float | None = None
-) -> Callable[[Handler], Controller]:
+) -> ControllerDecorator:
     """Create a validating controller from a callable, which can be ``async``.
+
+    The controller can be called as the callable itself. A class is instantiated without arguments.
 
     Args:
         name: The name in ``--enable-admission-plugins``.
@@ -195,9 +228,10 @@ def validator(
 
 def mutator(
     name: str, *rules: Rule, summary: str = "", default: bool = False, timeout_seconds: float | None = None
-) -> Callable[[Handler], Controller]:
+) -> ControllerDecorator:
     """Create a mutating controller from a callable, which can be ``async`` and can also deny.
 
+    The controller can be called as the callable itself. A class is instantiated without arguments.
     The controller is called again if a later webhook or policy changed the object, so it must answer ``allow()`` to
     its own result.
 
@@ -224,7 +258,7 @@ def _controller_decorator(
     *,
     default: bool,
     timeout_seconds: float | None,
-) -> Callable[[Handler], Controller]:
+) -> ControllerDecorator:
     # str() because of ``@validator`` without parentheses, which passes the callable as the name.
     if not _NAME.fullmatch(str(name)):
         raise ValueError(f'a controller needs a name of letters and digits, such as "RequireTeam": {name!r}')
@@ -233,16 +267,21 @@ def _controller_decorator(
     if timeout_seconds is not None and not 0 < timeout_seconds <= MAX_TIMEOUT_SECONDS:
         raise ValueError(f"{name}: timeout_seconds must be more than 0 and at most {MAX_TIMEOUT_SECONDS:g}")
 
-    def make(handler: Handler) -> Controller:
+    def make(policy: Any) -> CallableController[Any]:
+        handler = policy() if isinstance(policy, type) else policy
+        if not callable(handler) or isinstance(handler, Controller):
+            kind = type(handler).__name__
+            raise TypeError(f"{name}: a policy is a callable that takes a review, not an instance of {kind}")
         mutating = phase is Phase.MUTATE
         handlers = Handlers(mutate=handler) if mutating else Handlers(validate=handler)
 
         def build(_: NoSettings) -> Handlers:
             return handlers
 
-        return Controller(
+        return CallableController(
+            __wrapped__=handler,
             name=name,
-            summary=summary or (inspect.getdoc(handler) or name).partition("\n")[0],
+            summary=summary or (inspect.getdoc(policy) or name).partition("\n")[0],
             phases=MUTATE if mutating else VALIDATE,
             rules=rules or (EVERYTHING,),
             build=build,
