@@ -10,6 +10,7 @@ from pratique.admission.reviews import Review
 from pratique.processes.thread_pool import ControllerThreads
 from support.services import controllers
 from support.services.reviews import review_of
+from support.waiting import within
 
 
 def test_an_idle_thread_is_reused() -> None:
@@ -90,3 +91,19 @@ def test_an_answer_that_comes_after_its_loop_has_closed_is_dropped() -> None:
     asyncio.run(give_up())
     release.set()
     assert asyncio.run(run()) == allow()
+
+
+def test_closing_ends_idle_threads_and_nothing_else() -> None:
+    release = threading.Event()
+    threads = ControllerThreads("c")
+
+    async def run() -> list[object]:
+        working = threads.submit(controllers.blocking(release), review_of())
+        await threads.submit(controllers.allowing, review_of())
+        threads.close()
+        assert within(5, lambda: threads.threads == 1)
+        release.set()
+        return [await working, await threads.submit(controllers.allowing, review_of())]
+
+    assert asyncio.run(run()) == [allow(), allow()]
+    assert within(5, lambda: threads.threads == 0)

@@ -358,6 +358,12 @@ class ControllerHost:
             review = dataclasses.replace(review, cluster=self.cluster)
         return with_provisioned_namespace(review) if self._provisions else review
 
+    def close_threads(self) -> None:
+        """End the threads that its handlers have run in, those of handlers that still run excepted."""
+        for runner in self.runners.values():
+            if runner.threads is not None:
+                runner.threads.close()
+
     def with_inputs(self, cluster: Cluster, handlers: Mapping[str, Handler]) -> Self:
         """Return a host with another cluster, and with other handlers for the controllers that ``handlers`` names.
 

@@ -48,6 +48,7 @@ class ControllerThreads:
         self._running: set[asyncio.Future[object]] = set()
         self._threads = 0
         self._idle = 0
+        self._closed = False
         self._changed = threading.Condition()
 
     def submit(self, handler: Callable[[T], object], review: T) -> asyncio.Future[object]:
@@ -66,6 +67,12 @@ class ControllerThreads:
                 threading.Thread(target=self._work, name=f"pratique-{self._name}", daemon=True).start()
             self._changed.notify()
         return future
+
+    def close(self) -> None:
+        """End idle threads at once, and the others after their calls. Calls that follow are still run."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
 
     @property
     def threads(self) -> int:
@@ -96,7 +103,7 @@ class ControllerThreads:
         with self._changed:
             # An idle thread takes the next job, so submit starts threads only for jobs beyond the idle ones.
             self._idle += 1
-            self._changed.wait_for(lambda: self._jobs, timeout=_IDLE_SECONDS)
+            self._changed.wait_for(lambda: self._jobs or self._closed, timeout=_IDLE_SECONDS)
             self._idle -= 1
             if self._jobs:
                 job = self._jobs.popleft()

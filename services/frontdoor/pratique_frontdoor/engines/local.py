@@ -44,6 +44,9 @@ class InProcessTransport:
         hosted = {id(controller): controller for controller in (*self.mutator.hosted, *self.validator.hosted)}
         for controller in hosted.values():
             await controller.handlers.close()
+        # a run of many chains, each for one case, would have hundreds of idle threads
+        self.mutator.close_threads()
+        self.validator.close_threads()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
