@@ -17,9 +17,8 @@ if TYPE_CHECKING:
         Handlers,
         NoSettings,
         Phase,
-        mutator,
-        validator,
     )
+    from pratique.admission.function_policies import mutator, validator
     from pratique.admission.results import Allow, Answer, Deny, Edits, Patch, allow, deny, patch, warn
     from pratique.admission.reviews import Review
     from pratique.admission.rules import EVERYTHING, Rule, rule
@@ -72,9 +71,8 @@ _MODULES = {
         "Handlers",
         "NoSettings",
         "Phase",
-        "mutator",
-        "validator",
     ),
+    "admission.function_policies": ("mutator", "validator"),
     "apimachinery.errors": ("ConfigurationError", "RefusalError"),
     "apimachinery.json_values": ("JSON", "member"),
     "admission.reviews": ("Review",),

@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import inspect
+import re
 from collections.abc import Awaitable
+from typing import Any
 
+import msgspec
 import pytest
 
-from pratique.admission.controllers import MUTATE, VALIDATE, Controller, mutator, validator
+from pratique.admission.controllers import MUTATE, VALIDATE, Controller
+from pratique.admission.function_policies import mutator, validator
 from pratique.admission.results import Answer, Edits, Patch, allow, deny, patch, warn
 from pratique.admission.reviews import Review
 from pratique.admission.rules import EVERYTHING, rule
@@ -146,3 +150,55 @@ def test_an_instance_is_a_policy() -> None:
 def test_what_takes_no_review_is_no_policy(policy: object, kind: str) -> None:
     with pytest.raises(TypeError, match=f"Odd: a policy is a callable .*, not an instance of {kind}"):
         validator("Odd")(policy)  # type: ignore[call-overload]  # the mistake under test
+
+
+class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    most: int = 1
+
+
+@validator("AtMost", settings=Limits)
+def at_most(review: Review, limits: Limits) -> Answer:
+    """Refuse Pods with too many containers."""
+    found = len(review.object["spec"]["containers"])
+    return deny(f"{found} containers") if found > limits.most else allow()
+
+
+@validator("AtMostLater", settings=Limits)
+async def at_most_later(review: Review, limits: Limits) -> Answer:
+    """The same, but async."""
+    await asyncio.sleep(0)
+    return at_most(review, limits)
+
+
+@pytest.mark.parametrize("policy", [at_most, at_most_later])
+def test_a_policy_gets_its_settings(policy: Controller) -> None:
+    review = pod_review({"kind": "Pod", "spec": {"containers": [{}, {}]}})
+    assert not admit(policy, review).allowed
+    assert admit(policy, review, {"most": 2}).allowed
+
+
+def test_a_policy_with_settings_can_be_called() -> None:
+    review = pod_review({"kind": "Pod", "spec": {"containers": [{}, {}]}})
+    assert at_most(review, Limits(most=2)) == allow()
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"timeout_seconds": 31}, "A: timeout_seconds must be more than 0 and at most 30"),
+        ({"failure_policy": "ignore"}, "A: failure_policy must be 'Fail' or 'Ignore'"),
+        ({"before": "LimitRanger"}, "A: before takes a list of names of controllers"),
+        (
+            {"object_selector": {"matchLabel": {}}},
+            'A: object_selector: strict decoding error: unknown field "matchLabel"',
+        ),
+        (
+            {"namespace_selector": {"matchExpressions": [{"key": "a", "operator": "in"}]}},
+            'A: namespace_selector.matchExpressions[0].operator: Invalid value: "in": not a valid selector operator',
+        ),
+        ({"timeout": 3}, "A: there is no option 'timeout'; there are summary, default, timeout_seconds,"),
+    ],
+)  # fmt: skip
+def test_a_wrong_option_is_an_error_where_it_is_written(options: dict[str, Any], error: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=re.escape(error)):
+        validator("A", **options)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import inspect
-import re
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import msgspec
 
@@ -16,12 +14,11 @@ from pratique.admission.results import Answer
 from pratique.admission.reviews import Deadline, Review
 from pratique.admission.rules import EVERYTHING, Rule
 from pratique.apimachinery.json_values import JSON
+from pratique.apimachinery.selectors import LabelSelector
 from pratique.cluster.store import Cluster
 
 if TYPE_CHECKING:
     from prometheus_client.registry import Collector
-
-R_co = TypeVar("R_co", bound=Answer | Awaitable[Answer], covariant=True)
 
 Handler: TypeAlias = Callable[[Review], Answer | Awaitable[Answer]]
 """Runs a controller in one phase: takes the review and returns an answer. It can be ``async``."""
@@ -37,6 +34,15 @@ class Phase(enum.StrEnum):
 MUTATE = frozenset({Phase.MUTATE})
 VALIDATE = frozenset({Phase.VALIDATE})
 BOTH = frozenset({Phase.MUTATE, Phase.VALIDATE})
+
+
+class FailurePolicy(enum.StrEnum):
+    """What happens to a request where a controller reaches no decision."""
+
+    FAIL = "Fail"
+    """It is denied."""
+    IGNORE = "Ignore"
+    """It continues, and the decision says that the controller failed open."""
 
 
 MAX_TIMEOUT_SECONDS = 30.0
@@ -159,7 +165,19 @@ class Controller:
     The changed object is stored if the request is allowed; no other controller sees it."""
     timeout_seconds: float | None = None
     """Its time limit in seconds, unless the AdmissionConfiguration has another; None means that of the review. A
-    controller that takes longer has failed, which denies the request."""
+    controller that takes longer has failed."""
+    namespace_selector: LabelSelector | None = None
+    """The labels of the namespaces whose requests it gets, as in a webhook; None means all."""
+    object_selector: LabelSelector | None = None
+    """The labels of the objects, new or old, that it gets, as in a webhook; None means all."""
+    match_conditions: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Expressions in CEL that must all be true of a request that it gets, as in a webhook, by their names."""
+    failure_policy: FailurePolicy = FailurePolicy.FAIL
+    """What happens to a request where it fails, takes too long, or where selectors or conditions cannot be decided."""
+    before: tuple[str, ...] = ()
+    """The names of controllers that run after it."""
+    after: tuple[str, ...] = ()
+    """The names of controllers that run before it."""
     wants_deadline: bool = False
     """Whether it needs ``Review.deadline`` although it is not ``async``, because it can occasionally wait."""
     denies_in_mutate: bool = False
@@ -171,125 +189,10 @@ class Controller:
 
     Other controllers that are not ``async`` run in a thread, so that one that hangs affects only its own outcome."""
 
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class CallableController(Controller, Generic[R_co]):
-    """A controller that :func:`validator` or :func:`mutator` made from a callable, and that can be called as that."""
-
-    __wrapped__: Callable[[Review], R_co]
-    """The callable, by the name under which :mod:`inspect` looks for it."""
-
-    def __call__(self, review: Review) -> R_co:
-        """Return the callable's own answer to a review, whatever the rules select; without the engine around it."""
-        return self.__wrapped__(review)
-
-
-class ReviewCallable(Protocol[R_co]):
-    """An object that can be called with a review."""
-
-    def __call__(self, review: Review, /) -> R_co:
-        """Return the answer."""
-
-
-class ControllerDecorator(Protocol):
-    """Makes a controller from a callable, or from a class whose instances are callable."""
-
-    @overload
-    def __call__(self, policy: type[ReviewCallable[R_co]], /) -> CallableController[R_co]: ...
-
-    @overload
-    def __call__(self, policy: Callable[[Review], R_co], /) -> CallableController[R_co]: ...
-
-
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
-
-
-def validator(
-    name: str, *rules: Rule, summary: str = "", default: bool = False, timeout_seconds: float | None = None
-) -> ControllerDecorator:
-    """Create a validating controller from a callable, which can be ``async``.
-
-    The controller can be called as the callable itself. A class is instantiated without arguments.
-
-    Args:
-        name: The name in ``--enable-admission-plugins``.
-        rules: Select its requests; a request matches if any rule does. Without rules it gets every request.
-        summary: What it does, in one sentence. Empty means the first line of the callable's docstring.
-        default: Whether it is enabled by default.
-        timeout_seconds: Its time limit, more than 0 and at most 30; None means that of the review.
-
-    Raises:
-        ValueError: the name cannot be used in a flag, a rule is not a Rule, or the time limit is out of range.
-    """
-    return _controller_decorator(
-        name, rules, Phase.VALIDATE, summary, default=default, timeout_seconds=timeout_seconds
-    )
-
-
-def mutator(
-    name: str, *rules: Rule, summary: str = "", default: bool = False, timeout_seconds: float | None = None
-) -> ControllerDecorator:
-    """Create a mutating controller from a callable, which can be ``async`` and can also deny.
-
-    The controller can be called as the callable itself. A class is instantiated without arguments.
-    The controller is called again if a later webhook or policy changed the object, so it must answer ``allow()`` to
-    its own result.
-
-    Args:
-        name: The name in ``--enable-admission-plugins``.
-        rules: Select its requests; a request matches if any rule does. Without rules it gets every request.
-        summary: What it does, in one sentence. Empty means the first line of the callable's docstring.
-        default: Whether it is enabled by default.
-        timeout_seconds: Its time limit, more than 0 and at most 30; None means that of the review.
-
-    Raises:
-        ValueError: the name cannot be used in a flag, a rule is not a Rule, or the time limit is out of range.
-    """
-    return _controller_decorator(
-        name, rules, Phase.MUTATE, summary, default=default, timeout_seconds=timeout_seconds
-    )
-
-
-def _controller_decorator(
-    name: str,
-    rules: tuple[Rule, ...],
-    phase: Phase,
-    summary: str,
-    *,
-    default: bool,
-    timeout_seconds: float | None,
-) -> ControllerDecorator:
-    # str() because of ``@validator`` without parentheses, which passes the callable as the name.
-    if not _NAME.fullmatch(str(name)):
-        raise ValueError(f'a controller needs a name of letters and digits, such as "RequireTeam": {name!r}')
-    if not all(isinstance(rule, Rule) for rule in rules):
-        raise ValueError(f'{name}: rules are written as rule("pods")')
-    if timeout_seconds is not None and not 0 < timeout_seconds <= MAX_TIMEOUT_SECONDS:
-        raise ValueError(f"{name}: timeout_seconds must be more than 0 and at most {MAX_TIMEOUT_SECONDS:g}")
-
-    def make(policy: Any) -> CallableController[Any]:
-        handler = policy() if isinstance(policy, type) else policy
-        if not callable(handler) or isinstance(handler, Controller):
-            kind = type(handler).__name__
-            raise TypeError(f"{name}: a policy is a callable that takes a review, not an instance of {kind}")
-        mutating = phase is Phase.MUTATE
-        handlers = Handlers(mutate=handler) if mutating else Handlers(validate=handler)
-
-        def build(_: NoSettings) -> Handlers:
-            return handlers
-
-        return CallableController(
-            __wrapped__=handler,
-            name=name,
-            summary=summary or (inspect.getdoc(policy) or name).partition("\n")[0],
-            phases=MUTATE if mutating else VALIDATE,
-            rules=rules or (EVERYTHING,),
-            build=build,
-            default=default,
-            timeout_seconds=timeout_seconds,
-        )
-
-    return make
+    @property
+    def selects_requests(self) -> bool:
+        """Whether not only its rules decide which requests it gets."""
+        return bool(self.namespace_selector or self.object_selector or self.match_conditions)
 
 
 class Backend(Protocol):

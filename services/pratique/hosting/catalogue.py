@@ -18,12 +18,14 @@ from pathlib import Path
 import msgspec
 
 from pratique import controllers as built_in_controllers
-from pratique.admission.controllers import Controller, Handlers, Phase
+from pratique.admission.controllers import Controller, FailurePolicy, Handlers, Phase
 from pratique.apimachinery.decoding import StrictDecodingError, decode_strictly
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.apimachinery.json_values import JSON
 from pratique.apimachinery.statuses import aggregate, go_quoted
 from pratique.configuration.settings import ChainSettings
+from pratique.hosting.chain_order import CHAIN_ORDER, in_chain_order
+from pratique.hosting.selection import RequestSelection
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -33,6 +35,8 @@ class HostedController:
     controller: Controller
     settings: msgspec.Struct
     handlers: Handlers
+    selection: RequestSelection | None = None
+    """Which requests it gets; None if its rules alone say that."""
 
 
 def configure_controller(controller: Controller, configuration: JSON) -> HostedController:
@@ -45,25 +49,35 @@ def configure_controller(controller: Controller, configuration: JSON) -> HostedC
         settings = _decode_settings(controller, configuration)
         handlers = _build_handlers(controller, settings)
         _check_handlers(controller, handlers)
+        selection = RequestSelection.of(controller)
     except StrictDecodingError as error:
         raise _init_error(controller, _list_known_fields(error, controller.settings)) from None
     except ConfigurationError as error:
         raise _init_error(controller, str(error)) from None
     except Exception as error:  # third-party code can raise anything, and start-up must name the controller
         raise _init_error(controller, f"{type(error).__name__}: {error}") from error
-    return HostedController(controller, settings, handlers)
+    return HostedController(controller, settings, handlers, selection)
 
 
 def host_elsewhere(controller: Controller, configuration: JSON, handlers: Handlers) -> HostedController:
     """Host a controller whose handlers run elsewhere, built from the same settings.
 
     Raises:
-        ConfigurationError: the settings are invalid.
+        ConfigurationError: the settings are invalid, or selectors or match conditions.
     """
     try:
-        return HostedController(controller, _decode_settings(controller, configuration), handlers)
+        settings = _decode_settings(controller, configuration)
+        return HostedController(controller, settings, handlers, RequestSelection.of(controller))
     except StrictDecodingError as error:
         raise _init_error(controller, _list_known_fields(error, controller.settings)) from None
+    except ConfigurationError as error:
+        raise _init_error(controller, str(error)) from None
+
+
+def without_selection(hosted: HostedController) -> HostedController:
+    """The controller as a process runs it that gets only what was selected, and whose failures others judge."""
+    plain = dataclasses.replace(hosted.controller, failure_policy=FailurePolicy.FAIL)
+    return dataclasses.replace(hosted, controller=plain, selection=None)
 
 
 def _decode_settings(controller: Controller, configuration: JSON) -> msgspec.Struct:
@@ -105,64 +119,6 @@ __all__ = ["CHAIN_ORDER", "ENTRY_POINT_GROUP", "Catalogue", "HostedController", 
 ENTRY_POINT_GROUP = "pratique.controllers"
 """The entry points of controller packages: each is a Controller or an iterable of Controllers."""
 
-CHAIN_ORDER = (
-    "AlwaysAdmit",
-    "NamespaceAutoProvision",
-    "NamespaceLifecycle",
-    "NamespaceExists",
-    "SecurityContextDeny",
-    "LimitPodHardAntiAffinityTopology",
-    "InitialResources",
-    "PodPreset",
-    "ResourceDefaults",
-    "LimitRanger",
-    "ServiceAccount",
-    "NodeRestriction",
-    "TaintNodesByCondition",
-    "AlwaysPullImages",
-    "ImagePolicyWebhook",
-    "PodSecurity",
-    "PodSecurityPolicy",
-    "PodNodeSelector",
-    "Priority",
-    "DefaultTolerationSeconds",
-    "PodTolerationRestriction",
-    "DenyEscalatingExec",
-    "DenyExecOnPrivileged",
-    "EventRateLimit",
-    "ExtendedResourceToleration",
-    "PersistentVolumeLabel",
-    "DefaultStorageClass",
-    "StorageObjectInUseProtection",
-    "PodGroupProtection",
-    "OwnerReferencesPermissionEnforcement",
-    "PersistentVolumeClaimResize",
-    "RuntimeClass",
-    "CertificateApproval",
-    "CertificateSigning",
-    "ClusterTrustBundleAttest",
-    "CertificateSubjectRestriction",
-    "DefaultIngressClass",
-    "DenyServiceExternalIPs",
-    "PodTopologyLabels",
-    "NodeDeclaredFeatureValidator",
-    "PodResizeValidator",
-    # Controllers of other packages come here, by name.
-    "MutatingAdmissionPolicy",
-    "MutatingAdmissionWebhook",
-    "Initializers",
-    "ValidatingAdmissionPolicy",
-    "ValidatingAdmissionWebhook",
-    "ResourceQuota",
-    "AlwaysDeny",
-)
-"""Every admission controller that Kubernetes has or had, in the order in which they run.
-
-This is the order of 1.37 (``pkg/kubeapiserver/options/plugins.go`` ``AllOrderedPlugins``), with those of 1.10 at their
-place among their neighbours, and ResourceDefaults, from before 1.0, in front of its successor.
-"""
-
-_THIRD_PARTY_POSITION = CHAIN_ORDER.index("MutatingAdmissionPolicy") - 0.5
 _FLAG_NAME = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
 
 
@@ -279,12 +235,13 @@ def load_catalogue() -> Catalogue:
     """Load Pratique's own controllers and those of installed packages.
 
     Raises:
-        ConfigurationError: an entry point cannot be loaded, is not a controller, or uses a name that is taken.
+        ConfigurationError: an entry point cannot be loaded, is not a controller, uses a name that is taken, or wants a
+            place in the chain that there is not.
     """
     found = _third_party()
     controllers = [*_built_in(), *(controller for controller, _ in found)]
     origins = {controller.name: origin for controller, origin in found}
-    return Catalogue(tuple(sorted(controllers, key=_chain_position)), origins)
+    return Catalogue(in_chain_order(controllers), origins)
 
 
 def find_in_package(origin: str, name: str) -> Controller:
@@ -344,12 +301,6 @@ def _load_controllers(entry_point: importlib.metadata.EntryPoint, source: str) -
         if not isinstance(controller, Controller):
             raise ConfigurationError(f"{source}: expected a Controller, got {type(controller).__name__}")
     return found
-
-
-def _chain_position(controller: Controller) -> tuple[float, str]:
-    if controller.name in CHAIN_ORDER:
-        return CHAIN_ORDER.index(controller.name), ""
-    return _THIRD_PARTY_POSITION, controller.name
 
 
 def _repeated_names(flag: str, names: Sequence[str]) -> list[str]:

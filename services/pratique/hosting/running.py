@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Self, TypeAlias
 
 import msgspec
 
-from pratique.admission.controllers import Controller, Handler, Phase
+from pratique.admission.controllers import FailurePolicy, Handler, Phase
 from pratique.admission.namespace_provisioning import with_provisioned_namespace
 from pratique.admission.results import (
     ALLOWED,
@@ -29,8 +29,10 @@ from pratique.admission.results import (
     FailureKind,
     Outcome,
     OutcomeDecision,
+    OutcomeStatus,
     Patch,
     Patched,
+    PolicyOutcome,
 )
 from pratique.admission.reviews import Call, Deadline, Review
 from pratique.apimachinery import statuses
@@ -44,6 +46,7 @@ from pratique.cluster.go_decoding import TypedDecodingError
 from pratique.cluster.store import Cluster
 from pratique.cluster.typed_decoding import decode_changed, type_fault
 from pratique.hosting.catalogue import HostedController
+from pratique.hosting.selection import RequestSelection, Verdict
 from pratique.processes.thread_pool import ControllerThreads
 from pratique.telemetry.logs import describe_error
 
@@ -179,13 +182,51 @@ class HandlerRunner:
     """Whether it needs the deadline although it seldom waits."""
     trusted: bool = False
     """Whether it is one of Pratique's own, which only get objects of Kubernetes' types."""
+    selection: RequestSelection | None = None
+    """Which requests it gets; None if its rules alone say that."""
+    fails_open: bool = False
+    """Whether a request continues where the handler fails or takes too long."""
 
     async def run(self, review: Review, call: Call, deadline: Deadline | None = None) -> RunResult:
-        """Run the handler on a review, within the call's time limit and the deadline.
+        """Run the handler on a review that it is to get, within the call's time limit and the deadline.
 
         Raises:
             ReviewError: the reviewed object is not JSON.
         """
+        if self.selection is not None:
+            verdict = await self.selection.decide(review, None if deadline is None else deadline.at)
+            if verdict:
+                return RunResult(self._not_called(verdict), review.object_document)
+        result = await self._run_handler(review, call, deadline)
+        if self.fails_open and isinstance(result.outcome.decision, Failed):
+            return RunResult(self._opened(result.outcome, result.outcome.decision), review.object_document)
+        return result
+
+    def _not_called(self, verdict: Verdict) -> Outcome:
+        if isinstance(verdict, Status):
+            return Outcome(controller=self.name, decision=Denied(verdict))
+        skipped = PolicyOutcome(name=self.name, status=OutcomeStatus.SKIPPED, reason=verdict)
+        return Outcome(controller=self.name, decision=ALLOWED, policy_outcomes=(skipped,))
+
+    def _opened(self, outcome: Outcome, failed: Failed) -> Outcome:
+        """Let the request continue, and say so where people and audits look."""
+        where = {"controller": self.name, "phase": self.phase.value, "reason": failed.message}
+        _log.warning("a controller failed, and its failure policy is Ignore", extra=where)
+        part = PolicyOutcome(
+            name=self.name,
+            status=OutcomeStatus.FAILED_OPEN,
+            reason=failed.message,
+            duration_seconds=outcome.duration_seconds,
+        )
+        return Outcome(
+            controller=self.name,
+            decision=ALLOWED,
+            audit_annotations={"failed-open": failed.message},
+            duration_seconds=outcome.duration_seconds,
+            policy_outcomes=(part,),
+        )
+
+    async def _run_handler(self, review: Review, call: Call, deadline: Deadline | None) -> RunResult:
         began = time.perf_counter()
         seconds = _seconds_allowed(call, deadline)
         try:
@@ -310,11 +351,12 @@ def handler_runners(hosted: Iterable[HostedController], phase: Phase) -> dict[st
         handlers = configured.handlers
         handler = handlers.mutate if phase is Phase.MUTATE else handlers.validate
         if handler is not None:
-            runners[configured.controller.name] = _make_runner(configured.controller, phase, handler)
+            runners[configured.controller.name] = _make_runner(configured, phase, handler)
     return runners
 
 
-def _make_runner(controller: Controller, phase: Phase, handler: Handler) -> HandlerRunner:
+def _make_runner(configured: HostedController, phase: Phase, handler: Handler) -> HandlerRunner:
+    controller = configured.controller
     coroutine = inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__)
     threads = None if controller.trusted or coroutine else ControllerThreads(controller.name)
     immediate = controller.trusted and not coroutine
@@ -327,6 +369,8 @@ def _make_runner(controller: Controller, phase: Phase, handler: Handler) -> Hand
         controller.may_patch,
         controller.wants_deadline,
         controller.trusted,
+        configured.selection,
+        controller.failure_policy is FailurePolicy.IGNORE,
     )
 
 

@@ -22,7 +22,12 @@ from pratique.admission.reviews import Deadline
 from pratique.apimachinery.errors import ConfigurationError, ReviewError
 from pratique.configuration.input_digests import RecentInputs
 from pratique.configuration.settings import ChainSettings
-from pratique.hosting.catalogue import HostedController, configure_controller, find_in_package
+from pratique.hosting.catalogue import (
+    HostedController,
+    configure_controller,
+    find_in_package,
+    without_selection,
+)
 from pratique.hosting.running import ControllerHost
 from pratique.hosting.services import ReloadedInputs, WorkerPlan, WorkerReadiness
 from pratique.processes.frames import FrameKind, ProcessFrame, encode_frame, read_frame
@@ -139,7 +144,8 @@ async def _run_plan(plan: WorkerPlan, reader: asyncio.StreamReader, writer: asyn
 
 def _configured_controller(plan: WorkerPlan) -> HostedController:
     try:
-        return configure_controller(find_in_package(plan.origin, plan.controller), plan.configuration)
+        found = find_in_package(plan.origin, plan.controller)
+        return without_selection(configure_controller(found, plan.configuration))
     except ConfigurationError as error:
         raise ConfigurationError(f"{plan.source}: {error}" if plan.source else str(error)) from None
 

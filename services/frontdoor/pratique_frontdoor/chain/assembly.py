@@ -202,7 +202,7 @@ def _member(controller: Controller, parts: ChainParts) -> ChainMember:
         case "ValidatingAdmissionPolicy":
             rules = PolicyRules(configurations.validating_policies, configurations.validating_bindings)
         case _:
-            return ChainMember(call, _rules(controller, parts))
+            return ChainMember(call, _rules(controller, parts), has_members=controller.selects_requests)
     return ChainMember(call, rules, has_members=True)
 
 

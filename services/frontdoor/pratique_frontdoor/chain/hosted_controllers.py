@@ -183,7 +183,7 @@ class ChainMember:
     call: Call
     rules: Rules
     has_members: bool = False
-    """Whether it has policies, whose outcomes are reported in an explanation."""
+    """Whether an explanation has outcomes of its parts: of policies, or that selectors or conditions kept it out."""
 
     def call_for(self, *, explain: bool) -> Call:
         """Return the call to make."""
