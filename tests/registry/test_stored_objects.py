@@ -14,13 +14,7 @@ NOT_THE_SAME = {
 }
 """Rows that are decided otherwise, with what differs: argued in docs/vectors.md."""
 
-NOT_CHECKED = {
-    "objects-00124": "message",
-    "objects-00956": "message",
-}
-"""Rows of kinds whose validation is not whole yet: docs/object-validation.md."""
-
 
 @pytest.mark.parametrize("row", rows(), ids=lambda row: f"{row['object'].get('kind')}-{row['id']}")
 def test_an_object_is_decided_as_an_api_server_decides(row: Row) -> None:
-    assert difference(row, decide_row(row)) == (NOT_THE_SAME | NOT_CHECKED).get(row["id"], "")
+    assert difference(row, decide_row(row)) == NOT_THE_SAME.get(row["id"], "")

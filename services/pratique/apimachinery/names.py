@@ -17,6 +17,8 @@ from pratique.apimachinery.json_values import JSON, JSONObject, json_type, membe
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = f"{_LABEL}(\\.{_LABEL})*"
+_UNDERSCORE_LABEL = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
+_UNDERSCORE_SUBDOMAIN = f"{_UNDERSCORE_LABEL}(\\.{_UNDERSCORE_LABEL})*"
 _DNS1035_LABEL = "[a-z]([-a-z0-9]*[a-z0-9])?"
 _LABEL_KEY = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _LABEL_VALUE = f"({_LABEL_KEY})?"
@@ -29,6 +31,7 @@ _SUBDOMAIN_MESSAGE = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
     "and must start and end with an alphanumeric character"
 )
+_UNDERSCORE_SUBDOMAIN_MESSAGE = _SUBDOMAIN_MESSAGE.replace("characters, '-'", "characters, '_', '-'")
 _DNS1035_LABEL_MESSAGE = (
     "a DNS-1035 label must consist of lower case alphanumeric characters or '-', "
     "start with an alphabetic character, and end with an alphanumeric character"
@@ -61,6 +64,14 @@ def check_dns1123_subdomain(value: str) -> list[str]:
     messages = _check_length(value, _MAXIMUM_SUBDOMAIN)
     if not _matches(_SUBDOMAIN, value):
         messages.append(_regex_message(_SUBDOMAIN_MESSAGE, _SUBDOMAIN, "example.com"))
+    return messages
+
+
+def check_dns1123_subdomain_with_underscore(value: str) -> list[str]:
+    """Validate a domain that DNS is searched in: ``IsDNS1123SubdomainWithUnderscore``."""
+    messages = _check_length(value, _MAXIMUM_SUBDOMAIN)
+    if not _matches(_UNDERSCORE_SUBDOMAIN, value):
+        messages.append(_regex_message(_UNDERSCORE_SUBDOMAIN_MESSAGE, _UNDERSCORE_SUBDOMAIN, "example.com"))
     return messages
 
 

@@ -135,7 +135,7 @@ def _validate_request_update(written: JSONObject, old: JSONObject, _review: Revi
     return errors + validate_metadata_update(metadata, old.get("metadata", {}), _METADATA)
 
 
-def _bundle_name(signer: str) -> NameRule:
+def bundle_name_rule(signer: str) -> NameRule:
     """The names of ClusterTrustBundles: ``ValidateClusterTrustBundleName``."""
 
     def check(name: str, is_prefix: bool) -> list[str]:  # noqa: FBT001 - the shape of a NameRule
@@ -160,7 +160,7 @@ def _validate_bundle(written: JSONObject, _review: Review, *, parses_bundle: boo
     spec = written.get("spec", {})
     signer = spec.get("signerName", "")
     metadata = written.get("metadata", {})
-    errors = validate_metadata(metadata, _bundle_name(signer), _METADATA, namespaced=False)
+    errors = validate_metadata(metadata, bundle_name_rule(signer), _METADATA, namespaced=False)
     errors += validate_signer_name(signer, _SPEC / "signerName") if signer else []
     if parses_bundle:
         errors += _validate_trust_bundle(spec.get("trustBundle", "").encode(), _SPEC / "trustBundle")

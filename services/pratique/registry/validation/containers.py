@@ -1,13 +1,12 @@
-"""Containers: names, ports, environments, mounts and resources.
+"""Containers: names, images, ports, resources and restarts.
 
-Source: ``validateContainers``, ``validateInitContainers`` and what they call in
+Source: ``validateContainers``, ``validateInitContainers``, ``validateEphemeralContainers`` and what they call in
 ``pkg/apis/core/validation/validation.go``.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from pratique.apimachinery import names
 from pratique.apimachinery.field_errors import (
@@ -19,114 +18,222 @@ from pratique.apimachinery.field_errors import (
     not_found,
     not_supported,
     required,
+    too_many,
 )
 from pratique.apimachinery.json_values import JSONObject
 from pratique.registry.validation.addresses import check_port_name, validate_port
-from pratique.registry.validation.core_objects import check_key
-from pratique.registry.validation.metadata import subdomain_name
+from pratique.registry.validation.environments import validate_environment, validate_environment_sources
+from pratique.registry.validation.pod_context import PodContext
 from pratique.registry.validation.probes import validate_lifecycle, validate_probes
 from pratique.registry.validation.resource_amounts import validate_requirements
 from pratique.registry.validation.security_contexts import validate_security_context
-from pratique.registry.validation.volumes import validate_descending_path
+from pratique.registry.validation.volume_mounts import validate_volume_devices, validate_volume_mounts
+from pratique.registry.validation.volumes import validate_pull_policy
 
 _MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
-_PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
-_RELAXED_NAME = re.compile(r"[ -<>-~]+")
-_RELAXED_MESSAGE = (
-    'a valid environment variable name must consist only of printable ASCII characters other than "="'
-)
-_SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
 
 
 def validate_containers(
-    containers: Sequence[JSONObject],
-    volumes: Mapping[str, JSONObject],
-    path: FieldPath,
-    *,
-    grace: int | None,
-    host_users: bool,
+    containers: Sequence[JSONObject], path: FieldPath, pod: PodContext
 ) -> list[FieldError]:
-    """Validate the regular containers of a Pod.
-
-    Args:
-        containers: The containers.
-        volumes: The Pod's valid volumes by name.
-        path: The path to the list.
-        grace: The Pod's ``terminationGracePeriodSeconds``.
-        host_users: Whether the Pod runs in the host's user namespace.
-    """
+    """Validate the regular containers of a Pod."""
     if not containers:
         return [required(path)]
     errors: list[FieldError] = []
     found: set[str] = set()
     for index, container in enumerate(containers):
-        place = path / index
-        errors += _validate_container(container, volumes, place, host_users=host_users)
-        name = container.get("name", "")
+        place, name = path / index, container.get("name", "")
+        errors += _validate_container(container, place, pod)
         if name in found:
             errors.append(duplicate(place / "name", name))
         found.add(name)
-        errors += _validate_hooks(container, grace, place)
+        errors += _validate_hooks(container, place, pod)
+        errors += _validate_restarts(container, place)
     return errors + _validate_host_ports(containers, path)
 
 
-def validate_init_containers(
-    containers: Sequence[JSONObject],
-    regular: Sequence[JSONObject],
-    volumes: Mapping[str, JSONObject],
-    path: FieldPath,
-    *,
-    grace: int | None,
-    host_users: bool,
-) -> list[FieldError]:
+_HOOKS = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
+
+
+def validate_init_containers(spec: JSONObject, path: FieldPath, pod: PodContext) -> list[FieldError]:
     """Validate the containers that run before the regular ones; sidecars among them may have probes."""
     errors: list[FieldError] = []
-    found = {container.get("name", "") for container in regular}
-    for index, container in enumerate(containers):
-        place = path / index
-        errors += _validate_container(container, volumes, place, host_users=host_users)
-        name = container.get("name", "")
+    found = {container.get("name", "") for container in spec.get("containers") or ()}
+    for index, container in enumerate(spec["initContainers"]):
+        place, name = path / index, container.get("name", "")
+        errors += _validate_container(container, place, pod)
+        errors += _validate_restarts(container, place, is_initial=True)
         if name in found:
             errors.append(duplicate(place / "name", name))
         elif name:
             found.add(name)
         errors += _validate_host_ports([container], path)
         if container.get("restartPolicy") == "Always":
-            errors += _validate_hooks(container, grace, place)
+            errors += _validate_hooks(container, place, pod)
             continue
         detail = "may not be set for init containers without restartPolicy=Always"
-        hooks = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
-        errors += [forbidden(place / hook, detail) for hook in hooks if container.get(hook) is not None]
+        errors += [forbidden(place / hook, detail) for hook in _HOOKS if container.get(hook) is not None]
+        if not pod.options.restarts_of_init_containers:
+            errors += _validate_resizes_of_init_container(container, place / "resizePolicy")
     return errors
 
 
-def _validate_hooks(container: JSONObject, grace: int | None, path: FieldPath) -> list[FieldError]:
-    lifecycle = container.get("lifecycle")
-    errors = [] if lifecycle is None else validate_lifecycle(lifecycle, grace, path / "lifecycle")
+def _validate_resizes_of_init_container(container: JSONObject, path: FieldPath) -> list[FieldError]:
+    policy = "RestartContainer"
+    detail = f"must not be set to '{policy}' for non-sidecar initContainers"
+    return [
+        invalid(path / index / "restartPolicy", policy, detail)
+        for index, resize in enumerate(container.get("resizePolicy") or ())
+        if resize.get("restartPolicy") == policy
+    ]
+
+
+_NOT_EPHEMERAL = (
+    "ports", "resources", "resizePolicy", "restartPolicy", "restartPolicyRules", "livenessProbe", "readinessProbe",
+    "startupProbe", "lifecycle",
+)  # fmt: skip
+
+
+def validate_ephemeral_containers(spec: JSONObject, path: FieldPath, pod: PodContext) -> list[FieldError]:
+    """Validate containers that are added to debug a Pod; templates may have none, but are told what is wrong."""
+    errors = []
+    others = {
+        container.get("name", "")
+        for field in ("containers", "initContainers")
+        for container in spec.get(field) or ()
+    }
+    found = set(others)
+    for index, container in enumerate(spec["ephemeralContainers"]):
+        place, name = path / index, container.get("name", "")
+        errors += _validate_container(container, place, pod) + validate_padding(container, place)
+        if name in found:
+            errors.append(duplicate(place / "name", name))
+        found.add(name)
+        target = container.get("targetContainerName", "")
+        if target and target not in others:
+            errors.append(not_found(place / "targetContainerName", target))
+        detail = "cannot be set for an Ephemeral Container"
+        errors += [
+            forbidden(place / field, detail)
+            for field in _NOT_EPHEMERAL
+            if container.get(field) is not None and (container[field] or field != "resources")
+        ]
+        errors += [
+            forbidden(place / "volumeMounts" / number / field, detail)
+            for number, mount in enumerate(container.get("volumeMounts") or ())
+            for field in ("subPath", "subPathExpr")
+            if mount.get(field)
+        ]
+    return errors
+
+
+def validate_padding(container: JSONObject, path: FieldPath) -> list[FieldError]:
+    """Refuse spaces around the image, as Pods do but templates do not: ``validateContainerOnlyForPod``."""
+    image = container.get("image", "")
+    if image.strip() == image:
+        return []
+    return [invalid(path / "image", image, "must not have leading or trailing whitespace")]
+
+
+def _validate_hooks(container: JSONObject, path: FieldPath, pod: PodContext) -> list[FieldError]:
+    lifecycle, grace = container.get("lifecycle"), pod.grace_period
+    if lifecycle is None:
+        return validate_probes(container, grace, path)
+    errors = validate_lifecycle(lifecycle, grace, pod.os_name, path / "lifecycle")
     return errors + validate_probes(container, grace, path)
 
 
-def _validate_container(
-    container: JSONObject, volumes: Mapping[str, JSONObject], path: FieldPath, *, host_users: bool
-) -> list[FieldError]:
+def _validate_container(container: JSONObject, path: FieldPath, pod: PodContext) -> list[FieldError]:
+    """What all containers have in common: ``validateContainerCommon``."""
     errors = _validate_identity(container, path)
-    errors += _validate_ports(container.get("ports") or (), path / "ports")
-    for index, variable in enumerate(container.get("env") or ()):
-        errors += _validate_variable(variable, path / "env" / index)
-    errors += _validate_env_from(container.get("envFrom") or (), path / "envFrom")
-    errors += _validate_mounts(container, volumes, path / "volumeMounts")
-    errors += _validate_devices(container, volumes, path / "volumeDevices")
-    policy = container.get("imagePullPolicy", "")
-    if not policy:
-        errors.append(required(path / "imagePullPolicy"))
-    elif policy not in _PULL_POLICIES:
-        errors.append(not_supported(path / "imagePullPolicy", policy, _PULL_POLICIES))
+    if ports := container.get("ports"):
+        errors += _validate_ports(ports, path / "ports")
+    if variables := container.get("env"):
+        errors += validate_environment(variables, path / "env")
+    if sources := container.get("envFrom"):
+        errors += validate_environment_sources(sources, path / "envFrom")
+    if container.get("volumeMounts"):
+        errors += validate_volume_mounts(container, pod.volumes, path / "volumeMounts")
+    if container.get("volumeDevices"):
+        errors += validate_volume_devices(container, pod.volumes, path / "volumeDevices")
+    errors += validate_pull_policy(container.get("imagePullPolicy", ""), path / "imagePullPolicy")
     if resources := container.get("resources"):
-        errors += validate_requirements(resources, path / "resources")
-    context = container.get("securityContext")
-    if context is not None:
-        errors += validate_security_context(context, path / "securityContext", host_users=host_users)
+        errors += validate_requirements(
+            resources,
+            path / "resources",
+            claim_names=pod.claim_names,
+            indivisible_huge_pages=pod.options.indivisible_huge_pages,
+        )
+    if resizes := container.get("resizePolicy"):
+        errors += _validate_resizes(resizes, path / "resizePolicy", pod.restart_policy)
+    if context := container.get("securityContext"):
+        errors += validate_security_context(context, path / "securityContext", pod)
+    return errors
+
+
+_RESIZES = (("resourceName", ("cpu", "memory")), ("restartPolicy", ("NotRequired", "RestartContainer")))
+
+
+def _validate_resizes(resizes: Sequence[JSONObject], path: FieldPath, pod_restarts: str) -> list[FieldError]:
+    """Validate what happens when resources change; errors have the path of the list."""
+    errors: list[FieldError] = []
+    found: set[str] = set()
+    for index, resize in enumerate(resizes):
+        name, policy = resize.get("resourceName", ""), resize.get("restartPolicy", "")
+        if name in found:
+            errors.append(duplicate(path / index, name))
+        found.add(name)
+        for field, known in _RESIZES:
+            value = resize.get(field, "")
+            if not value:
+                errors.append(required(path))
+            elif value not in known:
+                errors.append(not_supported(path, value, known))
+        if pod_restarts == "Never" and policy != "NotRequired":
+            detail = "must be 'NotRequired' when pod `restartPolicy` is 'Never'"
+            errors.append(invalid(path, policy, detail))
+    return errors
+
+
+_RESTART_POLICIES = ("Always", "Never", "OnFailure")
+_RESTART_ACTIONS = ("Restart", "RestartAllContainers")
+_MAX_RULES, _MAX_EXIT_CODES = 20, 255
+
+
+def _validate_restarts(
+    container: JSONObject, path: FieldPath, *, is_initial: bool = False
+) -> list[FieldError]:
+    """Validate when a container alone is restarted: ``validateContainerRestartPolicy``."""
+    policy, rules = container.get("restartPolicy"), container.get("restartPolicyRules") or ()
+    if policy is None and not rules:
+        return []
+    place, errors = path / "restartPolicy", []
+    if policy is None:
+        errors.append(required(place, "must specify restartPolicy when restart rules are used"))
+        if is_initial:
+            return errors
+    elif policy not in _RESTART_POLICIES:
+        errors.append(not_supported(place, policy, _RESTART_POLICIES))
+    place = path / "restartPolicyRules"
+    if len(rules) > _MAX_RULES:
+        errors.append(too_many(place, len(rules), _MAX_RULES))
+    for index, rule in enumerate(rules):
+        errors += _validate_restart_rule(rule, place / index)
+    return errors
+
+
+def _validate_restart_rule(rule: JSONObject, path: FieldPath) -> list[FieldError]:
+    action, codes = rule.get("action", ""), rule.get("exitCodes")
+    errors = [] if action in _RESTART_ACTIONS else [not_supported(path / "action", action, _RESTART_ACTIONS)]
+    place = path / "exitCodes"
+    if codes is None:
+        return [*errors, required(place, "must be specified")]
+    operator, values = codes.get("operator", ""), codes.get("values") or ()
+    if operator not in {"In", "NotIn"}:
+        errors.append(not_supported(place / "operator", operator, ("In", "NotIn")))
+    if len(values) > _MAX_EXIT_CODES:
+        errors.append(too_many(place / "values", len(values), _MAX_EXIT_CODES))
     return errors
 
 
@@ -142,7 +249,7 @@ def _validate_identity(container: JSONObject, path: FieldPath) -> list[FieldErro
     if not policy:
         errors.append(required(place))
     elif policy not in _MESSAGE_POLICIES:
-        errors.append(not_supported(place, policy, sorted(_MESSAGE_POLICIES)))
+        errors.append(not_supported(place, policy, _MESSAGE_POLICIES))
     return errors
 
 
@@ -181,131 +288,4 @@ def _validate_host_ports(containers: Sequence[JSONObject], path: FieldPath) -> l
             if key in found:
                 errors.append(duplicate(path / index / "ports" / number / "hostPort", key))
             found.add(key)
-    return errors
-
-
-def _validate_variable(variable: JSONObject, path: FieldPath) -> list[FieldError]:
-    name, source = variable.get("name", ""), variable.get("valueFrom")
-    errors = []
-    if not name:
-        errors.append(required(path / "name"))
-    elif not _RELAXED_NAME.fullmatch(name):
-        errors.append(invalid(path / "name", name, _RELAXED_MESSAGE))
-    if source is None:
-        return errors
-    place = path / "valueFrom"
-    given = [field for field in _SOURCES if source.get(field) is not None]
-    for field in given:
-        if field in {"configMapKeyRef", "secretKeyRef"}:
-            errors += _validate_key_reference(source[field], place / field)
-    if not given:
-        which = "`fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
-        errors.append(invalid(place, "", f"must specify one of: {which}"))
-    elif variable.get("value"):
-        errors.append(invalid(place, "", "may not be specified when `value` is not empty"))
-    elif len(given) > 1:
-        errors.append(invalid(place, "", "may not have more than one field specified at a time"))
-    return errors
-
-
-def _validate_key_reference(reference: JSONObject, path: FieldPath) -> list[FieldError]:
-    name, key = reference.get("name", ""), reference.get("key", "")
-    errors = [invalid(path / "name", name, message) for message in subdomain_name(name, False)]
-    if not key:
-        return [*errors, required(path / "key")]
-    return errors + [invalid(path / "key", key, message) for message in check_key(key)]
-
-
-def _validate_env_from(sources: Sequence[JSONObject], path: FieldPath) -> list[FieldError]:
-    errors = []
-    for index, source in enumerate(sources):
-        place, prefix = path / index, source.get("prefix", "")
-        if prefix and not _RELAXED_NAME.fullmatch(prefix):
-            errors.append(invalid(place / "prefix", prefix, _RELAXED_MESSAGE))
-        given = [field for field in ("configMapRef", "secretRef") if source.get(field) is not None]
-        for field in given:
-            name = source[field].get("name", "")
-            if not name:
-                errors.append(required(place / field / "name"))
-            messages = subdomain_name(name, True) if name else ()
-            errors += [invalid(place / field / "name", name, message) for message in messages]
-        if not given:
-            errors.append(invalid(path, "", "must specify one of: `configMapRef` or `secretRef`"))
-        elif len(given) > 1:
-            errors.append(invalid(path, "", "may not have more than one field specified at a time"))
-    return errors
-
-
-def _validate_mounts(
-    container: JSONObject, volumes: Mapping[str, JSONObject], path: FieldPath
-) -> list[FieldError]:
-    errors, points = [], set()
-    devices = container.get("volumeDevices") or ()
-    device_names = {device.get("name") for device in devices}
-    device_paths = {device.get("devicePath") for device in devices}
-    for index, mount in enumerate(container.get("volumeMounts") or ()):
-        place, name, point = path / index, mount.get("name", ""), mount.get("mountPath", "")
-        if not name:
-            errors.append(required(place / "name"))
-        if name not in volumes:
-            errors.append(not_found(place / "name", name))
-        if not point:
-            errors.append(required(place / "mountPath"))
-        if point in points:
-            errors.append(invalid(place / "mountPath", point, "must be unique"))
-        points.add(point)
-        if name in device_names:
-            errors.append(invalid(place / "name", name, "must not already exist in volumeDevices"))
-        if point in device_paths:
-            detail = "must not already exist as a path in volumeDevices"
-            errors.append(invalid(place / "mountPath", point, detail))
-        errors += _validate_sub_paths(mount, place, path)
-        if (propagation := mount.get("mountPropagation")) is not None:
-            errors += _validate_propagation(propagation, container, path / "mountPropagation")
-    return errors
-
-
-def _validate_sub_paths(mount: JSONObject, place: FieldPath, path: FieldPath) -> list[FieldError]:
-    sub_path, expression = mount.get("subPath", ""), mount.get("subPathExpr", "")
-    errors = validate_descending_path(sub_path, path / "subPath")
-    if expression and sub_path:
-        detail = "subPathExpr and subPath are mutually exclusive"
-        errors.append(invalid(place / "subPathExpr", expression, detail))
-    return errors + validate_descending_path(expression, path / "subPathExpr")
-
-
-_PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
-
-
-def _validate_propagation(mode: str, container: JSONObject, path: FieldPath) -> list[FieldError]:
-    if mode not in _PROPAGATIONS:
-        return [not_supported(path, mode, _PROPAGATIONS)]
-    is_privileged = (container.get("securityContext") or {}).get("privileged") is True
-    if mode == "Bidirectional" and not is_privileged:
-        detail = "Bidirectional mount propagation is available only to privileged containers"
-        return [forbidden(path, detail)]
-    return []
-
-
-def _validate_devices(
-    container: JSONObject, volumes: Mapping[str, JSONObject], path: FieldPath
-) -> list[FieldError]:
-    errors, found = [], set()
-    for index, device in enumerate(container.get("volumeDevices") or ()):
-        place, name, point = path / index, device.get("name", ""), device.get("devicePath", "")
-        if not name:
-            errors.append(required(place / "name"))
-        if name in found:
-            errors.append(invalid(place / "name", name, "must be unique"))
-        found.add(name)
-        source = volumes.get(name)
-        if source is not None and not source.keys() & {"persistentVolumeClaim", "ephemeral"}:
-            detail = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"
-            errors.append(invalid(place / "name", name, detail))
-        if source is None:
-            errors.append(not_found(place / "name", name))
-        if not point:
-            errors.append(required(place / "devicePath"))
-        if ".." in point.split("/"):
-            errors.append(invalid(place / "devicePath", point, "can not contain backsteps ('..')"))
     return errors

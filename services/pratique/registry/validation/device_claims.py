@@ -21,7 +21,6 @@ from pratique.apimachinery.field_errors import (
     required,
 )
 from pratique.apimachinery.json_values import JSONObject, list_at, mapping_at, member
-from pratique.apimachinery.selectors import validate_labels
 from pratique.apimachinery.statuses import go_quoted
 from pratique.registry.go_values import internal_value
 from pratique.registry.validation.device_names import (
@@ -39,9 +38,9 @@ from pratique.registry.validation.device_selectors import (
 from pratique.registry.validation.kind_validation import KindValidation
 from pratique.registry.validation.metadata import (
     subdomain_name,
-    validate_annotations,
     validate_metadata,
     validate_metadata_update,
+    validate_template_metadata,
 )
 
 _METADATA = ROOT / "metadata"
@@ -204,8 +203,6 @@ def _validate_claim_update(written: JSONObject, old: JSONObject, _review: Review
 CLAIM_VALIDATION = KindValidation(_validate_claim, _validate_claim_update)
 """The validation of ResourceClaims."""
 
-_TEMPLATE_METADATA = frozenset({"annotations", "labels"})
-
 
 def _validate_template(written: JSONObject, review: Review) -> list[FieldError]:
     """``Validate`` of ``resourceclaimtemplate/strategy.go``."""
@@ -217,13 +214,7 @@ def _validate_template_itself(written: JSONObject) -> list[FieldError]:
     """``ValidateResourceClaimTemplate``."""
     metadata, path = mapping_at(written, "spec", "metadata"), _SPEC / "metadata"
     errors = validate_metadata(written.get("metadata", {}), subdomain_name, _METADATA, namespaced=True)
-    errors += validate_annotations(metadata.get("annotations", {}), path / "annotations")
-    errors += validate_labels(metadata.get("labels", {}), path / "labels")
-    errors += [
-        forbidden(path / field, "cannot be set")
-        for field, value in metadata.items()
-        if value and field not in _TEMPLATE_METADATA
-    ]
+    errors += validate_template_metadata(metadata, path)
     claim = mapping_at(written, "spec", "spec", "devices")
     return errors + _validate_devices(claim, _SPEC / "spec" / "devices")
 

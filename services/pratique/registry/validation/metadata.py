@@ -165,7 +165,7 @@ def _validate_maps(metadata: JSONObject, path: FieldPath) -> list[FieldError]:
     return errors
 
 
-_MAX_ANNOTATIONS = 256 * 1024
+MAX_ANNOTATIONS_SIZE = 256 * 1024
 """Bytes of all keys and values together: ``TotalAnnotationSizeLimitB``."""
 
 
@@ -176,11 +176,33 @@ def validate_annotations(annotations: Mapping[str, str], path: FieldPath) -> lis
         for key in sorted(annotations)
         for message in names.check_qualified_name(key.lower())
     ]
-    size = sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
-    if size > _MAX_ANNOTATIONS:
-        errors.append(too_long(path, _MAX_ANNOTATIONS))
+    if annotations_size(annotations) > MAX_ANNOTATIONS_SIZE:
+        errors.append(too_long(path, MAX_ANNOTATIONS_SIZE))
     return errors
 
+
+def annotations_size(annotations: Mapping[str, str]) -> int:
+    """The bytes of annotations: of all keys and values together."""
+    return sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
+
+
+def validate_template_metadata(metadata: JSONObject, path: FieldPath) -> list[FieldError]:
+    """Validate metadata of a template, which may have annotations and labels: ``ValidateTemplateObjectMeta``."""
+    errors = validate_annotations(metadata.get("annotations") or {}, path / "annotations")
+    errors += validate_labels(metadata.get("labels") or {}, path / "labels")
+    return errors + [
+        forbidden(path / _GO_NAMES.get(field, field), "cannot be set")
+        for field in _OTHER_METADATA
+        if metadata.get(field)
+    ]
+
+
+_OTHER_METADATA = (
+    "name", "generateName", "namespace", "selfLink", "uid", "resourceVersion", "generation", "creationTimestamp",
+    "deletionTimestamp", "deletionGracePeriodSeconds", "ownerReferences", "finalizers", "managedFields",
+)  # fmt: skip
+_GO_NAMES = {"uid": "uID"}
+"""Fields that errors name after those of Go."""
 
 _OWNER_FIELDS = ("kind", "name", "uid")
 

@@ -5,11 +5,14 @@ Source: ``ValidatePodSpec`` and ``ValidatePodTemplateSpec`` of ``pkg/apis/core/v
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pratique.admission.reviews import Review
 from pratique.apimachinery import names
 from pratique.apimachinery.field_errors import (
     FieldError,
     FieldPath,
+    duplicate,
     forbidden,
     invalid,
     not_supported,
@@ -18,20 +21,38 @@ from pratique.apimachinery.field_errors import (
 from pratique.apimachinery.json_values import JSONObject
 from pratique.apimachinery.selectors import validate_labels
 from pratique.apimachinery.statuses import go_quoted
-from pratique.registry.validation.containers import validate_containers, validate_init_containers
+from pratique.pods.pod_spec import MIRROR_ANNOTATION
+from pratique.registry.validation.containers import (
+    validate_containers,
+    validate_ephemeral_containers,
+    validate_init_containers,
+)
+from pratique.registry.validation.environments import validate_files_of_environments
 from pratique.registry.validation.metadata import subdomain_name, validate_annotations
+from pratique.registry.validation.pod_annotations import validate_pod_annotations, validate_profiles_match
+from pratique.registry.validation.pod_context import PodContext, PodOptions
+from pratique.registry.validation.pod_networking import (
+    validate_dns,
+    validate_host_aliases,
+    validate_host_name,
+    validate_host_ports,
+    validate_host_users,
+)
+from pratique.registry.validation.pod_resources import validate_pod_resources, validate_resource_claims
+from pratique.registry.validation.resource_amounts import validate_requirements
 from pratique.registry.validation.scheduling_constraints import (
     validate_affinity,
     validate_spread_constraints,
     validate_tolerations,
 )
 from pratique.registry.validation.security_contexts import validate_pod_security_context
+from pratique.registry.validation.stored_pods import options_beside
 from pratique.registry.validation.volumes import validate_volumes
+from pratique.registry.validation.windows_pods import validate_host_processes, validate_operating_system
 
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _MAX_DEADLINE = 2**31 - 1
-_NAMES = ("serviceAccountName", "nodeName", "hostname", "subdomain")
 
 
 def validate_pod_template(
@@ -42,59 +63,100 @@ def validate_pod_template(
     ``old`` is the stored template, whose oddities are tolerated (``GetValidationOptionsFromPodTemplate``).
     """
     metadata, spec = template.get("metadata") or {}, template.get("spec") or {}
+    annotations, options = metadata.get("annotations") or {}, options_beside(old, is_pod=False)
     errors = validate_labels(metadata.get("labels") or {}, path / "labels")
-    errors += validate_annotations(metadata.get("annotations") or {}, path / "annotations")
-    errors += validate_pod_spec(spec, path / "spec", is_pod=False)
+    if annotations:
+        errors += validate_annotations(annotations, path / "annotations")
+        errors += validate_pod_annotations(annotations, spec, path / "annotations", options)
+    place = path / "spec"
+    errors += validate_pod_spec(spec, {}, place, options)
+    errors += validate_profiles_match(annotations, spec, place)
     if spec.get("ephemeralContainers"):
         detail = "ephemeral containers not allowed in pod template"
-        errors.append(forbidden(path / "spec" / "ephemeralContainers", detail))
+        errors.append(forbidden(place / "ephemeralContainers", detail))
     return errors
 
 
-def validate_pod_spec(spec: JSONObject, path: FieldPath, *, is_pod: bool) -> list[FieldError]:
-    """Validate the specification of a Pod, or of Pods to be: ``ValidatePodSpec``."""
+def validate_pod_spec(
+    spec: JSONObject, metadata: JSONObject, path: FieldPath, options: PodOptions
+) -> list[FieldError]:
+    """Validate the specification of a Pod with its metadata, or of Pods to be: ``ValidatePodSpec``."""
     grace = spec.get("terminationGracePeriodSeconds")
     errors = [] if grace is not None else [required(path / "terminationGracePeriodSeconds")]
-    host_users = spec.get("hostUsers") is not False
-    volumes, found = validate_volumes(spec.get("volumes") or (), path / "volumes")
+    name, claims = metadata.get("name", ""), spec.get("resourceClaims") or ()
+    volumes, found = validate_volumes(spec.get("volumes") or (), name, path / "volumes", options)
     errors += found
-    containers = spec.get("containers") or []
-    errors += validate_containers(
-        containers, volumes, path / "containers", grace=grace, host_users=host_users
-    )
-    errors += validate_init_containers(
-        spec.get("initContainers") or (),
-        containers,
+    if claims:
+        is_mirror = MIRROR_ANNOTATION in (metadata.get("annotations") or {})
+        errors += validate_resource_claims(claims, path / "resourceClaims", is_mirror=is_mirror)
+    os = spec.get("os")
+    pod = PodContext(
+        options,
         volumes,
-        path / "initContainers",
-        grace=grace,
-        host_users=host_users,
+        frozenset(claim["name"] for claim in claims if claim.get("name")),
+        grace,
+        None if os is None else os.get("name", ""),
+        spec.get("restartPolicy", ""),
+        spec.get("hostUsers") is not False,
     )
-    errors += _validate_host_network(spec, path, is_pod=is_pod)
+    errors += _validate_all_containers(spec, path, pod)
+    if spec.get("hostNetwork"):
+        errors += validate_host_ports(spec, path, is_pod=options.is_pod)
     errors += _validate_policies(spec, path)
     if selector := spec.get("nodeSelector"):
         errors += validate_labels(selector, path / "nodeSelector")
-    if context := spec.get("securityContext"):
-        errors += validate_pod_security_context(context, path / "securityContext")
+    if spec.get("securityContext"):
+        errors += validate_pod_security_context(spec, path / "securityContext", options)
+    errors += _validate_shared_processes(spec, path)
     if affinity := spec.get("affinity"):
-        errors += validate_affinity(affinity, path / "affinity")
-    errors += _validate_dns(spec, path / "dnsConfig")
+        errors += validate_affinity(affinity, path / "affinity", options)
+    errors += validate_dns(spec, path / "dnsConfig")
+    errors += _validate_gates(spec, path)
     if constraints := spec.get("topologySpreadConstraints"):
-        errors += validate_spread_constraints(constraints, path / "topologySpreadConstraints")
+        errors += validate_spread_constraints(constraints, path / "topologySpreadConstraints", options)
+    errors += validate_host_processes(spec, path)
+    errors += _validate_user_and_name(spec, path, options)
     errors += _validate_names(spec, path)
-    return errors + _validate_scheduling(spec, path)
+    errors += _validate_scheduling(spec, path, options)
+    if os is not None:
+        errors += validate_operating_system(spec, path)
+    return errors + validate_files_of_environments(spec, path)
 
 
-def _validate_host_network(spec: JSONObject, path: FieldPath, *, is_pod: bool) -> list[FieldError]:
-    if spec.get("hostNetwork") is not True:
+def _validate_shared_processes(spec: JSONObject, path: FieldPath) -> list[FieldError]:
+    if not (spec.get("shareProcessNamespace") and spec.get("hostPID")):
         return []
-    errors, detail = [], "must match `containerPort` when `hostNetwork` is true"
-    for index, container in enumerate(spec.get("containers") or ()):
-        for number, port in enumerate(container.get("ports") or ()):
-            host_port = port.get("hostPort", 0)
-            if (is_pod or host_port) and host_port != port.get("containerPort", 0):
-                place = path / "containers" / index / "ports" / number / "hostPort"
-                errors.append(invalid(place, host_port, detail))
+    detail = "ShareProcessNamespace and HostPID cannot both be enabled"
+    return [invalid(path / "shareProcessNamespace", bad_value=True, detail=detail)]
+
+
+def _validate_user_and_name(spec: JSONObject, path: FieldPath, options: PodOptions) -> list[FieldError]:
+    errors = validate_host_users(spec, path, options) if spec.get("hostUsers") is False else []
+    return errors if spec.get("hostnameOverride") is None else errors + validate_host_name(spec, path)
+
+
+def _validate_all_containers(spec: JSONObject, path: FieldPath, pod: PodContext) -> list[FieldError]:
+    errors = validate_containers(spec.get("containers") or (), path / "containers", pod)
+    if spec.get("initContainers"):
+        errors += validate_init_containers(spec, path / "initContainers", pod)
+    if spec.get("ephemeralContainers"):
+        errors += validate_ephemeral_containers(spec, path / "ephemeralContainers", pod)
+    if spec.get("resources") is not None:
+        errors += validate_pod_resources(spec, path / "resources", pod)
+    return errors
+
+
+def _validate_gates(spec: JSONObject, path: FieldPath) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for index, gate in enumerate(spec.get("readinessGates") or ()):
+        place, name = path / "readinessGates" / index / "conditionType", gate.get("conditionType", "")
+        errors += [invalid(place, name, message) for message in names.check_qualified_name(name)]
+    gates: Sequence[JSONObject] = spec.get("schedulingGates") or ()
+    for index, gate in enumerate(gates):
+        place, name = path / "schedulingGates" / index, gate.get("name", "")
+        errors += [invalid(place, name, message) for message in names.check_qualified_name(name)]
+        if any(other.get("name", "") == name for other in gates[:index]):
+            errors.append(duplicate(place, name))
     return errors
 
 
@@ -106,25 +168,6 @@ def _validate_policies(spec: JSONObject, path: FieldPath) -> list[FieldError]:
             errors.append(required(path / name))
         elif value not in known:
             errors.append(not_supported(path / name, value, known))
-    return errors
-
-
-_MAX_SEARCHES, _MAX_NAMESERVERS = 32, 3
-
-
-def _validate_dns(spec: JSONObject, path: FieldPath) -> list[FieldError]:
-    config, errors = spec.get("dnsConfig"), []
-    if spec.get("dnsPolicy") == "None":
-        if config is None:
-            detail = "must provide `dnsConfig` when `dnsPolicy` is None"
-            return [required(path, detail)]
-        if not config.get("nameservers"):
-            detail = "must provide at least one DNS nameserver when `dnsPolicy` is None"
-            return [required(path / "nameservers", detail)]
-    servers = (config or {}).get("nameservers") or ()
-    if len(servers) > _MAX_NAMESERVERS:
-        detail = f"must not have more than {_MAX_NAMESERVERS} nameservers"
-        errors.append(invalid(path / "nameservers", list(servers), detail))
     return errors
 
 
@@ -149,10 +192,13 @@ def _validate_names(spec: JSONObject, path: FieldPath) -> list[FieldError]:
     return errors
 
 
-def _validate_scheduling(spec: JSONObject, path: FieldPath) -> list[FieldError]:
+def _validate_scheduling(spec: JSONObject, path: FieldPath, options: PodOptions) -> list[FieldError]:
     errors = []
     if tolerations := spec.get("tolerations"):
-        errors += validate_tolerations(tolerations, path / "tolerations")
+        allow = options.comparing_tolerations
+        errors += validate_tolerations(tolerations, path / "tolerations", allow_comparisons=allow)
+    if aliases := spec.get("hostAliases"):
+        errors += validate_host_aliases(aliases, path / "hostAliases")
     for name in ("priorityClassName", "runtimeClassName"):
         text = spec.get(name)
         if text or (text is not None and name == "runtimeClassName"):
@@ -164,6 +210,8 @@ def _validate_scheduling(spec: JSONObject, path: FieldPath) -> list[FieldError]:
             errors.append(required(place))
         else:
             errors.append(not_supported(place, policy, ("PreemptLowerPriority", "Never")))
+    if (overhead := spec.get("overhead")) is not None:
+        errors += validate_requirements({"limits": overhead}, path / "overhead")
     return errors
 
 

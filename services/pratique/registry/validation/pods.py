@@ -5,7 +5,7 @@ Source: ``ValidatePodCreate`` and ``ValidatePodUpdate`` of ``pkg/apis/core/valid
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from pratique.admission.reviews import Review
 from pratique.apimachinery.field_errors import (
@@ -17,7 +17,9 @@ from pratique.apimachinery.field_errors import (
     required,
 )
 from pratique.apimachinery.json_values import JSONObject
+from pratique.pods.pod_spec import APP_ARMOR_ANNOTATION, MIRROR_ANNOTATION
 from pratique.registry.go_values import internal_diff
+from pratique.registry.validation.containers import validate_padding
 from pratique.registry.validation.kind_validation import KindValidation, ValidationTable
 from pratique.registry.validation.metadata import (
     subdomain_name,
@@ -25,35 +27,84 @@ from pratique.registry.validation.metadata import (
     validate_metadata_update,
     validate_nonnegative,
 )
+from pratique.registry.validation.pod_annotations import validate_pod_annotations, validate_profiles_match
+from pratique.registry.validation.pod_context import OF_NEW_POD, PodOptions
 from pratique.registry.validation.pod_spec import pod_template_warnings, validate_pod_spec
+from pratique.registry.validation.stored_pods import options_beside
 
 _METADATA, _SPEC = ROOT / "metadata", ROOT / "spec"
 
 
-def _spec(pod: JSONObject) -> list[FieldError]:
-    spec = pod.get("spec") or {}
-    errors = validate_pod_spec(spec, _SPEC, is_pod=True)
+def _validate(pod: JSONObject, options: PodOptions) -> list[FieldError]:
+    """``validatePodMetadataAndSpec``."""
+    metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
+    errors = validate_metadata(metadata, subdomain_name, _METADATA, namespaced=True)
+    if annotations := metadata.get("annotations"):
+        errors += validate_pod_annotations(annotations, spec, _METADATA / "annotations", options)
+    errors += validate_pod_spec(spec, metadata, _SPEC, options)
+    if not spec.get("serviceAccountName"):
+        errors += _validate_no_tokens(spec)
     grace = spec.get("terminationGracePeriodSeconds")
-    return errors + validate_nonnegative(grace, _SPEC / "terminationGracePeriodSeconds")
+    errors += validate_nonnegative(grace, _SPEC / "terminationGracePeriodSeconds")
+    return errors + [
+        error
+        for field in ("containers", "initContainers")
+        for index, container in enumerate(spec.get(field) or ())
+        for error in validate_padding(container, _SPEC / field / index)
+    ]
+
+
+def _validate_no_tokens(spec: JSONObject) -> list[FieldError]:
+    return [
+        forbidden(
+            _SPEC / "volumes" / index / "projected" / "sources" / number / "serviceAccountToken",
+            "must not be specified when serviceAccountName is not set",
+        )
+        for index, volume in enumerate(spec.get("volumes") or ())
+        for number, source in enumerate((volume.get("projected") or {}).get("sources") or ())
+        if source.get("serviceAccountToken") is not None
+    ]
 
 
 def _create(pod: JSONObject, _: Review) -> list[FieldError]:
     spec = pod.get("spec") or {}
-    errors = validate_metadata(pod.get("metadata") or {}, subdomain_name, _METADATA, namespaced=True)
-    errors += _spec(pod)
+    errors = _validate(pod, OF_NEW_POD)
     if spec.get("ephemeralContainers"):
         errors.append(forbidden(_SPEC / "ephemeralContainers", "cannot be set on create"))
     if spec.get("nodeName") and spec.get("schedulingGates"):
         detail = "cannot be set until all schedulingGates have been cleared"
         errors.append(forbidden(_SPEC / "nodeName", detail))
-    return errors
+    annotations = (pod.get("metadata") or {}).get("annotations") or {}
+    return errors + validate_profiles_match(annotations, spec, _SPEC)
 
 
 def _update(pod: JSONObject, old: JSONObject, _: Review) -> list[FieldError]:
-    metadata = pod.get("metadata") or {}
-    errors = validate_metadata_update(metadata, old.get("metadata") or {}, _METADATA)
-    errors += validate_metadata(metadata, subdomain_name, _METADATA, namespaced=True) + _spec(pod)
+    metadata, old_metadata, options = (
+        pod.get("metadata") or {},
+        old.get("metadata") or {},
+        options_beside(old, is_pod=True),
+    )
+    errors = validate_metadata_update(metadata, old_metadata, _METADATA) + _validate(pod, options)
+    annotations, old_annotations = (found.get("annotations") or {} for found in (metadata, old_metadata))
+    place = _METADATA / "annotations"
+    errors += _validate_annotation_changes(annotations, old_annotations, place)
+    errors += validate_pod_annotations(annotations, pod.get("spec") or {}, place, options)
     return errors + _validate_changes(pod.get("spec") or {}, old.get("spec") or {})
+
+
+def _validate_annotation_changes(
+    annotations: Mapping[str, str], old: Mapping[str, str], path: FieldPath
+) -> list[FieldError]:
+    errors = []
+    for verb, keys in (("remove or update", old), ("add", annotations.keys() - old.keys())):
+        for key in sorted(keys):
+            if annotations.get(key) == old.get(key):
+                continue
+            if key.startswith(APP_ARMOR_ANNOTATION):
+                errors.append(forbidden(path.key(key), f"may not {verb} AppArmor annotations"))
+            if key == MIRROR_ANNOTATION:
+                errors.append(forbidden(path.key(key), f"may not {verb} mirror pod annotation"))
+    return errors
 
 
 _UPDATABLE = (
@@ -79,7 +130,7 @@ def _validate_changes(spec: JSONObject, old: JSONObject) -> list[FieldError]:
         errors.append(invalid(path, None, "must not update from a positive integer to nil value"))
     elif deadline is not None and before is not None and before < deadline:
         return [*errors, invalid(path, deadline, "must be less than or equal to previous value")]
-    errors += _validate_tolerations(spec, old)
+    errors += _validate_tolerations(spec, old) + _validate_gates(spec, old)
     compared = _with_kept(spec, old)
     difference = internal_diff("core.PodSpec", old, compared)
     if difference:
@@ -110,6 +161,18 @@ def _validate_tolerations(spec: JSONObject, old: JSONObject) -> list[FieldError]
         return []
     detail = "existing toleration can not be modified except its tolerationSeconds"
     return [forbidden(_SPEC / "tolerations", detail)]
+
+
+def _validate_gates(spec: JSONObject, old: JSONObject) -> list[FieldError]:
+    known = {gate.get("name", "") for gate in old.get("schedulingGates") or ()}
+    return [
+        forbidden(
+            _SPEC / "schedulingGates" / index / "name",
+            f"only deletion is allowed, but found new scheduling gate '{gate.get('name', '')}'",
+        )
+        for index, gate in enumerate(spec.get("schedulingGates") or ())
+        if gate.get("name", "") not in known
+    ]
 
 
 def _with_kept(spec: JSONObject, old: JSONObject) -> JSONObject:

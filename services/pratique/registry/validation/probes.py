@@ -6,6 +6,7 @@ Source: ``validateProbe``, ``validateHandler`` and ``validateLifecycle`` of ``pk
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from pratique.apimachinery.field_errors import (
     FieldError,
@@ -20,7 +21,8 @@ from pratique.registry.validation.addresses import validate_port_or_name
 from pratique.registry.validation.metadata import validate_nonnegative
 
 _HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
-_SCHEMES = ("HTTP", "HTTPS")
+_SCHEMES, _PROTOCOLS = ("HTTP", "HTTPS"), ("HTTP1", "HTTP2")
+_GRPC_MODES = ("Plaintext", "TLS")
 _HEADER = re.compile("[-A-Za-z0-9]+")
 _HEADER_MESSAGE = (
     "a valid HTTP header must consist of alphanumeric characters or '-'"
@@ -65,14 +67,80 @@ def _validate_probe(probe: JSONObject, grace: int | None, path: FieldPath) -> li
     return errors
 
 
-def validate_lifecycle(lifecycle: JSONObject, grace: int | None, path: FieldPath) -> list[FieldError]:
-    """Validate what runs when a container starts and stops."""
+_SIGNALS: Mapping[str, tuple[str, ...]] = {
+    "linux": tuple(
+        sorted(
+            {
+                *(
+                    f"SIG{name}"
+                    for name in [
+                        "ABRT",
+                        "ALRM",
+                        "BUS",
+                        "CHLD",
+                        "CLD",
+                        "CONT",
+                        "FPE",
+                        "HUP",
+                        "ILL",
+                        "INT",
+                        "IO",
+                        "IOT",
+                        "KILL",
+                        "PIPE",
+                        "POLL",
+                        "PROF",
+                        "PWR",
+                        "QUIT",
+                        "SEGV",
+                        "STKFLT",
+                        "STOP",
+                        "SYS",
+                        "TERM",
+                        "TRAP",
+                        "TSTP",
+                        "TTIN",
+                        "TTOU",
+                        "URG",
+                        "USR1",
+                        "USR2",
+                        "VTALRM",
+                        "WINCH",
+                        "XCPU",
+                        "XFSZ",
+                        "RTMIN",
+                        "RTMAX",
+                    ]
+                ),
+                *(f"SIGRTMIN+{number}" for number in range(1, 16)),
+                *(f"SIGRTMAX-{number}" for number in range(1, 15)),
+            }
+        )
+    ),
+    "windows": ("SIGKILL", "SIGTERM"),
+}
+"""The signals that stop a container, by operating system."""
+
+
+def validate_lifecycle(
+    lifecycle: JSONObject, grace: int | None, os_name: str | None, path: FieldPath
+) -> list[FieldError]:
+    """Validate what runs when a container starts and stops, and what stops it."""
     errors = []
     for name in ("postStart", "preStop"):
         handler = lifecycle.get(name)
         if handler is not None:
             errors += _validate_handler(handler, grace, path / name)
+    if (signal := lifecycle.get("stopSignal")) is not None:
+        errors += _validate_signal(signal, os_name, path / "stopSignal")
     return errors
+
+
+def _validate_signal(signal: str, os_name: str | None, path: FieldPath) -> list[FieldError]:
+    if os_name is None:
+        return [forbidden(path, "may not be set for containers with empty `spec.os.name`")]
+    known = _SIGNALS.get(os_name)
+    return [] if known is None or signal in known else [not_supported(path, signal, known)]
 
 
 def _validate_handler(handler: JSONObject, grace: int | None, path: FieldPath) -> list[FieldError]:
@@ -96,6 +164,10 @@ def _validate_action(name: str, action: JSONObject, grace: int | None, path: Fie
                 return []
             detail = f"must be non-negative and less than terminationGracePeriodSeconds ({grace})"
             return [invalid(path, seconds, detail)]
+        case "grpc":
+            errors, mode = validate_port_or_name(action.get("port", 0), path / "port"), action.get("mode")
+            is_known = mode is None or mode in _GRPC_MODES
+            return errors if is_known else [*errors, not_supported(path / "mode", mode, _GRPC_MODES)]
         case _:
             return validate_port_or_name(action.get("port", 0), path / "port")
 
@@ -111,4 +183,16 @@ def _validate_http(action: JSONObject, path: FieldPath) -> list[FieldError]:
         for header in action.get("httpHeaders") or ()
         if not _HEADER.fullmatch(header.get("name", ""))
     ]
-    return errors
+    protocol = action.get("protocol")
+    return errors if protocol is None else errors + _validate_protocol(protocol, action, path)
+
+
+def _validate_protocol(protocol: str, action: JSONObject, path: FieldPath) -> list[FieldError]:
+    if protocol not in _PROTOCOLS:
+        return [not_supported(path / "protocol", protocol, _PROTOCOLS)]
+    host = action.get("host", "")
+    if protocol == "HTTP2" and action.get("scheme", "") != "HTTP":
+        return [invalid(path / "protocol", protocol, "is only supported with HTTP (H2C)")]
+    if protocol == "HTTP2" and host:
+        return [invalid(path / "host", host, 'must be empty when `protocol` is "HTTP2"')]
+    return []

@@ -6,10 +6,31 @@ Source: ``validateResourceName``, ``ValidateResourceQuantityValue`` and ``valida
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
+from typing import TypeAlias
+
 from pratique.apimachinery import names
-from pratique.apimachinery.field_errors import FieldError, FieldPath, forbidden, invalid, required
+from pratique.apimachinery.field_errors import (
+    FieldError,
+    FieldPath,
+    duplicate,
+    forbidden,
+    invalid,
+    not_found,
+    required,
+)
 from pratique.apimachinery.json_values import JSON, JSONObject
-from pratique.apimachinery.quantities import Quantity, is_extended_resource, is_native_resource
+from pratique.apimachinery.quantities import (
+    Quantity,
+    QuantityError,
+    is_extended_resource,
+    is_native_resource,
+)
+
+ResourceNameRule: TypeAlias = Callable[[str, FieldPath], list[FieldError]]
+"""Validates the name of a resource at a path."""
 
 _HUGE_PAGES = "hugepages-"
 _STANDARD = frozenset(
@@ -83,20 +104,83 @@ def validate_positive_amount(value: JSON, path: FieldPath) -> list[FieldError]:
     return [] if quantity.sign > 0 else [invalid(path, str(quantity), "must be greater than zero")]
 
 
-def validate_requirements(resources: JSONObject, path: FieldPath) -> list[FieldError]:
-    """Validate requests and limits of a container: ``validateResourceRequirements``."""
+def validate_requirements(
+    resources: JSONObject,
+    path: FieldPath,
+    *,
+    name_rule: ResourceNameRule = validate_container_resource_name,
+    claim_names: AbstractSet[str] = frozenset(),
+    indivisible_huge_pages: bool = False,
+) -> list[FieldError]:
+    """Validate requests, limits and claims: ``validateResourceRequirements``.
+
+    Args:
+        resources: Requests and limits, and claims by name.
+        path: The path to them.
+        name_rule: What the names of resources look like.
+        claim_names: The names of the Pod's claims.
+        indivisible_huge_pages: Whether amounts of huge pages may be no multiples of a page.
+    """
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
     errors = []
     for name, value in sorted(limits.items()):
         place = (path / "limits").key(name)
-        errors += validate_container_resource_name(name, place) + validate_amount(name, value, place)
+        errors += name_rule(name, place) + validate_amount(name, value, place)
+        if is_huge_page(name) and not indivisible_huge_pages:
+            errors += validate_huge_pages(name, value, place)
     for name, value in sorted(requests.items()):
         place = (path / "requests").key(name)
-        errors += validate_container_resource_name(name, place) + validate_amount(name, value, place)
+        errors += name_rule(name, place) + validate_amount(name, value, place)
         errors += _validate_request(name, value, limits, path)
+        if is_huge_page(name) and not indivisible_huge_pages:
+            errors += validate_huge_pages(name, value, place)
     used = limits.keys() | requests.keys()
     if any(is_huge_page(name) for name in used) and not used & {"cpu", "memory"}:
         errors.append(forbidden(path, "HugePages require cpu or memory"))
+    if claims := resources.get("claims"):
+        errors += _validate_claims(claims, claim_names, path / "claims")
+    return errors
+
+
+def validate_huge_pages(name: str, value: JSON, path: FieldPath) -> list[FieldError]:
+    """Refuse amounts of huge pages that are no multiples of a page: ``IsHugePageResourceValueDivisible``."""
+    quantity = Quantity.from_json(value)
+    try:
+        page = Quantity.parse(name.removeprefix(_HUGE_PAGES))
+    except QuantityError:
+        page = Quantity.from_json(None)
+    size = page.ceiling(0)
+    if page.sign > 0 and page.ceiling(-3) % 1000 == 0 and quantity.ceiling(0) % size == 0:
+        return []
+    return [invalid(path, str(quantity), f"{quantity} is not positive integer multiple of {name}")]
+
+
+def _validate_claims(
+    claims: Sequence[JSONObject], claim_names: AbstractSet[str], path: FieldPath
+) -> list[FieldError]:
+    """Validate which of the Pod's claims a container uses: ``validateResourceClaimNames``."""
+    errors: list[FieldError] = []
+    found: set[str] = set()
+    for index, claim in enumerate(claims):
+        place, name, request = path / index, claim.get("name", ""), claim.get("request", "")
+        if not name:
+            errors.append(required(place))
+            continue
+        key = f"{name}/{request}" if request else name
+        if name in found:
+            errors.append(duplicate(place, name))
+        else:
+            messages = names.check_dns1123_label(request) if request else ()
+            errors += [invalid(place / "request", request, message) for message in messages]
+            if key in found:
+                errors.append(duplicate(place, key))
+            elif not request:
+                errors += [duplicate(place, name) for other in found if other.startswith(f"{name}/")]
+            found.add(key)
+        if name not in claim_names:
+            which = f": {', '.join(sorted(claim_names))}" if claim_names else " which is empty"
+            detail = f"must be one of the names in pod.spec.resourceClaims{which}"
+            errors.append(dataclasses.replace(not_found(place, name), detail=detail))
     return errors
 
 

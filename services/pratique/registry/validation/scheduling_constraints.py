@@ -6,12 +6,14 @@ Source: ``validateAffinity``, ``ValidateTolerations`` and ``validateTopologySpre
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from pratique.apimachinery import names
 from pratique.apimachinery.field_errors import (
     FieldError,
     FieldPath,
+    covered,
     duplicate,
     forbidden,
     invalid,
@@ -21,23 +23,47 @@ from pratique.apimachinery.field_errors import (
 from pratique.apimachinery.json_values import JSONObject
 from pratique.apimachinery.selectors import validate_label_name
 from pratique.registry.validation.metadata import validate_label_selector
+from pratique.registry.validation.pod_context import PodOptions
 
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
-def validate_tolerations(tolerations: Sequence[JSONObject], path: FieldPath) -> list[FieldError]:
-    """Validate tolerations of taints."""
+_INTEGER = re.compile("0|-?[1-9][0-9]*", re.ASCII)
+_OPERATORS = ("Equal", "Exists")
+_COMPARISONS = ("Lt", "Gt")
+
+
+def validate_tolerations(
+    tolerations: Sequence[JSONObject],
+    path: FieldPath,
+    *,
+    allow_comparisons: bool = False,
+    is_covered: bool = True,
+) -> list[FieldError]:
+    """Validate tolerations of taints: ``ValidateTolerations``.
+
+    Args:
+        tolerations: The tolerations.
+        path: The path to the list.
+        allow_comparisons: Whether they may compare numbers.
+        is_covered: Whether tags of the fields check the same, as in all places but annotations.
+    """
     errors = []
     for index, toleration in enumerate(tolerations):
-        errors += _validate_toleration(toleration, path / index)
+        place, key = path / index, toleration.get("key", "")
+        found = validate_label_name(key, place / "key") if key else []
+        errors += covered(found, "format=k8s-label-key") if is_covered else found
+        errors += _validate_toleration(toleration, place, allow_comparisons=allow_comparisons)
     return errors
 
 
-def _validate_toleration(toleration: JSONObject, path: FieldPath) -> list[FieldError]:
+def _validate_toleration(
+    toleration: JSONObject, path: FieldPath, *, allow_comparisons: bool
+) -> list[FieldError]:
     key, operator, value = (toleration.get(name, "") for name in ("key", "operator", "value"))
-    errors = validate_label_name(key, path / "key") if key else []
+    errors = []
     if not key and operator != "Exists":
         meaning = 'which means "match all values and all keys"'
         detail = f"operator must be Exists when `key` is empty, {meaning}"
@@ -47,25 +73,33 @@ def _validate_toleration(toleration: JSONObject, path: FieldPath) -> list[FieldE
         detail = "effect must be 'NoExecute' when `tolerationSeconds` is set"
         errors.append(invalid(path / "effect", effect, detail))
     if operator in {"Equal", ""}:
-        errors += [invalid(path / "operator", value, message) for message in names.check_label_value(value)]
+        if messages := names.check_label_value(value):
+            errors.append(invalid(path / "operator", value, ";".join(messages)))
     elif operator == "Exists":
         if value:
             detail = "value must be empty when `operator` is 'Exists'"
-            errors.append(invalid(path / "operator", toleration, detail))
+            errors.append(invalid(path / "operator", value, detail))
+    elif operator in _COMPARISONS and allow_comparisons:
+        if not _INTEGER.fullmatch(value):
+            detail = "must be a valid decimal integer in canonical form"
+            errors.append(invalid(path / "value", value, detail))
     else:
-        errors.append(not_supported(path / "operator", operator, ("Equal", "Exists")))
+        known = _OPERATORS + _COMPARISONS if operator in _COMPARISONS else _OPERATORS
+        errors.append(not_supported(path / "operator", operator, known))
     if effect and effect not in _EFFECTS:
         errors.append(not_supported(path / "effect", effect, _EFFECTS))
     return errors
 
 
-def validate_affinity(affinity: JSONObject, path: FieldPath) -> list[FieldError]:
+def validate_affinity(affinity: JSONObject, path: FieldPath, options: PodOptions) -> list[FieldError]:
     """Validate affinity to nodes and Pods."""
     errors = []
     node = affinity.get("nodeAffinity") or {}
     place = path / "nodeAffinity"
     if (selector := node.get(_REQUIRED)) is not None:
-        errors += validate_node_selector(selector, place / _REQUIRED)
+        errors += validate_node_selector(
+            selector, place / _REQUIRED, allow_invalid_labels=options.invalid_node_label_values
+        )
     for index, preference in enumerate(node.get(_PREFERRED) or ()):
         weight_place = place / _PREFERRED / index
         errors += _validate_weight(preference, weight_place)
@@ -74,12 +108,12 @@ def validate_affinity(affinity: JSONObject, path: FieldPath) -> list[FieldError]
     for name in ("podAffinity", "podAntiAffinity"):
         of_pods, place = affinity.get(name) or {}, path / name
         for index, term in enumerate(of_pods.get(_REQUIRED) or ()):
-            errors += _validate_pod_term(term, place / _REQUIRED / index)
+            errors += _validate_pod_term(term, place / _REQUIRED / index, options)
         for index, weighted in enumerate(of_pods.get(_PREFERRED) or ()):
             weight_place = place / _PREFERRED / index
             errors += _validate_weight(weighted, weight_place)
             errors += _validate_pod_term(
-                weighted.get("podAffinityTerm") or {}, weight_place / "podAffinityTerm"
+                weighted.get("podAffinityTerm") or {}, weight_place / "podAffinityTerm", options
             )
     return errors
 
@@ -168,37 +202,123 @@ def _validate_node_requirement(requirement: JSONObject, path: FieldPath) -> list
     return errors + validate_label_name(requirement.get("key", ""), path / "key")
 
 
-def _validate_pod_term(term: JSONObject, path: FieldPath) -> list[FieldError]:
-    errors = validate_label_selector(term.get("labelSelector"), path / "labelSelector")
-    errors += validate_label_selector(term.get("namespaceSelector"), path / "namespaceSelector")
+def validate_term_selectors(
+    term: JSONObject, path: FieldPath, *, allow_invalid_values: bool = False
+) -> list[FieldError]:
+    """Validate the selectors of a term of affinity to Pods: ``ValidatePodAffinityTermSelector``."""
+    return [
+        error
+        for name in ("labelSelector", "namespaceSelector")
+        for error in validate_label_selector(
+            term.get(name), path / name, allow_invalid_values=allow_invalid_values
+        )
+    ]
+
+
+def _validate_pod_term(term: JSONObject, path: FieldPath, options: PodOptions) -> list[FieldError]:
+    errors = validate_term_selectors(term, path, allow_invalid_values=options.invalid_selector_values)
     for name in term.get("namespaces") or ():
         messages = names.check_dns1123_label(name)
         errors += [invalid(path / "namespace", name, message) for message in messages]
+    errors += validate_label_keys(term, path)
     key, place = term.get("topologyKey", ""), path / "topologyKey"
     if not key:
-        return [*errors, required(place, "can not be empty")]
+        errors.append(required(place, "can not be empty"))
     return errors + validate_label_name(key, place)
 
 
-def validate_spread_constraints(constraints: Sequence[JSONObject], path: FieldPath) -> list[FieldError]:
-    """Validate how Pods are spread."""
-    errors, found = [], set()
+def validate_label_keys(term: JSONObject, path: FieldPath) -> list[FieldError]:
+    """Validate keys whose values the Pod's own labels give: ``ValidateMatchLabelKeysAndMismatchLabelKeys``."""
+    selector = term.get("labelSelector")
+    matched, mismatched = (term.get(name) or () for name in ("matchLabelKeys", "mismatchLabelKeys"))
+    if not matched and not mismatched:
+        return []
+    errors = []
+    for name, keys in (("matchLabelKeys", matched), ("mismatchLabelKeys", mismatched)):
+        if keys and selector is None:
+            errors.append(forbidden(path / name, "must not be specified when labelSelector is not set"))
+        elif keys:
+            for index, key in enumerate(keys):
+                errors += validate_label_name(key, path / name / index)
+    selected, indexes = (
+        set((selector or {}).get("matchLabels") or ()),
+        {key: at for at, key in enumerate(matched)},
+    )
+    for requirement in (selector or {}).get("matchExpressions") or ():
+        key = requirement.get("key", "")
+        if key in indexes and key in selected:
+            errors.append(invalid(path / indexes[key], key, _IN_BOTH))
+        selected.add(key)
+    detail = "exists in both matchLabelKeys and mismatchLabelKeys"
+    return errors + [
+        invalid(path / "matchLabelKeys" / index, key, detail)
+        for index, key in enumerate(matched)
+        if key in mismatched
+    ]
+
+
+_IN_BOTH = "exists in both matchLabelKeys and labelSelector"
+
+
+def _validate_legacy_keys(constraint: JSONObject, path: FieldPath) -> list[FieldError]:
+    """``ValidateMatchLabelKeysInTopologySpread``."""
+    keys, selector, place = constraint.get("matchLabelKeys") or (), constraint.get("labelSelector"), path
+    errors = []
+    if keys and selector is None:
+        errors.append(forbidden(place, "must not be specified when labelSelector is not set"))
+    selected = set((selector or {}).get("matchLabels") or ())
+    selected |= {found.get("key", "") for found in (selector or {}).get("matchExpressions") or ()}
+    for index, key in enumerate(keys):
+        errors += validate_label_name(key, place / index)
+        if key in selected:
+            errors.append(invalid(place / index, key, _IN_BOTH))
+    return errors
+
+
+_ACTIONS, _INCLUSIONS = ("DoNotSchedule", "ScheduleAnyway"), ("Honor", "Ignore")
+
+
+def validate_spread_constraints(
+    constraints: Sequence[JSONObject], path: FieldPath, options: PodOptions
+) -> list[FieldError]:
+    """Validate how Pods are spread: ``validateTopologySpreadConstraints``."""
+    errors: list[FieldError] = []
+    pairs = [
+        (constraint.get("topologyKey", ""), constraint.get("whenUnsatisfiable", ""))
+        for constraint in constraints
+    ]
     for index, constraint in enumerate(constraints):
-        place = path / index
-        skew, key = constraint.get("maxSkew", 0), constraint.get("topologyKey", "")
-        if skew <= 0:
-            errors.append(invalid(place / "maxSkew", skew, "must be greater than zero"))
+        place, (key, action) = path / index, pairs[index]
+        errors += _validate_positive(constraint.get("maxSkew", 0), place / "maxSkew")
         if not key:
             errors.append(required(place / "topologyKey", "can not be empty"))
+        if action not in _ACTIONS:
+            errors.append(not_supported(place / "whenUnsatisfiable", action, _ACTIONS))
+        if (key, action) in pairs[index + 1 :]:
+            errors.append(duplicate(place / "{topologyKey, whenUnsatisfiable}", f"{{{key}, {action}}}"))
+        if (domains := constraint.get("minDomains")) is not None:
+            errors += _validate_domains(domains, action, place / "minDomains")
+        errors += [
+            not_supported(place / name, constraint[name], _INCLUSIONS)
+            for name in ("nodeAffinityPolicy", "nodeTaintsPolicy")
+            if constraint.get(name) not in {None, *_INCLUSIONS}
+        ]
+        if options.legacy_spread_keys:
+            errors += _validate_legacy_keys(constraint, place / "matchLabelKeys")
         else:
-            errors += validate_label_name(key, place / "topologyKey")
-        action = constraint.get("whenUnsatisfiable", "")
-        known = ("DoNotSchedule", "ScheduleAnyway")
-        if action not in known:
-            errors.append(not_supported(place / "whenUnsatisfiable", action, known))
-        pair = f"{{{key}, {action}}}"
-        if (key, action) in found:
-            errors.append(duplicate(place / "{topologyKey, whenUnsatisfiable}", pair))
-        found.add((key, action))
-        errors += validate_label_selector(constraint.get("labelSelector"), place / "labelSelector")
+            errors += validate_label_keys(constraint, place)
+        if not options.invalid_spread_selectors:
+            errors += validate_label_selector(constraint.get("labelSelector"), place / "labelSelector")
     return errors
+
+
+def _validate_domains(domains: int, action: str, path: FieldPath) -> list[FieldError]:
+    errors = _validate_positive(domains, path)
+    if action != "DoNotSchedule":
+        detail = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
+        errors.append(invalid(path, domains, detail))
+    return errors
+
+
+def _validate_positive(number: int, path: FieldPath) -> list[FieldError]:
+    return [] if number > 0 else [invalid(path, number, "must be greater than zero")]

@@ -14,6 +14,7 @@ from pratique.apimachinery import names
 from pratique.apimachinery.field_errors import FieldError, FieldPath, invalid, not_supported, required
 from pratique.apimachinery.json_values import JSONObject
 from pratique.registry.validation.csi_objects import validate_driver_name
+from pratique.registry.validation.volume_paths import validate_no_backsteps
 
 SourceCheck: TypeAlias = Callable[[JSONObject, FieldPath], list[FieldError]]
 """Validates a source of a volume at a path."""
@@ -23,15 +24,13 @@ _PATH_TYPES = (
 )  # fmt: skip
 
 
-def _requiring(*fields: str) -> SourceCheck:
+def requiring(*fields: str) -> SourceCheck:
+    """Make the check that fields are given."""
+
     def check(source: JSONObject, path: FieldPath) -> list[FieldError]:
         return [required(path / field) for field in fields if not source.get(field)]
 
     return check
-
-
-def _validate_no_backsteps(text: str, path: FieldPath) -> list[FieldError]:
-    return [invalid(path, text, "must not contain '..'")] if ".." in text.split("/") else []
 
 
 def _validate_label(name: str, path: FieldPath) -> list[FieldError]:
@@ -41,14 +40,14 @@ def _validate_label(name: str, path: FieldPath) -> list[FieldError]:
 def _validate_reference(source: JSONObject, path: FieldPath, *fields: str) -> list[FieldError]:
     """Require fields of the reference to a Secret, if there is one."""
     reference = source.get("secretRef")
-    return [] if reference is None else _requiring(*fields)(reference, path / "secretRef")
+    return [] if reference is None else requiring(*fields)(reference, path / "secretRef")
 
 
 def _host_path(source: JSONObject, path: FieldPath) -> list[FieldError]:
     text, type_ = source.get("path", ""), source.get("type")
     if not text:
         return [required(path / "path")]
-    errors = _validate_no_backsteps(text, path / "path")
+    errors = validate_no_backsteps(text, path / "path")
     if type_ is not None and type_ not in _PATH_TYPES:
         errors.append(not_supported(path / "type", type_, _PATH_TYPES))
     return errors
@@ -56,12 +55,12 @@ def _host_path(source: JSONObject, path: FieldPath) -> list[FieldError]:
 
 def _local(source: JSONObject, path: FieldPath) -> list[FieldError]:
     text = source.get("path", "")
-    return _validate_no_backsteps(text, path / "path") if text else [required(path / "path")]
+    return validate_no_backsteps(text, path / "path") if text else [required(path / "path")]
 
 
 def _with_partition(field: str) -> SourceCheck:
     """Make the check of a disk that has partitions."""
-    check_name = _requiring(field)
+    check_name = requiring(field)
 
     def check(source: JSONObject, path: FieldPath) -> list[FieldError]:
         errors, partition = check_name(source, path), source.get("partition", 0)
@@ -73,7 +72,7 @@ def _with_partition(field: str) -> SourceCheck:
 
 
 def _glusterfs(source: JSONObject, path: FieldPath) -> list[FieldError]:
-    errors = _requiring("endpoints", "path")(source, path)
+    errors = requiring("endpoints", "path")(source, path)
     namespace, place = source.get("endpointsNamespace"), path / "endpointsNamespace"
     if namespace == "":
         message = "if the endpointnamespace is set, it must be a valid namespace name"
@@ -95,7 +94,7 @@ def _flocker(source: JSONObject, path: FieldPath) -> list[FieldError]:
 
 
 def _nfs(source: JSONObject, path: FieldPath) -> list[FieldError]:
-    errors = _requiring("server", "path")(source, path)
+    errors = requiring("server", "path")(source, path)
     text = source.get("path", "")
     if not text.startswith("/"):
         errors.append(invalid(path / "path", text, "must be an absolute path"))
@@ -117,7 +116,7 @@ def _quobyte(source: JSONObject, path: FieldPath) -> list[FieldError]:
         errors += [
             invalid(path / "registry", registry, _HOST_PORT) for pair in pairs if not _is_host_port(pair)
         ]
-    return errors + _requiring("volume")(source, path)
+    return errors + requiring("volume")(source, path)
 
 
 def _is_host_port(text: str) -> bool:
@@ -137,14 +136,15 @@ _NAME_FORMATS = {
 _MALFORMED = "must be valid format"
 
 
-def _is_initiator(name: str) -> bool:
+def is_initiator(name: str) -> bool:
+    """Tell whether a name is one of iSCSI, in one of its formats."""
     pattern = _NAME_FORMATS.get(name[:3])
     return pattern is not None and pattern.search(name) is not None
 
 
 def validate_iscsi(source: JSONObject, volume_name: str, path: FieldPath) -> list[FieldError]:
     """Validate iSCSI of a PersistentVolume of some name: ``validateISCSIPersistentVolumeSource``."""
-    errors = _requiring("targetPortal")(source, path)
+    errors = requiring("targetPortal")(source, path)
     portal, initiator = source.get("targetPortal", ""), source.get("initiatorName")
     if initiator is not None and len(f"{volume_name}:{portal}".encode()) > 64:
         message = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters"
@@ -153,18 +153,19 @@ def validate_iscsi(source: JSONObject, volume_name: str, path: FieldPath) -> lis
     name = source.get("iqn", "")
     if not name:
         errors.append(required(path / "iqn"))
-    elif not _is_initiator(name):
+    elif not is_initiator(name):
         errors.append(invalid(path / "iqn", name, _MALFORMED))
-    errors += _validate_unit(source.get("lun", 0), path / "lun")
+    errors += validate_unit(source.get("lun", 0), path / "lun")
     if (source.get("chapAuthDiscovery") or source.get("chapAuthSession")) and source.get("secretRef") is None:
         errors.append(required(path / "secretRef"))
     errors += _validate_reference(source, path, "name")
-    if initiator is not None and not _is_initiator(initiator):
+    if initiator is not None and not is_initiator(initiator):
         errors.append(invalid(path / "initiatorname", initiator, _MALFORMED))
     return errors
 
 
-def _validate_unit(number: int, path: FieldPath) -> list[FieldError]:
+def validate_unit(number: int, path: FieldPath) -> list[FieldError]:
+    """Validate the number of a logical unit."""
     return [] if 0 <= number <= 255 else [invalid(path, number, "must be between 0 and 255, inclusive")]
 
 
@@ -178,16 +179,16 @@ def _fibre_channel(source: JSONObject, path: FieldPath) -> list[FieldError]:
     if targets and unit is None:
         errors.append(required(path / "lun", "lun is required if targetWWNs is specified"))
     elif targets and unit is not None:
-        errors += _validate_unit(unit, path / "lun")
+        errors += validate_unit(unit, path / "lun")
     return errors
 
 
 def _cinder(source: JSONObject, path: FieldPath) -> list[FieldError]:
-    return _requiring("volumeID")(source, path) + _validate_reference(source, path, "name", "namespace")
+    return requiring("volumeID")(source, path) + _validate_reference(source, path, "name", "namespace")
 
 
 def _flex_volume(source: JSONObject, path: FieldPath) -> list[FieldError]:
-    errors = _requiring("driver")(source, path)
+    errors = requiring("driver")(source, path)
     for option in sorted(source.get("options") or ()):
         domain = "." + option.partition("/")[0].lower()
         if domain.endswith((".kubernetes.io", ".k8s.io")):
@@ -197,7 +198,7 @@ def _flex_volume(source: JSONObject, path: FieldPath) -> list[FieldError]:
 
 
 def _azure_file(source: JSONObject, path: FieldPath) -> list[FieldError]:
-    errors = _requiring("secretName", "shareName")(source, path)
+    errors = requiring("secretName", "shareName")(source, path)
     return [*errors, required(path / "secretNamespace")] if source.get("secretNamespace") == "" else errors
 
 
@@ -211,7 +212,7 @@ _DISK_URIS = {
 
 
 def _azure_disk(source: JSONObject, path: FieldPath) -> list[FieldError]:
-    errors = _requiring("diskName", "diskURI")(source, path)
+    errors = requiring("diskName", "diskURI")(source, path)
     for field, known in (("cachingMode", _CACHING_MODES), ("kind", _DISK_KINDS)):
         if (value := source.get(field)) is not None and value not in known:
             errors.append(not_supported(path / field, value, known))
@@ -222,11 +223,17 @@ def _azure_disk(source: JSONObject, path: FieldPath) -> list[FieldError]:
     return errors
 
 
-def _storage_os(source: JSONObject, path: FieldPath) -> list[FieldError]:
+def validate_storage_os_names(source: JSONObject, path: FieldPath) -> list[FieldError]:
+    """Validate the names of a StorageOS volume and of its namespace."""
     errors, name = [], source.get("volumeName", "")
     errors += _validate_label(name, path / "volumeName") if name else [required(path / "volumeName")]
     if namespace := source.get("volumeNamespace"):
         errors += _validate_label(namespace, path / "volumeNamespace")
+    return errors
+
+
+def _storage_os(source: JSONObject, path: FieldPath) -> list[FieldError]:
+    errors = validate_storage_os_names(source, path)
     return errors + _validate_reference(source, path, "name", "namespace")
 
 
@@ -240,7 +247,7 @@ _CSI_SECRETS = (
 
 def _csi(source: JSONObject, path: FieldPath) -> list[FieldError]:
     errors = validate_driver_name(source.get("driver", ""), path / "driver")
-    errors += _requiring("volumeHandle")(source, path)
+    errors += requiring("volumeHandle")(source, path)
     for field in _CSI_SECRETS:
         if (reference := source.get(field)) is not None:
             errors += _validate_secret_reference(reference, path / field)
@@ -264,18 +271,18 @@ SOURCE_CHECKS: Mapping[str, SourceCheck] = {
     "glusterfs": _glusterfs,
     "flocker": _flocker,
     "nfs": _nfs,
-    "rbd": _requiring("monitors", "image"),
+    "rbd": requiring("monitors", "image"),
     "quobyte": _quobyte,
-    "cephfs": _requiring("monitors"),
+    "cephfs": requiring("monitors"),
     "cinder": _cinder,
     "fc": _fibre_channel,
     "flexVolume": _flex_volume,
     "azureFile": _azure_file,
-    "vsphereVolume": _requiring("volumePath"),
-    "photonPersistentDisk": _requiring("pdID"),
-    "portworxVolume": _requiring("volumeID"),
+    "vsphereVolume": requiring("volumePath"),
+    "photonPersistentDisk": requiring("pdID"),
+    "portworxVolume": requiring("volumeID"),
     "azureDisk": _azure_disk,
-    "scaleIO": _requiring("gateway", "system", "volumeName"),
+    "scaleIO": requiring("gateway", "system", "volumeName"),
     "local": _local,
     "storageos": _storage_os,
     "csi": _csi,

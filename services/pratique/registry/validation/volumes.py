@@ -5,7 +5,7 @@ Source: ``ValidateVolumes`` and ``validateVolumeSource`` of ``pkg/apis/core/vali
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from pratique.apimachinery import names
 from pratique.apimachinery.field_errors import (
@@ -17,7 +17,26 @@ from pratique.apimachinery.field_errors import (
     not_supported,
     required,
 )
-from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.apimachinery.json_values import JSONObject
+from pratique.apimachinery.quantities import Quantity
+from pratique.registry.validation.csi_objects import validate_driver_name
+from pratique.registry.validation.metadata import subdomain_name, validate_template_metadata
+from pratique.registry.validation.persistent_volume_claims import validate_claim_spec
+from pratique.registry.validation.pod_context import PodOptions
+from pratique.registry.validation.projected_volumes import validate_downward_api, validate_projected
+from pratique.registry.validation.volume_paths import (
+    validate_descending_path,
+    validate_file_defaults,
+    validate_key_paths,
+)
+from pratique.registry.validation.volume_sources import (
+    SOURCE_CHECKS,
+    SourceCheck,
+    is_initiator,
+    requiring,
+    validate_storage_os_names,
+    validate_unit,
+)
 
 _SOURCES = (
     "emptyDir", "hostPath", "gitRepo", "gcePersistentDisk", "awsElasticBlockStore", "secret", "nfs", "iscsi",
@@ -27,22 +46,30 @@ _SOURCES = (
 )  # fmt: skip
 _MISNAMED = {"cephfs": "cephFS", "downwardAPI": "downwarAPI"}
 """Sources that errors of a second one call otherwise, as the API server does."""
-_MAX_MODE = 0o777
-_MODE_MESSAGE = "must be a number between 0 and 0777 (octal), both inclusive"
-_PATH_TYPES = (
-    "", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket",
-)  # fmt: skip
+_NAMED_IN_ERRORS = {"gcePersistentDisk": "persistentDisk"}
+"""Sources that errors in them call otherwise."""
+_PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 
 
 def validate_volumes(
-    volumes: Sequence[JSONObject], path: FieldPath
+    volumes: Sequence[JSONObject], pod_name: str, path: FieldPath, options: PodOptions
 ) -> tuple[dict[str, JSONObject], list[FieldError]]:
-    """Validate volumes; return the valid ones by name, which containers may mount, and the errors."""
+    """Validate volumes: ``ValidateVolumes``.
+
+    Args:
+        volumes: The volumes.
+        pod_name: The name of the Pod; empty if it is not known yet.
+        path: The path to the list.
+        options: What is allowed.
+
+    Returns:
+        The valid volumes by name, which containers may mount, and the errors.
+    """
     valid: dict[str, JSONObject] = {}
     errors: list[FieldError] = []
     for index, volume in enumerate(volumes):
         place, name = path / index, volume.get("name", "")
-        found = _validate_source(volume, place)
+        found = _validate_source(volume, pod_name, place, options)
         if not name:
             found.append(required(place / "name"))
         else:
@@ -53,147 +80,182 @@ def validate_volumes(
             errors += found
         else:
             valid[name] = volume
+        if pod_name and "persistentVolumeClaim" in volume:
+            errors += _validate_claim(volume, volumes, pod_name, place)
     return valid, errors
 
 
-def _validate_source(volume: JSONObject, path: FieldPath) -> list[FieldError]:
-    given = [name for name in _SOURCES if volume.get(name) is not None]
-    if not given:
-        return [required(path, "must specify a volume type")]
-    first, *others = given
-    check = _CHECKS.get(first)
-    errors = [] if check is None else check(volume[first], path / first)
-    detail = "may not specify more than 1 volume type"
-    return errors + [forbidden(path / _MISNAMED.get(name, name), detail) for name in others]
+def _validate_claim(
+    volume: JSONObject, volumes: Sequence[JSONObject], pod_name: str, path: FieldPath
+) -> list[FieldError]:
+    """Refuse a claim that is made for another volume of the Pod."""
+    claim = volume["persistentVolumeClaim"].get("claimName", "")
+    made = {f"{pod_name}-{other.get('name', '')}" for other in volumes if other.get("ephemeral") is not None}
+    if claim not in made:
+        return []
+    detail = "must not reference a PVC that gets created for an ephemeral volume"
+    return [invalid(path / "persistentVolumeClaim" / "claimName", claim, detail)]
 
 
-def validate_descending_path(text: str, path: FieldPath) -> list[FieldError]:
-    """Validate a path inside a volume: ``validateLocalDescendingPath``; an empty one is none."""
-    errors = [invalid(path, text, "must be a relative path")] if text.startswith("/") else []
-    return errors + _validate_no_backsteps(text, path)
+def _validate_source(
+    volume: JSONObject, pod_name: str, path: FieldPath, options: PodOptions
+) -> list[FieldError]:
+    errors: list[FieldError] = []
+    has_source = False
+    for name in _SOURCES:
+        source = volume.get(name)
+        if source is None:
+            continue
+        if has_source:
+            detail = "may not specify more than 1 volume type"
+            errors.append(forbidden(path / _MISNAMED.get(name, name), detail))
+        else:
+            errors += _check_source(name, source, path, options)
+        if name == "iscsi":
+            errors += _validate_initiator_length(volume, path)
+        elif name == "ephemeral" and not has_source:
+            errors += _validate_name_of_claim(volume, pod_name, path)
+        has_source = True
+    return errors if has_source else [required(path, "must specify a volume type")]
 
 
-def _validate_no_backsteps(text: str, path: FieldPath) -> list[FieldError]:
-    return [invalid(path, text, "must not contain '..'")] if ".." in text.split("/") else []
+def _check_source(name: str, source: JSONObject, path: FieldPath, options: PodOptions) -> list[FieldError]:
+    place = path / _NAMED_IN_ERRORS.get(name, name)
+    if name == "projected":
+        return validate_projected(source, place, options)
+    if name == "image":
+        return _image(source, place, options)
+    return _CHECKS[name](source, place)
 
 
-def _validate_mode(mode: JSON, path: FieldPath) -> list[FieldError]:
-    return [] if mode is None or 0 <= mode <= _MAX_MODE else [invalid(path, mode, _MODE_MESSAGE)]
-
-
-def _validate_host_path(source: JSONObject, path: FieldPath) -> list[FieldError]:
-    text, type_ = source.get("path", ""), source.get("type")
-    if not text:
-        return [required(path / "path")]
-    errors = _validate_no_backsteps(text, path / "path")
-    if type_ is not None and type_ not in _PATH_TYPES:
-        errors.append(not_supported(path / "type", type_, _PATH_TYPES))
-    return errors
-
-
-def _validate_items(source: JSONObject, path: FieldPath) -> list[FieldError]:
+def _empty_dir(source: JSONObject, path: FieldPath) -> list[FieldError]:
+    limit, mode = source.get("sizeLimit"), source.get("mode")
     errors = []
-    for index, item in enumerate(source.get("items") or ()):
-        place = path / "items" / index
-        if not item.get("key"):
-            errors.append(required(place / "key"))
-        errors += _validate_relative_file(item.get("path", ""), place / "path")
-        errors += _validate_mode(item.get("mode"), place / "mode")
+    if limit is not None and Quantity.from_json(limit).sign < 0:
+        errors.append(forbidden(path / "sizeLimit", "SizeLimit field must be a valid resource quantity"))
+    if mode is not None and not 0 <= mode <= 0o1777:
+        detail = "must be a number between 0 and 01777 (octal), both inclusive"
+        errors.append(invalid(path / "mode", mode, detail))
     return errors
 
 
-def _validate_relative_file(text: str, path: FieldPath) -> list[FieldError]:
-    """A file of a volume, whose name may not start with two dots: ``validateLocalNonReservedPath``."""
-    if not text:
-        return [required(path)]
-    errors = validate_descending_path(text, path)
-    if text.startswith("..") and not text.startswith("../"):
-        errors.append(invalid(path, text, "must not start with '..'"))
-    return errors
+def _git_repo(source: JSONObject, path: FieldPath) -> list[FieldError]:
+    errors = requiring("repository")(source, path)
+    return errors + validate_descending_path(source.get("directory", ""), path / "directory")
 
 
-def _named(field: str) -> Callable[[JSONObject, FieldPath], list[FieldError]]:
+def _named(field: str) -> SourceCheck:
     """Make the check of a ConfigMap or Secret as a volume."""
 
     def check(source: JSONObject, path: FieldPath) -> list[FieldError]:
         errors = [] if source.get(field) else [required(path / field)]
-        errors += _validate_mode(source.get("defaultMode"), path / "defaultMode")
-        return errors + _validate_items(source, path)
+        errors += validate_file_defaults(source, path)
+        return errors + validate_key_paths(source.get("items") or (), path / "items")
 
     return check
 
 
-def _requiring(*fields: str) -> Callable[[JSONObject, FieldPath], list[FieldError]]:
-    def check(source: JSONObject, path: FieldPath) -> list[FieldError]:
-        return [required(path / field) for field in fields if not source.get(field)]
-
-    return check
+_INITIATORS = ("iqn", "eui", "naa")
+_MALFORMED = "must be valid format"
 
 
-def _validate_nfs(source: JSONObject, path: FieldPath) -> list[FieldError]:
-    errors = _requiring("server", "path")(source, path)
-    if source.get("path") and not source["path"].startswith("/"):
-        errors.append(invalid(path / "path", source["path"], "must be an absolute path"))
-    return errors
-
-
-def _validate_csi(source: JSONObject, path: FieldPath) -> list[FieldError]:
-    driver = source.get("driver", "")
-    if not driver:
-        return [required(path / "driver")]
-    messages = names.check_dns1123_subdomain(driver.lower())
-    return [invalid(path / "driver", driver, message) for message in messages]
-
-
-def _validate_projected(source: JSONObject, path: FieldPath) -> list[FieldError]:
-    errors = _validate_mode(source.get("defaultMode"), path / "defaultMode")
-    kinds = (
-        "secret",
-        "configMap",
-        "downwardAPI",
-        "serviceAccountToken",
-        "clusterTrustBundle",
-        "podCertificate",
-    )
-    for index, projection in enumerate(source.get("sources") or ()):
-        place = path / "sources" / index
-        given = [name for name in kinds if projection.get(name) is not None]
-        if not given:
-            errors.append(required(place))
-            continue
-        for name in given[:1]:
-            errors += _validate_projection(name, projection[name], place / name)
-        detail = "may not specify more than 1 volume type per source"
-        errors += [forbidden(place / name, detail) for name in given[1:]]
-    return errors
-
-
-def _validate_projection(name: str, projection: JSONObject, path: FieldPath) -> list[FieldError]:
-    if name in {"secret", "configMap"}:
-        errors = [] if projection.get("name") else [required(path / "name")]
-        return errors + _validate_items(projection, path)
-    if name != "serviceAccountToken":
+def _validate_initiator(name: str, path: FieldPath) -> list[FieldError]:
+    if is_initiator(name):
         return []
-    errors, seconds = [], projection.get("expirationSeconds", 0)
-    place = path / "expirationSeconds"
-    if seconds < 600:
-        errors.append(invalid(place, seconds, "may not specify a duration less than 10 minutes"))
-    elif seconds > 2**32:
-        errors.append(invalid(place, seconds, "may not specify a duration larger than 2^32 seconds"))
-    return errors + _validate_relative_file(projection.get("path", ""), path / "path")
+    starts_well = name.startswith(_INITIATORS)
+    return [
+        invalid(path, name, _MALFORMED if starts_well else f"{_MALFORMED} starting with iqn, eui, or naa")
+    ]
 
 
-_CHECKS: Mapping[str, Callable[[JSONObject, FieldPath], list[FieldError]]] = {
-    "hostPath": _validate_host_path,
+def _iscsi(source: JSONObject, path: FieldPath) -> list[FieldError]:
+    name, initiator = source.get("iqn", ""), source.get("initiatorName")
+    errors = requiring("targetPortal")(source, path)
+    errors += _validate_initiator(name, path / "iqn") if name else [required(path / "iqn")]
+    errors += validate_unit(source.get("lun", 0), path / "lun")
+    if (source.get("chapAuthDiscovery") or source.get("chapAuthSession")) and source.get("secretRef") is None:
+        errors.append(required(path / "secretRef"))
+    return errors if initiator is None else errors + _validate_initiator(initiator, path / "initiatorname")
+
+
+def _validate_initiator_length(volume: JSONObject, path: FieldPath) -> list[FieldError]:
+    source, name = volume["iscsi"], volume.get("name", "")
+    portal = source.get("targetPortal", "")
+    if source.get("initiatorName") is None or len(f"{name}:{portal}".encode()) <= 64:
+        return []
+    limit = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters"
+    return [invalid(path / "name", name, f"{limit} if iscsi.initiatorName is specified.")]
+
+
+def _validate_secret_name(source: JSONObject, path: FieldPath) -> list[FieldError]:
+    reference = source.get("secretRef")
+    return [] if reference is None else requiring("name")(reference, path / "secretRef")
+
+
+def _cinder(source: JSONObject, path: FieldPath) -> list[FieldError]:
+    return requiring("volumeID")(source, path) + _validate_secret_name(source, path)
+
+
+def _storage_os(source: JSONObject, path: FieldPath) -> list[FieldError]:
+    return validate_storage_os_names(source, path) + _validate_secret_name(source, path)
+
+
+def _csi(source: JSONObject, path: FieldPath) -> list[FieldError]:
+    errors = validate_driver_name(source.get("driver", ""), path / "driver")
+    reference = source.get("nodePublishSecretRef")
+    if reference is None:
+        return errors
+    name = reference.get("name", "")
+    if not name:
+        return [*errors, required(path / "nodePublishSecretRef" / "name")]
+    return errors + [invalid(path / "name", name, message) for message in subdomain_name(name, False)]
+
+
+def _ephemeral(source: JSONObject, path: FieldPath) -> list[FieldError]:
+    template, place = source.get("volumeClaimTemplate"), path / "volumeClaimTemplate"
+    if template is None:
+        return [required(place)]
+    errors = validate_template_metadata(template.get("metadata") or {}, place / "metadata")
+    return errors + validate_claim_spec(template.get("spec") or {}, place / "spec")
+
+
+def _validate_name_of_claim(volume: JSONObject, pod_name: str, path: FieldPath) -> list[FieldError]:
+    name = volume.get("name", "")
+    if not pod_name or not name:
+        return []
+    claim = f"{pod_name}-{name}"
+    return [
+        invalid(path / "name", name, f'PVC name "{claim}": {message}')
+        for message in subdomain_name(claim, False)
+    ]
+
+
+def _image(source: JSONObject, path: FieldPath, options: PodOptions) -> list[FieldError]:
+    errors = (
+        [] if source.get("reference") or options.empty_image_references else [required(path / "reference")]
+    )
+    return errors + validate_pull_policy(source.get("pullPolicy", ""), path / "pullPolicy")
+
+
+def validate_pull_policy(policy: str, path: FieldPath) -> list[FieldError]:
+    """Validate when an image is pulled."""
+    if policy in _PULL_POLICIES:
+        return []
+    return [not_supported(path, policy, _PULL_POLICIES) if policy else required(path)]
+
+
+_CHECKS: Mapping[str, SourceCheck] = {
+    **SOURCE_CHECKS,
+    "emptyDir": _empty_dir,
+    "gitRepo": _git_repo,
     "secret": _named("secretName"),
     "configMap": _named("name"),
-    "persistentVolumeClaim": _requiring("claimName"),
-    "nfs": _validate_nfs,
-    "csi": _validate_csi,
-    "projected": _validate_projected,
-    "gitRepo": _requiring("repository"),
-    "awsElasticBlockStore": _requiring("volumeID"),
-    "cinder": _requiring("volumeID"),
-    "flexVolume": _requiring("driver"),
-    "vsphereVolume": _requiring("volumePath"),
+    "downwardAPI": validate_downward_api,
+    "persistentVolumeClaim": requiring("claimName"),
+    "iscsi": _iscsi,
+    "cinder": _cinder,
+    "storageos": _storage_os,
+    "csi": _csi,
+    "ephemeral": _ephemeral,
 }
+"""The checks of sources that need nothing but the source."""
