@@ -84,9 +84,9 @@ baseline: check-protos ## Accept the present contract as the one that callers re
 	@$(BIN)/buf build proto --exclude-source-info --output proto/baseline.binpb
 
 lock: $(TESTABLE) ## Rewrite scripts/requirements/ from pyproject.toml (ARGS=--upgrade for newer releases)
-	@$(LOCK) pyproject.toml --group dev --output-file scripts/requirements/dev.txt
-	@$(LOCK) pyproject.toml --group build --constraint scripts/requirements/dev.txt --output-file scripts/requirements/build.txt
-	@$(LOCK) pyproject.toml --constraint scripts/requirements/dev.txt --output-file scripts/requirements/run.txt
+	@$(LOCK) pyproject.toml --all-extras --group dev --output-file scripts/requirements/dev.txt
+	@$(LOCK) pyproject.toml --extra cluster --extra console --group build --constraint scripts/requirements/dev.txt --output-file scripts/requirements/build.txt
+	@$(LOCK) pyproject.toml --extra cluster --extra console --constraint scripts/requirements/dev.txt --output-file scripts/requirements/run.txt
 	@$(LOCK) --group fuzz --output-file scripts/requirements/fuzz.txt
 	@$(LOCK) --group flame --output-file scripts/requirements/flame.txt
 	@$(LOCK) --group mutants --constraint scripts/requirements/dev.txt --output-file scripts/requirements/mutants.txt
