@@ -47,7 +47,9 @@ def test_every_dependency_is_locked(root: Path) -> None:
     groups = declared["dependency-groups"]
     optional = {name: required(items) for name, items in declared["project"]["optional-dependencies"].items()}
     assert set().union(*optional.values()) <= pins(root, "dev").keys()
-    assert not optional.pop("prove") & pins(root, "build").keys()  # no service needs it, and no image holds it
+    assert (
+        not optional.pop("prove") & pins(root, "build").keys()
+    )  # no service needs it, and no image holds it
     assert set().union(*optional.values()) <= pins(root, "run").keys()
     run = required(declared["project"]["dependencies"])
     assert run <= pins(root, "run").keys()
