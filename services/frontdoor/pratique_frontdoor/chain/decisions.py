@@ -103,6 +103,16 @@ class Decision:
     expanded: tuple[Decision, ...] = ()
     """Decisions on the Pods that a reviewed workload would create."""
 
+    @property
+    def message(self) -> str:
+        """The message of the denial; empty if the request is allowed."""
+        return self.status.message if self.status else ""
+
+    @property
+    def object(self) -> JSON:
+        """The object after the chain as JSON; None on DELETE."""
+        return self.object_document.data
+
 
 def to_document(decision: Decision) -> JSONObject:
     """Return the decision document, as ``-o json`` and ``POST /explain`` show it."""
