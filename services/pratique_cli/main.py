@@ -56,6 +56,7 @@ SUMMARIES = {
     "check": "Validate configurations and policies.",
     "test": "Run test suites for policies.",
     "prove": "Check that mutators can run again, and in any order.",
+    "rules": "Write the webhook configurations that an API server needs.",
     "certs": "Make certificates for the services and their clients.",
     "quotas": "Show the usage of each ResourceQuota.",
     "plugins": "List the admission controllers, in chain order.",

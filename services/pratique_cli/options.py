@@ -292,13 +292,13 @@ class _Format(click.Choice[str]):
         return f"{value!r} is not a format; there are {', '.join(self.choices)}."
 
 
-def format_flag(*formats: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def format_flag(*formats: str, default: str = "text") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add ``-o`` with the given formats; the command gets it as ``output``."""
     return flag(
         "-o",
         "--output",
         type=_Format(formats, case_sensitive=False),
-        default="text",
+        default=default,
         show_default=True,
         help="The output format.",
     )

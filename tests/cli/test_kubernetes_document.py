@@ -66,7 +66,7 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[tuple
 
 def test_every_command_prints_what_the_page_shows(followed: tuple[Path, list[tuple[str, str]]]) -> None:
     _, reported = followed
-    assert len(reported) == 4
+    assert len(reported) == 5
     assert [undated(written) for _, written in reported] == [undated(shown) for shown, _ in reported]
 
 
@@ -76,6 +76,18 @@ def test_the_manifests_have_no_placeholders(followed: tuple[Path, list[tuple[str
     assert "0" * 64 not in text
     assert "192.0.2" not in text
     assert "CA_BUNDLE" not in text
+
+
+def test_the_written_webhooks_trust_the_authority_and_match_what_the_policy_does(
+    followed: tuple[Path, list[tuple[str, str]]],
+) -> None:
+    folder, _ = followed
+    mutating, validating = yaml.safe_load_all((folder / "trial.yaml").read_text())
+    template = next(yaml.safe_load_all((folder / "webhooks.yaml").read_text()))
+    trusted = template["webhooks"][0]["clientConfig"]["caBundle"]
+    assert mutating["webhooks"][0]["clientConfig"]["caBundle"] == trusted
+    matched = {resource for rule in validating["webhooks"][0]["rules"] for resource in rule["resources"]}
+    assert matched >= {"pods", "pods/ephemeralcontainers"}
 
 
 def test_secrets_hold_what_pods_mount_and_not_the_api_servers_key(

@@ -34,6 +34,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "by-url": {},
 }
 """Namespaces, by how the webhooks of the manifests are changed for them."""
+UNREGISTERED = "unregistered"
+"""A namespace that none of these variants sees, for webhooks that a test writes itself."""
 POLICIES = """
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
@@ -107,7 +109,7 @@ def configurations(bundle: bytes, service_port: int, url_port: int) -> list[dict
                 del webhook["clientConfig"]["service"]
             selected: dict[str, Any] = {"key": "variant", "operator": "In", "values": [variant]}
             if variant == "documented":
-                selected = {"key": "variant", "operator": "NotIn", "values": [*VARIANTS][1:]}
+                selected = {"key": "variant", "operator": "NotIn", "values": [*[*VARIANTS][1:], UNREGISTERED]}
             webhook["namespaceSelector"]["matchExpressions"].append(selected)
             webhook |= changes
             webhook["timeoutSeconds"] = _CALL_SECONDS

@@ -1,0 +1,161 @@
+"""``pratique rules``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.apimachinery.json_values import JSONObject
+from pratique.configuration.loading import load_configurations
+from pratique.configuration.settings import ChainSettings
+from pratique.hosting.webhook_rules import matches_everything
+from pratique_cli.chain_options import chain_flags
+from pratique_cli.encoding import dump_yaml, indented_json
+from pratique_cli.options import ExistingPath, NameList, flag, flattened, format_flag, timeout_flag
+from pratique_cli.terminal import print_problem
+from pratique_cli.webhook_configurations import (
+    PHASES,
+    SYSTEM_NAMESPACES,
+    Endpoint,
+    WebhookSettings,
+    parse_label_selector,
+    read_ca_bundle,
+    webhook_configurations,
+)
+from pratique_frontdoor.engines.engine import ChainSources
+
+_DEFAULT_SERVICE = "pratique/pratique"
+_MAX_TIMEOUT_SECONDS = 30
+
+EPILOG = """\b
+The rules match what the enabled controllers, the policies and the webhooks of
+--config match, with all subresources, and nothing else. Selectors and match
+conditions are left to the chain. Where a controller matches every resource,
+access reviews are left out, and so are the leases and status of nodes unless
+NodeRestriction is enabled: a cluster that waits for them could not start
+Pratique again.
+
+\b
+The namespace of the Service is always left out, so that Pratique can start
+while it is down. An API server calls no webhook for webhook configurations.
+
+\b
+Examples:
+  pratique rules --admission-control AlwaysPullImages --ca-file certs/ca.crt
+  pratique rules --config policies/ --admission-control ValidatingAdmissionPolicy \\
+      --failure-policy Ignore --namespace-selector pratique=on | kubectl apply -f -
+  pratique rules --url https://10.0.0.7:8443 --ca-file ca.crt --phase admit -o json
+"""
+
+
+def _namespace_selector(
+    ctx: click.Context, param: click.Parameter, value: str | None
+) -> tuple[JSONObject, ...]:
+    try:
+        return () if value is None else parse_label_selector(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, param) from None
+
+
+@click.command("rules", epilog=EPILOG)
+@flag("--url", metavar="URL", help="The front door's URL, instead of a Service: https://HOST[:PORT][/PATH].")
+@flag(
+    "--service",
+    metavar="NS/NAME[:PORT][/PATH]",
+    help=f"The front door's Service; {_DEFAULT_SERVICE}:443 by default.",
+)
+@flag(
+    "--ca-file",
+    type=ExistingPath(folders=False),
+    help="The authority of the front door's certificate, in PEM form; without it, API servers use their own.",
+)
+@flag(
+    "--failure-policy",
+    type=click.Choice(["Ignore", "Fail"]),
+    default="Fail",
+    show_default=True,
+    help="What API servers do with a request while Pratique does not answer: let it pass, or refuse it.",
+)
+@timeout_flag("a review")
+@flag(
+    "--exclude-namespaces",
+    type=NameList(),
+    multiple=True,
+    help=f"The namespaces to leave out beside the Service's own, instead of {','.join(SYSTEM_NAMESPACES)}.",
+)
+@flag(
+    "--namespace-selector",
+    metavar="SELECTOR",
+    callback=_namespace_selector,
+    help="Only namespaces with these labels, such as pratique=on or 'stage in (dev,test)'.",
+)
+@flag(
+    "--phase",
+    type=click.Choice(list(PHASES)),
+    default="split",
+    show_default=True,
+    help="What API servers call: one phase, both in one call (admit), or both by two webhooks (split).",
+)
+@format_flag("yaml", "json", default="yaml")
+@chain_flags
+def command(chain: ChainSettings, output: str, phase: str, **values: Any) -> None:
+    """Write the webhook configurations that an API server needs for the enabled chain."""
+    settings = _settings(**values)
+    sources = ChainSources.read(chain)
+    sources.configure(sources.selected)
+    configurations = load_configurations(chain.config)
+    documents = list(webhook_configurations(phase, sources.selected, configurations, settings))
+    if not documents:
+        raise ConfigurationError(
+            f"the chain has nothing to do in the phase {phase}: enable a controller, or name policies with --config"
+        )
+    if output == "json":
+        click.echo(indented_json({"apiVersion": "v1", "kind": "List", "items": [*documents]}), nl=False)
+    else:
+        click.echo("---\n".join(map(dump_yaml, documents)), nl=False)
+    _note_wildcards(sources, phase)
+
+
+def _settings(
+    *,
+    url: str | None,
+    service: str | None,
+    ca_file: Path | None,
+    failure_policy: str,
+    timeout: float,
+    exclude_namespaces: tuple[tuple[str, ...], ...],
+    namespace_selector: tuple[JSONObject, ...],
+) -> WebhookSettings:
+    if url is not None and service is not None:
+        raise click.UsageError("--url and --service exclude each other: name one of them.")
+    if timeout != int(timeout) or timeout > _MAX_TIMEOUT_SECONDS:
+        text = f"the timeout of a webhook is whole seconds, from 1s to {_MAX_TIMEOUT_SECONDS}s"
+        raise click.BadParameter(text, param_hint="--timeout")
+    try:
+        endpoint = (
+            Endpoint.of_url(url) if url is not None else Endpoint.of_service(service or _DEFAULT_SERVICE)
+        )
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--service") from None
+    return WebhookSettings(
+        endpoint=endpoint,
+        ca_bundle=b"" if ca_file is None else read_ca_bundle(ca_file),
+        failure_policy=failure_policy,
+        timeout_seconds=int(timeout),
+        excluded_namespaces=flattened(exclude_namespaces) or SYSTEM_NAMESPACES,
+        namespace_selector=namespace_selector,
+    )
+
+
+def _note_wildcards(sources: ChainSources, phase: str) -> None:
+    """Say which controllers make an API server ask about everything, node leases and status included."""
+    phases = frozenset().union(*(found for _, _, found in PHASES[phase]))
+    names = matches_everything(sources.selected, phases)
+    if names:
+        print_problem(
+            f"note: {', '.join(names)} match every resource, so API servers ask about nearly all that changes;"
+            " to match less, leave out what your API server does itself (--disable-admission-plugins)"
+        )
