@@ -55,6 +55,7 @@ SUMMARIES = {
     "serve": "Run one service in the foreground.",
     "check": "Validate configurations and policies.",
     "test": "Run test suites for policies.",
+    "new": "Make a package with a policy in Python and its tests.",
     "prove": "Check that mutators can run again, and in any order.",
     "rules": "Write the webhook configurations that an API server needs.",
     "certs": "Make certificates for the services and their clients.",
