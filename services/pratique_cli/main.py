@@ -52,6 +52,7 @@ SUMMARIES = {
     "record": "Run the local stack, and record its reviews and decisions.",
     "replay": "Replay recorded reviews with another configuration, and show the differences.",
     "decision-log": "Check whether a decision log was changed.",
+    "console": "Try manifests and policies in a browser, on this machine alone.",
     "serve": "Run one service in the foreground.",
     "check": "Validate configurations and policies.",
     "test": "Run test suites for policies.",

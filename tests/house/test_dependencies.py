@@ -20,7 +20,7 @@ LOADED_BY_OTHERS = {"httptools", "opentelemetry-exporter-otlp", "psycopg"}
 HAD_BY_CALLERS = {"pytest"}
 
 # what is declared and locked, and not imported yet
-AHEAD = {"jinja2", "kubernetes-asyncio", "rich"}
+AHEAD = {"kubernetes-asyncio", "rich"}
 
 
 @functools.cache

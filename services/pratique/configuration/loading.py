@@ -6,6 +6,7 @@ Source: ``k8s.io/apiserver/pkg/admission/plugin/manifest/loader``, for their ord
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -15,7 +16,7 @@ from pratique.apimachinery.documents import read_objects
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.apimachinery.field_errors import ROOT, FieldError
 from pratique.apimachinery.json_values import JSONObject, member
-from pratique.apimachinery.source_documents import SourceDocument
+from pratique.apimachinery.source_documents import SourceDocument, unwrap_lists
 from pratique.apimachinery.statuses import aggregate, go_quoted
 from pratique.configuration.admissionregistration import (
     GROUP,
@@ -95,7 +96,9 @@ _SUPPORTED = (
 _Loaded: TypeAlias = "WebhookConfiguration | PolicyConfiguration[PolicySpec | PolicyBindingSpec]"
 
 
-def load_configurations(paths: Sequence[Path | str]) -> Configurations:
+def load_configurations(
+    paths: Sequence[Path | str], further: Iterable[SourceDocument] = ()
+) -> Configurations:
     """Load the webhook configurations and policies of files and folders.
 
     They are sorted by name, byte by byte, with names that end in ``.static.k8s.io`` first, as in
@@ -103,13 +106,14 @@ def load_configurations(paths: Sequence[Path | str]) -> Configurations:
 
     Args:
         paths: Files and folders. Each must hold documents, and only webhook configurations, policies and bindings.
+        further: Documents that were read already, added to those of the files.
 
     Raises:
         ConfigurationError: something is invalid. The text has a line for each problem in any file.
     """
     problems: list[str] = []
     loaded: dict[tuple[WebhookConfigurationKind | PolicyKind, str], _Loaded] = {}
-    for document in read_objects(paths, problems, unique_keys=True):
+    for document in itertools.chain(read_objects(paths, problems, unique_keys=True), unwrap_lists(further)):
         try:
             configuration = _load(document)
             at = configuration.kind, configuration.name

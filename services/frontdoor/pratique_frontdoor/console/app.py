@@ -1,0 +1,190 @@
+"""The console's application, its security headers, and its server on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import jinja2
+import msgspec
+import uvicorn
+from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from pratique.apimachinery.errors import InputError
+from pratique_frontdoor.console.playground import (
+    Playground,
+    PlaygroundCase,
+    example_names,
+    read_example,
+)
+from pratique_frontdoor.console.presentation import show
+
+HERE = Path(__file__).parent
+LOOPBACK_HOSTS = ("127.0.0.1", "localhost")
+"""The names under which the console answers. Others would be names that somebody made to resolve to loopback."""
+MAX_CASE_BYTES = 512 * 1024
+"""The longest case."""
+
+SECURITY_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self';"
+    " connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+}
+
+
+class SecurityMiddleware:
+    """Adds the security headers, and refuses to be asked by pages of other origins."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        """Guard ``app``."""
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(SECURITY_HEADERS)
+            await send(message)
+
+        request = Request(scope)
+        if request.method not in {"GET", "HEAD"} and not _is_same_origin(request):
+            refusal = PlainTextResponse("refused: only the console's own pages may send this", 403)
+            await refusal(scope, receive, send_with_headers)
+            return
+        await self._app(scope, receive, send_with_headers)
+
+
+def _is_same_origin(request: Request) -> bool:
+    """Whether a page of the console sent this; a browser always says where a POST comes from."""
+    return request.headers.get("origin") == f"{request.url.scheme}://{request.headers.get('host')}"
+
+
+class ConsolePages:
+    """The handlers of the pages."""
+
+    def __init__(self, playground: Playground) -> None:
+        """Show what ``playground`` decides."""
+        self._playground = playground
+        # One at a time: a page that sends cases faster than they are decided must not fill the memory.
+        self._turn = asyncio.Lock()
+        self._templates = jinja2.Environment(
+            loader=jinja2.FileSystemLoader(HERE / "templates"),
+            autoescape=True,
+            undefined=jinja2.StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+
+    async def index(self, request: Request) -> Response:
+        """Lead to the playground."""
+        del request
+        return RedirectResponse("/playground")
+
+    async def playground(self, request: Request) -> Response:
+        """Show the playground."""
+        del request
+        return HTMLResponse(self._render("playground.html", examples=example_names()))
+
+    async def example(self, request: Request) -> Response:
+        """Return an example as JSON."""
+        case = read_example(request.path_params["name"])
+        if case is None:
+            return PlainTextResponse("there is no such example", 404)
+        return _json_response(case)
+
+    async def decide(self, request: Request) -> Response:
+        """Decide a case; return the marks of the editors, and the result as HTML."""
+        case = await _read_case(request)
+        if isinstance(case, Response):
+            return case
+        async with self._turn:
+            result = await self._playground.decide(case)
+        shown = [show(decided) for decided in result.decided]
+        return _json_response(
+            {"html": self._render("decision.html", result=result, shown=shown), "marks": list(result.marks)}
+        )
+
+    async def save(self, request: Request) -> Response:
+        """Return a case as a suite of ``pratique test``."""
+        case = await _read_case(request)
+        if isinstance(case, Response):
+            return case
+        try:
+            async with self._turn:
+                archive = await self._playground.save(case)
+        except InputError as error:
+            return PlainTextResponse(str(error), 400)
+        return Response(archive, media_type="application/zip")
+
+    def _render(self, name: str, **values: object) -> str:
+        return self._templates.get_template(name).render(values)
+
+
+def _json_response(value: object) -> Response:
+    return Response(msgspec.json.encode(value), media_type="application/json")
+
+
+async def _read_case(request: Request) -> PlaygroundCase | Response:
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > MAX_CASE_BYTES:
+            return PlainTextResponse(f"a case may have {MAX_CASE_BYTES // 1024} KiB", 413)
+    try:
+        return msgspec.json.decode(bytes(body), type=PlaygroundCase)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return PlainTextResponse(f"this is no case: {error}", 400)
+
+
+def build_console(playground: Playground) -> Starlette:
+    """Build the application of the console on loopback."""
+    pages = ConsolePages(playground)
+    return Starlette(
+        routes=[
+            Route("/", pages.index),
+            Route("/playground", pages.playground),
+            Route("/playground/decide", pages.decide, methods=["POST"]),
+            Route("/playground/save", pages.save, methods=["POST"]),
+            Route("/playground/examples/{name}", pages.example),
+            Mount("/static", StaticFiles(directory=HERE / "static")),
+        ],
+        middleware=[
+            Middleware(SecurityMiddleware),
+            Middleware(TrustedHostMiddleware, allowed_hosts=list(LOOPBACK_HOSTS), www_redirect=False),
+        ],
+    )
+
+
+def serve_console(playground: Playground, port: int, announce: Callable[[str], None]) -> None:
+    """Serve the console on loopback until a signal stops it; ``announce`` gets its URL once it listens.
+
+    Raises:
+        OSError: the port cannot be used.
+    """
+    listener = socket.create_server((LOOPBACK_HOSTS[0], port))
+    config = uvicorn.Config(
+        build_console(playground),
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        ws="none",
+        server_header=False,
+        timeout_graceful_shutdown=1,
+    )
+    announce(f"http://{LOOPBACK_HOSTS[0]}:{listener.getsockname()[1]}")
+    uvicorn.Server(config).run([listener])

@@ -1,0 +1,70 @@
+"""``pratique console``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.configuration.settings import ChainSettings
+from pratique_cli.exit_codes import ExitCode
+from pratique_cli.loading import check_chain
+from pratique_cli.options import ExistingPath, WholeNumber, flag, timeout_flag
+from pratique_cli.reviews.playground import OfflinePlayground
+
+DEFAULT_PORT = 8081
+MAX_PORT = 65535
+
+EPILOG = """\b
+The playground decides what you type as pratique review would, and shows the
+chain, the object before and after, and who set each field. It listens on
+127.0.0.1, so nobody else can reach it. It charges no quota and calls no
+webhook; webhooks of your configuration are named as not called.
+
+\b
+Examples:
+  pratique console
+  pratique console --port 0 --config policies/ --cluster cluster/
+"""
+
+
+@click.command("console", epilog=EPILOG)
+@flag(
+    "--port",
+    type=WholeNumber(0, MAX_PORT),
+    default=DEFAULT_PORT,
+    show_default=True,
+    help="The port on 127.0.0.1; 0 picks a free one.",
+)
+@flag(
+    "--config",
+    type=ExistingPath(),
+    multiple=True,
+    help="Policies that apply besides those of the page: a file or a folder. Repeatable.",
+)
+@flag(
+    "--cluster",
+    type=ExistingPath(),
+    multiple=True,
+    help="Objects that exist besides those of the page: a file or a folder. Repeatable.",
+)
+@timeout_flag("each review")
+def command(port: int, config: tuple[Path, ...], cluster: tuple[Path, ...], timeout: float) -> int:
+    """Try manifests and policies in a browser, on this machine alone."""
+    try:
+        from pratique_frontdoor.console.app import serve_console  # noqa: PLC0415 - needs the extra `console`
+    except ModuleNotFoundError as error:
+        if error.name != "jinja2":
+            raise
+        problem = "the console needs jinja2, which is not installed: pip install 'pratique[console]'"
+        raise ConfigurationError(problem) from None
+    chain = ChainSettings(config=config, cluster=cluster or None)
+    check_chain(chain)
+    playground = OfflinePlayground(chain, timeout)
+    try:
+        serve_console(playground, port, lambda url: click.echo(f"pratique: console on {url}"))
+    except OSError as error:
+        problem = f"port {port} of 127.0.0.1 cannot be used: {error.strerror}; --port 0 picks a free one"
+        raise ConfigurationError(problem) from None
+    return ExitCode.ADMITTED

@@ -1,0 +1,83 @@
+"""Fixtures of the console's tests: the program on a free port of loopback, and Debian's Chromium."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+
+PROGRAM = Path(sys.executable).with_name("pratique")
+CHROMIUM, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
+
+
+@pytest.fixture(scope="session")
+def console() -> Iterator[str]:
+    """The URL of a running console."""
+    command = [str(PROGRAM), "console", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line.startswith("pratique: console on http://127.0.0.1:")
+        yield line.split()[-1]
+        process.terminate()
+
+
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
+    """A browser that logs its requests and what its pages say on their console."""
+    if not (CHROMIUM.exists() and DRIVER.exists()):
+        pytest.skip("no Chromium here: Debian's packages chromium and chromium-driver have it")
+    options = webdriver.ChromeOptions()
+    options.binary_location = str(CHROMIUM)
+    profile = tmp_path_factory.mktemp("profile")
+    for argument in (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-dev-shm-usage",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--window-size=1400,1500",
+        f"--user-data-dir={profile}",
+    ):
+        options.add_argument(argument)
+    options.add_experimental_option("prefs", {"download.default_directory": str(profile)})
+    options.set_capability("goog:loggingPrefs", {"performance": "ALL", "browser": "ALL"})
+    driver = webdriver.Chrome(options, Service(str(DRIVER)))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture
+def browser(chromium: webdriver.Chrome) -> Iterator[webdriver.Chrome]:
+    """The browser for one test, which fails if a page reached beyond loopback or had an error."""
+    chromium.set_window_size(1400, 1500)
+    for kind in ("browser", "performance"):
+        new_log_entries(chromium, kind)
+    yield chromium
+    assert [entry["message"] for entry in new_log_entries(chromium, "browser")] == []
+    urls = requested(new_log_entries(chromium, "performance"))
+    assert urls
+    assert {url for url in urls if not url.startswith(("http://127.0.0.1:", "blob:"))} == set()
+
+
+def new_log_entries(driver: webdriver.Chrome, kind: str) -> list[dict[str, Any]]:
+    """What a log has got since it was last read."""
+    entries: list[dict[str, Any]] = driver.get_log(kind)  # type: ignore[no-untyped-call]  # selenium has no types here
+    return entries
+
+
+def requested(entries: list[dict[str, Any]]) -> set[str]:
+    """The URLs of all requests in a performance log."""
+    messages = [json.loads(entry["message"])["message"] for entry in entries]
+    return {
+        message["params"]["request"]["url"]
+        for message in messages
+        if message["method"] == "Network.requestWillBeSent"
+    }
