@@ -103,12 +103,11 @@ def with_declared_errors(
         return list(handwritten)
     beta = {_identity(found.error) for found in declared if found.is_beta}
     # Filtering drops what is told twice, as it makes one error of many and back.
-    told = {
-        str(error): error
-        for error in reversed(handwritten)
-        if not (error.is_covered and _is_replaceable(error) and _identity(error) in beta)
-    }
-    return [*reversed(told.values()), *(_as_printed(found.error, kind) for found in declared)]
+    told: dict[str, FieldError] = {}
+    for error in handwritten:
+        if not (error.is_covered and _is_replaceable(error) and _identity(error) in beta):
+            told.setdefault(str(error), error)
+    return [*told.values(), *(_as_printed(found.error, kind) for found in declared)]
 
 
 def _as_printed(error: FieldError, kind: GroupVersionKind) -> FieldError:

@@ -18,7 +18,10 @@ GROUPS = {
     "CertificateSigningRequest": "certificates.k8s.io/v1",
     "ClusterTrustBundle": "certificates.k8s.io/v1",
     "DeviceClass": "resource.k8s.io/v1",
+    "IPAddress": "networking.k8s.io/v1",
     "PriorityClass": "scheduling.k8s.io/v1",
+    "RuntimeClass": "node.k8s.io/v1",
+    "ServiceCIDR": "networking.k8s.io/v1",
     "StorageClass": "storage.k8s.io/v1",
     "ValidatingAdmissionPolicyBinding": "admissionregistration.k8s.io/v1",
     "ValidatingWebhookConfiguration": "admissionregistration.k8s.io/v1",
@@ -274,3 +277,62 @@ def test_an_update_may_change_what_the_server_lets_it_change(
     manifest: JSONObject, old: JSONObject, expected: list[str]
 ) -> None:
     assert causes(manifest, old) == expected
+
+
+PARENT = {"group": "a.b", "resource": "gateways", "name": "g"}
+
+
+@pytest.mark.parametrize(
+    ("name", "parent", "expected"),
+    [
+        ("10.0.0.1", PARENT, []),
+        ("10.0.0.01", PARENT, ['metadata.name: Invalid value: "10.0.0.01": must not have leading 0s']),
+        ("2001:DB8::1", PARENT, ['metadata.name: Invalid value: "2001:DB8::1": must be in canonical form '
+                                 '("2001:db8::1")']),
+        ("10.0.0.1", None, ["spec.parentRef: Required value"]),
+        ("10.0.0.1", {"resource": "a/b", "namespace": ".."}, [
+            'spec.parentRef.resource: Invalid value: "a/b": may not contain \'/\'',
+            'spec.parentRef.namespace: Invalid value: "..": may not be \'..\'',
+            "spec.parentRef.name: Required value"]),
+    ],
+)  # fmt: skip
+def test_addresses_of_services_are_canonical_and_have_a_parent(
+    name: str, parent: JSONObject | None, expected: list[str]
+) -> None:
+    spec = {} if parent is None else {"parentRef": parent}
+    assert causes(made("IPAddress", name, spec=spec)) == expected
+
+
+ONE_OF_EACH = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64"
+
+
+@pytest.mark.parametrize(
+    ("cidrs", "stored", "expected"),
+    [
+        (["10.0.0.0/16", "2001:db8::/64"], None, []),
+        ([], None, ["spec.cidrs: Required value: at least one CIDR required"]),
+        (["10.0.0.0/16"] * 3, None, [
+            'spec.cidrs: Invalid value: {"CIDRs":["10.0.0.0/16","10.0.0.0/16","10.0.0.0/16"]}: may only hold up to 2 '
+            "values"]),
+        (["10.0.0.0/16", "10.1.0.1/16"], None, [
+            'spec.cidrs[1]: Invalid value: "10.1.0.1/16": must not have bits set beyond the prefix length',
+            f'spec.cidrs: Invalid value: ["10.0.0.0/16","10.1.0.1/16"]: {ONE_OF_EACH}']),
+        (["10.0.0.0/16", "2001:db8::/64"], ["10.0.0.0/16"], []),
+        (["10.1.0.0/16"], ["10.0.0.0/16"], ['spec.cidrs[0]: Invalid value: "10.1.0.0/16": field is immutable']),
+        (["10.0.0.0/16"], ["10.0.0.0/16", "2001:db8::/64"], [
+            'spec.cidrs: Invalid value: ["10.0.0.0/16"]: field is immutable']),
+    ],
+)  # fmt: skip
+def test_ranges_of_services_are_one_of_each_family_and_only_grow(
+    cidrs: list[str], stored: list[str] | None, expected: list[str]
+) -> None:
+    old = None if stored is None else made("ServiceCIDR", spec={"cidrs": stored})
+    assert causes(made("ServiceCIDR", spec={"cidrs": cidrs}), old) == expected
+
+
+def test_an_update_of_a_runtime_class_is_validated_as_a_whole() -> None:
+    updated = made("RuntimeClass", handler="runsc", scheduling={"tolerations": [{}]})
+    assert causes(updated, made("RuntimeClass", handler="runsc")) == [
+        'scheduling.tolerations[0].operator: Invalid value: "": operator must be Exists when `key` is empty, which '
+        'means "match all values and all keys"'
+    ]

@@ -70,11 +70,10 @@ def _visit_of_kind(kind: GroupVersionKind) -> _Visit | None:
 def _visit_of_type(name: str) -> _Visit | None:
     """Make the function that fills in a value of a type; None if there is nothing to do."""
     type_ = defaulted_types().get(name)
-    if name in WRITTEN_ZEROS:
-        return _visit((), (), tuple(WRITTEN_ZEROS[name].items()), {}, ())
+    zeros = WRITTEN_ZEROS.get(name, {})
     if type_ is None:
-        return None
-    zero, missing, functions = dict(type_.zero), dict(type_.missing), []
+        return _visit((), (), tuple(zeros.items()), {}, ()) if zeros else None
+    zero, missing, functions = dict(type_.zero), {**type_.missing, **zeros}, []
     for function in type_.functions:
         if function in LITERALS:
             zero |= LITERALS[function].zero

@@ -104,10 +104,12 @@ LITERALS: Mapping[str, Literals] = {
 """What functions do that set constants."""
 
 WRITTEN_ZEROS: Mapping[str, Mapping[str, JSON]] = {
+    "api.apps.v1.ControllerRevision": {"revision": 0},
     "api.core.v1.ResourceFieldSelector": {"divisor": "0"},
     "api.resource.v1.ResourcePool": {"generation": 0},
     "api.resource.v1beta1.ResourcePool": {"generation": 0},
     "api.resource.v1beta2.ResourcePool": {"generation": 0},
+    "api.scheduling.v1.PriorityClass": {"value": 0},
 }
 """Zero values that Go writes even where nothing was given, by type: those that are found in specifications."""
 

@@ -61,7 +61,9 @@ def _with_families(spec: JSONObject, old: JSONObject) -> JSONObject:
     if not _needs_address(spec) or _prefers_the_same(spec, old):
         return spec
     is_headless = spec.get("clusterIP") == _NONE and not spec.get("selector")
-    policy = spec.get("ipFamilyPolicy") or old.get("ipFamilyPolicy") or (_REQUIRE if is_headless else _SINGLE)
+    policy = spec.get("ipFamilyPolicy")
+    if policy is None:
+        policy = old.get("ipFamilyPolicy") or (_REQUIRE if is_headless else _SINGLE)
     filled = {**spec, "ipFamilyPolicy": policy}
     if old and policy == _SINGLE:
         for field in ("clusterIPs", "ipFamilies"):

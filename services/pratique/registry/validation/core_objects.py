@@ -39,6 +39,7 @@ from pratique.registry.validation.metadata import (
     validate_metadata,
     validate_metadata_update,
 )
+from pratique.registry.validation.pem_blocks import key_pair_problem
 
 _METADATA = ROOT / "metadata"
 _MAX_SIZE = 1024 * 1024
@@ -152,6 +153,10 @@ def _json_fault(text: bytes) -> str:
         first = text.strip()[:1].decode("latin-1")
         if first in '{["':
             return "unexpected end of JSON input"
+        # a number that another character follows
+        if number := re.match(rb"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?\s*", text.strip()):
+            after = text.strip()[number.end() : number.end() + 1].decode("latin-1")
+            return f"invalid character '{after}' after top-level value"
         return f"invalid character '{first}' looking for beginning of value"
     if value is None or isinstance(value, dict):
         return ""
@@ -165,6 +170,14 @@ def _secret_update(secret: JSONObject, old: JSONObject, review: Review) -> list[
     changed = validate_immutable(secret.get("type", ""), old.get("type", ""), ROOT / "type")
     errors += covered(changed, "immutable") + _frozen(secret, old, ("data",))
     return errors + _secret(secret, review)
+
+
+def _secret_warnings(secret: JSONObject, _old: JSONObject | None, _: Review) -> Iterator[str]:
+    if secret.get("type") == "kubernetes.io/tls":
+        data = secret.get("data") or {}
+        certificate, key = (decode_base64(data.get(name) or "") for name in ("tls.crt", "tls.key"))
+        if problem := key_pair_problem(certificate, key):
+            yield problem
 
 
 def _service_account(account: JSONObject, _: Review) -> list[FieldError]:
@@ -275,7 +288,7 @@ def _endpoints_warnings(endpoints: JSONObject, _old: JSONObject | None, _: Revie
 
 VALIDATIONS: ValidationTable = {
     ("", "configmaps"): KindValidation(_config_map, _config_map_update),
-    ("", "secrets"): KindValidation(_secret, _secret_update),
+    ("", "secrets"): KindValidation(_secret, _secret_update, _secret_warnings),
     ("", "serviceaccounts"): KindValidation(
         _service_account, _service_account_update, _service_account_warnings
     ),

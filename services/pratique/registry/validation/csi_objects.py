@@ -31,6 +31,7 @@ from pratique.registry.validation.metadata import (
     validate_metadata_update,
 )
 from pratique.registry.validation.node_labels import label_selector_warnings
+from pratique.registry.validation.persistent_volume_claims import differs
 
 _METADATA = ROOT / "metadata"
 _SPEC = ROOT / "spec"
@@ -231,7 +232,7 @@ def _validate_capacity_update(written: JSONObject, old: JSONObject, review: Revi
     errors = _validate_capacity(written, review, allow_invalid_values=is_lenient)
     errors += validate_metadata_update(written.get("metadata", {}), old.get("metadata", {}), _METADATA)
     topology, name = written.get("nodeTopology"), written.get("storageClassName", "")
-    if topology != old.get("nodeTopology"):
+    if differs("*meta.v1.LabelSelector", old.get("nodeTopology"), topology):
         value = internal_value("*meta.v1.LabelSelector", topology)
         errors.append(invalid(ROOT / "nodeTopology", value, _IMMUTABLE))
     return errors + validate_immutable(name, old.get("storageClassName", ""), ROOT / "storageClassName")

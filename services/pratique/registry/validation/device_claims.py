@@ -42,6 +42,7 @@ from pratique.registry.validation.metadata import (
     validate_metadata_update,
     validate_template_metadata,
 )
+from pratique.registry.validation.persistent_volume_claims import differs
 
 _METADATA = ROOT / "metadata"
 _SPEC = ROOT / "spec"
@@ -194,7 +195,7 @@ def _validate_claim_update(written: JSONObject, old: JSONObject, _review: Review
     """``ValidateResourceClaimUpdate``."""
     errors = validate_metadata(written.get("metadata", {}), subdomain_name, _METADATA, namespaced=True)
     errors += validate_metadata_update(written.get("metadata", {}), old.get("metadata", {}), _METADATA)
-    if written.get("spec", {}) != old.get("spec", {}):
+    if differs("resource.ResourceClaimSpec", old.get("spec"), written.get("spec")):
         value = internal_value("resource.ResourceClaimSpec", written.get("spec", {}))
         errors += covered(invalid(_SPEC, value, "field is immutable"), "immutable")
     return errors
@@ -223,7 +224,7 @@ def _validate_template_update(written: JSONObject, old: JSONObject, _review: Rev
     """``ValidateUpdate`` of ``resourceclaimtemplate/strategy.go``."""
     errors = _validate_template_itself(written)
     errors += validate_metadata_update(written.get("metadata", {}), old.get("metadata", {}), _METADATA)
-    if written.get("spec", {}) != old.get("spec", {}):
+    if differs("resource.ResourceClaimTemplateSpec", old.get("spec"), written.get("spec")):
         value = internal_value("resource.ResourceClaimTemplateSpec", written.get("spec", {}))
         errors.append(invalid(_SPEC, value, "field is immutable"))
     return errors

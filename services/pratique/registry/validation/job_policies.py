@@ -1,11 +1,11 @@
 """The failure and success policies of Jobs.
 
-Source: ``validatePodFailurePolicy`` and ``validateSuccessPolicy`` of ``pkg/apis/batch/validation/validation.go``. The
-format of ``succeededIndexes`` is not looked at.
+Source: ``validatePodFailurePolicy`` and ``validateSuccessPolicy`` of ``pkg/apis/batch/validation/validation.go``.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from pratique.apimachinery import names
@@ -17,9 +17,11 @@ from pratique.apimachinery.field_errors import (
     invalid,
     not_supported,
     required,
+    too_long,
     too_many,
 )
 from pratique.apimachinery.json_values import JSONObject
+from pratique.apimachinery.statuses import go_quoted
 from pratique.registry.validation.metadata import validate_nonnegative
 
 _ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
@@ -115,8 +117,51 @@ def validate_success_policy(spec: JSONObject, path: FieldPath) -> list[FieldErro
         if count is None and rule.get("succeededIndexes") is None:
             detail = "at least one of succeededCount or succeededIndexes must be specified"
             errors.append(required(place, detail))
+        indexes, total = rule.get("succeededIndexes"), 0
+        if indexes is not None:
+            total, fault = _count_indexes(indexes, completions)
+            errors += _validate_indexes(indexes, fault, place / "succeededIndexes")
         errors += validate_nonnegative(count, place / "succeededCount")
-        if count is not None and count > completions:
-            limit = f"{completions} (the number of specified completions)"
-            errors.append(invalid(place / "succeededCount", count, f"must be less than or equal to {limit}"))
+        limits = [(completions, "of specified completions")]
+        limits += [] if indexes is None else [(total, "of indexes in the specified succeededIndexes field")]
+        errors += [
+            invalid(
+                place / "succeededCount", count, f"must be less than or equal to {most} (the number {what})"
+            )
+            for most, what in limits
+            if count is not None and count > most
+        ]
     return errors
+
+
+_LONGEST_INDEXES = 64 * 1024
+_INDEX = re.compile(r"\+?[0-9]+")
+
+
+def _validate_indexes(indexes: str, fault: str, path: FieldPath) -> list[FieldError]:
+    errors = [too_long(path, _LONGEST_INDEXES)] if len(indexes.encode()) > _LONGEST_INDEXES else []
+    detail = f"error parsing succeededIndexes: {fault}"
+    return [*errors, invalid(path, indexes, detail)] if fault else errors
+
+
+def _count_indexes(text: str, completions: int) -> tuple[int, str]:
+    """How many indexes a text such as ``1,3-5`` has, and what is wrong with it: ``validateIndexesFormat``."""
+    last, total = -1, 0
+    for interval in text.split(",") if text else ():
+        bounds = interval.split("-")
+        if len(bounds) > len(("first", "last")):
+            detail = (
+                "violates the requirement that an index interval can have at most two parts separated by '-'"
+            )
+            return 0, f"the fragment {go_quoted(interval)} {detail}"
+        for bound in bounds:
+            if not _INDEX.fullmatch(bound):
+                return 0, f"cannot convert string to integer for index: {go_quoted(bound)}"
+            if int(bound) >= completions:
+                return 0, f"too large index: {go_quoted(bound)}"
+        first, final = int(bounds[0]), int(bounds[-1])
+        for before, after in ((first, final),) * (len(bounds) - 1) + ((last, first),):
+            if before >= after:
+                return 0, f"non-increasing order, previous: {before}, current: {after}"
+        last, total = final, total + final - first + 1
+    return total, ""

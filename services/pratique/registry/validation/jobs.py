@@ -19,6 +19,7 @@ from pratique.apimachinery.field_errors import (
     invalid,
     not_supported,
     required,
+    too_long,
 )
 from pratique.apimachinery.json_values import JSONObject
 from pratique.registry.go_values import internal_value
@@ -33,9 +34,11 @@ from pratique.registry.validation.metadata import (
     validate_metadata_update,
     validate_nonnegative,
 )
+from pratique.registry.validation.networking import validate_prefixed_path
+from pratique.registry.validation.persistent_volume_claims import differs
 from pratique.registry.validation.pod_spec import pod_template_warnings, validate_pod_template
 from pratique.registry.validation.schedules import schedule_fault
-from pratique.registry.validation.workloads import selects
+from pratique.registry.validation.workloads import selects, validate_selector_update
 
 _METADATA, _SPEC = ROOT / "metadata", ROOT / "spec"
 _NUMBERS = (
@@ -50,6 +53,7 @@ _NUMBERS = (
 _MODES = ("NonIndexed", "Indexed")
 _INDEXED = "requires indexed completion mode"
 _MAX_PARALLELISM = 100_000
+_LONGEST_MANAGER = 63
 
 
 def _job_spec(spec: JSONObject, old_spec: JSONObject, path: FieldPath, review: Review) -> list[FieldError]:
@@ -59,6 +63,11 @@ def _job_spec(spec: JSONObject, old_spec: JSONObject, path: FieldPath, review: R
     if failed is not None and per_index is None:
         error = required(path / "backoffLimitPerIndex", "when maxFailedIndexes is specified")
         errors += covered(error, "dependentRequired")
+    manager, place = spec.get("managedBy"), path / "managedBy"
+    if manager is not None:
+        errors += validate_prefixed_path(manager, place)
+        if len(manager.encode()) > _LONGEST_MANAGER:
+            errors.append(too_long(place, _LONGEST_MANAGER))
     mode = spec.get("completionMode")
     if mode is not None and mode not in _MODES:
         errors.append(not_supported(path / "completionMode", mode, _MODES))
@@ -149,7 +158,14 @@ def _validate_pod_names(metadata: JSONObject, spec: JSONObject) -> list[FieldErr
     return [invalid(_METADATA / "name", name, detail)]
 
 
-_IMMUTABLE = ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
+_IMMUTABLE = {
+    "completionMode": "",
+    "podFailurePolicy": "*batch.PodFailurePolicy",
+    "backoffLimitPerIndex": "",
+    "managedBy": "",
+    "successPolicy": "*batch.SuccessPolicy",
+}
+"""Fields that no update changes, and the types of those that are no scalars."""
 
 
 def _job_update(job: JSONObject, old: JSONObject, review: Review) -> list[FieldError]:
@@ -158,14 +174,64 @@ def _job_update(job: JSONObject, old: JSONObject, review: Review) -> list[FieldE
     errors = validate_metadata_update(metadata, old.get("metadata") or {}, _METADATA)
     errors += _whole_job_spec(spec, old_spec, review)
     errors += _validate_completions(spec, old_spec)
-    errors += validate_immutable(spec.get("selector"), old_spec.get("selector"), _SPEC / "selector")
-    template, old_template = spec.get("template") or {}, old_spec.get("template") or {}
-    if template != old_template and old_spec.get("suspend") is not True:
-        value = internal_value("core.PodTemplateSpec", template)
-        errors.append(invalid(_SPEC / "template", value, FIELD_IS_IMMUTABLE))
-    for name in _IMMUTABLE:
-        errors += validate_immutable(spec.get(name), old_spec.get(name), _SPEC / name)
+    errors += validate_selector_update(spec, old_spec)
+    errors += _validate_template_update(spec.get("template") or {}, old)
+    for name, type_ in _IMMUTABLE.items():
+        found = validate_immutable(spec.get(name), old_spec.get(name), _SPEC / name)
+        if found and type_:
+            found = [invalid(_SPEC / name, internal_value(type_, spec.get(name)), FIELD_IS_IMMUTABLE)]
+        errors += found
     return errors + _validate_pod_names(metadata, spec)
+
+
+def _validate_template_update(template: JSONObject, old: JSONObject) -> list[FieldError]:
+    """Refuse changes of the template, but where and how Pods of a suspended Job are to run."""
+    stored = (old.get("spec") or {}).get("template") or {}
+    if not _is_suspended(old):
+        if not differs("core.PodTemplateSpec", stored, template):
+            return []
+        value = internal_value("core.PodTemplateSpec", template)
+        return [invalid(_SPEC / "template", value, FIELD_IS_IMMUTABLE)]
+    pod = template.get("spec") or {}
+    if not differs("core.PodSpec", _with_what_may_change(stored.get("spec") or {}, pod), pod):
+        return []
+    path = _SPEC / "template" / "spec"
+    return [invalid(path, internal_value("core.PodSpec", pod), FIELD_IS_IMMUTABLE)]
+
+
+def _is_suspended(job: JSONObject) -> bool:
+    """Whether a Job is suspended and has no Pods: ``shouldAllowMutablePodTemplate``."""
+    status = job.get("status") or {}
+    has_stopped = any(
+        condition.get("type") == "Suspended" and condition.get("status") == "True"
+        for condition in status.get("conditions") or ()
+    )
+    is_idle = not status.get("active") and (has_stopped or status.get("startTime") is None)
+    return is_idle and (job.get("spec") or {}).get("suspend") is True
+
+
+_DIRECTIVES = ("nodeSelector", "tolerations", "schedulingGates")
+
+
+def _with_what_may_change(pod: JSONObject, changed: JSONObject) -> JSONObject:
+    """The stored specification of Pods with what an update may change as it is to be."""
+    kept = {**pod, **{name: changed.get(name) for name in _DIRECTIVES}}
+    affinity, stored = changed.get("affinity"), pod.get("affinity")
+    if affinity is not None:
+        kept["affinity"] = {**(stored or {}), "nodeAffinity": affinity.get("nodeAffinity")}
+    elif stored is not None:
+        others = {name: value for name, value in stored.items() if name != "nodeAffinity"}
+        kept["affinity"] = others or None
+    for field in ("containers", "initContainers"):
+        before, after = pod.get(field) or [], changed.get(field) or []
+        if len(before) == len(after):
+            kept[field] = [_with_resources(*pair) for pair in zip(before, after, strict=True)]
+    return kept
+
+
+def _with_resources(container: JSONObject, changed: JSONObject) -> JSONObject:
+    is_same = container.get("name") == changed.get("name")
+    return {**container, "resources": changed.get("resources")} if is_same else container
 
 
 def _validate_completions(spec: JSONObject, old_spec: JSONObject) -> list[FieldError]:

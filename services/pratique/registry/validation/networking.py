@@ -1,4 +1,4 @@
-"""NetworkPolicies and IngressClasses.
+"""NetworkPolicies, IngressClasses, IPAddresses and ServiceCIDRs.
 
 Source: ``pkg/apis/networking/validation/validation.go``.
 """
@@ -22,14 +22,20 @@ from pratique.apimachinery.field_errors import (
     too_long,
 )
 from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.registry.go_values import internal_value
 from pratique.registry.validation.addresses import (
+    Address,
     check_port_name,
+    is_ipv6,
     parse_cidr,
+    validate_cidr,
+    validate_ip,
     validate_legacy_cidr,
     validate_port,
 )
 from pratique.registry.validation.kind_validation import KindValidation, ValidationTable
 from pratique.registry.validation.metadata import (
+    FIELD_IS_IMMUTABLE,
     label_name,
     subdomain_name,
     validate_immutable,
@@ -209,7 +215,84 @@ def _class_update(ingress_class: JSONObject, old: JSONObject, review: Review) ->
     return errors + _class(ingress_class, review)
 
 
+def _address_name(name: str, _is_prefix: bool) -> list[str]:  # noqa: FBT001 - the shape of a NameRule
+    return [error.detail for error in validate_ip(name, ROOT)]
+
+
+def _address(address: JSONObject, _: Review) -> list[FieldError]:
+    errors = validate_metadata(address.get("metadata") or {}, _address_name, _METADATA, namespaced=False)
+    parent, path = (address.get("spec") or {}).get("parentRef"), _SPEC / "parentRef"
+    if parent is None:
+        return errors + covered(required(path))
+    group = parent.get("group", "")
+    if group:
+        errors += [invalid(path / "group", group, text) for text in names.check_dns1123_subdomain(group)]
+    for name in ("resource", "name", "namespace"):
+        segment = parent.get(name, "")
+        if segment:
+            errors += [invalid(path / name, segment, text) for text in names.check_path_segment(segment)]
+        elif name != "namespace":
+            errors += covered(required(path / name))
+    return errors
+
+
+def _address_update(address: JSONObject, old: JSONObject, review: Review) -> list[FieldError]:
+    errors = _address(address, review)
+    errors += validate_metadata_update(address.get("metadata") or {}, old.get("metadata") or {}, _METADATA)
+    parent = (address.get("spec") or {}).get("parentRef")
+    changed = validate_immutable(parent, (old.get("spec") or {}).get("parentRef"), _SPEC / "parentRef")
+    return errors + covered(changed, "immutable")
+
+
+_CIDRS = _SPEC / "cidrs"
+_MOST_CIDRS = 2
+_ONE_OF_EACH = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64"
+
+
+def _service_cidr(written: JSONObject, _: Review) -> list[FieldError]:
+    metadata = written.get("metadata") or {}
+    errors = validate_metadata(metadata, subdomain_name, _METADATA, namespaced=False)
+    return errors + _validate_service_cidrs(written.get("spec") or {})
+
+
+def _validate_service_cidrs(spec: JSONObject) -> list[FieldError]:
+    cidrs = spec.get("cidrs") or []
+    if not cidrs:
+        return [required(_CIDRS, "at least one CIDR required")]
+    if len(cidrs) > _MOST_CIDRS:
+        value = internal_value("*networking.ServiceCIDRSpec", spec)
+        return [invalid(_CIDRS, value, f"may only hold up to {_MOST_CIDRS} values")]
+    errors = [error for index, cidr in enumerate(cidrs) for error in validate_cidr(cidr, _CIDRS / index)]
+    parsed = [parse_cidr(cidr) for cidr in cidrs]
+    families = [found and _family(found[0]) for found in parsed]
+    if len(cidrs) == _MOST_CIDRS and families[0] is not None and families[0] == families[1]:
+        errors.append(invalid(_CIDRS, cidrs, _ONE_OF_EACH))
+    return errors
+
+
+def _family(address: Address) -> int:
+    """The family of an address; one of IPv6 that stands for IPv4 is of IPv4."""
+    return 6 if is_ipv6(str(address)) else 4
+
+
+def _service_cidr_update(written: JSONObject, old: JSONObject, _: Review) -> list[FieldError]:
+    errors = validate_metadata_update(written.get("metadata") or {}, old.get("metadata") or {}, _METADATA)
+    spec = written.get("spec") or {}
+    cidrs, before = spec.get("cidrs") or [], (old.get("spec") or {}).get("cidrs") or []
+    is_extended = len(before) == 1 and len(cidrs) == _MOST_CIDRS
+    if len(cidrs) != len(before) and not is_extended:
+        return [*errors, invalid(_CIDRS, spec.get("cidrs"), FIELD_IS_IMMUTABLE)]
+    errors += [
+        invalid(_CIDRS / index, cidr, FIELD_IS_IMMUTABLE)
+        for index, (cidr, stored) in enumerate(zip(cidrs, before, strict=False))
+        if cidr != stored
+    ]
+    return errors + (_validate_service_cidrs(spec) if is_extended else [])
+
+
 VALIDATIONS: ValidationTable = {
     (_GROUP, "networkpolicies"): KindValidation(_policy, _policy_update),
     (_GROUP, "ingressclasses"): KindValidation(_class, _class_update),
+    (_GROUP, "ipaddresses"): KindValidation(_address, _address_update),
+    (_GROUP, "servicecidrs"): KindValidation(_service_cidr, _service_cidr_update),
 }

@@ -9,7 +9,7 @@ import base64
 import binascii
 import dataclasses
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 _BLOCK = re.compile(
     rb"(?:^|\n)-----BEGIN (?P<type>[^\n]*?)-----[ \t\r]*\n"
@@ -104,3 +104,69 @@ def authority_problem(der: bytes) -> str:
     except (x509.ExtensionNotFound, ValueError):
         return "does not have the CA bit set"
     return "" if constraints.ca else "does not have the CA bit set"
+
+
+def key_pair_problem(certificate: bytes, key: bytes) -> str:
+    """Why two PEM files are no pair of a certificate and its key; empty if they are one: ``tls.X509KeyPair``.
+
+    What is in a block that is no valid DER is not looked at.
+    """
+    certificates, skipped = _blocks_and_others(certificate, lambda kind: kind == "CERTIFICATE")
+    if not certificates:
+        return _no_certificate(skipped)
+    keys, skipped = _blocks_and_others(
+        key, lambda kind: kind == "PRIVATE KEY" or kind.endswith(" PRIVATE KEY")
+    )
+    return _mismatch(certificates[0].der, keys[0].der) if keys else _no_key(skipped)
+
+
+def _blocks_and_others(text: bytes, is_wanted: Callable[[str], bool]) -> tuple[list[PemBlock], list[str]]:
+    """The wanted blocks, and the types of those before the first of them."""
+    wanted, skipped = [], []
+    for block in pem_blocks(text):
+        if is_wanted(block.type):
+            wanted.append(block)
+        elif not wanted:
+            skipped.append(block.type)
+    return wanted, skipped
+
+
+def _no_certificate(skipped: list[str]) -> str:
+    if not skipped:
+        return "tls: failed to find any PEM data in certificate input"
+    if len(skipped) == 1 and skipped[0].endswith("PRIVATE KEY"):
+        return (
+            "tls: failed to find certificate PEM data in certificate input, but did find a private key; PEM inputs may"
+            " have been switched"
+        )
+    return (
+        'tls: failed to find "CERTIFICATE" PEM block in certificate input after skipping PEM blocks of the following'
+        f" types: [{' '.join(skipped)}]"
+    )
+
+
+def _no_key(skipped: list[str]) -> str:
+    if not skipped:
+        return "tls: failed to find any PEM data in key input"
+    if skipped == ["CERTIFICATE"]:
+        return "tls: found a certificate rather than a key in the PEM for the private key"
+    return (
+        'tls: failed to find PEM block with type ending in "PRIVATE KEY" in key input after skipping PEM blocks of the'
+        f" following types: [{' '.join(skipped)}]"
+    )
+
+
+def _mismatch(certificate: bytes, key: bytes) -> str:
+    from cryptography import x509  # noqa: PLC0415
+    from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415
+    from cryptography.hazmat.primitives.serialization import load_der_private_key  # noqa: PLC0415
+
+    try:
+        public = x509.load_der_x509_certificate(certificate).public_key()
+        private = load_der_private_key(key, None)
+    except (TypeError, UnsupportedAlgorithm, ValueError):
+        return ""
+    own = private.public_key()
+    if type(own) is not type(public):
+        return "tls: private key type does not match public key type"
+    return "" if own == public else "tls: private key does not match public key"

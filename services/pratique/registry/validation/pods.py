@@ -18,7 +18,7 @@ from pratique.apimachinery.field_errors import (
 )
 from pratique.apimachinery.json_values import JSONObject
 from pratique.pods.pod_spec import APP_ARMOR_ANNOTATION, MIRROR_ANNOTATION
-from pratique.registry.go_values import internal_diff
+from pratique.registry.go_values import internal_diff, internal_value
 from pratique.registry.validation.containers import validate_padding
 from pratique.registry.validation.kind_validation import KindValidation, ValidationTable
 from pratique.registry.validation.metadata import (
@@ -27,6 +27,7 @@ from pratique.registry.validation.metadata import (
     validate_metadata_update,
     validate_nonnegative,
 )
+from pratique.registry.validation.persistent_volume_claims import differs
 from pratique.registry.validation.pod_annotations import validate_pod_annotations, validate_profiles_match
 from pratique.registry.validation.pod_context import OF_NEW_POD, PodOptions
 from pratique.registry.validation.pod_spec import pod_template_warnings, validate_pod_spec
@@ -132,6 +133,10 @@ def _validate_changes(spec: JSONObject, old: JSONObject) -> list[FieldError]:
         return [*errors, invalid(path, deadline, "must be less than or equal to previous value")]
     errors += _validate_tolerations(spec, old) + _validate_gates(spec, old)
     compared = _with_kept(spec, old)
+    if old.get("schedulingGates"):
+        errors += _validate_node_selector(spec.get("nodeSelector"), old.get("nodeSelector"))
+        errors += _validate_node_affinity(_required_terms(spec), _required_terms(old))
+        compared = _with_kept_nodes(compared, old)
     difference = internal_diff("core.PodSpec", old, compared)
     if difference:
         detail = f"pod updates may not change fields other than {_UPDATABLE}\n{difference}"
@@ -173,6 +178,65 @@ def _validate_gates(spec: JSONObject, old: JSONObject) -> list[FieldError]:
         for index, gate in enumerate(spec.get("schedulingGates") or ())
         if gate.get("name", "") not in known
     ]
+
+
+def _validate_node_selector(
+    selector: Mapping[str, str] | None, old: Mapping[str, str] | None
+) -> list[FieldError]:
+    """Validate that a gated Pod asks its Nodes for more, not for something else."""
+    if (old or {}).items() <= (selector or {}).items():
+        return []
+    detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
+    return [invalid(_SPEC / "nodeSelector", selector, detail)]
+
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_TERMS = _SPEC / "affinity" / "nodeAffinity" / _REQUIRED / "nodeSelectorTerms"
+
+
+def _required_terms(spec: JSONObject) -> list[JSONObject]:
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    return (affinity.get(_REQUIRED) or {}).get("nodeSelectorTerms") or []
+
+
+def _validate_node_affinity(terms: list[JSONObject], old: list[JSONObject]) -> list[FieldError]:
+    """``validateNodeAffinityMutation``."""
+    if old and len(terms) != len(old):
+        value = internal_value("[]core.NodeSelectorTerm", terms or None)
+        detail = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
+        return [invalid(_TERMS, value, detail)]
+    detail = "only additions are allowed (no mutations or deletions)"
+    return [
+        invalid(_TERMS / index, internal_value("core.NodeSelectorTerm", term), detail)
+        for index, (term, before) in enumerate(zip(terms, old, strict=False))
+        if not _only_adds(term, before)
+    ]
+
+
+def _only_adds(term: JSONObject, old: JSONObject) -> bool:
+    fields = ("matchExpressions", "matchFields")
+    if not any(old.get(field) for field in fields):
+        return not any(term.get(field) for field in fields)
+    return all(
+        (term.get(field) or [])[: len(old.get(field) or [])] == (old.get(field) or []) for field in fields
+    )
+
+
+def _with_kept_nodes(spec: JSONObject, old: JSONObject) -> JSONObject:
+    """The specification with what a gated Pod may change about its Nodes as it was."""
+    kept = {**spec, "nodeSelector": old.get("nodeSelector")}
+    affinity, before = spec.get("affinity"), old.get("affinity")
+    stored = (before or {}).get("nodeAffinity")
+    if not differs("*core.NodeAffinity", stored, (affinity or {}).get("nodeAffinity")):
+        return kept
+    is_only_of_nodes = affinity is not None and not (
+        affinity.get("podAffinity") or affinity.get("podAntiAffinity")
+    )
+    if before is None and is_only_of_nodes:
+        kept["affinity"] = None
+    else:
+        kept["affinity"] = {**(affinity or {}), "nodeAffinity": stored}
+    return kept
 
 
 def _with_kept(spec: JSONObject, old: JSONObject) -> JSONObject:

@@ -47,9 +47,10 @@ def _create(runtime_class: JSONObject, _: Review) -> list[FieldError]:
     return errors
 
 
-def _update(runtime_class: JSONObject, old: JSONObject, _: Review) -> list[FieldError]:
+def _update(runtime_class: JSONObject, old: JSONObject, review: Review) -> list[FieldError]:
     metadata = runtime_class.get("metadata") or {}
-    errors = validate_metadata_update(metadata, old.get("metadata") or {}, _METADATA)
+    errors = _create(runtime_class, review)
+    errors += validate_metadata_update(metadata, old.get("metadata") or {}, _METADATA)
     changed = validate_immutable(runtime_class.get("handler", ""), old.get("handler", ""), _HANDLER)
     return errors + covered(changed, "immutable")
 

@@ -1,11 +1,11 @@
-"""StatefulSets.
+"""StatefulSets, and the ControllerRevisions that they and DaemonSets are rolled back by.
 
-Source: ``ValidateStatefulSet`` and ``ValidateStatefulSetUpdate`` of ``pkg/apis/apps/validation/validation.go``.
+Source: ``pkg/apis/apps/validation/validation.go``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pratique.admission.reviews import Review
 from pratique.apimachinery import names
@@ -26,6 +26,7 @@ from pratique.registry.validation.kind_validation import KindValidation, Validat
 from pratique.registry.validation.metadata import (
     FIELD_IS_IMMUTABLE,
     label_name,
+    subdomain_name,
     validate_annotations,
     validate_immutable,
     validate_label_selector,
@@ -38,6 +39,7 @@ from pratique.registry.validation.numbers import (
     validate_at_most_all,
     validate_number_or_percent,
 )
+from pratique.registry.validation.persistent_volume_claims import claim_spec_warnings, validate_claim_spec
 from pratique.registry.validation.pod_spec import pod_template_warnings, validate_pod_template
 from pratique.registry.validation.workloads import selector_value, selects
 
@@ -46,7 +48,10 @@ _SELECTOR, _TEMPLATE = _SPEC / "selector", _SPEC / "template"
 _MANAGEMENT = ("OrderedReady", "Parallel")
 
 
-def _spec(spec: JSONObject, old_spec: JSONObject | None, review: Review) -> list[FieldError]:
+def _spec(
+    spec: JSONObject, old_spec: JSONObject | None, review: Review, *, with_pods: bool = True
+) -> list[FieldError]:
+    """Validate a specification; without that of its Pods where what is stored is invalid already."""
     policy, path = spec.get("podManagementPolicy", ""), _SPEC / "podManagementPolicy"
     errors = []
     if not policy:
@@ -55,18 +60,30 @@ def _spec(spec: JSONObject, old_spec: JSONObject | None, review: Review) -> list
         errors.append(invalid(path, policy, "must be 'OrderedReady' or 'Parallel'"))
     errors += _validate_strategy(spec.get("updateStrategy") or {}, _SPEC / "updateStrategy")
     errors += _validate_retention(spec.get("persistentVolumeClaimRetentionPolicy"))
+    if old_spec is None:
+        errors += _validate_claims(spec.get("volumeClaimTemplates") or (), _SPEC / "volumeClaimTemplates")
     errors += validate_nonnegative(spec.get("replicas"), _SPEC / "replicas")
     errors += validate_nonnegative(spec.get("minReadySeconds"), _SPEC / "minReadySeconds")
     start = (spec.get("ordinals") or {}).get("start")
     errors += validate_nonnegative(start, _SPEC / "ordinals.start")
     service = spec.get("serviceName", "")
-    if service and (old_spec is None or not names.check_dns1123_label(old_spec.get("serviceName", ""))):
+    if service and old_spec is None:
         place = _SPEC / "serviceName"
         errors += [invalid(place, service, message) for message in names.check_dns1123_label(service)]
-    return errors + _validate_pods(spec, old_spec, review)
+    return errors + _validate_pods(spec, old_spec, review, with_pods=with_pods)
 
 
-def _validate_pods(spec: JSONObject, old_spec: JSONObject | None, review: Review) -> list[FieldError]:
+def _validate_claims(claims: Sequence[JSONObject], path: FieldPath) -> list[FieldError]:
+    return [
+        error
+        for index, claim in enumerate(claims)
+        for error in validate_claim_spec(claim.get("spec") or {}, path / index / "spec")
+    ]
+
+
+def _validate_pods(
+    spec: JSONObject, old_spec: JSONObject | None, review: Review, *, with_pods: bool
+) -> list[FieldError]:
     selector, template = spec.get("selector"), spec.get("template") or {}
     errors = covered(required(_SELECTOR)) if selector is None else []
     found = validate_label_selector(selector, _SELECTOR)
@@ -78,7 +95,7 @@ def _validate_pods(spec: JSONObject, old_spec: JSONObject | None, review: Review
     if found:
         errors.append(invalid(_SELECTOR, selector_value(selector), ""))
     else:
-        errors += _validate_template(spec, template, old_spec, review)
+        errors += _validate_template(spec, old_spec, review, with_pods=with_pods)
     restart = (template.get("spec") or {}).get("restartPolicy", "")
     if restart != "Always":
         errors.append(not_supported(_TEMPLATE / "spec" / "restartPolicy", restart, ("Always",)))
@@ -89,16 +106,17 @@ def _validate_pods(spec: JSONObject, old_spec: JSONObject | None, review: Review
 
 
 def _validate_template(
-    spec: JSONObject, template: JSONObject, old_spec: JSONObject | None, review: Review
+    spec: JSONObject, old_spec: JSONObject | None, review: Review, *, with_pods: bool
 ) -> list[FieldError]:
-    metadata = template.get("metadata") or {}
+    metadata = (spec.get("template") or {}).get("metadata") or {}
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
     errors = []
     if not selects(spec.get("selector"), labels):
         detail = "`selector` does not match template `labels`"
         errors.append(invalid(_TEMPLATE / "metadata" / "labels", metadata.get("labels"), detail))
-    old_template = None if old_spec is None else _completed(old_spec)
-    errors += validate_pod_template(_completed(spec), _TEMPLATE, review, old_template)
+    if with_pods:
+        old_template = None if old_spec is None else _completed(old_spec)
+        errors += validate_pod_template(_completed(spec), _TEMPLATE, review, old_template)
     errors += validate_labels(labels, _TEMPLATE / "labels")
     return errors + validate_annotations(annotations, _TEMPLATE / "annotations")
 
@@ -169,7 +187,7 @@ def _update(stateful_set: JSONObject, old: JSONObject, review: Review) -> list[F
     spec, old_spec = stateful_set.get("spec") or {}, old.get("spec") or {}
     metadata = stateful_set.get("metadata") or {}
     errors = validate_metadata_update(metadata, old.get("metadata") or {}, _METADATA)
-    errors += _spec(spec, old_spec, review)
+    errors += _spec(spec, old_spec, review, with_pods=not _spec(old_spec, old_spec, review))
     for name in _IMMUTABLE:
         found = validate_immutable(spec.get(name), old_spec.get(name), _SPEC / name)
         if found and name == "volumeClaimTemplates":
@@ -194,6 +212,39 @@ def _warnings(stateful_set: JSONObject, old: JSONObject | None, _: Review) -> It
     if (spec.get("revisionHistoryLimit") or 0) < 0:
         advice = "a negative value retains all historical revisions; a value >= 0 is recommended"
         yield f"spec.revisionHistoryLimit: {advice}"
+    if old is None:
+        for index, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
+            path = _SPEC / "volumeClaimTemplates" / index
+            yield from claim_spec_warnings(claim.get("spec") or {}, path)
 
 
-VALIDATIONS: ValidationTable = {("apps", "statefulsets"): KindValidation(_create, _update, _warnings)}
+_DATA = ROOT / "data"
+
+
+def _revision(revision: JSONObject, review: Review) -> list[FieldError]:
+    errors, data = _revision_errors(revision, review), revision.get("data")
+    if data is None:
+        errors.append(required(_DATA, "data is mandatory"))
+    elif not isinstance(data, dict):
+        errors.append(required(_DATA, "data must be a valid JSON object"))
+    return errors
+
+
+def _revision_errors(revision: JSONObject, _: Review) -> list[FieldError]:
+    metadata = revision.get("metadata") or {}
+    errors = validate_metadata(metadata, subdomain_name, _METADATA, namespaced=True)
+    return errors + validate_nonnegative(revision.get("revision"), ROOT / "revision")
+
+
+def _revision_update(revision: JSONObject, old: JSONObject, review: Review) -> list[FieldError]:
+    metadata, data = revision.get("metadata") or {}, revision.get("data")
+    errors = validate_metadata_update(metadata, old.get("metadata") or {}, _METADATA)
+    errors += _revision_errors(revision, review)
+    # of raw JSON, an empty object is another value than none
+    return errors if data == old.get("data") else [*errors, invalid(_DATA, data, FIELD_IS_IMMUTABLE)]
+
+
+VALIDATIONS: ValidationTable = {
+    ("apps", "statefulsets"): KindValidation(_create, _update, _warnings),
+    ("apps", "controllerrevisions"): KindValidation(_revision, _revision_update),
+}

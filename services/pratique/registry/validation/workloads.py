@@ -1,4 +1,4 @@
-"""Deployments, ReplicaSets, ReplicationControllers, StatefulSets and DaemonSets.
+"""Deployments, ReplicaSets, ReplicationControllers, DaemonSets and PodTemplates.
 
 Sources: ``pkg/apis/apps/validation/validation.go``, ``ValidateReplicationController`` of
 ``pkg/apis/core/validation/validation.go``, and the warnings of their strategies.
@@ -286,6 +286,23 @@ def _daemon_set_update(daemon_set: JSONObject, old: JSONObject, review: Review) 
     return errors + _daemon_set_spec(spec, old_spec, review)
 
 
+def _pod_template(written: JSONObject, review: Review) -> list[FieldError]:
+    errors = _metadata_errors(written, subdomain_name)
+    return errors + validate_pod_template(written.get("template") or {}, ROOT / "template", review)
+
+
+def _pod_template_update(written: JSONObject, old: JSONObject, review: Review) -> list[FieldError]:
+    template, old_template = written.get("template") or {}, old.get("template") or {}
+    errors = _metadata_update_errors(written, old)
+    return errors + validate_pod_template(template, ROOT / "template", review, old_template)
+
+
+def _pod_template_warnings(written: JSONObject, old: JSONObject | None, _: Review) -> Iterator[str]:
+    template, old_template = written.get("template") or {}, (old or {}).get("template")
+    if old is None or template != old_template:
+        yield from pod_template_warnings(template, ROOT / "template", old_template)
+
+
 def _name_warnings(workload: JSONObject) -> Iterator[str]:
     name = (workload.get("metadata") or {}).get("name", "")
     if messages := names.check_dns1123_label(name):
@@ -315,6 +332,7 @@ VALIDATIONS: ValidationTable = {
     ("apps", "deployments"): KindValidation(_deployment, _deployment_update, template_warnings(named=True)),
     ("apps", "replicasets"): KindValidation(_replica_set, _replica_set_update, template_warnings(named=True)),
     ("apps", "daemonsets"): KindValidation(_daemon_set, _daemon_set_update, template_warnings()),
+    ("", "podtemplates"): KindValidation(_pod_template, _pod_template_update, _pod_template_warnings),
     ("", "replicationcontrollers"): KindValidation(
         _controller, _controller_update, template_warnings(named=True)
     ),
