@@ -8,6 +8,8 @@ from random import Random
 from typing import TypeAlias
 
 from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.apimachinery.kinds import kind_of
+from pratique.cluster.go_types import GoField, GoKind, GoType, go_type_of_kind
 
 Path: TypeAlias = tuple[str | int, ...]
 
@@ -39,6 +41,8 @@ _NEAR = {"x": "{0}x", "upper": "{0}X", "space": "{0} ", "dash": "{0}-", "dot": "
 def change(random: Random, body: JSONObject, kept: frozenset[Path]) -> tuple[str, JSONObject]:
     """A copy of a manifest with one change, and what it is; ``kept`` are places that do not change."""
     changed = copy.deepcopy(body)
+    if random.random() < _ADDED:
+        return _add(random, changed)
     paths = [path for path in _paths(changed) if path not in kept]
     if not paths:
         return "nothing", changed
@@ -48,6 +52,74 @@ def change(random: Random, body: JSONObject, kept: frozenset[Path]) -> tuple[str
     name = random.choice([name for name in _CHANGES if name not in {"near", "double"} or _fits(name, value)])
     _CHANGES[name](random, holder, path[-1])
     return f"{name} {'.'.join(map(str, path))}", changed
+
+
+_ADDED = 0.4
+"""How often a change adds a field that is not there, with a value of its type."""
+_DEEPEST = 3
+"""How many levels of fields an added value has at most."""
+
+
+def _add(random: Random, body: JSONObject) -> tuple[str, JSONObject]:
+    """Add a field that the kind has and the object has not, anywhere but in the metadata and the status."""
+    kind = go_type_of_kind(kind_of(body))
+    missing = [] if kind is None else list(_missing(kind, body))
+    if not missing:
+        return "nothing", body
+    holder, field = random.choice(missing)
+    holder[field.name] = _value(random, field.type, _DEEPEST)
+    return f"add {field.name}", body
+
+
+def _missing(kind: GoType, value: JSON, *, is_whole: bool = True) -> Iterator[tuple[JSONObject, GoField]]:
+    """The objects in a value, each with the fields that it does not have."""
+    if kind.kind is GoKind.STRUCT and isinstance(value, dict):
+        for name, field in kind.fields.items():
+            if is_whole and name in _NOT_ADDED:
+                continue
+            if name in value:
+                yield from _missing(field.type, value[name], is_whole=False)
+            else:
+                yield value, field
+    elif kind.items is not None and isinstance(value, list | dict):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _missing(kind.items, item, is_whole=False)
+
+
+_NOT_ADDED = frozenset({"apiVersion", "kind", "metadata", "status"})
+
+
+def _value(random: Random, kind: GoType, depth: int) -> JSON:
+    """A value of a type: often a good one, seldom an empty one."""
+    match kind.kind:
+        case GoKind.STRUCT if depth > 0:
+            fields = [field for field in kind.fields.values() if field.name != "status"]
+            some = random.sample(fields, min(len(fields), random.choice((0, 1, 1, 2, 3))))
+            return {field.name: _value(random, field.type, depth - 1) for field in some}
+        case GoKind.LIST if kind.items is not None and depth > 0:
+            return [_value(random, kind.items, depth - 1) for _ in range(random.choice((0, 1, 1, 2)))]
+        case GoKind.MAP if kind.items is not None and depth > 0:
+            keys = random.sample(_KEYS, random.choice((0, 1, 1, 2)))
+            return {key: _value(random, kind.items, depth - 1) for key in keys}
+        case GoKind.LIST:
+            return []
+        case _:
+            return copy.deepcopy(random.choice(_VALUES.get(kind.kind, ({},))))
+
+
+_KEYS = ("a", "cpu", "memory", "example.com/x", "a b", "storage", "hugepages-2Mi")
+_VALUES: Mapping[GoKind, tuple[JSON, ...]] = {
+    GoKind.STRING: (*_WORDS, "a", "web", "Always", "Never", "None", "", "UDP", "http", "IPv4", "v1", "Pod"),
+    GoKind.BOOL: (True, False),
+    GoKind.INTEGER: (0, 1, 1, 2, 3, 80, 100, 600, -1, 65536, 2**31 - 1),
+    GoKind.FLOAT: (0, 1.5),
+    GoKind.BYTES: ("", "AAE=", "e30="),
+    GoKind.TIME: ("2026-01-01T00:00:00Z",),
+    GoKind.MICRO_TIME: ("2026-01-01T00:00:00.000000Z",),
+    GoKind.QUANTITY: ("1", "100m", "1Gi", "0", "-1", "1.5"),
+    GoKind.INT_OR_STRING: (0, 1, 80, "http", "50%", "101%", ""),
+    GoKind.ANY: ({"a": 1}, {}, {"apiVersion": "v1", "kind": "ConfigMap"}),
+}
 
 
 def _fits(name: str, value: JSON) -> bool:

@@ -60,6 +60,12 @@ LISTED = (
         page="cel.md",
         shown="`undefined field 'other'`",
     ),
+    ListedDifference(
+        real="spec.healthCheckNodePort: Invalid value: -2147483648: must be between 1 and 65535, inclusive",
+        ours="200 ",
+        page="object-validation.md",
+        shown="what only allocation finds: addresses and node ports outside the cluster's ranges",
+    ),
 )
 """All of them."""
 
