@@ -59,6 +59,7 @@ SUMMARIES = {
     "new": "Make a package with a policy in Python and its tests.",
     "prove": "Check that mutators can run again, and in any order.",
     "rules": "Write the webhook configurations that an API server needs.",
+    "verify": "Check whether a service in any language keeps the gRPC contract.",
     "certs": "Make certificates for the services and their clients.",
     "quotas": "Show the usage of each ResourceQuota.",
     "plugins": "List the admission controllers, in chain order.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,9 @@ import pytest
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FOLDERS = sorted(path for path in EXAMPLES.iterdir() if path.is_dir())
 TESTED = [folder for folder in FOLDERS if (folder / "suite.yaml").exists()]
-DECIDED = [folder for folder in FOLDERS if folder not in TESTED]
+DECIDED = [folder for folder in FOLDERS if (folder / "expected.json").exists()]
+BUILT = {"08-go-service": "go", "09-typescript-service": "npm"}
+"""Services in other languages, and the program that builds each."""
 MEASURED = ("durationMs", "endpoint")
 """Fields of a step that differ from run to run."""
 BY_CHANCE = ("acted", "fields", "runs", "seen")
@@ -45,14 +48,14 @@ def comparable(decision: dict[str, Any]) -> dict[str, Any]:
     return decision | {"steps": steps, "expanded": [comparable(pod) for pod in decision["expanded"]]}
 
 
-def run(folder: Path, output: str) -> subprocess.CompletedProcess[str]:
+def run(folder: Path, output: str, seconds: float = 120) -> subprocess.CompletedProcess[str]:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     return subprocess.run(
         ["sh", str(folder / "run.sh"), output],
         env=os.environ | {"PATH": path},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=seconds,
         check=False,
     )
 
@@ -72,6 +75,25 @@ def test_an_example_passes_its_own_suite(folder: Path) -> None:
     report = json.loads(done.stdout)
     assert {result["outcome"] for result in report["results"]} == {"passed"}
     assert report["coverage"]["percent"] == 100
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("name", "builder"), BUILT.items(), ids=BUILT)
+def test_an_example_in_another_language_keeps_the_contract(name: str, builder: str, tmp_path: Path) -> None:
+    if shutil.which(builder) is None:
+        pytest.skip(f"{builder} is not installed")
+    folder = tmp_path / "examples" / name
+    shutil.copytree(EXAMPLES / name, folder)
+    (tmp_path / "proto").symlink_to(EXAMPLES.parent / "proto")
+    done = run(folder, "json", seconds=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    outcomes = {result["outcome"] for result in json.loads(done.stdout)}
+    assert outcomes <= {"kept", "advised", "skipped"}
+    assert "kept" in outcomes
+
+
+def test_every_example_is_run() -> None:
+    assert sorted({*TESTED, *DECIDED, *(EXAMPLES / name for name in BUILT)}) == FOLDERS
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)

@@ -1,0 +1,1 @@
+"""The conformance kit: checks whether a service in any language keeps the contract in ``proto/``."""
