@@ -252,6 +252,10 @@ def test_the_chain_is_drawn_in_the_order_in_which_it_ran(browser: Chrome, consol
     heads = [column.find_element(By.TAG_NAME, "h4").text.splitlines()[0] for column in columns]
     assert heads == ["Defaults", "Mutating", "Object validation", "Validating"]
     assert columns[3].find_elements(By.CLASS_NAME, "name")[-1].text == "ResourceQuota"
+    boxes = columns[3].find_elements(By.CLASS_NAME, "box")
+    rows = [box.rect["y"] for box in boxes]
+    assert rows[0] == rows[1]  # validating steps stand side by side
+    assert rows.count(rows[-1]) == 1  # and ResourceQuota, which comes last, stands alone
     skipped = columns[1].find_element(By.CLASS_NAME, "skipped")
     skipped.find_element(By.TAG_NAME, "summary").click()
     assert all(len(item.text.split()) > 2 for item in skipped.find_elements(By.TAG_NAME, "li"))
