@@ -31,7 +31,7 @@ MUTABLE := $(VENV)/.mutable
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help up apiserver compose test test-long fuzz mutants differential lint fix protos check-protos baseline lock sbom bench bench-check flame lock-peers image clean
+.PHONY: help up apiserver compose helm test test-long fuzz mutants differential lint fix protos check-protos baseline lock sbom bench bench-check flame lock-peers image clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ apiserver: ## Build the kube-apiserver that tests/apiserver asks, once for each 
 
 compose: ## Build the Compose 2 that tests/containers runs, once for each release
 	@scripts/build_for_tests.sh docker-compose
+
+helm: ## Build the Helm that renders and installs the chart in tests, once for each release
+	@scripts/build_for_tests.sh helm
 
 test: $(TESTABLE) protos ## Run the whole test suite (ARGS=arguments of pytest)
 	@$(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadgroup $(ARGS)

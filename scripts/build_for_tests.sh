@@ -4,6 +4,7 @@
 #
 #   scripts/build_for_tests.sh kube-apiserver     some 10 minutes on 2 cores, and 2.5 GB
 #   scripts/build_for_tests.sh docker-compose     some 4 minutes
+#   scripts/build_for_tests.sh helm               some 3 minutes
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../tests"
 
@@ -17,8 +18,12 @@ docker-compose)
   cd containers/compose
   module=github.com/docker/compose/v2 package=$module/cmd
   ;;
+helm)
+  cd helm
+  module=helm.sh/helm/v3 package=$module/cmd/helm
+  ;;
 *)
-  echo "usage: build_for_tests.sh kube-apiserver|docker-compose" >&2
+  echo "usage: build_for_tests.sh kube-apiserver|docker-compose|helm" >&2
   exit 2
   ;;
 esac
@@ -40,7 +45,10 @@ if [[ ! -x $program ]]; then
   IFS=. read -r major minor _ <<<"$version"
   stamp=k8s.io/component-base/version
   flags="-X $stamp.gitVersion=v$version -X $stamp.gitMajor=$major -X $stamp.gitMinor=$minor"
-  [[ $name == kube-apiserver ]] || flags="-X github.com/docker/compose/v2/internal.Version=v$version"
+  case $name in
+  docker-compose) flags="-X github.com/docker/compose/v2/internal.Version=v$version" ;;
+  helm) flags="-X helm.sh/helm/v3/internal/version.version=v$version" ;;
+  esac
   go build -mod=readonly -trimpath -ldflags "-s -w $flags" -o "$built" "$package"
   chmod 755 "$built"
   mv "$built" "$program"

@@ -10,6 +10,7 @@ _TESTS = Path(__file__).parents[1]
 _MODULES = {
     "kube-apiserver": ("apiserver", "k8s.io/kubernetes"),
     "docker-compose": ("containers/compose", "github.com/docker/compose/v2"),
+    "helm": ("helm", "helm.sh/helm/v3"),
 }
 
 

@@ -1,0 +1,194 @@
+"""The Helm chart and the kustomization: what they install, and in which order it comes and goes."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import importlib
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+from msgspec.structs import replace
+
+from pratique.admission.rules import Rule
+from pratique.configuration.loading import Configurations
+from pratique.configuration.settings import ChainSettings
+from pratique.hosting.catalogue import load_catalogue
+from pratique.hosting.webhook_rules import covers, rules_of_chain
+from support.api_servers import ApiServer
+from support.charts import CHART, DEPLOY, RELEASE, access, by_name, helm, of, rendered
+from support.cluster_manifests import objects
+from support.kubernetes_programs import program, why_not
+
+BUNDLE = base64.b64encode(b"-----BEGIN CERTIFICATE-----").decode()
+POLICY = "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\n"
+VALUE_SETS: dict[str, dict[str, Any]] = {
+    "as-it-is": {},
+    "webhooks": {"webhooks": {"enabled": True, "caBundle": BUNDLE, "failurePolicy": {"mutating": "Fail"}}},
+    "another-chain": {
+        "chain": {
+            "admissionControl": [],
+            "enableAdmissionPlugins": ["AlwaysPullImages"],
+            "disableAdmissionPlugins": ["ResourceQuota"],
+            "variables": {"PRATIQUE_POD_SECURITY": "restricted"},
+            "config": {"policy.yaml": POLICY},
+            "cluster": {"namespaces.yaml": "apiVersion: v1\nkind: Namespace\nmetadata: {name: default}\n"},
+        },
+        "replicas": {"validator": 5},
+    },
+    "less": {
+        "authentication": {"allowedNames": []},
+        "networkPolicy": {"enabled": False},
+        "guards": {"enabled": False},
+    },
+}
+
+
+def values_file(folder: Path, values: dict[str, Any]) -> str:
+    (folder / "values.yaml").write_text(yaml.safe_dump(values))
+    return f"--values={folder / 'values.yaml'}"
+
+
+def test_the_chart_installs_what_the_example_does(tmp_path: Path) -> None:
+    """So the tests of the example, whose flags run as processes behind an API server, are the chart's."""
+    made = copy.deepcopy(by_name(rendered(tmp_path)))
+    for (kind, _), document in made.items():
+        if kind == "Deployment":
+            assert list(document["spec"]["template"]["metadata"].pop("annotations")) == ["checksum/chain"]
+    assert made == {(item["kind"], item["metadata"]["name"]): item for item in objects()}
+
+
+def test_the_kustomization_is_what_the_chart_renders(tmp_path: Path) -> None:
+    if missing := why_not("kubectl"):
+        pytest.skip(missing)
+    built = subprocess.run(
+        [str(program("kubectl")), "kustomize", str(DEPLOY / "kustomize")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert by_name(built.stdout) == by_name(rendered(tmp_path))
+
+
+def test_helm_finds_nothing_wrong_in_the_chart(tmp_path: Path) -> None:
+    linted = helm(tmp_path, "lint", "--strict", str(CHART), *of(RELEASE), "--kube-version=1.37.0")
+    assert linted.returncode == 0, linted.stdout
+
+
+@pytest.mark.parametrize("name", VALUE_SETS)
+def test_an_api_server_accepts_the_chart_strictly(api_server: ApiServer, tmp_path: Path, name: str) -> None:
+    text = rendered(tmp_path, values_file(tmp_path, VALUE_SETS[name]), namespace=name)
+    api_server.create_namespace(name)
+    flags = ("--server-side", "--validate=strict", "--dry-run=server", "-f", "-")
+    applied = api_server.kubectl("apply", *flags, stdin=text)
+    assert applied.returncode == 0, applied.stderr
+    assert len(applied.stdout.splitlines()) == len(by_name(text))
+
+
+@pytest.mark.parametrize("name", VALUE_SETS)
+def test_services_know_the_flags_of_their_containers(tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").touch()
+    made = by_name(rendered(tmp_path, values_file(tmp_path, VALUE_SETS[name])))
+    for service in ("frontdoor", "mutator", "validator"):
+        [container] = made["Deployment", f"pratique-{service}"]["spec"]["template"]["spec"]["containers"]
+        given = [re.sub(r"=/etc/\S+", f"={tmp_path / 'file'}", word) for word in container["args"]]
+        assert given[:2] == ["serve", service]
+        command = importlib.import_module(f"pratique_cli.commands.services.{service}").command
+        parsed = command.make_context(service, given[2:]).params
+        assert parsed["port"] == container["ports"][0]["containerPort"]
+
+
+def test_other_chain_flags_reach_all_services(tmp_path: Path) -> None:
+    made = by_name(rendered(tmp_path, values_file(tmp_path, VALUE_SETS["another-chain"])))
+    assert made["ConfigMap", "pratique-chain"]["data"] == {
+        "PRATIQUE_ENABLE_ADMISSION_PLUGINS": "AlwaysPullImages",
+        "PRATIQUE_DISABLE_ADMISSION_PLUGINS": "ResourceQuota",
+        "PRATIQUE_POD_SECURITY": "restricted",
+    }
+    for service in ("frontdoor", "mutator", "validator"):
+        spec = made["Deployment", f"pratique-{service}"]["spec"]["template"]["spec"]
+        [container] = spec["containers"]
+        assert {"--config=/etc/pratique/config", "--cluster=/etc/pratique/cluster"} <= set(container["args"])
+        mounted = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+        assert mounted["config"] == "/etc/pratique/config"
+        assert {"tls", "config", "cluster"} == {volume["name"] for volume in spec["volumes"]}
+
+
+def test_pods_are_replaced_when_the_chain_changes(tmp_path: Path) -> None:
+    def checksum(*flags: str) -> str:
+        template = by_name(rendered(tmp_path, *flags))["Deployment", "pratique-mutator"]["spec"]["template"]
+        return str(template["metadata"]["annotations"]["checksum/chain"])
+
+    assert checksum() != checksum("--set", "chain.admissionControl={AlwaysDeny}")
+    assert checksum() == checksum("--set", "replicas.validator=3")
+
+
+def test_the_webhooks_match_what_the_charts_chain_matches() -> None:
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    chain = ChainSettings(admission_control=tuple(values["chain"]["admissionControl"]))
+    for controller in load_catalogue().select(chain):
+        for phase in controller.phases:
+            written = values["webhooks"]["rules"][{"mutate": "mutating", "validate": "validating"}[phase]]
+            given = msgspec.convert(written, tuple[Rule, ...])
+            for rule in rules_of_chain([controller], Configurations(), frozenset({phase})):
+                # all that this chain matches is namespaced, and served as v1 alone
+                served = replace(rule, api_versions=("v1",), scope="Namespaced")
+                assert any(covers(wide, served) for wide in given), (controller.name, rule)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"image": {"digest": "latest"}}, "/image/digest"),
+        ({"image": {"repository": ""}}, "/image/repository"),
+        ({"networkPolicy": {"apiServers": []}}, "/networkPolicy/apiServers"),
+        ({"webhooks": {"timeoutSeconds": 31}}, "/webhooks/timeoutSeconds"),
+        ({"webhooks": {"failurePolicy": {"mutating": "Allow"}}}, "/webhooks/failurePolicy/mutating"),
+        ({"webhooks": {"enabled": True}}, "webhooks.caBundle is required: base64 <certs/ca.crt"),
+        ({"replicas": {"mutator": 0}}, "/replicas/mutator"),
+        ({"chain": {"admisionControl": []}}, "additional properties 'admisionControl' not allowed"),
+    ],
+)
+def test_bad_values_are_refused_in_clear_words(tmp_path: Path, values: dict[str, Any], message: str) -> None:
+    flags = ("--kube-version=1.37.0", values_file(tmp_path, values))
+    ran = helm(tmp_path, "template", RELEASE, str(CHART), *of(RELEASE), *flags)
+    assert ran.returncode == 1
+    assert message in ran.stderr
+
+
+def test_webhooks_come_last_and_go_first(api_server: ApiServer, tmp_path: Path) -> None:
+    namespace = "lifecycle"
+    api_server.create_namespace(namespace)
+    selector = {"key": "nobody", "operator": "Exists"}
+    on = {"webhooks": {"enabled": True, "caBundle": BUNDLE, "namespaceSelector": [selector]}}
+    common = (*of(namespace), *access(api_server), "--set=namespace.create=false")
+    path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/pratique"
+
+    def run(*words: str) -> None:
+        ran = helm(tmp_path, *words)
+        assert ran.returncode == 0, ran.stderr
+
+    run("install", RELEASE, str(CHART), *common)
+    assert api_server.ask("GET", path).code == 404
+    run("upgrade", RELEASE, str(CHART), *common, values_file(tmp_path, on))
+    assert api_server.ask("GET", path).code == 200
+    run("rollback", RELEASE, "1", "--namespace", namespace, *access(api_server))
+    assert api_server.ask("GET", path).code == 404
+    run("rollback", RELEASE, "2", "--namespace", namespace, *access(api_server))
+    run("uninstall", RELEASE, "--namespace", namespace, *access(api_server))
+    deleted = [
+        event["objectRef"]["resource"]
+        for event in api_server.audit_events()
+        if event["verb"] == "delete" and event["objectRef"].get("name", "").startswith("pratique")
+    ]
+    last = deleted[-len(by_name(rendered(tmp_path, values_file(tmp_path, on)))) + 1 :]
+    assert {*last[:2]} == {"mutatingwebhookconfigurations", "validatingwebhookconfigurations"}, json.dumps(
+        last
+    )
+    assert "deployments" in last[2:]
