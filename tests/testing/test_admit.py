@@ -115,10 +115,11 @@ def test_one_policy_is_asked_alone_and_only_about_what_its_rules_select() -> Non
     assert admit(short_names, service).allowed
 
 
-def test_a_policy_that_raises_denies_without_the_text_of_its_error() -> None:
+def test_a_policy_that_raises_denies_with_its_place_and_without_its_text() -> None:
     decision = admit(short_names, TEXT, user="careless")
     assert not decision.allowed
-    assert "KeyError" in decision.message
+    assert "raised KeyError in short_names (" in decision.message
+    assert f"{Path(__file__).name}:" in decision.message
     assert "secret" not in decision.message
 
 

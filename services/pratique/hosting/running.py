@@ -48,7 +48,7 @@ from pratique.cluster.typed_decoding import decode_changed, type_fault
 from pratique.hosting.catalogue import HostedController
 from pratique.hosting.selection import RequestSelection, Verdict
 from pratique.processes.thread_pool import ControllerThreads
-from pratique.telemetry.logs import describe_error
+from pratique.telemetry.logs import describe_error, place_in_policy
 
 EvaluatedAnswer: TypeAlias = tuple[OutcomeDecision, Document]
 
@@ -186,6 +186,8 @@ class HandlerRunner:
     """Which requests it gets; None if its rules alone say that."""
     fails_open: bool = False
     """Whether a request continues where the handler fails or takes too long."""
+    tells_places: bool = False
+    """Whether a failure names file and line of the policy, which only whoever runs the policy should see."""
 
     async def run(self, review: Review, call: Call, deadline: Deadline | None = None) -> RunResult:
         """Run the handler on a review that it is to get, within the call's time limit and the deadline.
@@ -290,7 +292,8 @@ class HandlerRunner:
             return Denied(statuses.bad_request(fault))
         where = {"controller": self.name, "phase": self.phase.value, "uid": review.uid}
         _log.error("a controller failed", extra=where | {"error": describe_error(error)})
-        return Failed(FailureKind.ERROR, f"raised {type(error).__name__}")
+        place = place_in_policy(error) if self.tells_places and not self.trusted else ""
+        return Failed(FailureKind.ERROR, f"raised {type(error).__name__}" + (f" in {place}" if place else ""))
 
 
 _ANSWER_TYPES = (Allow, Patch, Deny)
@@ -344,14 +347,17 @@ def _check_documents_readable(review: Review) -> None:
             raise ReviewError(f"review.{field} is not JSON") from None
 
 
-def handler_runners(hosted: Iterable[HostedController], phase: Phase) -> dict[str, HandlerRunner]:
+def handler_runners(
+    hosted: Iterable[HostedController], phase: Phase, *, tells_places: bool = False
+) -> dict[str, HandlerRunner]:
     """Return a runner for each handler of one phase, by its controller's name."""
     runners = {}
     for configured in hosted:
         handlers = configured.handlers
         handler = handlers.mutate if phase is Phase.MUTATE else handlers.validate
         if handler is not None:
-            runners[configured.controller.name] = _make_runner(configured, phase, handler)
+            runner = _make_runner(configured, phase, handler)
+            runners[configured.controller.name] = dataclasses.replace(runner, tells_places=tells_places)
     return runners
 
 
@@ -378,7 +384,13 @@ class ControllerHost:
     """Hosts the controllers' handlers for one phase."""
 
     def __init__(
-        self, hosted: Sequence[HostedController], cluster: Cluster, phase: Phase, *, provisions: bool = False
+        self,
+        hosted: Sequence[HostedController],
+        cluster: Cluster,
+        phase: Phase,
+        *,
+        provisions: bool = False,
+        tells_places: bool = False,
     ) -> None:
         """Host the handlers of ``hosted`` for a phase.
 
@@ -387,12 +399,13 @@ class ControllerHost:
             cluster: The objects that they look up.
             phase: The phase to run.
             provisions: Whether the chain creates missing namespaces.
+            tells_places: Whether the failure of a policy names its file and line.
         """
         self.hosted = tuple(hosted)
         """The controllers, in chain order."""
         self.cluster = cluster
         """The objects that they look up."""
-        self.runners: Mapping[str, HandlerRunner] = handler_runners(hosted, phase)
+        self.runners: Mapping[str, HandlerRunner] = handler_runners(hosted, phase, tells_places=tells_places)
         """The runner of each handler, by its controller's name."""
         self._provisions = provisions
 
@@ -426,10 +439,15 @@ class MutatorHost(ControllerHost):
     """Hosts mutating handlers."""
 
     def __init__(
-        self, hosted: Sequence[HostedController], cluster: Cluster, *, provisions: bool = False
+        self,
+        hosted: Sequence[HostedController],
+        cluster: Cluster,
+        *,
+        provisions: bool = False,
+        tells_places: bool = False,
     ) -> None:
         """Host the mutating handlers of ``hosted``, as :class:`ControllerHost` does."""
-        super().__init__(hosted, cluster, Phase.MUTATE, provisions=provisions)
+        super().__init__(hosted, cluster, Phase.MUTATE, provisions=provisions, tells_places=tells_places)
         if self.runners:
             schemas.load()  # checks mutated objects; loaded now so that the first review need not wait for it
 
@@ -465,10 +483,15 @@ class ValidatorHost(ControllerHost):
     """Hosts validating handlers."""
 
     def __init__(
-        self, hosted: Sequence[HostedController], cluster: Cluster, *, provisions: bool = False
+        self,
+        hosted: Sequence[HostedController],
+        cluster: Cluster,
+        *,
+        provisions: bool = False,
+        tells_places: bool = False,
     ) -> None:
         """Host the validating handlers of ``hosted``, as :class:`ControllerHost` does."""
-        super().__init__(hosted, cluster, Phase.VALIDATE, provisions=provisions)
+        super().__init__(hosted, cluster, Phase.VALIDATE, provisions=provisions, tells_places=tells_places)
 
     async def validate(
         self, review: Review, calls: Sequence[Call], deadline: Deadline | None = None

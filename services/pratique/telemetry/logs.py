@@ -9,6 +9,7 @@ import os
 import sys
 import traceback
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -52,6 +53,26 @@ def _error_with_places(error: BaseException) -> str:
 
 def _short_path(filename: str) -> str:
     return "/".join(filename.rsplit("/", 2)[-2:])
+
+
+_OWN_CODE = str(Path(__file__).parents[1]) + os.sep
+"""What calls policies, and what they call, of Pratique itself."""
+
+
+def place_in_policy(error: BaseException) -> str:
+    """Where in a policy's own code an error arose, as ``require_team (policies/team.py:7)``; empty if it is not known.
+
+    That is the innermost place in the folder of the code that was called, so that no library is named which it calls.
+    """
+    frames = traceback.StackSummary.extract(traceback.walk_tb(error.__traceback__), lookup_lines=False)
+    others = [frame for frame in frames if not frame.filename.startswith(_OWN_CODE)]
+    if not others:
+        return ""
+    folder = Path(others[0].filename).parent
+    innermost = [frame for frame in others if Path(frame.filename).parent == folder][-1]
+    path = Path(innermost.filename)
+    shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+    return f"{innermost.name} ({shown}:{innermost.lineno})"
 
 
 FIELDS: Mapping[str, str] = MappingProxyType(

@@ -138,7 +138,7 @@ class PolicyChain:
             return pool.submit(asyncio.run, decided).result()
 
     async def _decide(self, review: Review, phase: str, timeout_seconds: float) -> Decision:
-        engine = LocalEngine(self._settings, review.cluster, self._sources)
+        engine = LocalEngine(self._settings, review.cluster, self._sources, tells_places=True)
         try:
             return await engine.decide(review, _PHASES[phase], Deadline.after(timeout_seconds), explain=True)
         finally:

@@ -354,7 +354,7 @@ async def _review(
 ) -> int:
     # asyncio's handler cancels the task, which does not interrupt a blocking read of standard input.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    engine = open_local(chain, store)
+    engine = open_local(chain, store, tells_places=True)
     for line in engine.without_effect():
         print_problem(line)
     try:

@@ -70,7 +70,7 @@ class CaseChains:
         Raises:
             InputError: the settings cannot be used.
         """
-        return open_local(case.settings, store, self.sources(case))
+        return open_local(case.settings, store, self.sources(case), tells_places=True)
 
 
 def _cached(read: dict[K, T | InputError], key: K, make: Callable[[], T]) -> T:

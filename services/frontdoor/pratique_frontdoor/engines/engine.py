@@ -54,17 +54,20 @@ class Engine(Protocol):
         """Close connections and controllers. No reviews may follow."""
 
 
-def open_local(settings: ChainSettings, store: Cluster, read: LocalSources | None = None) -> LocalEngine:
+def open_local(
+    settings: ChainSettings, store: Cluster, read: LocalSources | None = None, *, tells_places: bool = False
+) -> LocalEngine:
     """Build the whole chain in this process, with the objects of ``store``.
 
-    ``read`` holds the files of the settings if another engine has read them already.
+    ``read`` holds the files of the settings if another engine has read them already. With ``tells_places``, the failure
+    of a policy in Python names its file and line.
 
     Raises:
         ConfigurationError: the configuration cannot be used.
     """
     from pratique_frontdoor.engines import local as local_engines  # noqa: PLC0415  # only for local chains
 
-    return local_engines.LocalEngine(settings, store, read)
+    return local_engines.LocalEngine(settings, store, read, tells_places=tells_places)
 
 
 async def open_remote(settings: FrontDoorSettings) -> Engine:

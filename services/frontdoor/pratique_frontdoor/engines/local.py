@@ -78,8 +78,17 @@ def _configurations(settings: ChainSettings) -> Configurations:
 class LocalEngine:
     """Decides reviews without services."""
 
-    def __init__(self, settings: ChainSettings, store: Cluster, read: LocalSources | None = None) -> None:
+    def __init__(
+        self,
+        settings: ChainSettings,
+        store: Cluster,
+        read: LocalSources | None = None,
+        *,
+        tells_places: bool = False,
+    ) -> None:
         """Read all configuration, unless it has been read, and build the chain.
+
+        With ``tells_places``, the failure of a policy in Python names its file and line, as no service does.
 
         Raises:
             ConfigurationError: the configuration cannot be used.
@@ -93,7 +102,8 @@ class LocalEngine:
         self._tracking = [controller.handlers for controller in hosted if controller.handlers.tracks_admitted]
         making = provisions_namespaces(sources.selected)
         self._hosts = InProcessTransport(
-            MutatorHost(hosted, store, provisions=making), ValidatorHost(hosted, store, provisions=making)
+            MutatorHost(hosted, store, provisions=making, tells_places=tells_places),
+            ValidatorHost(hosted, store, provisions=making, tells_places=tells_places),
         )
         self._webhooks = WebhookTransports(open_clients(store), sources.credentials())
         self.parts = ChainParts(
