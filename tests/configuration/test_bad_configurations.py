@@ -22,7 +22,8 @@ RIGHT = HEAD + "  clientConfig: {url: https://example.com}\n"
 SUBJECT = 'document 1: ValidatingWebhookConfiguration "config": '
 SUPPORTED = (
     "supported are MutatingWebhookConfiguration and ValidatingWebhookConfiguration "
-    "of admissionregistration.k8s.io/v1 and v1beta1, and policies and their bindings"
+    "of admissionregistration.k8s.io/v1 and v1beta1, policies and their bindings, "
+    "and PolicyException of policy.pratique/v1alpha1"
 )
 
 

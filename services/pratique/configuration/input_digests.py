@@ -80,7 +80,10 @@ def configuration_digest(configurations: Configurations) -> str:
         (configuration.kind.value, configuration.name, configuration.spec)
         for configuration in policies_and_bindings
     )
-    return _digest(_encoded(configuration) for configuration in (*webhooks, *policies))
+    exceptions = (
+        (exception.kind.value, exception.name, exception.spec) for exception in configurations.exceptions
+    )
+    return _digest(_encoded(configuration) for configuration in (*webhooks, *policies, *exceptions))
 
 
 def cluster_digest(store: ObjectStore) -> str:

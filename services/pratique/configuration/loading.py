@@ -36,6 +36,12 @@ from pratique.configuration.admissionregistration import (
     apply_webhook_defaults,
     decode_webhook_configuration,
 )
+from pratique.configuration.policy_exceptions import (
+    API_VERSION,
+    ExceptionKind,
+    PolicyException,
+    PolicyExceptionDocument,
+)
 
 
 class DocumentError(ValueError):
@@ -73,7 +79,7 @@ def _line(document: SourceDocument, problem: DecodingProblem) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Configurations:
-    """All webhook configurations, in the order of their calls, and all policies and bindings."""
+    """All webhook configurations, in the order of their calls, all policies and bindings, and exceptions from them."""
 
     mutating: tuple[WebhookConfiguration, ...] = ()
     validating: tuple[WebhookConfiguration, ...] = ()
@@ -82,6 +88,8 @@ class Configurations:
     validating_policies: tuple[PolicyConfiguration[ValidatingAdmissionPolicySpec], ...] = ()
     validating_bindings: tuple[PolicyConfiguration[ValidatingAdmissionPolicyBindingSpec], ...] = ()
     """Bindings of policies that do not exist have no effect, as in a cluster."""
+    exceptions: tuple[PolicyException, ...] = ()
+    """In the order of their names."""
 
 
 _VERSIONS = (f"{GROUP}/v1", f"{GROUP}/v1beta1")
@@ -90,10 +98,12 @@ _KINDS = frozenset(kind.value for kind in WebhookConfigurationKind)
 _POLICY_KINDS = frozenset(kind.value for kind in PolicyKind)
 _SUPPORTED = (
     "supported are MutatingWebhookConfiguration and ValidatingWebhookConfiguration "
-    f"of {_VERSIONS[0]} and v1beta1, and policies and their bindings"
+    f"of {_VERSIONS[0]} and v1beta1, policies and their bindings, and PolicyException of {API_VERSION}"
 )
 
-_Loaded: TypeAlias = "WebhookConfiguration | PolicyConfiguration[PolicySpec | PolicyBindingSpec]"
+_Loaded: TypeAlias = (
+    "WebhookConfiguration | PolicyConfiguration[PolicySpec | PolicyBindingSpec] | PolicyException"
+)
 
 
 def load_configurations(
@@ -112,7 +122,7 @@ def load_configurations(
         ConfigurationError: something is invalid. The text has a line for each problem in any file.
     """
     problems: list[str] = []
-    loaded: dict[tuple[WebhookConfigurationKind | PolicyKind, str], _Loaded] = {}
+    loaded: dict[tuple[WebhookConfigurationKind | PolicyKind | ExceptionKind, str], _Loaded] = {}
     for document in itertools.chain(read_objects(paths, problems, unique_keys=True), unwrap_lists(further)):
         try:
             configuration = _load(document)
@@ -130,6 +140,12 @@ def load_configurations(
         mutating_bindings=_in_order(loaded.values(), PolicyKind.MUTATING_BINDING),
         validating_policies=_in_order(loaded.values(), PolicyKind.VALIDATING),
         validating_bindings=_in_order(loaded.values(), PolicyKind.VALIDATING_BINDING),
+        exceptions=tuple(
+            sorted(
+                (found for found in loaded.values() if isinstance(found, PolicyException)),
+                key=lambda exception: exception.name.encode(),
+            )
+        ),
     )
 
 
@@ -138,6 +154,8 @@ def _load(document: SourceDocument) -> _Loaded:
         raise DocumentError([DecodingProblem(ROOT / "kind", message)])
     if document.data["kind"] in _POLICY_KINDS:
         return _load_policy(document)
+    if document.data["kind"] == ExceptionKind.EXCEPTION.value:
+        return _load_exception(document)
     # Here and below, because services without --config validate nothing: 12 ms of their start.
     from pratique.configuration import webhook_validation  # noqa: PLC0415
     from pratique.configuration.expression_validation import check_match_condition  # noqa: PLC0415
@@ -169,6 +187,15 @@ def _load_policy(document: SourceDocument) -> PolicyConfiguration[PolicySpec | P
     return PolicyConfiguration(kind, decoded.metadata.name, decoded.spec, document)
 
 
+def _load_exception(document: SourceDocument) -> PolicyException:
+    from pratique.configuration.exception_validation import validate_policy_exception  # noqa: PLC0415
+
+    decoded = decode_strictly(document.data, PolicyExceptionDocument)
+    if errors := validate_policy_exception(decoded):
+        raise to_document_error(errors)
+    return PolicyException(decoded.metadata.name, decoded.spec, document)
+
+
 def _unsupported(data: JSONObject) -> str:
     """Why this is neither a webhook configuration nor a policy; empty if it is one."""
     kind, version = data.get("kind"), data.get("apiVersion")
@@ -178,10 +205,15 @@ def _unsupported(data: JSONObject) -> str:
         return f"Object 'apiVersion' is missing; {_SUPPORTED}"
     if kind == "AdmissionConfiguration":
         return "belongs to --admission-control-config-file"
-    versions = _VERSIONS if kind in _KINDS else _POLICY_VERSIONS if kind in _POLICY_KINDS else ()
-    if version not in versions:
+    if version not in _versions_of(kind):
         return f"no kind {go_quoted(kind)} is registered for version {go_quoted(version)}; {_SUPPORTED}"
     return ""
+
+
+def _versions_of(kind: str) -> tuple[str, ...]:
+    if kind == ExceptionKind.EXCEPTION.value:
+        return (API_VERSION,)
+    return _VERSIONS if kind in _KINDS else _POLICY_VERSIONS if kind in _POLICY_KINDS else ()
 
 
 def _duplicate(configuration: _Loaded, other: _Loaded) -> DocumentError:
@@ -197,7 +229,11 @@ def _file(configuration: _Loaded) -> str:
 
 
 def _in_order(loaded: Iterable[_Loaded], kind: WebhookConfigurationKind | PolicyKind) -> tuple[Any, ...]:
-    of_kind = (configuration for configuration in loaded if configuration.kind is kind)
+    of_kind = (
+        configuration
+        for configuration in loaded
+        if configuration.kind is kind and not isinstance(configuration, PolicyException)
+    )
     return tuple(
         sorted(of_kind, key=lambda configuration: (not configuration.is_static, configuration.name.encode()))
     )

@@ -62,7 +62,7 @@ def validate_match_resources(resources: MatchResources, path: FieldPath) -> list
         ("excludeResourceRules", resources.exclude_resource_rules),
     ):
         for index, rule in enumerate(rules):
-            errors += _validate_named_rule(rule, path / field / index)
+            errors += validate_named_rule(rule, path / field / index)
     return errors
 
 
@@ -80,7 +80,8 @@ def _validate_selector(selector: LabelSelector | None, path: FieldPath) -> list[
     return [required(path)] if selector is None else validate_selector(selector, path)
 
 
-def _validate_named_rule(rule: NamedRuleWithOperations, path: FieldPath) -> list[FieldError]:
+def validate_named_rule(rule: NamedRuleWithOperations, path: FieldPath) -> list[FieldError]:
+    """Validate a rule that may name objects."""
     errors = []
     for index, name in enumerate(rule.resource_names):
         place = path / "resourceNames" / index

@@ -33,9 +33,14 @@ class _MutatingPolicySet:
             return _allow_without_policies
         # CEL is 14 MB of code that only chains with policies need.
         from pratique.cluster import schemas  # noqa: PLC0415
+        from pratique.policies.exceptions import Exemptions  # noqa: PLC0415
         from pratique.policies.mutating import MutatingPolicies, mutate  # noqa: PLC0415
 
-        policies = MutatingPolicies(configurations.mutating_policies, configurations.mutating_bindings)
+        policies = MutatingPolicies(
+            configurations.mutating_policies,
+            configurations.mutating_bindings,
+            Exemptions(configurations.exceptions),
+        )
         schemas.load()
         self._admit = (lambda review: mutate(policies, review, self.checks)) if policies else None
         return self._admit or _allow_without_policies

@@ -32,9 +32,14 @@ class _ValidatingPolicySet:
             self._judge = None
             return _allow_without_policies
         # CEL is 14 MB of code that only chains with policies need.
+        from pratique.policies.exceptions import Exemptions  # noqa: PLC0415
         from pratique.policies.validating import ValidatingPolicies, validate  # noqa: PLC0415
 
-        policies = ValidatingPolicies(configurations.validating_policies, configurations.validating_bindings)
+        policies = ValidatingPolicies(
+            configurations.validating_policies,
+            configurations.validating_bindings,
+            Exemptions(configurations.exceptions),
+        )
         self._judge = (lambda review: validate(policies, review, self.checks)) if policies else None
         return self._judge or _allow_without_policies
 

@@ -7,7 +7,16 @@ from collections.abc import Collection
 
 from pratique.cluster.store import Cluster
 from pratique.configuration.loading import Configurations
-from pratique.lint import bypasses, certificates, deadlocks, failures, scopes, trust, without_effect
+from pratique.lint import (
+    bypasses,
+    certificates,
+    deadlocks,
+    exceptions,
+    failures,
+    scopes,
+    trust,
+    without_effect,
+)
 from pratique.lint.outage_simulation import OutageSimulator
 from pratique.lint.rules import LintContext, LintFinding, LintRule, run_rules
 
@@ -61,6 +70,9 @@ LINT_RULES: tuple[LintRule, ...] = (
     trust.WRITERS,
     trust.OVERWRITES,
     trust.OTHER_NAMESPACES,
+    exceptions.ENDED,
+    exceptions.ENDS_SOON,
+    exceptions.WITHOUT_POLICY,
 )
 RULE_NAMES = frozenset(lint_rule.name for lint_rule in LINT_RULES)
 """The names of all rules."""

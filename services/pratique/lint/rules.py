@@ -32,6 +32,7 @@ from pratique.configuration.admissionregistration import (
     WebhookConfigurationKind,
 )
 from pratique.configuration.loading import Configurations
+from pratique.configuration.policy_exceptions import PolicyException
 from pratique.lint.outage_simulation import (
     AssumedCluster,
     BackendService,
@@ -44,7 +45,9 @@ from pratique.lint.outage_simulation import (
 )
 from pratique.lint.sample_requests import SampleRequest
 
-Owner: TypeAlias = "WebhookConfiguration | PolicyConfiguration[PolicySpec | PolicyBindingSpec]"
+Owner: TypeAlias = (
+    "WebhookConfiguration | PolicyConfiguration[PolicySpec | PolicyBindingSpec] | PolicyException"
+)
 
 
 ADMISSION_GROUP = "admissionregistration.k8s.io"
@@ -75,7 +78,7 @@ class Violation:
     """A place where a configuration violates a rule."""
 
     owner: Owner
-    """The configuration, policy or binding."""
+    """The configuration, policy, binding or exception."""
     path: tuple[Step, ...]
     """The field, such as ``("webhooks", 0, "timeoutSeconds")``."""
     text: str

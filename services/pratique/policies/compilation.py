@@ -29,10 +29,13 @@ from pratique.configuration.admissionregistration import (
     MutatingAdmissionPolicySpec,
     PolicyBindingSpec,
     PolicyConfiguration,
+    PolicyKind,
     PolicySpec,
     ValidatingAdmissionPolicySpec,
 )
+from pratique.configuration.policy_exceptions import ExemptKind
 from pratique.policies.activation import EvaluationLimits, ReviewActivations
+from pratique.policies.exceptions import NO_EXEMPTIONS, Exemption, Exemptions
 from pratique.policies.matching import ResourceMatcher, is_excluded
 
 EvaluationResult: TypeAlias = "Value | EvaluationError"
@@ -103,6 +106,8 @@ class Binding(Generic[B_co]):
     spec: B_co
     matcher: ResourceMatcher | None
     """Matches its ``matchResources``, among the requests that the policy matches; None matches all of them."""
+    exemptions: tuple[Exemption, ...] = ()
+    """The exceptions from the policy by this binding."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -166,9 +171,26 @@ def compile_expressions(
     )
 
 
-def compile_bindings(bindings: Iterable[PolicyConfiguration[B]]) -> tuple[Binding[B], ...]:
-    """Compile bindings."""
-    return tuple(Binding(binding.name, binding.spec, _matcher(binding.spec)) for binding in bindings)
+def compile_bindings(
+    bindings: Iterable[PolicyConfiguration[B]], exemptions: Exemptions = NO_EXEMPTIONS
+) -> tuple[Binding[B], ...]:
+    """Compile bindings, with the exceptions from their policies."""
+    return tuple(
+        Binding(
+            binding.name,
+            binding.spec,
+            _matcher(binding.spec),
+            exemptions.of_policy(_EXEMPT_KINDS[binding.kind], binding.spec.policy_name, binding.name),
+        )
+        for binding in bindings
+    )
+
+
+_EXEMPT_KINDS = {
+    PolicyKind.MUTATING_BINDING: ExemptKind.MUTATING_POLICY,
+    PolicyKind.VALIDATING_BINDING: ExemptKind.VALIDATING_POLICY,
+}
+"""The kind of policies that bindings of each kind bind."""
 
 
 def _matcher(spec: PolicyBindingSpec) -> ResourceMatcher | None:

@@ -20,6 +20,7 @@ from pratique.cluster.store import is_in_namespace
 from pratique.configuration.admissionregistration import PolicyBindingSpec, PolicySpec
 from pratique.policies.activation import ReviewActivations
 from pratique.policies.compilation import Binding, Policy
+from pratique.policies.exceptions import find_exemption
 from pratique.policies.matching import Mismatch, PolicySettingError, collect_params, find_param_type
 
 B = TypeVar("B", bound=PolicyBindingSpec)
@@ -40,6 +41,8 @@ class Unmatched(Generic[B]):
 
     binding: Binding[B] | None
     reason: str
+    is_exempted: bool = False
+    """Whether it would match, but for an exception."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -106,9 +109,8 @@ class PolicyDispatcher:
     ) -> Dispatch[B]:
         review = self.review
         try:
-            found = None if binding.matcher is None else binding.matcher.match(self._context)
-            if isinstance(found, Mismatch):
-                return Unmatched(binding, found.reason)
+            if unmatched := self._unmatched(binding):
+                return unmatched
             if self._mutates:
                 self._context.converted(matched)
             params = collect_params(kind, binding.spec.param_ref, review.namespace, review.cluster)
@@ -126,6 +128,14 @@ class PolicyDispatcher:
             return Invocation(binding, self.activations_for(matched), params)
         except ConversionError as error:
             return Misconfigured(binding, f"failed to convert object version: {error}")
+
+    def _unmatched(self, binding: Binding[B]) -> Unmatched[B] | None:
+        """Return why a binding does not apply to a request that its policy matches; None if it does."""
+        found = None if binding.matcher is None else binding.matcher.match(self._context)
+        if isinstance(found, Mismatch):
+            return Unmatched(binding, found.reason)
+        told = find_exemption(binding.exemptions, self.review)
+        return Unmatched(binding, told, is_exempted=True) if told else None
 
     def _param_type(self, policy: Policy[PolicySpec]) -> ResourceType | None:
         kind = policy.spec.param_kind

@@ -36,6 +36,7 @@ from pratique.policies.compilation import (
     evaluate_match_conditions,
 )
 from pratique.policies.dispatcher import Dispatch, Invocation, Misconfigured, PolicyDispatcher, Unmatched
+from pratique.policies.exceptions import NO_EXEMPTIONS, Exemptions, exemption_annotation
 from pratique.policies.mutating_decisions import (
     MutatingPoliciesDecision,
     MutatingPolicyDecision,
@@ -66,6 +67,7 @@ class MutatingPolicies:
         self,
         policies: Iterable[PolicyConfiguration[MutatingAdmissionPolicySpec]],
         bindings: Iterable[PolicyConfiguration[PolicyBindingSpec]],
+        exemptions: Exemptions = NO_EXEMPTIONS,
     ) -> None:
         """Compile policies. Unbound policies and bindings without a policy have no effect.
 
@@ -73,7 +75,7 @@ class MutatingPolicies:
             CompilationError: an expression does not compile; loading reports that before.
         """
         binding_list = list(bindings)
-        self._hooks = PolicyHooks(_compile(policy, binding_list) for policy in policies)
+        self._hooks = PolicyHooks(_compile(policy, binding_list, exemptions) for policy in policies)
 
     def __bool__(self) -> bool:
         """False if there are no bound policies."""
@@ -114,9 +116,10 @@ class MutatingPolicies:
 def _compile(
     configured: PolicyConfiguration[MutatingAdmissionPolicySpec],
     bindings: Sequence[PolicyConfiguration[PolicyBindingSpec]],
+    exemptions: Exemptions,
 ) -> _Hook:
     policy, compiler = compile_policy(configured)
-    bound = compile_bindings(bindings_of(configured, bindings))
+    bound = compile_bindings(bindings_of(configured, bindings), exemptions)
     return PolicyHook(policy, bound, compile_mutations(policy.spec, compiler))
 
 
@@ -144,6 +147,7 @@ class MutatingPoliciesRun:
         self._misconfigurations: list[PolicyFailure] = []
         self._failures: list[PolicyFailure] = []
         self._checks: list[PolicyCheck] = []
+        self._annotations: dict[str, str] = {}
 
     def admit(self, limits: EvaluationLimits) -> MutatingPoliciesDecision:
         """Evaluate the policies that have not been evaluated yet. Gives the decisions of all.
@@ -164,6 +168,7 @@ class MutatingPoliciesRun:
                 tuple(self._decisions),
                 refusal=error.status,
                 checks=tuple(self._checks),
+                audit_annotations=self._annotations,
             )
         document, dirty = self._objects.result(review)
         failures = (*self._misconfigurations, *self._failures)
@@ -174,6 +179,7 @@ class MutatingPoliciesRun:
             dirty,
             refusal_status(review.with_object(document), failures) if failures else None,
             tuple(self._checks),
+            self._annotations,
         )
 
     def _handle_all(self, limits: EvaluationLimits) -> None:
@@ -216,7 +222,9 @@ class MutatingPoliciesRun:
     def _handle(self, hook: _Hook, dispatch: Dispatch[PolicyBindingSpec]) -> None:
         builder = MutatingPolicyDecisionBuilder(hook.policy, dispatch.binding)
         match dispatch:
-            case Unmatched(reason=reason):
+            case Unmatched(binding, reason, is_exempted):
+                if is_exempted and binding is not None:
+                    self._annotations |= exemption_annotation(reason, hook.policy.name, binding.name)
                 self._record(builder.skip(reason))
             case Misconfigured():
                 self._record(builder.misconfigured(dispatch.text))
@@ -316,14 +324,14 @@ def _mutate(
         checks.observe(decided.checks)
     outcomes = tuple(_policy_outcome(decision, decided) for decision in decided.decisions)
     if decided.refusal is not None:
-        return Deny(decided.refusal, policy_outcomes=outcomes)
+        return Deny(decided.refusal, audit_annotations=decided.audit_annotations, policy_outcomes=outcomes)
     if decided.document is review.object_document:
-        return Allow(policy_outcomes=outcomes)
+        return Allow(audit_annotations=decided.audit_annotations, policy_outcomes=outcomes)
     changed = decided.document.data
     operations = decided.operations
     if operations is None:
         operations = tuple(diff(review.object, changed))
-    return Patch(operations, changed, policy_outcomes=outcomes)
+    return Patch(operations, changed, audit_annotations=decided.audit_annotations, policy_outcomes=outcomes)
 
 
 def _policy_outcome(decision: MutatingPolicyDecision, decided: MutatingPoliciesDecision) -> PolicyOutcome:

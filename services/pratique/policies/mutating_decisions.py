@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -65,6 +65,8 @@ class MutatingPoliciesDecision:
     """Why the request is denied; None if it goes on."""
     checks: tuple[PolicyCheck, ...] = ()
     """The checks to count in metrics."""
+    audit_annotations: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Which bindings an exception has kept from being used."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

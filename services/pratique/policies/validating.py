@@ -49,6 +49,7 @@ from pratique.policies.compilation import (
     evaluate_match_conditions,
 )
 from pratique.policies.dispatcher import Invocation, Misconfigured, PolicyDispatcher, Unmatched
+from pratique.policies.exceptions import NO_EXEMPTIONS, Exemptions, exemption_annotation
 from pratique.policies.matching import is_excluded
 from pratique.policies.policy_spans import (
     ConfiguredBinding,
@@ -163,6 +164,8 @@ class _NumberedPolicy:
         if policy.spec.param_kind is not None or policy.spec.audit_annotations:
             return None
         (binding,) = self.bindings
+        if binding.exemptions:
+            return None
         if binding.matcher is not None and binding.matcher.match_all(key, resources) is None:
             return None
         return policy.matcher.match_all(key, resources)
@@ -186,6 +189,7 @@ class ValidatingPolicies:
         self,
         policies: Iterable[ConfiguredPolicy],
         bindings: Iterable[ConfiguredBinding],
+        exemptions: Exemptions = NO_EXEMPTIONS,
     ) -> None:
         """Compile policies. Unbound policies and bindings without a policy have no effect.
 
@@ -196,7 +200,9 @@ class ValidatingPolicies:
         for policy, parts in divide_policies(policies, bindings):
             evaluator, first = _compile(policy), len(numbered)
             numbered += [
-                _NumberedPolicy(evaluator, compile_bindings(part), first + place, is_first=place == 0)
+                _NumberedPolicy(
+                    evaluator, compile_bindings(part, exemptions), first + place, is_first=place == 0
+                )
                 for place, part in enumerate(parts)
             ]
         self._policies = tuple(numbered)
@@ -329,7 +335,9 @@ class ValidatingPoliciesRun:
             policy, numbered.bindings, reports_policy=numbered.is_first
         ):
             match dispatch:
-                case Unmatched(binding, reason):
+                case Unmatched(binding, reason, is_exempted):
+                    if is_exempted and binding is not None:
+                        self._annotations |= exemption_annotation(reason, policy.name, binding.name)
                     if self._explain:
                         self._decisions.append(self._builder(policy, binding).skip(reason))
                 case Misconfigured(binding):

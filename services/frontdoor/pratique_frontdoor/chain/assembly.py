@@ -16,6 +16,7 @@ from pratique.admission.rules import compile_rules
 from pratique.apimachinery.json_values import JSON
 from pratique.configuration.admissionregistration import Webhook, WebhookConfiguration
 from pratique.configuration.loading import Configurations
+from pratique.policies.exceptions import Exemptions
 from pratique_frontdoor.chain.decisions import Chain, MutatingStage, ValidatingStage
 from pratique_frontdoor.chain.fan_out import DivisiblePolicies, FanOut
 from pratique_frontdoor.chain.hosted_controllers import (
@@ -39,7 +40,7 @@ _MUTATING_WEBHOOKS = "MutatingAdmissionWebhook"
 _VALIDATING_WEBHOOKS = "ValidatingAdmissionWebhook"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class ChainParts:
     """Everything that a chain is assembled from."""
 
@@ -69,6 +70,11 @@ class ChainParts:
     """Counts the results of webhooks' match conditions."""
     breakers: CircuitBreakers | None = None
     """Stops calls to webhooks that keep failing; None makes every call."""
+
+    @functools.cached_property
+    def exemptions(self) -> Exemptions:
+        """The exceptions, by what they exempt from."""
+        return Exemptions(self.configurations.exceptions)
 
 
 def assemble(parts: ChainParts) -> Chain:
@@ -202,7 +208,12 @@ def _member(controller: Controller, parts: ChainParts) -> ChainMember:
         case "ValidatingAdmissionPolicy":
             rules = PolicyRules(configurations.validating_policies, configurations.validating_bindings)
         case _:
-            return ChainMember(call, _rules(controller, parts), has_members=controller.selects_requests)
+            return ChainMember(
+                call,
+                _rules(controller, parts),
+                has_members=controller.selects_requests,
+                exemptions=parts.exemptions.of_controller(controller.name),
+            )
     return ChainMember(call, rules, has_members=True)
 
 
@@ -219,4 +230,6 @@ def _webhook_index(parts: ChainParts, phase: Phase) -> WebhookIndex:
 
     both = parts.configurations
     configurations = both.mutating if phase is Phase.MUTATE else both.validating
-    return configured_webhooks(configurations, phase, parts.reach, parts.conditions, parts.breakers)
+    return configured_webhooks(
+        configurations, phase, parts.reach, parts.conditions, parts.breakers, exemptions=parts.exemptions
+    )

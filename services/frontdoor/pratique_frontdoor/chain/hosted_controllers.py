@@ -37,6 +37,7 @@ from pratique.configuration.admissionregistration import (
     PolicyConfiguration,
     PolicySpec,
 )
+from pratique.policies.exceptions import Exemption, exemption_annotation, find_exemption
 from pratique.policies.matching import ResourceMatcher
 from pratique_frontdoor.chain.decisions import AdmissionContext, OutageError, Record, Reinvocation, Step
 from pratique_frontdoor.chain.fan_out import FanOut, Share, merge_outcomes
@@ -184,6 +185,8 @@ class ChainMember:
     rules: Rules
     has_members: bool = False
     """Whether an explanation has outcomes of its parts: of policies, or that selectors or conditions kept it out."""
+    exemptions: tuple[Exemption, ...] = ()
+    """The exceptions from the controller."""
 
     def call_for(self, *, explain: bool) -> Call:
         """Return the call to make."""
@@ -204,14 +207,31 @@ class _ServiceCall:
         self, members: Sequence[ChainMember], review: Review, record: Record, *, explain: bool
     ) -> list[Call]:
         if not explain:
-            return [member.call for member in members if member.rules.matches(review)]
+            return [
+                member.call
+                for member in members
+                if member.rules.matches(review) and not self._exemption(member, review, record)
+            ]
         calls = []
         for member in members:
-            if reason := member.rules.mismatch(review):
+            if reason := member.rules.mismatch(review) or self._exemption(member, review, record):
                 record.steps.append(self._skipped_step(member.call.name, reason))
             else:
                 calls.append(member.call_for(explain=True))
         return calls
+
+    def _exemption(self, member: ChainMember, review: Review, record: Record) -> str:
+        """Return what to say of an exception that exempts the review, and annotate it; empty without one."""
+        if not member.exemptions or not (told := find_exemption(member.exemptions, review)):
+            return ""
+        name = member.call.name
+        record.annotate(
+            {
+                f"{name.lower()}/{key}": value
+                for key, value in exemption_annotation(told, str(self.phase.value)).items()
+            }
+        )
+        return told
 
     def sort_steps(self, members: Sequence[ChainMember], record: Record, begun: int) -> None:
         """Sort the steps since ``begun`` into chain order: skipped ones were recorded first."""

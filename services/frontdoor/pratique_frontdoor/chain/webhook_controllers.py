@@ -224,10 +224,12 @@ class MutatingWebhooks:
 
 
 async def _dispatch(hook: ChainWebhook, target: MatchedResource | None, context: AdmissionContext) -> bool:
-    match = hook.matcher.match(context.match_context, target)
+    match = hook.apply_exceptions(hook.matcher.match(context.match_context, target), context.review)
     if hook.matcher.conditions is not None:
         match = await hook.matcher.apply_conditions(match, context.deadline)
     if isinstance(match, Skipped):
+        if match.is_exempted:
+            context.record.annotate(hook.exemption_annotation(Phase.MUTATE, match.reason))
         if context.explain:
             _record_step(hook, context, OutcomeStatus.SKIPPED, match.reason)
         return True
@@ -375,7 +377,7 @@ async def _matching_webhooks(
     """Return the webhooks to call. One that cannot be matched denies the request before any is called."""
     matching, subject = [], MatchContext(review)
     for hook, target in candidates:
-        match = hook.matcher.match(subject, target)
+        match = hook.apply_exceptions(hook.matcher.match(subject, target), review)
         if hook.matcher.conditions is not None:
             match = await hook.matcher.apply_conditions(match, deadline)
         if isinstance(match, Matched):
@@ -384,9 +386,16 @@ async def _matching_webhooks(
             record.steps.append(hook.step(Phase.VALIDATE, OutcomeStatus.FAILED, reason=match.status.message))
             record.deny(match.status)
             return []
-        elif explain:
-            record.steps.append(hook.step(Phase.VALIDATE, OutcomeStatus.SKIPPED, reason=match.reason))
+        else:
+            _record_skipped(hook, match, record, explain=explain)
     return matching
+
+
+def _record_skipped(hook: ChainWebhook, match: Skipped, record: Record, *, explain: bool) -> None:
+    if match.is_exempted:
+        record.annotate(hook.exemption_annotation(Phase.VALIDATE, match.reason))
+    if explain:
+        record.steps.append(hook.step(Phase.VALIDATE, OutcomeStatus.SKIPPED, reason=match.reason))
 
 
 async def _call_validating(hook: ChainWebhook, review: Review, deadline: Deadline) -> WebhookResult:

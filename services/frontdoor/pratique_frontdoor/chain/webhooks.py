@@ -41,6 +41,14 @@ from pratique.cel.policy_compiler import AdmissionActivation
 from pratique.cel.values import Value
 from pratique.cluster.api_resources import VIRTUAL_RESOURCES, ApiResources
 from pratique.configuration.admissionregistration import MatchCondition, Webhook, WebhookConfiguration
+from pratique.configuration.policy_exceptions import ExemptKind
+from pratique.policies.exceptions import (
+    NO_EXEMPTIONS,
+    Exemption,
+    Exemptions,
+    exemption_annotation,
+    find_exemption,
+)
 from pratique.telemetry.policy_metrics import MatchConditionCheck, MatchConditionMetrics
 from pratique_frontdoor.chain.decisions import Step
 from pratique_frontdoor.transports import Transport
@@ -60,6 +68,8 @@ class Skipped:
     """The webhook is not called for the review."""
 
     reason: str
+    is_exempted: bool = False
+    """Whether it would be called, but for an exception."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -330,6 +340,8 @@ class ChainWebhook:
     """The transport that reaches it."""
     call: Call
     """The name and timeout of the call."""
+    exemptions: tuple[Exemption, ...] = ()
+    """The exceptions from the webhook."""
 
     @property
     def name(self) -> str:
@@ -340,6 +352,21 @@ class ChainWebhook:
     def fails_open(self) -> bool:
         """Whether a failed call allows the request."""
         return self.webhook.failure_policy == "Ignore"
+
+    def apply_exceptions(self, match: Match, review: Review) -> Match:
+        """Skip the webhook if an exception exempts the review, which is in the version of the request."""
+        if (
+            self.exemptions
+            and isinstance(match, Matched)
+            and (told := find_exemption(self.exemptions, review))
+        ):
+            return Skipped(told, is_exempted=True)
+        return match
+
+    def exemption_annotation(self, phase: Phase, told: str) -> dict[str, str]:
+        """Return the audit annotation of a request that is exempted from the webhook."""
+        annotation = exemption_annotation(told, self.configuration, self.name)
+        return {f"{CONTROLLERS[phase].lower()}/{key}": value for key, value in annotation.items()}
 
     def step(self, phase: Phase, outcome: OutcomeStatus, *, reason: str = "", round_number: int = 0) -> Step:
         """Return a step for something that happened to this webhook without a call."""
@@ -456,6 +483,8 @@ def configured_webhooks(
     reach: Callable[[Webhook, Phase], Transport],
     metrics: MatchConditionMetrics | None = None,
     breakers: CircuitBreakers | None = None,
+    *,
+    exemptions: Exemptions = NO_EXEMPTIONS,
 ) -> WebhookIndex:
     """Prepare the webhooks of one phase for matching and calls.
 
@@ -465,7 +494,9 @@ def configured_webhooks(
         reach: Returns the transport to a webhook.
         metrics: Counts the results of match conditions.
         breakers: Stops calls to webhooks that keep failing.
+        exemptions: Exempts requests from webhooks.
     """
+    kind = ExemptKind.MUTATING_WEBHOOK if phase is Phase.MUTATE else ExemptKind.VALIDATING_WEBHOOK
     hooks: list[ChainWebhook] = []
     for configuration in configurations:
         counts: dict[str, int] = {}
@@ -485,6 +516,7 @@ def configured_webhooks(
                     matcher=_matcher(webhook, phase, metrics),
                     transport=transport,
                     call=Call(webhook.name, webhook.timeout_seconds),
+                    exemptions=exemptions.of_webhook(kind, configuration.name, webhook.name),
                 )
             )
     return WebhookIndex(hooks)

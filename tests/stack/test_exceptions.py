@@ -1,0 +1,122 @@
+"""PolicyExceptions in a running stack: every kind of what can be exempted from, in every process that decides."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pratique.apimachinery.json_values import JSONObject
+from support.lint_findings import mutating as mutating_webhooks
+from support.lint_findings import rule, validating, webhook
+from support.local_stacks import Stack, running, running_alone
+from support.mutating_policies import bound, labelled, mutating
+from support.validating_policies import binding, policy
+from support.waiting import within
+from support.webhook_servers import closed_port
+
+REVIEW = json.loads((Path(__file__).parents[2] / "bench" / "review.json").read_text())
+NAMESPACE = REVIEW["request"]["namespace"]
+CHAIN = (
+    "MutatingAdmissionPolicy,MutatingAdmissionWebhook,AlwaysDeny,"
+    "ValidatingAdmissionPolicy,ValidatingAdmissionWebhook"
+)
+TARGETS = (
+    {"kind": "MutatingAdmissionPolicy", "name": "p"},
+    {"kind": "MutatingWebhookConfiguration", "name": "changes", "webhook": "a.example.com"},
+    {"kind": "AdmissionController", "name": "AlwaysDeny"},
+    {"kind": "ValidatingAdmissionPolicy", "name": "p", "binding": "b"},
+    {"kind": "ValidatingWebhookConfiguration", "name": "checks", "webhook": "a.example.com"},
+)
+STEPS = [
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionWebhook",
+    "AlwaysDeny",
+    "AlwaysDeny",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionWebhook",
+]
+"""In their order; AlwaysDeny is in both phases."""
+
+
+def exception(*targets: JSONObject, until: str = "2999-01-01T00:00:00Z") -> JSONObject:
+    spec = {"reason": "tests", "until": until, "policies": [*targets], "namespaces": [NAMESPACE]}
+    return {
+        "apiVersion": "policy.pratique/v1alpha1",
+        "kind": "PolicyException",
+        "metadata": {"name": "one"},
+        "spec": spec,
+    }
+
+
+def write(folder: Path, *documents: JSONObject) -> None:
+    new = folder / "all.new"
+    new.write_text("\n---\n".join(map(json.dumps, documents)))
+    new.rename(folder / "all.yaml")
+
+
+@pytest.fixture(name="others", scope="module")
+def _others() -> Iterator[list[JSONObject]]:
+    """What denies the request: policies, and webhooks that nobody serves."""
+    with closed_port() as port:
+        hook = webhook(rule("pods"), clientConfig={"url": f"https://127.0.0.1:{port}"})
+        denying = policy({"expression": "false", "message": "no"})
+        changing = [mutating(labelled("team", "'none'")), bound()]
+        yield [*changing, mutating_webhooks(hook), denying, binding(), validating(hook)]
+
+
+@pytest.fixture(name="folder", scope="module")
+def _folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("exceptions")
+
+
+@pytest.fixture(name="stack", scope="module", params=[running, running_alone])
+def _stack(request: pytest.FixtureRequest, folder: Path, others: list[JSONObject]) -> Iterator[Stack]:
+    write(folder, *others, exception(*TARGETS))
+    with request.param("--admission-control", CHAIN, "--config", str(folder / "all.yaml")) as stack:
+        yield stack
+
+
+def answer(stack: Stack) -> Any:
+    return stack.post("/admit", REVIEW)["response"]
+
+
+def test_an_exempted_request_is_admitted_unchanged_and_the_audit_log_says_why(stack: Stack) -> None:
+    response = answer(stack)
+    assert response["allowed"]
+    assert "patch" not in response
+    told = response["auditAnnotations"]
+    assert len(told) == len(STEPS)
+    assert set(told.values()) == {'exempted by PolicyException "one" until 2999-01-01T00:00:00Z: tests'}
+
+
+def test_each_exemption_is_a_skipped_step_with_the_reason(stack: Stack) -> None:
+    decision = stack.post("/explain?phase=admit", REVIEW)
+    skipped = [step for step in decision["steps"] if step["reason"].startswith("exempted by")]
+    assert [step["controller"] for step in skipped if step["round"] == 0] == STEPS
+    assert {step["outcome"] for step in skipped} == {"skipped"}
+
+
+def test_requests_of_other_namespaces_are_not_exempted(stack: Stack) -> None:
+    changed = json.loads(json.dumps(REVIEW).replace(f'"{NAMESPACE}"', '"other"'))
+    response = stack.post("/admit", changed)["response"]
+    assert not response["allowed"]
+    assert "exempted" not in json.dumps(response)
+
+
+def test_only_what_an_exception_names_is_exempted_from(
+    stack: Stack, folder: Path, others: list[JSONObject]
+) -> None:
+    write(folder, *others, exception(*TARGETS[:-1]))
+    assert within(20, lambda: not answer(stack)["allowed"])
+    response = answer(stack)
+    assert 'failed calling webhook "a.example.com"' in response["status"]["message"]
+    assert json.dumps(response).count("exempted by") == len(STEPS) - 1
+
+
+def test_an_ended_exception_has_no_effect(stack: Stack, folder: Path, others: list[JSONObject]) -> None:
+    write(folder, *others, exception(*TARGETS, until="2001-01-01T00:00:00Z"))
+    assert within(20, lambda: not answer(stack)["allowed"])
