@@ -95,7 +95,8 @@ def command(
         palette = palette_for(sys.stdout, colour=None)
         shown = latencies if output == "table" else beyond
         lines = _table(shown, palette) if output == "table" else _texts(shown, within)
-        summary = f"{len(latencies)} kinds of requests: {len(beyond)} may take longer than {within:g}s"
+        kinds = "kind" if len(latencies) == 1 else "kinds"
+        summary = f"{len(latencies)} {kinds} of requests: {len(beyond)} may take longer than {within:g}s"
         click.echo("\n".join([*lines, summary]), color=palette.colour)
     return ExitCode.DENIED if beyond else ExitCode.ADMITTED
 
