@@ -31,7 +31,7 @@ MUTABLE := $(VENV)/.mutable
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help up apiserver compose helm test test-long fuzz mutants differential lint fix protos check-protos baseline lock sbom bench bench-check flame lock-peers image clean
+.PHONY: help up apiserver compose helm test test-long test-pythons fuzz mutants differential lint fix protos check-protos baseline lock sbom bench bench-check flame lock-peers image clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ test: $(TESTABLE) protos ## Run the whole test suite (ARGS=arguments of pytest)
 
 test-long: $(TESTABLE) protos ## Run the slow tests: soaks, floods, long chaos runs (ARGS=arguments of pytest)
 	@PRATIQUE_LONG=1 $(BIN)/python -m pytest -m long --override-ini faulthandler_timeout=3600 $(ARGS)
+
+test-pythons: $(TESTABLE) ## Install the wheel of a fresh clone in each Python that is here, 3.11 to 3.13, and try it
+	@$(BIN)/python -m pytest -m long tests/packaging $(ARGS)
 
 fuzz: $(FUZZABLE) protos ## Look for inputs that break the readers (SECONDS=60 for each target, TARGET=only this one)
 	@$(BIN)/python tests/fuzzing/fuzz.py --seconds $(SECONDS) $(if $(TARGET),--target $(TARGET)) $(ARGS)
@@ -88,8 +91,8 @@ baseline: check-protos ## Accept the present contract as the one that callers re
 
 lock: $(TESTABLE) ## Rewrite scripts/requirements/ from pyproject.toml (ARGS=--upgrade for newer releases)
 	@$(LOCK) pyproject.toml --all-extras --group dev --output-file scripts/requirements/dev.txt
-	@$(LOCK) pyproject.toml --extra cluster --extra console --group build --constraint scripts/requirements/dev.txt --output-file scripts/requirements/build.txt
-	@$(LOCK) pyproject.toml --extra cluster --extra console --constraint scripts/requirements/dev.txt --output-file scripts/requirements/run.txt
+	@$(LOCK) pyproject.toml --extra services --extra ledger --extra cluster --extra console --group build --constraint scripts/requirements/dev.txt --output-file scripts/requirements/build.txt
+	@$(LOCK) pyproject.toml --extra services --extra ledger --extra cluster --extra console --constraint scripts/requirements/dev.txt --output-file scripts/requirements/run.txt
 	@$(LOCK) --group fuzz --output-file scripts/requirements/fuzz.txt
 	@$(LOCK) --group flame --output-file scripts/requirements/flame.txt
 	@$(LOCK) --group mutants --constraint scripts/requirements/dev.txt --output-file scripts/requirements/mutants.txt

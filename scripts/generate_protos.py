@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import os
+import shutil
 import sys
 import tempfile
 from importlib.metadata import version
@@ -43,19 +45,31 @@ def generate(contracts: list[Path], target: Path) -> None:
     """
     # half a second to import, which a run without changes does not need
     protoc = importlib.import_module("grpc_tools.protoc")
-    # mypy-protobuf's plugins are console scripts, which are not on PATH unless the environment is activated
-    binaries = Path(sys.executable).parent
     arguments = [
         "protoc",
         f"--proto_path={PROTO}",
-        f"--plugin=protoc-gen-mypy={binaries / 'protoc-gen-mypy'}",
-        f"--plugin=protoc-gen-mypy_grpc={binaries / 'protoc-gen-mypy_grpc'}",
+        f"--plugin=protoc-gen-mypy={find_plugin('protoc-gen-mypy')}",
+        f"--plugin=protoc-gen-mypy_grpc={find_plugin('protoc-gen-mypy_grpc')}",
         *(f"--{kind}_out={target}" for kind in ("python", "grpc_python", "mypy", "mypy_grpc")),
         *("--mypy_opt=quiet", "--mypy_grpc_opt=quiet"),
         *map(str, contracts),
     ]
     if code := protoc.main(arguments):
         raise SystemExit(code)
+
+
+def find_plugin(name: str) -> str:
+    """Find one of mypy-protobuf's console scripts: beside the interpreter, or where pip builds wheels, on PATH.
+
+    Raises:
+        SystemExit: it is in neither place.
+    """
+    # an environment that is not activated is not on PATH
+    places = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
+    found = shutil.which(name, path=places)
+    if found is None:
+        raise SystemExit(f"generate_protos: {name} is missing: pip install mypy-protobuf")
+    return found
 
 
 def put_in_place(made: Path, stamp: str, attic: Path) -> None:

@@ -14,6 +14,7 @@ bytes, the serial number included.
 
 from __future__ import annotations
 
+import itertools
 import json
 import pathlib
 import re
@@ -70,7 +71,8 @@ def bill_of(lock: str, project: dict[str, Any]) -> dict[str, Any]:
     """Make the bill of a lock; ``project`` is that table of ``pyproject.toml``."""
     components = components_of(lock)
     purl = f"pkg:pypi/{project['name']}@{project['version']}"
-    direct = {_NAMES.sub("-", re.split(r"[<>=~;\s\[]", each)[0]).lower() for each in project["dependencies"]}
+    asked_for = [*project["dependencies"], *itertools.chain(*project["optional-dependencies"].values())]
+    direct = {_NAMES.sub("-", re.split(r"[<>=~;\s\[]", each)[0]).lower() for each in asked_for}
     return {
         "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
         "bomFormat": "CycloneDX",

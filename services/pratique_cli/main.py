@@ -67,6 +67,27 @@ SUMMARIES = {
     "version": "Show the version.",
 }
 
+MODULES_OF_EXTRAS = {
+    "services": {
+        *(
+            "aiohttp",
+            "grpc",
+            "grpc_health",
+            "grpc_reflection",
+            "h2",
+            "httptools",
+            "multidict",
+            "opentelemetry",
+        ),
+        *("prometheus_client", "starlette", "uvicorn", "uvloop", "watchfiles", "yarl"),
+    },
+    "ledger": {"psycopg", "sqlalchemy"},
+    "cluster": {"kubernetes_asyncio"},
+    "console": {"jinja2", "rich"},
+    "prove": {"hypothesis"},
+}
+"""The top-level modules of what each extra of ``pyproject.toml`` installs."""
+
 EPILOG = """\b
 Examples:
   pratique review deployment.yaml        what would a cluster decide, and why?
@@ -157,12 +178,23 @@ def _report_exception(error: Exception) -> int:
         traceback.print_exception(error)
     if isinstance(error, InputError):
         return _report_error(str(error), ExitCode.BAD_INPUT)
+    if isinstance(error, ModuleNotFoundError) and (extra := _extra_of(error.name or "")):
+        return _report_error(
+            f"this needs {error.name}, which is not installed: pip install 'pratique[{extra}]'",
+            ExitCode.BAD_INPUT,
+        )
     if isinstance(error, OSError):
         return _report_error(
             f"the operating system refused: {error.strerror}{_file_of(error)}", ExitCode.BROKEN
         )
     advice = "please report it, with what PRATIQUE_DEBUG=1 shows"
     return _report_error(f"internal error: {_describe(error)}; {advice}", ExitCode.BROKEN)
+
+
+def _extra_of(module: str) -> str:
+    """The extra that installs a module; empty if none does."""
+    package = module.partition(".")[0]
+    return next((extra for extra, packages in MODULES_OF_EXTRAS.items() if package in packages), "")
 
 
 def _file_of(error: OSError) -> str:

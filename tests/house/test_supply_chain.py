@@ -90,8 +90,11 @@ def test_a_package_without_a_hash_gets_no_bill(root: Path, tmp_path: Path) -> No
 
 
 def wheel(root: Path, folder: Path, umask: int, mtime: int) -> Path:
-    """Build the wheel of a copy in a folder."""
-    shutil.copytree(root / "services", folder / "services", ignore=shutil.ignore_patterns("__pycache__"))
+    """Build the wheel of a copy in a folder that holds no generated code."""
+    generated = root / "services" / "pratique" / "admission" / "v1"
+    for name in ("proto", "scripts", "services"):
+        shutil.copytree(root / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.rmtree(folder / generated.relative_to(root))
     for name in ("pyproject.toml", "README.md", "LICENSE", "NOTICE", ".gitignore"):
         shutil.copy(root / name, folder / name)
     for path in folder.rglob("*"):
@@ -120,6 +123,12 @@ def test_two_builds_give_the_same_wheel(root: Path, tmp_path: Path) -> None:
     first = wheel(root, tmp_path / "here", umask=0o022, mtime=1_600_000_000)
     second = wheel(root, tmp_path / "somewhere else", umask=0o077, mtime=1_650_000_000)
     assert first.read_bytes() == second.read_bytes()
+
+
+def test_a_wheel_holds_the_generated_code(root: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(wheel(root, tmp_path, umask=0o022, mtime=1_600_000_000)) as built:
+        held = {name.removeprefix("pratique/admission/v1/") for name in built.namelist()}
+    assert {"review_pb2.py", "review_pb2.pyi", "mutator_service_pb2_grpc.py"} < held
 
 
 def test_a_wheel_installs_only_packages_of_our_name(root: Path, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pratique.admission.reviews import Deadline
 from pratique.apimachinery.errors import BadAnswerError, CallError, ConfigurationError
 from pratique.apimachinery.statuses import go_quoted
 from pratique.apimachinery.urls import parse_url
-from pratique.https.clients import HttpsClients, SessionKey
+from pratique.https.clients import HttpsClients, SessionKey, require_http_library
 from pratique.https.credentials import Credentials, user_credentials
 from pratique.https.kubeconfigs import (
     KubeconfigCluster,
@@ -45,8 +45,10 @@ class HttpsBackend:
         """Check the settings, without connecting yet.
 
         Raises:
-            ConfigurationError: the URL, a certificate or the user's credentials are invalid.
+            ConfigurationError: the URL, a certificate or the user's credentials are invalid, or the HTTP library is
+                not installed.
         """
+        require_http_library()
         self._authority, self._url = _address(target.server)
         self._credentials = _credentials(target)
         self._session_key = SessionKey(

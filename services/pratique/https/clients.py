@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 from typing import TYPE_CHECKING
 
+from pratique.apimachinery.errors import ConfigurationError
 from pratique.https.credentials import ClientCertificate
 from pratique.https.service_resolvers import ServiceResolver, resolve_by_dns
 
@@ -36,6 +38,18 @@ class _SharedSession:
     stamp: tuple[object, ...]
     session: HttpsSession
     users: int = 0
+
+
+def require_http_library() -> None:
+    """Check that calls can be made, before the first one is.
+
+    Raises:
+        ConfigurationError: the HTTP library is not installed; the text says how to install it.
+    """
+    if importlib.util.find_spec("aiohttp") is None:
+        raise ConfigurationError(
+            "calls over HTTPS need aiohttp, which is not installed: pip install 'pratique[services]'"
+        )
 
 
 class HttpsClients:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from pratique.admission.controllers import Phase
 from pratique.configuration.admissionregistration import Webhook
-from pratique.https.clients import HttpsClients
+from pratique.https.clients import HttpsClients, require_http_library
 from pratique.https.credentials import ANONYMOUS, Credentials, TokenFile, user_credentials
 from pratique.https.kubeconfigs import Kubeconfig
 from pratique_frontdoor.transports import Transport
@@ -120,6 +120,7 @@ class WebhookTransports:
     def _https_transport(self, webhook: Webhook, phase: Phase) -> Transport:
         from pratique_frontdoor.webhooks.transports import HttpsTransport  # noqa: PLC0415  # only with webhooks
 
+        require_http_library()
         transport = HttpsTransport(webhook, self._clients, self._credentials[phase])
         self._https.append(transport)
         return transport

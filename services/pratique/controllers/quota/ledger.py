@@ -129,6 +129,19 @@ class Charge:
     has a charge for the same request and object, it does not charge again."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class LedgerState:
+    """The progress of a ledger."""
+
+    turn: int
+    latest: int
+    """The number of the last charge."""
+    settled: int
+    """The number of the last charge that was dropped."""
+    accounts: Sequence[AccountKey] | None
+    """All accounts for the service whose turn it is to reconcile; None for all others."""
+
+
 class Ledger(Protocol):
     """Where charges are kept. Several services may share the storage behind it."""
 
@@ -198,7 +211,7 @@ def open_ledger(url: str) -> Ledger:
     """Make a ledger. It connects, and creates its tables, on first use.
 
     Args:
-        url: Empty for SQLite in memory; a path or ``sqlite:///path`` for a SQLite file; ``postgresql://…``.
+        url: Empty for memory; a path or ``sqlite:///path`` for a SQLite file; ``postgresql://…``.
 
     Raises:
         ConfigurationError: The URL is invalid; the text says what is valid, and contains no password.

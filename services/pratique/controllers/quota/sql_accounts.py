@@ -14,10 +14,12 @@ from pratique.controllers.quota.ledger import (
     AccountKey,
     Charge,
     Decide,
+    LedgerState,
     Usage,
 )
 from pratique.controllers.quota.ledger_integrity import (
     LedgerDamageError,
+    LedgerFiles,
 )
 from pratique.controllers.quota.ledger_observations import UsageCount, has_arrived, was_removed
 from pratique.controllers.quota.sql_database import ACCOUNTS, CHARGES, LEDGER, LedgerDatabase
@@ -26,23 +28,19 @@ _ACCOUNT_KEY = sa.tuple_(ACCOUNTS.c.namespace, ACCOUNTS.c.name, ACCOUNTS.c.uid)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class LedgerState:
-    """The progress of a ledger."""
-
-    turn: int
-    latest: int
-    """The number of the last charge."""
-    settled: int
-    """The number of the last charge that was dropped."""
-    accounts: Sequence[AccountKey] | None
-    """All accounts for the service whose turn it is to reconcile; None for all others."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class SQLAccounts:
     """The accounts in a database."""
 
     database: LedgerDatabase
+
+    @property
+    def files(self) -> LedgerFiles | None:
+        """The files of SQLite."""
+        return self.database.files
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.database.close()
 
     def read(self, accounts: Sequence[Account]) -> dict[AccountKey, Usage]:
         """The usage of the known accounts, all of one moment, without a lock."""

@@ -1,16 +1,17 @@
-"""A ledger in SQLite or PostgreSQL. It works in threads, so that the event loop never waits for it."""
+"""A ledger in memory, SQLite or PostgreSQL. It works in threads, so that the event loop never waits for it."""
 
 from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import importlib.util
 import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from pratique.apimachinery.errors import CallError
+from pratique.apimachinery.errors import CallError, ConfigurationError
 from pratique.cluster.store import Cluster, ReloadableCluster
 from pratique.controllers.quota import ledger
 from pratique.controllers.quota.ledger import (
@@ -18,6 +19,7 @@ from pratique.controllers.quota.ledger import (
     AccountKey,
     Charge,
     Decide,
+    LedgerState,
     LedgerStorage,
     Usage,
     UsageOf,
@@ -25,7 +27,8 @@ from pratique.controllers.quota.ledger import (
 from pratique.controllers.quota.ledger_observations import LedgerObservations, count_accounts
 
 if TYPE_CHECKING:
-    from pratique.controllers.quota.sql_accounts import LedgerState, SQLAccounts
+    from pratique.controllers.quota.memory_accounts import MemoryAccounts
+    from pratique.controllers.quota.sql_accounts import SQLAccounts
 
 _log = logging.getLogger(__name__)
 
@@ -45,7 +48,7 @@ FOLLOW_SECONDS = 90.0
 
 
 class SQLLedger:
-    """A ledger in a database. It connects on first use."""
+    """A ledger in a database, or in memory. It connects on first use."""
 
     def __init__(
         self,
@@ -63,9 +66,13 @@ class SQLLedger:
             clock: Monotonic seconds, which measure this.
 
         Raises:
-            ConfigurationError: The URL is invalid.
+            ConfigurationError: The URL is invalid, or PostgreSQL's driver is not installed.
         """
         self._place = ledger.parse_ledger_url(url)
+        if self._place.storage is LedgerStorage.POSTGRESQL and importlib.util.find_spec("psycopg") is None:
+            raise ConfigurationError(
+                "a quota ledger in PostgreSQL needs psycopg, which is not installed: pip install 'pratique[ledger]'"
+            )
         self._observations = LedgerObservations(wait_seconds, clock)
         self._arrived: set[int] = set()
         self.seen: Mapping[AccountKey, Usage] = {}
@@ -74,7 +81,7 @@ class SQLLedger:
         threads = 4 if self._place.storage is LedgerStorage.POSTGRESQL else 1
         self._threads = concurrent.futures.ThreadPoolExecutor(threads, "pratique-ledger")
         self._connecting = threading.Lock()
-        self._stored: SQLAccounts | None = None
+        self._stored: SQLAccounts | MemoryAccounts | None = None
         self._failing = False
 
     async def charge(self, accounts: Sequence[Account], charge: Charge, decide: Decide) -> None:
@@ -144,8 +151,8 @@ class SQLLedger:
 
     def _read_state(self, *, always: bool) -> LedgerState:
         stored = self._connected()
-        if stored.database.files is not None:
-            stored.database.files.check_intact()
+        if stored.files is not None:
+            stored.files.check_intact()
         look = stored.read_state(self._observations.turn, always=always)
         self._observations.record_ledger(look.turn, look.latest, look.settled)
         self.seen = stored.read_all()
@@ -155,7 +162,7 @@ class SQLLedger:
         """Close connections and threads."""
         await asyncio.to_thread(self._threads.shutdown, cancel_futures=True)
         if self._stored is not None:
-            self._stored.database.close()
+            self._stored.close()
 
     async def _submit(self, job: Callable[[], _Result]) -> _Result:
         try:
@@ -165,18 +172,16 @@ class SQLLedger:
         return await asyncio.wrap_future(future)
 
     def _run(self, job: Callable[[], _Result]) -> _Result:
-        # Imported late: importing SQLAlchemy takes as long as a service's start.
-        from pratique.controllers.quota import sql_database  # noqa: PLC0415
-
+        if self._place.storage is LedgerStorage.MEMORY:
+            return job()
         try:
-            if self._stored is not None and self._stored.database.files is not None:
-                self._stored.database.files.check_same()
+            if self._stored is not None and self._stored.files is not None:
+                self._stored.files.check_same()
             result = job()
-        except sql_database.STORAGE_ERRORS as error:
-            self._log_change(failing=True, reason=sql_database.storage_error_reason(error))
-            raise CallError(
-                f"the quota ledger is unavailable: {sql_database.storage_error_reason(error)}"
-            ) from None
+        except _storage_errors() as error:
+            reason = _storage_error_reason(error)
+            self._log_change(failing=True, reason=reason)
+            raise CallError(f"the quota ledger is unavailable: {reason}") from None
         self._log_change(failing=False)
         return result
 
@@ -191,11 +196,34 @@ class SQLLedger:
             _log.info("the quota ledger is available again", extra={"ledger": self._place.display_url})
         self._failing = failing
 
-    def _connected(self) -> SQLAccounts:
-        # Imported late, like sql_database.
-        from pratique.controllers.quota import sql_accounts, sql_database  # noqa: PLC0415
-
+    def _connected(self) -> SQLAccounts | MemoryAccounts:
         with self._connecting:
             if self._stored is None:
-                self._stored = sql_accounts.SQLAccounts(sql_database.connect(self._place))
+                self._stored = self._connect()
             return self._stored
+
+    def _connect(self) -> SQLAccounts | MemoryAccounts:
+        # Imported late, like sql_database.
+        if self._place.storage is LedgerStorage.MEMORY:
+            from pratique.controllers.quota.memory_accounts import MemoryAccounts  # noqa: PLC0415
+
+            return MemoryAccounts()
+        from pratique.controllers.quota import sql_accounts, sql_database  # noqa: PLC0415
+
+        return sql_accounts.SQLAccounts(sql_database.connect(self._place))
+
+
+# Imported late: importing SQLAlchemy takes as long as a service's start, and offline use has no need of it. Python asks
+# for the errors to handle only after one was raised.
+
+
+def _storage_errors() -> tuple[type[Exception], ...]:
+    from pratique.controllers.quota import sql_database  # noqa: PLC0415
+
+    return sql_database.STORAGE_ERRORS
+
+
+def _storage_error_reason(error: Exception) -> str:
+    from pratique.controllers.quota import sql_database  # noqa: PLC0415
+
+    return sql_database.storage_error_reason(error)
