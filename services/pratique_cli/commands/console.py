@@ -6,12 +6,13 @@ from pathlib import Path
 
 import click
 
-from pratique.apimachinery.errors import ConfigurationError
+from pratique.apimachinery.errors import ConfigurationError, InputError
 from pratique.configuration.settings import ChainSettings
 from pratique_cli.exit_codes import ExitCode
 from pratique_cli.loading import check_chain
 from pratique_cli.options import ExistingPath, WholeNumber, flag, timeout_flag
 from pratique_cli.reviews.playground import OfflinePlayground
+from pratique_frontdoor.console.recording import Recording
 
 DEFAULT_PORT = 8081
 MAX_PORT = 65535
@@ -26,6 +27,7 @@ webhook; webhooks of your configuration are named as not called.
 Examples:
   pratique console
   pratique console --port 0 --config policies/ --cluster cluster/
+  pratique console --record reviews.jsonl
 """
 
 
@@ -49,9 +51,16 @@ Examples:
     multiple=True,
     help="Objects that exist besides those of the page: a file or a folder. Repeatable.",
 )
+@flag(
+    "--record",
+    type=ExistingPath(folders=False),
+    help="A recording (pratique record) whose decisions to show. It may still be written to.",
+)
 @timeout_flag("each review")
-def command(port: int, config: tuple[Path, ...], cluster: tuple[Path, ...], timeout: float) -> int:
-    """Try manifests and policies in a browser, on this machine alone."""
+def command(
+    port: int, config: tuple[Path, ...], cluster: tuple[Path, ...], record: Path | None, timeout: float
+) -> int:
+    """Try manifests and policies in a browser, and look at recorded decisions, on this machine alone."""
     try:
         from pratique_frontdoor.console.app import serve_console  # noqa: PLC0415 - needs the extra `console`
     except ModuleNotFoundError as error:
@@ -62,9 +71,21 @@ def command(port: int, config: tuple[Path, ...], cluster: tuple[Path, ...], time
     chain = ChainSettings(config=config, cluster=cluster or None)
     check_chain(chain)
     playground = OfflinePlayground(chain, timeout)
+    recording = None if record is None else _open_recording(record)
     try:
-        serve_console(playground, port, lambda url: click.echo(f"pratique: console on {url}"))
+        serve_console(playground, recording, port, lambda url: click.echo(f"pratique: console on {url}"))
     except OSError as error:
         problem = f"port {port} of 127.0.0.1 cannot be used: {error.strerror}; --port 0 picks a free one"
         raise ConfigurationError(problem) from None
     return ExitCode.ADMITTED
+
+
+def _open_recording(path: Path) -> Recording:
+    if not path.is_file():
+        raise ConfigurationError(f"--record {path}: give a file, not a pipe or a device")
+    try:
+        return Recording(path)
+    except InputError as error:
+        raise ConfigurationError(f"--record {error}") from None
+    except OSError as error:
+        raise ConfigurationError(f"--record {path}: cannot be read: {error.strerror}") from None

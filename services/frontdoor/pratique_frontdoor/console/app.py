@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import jinja2
 import msgspec
@@ -24,10 +26,16 @@ from pratique.apimachinery.errors import InputError
 from pratique_frontdoor.console.playground import (
     Playground,
     PlaygroundCase,
+    PlaygroundResult,
     example_names,
     read_example,
 )
 from pratique_frontdoor.console.presentation import show
+from pratique_frontdoor.console.recording import Recording
+
+T = TypeVar("T")
+
+_PAGE_NUMBER = re.compile(r"[0-9]{1,9}")
 
 HERE = Path(__file__).parent
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost")
@@ -77,9 +85,10 @@ def _is_same_origin(request: Request) -> bool:
 class ConsolePages:
     """The handlers of the pages."""
 
-    def __init__(self, playground: Playground) -> None:
-        """Show what ``playground`` decides."""
+    def __init__(self, playground: Playground, recording: Recording | None) -> None:
+        """Show what ``playground`` decides, and the decisions of a recording if there is one."""
         self._playground = playground
+        self._recording = recording
         # One at a time: a page that sends cases faster than they are decided must not fill the memory.
         self._turn = asyncio.Lock()
         self._templates = jinja2.Environment(
@@ -98,7 +107,8 @@ class ConsolePages:
     async def playground(self, request: Request) -> Response:
         """Show the playground."""
         del request
-        return HTMLResponse(self._render("playground.html", examples=example_names()))
+        recorded = self._recording is not None
+        return HTMLResponse(self._render("playground.html", examples=example_names(), recorded=recorded))
 
     async def example(self, request: Request) -> Response:
         """Return an example as JSON."""
@@ -131,8 +141,42 @@ class ConsolePages:
             return PlainTextResponse(str(error), 400)
         return Response(archive, media_type="application/zip")
 
+    async def recording(self, request: Request) -> Response:
+        """Show what a recording adds up to, and a page of its decisions."""
+        number = request.query_params.get("page", "1")
+        if not _PAGE_NUMBER.fullmatch(number):
+            return PlainTextResponse("page: give a whole number", 400)
+        try:
+            page = await self._read(lambda recording: recording.page(int(number)))
+        except OSError as error:
+            return _unreadable(error)
+        return HTMLResponse(self._render("recording.html", page=page))
+
+    async def recorded_decision(self, request: Request) -> Response:
+        """Show a decision of a recording."""
+        number = request.path_params["number"]
+        try:
+            decided = await self._read(lambda recording: recording.decision(number))
+        except OSError as error:
+            return _unreadable(error)
+        except InputError as error:
+            return PlainTextResponse(str(error), 422)
+        if decided is None:
+            return PlainTextResponse("there is no such decision in the recording", 404)
+        result = PlaygroundResult([decided])
+        return HTMLResponse(self._render("recorded_decision.html", result=result, shown=[show(decided)]))
+
+    async def _read(self, read: Callable[[Recording], T]) -> T:
+        assert self._recording is not None  # noqa: S101 - its pages have routes only then
+        async with self._turn:
+            return await asyncio.to_thread(read, self._recording)
+
     def _render(self, name: str, **values: object) -> str:
         return self._templates.get_template(name).render(values)
+
+
+def _unreadable(error: OSError) -> Response:
+    return PlainTextResponse(f"the recording cannot be read: {error.strerror}", 503)
 
 
 def _json_response(value: object) -> Response:
@@ -151,9 +195,13 @@ async def _read_case(request: Request) -> PlaygroundCase | Response:
         return PlainTextResponse(f"this is no case: {error}", 400)
 
 
-def build_console(playground: Playground) -> Starlette:
-    """Build the application of the console on loopback."""
-    pages = ConsolePages(playground)
+def build_console(playground: Playground, recording: Recording | None = None) -> Starlette:
+    """Build the application of the console on loopback; without a recording, it has no pages of one."""
+    pages = ConsolePages(playground, recording)
+    recorded = [
+        Route("/recording", pages.recording),
+        Route("/recording/{number:int}", pages.recorded_decision),
+    ]
     return Starlette(
         routes=[
             Route("/", pages.index),
@@ -161,6 +209,7 @@ def build_console(playground: Playground) -> Starlette:
             Route("/playground/decide", pages.decide, methods=["POST"]),
             Route("/playground/save", pages.save, methods=["POST"]),
             Route("/playground/examples/{name}", pages.example),
+            *(recorded if recording else ()),
             Mount("/static", StaticFiles(directory=HERE / "static")),
         ],
         middleware=[
@@ -170,7 +219,9 @@ def build_console(playground: Playground) -> Starlette:
     )
 
 
-def serve_console(playground: Playground, port: int, announce: Callable[[str], None]) -> None:
+def serve_console(
+    playground: Playground, recording: Recording | None, port: int, announce: Callable[[str], None]
+) -> None:
     """Serve the console on loopback until a signal stops it; ``announce`` gets its URL once it listens.
 
     Raises:
@@ -178,7 +229,7 @@ def serve_console(playground: Playground, port: int, announce: Callable[[str], N
     """
     listener = socket.create_server((LOOPBACK_HOSTS[0], port))
     config = uvicorn.Config(
-        build_console(playground),
+        build_console(playground, recording),
         log_config=None,
         access_log=False,
         lifespan="off",

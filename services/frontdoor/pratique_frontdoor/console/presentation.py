@@ -102,6 +102,7 @@ class ShownDecision:
     setters: Sequence[str]
     """The steps that set fields, by their numbers."""
     milliseconds: str
+    """How long the phases took; empty if it is not known, as in a recording."""
 
 
 def show(decided: DecidedReview) -> ShownDecision:
@@ -109,6 +110,7 @@ def show(decided: DecidedReview) -> ShownDecision:
     decision = decided.decision
     before, after = decided.review.object_document.data, decision.object_document.data
     setters, blame = _blame(decision, before)
+    seconds = sum(decision.phase_seconds.values())
     return ShownDecision(
         decided=decided,
         causes=list(causes(decision, decision.status)) if decision.status else [],
@@ -116,7 +118,7 @@ def show(decided: DecidedReview) -> ShownDecision:
         diff=list(_diff(before, after)),
         blame=blame,
         setters=setters,
-        milliseconds=f"{sum(decision.phase_seconds.values()) * 1000:.1f}",
+        milliseconds=f"{seconds * 1000:.1f}" if decision.phase_seconds else "",
     )
 
 
