@@ -74,7 +74,7 @@ class Objects:
         return tally
 
 
-_AGAIN = 5
+_AGAIN = 20
 """How often what differs is asked again. Go's maps have no order, so that errors come in any."""
 
 

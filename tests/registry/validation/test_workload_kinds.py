@@ -13,6 +13,7 @@ from support.object_refusals import causes
 CONTAINERS = [{"name": "c", "image": "i"}]
 APP = {"app": "web"}
 WORKLOADS = {
+    "CronJob": "batch/v1",
     "Job": "batch/v1",
     "ControllerRevision": "apps/v1",
     "PodTemplate": "v1",
@@ -209,3 +210,14 @@ def test_a_gated_pod_may_ask_more_of_its_nodes(
     stored: JSONObject, changed: JSONObject, expected: list[str]
 ) -> None:
     assert causes(gated(**changed), gated(**stored)) == expected
+
+
+def test_an_empty_list_is_no_change_of_a_pod() -> None:
+    assert causes(gated(topologySpreadConstraints=[]), gated()) == []
+
+
+def test_a_selector_in_a_cron_job_is_printed_as_go_has_it() -> None:
+    spec = {"schedule": "* * * * *", "jobTemplate": {"spec": job(selector={"matchLabels": {}})["spec"]}}
+    assert causes(made("CronJob", spec=spec)) == [
+        "spec.jobTemplate.spec.selector: Invalid value: {}: `selector` will be auto-generated"
+    ]

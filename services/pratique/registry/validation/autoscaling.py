@@ -110,7 +110,7 @@ def _validate_metric(metric: JSONObject, path: FieldPath) -> list[FieldError]:
         errors.append(required(path / expected, detail))
     if len(given) != 1:
         detail = "must populate the given metric source only"
-        errors += [forbidden(path / field, detail) for field in sorted(given) if field != expected]
+        errors += [forbidden(path / field, detail) for field in given if field != expected]
     return errors
 
 

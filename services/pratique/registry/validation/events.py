@@ -19,6 +19,7 @@ from pratique.registry.validation.metadata import (
     validate_metadata,
     validate_metadata_update,
 )
+from pratique.registry.validation.persistent_volume_claims import differs
 
 _METADATA = ROOT / "metadata"
 _GROUP = "events.k8s.io"
@@ -142,7 +143,8 @@ def _validate_event_update(written: JSONObject, old: JSONObject, review: Review)
         errors += _validate_series(event)
     for field, (kind, missing) in _IMMUTABLE_BEFORE.items():
         value = event.get(field, missing)
-        if value != stored.get(field, missing):
+        before = stored.get(field, missing)
+        if differs(kind, before, value) if kind else value != before:
             name = "reportingController" if field == "reportingComponent" else field
             shown = internal_value(kind, value) if kind else value
             errors.append(invalid(ROOT / name, shown, "field is immutable"))

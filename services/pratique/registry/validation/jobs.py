@@ -38,7 +38,7 @@ from pratique.registry.validation.networking import validate_prefixed_path
 from pratique.registry.validation.persistent_volume_claims import differs
 from pratique.registry.validation.pod_spec import pod_template_warnings, validate_pod_template
 from pratique.registry.validation.schedules import schedule_fault
-from pratique.registry.validation.workloads import selects, validate_selector_update
+from pratique.registry.validation.workloads import selector_value, selects, validate_selector_update
 
 _METADATA, _SPEC = ROOT / "metadata", ROOT / "spec"
 _NUMBERS = (
@@ -273,7 +273,9 @@ def _validate_job_template(spec: JSONObject, old_spec: JSONObject, review: Revie
     job = (spec.get("jobTemplate") or {}).get("spec") or {}
     errors = _job_spec(job, (old_spec.get("jobTemplate") or {}).get("spec") or {}, path, review)
     if (selector := job.get("selector")) is not None:
-        errors.append(invalid(path / "selector", selector, "`selector` will be auto-generated"))
+        errors.append(
+            invalid(path / "selector", selector_value(selector), "`selector` will be auto-generated")
+        )
     if job.get("manualSelector") is True:
         errors.append(not_supported(path / "manualSelector", True, ("nil", "false")))
     return errors

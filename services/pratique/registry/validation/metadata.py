@@ -193,8 +193,11 @@ def validate_template_metadata(metadata: JSONObject, path: FieldPath) -> list[Fi
     return errors + [
         forbidden(path / _GO_NAMES.get(field, field), "cannot be set")
         for field in _OTHER_METADATA
-        if metadata.get(field)
+        if metadata.get(field) or (field in _POINTERS and metadata.get(field) is not None)
     ]
+
+
+_POINTERS = frozenset({"deletionTimestamp", "deletionGracePeriodSeconds"})
 
 
 _OTHER_METADATA = (

@@ -137,8 +137,8 @@ def _validate_changes(spec: JSONObject, old: JSONObject) -> list[FieldError]:
         errors += _validate_node_selector(spec.get("nodeSelector"), old.get("nodeSelector"))
         errors += _validate_node_affinity(_required_terms(spec), _required_terms(old))
         compared = _with_kept_nodes(compared, old)
-    difference = internal_diff("core.PodSpec", old, compared)
-    if difference:
+    if differs("core.PodSpec", old, compared):
+        difference = internal_diff("core.PodSpec", old, compared)
         detail = f"pod updates may not change fields other than {_UPDATABLE}\n{difference}"
         errors.append(forbidden(_SPEC, detail))
     return errors
