@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -15,6 +16,7 @@ from pratique_cli.options import (
     ExistingPath,
     NameList,
     ReleaseName,
+    Seconds,
     WholeNumber,
     environment_variable,
     flag,
@@ -173,6 +175,46 @@ def chain_flags(callback: Callable[..., Any]) -> Callable[..., Any]:
     return functools.reduce(lambda command, add: add(command), reversed(_CHAIN_OPTIONS), gather)
 
 
+_LIVE_OPTIONS = (
+    flag(
+        "--kubeconfig",
+        type=ExistingPath(folders=False),
+        help="Follow the objects that controllers look up in this kubeconfig's cluster, beside those of --cluster.",
+    ),
+    flag(
+        "--context",
+        metavar="NAME",
+        default="",
+        help="The context of --kubeconfig; by default its current one.",
+    ),
+    flag("--in-cluster", is_flag=True, help="The same in a Pod, with its ServiceAccount."),
+    flag(
+        "--cluster-staleness",
+        "cluster_staleness_seconds",
+        type=Seconds(),
+        default="60s",
+        show_default=True,
+        help="How long the API server may leave live objects unconfirmed before reviews that need them are refused.",
+    ),
+)
+
+
+def live_flags(callback: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the flags of a live cluster to a command that has the chain flags; ``chain`` then has their settings."""
+
+    @functools.wraps(callback)
+    def gather(chain: ChainSettings, **values: Any) -> Any:
+        names = ("kubeconfig", "context", "in_cluster", "cluster_staleness_seconds")
+        live = {name: values.pop(name) for name in names}
+        if live["in_cluster"] and live["kubeconfig"]:
+            raise click.UsageError("--in-cluster and --kubeconfig name two clusters: give one of them")
+        if live["context"] and not live["kubeconfig"]:
+            raise click.UsageError("--context names a part of a kubeconfig: give --kubeconfig, too")
+        return callback(chain=dataclasses.replace(chain, **live), **values)
+
+    return functools.reduce(lambda command, add: add(command), reversed(_LIVE_OPTIONS), gather)
+
+
 def _pop_chain_settings(values: dict[str, Any]) -> ChainSettings:
     """Pop the chain flags from a command's values."""
     return ChainSettings(
@@ -203,6 +245,15 @@ def chain_arguments(chain: ChainSettings) -> list[str]:
             arguments += [name, ",".join(plugins)]
     if chain.admission_control_config_file is not None:
         arguments += ["--admission-control-config-file", str(chain.admission_control_config_file)]
+    if chain.kubeconfig is not None:
+        arguments += [
+            "--kubeconfig",
+            str(chain.kubeconfig),
+            *(["--context", chain.context] if chain.context else []),
+        ]
+    arguments += ["--in-cluster"] * chain.in_cluster
+    if chain.is_live:
+        arguments += ["--cluster-staleness", f"{chain.cluster_staleness_seconds:g}s"]
     if chain.release is not None:
         arguments += ["--release", str(chain.release)]
     return arguments + ["--first-denial-only"] * chain.first_denial_only

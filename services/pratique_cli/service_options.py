@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from pratique.configuration.settings import ChainSettings, Isolation, OnOff
-from pratique_cli.chain_options import chain_flags
+from pratique_cli.chain_options import chain_flags, live_flags
 from pratique_cli.options import (
     PORT,
     ByteCount,
@@ -116,7 +116,9 @@ def settings_flags(
 
         flags = [setting_flag(fields[name], text, names.get(name)) for name, text in helps.items()]
         return functools.reduce(
-            lambda command, add: add(command), reversed(flags), until_stdin_closes_flag(chain_flags(gather))
+            lambda command, add: add(command),
+            reversed(flags),
+            until_stdin_closes_flag(chain_flags(live_flags(gather))),
         )
 
     return decorate

@@ -38,7 +38,7 @@ LOADED_BY_OTHERS = {"httptools", "opentelemetry-exporter-otlp", "psycopg"}
 HAD_BY_CALLERS = {"pytest"}
 
 # what is declared and locked, and not imported yet
-AHEAD = {"kubernetes-asyncio", "rich"}
+AHEAD = {"rich"}
 
 
 @functools.cache

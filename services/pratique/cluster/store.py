@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, Self, runtime_checkable
 
 from pratique.apimachinery import names, statuses
 from pratique.apimachinery.errors import InputError, RefusalError
@@ -23,6 +24,9 @@ from pratique.cluster.api_resources import (
     storage_group,
     types_of_definition,
 )
+
+STALENESS_SECONDS = 60.0
+"""How long objects of a live cluster may be unconfirmed by default."""
 
 NAME_LABEL = "kubernetes.io/metadata.name"
 """The label that every Namespace carries with its own name."""
@@ -310,12 +314,48 @@ class ObjectStore:
         }
         return other
 
+    def updated(self, changes: Iterable[tuple[ObjectKey, JSONObject | None]]) -> Self:
+        """Another store with some objects put, or removed where there is None; it shares what does not change.
+
+        Raises:
+            InputError: an object cannot be stored, see :meth:`put`.
+        """
+        other = copy.copy(self)
+        other._change(changes)  # noqa: SLF001 - of this class
+        return other
+
+    def _change(self, changes: Iterable[tuple[ObjectKey, JSONObject | None]]) -> None:
+        """Change a shallow copy, after making its own what the changes touch."""
+        self._removed, self._objects, self._lists = set(self._removed), dict(self._objects), dict(self._lists)
+        self._label_indexes = {}
+        owned: set[tuple[str, ...]] = set()
+        for given, document in changes:
+            key = _storage_key(given)
+            if key[:2] not in owned:
+                self._objects[key[:2]] = dict(self._objects.get(key[:2], {}))
+            if key[:3] not in owned:
+                self._objects[key[:2]][key.namespace] = dict(self._objects[key[:2]].get(key.namespace, {}))
+            owned |= {key[:2], key[:3]}
+            if document is None:
+                self._drop(key)
+            else:
+                self.put(document, key)
+
     @property
     def resources(self) -> ApiResources:
         """The kinds that this cluster knows, including those of its CustomResourceDefinitions."""
         if self._resources is None:
-            self._resources = self._built_in.with_crds(self.list(CRD_GROUP, CRD_RESOURCE))
+            self._resources = self._built_in.with_crds(self.definitions())
         return self._resources
+
+    @property
+    def source(self) -> str:
+        """The live cluster that the objects come from; empty if they are all there is."""
+        return ""
+
+    def definitions(self) -> Sequence[JSONObject]:
+        """The CustomResourceDefinitions."""
+        return self.list(CRD_GROUP, CRD_RESOURCE)
 
     @property
     def _built_in(self) -> ApiResources:
@@ -446,12 +486,15 @@ class ObjectStore:
         """Remove an object, even an assumed one; False if there is none."""
         existed = self.get(group, resource, name, namespace) is not None
         key = _storage_key(ObjectKey(group, resource, namespace, name))
-        stored = self._objects.get(key[:2], {}).get(namespace, {}).pop(name, None)
-        self._reindex(key, stored, None)
+        self._drop(key)
         if existed and self._assumed is not None:
             self._removed.add(key)
-        self._forget(key)
         return existed
+
+    def _drop(self, key: ObjectKey) -> None:
+        stored = self._objects.get(key[:2], {}).get(key.namespace, {}).pop(key.name, None)
+        self._reindex(key, stored, None)
+        self._forget(key)
 
     def _reindex(self, key: ObjectKey, before: JSONObject | None, after: JSONObject | None) -> None:
         """Keep the labels of a changed object up to date, if anybody has asked for labels there."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.statuses import go_quoted
+from pratique.cluster.store import STALENESS_SECONDS
 from pratique.configuration.input_digests import GRACE_SECONDS
 
 if TYPE_CHECKING:
@@ -180,6 +181,14 @@ class ChainSettings:
     """Files and folders of webhook configurations and policies."""
     cluster: tuple[Path, ...] | None = None
     """Files and folders of the objects that controllers look up. None: every namespace exists, and nothing else."""
+    kubeconfig: Path | None = None
+    """A kubeconfig: the objects of its cluster are followed, beside those of files."""
+    context: str = ""
+    """The kubeconfig's context; empty for its current one."""
+    in_cluster: bool = False
+    """Whether to follow the objects of the cluster that this process is a Pod of."""
+    cluster_staleness_seconds: float = STALENESS_SECONDS
+    """How long live objects may be unconfirmed before look-ups are refused."""
     enable_admission_plugins: tuple[str, ...] = ()
     """Controllers to add to the default set."""
     disable_admission_plugins: tuple[str, ...] = ()
@@ -196,3 +205,8 @@ class ChainSettings:
     """How long replaced inputs are kept for processes that notice a change later."""
     first_denial_only: bool = False
     """Stop at the first denial, as the API server does, instead of collecting all."""
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the objects come from an API server."""
+        return self.in_cluster or self.kubeconfig is not None

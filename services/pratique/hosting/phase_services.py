@@ -110,7 +110,12 @@ class PhaseService(Generic[HostT]):
         return ServiceMetrics(
             self.phase,
             chain.held.current.runners,
-            (MergedCollectors(collectors), ReloadCollector(chain.reloads), chain.held),
+            (
+                MergedCollectors(collectors),
+                ReloadCollector(chain.reloads),
+                chain.held,
+                *(() if chain.live is None else (chain.live,)),
+            ),
         )
 
     def run(self, settings: PhaseServiceSettings) -> None:

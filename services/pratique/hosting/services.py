@@ -11,8 +11,8 @@ import contextlib
 import dataclasses
 import logging
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -20,7 +20,7 @@ from pratique.admission.controllers import Controller, Handler, Phase
 from pratique.admission.namespace_provisioning import provisions_namespaces
 from pratique.apimachinery.json_values import JSON
 from pratique.cluster.files import load_cluster
-from pratique.cluster.store import Cluster, ObjectStore, ReloadableCluster
+from pratique.cluster.store import STALENESS_SECONDS, Cluster, ObjectStore, ReloadableCluster
 from pratique.configuration.admission_configuration import load_plugin_configurations
 from pratique.configuration.input_digests import (
     InputDigests,
@@ -35,6 +35,9 @@ from pratique.hosting.catalogue import HostedController, host_elsewhere, load_ca
 from pratique.hosting.running import ControllerHost
 from pratique.telemetry.metrics import ReloadCounts
 from pratique.telemetry.reloading_files import Reloaded, keep_reloading
+
+if TYPE_CHECKING:
+    from pratique.cluster.live import LiveCluster
 
 
 class WorkerPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,7 +57,12 @@ class WorkerPlan(msgspec.Struct, frozen=True, kw_only=True):
     config: tuple[str, ...] = ()
     """As ``ChainSettings.config``."""
     cluster: tuple[str, ...] | None = None
-    """As ``ChainSettings.cluster``. The worker reads and watches these files itself."""
+    """As ``ChainSettings.cluster``. The worker reads and watches these files itself, and follows a live cluster."""
+    kubeconfig: str = ""
+    """As ``ChainSettings.kubeconfig``; empty if there is none."""
+    context: str = ""
+    in_cluster: bool = False
+    cluster_staleness_seconds: float = STALENESS_SECONDS
     provisions: bool = False
     """Whether the chain creates missing namespaces."""
     chain: str = ""
@@ -144,6 +152,10 @@ class IsolatedControllers:
             cluster=None if cluster is None else tuple(map(str, cluster)),
             path=tuple(sys.path),
             provisions=self.provisions,
+            kubeconfig=str(self.settings.kubeconfig or ""),
+            context=self.settings.context,
+            in_cluster=self.settings.in_cluster,
+            cluster_staleness_seconds=self.settings.cluster_staleness_seconds,
             chain=self.chain,
             reload_grace_seconds=self.settings.reload_grace_seconds,
         )
@@ -176,6 +188,29 @@ class HostedChain(Generic[HostT]):
     """The hosts, by the digest of their inputs: the current configuration and cluster, and for a while the previous."""
     reloads: Sequence[ReloadCounts] = ()
     """How often the configuration and the cluster were reloaded."""
+    live: LiveCluster | None = None
+    """The live cluster that the objects come from, if they do."""
+
+
+async def open_live_cluster(
+    settings: ChainSettings, looked_up: Iterable[str] | None = None
+) -> LiveCluster | None:
+    """Follow the live cluster of the settings, if they name one, and list what is ``looked_up``.
+
+    None means all that the chain looks up.
+
+    Raises:
+        ConfigurationError: it cannot be used, or a file of ``--cluster``.
+    """
+    if not settings.is_live:
+        return None
+    from pratique.cluster.live import open_live  # noqa: PLC0415 - only for live clusters
+
+    if looked_up is None:
+        looked_up = {name for one in load_catalogue().select(settings) for name in one.looks_up}
+    base = load_cluster(settings.cluster) if settings.cluster else ObjectStore()
+    kubeconfig = None if settings.in_cluster else settings.kubeconfig
+    return await open_live(kubeconfig, settings.context, looked_up, base, settings.cluster_staleness_seconds)
 
 
 @contextlib.asynccontextmanager
@@ -218,11 +253,16 @@ async def host_chain(
         )
         by_name = {hosted.controller.name: hosted for hosted in (*local, *remote)}
         controllers = tuple(by_name[controller.name] for controller in selected if controller.name in by_name)
+        live = await open_live_cluster(
+            settings, {resource for hosted in controllers for resource in hosted.controller.looks_up}
+        )
+        if live is not None:
+            stack.push_async_callback(live.close)
         inputs = ReloadedInputs(
-            settings, chain, local, lambda cluster: host_of(controllers, cluster, provisions=provisions)
+            settings, chain, local, lambda cluster: host_of(controllers, cluster, provisions=provisions), live
         )
         await stack.enter_async_context(inputs.kept_up_to_date())
-        yield HostedChain(controllers, inputs.cluster, inputs.held, inputs.reloads)
+        yield HostedChain(controllers, inputs.cluster, inputs.held, inputs.reloads, live)
 
 
 class ReloadedInputs(Generic[HostT]):
@@ -234,6 +274,7 @@ class ReloadedInputs(Generic[HostT]):
         chain: str,
         controllers: Sequence[HostedController],
         host_of: Callable[[Cluster], HostT],
+        live: LiveCluster | None = None,
     ) -> None:
         """Load everything for the first time.
 
@@ -242,6 +283,7 @@ class ReloadedInputs(Generic[HostT]):
             chain: The digest of the chain.
             controllers: The controllers that use the configurations.
             host_of: Creates the host for a cluster.
+            live: The live cluster that replaces the files of ``--cluster``.
 
         Raises:
             ConfigurationError: a file cannot be used.
@@ -251,7 +293,11 @@ class ReloadedInputs(Generic[HostT]):
         self._configuration = Reloaded(
             "configuration", lambda: load_configurations(settings.config), settings.config
         )
-        self._cluster = Reloaded("cluster", lambda: load_cluster(settings.cluster), settings.cluster or ())
+        self._cluster: Reloaded[ObjectStore] = (
+            Reloaded("cluster", lambda: load_cluster(settings.cluster), settings.cluster or ())
+            if live is None
+            else Reloaded("cluster", lambda: live.current, ())
+        )
         self._watched: list[Reloaded[Any]] = [
             files for files in (self._configuration, self._cluster) if files.paths
         ]
@@ -271,6 +317,8 @@ class ReloadedInputs(Generic[HostT]):
         """The hosts, by the digest of their inputs."""
         self._configuration.add_listener(self._replace_configurations)
         self._cluster.add_listener(self._replace_cluster)
+        if live is not None:
+            live.add_listener(self._use_live)
 
     @contextlib.asynccontextmanager
     async def kept_up_to_date(self) -> AsyncIterator[None]:
@@ -308,6 +356,10 @@ class ReloadedInputs(Generic[HostT]):
 
     async def _replace_cluster(self, cluster: ObjectStore) -> None:
         self._cluster_digest = await asyncio.to_thread(cluster_digest, cluster)
+        self.cluster.swap(cluster)
+        self._switch_host()
+
+    def _use_live(self, cluster: ObjectStore) -> None:
         self.cluster.swap(cluster)
         self._switch_host()
 

@@ -7,6 +7,7 @@ is a socket to the service.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import logging
 import os
@@ -29,7 +30,7 @@ from pratique.hosting.catalogue import (
     without_selection,
 )
 from pratique.hosting.running import ControllerHost
-from pratique.hosting.services import ReloadedInputs, WorkerPlan, WorkerReadiness
+from pratique.hosting.services import ReloadedInputs, WorkerPlan, WorkerReadiness, open_live_cluster
 from pratique.processes.frames import FrameKind, ProcessFrame, encode_frame, read_frame
 from pratique.processes.parent_death import end_with_parent
 from pratique.processes.thread_pool import ControllerThreads
@@ -124,15 +125,24 @@ async def _run_plan(plan: WorkerPlan, reader: asyncio.StreamReader, writer: asyn
     settings = ChainSettings(
         config=tuple(map(Path, plan.config)),
         cluster=None if plan.cluster is None else tuple(map(Path, plan.cluster)),
+        kubeconfig=Path(plan.kubeconfig) if plan.kubeconfig else None,
+        context=plan.context,
+        in_cluster=plan.in_cluster,
+        cluster_staleness_seconds=plan.cluster_staleness_seconds,
         reload_grace_seconds=plan.reload_grace_seconds,
     )
+    live = await open_live_cluster(settings, hosted.controller.looks_up)
     inputs = ReloadedInputs(
         settings,
         plan.chain,
         [hosted],
         lambda cluster: ControllerHost([hosted], cluster, plan.phase, provisions=plan.provisions),
+        live,
     )
-    async with inputs.kept_up_to_date():
+    async with contextlib.AsyncExitStack() as stack:
+        if live is not None:
+            stack.push_async_callback(live.close)
+        await stack.enter_async_context(inputs.kept_up_to_date())
         calls = _WorkerCalls(plan.controller, inputs.held, writer)
         _send_readiness(writer, "")
         try:

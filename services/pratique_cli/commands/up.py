@@ -13,7 +13,7 @@ import click
 
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.configuration.settings import ChainSettings
-from pratique_cli.chain_options import chain_flags
+from pratique_cli.chain_options import chain_flags, live_flags
 from pratique_cli.exit_codes import ExitCode, end_by
 from pratique_cli.loading import check_chain
 from pratique_cli.local_stack import Stack
@@ -58,6 +58,7 @@ Then:
 @front_door_flags
 @until_stdin_closes_flag
 @chain_flags
+@live_flags
 def command(chain: ChainSettings, validators: int, host: str, port: int, front_door: tuple[str, ...]) -> int:
     """Run the local stack: front door, mutator and validators, each in its own process.
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pratique.admission.controllers import Phase
 from pratique.admission.reviews import Deadline, Review
 from pratique.cluster.files import load_cluster
-from pratique.cluster.store import Cluster, ObjectStore, ReloadableCluster
+from pratique.cluster.store import ANY_NAMESPACE, Cluster, ObjectStore, ReloadableCluster
 from pratique.configuration.input_digests import (
     InputDigests,
     RecentInputs,
@@ -40,6 +40,8 @@ from pratique_frontdoor.webhooks.clients import WebhookTransports
 
 if TYPE_CHECKING:
     from prometheus_client.registry import Collector
+
+    from pratique.cluster.live import LiveCluster
 
 _log = logging.getLogger(__name__)
 
@@ -90,12 +92,18 @@ class RemoteEngine:
     continue with the last valid content.
     """
 
-    def __init__(self, settings: FrontDoorSettings, services: tuple[Service, Service] | None = None) -> None:
+    def __init__(
+        self,
+        settings: FrontDoorSettings,
+        services: tuple[Service, Service] | None = None,
+        live: LiveCluster | None = None,
+    ) -> None:
         """Read all configuration and build the chain. Needs a running event loop.
 
         Args:
             settings: The front door's settings.
             services: The mutator and the validator; None opens those that the settings name.
+            live: The live cluster that replaces the files of ``--cluster``. The engine closes it.
 
         Raises:
             ConfigurationError: the configuration cannot be used.
@@ -103,15 +111,20 @@ class RemoteEngine:
         self._settings, chain = settings, settings.chain
         self._first_denial_only = chain.first_denial_only
         self._sources = ChainSources.read(chain)
-        read_cluster = functools.partial(load_cluster, chain.cluster)
-        cluster = Reloaded("cluster", read_cluster, chain.cluster or ())
+        self._live = live
+        cluster: Reloaded[ObjectStore] = (
+            Reloaded("cluster", functools.partial(load_cluster, chain.cluster), chain.cluster or ())
+            if live is None
+            else Reloaded("cluster", lambda: live.current, ())
+        )
         self.cluster = ReloadableCluster(cluster.value)
         cluster.add_listener(self._use_cluster)
         for notice in self._sources.notices(chain.release):
             _log.warning(
                 "the chain has controllers or settings that Kubernetes has removed", extra={"reason": notice}
             )
-        self._clients = open_clients(self.cluster)
+        # In a live cluster DNS finds Services, so their endpoints need not be followed.
+        self._clients = open_clients(self.cluster if live is None else ANY_NAMESPACE)
         tls = ServicesTls.of(settings)
         self.reloaded_credentials: Sequence[ReloadedCertificate[Any]] = (
             () if tls is None else tls.reloaded_credentials
@@ -153,10 +166,13 @@ class RemoteEngine:
             reloads,
             self._held,
             *breakers,
+            *(() if live is None else (live,)),
         )
         """Its collectors of metrics."""
         self._background = {asyncio.ensure_future(keep_reloading([reloaded])) for reloaded in watched}
-        if chain.cluster:
+        if live is not None:
+            live.add_listener(self._use_live)
+        elif chain.cluster:
             self._advise(self._warn_unread, cluster.value)
         self._advise(self._warn_without_effect, configurations.value)
         if tls is not None:
@@ -247,6 +263,8 @@ class RemoteEngine:
 
     def _warn_without_effect(self, configurations: Configurations) -> None:
         """Warn of configuration without effect. It is valid, so it does not prevent a start."""
+        if self._live is not None:
+            return  # the search would look up kinds that no controller needs
         for line in self._sources.without_effect(configurations, self.cluster.current):
             place, _, text = line.rpartition("warning: ")
             _log.warning("configuration has no effect", extra={"file": place.rstrip(": "), "reason": text})
@@ -265,6 +283,10 @@ class RemoteEngine:
         self.cluster.swap(cluster)
         self._use_inputs(dataclasses.replace(self._held.current, cluster=cluster), cluster=digest)
         self._advise(self._warn_unread, cluster)
+
+    def _use_live(self, cluster: ObjectStore) -> None:
+        self.cluster.swap(cluster)
+        self._use_inputs(dataclasses.replace(self._held.current, cluster=cluster))
 
     def _use_inputs(self, decider: _DecisionInputs, **digests: str) -> None:
         now = self._held.digests._replace(**digests)
@@ -308,7 +330,8 @@ class RemoteEngine:
         """Return the reasons why the services cannot be called now."""
         digests, _ = self._agreed_inputs()
         reasons = await asyncio.gather(*(service.unready(digests) for service in self._services))
-        return [reason for reason in reasons if reason]
+        live = [] if self._live is None else self._live.problems()
+        return [*(reason for reason in reasons if reason), *live]
 
     def warnings(self) -> Mapping[str, Sequence[str]]:
         """Return warnings that do not fail the readiness probe, by topic.
@@ -331,6 +354,8 @@ class RemoteEngine:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
         self._held.close()
+        if self._live is not None:
+            await self._live.close()
         for webhooks in self._webhooks:
             await webhooks.close()
         await self._mutator.transport.close()

@@ -19,7 +19,7 @@ from pratique.apimachinery.errors import CallError
 from pratique.configuration.input_digests import InputDigests, RecentInputs
 from pratique.configuration.settings import Isolation
 from pratique.hosting.running import MutatorHost, ValidatorHost
-from pratique.hosting.services import HostedChain, HostT, host_chain
+from pratique.hosting.services import HostedChain, HostT, host_chain, open_live_cluster
 from pratique.rpc.metrics import ControllerMetrics
 from pratique.telemetry.metrics import MergedCollectors
 from pratique_frontdoor.engines.remote import RemoteEngine, Service
@@ -27,6 +27,8 @@ from pratique_frontdoor.settings import FrontDoorSettings
 
 if TYPE_CHECKING:
     from prometheus_client.registry import Collector
+
+    from pratique.cluster.live import LiveCluster
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,13 +109,14 @@ class StandaloneEngine(RemoteEngine):
         settings: StandaloneSettings,
         services: tuple[Service, Service],
         collector: Collector,
+        live: LiveCluster | None = None,
     ) -> None:
         """Build the chain over local ``services``, whose metrics are ``collector``.
 
         Raises:
             ConfigurationError: the configuration cannot be used.
         """
-        super().__init__(settings, services)
+        super().__init__(settings, services, live)
         self.collectors = (*self.collectors, collector)
         self.hosting = contextlib.AsyncExitStack()
         """What closes the controllers."""
@@ -155,7 +158,8 @@ async def open_standalone(settings: StandaloneSettings) -> StandaloneEngine:
                 ),
             ]
         )
-        engine = StandaloneEngine(settings, (mutator, validator), collector)
+        live = await open_live_cluster(settings.chain)
+        engine = StandaloneEngine(settings, (mutator, validator), collector, live)
         engine.hosting = stack.pop_all()
         return engine
 

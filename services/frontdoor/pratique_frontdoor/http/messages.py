@@ -24,7 +24,7 @@ from starlette.types import Receive, Send
 from pratique.admission.controllers import BOTH, MUTATE, VALIDATE, Phase
 from pratique.admission.reviews import Review
 from pratique.apimachinery import durations, statuses
-from pratique.apimachinery.errors import InputError, ReviewError
+from pratique.apimachinery.errors import InputError, RefusalError, ReviewError
 from pratique.apimachinery.json_values import encode
 from pratique.apimachinery.statuses import Status
 from pratique_frontdoor.chain.decisions import OutageError
@@ -423,12 +423,13 @@ def failure_status(error: Exception, path: str) -> Status:
     ============================ ==== =======================================================================
     ReviewError                  400  not JSON, not an AdmissionReview, no request or uid
     RequestError                 its  what the HTTP request itself has wrong, or overload (503)
+    RefusalError                 its  objects of a live cluster that are not confirmed (503)
     OutageError                  its  the mutator or the validators: 504 where time ran out, 503 otherwise
     TimeoutError                 504  the time that the caller gave, or the default, is over
     anything else                500  a fault of Pratique, logged under an id that the caller gets
     ============================ ==== =======================================================================
     """
-    if isinstance(error, RequestError | OutageError):
+    if isinstance(error, RequestError | OutageError | RefusalError):
         return error.status
     if isinstance(error, ReviewError):
         return statuses.bad_request(str(error))

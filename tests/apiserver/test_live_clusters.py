@@ -1,0 +1,198 @@
+"""Stacks whose store is filled by a real API server: changes take effect, and what is not confirmed is not believed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support import api_servers, local_stacks
+from support.api_servers import ApiServer
+from support.local_stacks import Stack
+
+PATIENCE_SECONDS = 60.0
+
+
+def write_kubeconfig(server: ApiServer, folder: Path, user: str = "admin") -> Path:
+    cluster = {"server": f"https://127.0.0.1:{server.port}", "certificate-authority": str(server.authority)}
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "none",
+        "clusters": [{"name": "test", "cluster": cluster}],
+        "users": [{"name": user, "user": {"token": f"token-of-{user}"}}],
+        "contexts": [{"name": "test", "context": {"cluster": "test", "user": user}}],
+    }
+    path = folder / f"kubeconfig-{user}"
+    path.write_text(json.dumps(document))
+    return path
+
+
+def flags(server: ApiServer, folder: Path, *further: str) -> list[str]:
+    return ["--kubeconfig", str(write_kubeconfig(server, folder)), "--context", "test", *further]
+
+
+@pytest.fixture(name="stack", scope="module")
+def _stack(api_server: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    with local_stacks.running_alone(*flags(api_server, tmp_path_factory.mktemp("live"))) as stack:
+        yield stack
+
+
+def review(namespace: str, operation: str = "CREATE") -> dict[str, Any]:
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "web", "namespace": namespace},
+        "spec": {"hostNetwork": True, "containers": [{"name": "web", "image": "web:1"}]},
+    }
+    request = {
+        "uid": "1",
+        "kind": {"group": "", "version": "v1", "kind": "Pod"},
+        "resource": {"group": "", "version": "v1", "resource": "pods"},
+        "operation": operation,
+        "name": "web",
+        "namespace": namespace,
+        "userInfo": {"username": "jane"},
+        "object": pod,
+    }
+    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+
+
+def reason(stack: Stack, namespace: str) -> str:
+    """Why a Pod on the host's network may not be created in a namespace; empty if it may."""
+    code, body = stack.ask("/admit", review(namespace))
+    if code != 200:
+        return str(body["message"])
+    answer = body["response"]
+    return "" if answer["allowed"] else answer["status"]["message"]
+
+
+def wait_for(fact: Callable[[], bool]) -> None:
+    until = time.monotonic() + PATIENCE_SECONDS
+    while not fact():
+        assert time.monotonic() < until, "it did not come true"
+        time.sleep(0.05)
+
+
+def get(stack: Stack, path: str) -> tuple[int, str]:
+    with contextlib.closing(stack.connect()) as connection:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+
+
+def test_namespaces_and_their_labels_take_effect_as_kubectl_changes_them(
+    api_server: ApiServer, stack: Stack
+) -> None:
+    assert 'namespaces "shop" not found' in reason(stack, "shop")
+    api_server.create_namespace("shop")
+    wait_for(lambda: not reason(stack, "shop"))
+    assert (
+        api_server.kubectl("label", "ns", "shop", "pod-security.kubernetes.io/enforce=baseline").returncode
+        == 0
+    )
+    wait_for(lambda: 'violates PodSecurity "baseline:latest"' in reason(stack, "shop"))
+    assert api_server.kubectl("label", "ns", "shop", "pod-security.kubernetes.io/enforce-").returncode == 0
+    wait_for(lambda: not reason(stack, "shop"))
+
+
+def test_limits_and_quotas_take_effect_and_end_when_they_are_deleted(
+    api_server: ApiServer, stack: Stack
+) -> None:
+    api_server.create_namespace("small")
+    wait_for(lambda: not reason(stack, "small"))
+    made = api_server.kubectl("create", "quota", "none", "-n", "small", "--hard=pods=0")
+    assert made.returncode == 0, made.stderr
+    wait_for(lambda: "exceeded quota: none" in reason(stack, "small"))
+    assert api_server.kubectl("delete", "quota", "none", "-n", "small").returncode == 0
+    wait_for(lambda: not reason(stack, "small"))
+
+
+def test_every_process_of_the_local_stack_follows_the_cluster(api_server: ApiServer, tmp_path: Path) -> None:
+    with local_stacks.running(*flags(api_server, tmp_path, "--validators", "2")) as stack:
+        assert 'namespaces "garden" not found' in reason(stack, "garden")
+        api_server.create_namespace("garden", {"pod-security.kubernetes.io/enforce": "restricted"})
+        wait_for(lambda: 'violates PodSecurity "restricted:latest"' in reason(stack, "garden"))
+        api_server.kubectl("label", "ns", "garden", "pod-security.kubernetes.io/enforce-")
+        wait_for(lambda: not any(reason(stack, "garden") for _ in range(4)))
+
+
+def test_a_missing_namespace_is_made_through_the_api_server_but_not_in_a_dry_run(
+    api_server: ApiServer, tmp_path: Path
+) -> None:
+    making = ["--enable-admission-plugins", "NamespaceAutoProvision"]
+    with local_stacks.running_alone(*flags(api_server, tmp_path, *making)) as stack:
+        trial = review("tried")
+        trial["request"]["dryRun"] = True
+        stack.post("/admit", trial)
+        assert reason(stack, "made") == ""
+        assert api_server.ask("GET", "/api/v1/namespaces/made").code == 200
+        assert api_server.ask("GET", "/api/v1/namespaces/tried").code == 404
+
+
+def test_metrics_count_the_objects_and_name_only_what_is_looked_up(
+    api_server: ApiServer, stack: Stack
+) -> None:
+    text = get(stack, "/metrics")[1]
+    count = len(api_server.ask("GET", "/api/v1/namespaces").body["items"])
+    wait_for(lambda: f'pratique_live_objects{{resource="namespaces"}} {count}.0' in get(stack, "/metrics")[1])
+    assert 'pratique_live_unconfirmed_seconds{resource="namespaces"}' in text
+    assert 'resource="deployments.apps"' not in text
+
+
+def test_what_a_silent_api_server_does_not_confirm_is_refused_until_it_answers_again(tmp_path: Path) -> None:
+    with api_servers.running() as server:
+        server.create_namespace("shop")
+        with local_stacks.running_alone(*flags(server, tmp_path, "--cluster-staleness", "3s")) as stack:
+            assert reason(stack, "shop") == ""
+            server.process.send_signal(signal.SIGSTOP)
+            try:
+                wait_for(lambda: "and --cluster-staleness is 3 s" in reason(stack, "shop"))
+                wait_for(lambda: get(stack, "/readyz")[0] == 503)
+                assert "of the live cluster were last confirmed" in get(stack, "/readyz")[1]
+            finally:
+                server.process.send_signal(signal.SIGCONT)
+            wait_for(lambda: not reason(stack, "shop"))
+            wait_for(lambda: get(stack, "/readyz")[0] == 200)
+            server.kubectl("label", "ns", "shop", "pod-security.kubernetes.io/enforce=baseline")
+            wait_for(lambda: "violates PodSecurity" in reason(stack, "shop"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--context", "test"], "give --kubeconfig, too"),
+        (["--in-cluster", "--kubeconfig", "{kubeconfig}"], "give one of them"),
+        (["--kubeconfig", "{kubeconfig}", "--context", "other"], "cannot be used"),
+        (["--in-cluster"], "the ServiceAccount of this Pod cannot be used"),
+    ],
+)
+def test_wrong_flags_of_a_live_cluster_get_one_clear_error(
+    api_server: ApiServer, tmp_path: Path, arguments: list[str], said: str
+) -> None:
+    kubeconfig = str(write_kubeconfig(api_server, tmp_path))
+    given = [argument.format(kubeconfig=kubeconfig) for argument in arguments]
+    command = [sys.executable, "-m", "pratique_cli", "serve", "all", "--port", "0", *given]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_user_without_rights_is_told_what_the_api_server_refuses(
+    api_server: ApiServer, tmp_path: Path
+) -> None:
+    kubeconfig = str(write_kubeconfig(api_server, tmp_path, "developer"))
+    command = [sys.executable, "-m", "pratique_cli", "serve", "all", "--port", "0"]
+    given = [*command, "--kubeconfig", kubeconfig, "--context", "test"]
+    done = subprocess.run(given, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 2
+    assert 'User "developer" cannot get resource "namespaces"' in done.stderr
