@@ -60,6 +60,7 @@ SUMMARIES = {
     "prove": "Check that mutators can run again, and in any order.",
     "rules": "Write the webhook configurations that an API server needs.",
     "verify": "Check whether a service in any language keeps the gRPC contract.",
+    "doctor": "Hold a live installation against good practice.",
     "budget": "Show how long each kind of request may take in admission.",
     "certs": "Make certificates for the services and their clients.",
     "quotas": "Show the usage of each ResourceQuota.",

@@ -111,10 +111,15 @@ class LintFinding:
         """Two lines: location, severity, rule, object and problem; then the fix."""
         return f"{self.line(self.lint_rule.severity)}\n    fix: {self.lint_rule.fix}"
 
+    @property
+    def subject(self) -> str:
+        """The webhook or object, such as ``webhook "a" of MutatingWebhookConfiguration "b"``."""
+        return _object_name(self.violation)
+
     def line(self, severity: Severity) -> str:
         """The first of those lines, with the given severity."""
         violation = self.violation
-        line = f"{severity.value}: {self.lint_rule.name}: {_object_name(violation)}: {violation.text}"
+        line = f"{severity.value}: {self.lint_rule.name}: {self.subject}: {violation.text}"
         source = violation.owner.source
         return line if source is None else str(source.fault(violation.path, line))
 
