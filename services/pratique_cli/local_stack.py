@@ -54,8 +54,8 @@ class Stack:
         self._port = port
         self._tell = tell
         self._front_door_flags = front_door
-        self._mutator = self._backend("mutator", "mutator")
-        self._validators = [self._backend("validator", f"validator-{n}") for n in range(1, validators + 1)]
+        self._validators = validators
+        self._backends = self._create_backends()
         self._front_door: Supervisor | None = None
         self.waits_for = "services that do not say that they are ready"
         """Why the stack is not healthy yet, while it starts."""
@@ -66,16 +66,46 @@ class Stack:
         Raises:
             StartError: a service ended before it was ready.
         """
-        ports = await _gather_started(keeper.start() for keeper in self._backends)
-        targets = [f"{_LOOPBACK}:{port}" for port in ports]
-        self._front_door = Supervisor(
-            self._front_door_command(targets[0], targets[1:]), self._port, self._tell
-        )
+        targets = await _start_all(self._backends)
+        self._front_door = self._create_front_door(targets)
         self._port = await self._front_door.start()
-        for target in targets:
-            await self._until_healthy(functools.partial(probe, target))
+        await self._until_all_healthy(targets)
         await self._until_healthy(self._front_door_problem)
         return self.url
+
+    async def replace(self) -> None:
+        """Replace all services by new processes; the old ones stay if the new ones do not start.
+
+        New backends start beside the old ones. The front door keeps its port, so that it stops before its successor
+        starts.
+
+        Raises:
+            StartError: a new service ended before it was ready.
+        """
+        backends = self._create_backends()
+        try:
+            targets = await _start_all(backends)
+            await self._until_all_healthy(targets)
+            await self._replace_front_door(self._create_front_door(targets))
+        except BaseException:
+            await asyncio.gather(*(keeper.kill() for keeper in backends))
+            raise
+        replaced, self._backends = self._backends, backends
+        await asyncio.gather(*(keeper.stop() for keeper in replaced))
+
+    async def _replace_front_door(self, successor: Supervisor) -> None:
+        replaced = self._front_door
+        if replaced is not None:
+            await replaced.stop()
+        try:
+            await successor.start()
+            await self._until_healthy(self._front_door_problem)
+        except BaseException as error:
+            await successor.kill()
+            if replaced is not None and isinstance(error, Exception):
+                await replaced.start()
+            raise
+        self._front_door = successor
 
     @property
     def url(self) -> str:
@@ -104,9 +134,17 @@ class Stack:
             self.waits_for = reason
             await asyncio.sleep(_BETWEEN_PROBES_SECONDS)
 
-    @property
-    def _backends(self) -> list[Supervisor]:
-        return [self._mutator, *self._validators]
+    async def _until_all_healthy(self, targets: list[str]) -> None:
+        for target in targets:
+            await self._until_healthy(functools.partial(probe, target))
+
+    def _create_backends(self) -> list[Supervisor]:
+        """The mutator, and then the validators."""
+        validators = [self._backend("validator", f"validator-{n}") for n in range(1, self._validators + 1)]
+        return [self._backend("mutator", "mutator"), *validators]
+
+    def _create_front_door(self, targets: list[str]) -> Supervisor:
+        return Supervisor(self._front_door_command(targets[0], targets[1:]), self._port, self._tell)
 
     def _backend(self, kind: str, name: str) -> Supervisor:
         # Several services share this machine, so each picks a free port for its metrics and logs it.
@@ -146,6 +184,12 @@ def _write_key(folder: Path) -> Path:
 def _with_shared_ledger(chain: ChainSettings, folder: str) -> ChainSettings:
     """Let all validators share one ledger, which lasts as long as the stack."""
     return with_ledger_url(chain, str(Path(folder, "quotas.sqlite")))
+
+
+async def _start_all(keepers: Iterable[Supervisor]) -> list[str]:
+    """Start services, and return their addresses."""
+    ports = await _gather_started(keeper.start() for keeper in keepers)
+    return [f"{_LOOPBACK}:{port}" for port in ports]
 
 
 async def _gather_started(starts: Iterable[Coroutine[None, None, int]]) -> list[int]:

@@ -119,7 +119,7 @@ $$ pratique up --enable-admission-plugins $name --admission-control-config-file 
 $$ curl -H 'Content-Type: application/json' -d @review.json http://127.0.0.1:8080/admit
 ```
 
-While you change it, `pip install -e .` saves you from installing it again; restart `pratique up` after each change.
+While you change it, use `pip install -e .` and `pratique up --reload`: each change then takes effect by itself.
 """
 
 _REVIEW = {

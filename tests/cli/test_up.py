@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import http.client
 import json
 import os
@@ -18,6 +19,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from support.controller_packages import lay_out
 from support.waiting import within
 
 PROGRAM = Path(sys.executable).with_name("pratique")
@@ -266,3 +268,75 @@ def test_configurations_without_effect_are_warnings_and_do_not_prevent_the_start
         assert decide(running.url())["allowed"]
         assert within(PATIENCE, lambda: "matches-nothing" in running.said())
         assert r"did you mean \"pods\"?" in running.said()
+
+
+POLICY = """\
+from pratique import deny, rule, validator
+
+
+@validator("RequireTeam", rule("pods"))
+def require_team(review):
+    \"\"\"Denies Pods.\"\"\"
+    return deny("the first answer")
+"""
+RELOADING = ("--port", 0, "--validators", 1, "--admission-control", "RequireTeam", "--reload")
+
+
+def answer(url: str) -> str:
+    """The denial; empty while the front door restarts."""
+    try:
+        status = decide(url)["status"]
+    except (OSError, http.client.HTTPException):
+        return ""
+    assert isinstance(status, dict)
+    return str(status["message"])
+
+
+def says_since(running: Running, line: int, text: str) -> bool:
+    return text in "".join(running.lines[line:])
+
+
+def test_an_edited_policy_is_reloaded_and_a_broken_one_is_not(tmp_path: Path) -> None:
+    packages = lay_out(tmp_path / "packages", "team_policy", POLICY, team="require_team")
+    policy = packages / "team_policy.py"
+    with up(*RELOADING, PYTHONPATH=str(packages)) as running:
+        url = running.url()
+        first = running.children()
+        assert answer(url) == 'pods "web" is forbidden: the first answer'
+        wait_for(lambda: f"watches {packages}" in running.said(), "nothing is watched")
+
+        policy.write_text(POLICY.replace("first", "second"), "utf-8")
+        wait_for(lambda: f"[pratique] ready again on {url}" in running.said(), "nothing is reloaded")
+        assert answer(url) == 'pods "web" is forbidden: the second answer'
+        assert f"[pratique] {policy} changed" in running.said()
+        second = running.children()
+        assert first.keys() == second.keys()
+        wait_for(lambda: not any(map(alive, first.values())), "old services are left behind")
+
+        for broken in ("(", "undefined\n"):
+            seen = len(running.lines)
+            policy.write_text(f"{POLICY}x = {broken}", "utf-8")
+            wait_for(functools.partial(says_since, running, seen, "from before keep running"), "no error")
+            assert says_since(running, seen, f"[pratique] {policy}:8: package")
+            assert answer(url) == 'pods "web" is forbidden: the second answer'
+        assert running.children() == second
+        assert all(map(alive, second.values()))
+
+
+def test_a_module_that_was_missing_is_noticed(tmp_path: Path) -> None:
+    packages = lay_out(tmp_path / "packages", "team_policy", POLICY, team="require_team")
+    with up(*RELOADING, PYTHONPATH=str(packages)) as running:
+        url = running.url()
+        wait_for(lambda: f"watches {packages}" in running.said(), "nothing is watched")
+        text = POLICY.replace('"the first answer"', "TEXT")
+        (packages / "team_policy.py").write_text(f"from team_texts import TEXT\n{text}", "utf-8")
+        wait_for(lambda: "No module named 'team_texts'" in running.said(), "nothing is reported")
+        (packages / "team_texts.py").write_text('TEXT = "the third answer"\n', "utf-8")
+        wait_for(lambda: answer(url).endswith("the third answer"), "nothing is reloaded")
+
+
+def test_without_policies_there_is_nothing_to_reload() -> None:
+    with up("--port", 0, "--validators", 1, "--reload") as running:
+        url = running.url()
+        wait_for(lambda: "nothing to reload: no policies in Python" in running.said(), "it does not say so")
+        assert decide(url)["allowed"]

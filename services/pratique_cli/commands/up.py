@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import click
 
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.configuration.settings import ChainSettings
+from pratique.hosting.catalogue import load_catalogue
 from pratique_cli.chain_options import chain_flags, live_flags
 from pratique_cli.exit_codes import ExitCode, end_by
 from pratique_cli.loading import check_chain
@@ -32,6 +35,7 @@ Examples:
   pratique up --config webhooks/ --cluster cluster/ --validators 4
   pratique up --port 0        picks a free port and prints it
   pratique up --record reviews.jsonl
+  pratique up --enable-admission-plugins RequireTeam --reload
 
 \b
 Then:
@@ -55,23 +59,37 @@ Then:
     show_default=True,
     help="Port of the front door; 0 picks a free one.",
 )
+@flag(
+    "--reload",
+    is_flag=True,
+    help="Restart the services when Python files of installed policies change.",
+)
 @front_door_flags
 @until_stdin_closes_flag
 @chain_flags
 @live_flags
-def command(chain: ChainSettings, validators: int, host: str, port: int, front_door: tuple[str, ...]) -> int:
+def command(
+    chain: ChainSettings,
+    *,
+    validators: int,
+    host: str,
+    port: int,
+    reload: bool,
+    front_door: tuple[str, ...],
+) -> int:
     """Run the local stack: front door, mutator and validators, each in its own process.
 
     Prints one line to standard output once every service is healthy, and runs until Ctrl-C. Then everything
     drains; a second Ctrl-C ends it at once. A service that exits is restarted. The services' output goes to
-    standard error.
+    standard error. With --reload, policies that cannot be loaded are reported, and the services from before
+    keep running.
     """
     check_chain(chain)
     _check_address(host, port)
-    stack = Stack(
-        chain, validators=validators, host=host, port=port, tell=_line_printer(), front_door=front_door
-    )
-    return asyncio.run(_run(stack))
+    tell = _line_printer()
+    stack = Stack(chain, validators=validators, host=host, port=port, tell=tell, front_door=front_door)
+    background = functools.partial(_reload_policies, stack, chain, tell) if reload else _nothing
+    return asyncio.run(_run(stack, background))
 
 
 def _check_address(host: str, port: int) -> None:
@@ -100,7 +118,40 @@ def _line_printer() -> Callable[[str, str], None]:
     return tell
 
 
-async def _run(stack: Stack) -> ExitCode:
+async def _nothing() -> None:
+    """Without ``--reload`` nothing happens beside the stack."""
+
+
+async def _reload_policies(stack: Stack, chain: ChainSettings, tell: Callable[[str, str], None]) -> None:
+    """Replace the services whenever the files of policies change, unless something is wrong with the policies."""
+    from pratique_cli.policy_reloads import PolicyFiles, find_policy_problem  # noqa: PLC0415 - only --reload
+
+    origins = load_catalogue().origins
+    if not origins:
+        tell("pratique", "nothing to reload: no policies in Python are installed")
+        return
+    files = PolicyFiles(origins.values())
+    tell("pratique", f"watches {' '.join(printable(str(folder)) for folder in files.folders())}")
+    async for changed in files.changes():
+        tell("pratique", f"{' '.join(printable(str(path)) for path in changed)} changed; restarting")
+        problem = await asyncio.to_thread(find_policy_problem, chain, files.states())
+        try:
+            if problem is None:
+                async with asyncio.timeout(_START_SECONDS):
+                    await stack.replace()
+        except StartError as error:
+            problem = str(error)
+        except TimeoutError:
+            problem = f"not healthy after {_START_SECONDS:g} s: {stack.waits_for}"
+        if problem is None:
+            tell("pratique", f"ready again on {stack.url}")
+        else:
+            shown = printable("; ".join(problem.splitlines()))
+            tell("pratique", f"{shown}; the services from before keep running")
+
+
+async def _run(stack: Stack, background: Callable[[], Coroutine[Any, Any, None]]) -> ExitCode:
+    """Run the stack until a signal, with ``background`` beside it once it is healthy."""
     loop = asyncio.get_running_loop()
     signals: asyncio.Queue[signal.Signals] = asyncio.Queue()
     for number in _STOPPING:
@@ -112,11 +163,25 @@ async def _run(stack: Stack) -> ExitCode:
         starting.cancel()
         await asyncio.wait({starting})
     code = _start_exit_code(starting, stack)
-    if code is ExitCode.ADMITTED:
-        await signalled
-    signalled.cancel()
-    await _stop(stack, signals)
+    try:
+        if code is ExitCode.ADMITTED:
+            await _until_signal(signalled, background)
+    finally:
+        signalled.cancel()
+        await _stop(stack, signals)
     return code
+
+
+async def _until_signal(
+    signalled: asyncio.Task[signal.Signals], background: Callable[[], Coroutine[Any, Any, None]]
+) -> None:
+    beside = asyncio.create_task(background())
+    await asyncio.wait({beside, signalled}, return_when=asyncio.FIRST_COMPLETED)
+    if not signalled.done() and beside.exception() is None:
+        await signalled
+    beside.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await beside
 
 
 async def _start(stack: Stack) -> None:
