@@ -59,6 +59,7 @@ SUMMARIES = {
     "new": "Make a package with a policy in Python and its tests.",
     "prove": "Check that mutators can run again, and in any order.",
     "rules": "Write the webhook configurations that an API server needs.",
+    "export": "Write Python policies as native ones where they can be said so, and tell what cannot.",
     "verify": "Check whether a service in any language keeps the gRPC contract.",
     "doctor": "Hold a live installation against good practice.",
     "budget": "Show how long each kind of request may take in admission.",
