@@ -298,7 +298,7 @@ def test_the_review_timeout_limits_webhook_calls(pratique: Program, tmp_path: Pa
             "--config",
             "hooks.yaml",
             "--timeout",
-            "300ms",
+            "3s",
             "-",
             stdin=lines(named_pod("web")),
         )
