@@ -175,6 +175,22 @@ def chain_flags(callback: Callable[..., Any]) -> Callable[..., Any]:
     return functools.reduce(lambda command, add: add(command), reversed(_CHAIN_OPTIONS), gather)
 
 
+def kubeconfig_flags(callback: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the flags that name a live cluster to read once; the command gets ``kubeconfig`` and ``context``."""
+    named = flag(
+        "--kubeconfig",
+        type=ExistingPath(folders=False),
+        help="A kubeconfig: the objects, policies and webhook configurations of its cluster are what decides.",
+    )
+    context = flag(
+        "--context",
+        metavar="NAME",
+        default="",
+        help="The context of the kubeconfig; by default its current one.",
+    )
+    return named(context(callback))
+
+
 _LIVE_OPTIONS = (
     flag(
         "--kubeconfig",

@@ -62,6 +62,7 @@ SUMMARIES = {
     "export": "Write Python policies as native ones where they can be said so, and tell what cannot.",
     "verify": "Check whether a service in any language keeps the gRPC contract.",
     "doctor": "Hold a live installation against good practice.",
+    "snapshot": "Write what the chain needs of a live cluster, for --cluster and --config.",
     "budget": "Show how long each kind of request may take in admission.",
     "certs": "Make certificates for the services and their clients.",
     "quotas": "Show the usage of each ResourceQuota.",

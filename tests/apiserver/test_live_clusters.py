@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import signal
 import subprocess
 import sys
@@ -15,25 +14,10 @@ from typing import Any
 import pytest
 
 from support import api_servers, local_stacks
-from support.api_servers import ApiServer
+from support.api_servers import ApiServer, write_kubeconfig
 from support.local_stacks import Stack
 
 PATIENCE_SECONDS = 60.0
-
-
-def write_kubeconfig(server: ApiServer, folder: Path, user: str = "admin") -> Path:
-    cluster = {"server": f"https://127.0.0.1:{server.port}", "certificate-authority": str(server.authority)}
-    document = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "none",
-        "clusters": [{"name": "test", "cluster": cluster}],
-        "users": [{"name": user, "user": {"token": f"token-of-{user}"}}],
-        "contexts": [{"name": "test", "context": {"cluster": "test", "user": user}}],
-    }
-    path = folder / f"kubeconfig-{user}"
-    path.write_text(json.dumps(document))
-    return path
 
 
 def flags(server: ApiServer, folder: Path, *further: str) -> list[str]:

@@ -236,3 +236,19 @@ def _wait_until_ready(server: ApiServer, log: Path) -> None:
                 return
         time.sleep(0.1)
     raise TimeoutError(f"kube-apiserver did not become ready: {log.read_text()[-2000:]}")
+
+
+def write_kubeconfig(server: ApiServer, folder: Path, user: str = "admin") -> Path:
+    """Write a kubeconfig whose context ``test`` is a user of the API server."""
+    cluster = {"server": f"https://127.0.0.1:{server.port}", "certificate-authority": str(server.authority)}
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "none",
+        "clusters": [{"name": "test", "cluster": cluster}],
+        "users": [{"name": user, "user": {"token": f"token-of-{user}"}}],
+        "contexts": [{"name": "test", "context": {"cluster": "test", "user": user}}],
+    }
+    path = folder / f"kubeconfig-{user}"
+    path.write_text(json.dumps(document))
+    return path

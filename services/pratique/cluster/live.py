@@ -24,8 +24,16 @@ from pratique.apimachinery.kinds import ResourceType
 from pratique.apimachinery.names import name_of, namespace_of
 from pratique.apimachinery.selectors import Selector
 from pratique.apimachinery.statuses import qualified_resource
+from pratique.cluster.api_collections import (
+    At,
+    accepted_for,
+    collection_path,
+    resources_named,
+    types_of,
+    without_managed_fields,
+)
 from pratique.cluster.api_resources import CRD_GROUP, CRD_RESOURCE, storage_group
-from pratique.cluster.api_server import METADATA_ONLY, ApiServer, ApiServerError, Backoff, WatchEvent, connect
+from pratique.cluster.api_server import ApiServer, ApiServerError, Backoff, WatchEvent, connect
 from pratique.cluster.store import STALENESS_SECONDS, ObjectKey, ObjectStore, check_namespace_name
 from pratique.telemetry.logs import describe_error
 
@@ -36,11 +44,6 @@ _log = logging.getLogger(__name__)
 
 _BATCH_SECONDS = 0.05
 _GONE, _NOT_FOUND, _CONFLICT = 410, 404, 409
-_METADATA_ONLY = frozenset({("", "secrets")})
-"""Resources of which only metadata is read."""
-
-At = tuple[str, str]
-"""A group and a resource."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -184,7 +187,7 @@ class LiveCluster:
         """Create an object at the API server; False if one of its name exists."""
         if key[:2] == ("", "namespaces"):
             check_namespace_name(key.name)
-        path = _path(next(self._types(key[:2])), key.namespace)
+        path = collection_path(next(types_of(key[:2], self.current)), key.namespace)
         try:
             await self._server.create(path, document)
         except ApiServerError as error:
@@ -269,15 +272,15 @@ class LiveCluster:
                 await backoff.pause()
 
     def _events(self, at: At, path: str, version: str) -> AsyncIterator[Sequence[WatchEvent]]:
-        accept = METADATA_ONLY if at in _METADATA_ONLY else "application/json"
+        accept = accepted_for(at)
         return self._server.watch(path, version, self._watch_seconds, accept)
 
     async def _list(self, watched: WatchedResource) -> tuple[str, str]:
         """Read all objects; the path and version to watch from. The path is empty if the resource is not served."""
-        accept = METADATA_ONLY if watched.at in _METADATA_ONLY else "application/json"
+        accept = accepted_for(watched.at)
         began = time.monotonic()
-        for type_ in tuple(self._types(watched.at)):
-            path = _path(type_)
+        for type_ in tuple(types_of(watched.at, self.current)):
+            path = collection_path(type_)
             try:
                 objects, version = await self._server.list(path, accept)
             except ApiServerError as error:
@@ -315,7 +318,7 @@ class LiveCluster:
             if key not in found:
                 self._change(key, None)
         for key, document in found.items():
-            self._change(key, _trimmed(document, watched.type_))
+            self._change(key, without_managed_fields(document, watched.type_))
         watched.objects = len(found)
 
     def _apply(self, watched: WatchedResource, events: Sequence[WatchEvent]) -> str:
@@ -328,7 +331,7 @@ class LiveCluster:
             watched.objects += {"ADDED": 1, "DELETED": -1}.get(event.type, 0)
             key = self._key(watched.at, event.object)
             gone = event.type == "DELETED"
-            self._change(key, None if gone else _trimmed(event.object, watched.type_))
+            self._change(key, None if gone else without_managed_fields(event.object, watched.type_))
         return version
 
     def _key(self, at: At, document: JSONObject) -> ObjectKey:
@@ -350,20 +353,6 @@ class LiveCluster:
         for listener in self._listeners:
             listener(self.current)
 
-    def _types(self, at: At) -> Iterator[ResourceType]:
-        """The versions of a collection, the preferred one first."""
-        group, resource = at
-        for type_ in self.current.resources:
-            if (type_.resource.group, type_.resource.resource, type_.subresource) == (group, resource, ""):
-                yield type_
-
-
-def _path(type_: ResourceType, namespace: str = "") -> str:
-    at = type_.resource
-    group, version, resource = at.group, at.version, at.resource
-    within = f"namespaces/{namespace}/" if namespace else ""
-    return f"/{f'apis/{group}' if group else 'api'}/{version}/{within}{resource}"
-
 
 def _usable(changes: dict[ObjectKey, JSONObject | None]) -> Iterator[tuple[ObjectKey, JSONObject | None]]:
     """The changes; an object that a store cannot hold counts as removed, and is logged."""
@@ -377,17 +366,6 @@ def _usable(changes: dict[ObjectKey, JSONObject | None]) -> Iterator[tuple[Objec
                 _log.error("a live object cannot be used", extra={"object": str(key), "reason": str(error)})
                 kept = None
         yield key, kept
-
-
-def _trimmed(document: JSONObject, type_: ResourceType | None) -> JSONObject:
-    """An object with its kind, which items of lists lack, and without its managed fields, which nothing looks up."""
-    metadata = {key: value for key, value in document["metadata"].items() if key != "managedFields"}
-    if type_ is None:
-        return {**document, "metadata": metadata}
-    group, version, kind = type_.kind.group, type_.kind.version, type_.kind.kind
-    own = document.get("apiVersion") if document.get("kind") == kind else ""
-    named = {"apiVersion": own or (f"{group}/{version}" if group else version), "kind": kind}
-    return {**document, **named, "metadata": metadata}
 
 
 async def open_live(
@@ -408,18 +386,11 @@ async def open_live(
         identity = await _until_answered(lambda: server.get("/api/v1/namespaces/kube-system"))
         uid = str(member(identity, "metadata", "uid"))
         live = LiveCluster(server, uid, base, staleness_seconds)
-        await live.sync({(CRD_GROUP, CRD_RESOURCE), *_resources_named(looked_up, live.current)})
+        await live.sync({(CRD_GROUP, CRD_RESOURCE), *resources_named(looked_up, live.current)})
     except BaseException:
         await (server if live is None else live).close()
         raise
     return live
-
-
-def _resources_named(names: Iterable[str], store: ObjectStore) -> Iterator[At]:
-    wanted = frozenset(names)
-    for type_ in store.resources:
-        if type_.resource.resource in wanted and not type_.subresource and type_.removed_in is None:
-            yield type_.resource.group, type_.resource.resource
 
 
 async def _until_answered(call: Callable[[], Awaitable[JSONObject]]) -> JSONObject:

@@ -10,7 +10,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,7 +21,7 @@ from pratique.cluster.files import load_cluster
 from pratique.cluster.store import ASSUMABLE, ObjectStore
 from pratique.configuration.settings import ChainSettings, OnOff
 from pratique.manifests.requests import KUBECTL_USER
-from pratique_cli.chain_options import CHAIN_PARAMETERS, chain_flags, plugin_parameters
+from pratique_cli.chain_options import CHAIN_PARAMETERS, chain_flags, kubeconfig_flags, plugin_parameters
 from pratique_cli.exit_codes import ExitCode
 from pratique_cli.loading import release_warnings
 from pratique_cli.options import (
@@ -43,7 +43,10 @@ from pratique_cli.reviews.requests import PHASES, RequestShape
 from pratique_cli.reviews.runs import ReviewRun
 from pratique_cli.terminal import print_problem, progress_for
 from pratique_frontdoor.engines.engine import open_local
-from pratique_frontdoor.engines.local import LocalEngine
+from pratique_frontdoor.engines.local import LocalEngine, LocalSources
+
+if TYPE_CHECKING:
+    from pratique_cli.live_inputs import LiveInputs
 
 REQUEST_PARAMETERS = (
     "operation",
@@ -251,6 +254,7 @@ SECTIONS = {
     help="With --cluster: namespaces or serviceaccounts exist though they are not listed, namespaces without labels,"
     " and of each the account default.",
 )
+@kubeconfig_flags
 @timeout_flag("each review")
 @flag(
     "--warn-exit-code",
@@ -286,6 +290,8 @@ def command(  # noqa: PLR0913 - one for each flag
     no_expand: bool,
     crds: tuple[Path, ...],
     assume: tuple[tuple[str, ...], ...],
+    kubeconfig: Path | None,
+    context: str,
     timeout: float,
     jobs: int | None,
 ) -> int:
@@ -313,13 +319,25 @@ def command(  # noqa: PLR0913 - one for each flag
             expand=not no_expand,
         )
 
+    if context and kubeconfig is None:
+        raise click.UsageError("--context names a part of a kubeconfig: give --kubeconfig, too")
+    live = None if kubeconfig is None else _live_inputs(chain, kubeconfig, context)
     # Other processes start to read while this one starts to be able to decide.
     paths, name = _paths_to_read((*files, *named)), stdin_filename or STDIN
     with ReadAhead(paths, jobs or default_jobs(), report_problem, stdin_name=name) as parts:
-        store = load_cluster(chain.cluster, definitions=crds, assumed=_assumed(flattened(assume)))
+        known = () if live is None else tuple(live.objects)
+        paths_of_cluster = chain.cluster if live is None else chain.cluster or ()
+        store = load_cluster(paths_of_cluster, known, definitions=crds, assumed=_assumed(flattened(assume)))
         for warning in release_warnings(chain, store):
             report_problem(warning)
-        return asyncio.run(_review(read_parts(parts), chain, store, make_run))
+        sources = None if live is None else live.sources
+        return asyncio.run(_review(read_parts(parts), chain, store, make_run, sources))
+
+
+def _live_inputs(chain: ChainSettings, kubeconfig: Path, context: str) -> LiveInputs:
+    from pratique_cli.live_inputs import live_inputs  # noqa: PLC0415 - only with --kubeconfig
+
+    return live_inputs(chain, kubeconfig, context)
 
 
 def _assumed(resources: Sequence[str]) -> frozenset[str] | None:
@@ -351,10 +369,11 @@ async def _review(
     chain: ChainSettings,
     store: ObjectStore,
     make_run: Callable[[LocalEngine, ObjectStore], ReviewRun],
+    sources: LocalSources | None,
 ) -> int:
     # asyncio's handler cancels the task, which does not interrupt a blocking read of standard input.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    engine = open_local(chain, store, tells_places=True)
+    engine = open_local(chain, store, sources, tells_places=True)
     for line in engine.without_effect():
         print_problem(line)
     try:
