@@ -63,6 +63,7 @@ SUMMARIES = {
     "verify": "Check whether a service in any language keeps the gRPC contract.",
     "doctor": "Hold a live installation against good practice.",
     "snapshot": "Write what the chain needs of a live cluster, for --cluster and --config.",
+    "bench": "Measure how fast your policies decide your manifests.",
     "budget": "Show how long each kind of request may take in admission.",
     "certs": "Make certificates for the services and their clients.",
     "quotas": "Show the usage of each ResourceQuota.",
