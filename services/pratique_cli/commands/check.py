@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import difflib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from pratique.configuration.settings import ChainSettings
 from pratique_cli.chain_options import chain_flags
 from pratique_cli.exit_codes import ExitCode
 from pratique_cli.loading import load_chain
-from pratique_cli.options import ExistingPath, NameList, flag, flattened
+from pratique_cli.options import ExistingPath, NameList, flag, flattened, format_flag
 from pratique_cli.terminal import print_problem
 
 if TYPE_CHECKING:
@@ -26,13 +26,15 @@ Examples:
   pratique check webhooks/
   pratique check webhooks/ --cluster cluster/ --admission-control-config-file admission.yaml
   pratique check webhooks/ --strict --disable-rules wildcard-rules
+  pratique check webhooks/ -o sarif >check.sarif
   pratique check --list-rules
 
 \b
-Each problem is one line on standard error, with file, document and field. So
-is each warning, with the reasons indented below it, such as an expression
-that does not fit the schema of a kind that its policy matches. --cluster
-supplies the schemas of custom resources.
+In text, problems and warnings go to standard error. Each problem is one line,
+with file, document and field; so is each warning, with the reasons indented
+below it, such as an expression that does not fit the schema of a kind that
+its policy matches. --cluster supplies the schemas of custom resources. Other
+formats (-o) write everything to standard output, with file and line.
 
 \b
 Violations of good practice are reported with the name of the rule and a fix.
@@ -54,11 +56,13 @@ Exit codes: 0 no problem, with or without warnings, 1 warnings and --strict,
 @flag("--rules", type=NameList(), multiple=True, help="Check only these rules of good practice.")
 @flag("--disable-rules", type=NameList(), multiple=True, help="Rules of good practice to skip.")
 @flag("--list-rules", is_flag=True, help="List the rules of good practice and exit.")
+@format_flag("text", "table", "json", "jsonl", "yaml", "junit", "sarif", "github")
 @chain_flags
 def command(
     paths: tuple[Path, ...],
     chain: ChainSettings,
     *,
+    output: str,
     strict: bool,
     rules: tuple[tuple[str, ...], ...],
     disable_rules: tuple[tuple[str, ...], ...],
@@ -76,13 +80,25 @@ def command(
         raise click.UsageError("Missing argument 'PATH...': name a configuration, or give a chain flag.")
     loaded = load_chain(dataclasses.replace(chain, config=(*paths, *chain.config)))
     warnings, findings = loaded.warnings(), loaded.findings(chosen)
-    for text in (*loaded.problems, *warnings, *map(str, findings)):
-        print_problem(*text.split("\n"))
+    _report(loaded.problems, warnings, findings, output)
     if loaded.problems:
         return ExitCode.BAD_INPUT
-    click.echo(_summary(len(warnings), findings))
     is_bad = warnings or any(finding.lint_rule.severity.value != "info" for finding in findings)
     return ExitCode.DENIED if strict and is_bad else ExitCode.ADMITTED
+
+
+def _report(
+    problems: Sequence[str], warnings: Sequence[str], findings: Sequence[LintFinding], output: str
+) -> None:
+    if output != "text":
+        from pratique_cli.outputs.checks import check_findings, encode_findings  # noqa: PLC0415 - text needs none
+
+        click.echo(encode_findings(check_findings(problems, warnings, findings), output), nl=False)
+        return
+    for text in (*problems, *warnings, *map(str, findings)):
+        print_problem(*text.split("\n"))
+    if not problems:
+        click.echo(_summary(len(warnings), findings))
 
 
 def _chosen_rules(only: Collection[str], disabled: Collection[str]) -> frozenset[str]:
