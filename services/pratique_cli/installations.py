@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pratique.apimachinery.errors import ConfigurationError, InputError
 from pratique.apimachinery.json_values import JSONObject, decode, list_at, member
+from pratique.cluster.snapshots import default_kubeconfig
 from pratique.cluster.store import ObjectStore
 from pratique.configuration.admissionregistration import (
     WebhookConfiguration,
@@ -111,13 +112,13 @@ async def _client(kubeconfig: Path | None, context: str | None) -> ApiClient:
             "a live cluster needs kubernetes-asyncio, which is not installed: pip install 'pratique[cluster]'"
         )
         raise ConfigurationError(problem) from None
-    file = None if kubeconfig is None else str(kubeconfig)
+    file = str(kubeconfig or default_kubeconfig())
     try:
         return await config.new_client_from_config(file, context, persist_config=False)
     except config.ConfigException as error:
-        raise ConfigurationError(f"{file or 'kubeconfig'}: {error}") from None
+        raise ConfigurationError(f"{file}: {error}") from None
     except Exception as error:  # noqa: BLE001 - whatever a malformed file causes; its text may hold credentials
-        problem = f"{file or 'kubeconfig'}: is not a usable kubeconfig ({type(error).__name__})"
+        problem = f"{file}: is not a usable kubeconfig ({type(error).__name__})"
         raise ConfigurationError(problem) from None
 
 

@@ -142,3 +142,12 @@ def test_a_context_needs_a_kubeconfig(manifests: Path) -> None:
     ran = pratique("review", "--context", "test", manifests)
     assert ran.returncode == 2
     assert "give --kubeconfig, too" in ran.stderr
+
+
+@pytest.mark.parametrize("command", ["snapshot", "doctor"])
+def test_without_any_kubeconfig_one_line_says_what_to_give(command: str, tmp_path: Path) -> None:
+    environment = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    words = [str(PROGRAM), command]
+    ran = subprocess.run(words, check=False, capture_output=True, text=True, timeout=120, env=environment)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr == "pratique: there is no kubeconfig: give --kubeconfig FILE, or set KUBECONFIG\n"

@@ -63,7 +63,7 @@ def read_snapshot(kubeconfig: Path | None, context: str, looked_up: Iterable[str
         ConfigurationError: the kubeconfig cannot be used, the API server does not answer, or does not list
             a resource.
     """
-    return asyncio.run(_read(kubeconfig or _default_kubeconfig(), context, looked_up))
+    return asyncio.run(_read(kubeconfig or default_kubeconfig(), context, looked_up))
 
 
 def as_documents(objects: Iterable[JSONObject]) -> Iterator[SourceDocument]:
@@ -72,7 +72,12 @@ def as_documents(objects: Iterable[JSONObject]) -> Iterator[SourceDocument]:
     return unwrap_lists(read_text(text, "the live cluster"))
 
 
-def _default_kubeconfig() -> Path:
+def default_kubeconfig() -> Path:
+    """Return the kubeconfig that kubectl takes: the first of ``KUBECONFIG`` that exists, or ``~/.kube/config``.
+
+    Raises:
+        ConfigurationError: there is none.
+    """
     for name in (os.environ.get("KUBECONFIG") or "~/.kube/config").split(os.pathsep):
         path = Path(name).expanduser()
         if path.is_file():
