@@ -151,3 +151,18 @@ def test_without_any_kubeconfig_one_line_says_what_to_give(command: str, tmp_pat
     ran = subprocess.run(words, check=False, capture_output=True, text=True, timeout=120, env=environment)
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr == "pratique: there is no kubeconfig: give --kubeconfig FILE, or set KUBECONFIG\n"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "clusters: 3", "users: [{name: a, user: {token: hidden-token}}", "\x00"]
+)
+def test_a_malformed_kubeconfig_is_one_line_without_its_content(
+    text: str, manifests: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "kubeconfig").write_text(text)
+    ran = pratique("review", "--kubeconfig", tmp_path / "kubeconfig", manifests)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    (line,) = ran.stderr.splitlines()
+    assert f"the kubeconfig {tmp_path / 'kubeconfig'} cannot be used: " in line
+    assert "hidden-token" not in line
+    assert "NoneType" not in line

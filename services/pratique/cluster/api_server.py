@@ -207,7 +207,10 @@ async def connect(kubeconfig: Path | None, context: str = "") -> ApiServer:
         return ApiServer(ApiClient(configuration), functools.partial(_renew, load))
     except Exception as error:  # noqa: BLE001 - the client raises what its parts raise: YAML, OpenSSL, files, plugins
         where = f"the kubeconfig {kubeconfig}" if kubeconfig else "the ServiceAccount of this Pod"
-        raise ConfigurationError(f"{where} cannot be used: {str(error) or type(error).__name__}") from None
+        # other errors speak of the client's code, and their texts may hold credentials
+        is_told = isinstance(error, config.ConfigException | OSError)
+        reason = str(error) if is_told else f"it is malformed ({type(error).__name__})"
+        raise ConfigurationError(f"{where} cannot be used: {reason}") from None
 
 
 async def _renew(load: Any) -> None:
