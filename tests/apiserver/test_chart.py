@@ -21,6 +21,7 @@ from pratique.configuration.loading import Configurations
 from pratique.configuration.settings import ChainSettings
 from pratique.hosting.catalogue import load_catalogue
 from pratique.hosting.webhook_rules import covers, rules_of_chain
+from pratique_cli.main import HELP_FLAGS
 from support.api_servers import ApiServer
 from support.charts import CHART, DEPLOY, RELEASE, access, by_name, helm, of, rendered
 from support.cluster_manifests import objects
@@ -100,7 +101,7 @@ def test_services_know_the_flags_of_their_containers(tmp_path: Path, name: str) 
         given = [re.sub(r"=/etc/\S+", f"={tmp_path / 'file'}", word) for word in container["args"]]
         assert given[:2] == ["serve", service]
         command = importlib.import_module(f"pratique_cli.commands.services.{service}").command
-        parsed = command.make_context(service, given[2:]).params
+        parsed = command.make_context(service, given[2:], help_option_names=list(HELP_FLAGS)).params
         assert parsed["port"] == container["ports"][0]["containerPort"]
 
 

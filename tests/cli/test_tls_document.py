@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from pratique.rpc import probes
+from pratique_cli.main import HELP_FLAGS
 
 TEXT = (Path(__file__).parents[2] / "docs" / "tls.md").read_text("utf-8")
 SHOWN = re.findall(r"^```console\n\$ pratique (.*?)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
@@ -42,7 +43,7 @@ def test_the_page_starts_services_with_existing_flags(line: str, tmp_path: Path)
         if flag.startswith("certs/"):
             flags[flags.index(flag)] = str(tmp_path / "file")
     (tmp_path / "file").touch()
-    context = command.make_context(service, flags)
+    context = command.make_context(service, flags, help_option_names=list(HELP_FLAGS))
     assert context.params["client_allowed_names"]
 
 

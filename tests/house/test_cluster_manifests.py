@@ -16,6 +16,7 @@ from pratique.cluster.authorization import AuthorizationAttributes, RbacAuthoriz
 from pratique.cluster.store import ObjectStore
 from pratique.hosting.catalogue import load_catalogue
 from pratique_cli.commands import certs
+from pratique_cli.main import HELP_FLAGS
 from support.cluster_manifests import (
     FILES,
     NAMESPACE,
@@ -299,7 +300,7 @@ def test_flags_are_those_that_there_are(service: str, tmp_path: Path) -> None:
         f"--{name}={tmp_path / 'file' if value.startswith('/') else value}"
         for name, value in flags(service).items()
     ]
-    context = command.make_context(service, given)
+    context = command.make_context(service, given, help_option_names=list(HELP_FLAGS))
     assert context.params["port"] == PORTS[service] == container_of(service)["ports"][0]["containerPort"]
     if service in STREAM_PORTS:
         named = container_of(service)["ports"][1]["containerPort"]
