@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
-from pratique.apimachinery.errors import ConfigurationError, InputError
-from pratique.apimachinery.json_values import JSONObject, decode, list_at, member
+from pratique.apimachinery.errors import ConfigurationError
+from pratique.apimachinery.json_values import JSONObject, member
+from pratique.cluster.api_server import ApiServer, ApiServerError, connect
 from pratique.cluster.snapshots import default_kubeconfig
 from pratique.cluster.store import ObjectStore
 from pratique.configuration.admissionregistration import (
@@ -18,14 +19,6 @@ from pratique.configuration.admissionregistration import (
     decode_webhook_configuration,
 )
 from pratique.configuration.loading import Configurations
-
-if TYPE_CHECKING:
-    import aiohttp
-    from kubernetes_asyncio.client import ApiClient
-
-REQUEST_SECONDS = 15
-MAX_LIST_BYTES = 64 << 20
-_OK = 200
 
 
 class _Listed(NamedTuple):
@@ -89,8 +82,11 @@ async def read_installation(kubeconfig: Path | None, context: str | None, namesp
         ConfigurationError: the extra ``cluster`` is not installed, the kubeconfig cannot be used, the API server
             cannot be reached or refuses, or there is no such namespace.
     """
-    async with await _client(kubeconfig, context) as client:
-        objects = {listed.kind: await _list(client, listed, namespace) for listed in _LISTED}
+    server = await connect(kubeconfig or default_kubeconfig(), context or "")
+    try:
+        objects = {listed.kind: await _list(server, listed, namespace) for listed in _LISTED}
+    finally:
+        await server.close()
     if namespace not in {member(found, "metadata", "name") for found in objects["Namespace"]}:
         raise ConfigurationError(
             f"the cluster has no namespace {namespace!r}; name Pratique's by --namespace"
@@ -102,62 +98,16 @@ async def read_installation(kubeconfig: Path | None, context: str | None, namesp
     return Installation(namespace, Configurations(mutating=mutating, validating=validating), objects)
 
 
-async def _client(kubeconfig: Path | None, context: str | None) -> ApiClient:
+async def _list(server: ApiServer, listed: _Listed, namespace: str) -> Sequence[JSONObject]:
     try:
-        from kubernetes_asyncio import config  # noqa: PLC0415 - an extra, and slow to import
-    except ModuleNotFoundError as error:
-        if error.name != "kubernetes_asyncio":
-            raise
-        problem = (
-            "a live cluster needs kubernetes-asyncio, which is not installed: pip install 'pratique[cluster]'"
-        )
-        raise ConfigurationError(problem) from None
-    file = str(kubeconfig or default_kubeconfig())
-    try:
-        return await config.new_client_from_config(file, context, persist_config=False)
-    except config.ConfigException as error:
-        raise ConfigurationError(f"{file}: {error}") from None
-    except Exception as error:  # noqa: BLE001 - whatever a malformed file causes; its text may hold credentials
-        problem = f"{file}: is not a usable kubeconfig ({type(error).__name__})"
-        raise ConfigurationError(problem) from None
-
-
-async def _list(client: ApiClient, listed: _Listed, namespace: str) -> Sequence[JSONObject]:
-    import aiohttp  # noqa: PLC0415 - only with a live cluster
-
-    host = client.configuration.host
-    try:
-        answer: Any = await client.call_api(
-            listed.path.format(namespace=namespace),
-            "GET",
-            header_params={"Accept": "application/json"},
-            auth_settings=["BearerToken"],
-            _preload_content=False,
-            _request_timeout=REQUEST_SECONDS,
-        )
-        raw = await _bounded(answer)
-    except (aiohttp.ClientError, OSError, TimeoutError) as error:
-        reason = str(error) or f"no answer within {REQUEST_SECONDS} s"
-        raise ConfigurationError(f"the API server {host} cannot be reached: {reason}") from None
-    if answer.status != _OK:
-        problem = f"the API server {host} refuses to list {listed.kind} with code {answer.status}"
-        raise ConfigurationError(f"{problem}; the user of the kubeconfig needs the verb list")
-    try:
-        items = list_at(decode(raw), "items")
-    except (InputError, ValueError):
-        problem = f"the API server {host} does not answer with a list of {listed.kind}"
-        raise ConfigurationError(problem) from None
+        items, _ = await server.list(listed.path.format(namespace=namespace))
+    except ApiServerError as error:
+        if not error.code:
+            raise ConfigurationError(f"the API server {server.host} cannot be reached: {error}") from None
+        problem = f"the API server {server.host} refuses to list {listed.kind} with code {error.code}"
+        raise ConfigurationError(f"{problem}; the user of the kubeconfig needs the verb list") from None
     # the items of a list name neither
     return [{**item, "apiVersion": listed.api_version, "kind": listed.kind} for item in items]
-
-
-async def _bounded(answer: aiohttp.ClientResponse) -> bytes:
-    raw = bytearray()
-    async for chunk in answer.content.iter_any():
-        raw += chunk
-        if len(raw) > MAX_LIST_BYTES:
-            raise OSError(f"its answer is longer than {MAX_LIST_BYTES} bytes")
-    return bytes(raw)
 
 
 def _calling(document: JSONObject, namespace: str) -> WebhookConfiguration:

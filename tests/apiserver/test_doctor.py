@@ -279,7 +279,7 @@ def test_an_unusable_kubeconfig_is_one_error(tmp_path: Path, text: str) -> None:
     file.write_text(text)
     ran = doctor(file)
     assert ran.returncode == 2
-    assert ran.stderr.startswith(f"pratique: {file}: ")
+    assert ran.stderr.startswith(f"pratique: the kubeconfig {file} cannot be used: ")
     assert len(ran.stderr.splitlines()) == 1
     assert "secret-token" not in ran.stderr
 

@@ -65,6 +65,11 @@ class ApiServer:
         self._client = client
         self._renew = renew
 
+    @property
+    def host(self) -> str:
+        """Its URL."""
+        return str(self._client.configuration.host)
+
     async def close(self) -> None:
         """Close all connections."""
         await self._client.close()
