@@ -24,6 +24,9 @@ from support.waiting import streams_to
 from support.webhook_servers import closed_port
 
 CALLERS = 8
+MOST_STUTTERS = 60
+"""A call is slow beside the longest call of the others within the last 60 s, so a machine that paused once may need
+as many stutters of a second each; others need fewer than ten."""
 NAME = "LimitPodHardAntiAffinityTopology"
 
 
@@ -147,7 +150,7 @@ def excluded(caplog: pytest.LogCaptureFixture) -> set[str]:
 def test_a_stuttering_validator_loses_no_review_is_excluded_and_returns(
     carrier: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    # It answers pings whenever it runs, which is for 20 ms of each 320: as one that swaps, or has no processor time.
+    # It answers pings whenever it runs, which is for 5 ms of each second: as one that swaps, or has no processor time.
     got: collections.Counter[str] = collections.Counter()
 
     async def run() -> bool:
@@ -170,11 +173,13 @@ def test_a_stuttering_validator_loses_no_review_is_excluded_and_returns(
                     await asyncio.sleep(0.002)
 
             callers = [asyncio.ensure_future(caller()) for _ in range(CALLERS)]
-            for _ in range(20):
+            for _ in range(MOST_STUTTERS):
                 replicas[0].process.signal(signal.SIGSTOP)
-                await asyncio.sleep(0.3)
+                await asyncio.sleep(1)
                 replicas[0].process.signal(signal.SIGCONT)
-                await asyncio.sleep(0.02)
+                await asyncio.sleep(0.005)
+                if excluded(caplog):
+                    break
             stutters.set()
             await asyncio.gather(*callers)
             slow, fast = (got[f"grpc://127.0.0.1:{port}"] for port in ports)
