@@ -5,15 +5,17 @@ from __future__ import annotations
 import base64
 import dataclasses
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
 from pratique.admission.controllers import BOTH, MUTATE, VALIDATE, Controller, Phase
+from pratique.admission.rule_checks import built_in_rule_checker
 from pratique.admission.rules import Rule
 from pratique.apimachinery.errors import ConfigurationError
-from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.apimachinery.json_values import JSON, JSONObject, member
+from pratique.apimachinery.kinds import ResourceType
 from pratique.apimachinery.statuses import go_quoted
 from pratique.configuration.admissionregistration import (
     GROUP,
@@ -67,6 +69,11 @@ class Endpoint:
         namespace, name, port, path = found.groups()
         service: JSONObject = {"namespace": namespace, "name": name, "port": int(port or 443)}
         return cls({"service": service}, (path or "").rstrip("/"), namespace, f"{name}.{namespace}.svc")
+
+    @property
+    def service_name(self) -> str:
+        """The name of the Service; empty for a URL."""
+        return str(member(self.client_config, "service", "name") or "")
 
     def to(self, path: str, ca_bundle: bytes) -> JSONObject:
         """Return the ``clientConfig`` for a path."""
@@ -191,7 +198,7 @@ def _configuration(
         "clientConfig": settings.endpoint.to(path, settings.ca_bundle),
         "rules": msgspec.json.decode(msgspec.json.encode(rules)),
         "matchPolicy": "Equivalent",
-        **_selector(settings),
+        **(_selector(settings) if selects_by_namespace(rules) else {}),
         "admissionReviewVersions": ["v1"],
         **{field: value for field, value in chosen.items() if value},
         "timeoutSeconds": settings.timeout_seconds,
@@ -201,6 +208,23 @@ def _configuration(
         webhook["reinvocationPolicy"] = "IfNeeded"
     metadata: JSONObject = {"name": "pratique", "labels": {"app.kubernetes.io/part-of": "pratique"}}
     return {"apiVersion": f"{GROUP}/v1", "kind": kind.value, "metadata": metadata, "webhooks": [webhook]}
+
+
+def selects_by_namespace(rules: Iterable[Rule]) -> bool:
+    """Whether a namespaceSelector decides anything: not if all that rules match is in no namespace, and is none.
+
+    Of resources that are not built in, only the scope of a rule tells.
+    """
+    checker = built_in_rule_checker()
+    return any(
+        rule.scope != "Cluster" if not types else any(t.namespaced or _is_namespace(t) for t in types)
+        for rule in rules
+        for types in [{type_ for type_, _ in checker.matched(rule)}]
+    )
+
+
+def _is_namespace(type_: ResourceType) -> bool:
+    return (type_.resource.group, type_.resource.resource) == ("", "namespaces")
 
 
 def _selector(settings: WebhookSettings) -> JSONObject:

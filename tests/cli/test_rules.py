@@ -128,3 +128,53 @@ def test_a_chain_with_nothing_to_do_is_an_error(pratique: Program) -> None:
     ran = pratique("rules", "--admission-control", "ValidatingAdmissionPolicy")
     assert ran.returncode == 2
     assert "the chain has nothing to do in the phase split" in ran.stderr
+
+
+def test_a_selector_of_namespaces_is_left_out_where_nothing_is_in_one(pratique: Program) -> None:
+    chain = ("--admission-control", "CertificateApproval,AlwaysPullImages")
+    ran = pratique("rules", *chain, "--phase", "validate", "--namespace-selector", "a=b")
+    assert "namespaceSelector" in written(ran)[0]["webhooks"][0]
+    assert ran.stderr == ""
+    ran = pratique("rules", "--admission-control", "CertificateApproval", "--namespace-selector", "a=b")
+    assert "namespaceSelector" not in written(ran)[0]["webhooks"][0]
+    assert "--namespace-selector has no effect on the ValidatingWebhookConfiguration" in ran.stderr
+
+
+def test_namespaces_are_selected_by_their_own_labels(pratique: Program, tmp_path: Path) -> None:
+    rule = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["namespaces"]}
+    policy = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": "p"},
+        "spec": {"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": "true"}]},
+    }
+    binding = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": "p"},
+        "spec": {"policyName": "p", "validationActions": ["Deny"]},
+    }
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump_all([policy, binding]))
+    flags = ("--admission-control", "ValidatingAdmissionPolicy", "--config", tmp_path / "config.yaml")
+    assert "namespaceSelector" in written(pratique("rules", *flags))[0]["webhooks"][0]
+
+
+def test_roles_are_bound_to_the_accounts_of_the_services(pratique: Program) -> None:
+    flags = ("rules", "--rbac", "--admission-control", "LimitRanger", "--service", "guards/door")
+    documents = {(item["kind"], item["metadata"]["name"]): item for item in written(pratique(*flags))}
+    assert len(documents) == 6
+    for service in ("frontdoor", "mutator", "validator"):
+        bound = documents["ClusterRoleBinding", f"door-{service}"]
+        assert bound["roleRef"]["name"] == f"door-{service}"
+        assert bound["subjects"] == [
+            {"kind": "ServiceAccount", "name": f"door-{service}", "namespace": "guards"}
+        ]
+    [_, core, _] = documents["ClusterRole", "door-mutator"]["rules"]
+    assert core == {"apiGroups": [""], "resources": ["limitranges"], "verbs": ["list", "watch"]}
+    assert json.loads(pratique(*flags, "-o", "json").stdout)["items"] == list(documents.values())
+
+
+def test_roles_need_a_namespace(pratique: Program) -> None:
+    ran = pratique("rules", *CHAIN, "--rbac", "--url", "https://door")
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert "give --service instead of --url" in ran.stderr

@@ -136,6 +136,8 @@ class Controller:
     """Whether it is enabled by default."""
     looks_up: tuple[str, ...] = ()
     """The resources that it looks up in the cluster, for example ``namespaces``."""
+    may_look_up: tuple[str, ...] = ()
+    """Resources that it looks up for some reviews only. Those of a live cluster are followed from then on."""
     needs_backend: bool = False
     """Whether its answers come from another server; ``build`` then gets the means to reach it."""
     deprecated_in: str | None = None

@@ -160,6 +160,7 @@ CONTROLLER = Controller(
     rules=(Rule(("CREATE", "UPDATE"), ("*",), ("*",), ("*",), "*"),),
     build=_build,
     looks_up=("initializerconfigurations",),
+    may_look_up=("roles", "rolebindings", "clusterroles", "clusterrolebindings"),
     removed_in="1.14",
     replaced_by="MutatingAdmissionWebhook",
     trusted=True,

@@ -34,6 +34,7 @@ from pratique.controllers.quota.checks import (
     usage_after,
     usage_of,
 )
+from pratique.controllers.quota.evaluators import COUNTED_RESOURCES
 from pratique.controllers.quota.ledger import Account, Charge, Decide, Ledger, open_ledger, reconcile_every
 from pratique.controllers.quota.resource_quotas import (
     LimitedResource,
@@ -319,6 +320,7 @@ CONTROLLER = Controller(
     settings=Settings,
     default=True,
     looks_up=("resourcequotas",),
+    may_look_up=COUNTED_RESOURCES,
     location_settings=("resource-quota-ledger",),
     skip_reason=_skip_reason,
     commits_quota=True,

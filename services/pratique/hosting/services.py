@@ -32,6 +32,7 @@ from pratique.configuration.input_digests import (
 from pratique.configuration.loading import Configurations, load_configurations
 from pratique.configuration.settings import ChainSettings, Isolation
 from pratique.hosting.catalogue import HostedController, host_elsewhere, load_catalogue
+from pratique.hosting.cluster_roles import looked_up_by_front_doors
 from pratique.hosting.running import ControllerHost
 from pratique.telemetry.metrics import ReloadCounts
 from pratique.telemetry.reloading_files import Reloaded, keep_reloading
@@ -197,7 +198,7 @@ async def open_live_cluster(
 ) -> LiveCluster | None:
     """Follow the live cluster of the settings, if they name one, and list what is ``looked_up``.
 
-    None means all that the chain looks up.
+    None means what a front door looks up itself: what the services do is followed by them.
 
     Raises:
         ConfigurationError: it cannot be used, or a file of ``--cluster``.
@@ -207,7 +208,7 @@ async def open_live_cluster(
     from pratique.cluster.live import open_live  # noqa: PLC0415 - only for live clusters
 
     if looked_up is None:
-        looked_up = {name for one in load_catalogue().select(settings) for name in one.looks_up}
+        looked_up = looked_up_by_front_doors(load_catalogue().select(settings))
     base = load_cluster(settings.cluster) if settings.cluster else ObjectStore()
     kubeconfig = None if settings.in_cluster else settings.kubeconfig
     return await open_live(kubeconfig, settings.context, looked_up, base, settings.cluster_staleness_seconds)

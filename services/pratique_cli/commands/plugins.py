@@ -62,6 +62,7 @@ def _document(controller: Controller) -> JSONObject:
         "default": controller.default,
         "summary": controller.summary,
         "looksUp": list(controller.looks_up),
+        "mayLookUp": list(controller.may_look_up),
         "deprecatedIn": controller.deprecated_in,
         "removedIn": controller.removed_in,
         "replacedBy": controller.replaced_by,

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
 from pratique.apimachinery.errors import ConfigurationError
-from pratique.apimachinery.json_values import JSONObject
-from pratique.configuration.loading import load_configurations
+from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.cluster.files import load_cluster
+from pratique.configuration.loading import Configurations, load_configurations
 from pratique.configuration.settings import ChainSettings
+from pratique.hosting.cluster_roles import (
+    PHASES_OF_SERVICES,
+    FollowedResources,
+    creates_namespaces,
+    known_resources,
+    policy_rules,
+)
 from pratique.hosting.webhook_rules import matches_everything
 from pratique_cli.chain_options import chain_flags
 from pratique_cli.encoding import dump_yaml, indented_json
@@ -43,8 +52,13 @@ The namespace of the Service is always left out, so that Pratique can start
 while it is down. An API server calls no webhook for webhook configurations.
 
 \b
+With --rbac: for each service a ClusterRole and its binding, with what it needs
+to follow the objects of the cluster (serve --in-cluster).
+
+\b
 Examples:
   pratique rules --admission-control AlwaysPullImages --ca-file certs/ca.crt
+  pratique rules --rbac --config policies/ | kubectl apply -f -
   pratique rules --config policies/ --admission-control ValidatingAdmissionPolicy \\
       --failure-policy Ignore --namespace-selector pratique=on | kubectl apply -f -
   pratique rules --url https://10.0.0.7:8443 --ca-file ca.crt --phase admit -o json
@@ -99,24 +113,75 @@ def _namespace_selector(
     show_default=True,
     help="What API servers call: one phase, both in one call (admit), or both by two webhooks (split).",
 )
+@flag(
+    "--rbac",
+    is_flag=True,
+    help="Write instead the roles of services that follow the cluster, for the ServiceAccounts of the Service's"
+    " namespace.",
+)
 @format_flag("yaml", "json", default="yaml")
 @chain_flags
-def command(chain: ChainSettings, output: str, phase: str, **values: Any) -> None:
+def command(chain: ChainSettings, output: str, phase: str, *, rbac: bool, **values: Any) -> None:
     """Write the webhook configurations that an API server needs for the enabled chain."""
     settings = _settings(**values)
     sources = ChainSources.read(chain)
     sources.configure(sources.selected)
     configurations = load_configurations(chain.config)
+    if rbac:
+        _print_documents(list(_roles(chain, sources, configurations, settings.endpoint)), output)
+        return
     documents = list(webhook_configurations(phase, sources.selected, configurations, settings))
     if not documents:
         raise ConfigurationError(
             f"the chain has nothing to do in the phase {phase}: enable a controller, or name policies with --config"
         )
+    _print_documents(documents, output)
+    _note_wildcards(sources, phase)
+    _note_selectors(documents, settings)
+
+
+def _print_documents(documents: list[JSONObject], output: str) -> None:
     if output == "json":
         click.echo(indented_json({"apiVersion": "v1", "kind": "List", "items": [*documents]}), nl=False)
     else:
         click.echo("---\n".join(map(dump_yaml, documents)), nl=False)
-    _note_wildcards(sources, phase)
+
+
+_RBAC = "rbac.authorization.k8s.io"
+
+
+def _roles(
+    chain: ChainSettings, sources: ChainSources, configurations: Configurations, endpoint: Endpoint
+) -> Iterator[JSONObject]:
+    """Yield a ClusterRole and its binding for each service."""
+    if endpoint.namespace is None:
+        raise click.UsageError(
+            "--rbac is for ServiceAccounts of a namespace: give --service instead of --url."
+        )
+    definitions = load_cluster(chain.cluster).definitions() if chain.cluster else ()
+    known = known_resources(definitions)
+    unknown: dict[str, None] = {}
+    for service in PHASES_OF_SERVICES:
+        followed = FollowedResources.of_service(service, sources.selected, configurations, known)
+        provisions = creates_namespaces(service, sources.selected)
+        rules: JSON = [*policy_rules(followed, provisions=provisions)]
+        unknown |= dict.fromkeys(followed.unknown_parameters)
+        yield from _role(f"{endpoint.service_name}-{service}", endpoint.namespace, rules)
+    for kind in unknown:
+        print_problem(
+            f"note: no role lets services read {kind}, the parameters of a policy: give its"
+            " CustomResourceDefinition with --cluster"
+        )
+
+
+def _role(name: str, namespace: str, rules: JSON) -> Iterator[JSONObject]:
+    metadata: JSONObject = {"name": name, "labels": {"app.kubernetes.io/part-of": "pratique"}}
+    head = f"{_RBAC}/v1"
+    yield {"apiVersion": head, "kind": "ClusterRole", "metadata": metadata, "rules": rules}
+    subject: JSONObject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
+    role: JSONObject = {"apiGroup": _RBAC, "kind": "ClusterRole", "name": name}
+    binding: JSONObject = {"apiVersion": head, "kind": "ClusterRoleBinding", "metadata": metadata}
+    yield {**binding, "roleRef": role, "subjects": [subject]}
 
 
 def _settings(
@@ -158,4 +223,16 @@ def _note_wildcards(sources: ChainSources, phase: str) -> None:
         print_problem(
             f"note: {', '.join(names)} match every resource, so API servers ask about nearly all that changes;"
             " to match less, leave out what your API server does itself (--disable-admission-plugins)"
+        )
+
+
+def _note_selectors(documents: list[JSONObject], settings: WebhookSettings) -> None:
+    """Say where a chosen selector of namespaces has no effect, because nothing that is matched is in a namespace."""
+    if not settings.namespace_selector:
+        return
+    without = [str(document["kind"]) for document in documents if "namespaceSelector" not in str(document)]
+    for kind in without:
+        print_problem(
+            f"note: --namespace-selector has no effect on the {kind}: all that the chain matches there is in no"
+            " namespace"
         )

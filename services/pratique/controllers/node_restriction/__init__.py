@@ -58,6 +58,7 @@ CONTROLLER = Controller(
     build=_build,
     settings=Settings,
     looks_up=("pods", "nodes", "persistentvolumeclaims", "persistentvolumes", "csidrivers"),
+    may_look_up=("roles", "rolebindings", "clusterroles", "clusterrolebindings"),
     denies_in_mutate=True,
     trusted=True,
 )

@@ -43,6 +43,7 @@ CONTROLLER = Controller(
     build=build,
     settings=Settings,
     looks_up=("podsecuritypolicies",),
+    may_look_up=("roles", "rolebindings", "clusterroles", "clusterrolebindings"),
     deprecated_in="1.21",
     removed_in="1.25",
     replaced_by="PodSecurity",

@@ -94,6 +94,12 @@ _COUNT_PREFIX = "count/"
 
 COUNTED_WITHOUT_PREFIX = ("configmaps", "resourcequotas", "replicationcontrollers", "secrets")
 """Core resources that a quota may name without ``count/``."""
+COUNTED_RESOURCES = (
+    *COUNTED_WITHOUT_PREFIX,
+    *("pods", "services", "persistentvolumeclaims", "resourceclaims"),
+    *("deployments", "replicasets", "statefulsets", "daemonsets", "jobs", "cronjobs"),
+)
+"""What quotas usually count: their objects are looked up where the quota's status does not tell its usage."""
 
 
 def count_name(group: str, resource: str) -> str:
