@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from support import api_servers, local_stacks
 from support.api_servers import ApiServer, write_kubeconfig
+from support.live_stacks import reason, review, wait_for
 from support.local_stacks import Stack
-
-PATIENCE_SECONDS = 60.0
 
 
 def flags(server: ApiServer, folder: Path, *further: str) -> list[str]:
@@ -28,49 +24,6 @@ def flags(server: ApiServer, folder: Path, *further: str) -> list[str]:
 def _stack(api_server: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     with local_stacks.running_alone(*flags(api_server, tmp_path_factory.mktemp("live"))) as stack:
         yield stack
-
-
-def review(namespace: str, operation: str = "CREATE") -> dict[str, Any]:
-    pod = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "web", "namespace": namespace},
-        "spec": {"hostNetwork": True, "containers": [{"name": "web", "image": "web:1"}]},
-    }
-    request = {
-        "uid": "1",
-        "kind": {"group": "", "version": "v1", "kind": "Pod"},
-        "resource": {"group": "", "version": "v1", "resource": "pods"},
-        "operation": operation,
-        "name": "web",
-        "namespace": namespace,
-        "userInfo": {"username": "jane"},
-        "object": pod,
-    }
-    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
-
-
-def reason(stack: Stack, namespace: str) -> str:
-    """Why a Pod on the host's network may not be created in a namespace; empty if it may."""
-    code, body = stack.ask("/admit", review(namespace))
-    if code != 200:
-        return str(body["message"])
-    answer = body["response"]
-    return "" if answer["allowed"] else answer["status"]["message"]
-
-
-def wait_for(fact: Callable[[], bool]) -> None:
-    until = time.monotonic() + PATIENCE_SECONDS
-    while not fact():
-        assert time.monotonic() < until, "it did not come true"
-        time.sleep(0.05)
-
-
-def get(stack: Stack, path: str) -> tuple[int, str]:
-    with contextlib.closing(stack.connect()) as connection:
-        connection.request("GET", path)
-        answer = connection.getresponse()
-        return answer.status, answer.read().decode()
 
 
 def test_namespaces_and_their_labels_take_effect_as_kubectl_changes_them(
@@ -125,9 +78,9 @@ def test_a_missing_namespace_is_made_through_the_api_server_but_not_in_a_dry_run
 def test_metrics_count_the_objects_and_name_only_what_is_looked_up(
     api_server: ApiServer, stack: Stack
 ) -> None:
-    text = get(stack, "/metrics")[1]
+    text = stack.get("/metrics")[1]
     count = len(api_server.ask("GET", "/api/v1/namespaces").body["items"])
-    wait_for(lambda: f'pratique_live_objects{{resource="namespaces"}} {count}.0' in get(stack, "/metrics")[1])
+    wait_for(lambda: f'pratique_live_objects{{resource="namespaces"}} {count}.0' in stack.get("/metrics")[1])
     assert 'pratique_live_unconfirmed_seconds{resource="namespaces"}' in text
     assert 'resource="deployments.apps"' not in text
 
@@ -140,12 +93,12 @@ def test_what_a_silent_api_server_does_not_confirm_is_refused_until_it_answers_a
             server.process.send_signal(signal.SIGSTOP)
             try:
                 wait_for(lambda: "and --cluster-staleness is 3 s" in reason(stack, "shop"))
-                wait_for(lambda: get(stack, "/readyz")[0] == 503)
-                assert "of the live cluster were last confirmed" in get(stack, "/readyz")[1]
+                wait_for(lambda: stack.get("/readyz")[0] == 503)
+                assert "of the live cluster were last confirmed" in stack.get("/readyz")[1]
             finally:
                 server.process.send_signal(signal.SIGCONT)
             wait_for(lambda: not reason(stack, "shop"))
-            wait_for(lambda: get(stack, "/readyz")[0] == 200)
+            wait_for(lambda: stack.get("/readyz")[0] == 200)
             server.kubectl("label", "ns", "shop", "pod-security.kubernetes.io/enforce=baseline")
             wait_for(lambda: "violates PodSecurity" in reason(stack, "shop"))
 

@@ -15,6 +15,7 @@ import socket
 import subprocess
 import tempfile
 import time
+import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -158,6 +159,35 @@ def running(
         yield server
 
 
+@contextlib.contextmanager
+def restarted(server: ApiServer) -> Iterator[None]:
+    """Kill an API server and start it again, at the same port and over the same etcd, until the block ends."""
+    server.process.kill()
+    server.process.wait()
+    log = server.folder / "kube-apiserver-again.log"
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(server.process.args, stdout=output, stderr=output) as again,
+    ):
+        try:
+            _wait_until_ready(dataclasses.replace(server, process=again), log)
+            yield
+        finally:
+            again.kill()
+
+
+def compact(server: ApiServer) -> None:
+    """Make etcd forget all versions of objects but the current ones."""
+
+    def ask(path: str, body: Mapping[str, Any]) -> Any:
+        request = urllib.request.Request(server.etcd + path, json.dumps(body).encode())
+        with urllib.request.urlopen(request, timeout=_PATIENCE_SECONDS) as answer:
+            return json.load(answer)
+
+    status = ask("/v3/maintenance/status", {})
+    ask("/v3/kv/compaction", {"revision": status["header"]["revision"], "physical": True})
+
+
 def free_port() -> int:
     """A port of this host that nobody listens on."""
     with socket.socket() as listener:
@@ -238,9 +268,12 @@ def _wait_until_ready(server: ApiServer, log: Path) -> None:
     raise TimeoutError(f"kube-apiserver did not become ready: {log.read_text()[-2000:]}")
 
 
-def write_kubeconfig(server: ApiServer, folder: Path, user: str = "admin") -> Path:
-    """Write a kubeconfig whose context ``test`` is a user of the API server."""
-    cluster = {"server": f"https://127.0.0.1:{server.port}", "certificate-authority": str(server.authority)}
+def write_kubeconfig(server: ApiServer, folder: Path, user: str = "admin", port: int | None = None) -> Path:
+    """Write a kubeconfig whose context ``test`` is a user of the API server, reached at another port if given."""
+    cluster = {
+        "server": f"https://127.0.0.1:{port or server.port}",
+        "certificate-authority": str(server.authority),
+    }
     document = {
         "apiVersion": "v1",
         "kind": "Config",

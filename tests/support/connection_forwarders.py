@@ -1,4 +1,7 @@
-"""What stands for kube-proxy in tests: connections to the address of a Service go to one of the processes behind it."""
+"""What stands for kube-proxy and for the network in tests: connections go to one of the processes behind an address.
+
+The network can be cut: bytes arrive once it is mended, as TCP sees to it, or never, if connections were broken.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,14 @@ class Forwarder:
         self._turn = itertools.count()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
+        self._whole = asyncio.Event()
+        self._whole.set()
+        self._writers: set[asyncio.StreamWriter] = set()
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return self._address[1]
 
     def leave_out(self, port: int) -> None:
         """Send no new connections to a port."""
@@ -28,6 +39,22 @@ class Forwarder:
     def take_in(self, port: int) -> None:
         """Send new connections there, too."""
         self._ports = [*self._ports, port]
+
+    def cut(self) -> None:
+        """Let nothing through, and tell nobody."""
+        self._loop.call_soon_threadsafe(self._whole.clear)
+
+    def mend(self) -> None:
+        """Let through what waits, and all that follows."""
+        self._loop.call_soon_threadsafe(self._whole.set)
+
+    def break_connections(self) -> None:
+        """End all connections at once."""
+        self._loop.call_soon_threadsafe(self._break)
+
+    def _break(self) -> None:
+        for writer in self._writers:
+            writer.transport.abort()
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -55,12 +82,16 @@ class Forwarder:
         with contextlib.closing(writer), contextlib.suppress(OSError, IndexError, asyncio.CancelledError):
             there, back = await asyncio.open_connection("127.0.0.1", ports[next(self._turn) % len(ports)])
             with contextlib.closing(back):
-                await asyncio.gather(_copy(reader, back), _copy(there, writer))
+                self._writers |= {writer, back}
+                try:
+                    await asyncio.gather(self._copy(reader, back), self._copy(there, writer))
+                finally:
+                    self._writers -= {writer, back}
 
-
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(OSError):
-        while piece := await reader.read(65536):
-            writer.write(piece)
-            await writer.drain()
-    writer.close()
+    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while piece := await reader.read(65536):
+                await self._whole.wait()
+                writer.write(piece)
+                await writer.drain()
+        writer.close()

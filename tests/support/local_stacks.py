@@ -43,6 +43,13 @@ class Stack:
         assert code == 200, (code, answer)
         return answer
 
+    def get(self, path: str) -> tuple[int, str]:
+        """Get a page; its code and text."""
+        with contextlib.closing(self.connect()) as connection:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+
     def ask(
         self, path: str, body: Any, connection: http.client.HTTPConnection | None = None
     ) -> tuple[int, Any]:

@@ -93,24 +93,26 @@ class ApiServer:
         async with self._answer("POST", path, body=document) as response:
             await _read(response, _MAX_EVENT_BYTES)
 
-    async def list(self, path: str, accept: str = _JSON) -> tuple[list[JSONObject], str]:
-        """Read all objects of a collection, page by page, and the version that they are of.
+    async def list(
+        self, path: str, accept: str = _JSON, label_selector: str = ""
+    ) -> tuple[list[JSONObject], str]:
+        """Read all objects of a collection that a selector matches, page by page, and the version that they are of.
 
         Raises:
             ApiServerError: they cannot be read; ``code`` is 410 if they changed too much between two pages.
         """
         found: list[JSONObject] = []
-        query = {"limit": _PAGE_OBJECTS}
+        query = first = {"limit": _PAGE_OBJECTS, **_selecting(label_selector)}
         while True:
             async with self._answer("GET", path, query, accept.format(list="List")) as response:
                 page = _decoded(_pages.decode, await _read(response, _MAX_PAGE_BYTES))
             found += page.items or ()
             if not page.metadata.continue_:
                 return found, page.metadata.resource_version
-            query = {"limit": _PAGE_OBJECTS, "continue": page.metadata.continue_}
+            query = {**first, "continue": page.metadata.continue_}
 
     async def watch(
-        self, path: str, version: str, seconds: int, accept: str = _JSON
+        self, path: str, version: str, seconds: int, accept: str = _JSON, label_selector: str = ""
     ) -> AsyncIterator[Sequence[WatchEvent]]:
         """Yield the changes since a version in batches, first an empty one; end when the server ends the watch.
 
@@ -122,6 +124,7 @@ class ApiServer:
             "allowWatchBookmarks": "true",
             "resourceVersion": version,
             "timeoutSeconds": str(seconds),
+            **_selecting(label_selector),
         }
         async with self._answer(
             "GET", path, query, accept.format(list=""), seconds=seconds + _CONNECT_SECONDS
@@ -234,6 +237,10 @@ async def _read(response: Any, most: int) -> bytes:
             raise ApiServerError(f"an answer is longer than {most} bytes", 0)
         parts.append(chunk)
     return b"".join(parts)
+
+
+def _selecting(label_selector: str) -> dict[str, str]:
+    return {"labelSelector": label_selector} if label_selector else {}
 
 
 def _decoded(decode: Any, body: bytes) -> Any:
