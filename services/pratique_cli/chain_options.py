@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.json_values import JSON
 from pratique.configuration.settings import CURRENT_RELEASE, OLDEST_RELEASE, ChainSettings
 from pratique_cli.options import (
@@ -105,6 +106,15 @@ def plugin_variables(plugins: Mapping[str, Mapping[str, JSON]]) -> dict[str, str
     }
 
 
+def _controller_names() -> Iterable[str]:
+    from pratique.hosting.catalogue import load_catalogue  # noqa: PLC0415 - only shells ask for it
+
+    try:
+        return [controller.name for controller in load_catalogue()]
+    except InputError:
+        return ()  # a package that cannot be loaded: the command tells it, not the Tab
+
+
 _CHAIN_OPTIONS = (
     flag(
         "--config",
@@ -121,19 +131,19 @@ _CHAIN_OPTIONS = (
     ),
     flag(
         "--enable-admission-plugins",
-        type=NameList(),
+        type=NameList(_controller_names),
         multiple=True,
         help="Controllers to enable in addition to the default ones.",
     ),
     flag(
         "--disable-admission-plugins",
-        type=NameList(),
+        type=NameList(_controller_names),
         multiple=True,
         help="Default controllers to disable.",
     ),
     flag(
         "--admission-control",
-        type=NameList(),
+        type=NameList(_controller_names),
         multiple=True,
         help="The exact controllers, in this order, instead of the default ones. Kubernetes since 1.10 ignores the"
         " order.",

@@ -15,6 +15,8 @@ import click
 from pratique_cli.exit_codes import ExitCode, end_by
 
 HELP_FLAGS = ("-h", "--help")
+COMPLETION_VARIABLE = "_PRATIQUE_COMPLETE"
+"""In the environment if a shell asks for completions."""
 
 
 class LazyGroup(click.Group):
@@ -68,6 +70,7 @@ SUMMARIES = {
     "certs": "Make certificates for the services and their clients.",
     "quotas": "Show the usage of each ResourceQuota.",
     "plugins": "List the admission controllers, in chain order.",
+    "completion": "Write the script that completes commands in your shell.",
     "version": "Show the version.",
 }
 
@@ -155,7 +158,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _invoke(arguments: Sequence[str] | None) -> object:
-    if "_PRATIQUE_COMPLETE" in os.environ:
+    if COMPLETION_VARIABLE in os.environ:
         return root.main(arguments, prog_name="pratique")
     # click's main() exits with 1 if a pipe is closed, which would mean "denied".
     try:

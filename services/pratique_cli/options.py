@@ -19,6 +19,7 @@ from pratique.apimachinery.errors import InputError
 from pratique.configuration.settings import Release, read_release
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
     from click.types import OptionHelpExtra
 
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?")
@@ -66,6 +67,10 @@ class NameList(click.ParamType[tuple[str, ...]]):
 
     name = "A,B"
 
+    def __init__(self, known: Callable[[], Iterable[str]] | None = None) -> None:
+        """Take what lists the known names, which shells offer; None offers nothing."""
+        self._known = known
+
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, ...]:
@@ -80,6 +85,22 @@ class NameList(click.ParamType[tuple[str, ...]]):
     def split_envvar_value(self, rv: str) -> list[str]:
         """Keep the variable whole; click would split it at blanks."""
         return [rv]
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem[str]]:
+        """Complete the last name of the list with the known names that it does not have yet."""
+        del ctx, param
+        given, comma, begun = incomplete.rpartition(",")
+        names = () if self._known is None else self._known()
+        left = (name for name in names if name not in given.split(","))
+        return _completions(given + comma + name for name in left if name.lower().startswith(begun.lower()))
+
+
+def _completions(texts: Iterable[str]) -> list[CompletionItem[str]]:
+    from click.shell_completion import CompletionItem  # noqa: PLC0415 - only shells ask for it
+
+    return [CompletionItem(text) for text in texts]
 
 
 class WholeNumber(click.IntRange):
@@ -258,6 +279,11 @@ class _Target(click.ParamType[OutputTarget]):
         if equals and not file:
             self.fail(f"{value!r} names no file; write {chosen}=FILE", param, ctx)
         return OutputTarget(chosen, Path(file) if file not in {"", "-"} else None)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem[str]]:
+        return self._format.shell_complete(ctx, param, incomplete)
 
 
 def outputs_flag(callback: Callable[..., Any]) -> Callable[..., Any]:
