@@ -31,6 +31,8 @@ class Palette:
     """Whether to use marks beyond ASCII."""
     width: int = _PIPE_WIDTH
     """The number of columns; longer values are cut."""
+    terminal: bool = False
+    """Whether the stream is a terminal, at which a person looks."""
 
     def paint(self, text: str, *styles: str) -> str:
         """Colour a text; ``bold`` and ``dim`` are styles, anything else a colour."""
@@ -63,7 +65,9 @@ def palette_for(stream: TextIO, *, colour: bool | None) -> Palette:
     if colour is None:
         colour = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     columns = shutil.get_terminal_size((_PIPE_WIDTH, 24)).columns if terminal else _PIPE_WIDTH
-    return Palette(colour=colour, unicode=_can_encode_marks(stream), width=max(columns, 40))
+    return Palette(
+        colour=colour, unicode=_can_encode_marks(stream), width=max(columns, 40), terminal=terminal
+    )
 
 
 def _can_encode_marks(stream: TextIO) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import itertools
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -22,14 +23,19 @@ from pratique_cli.chain_options import chain_flags
 from pratique_cli.encoding import indented_json
 from pratique_cli.exit_codes import ExitCode
 from pratique_cli.options import ExistingPath, Seconds, flag, format_flag, timeout_flag
+from pratique_cli.outputs.columns import Column, Row, table_text
 from pratique_cli.reviews.requests import RequestShape, review_of
-from pratique_cli.terminal import printable
+from pratique_cli.terminal import Palette, palette_for
 from pratique_frontdoor.engines.engine import open_local
 from pratique_frontdoor.engines.local import LocalEngine
 
 _MAX_SECONDS = 600.0
 _MAX_REVIEWS = 10_000
 _SHOWN_STEPS = 20
+_COLUMNS = (
+    *(Column(title, right=True) for title in ("SHARE", "MEAN", "P99", "CALLS")),
+    Column("STEP", keep=False),
+)
 
 EPILOG = """\b
 The reviews are dry runs, decided in this process, in the order of the files,
@@ -68,7 +74,7 @@ def _at_most_600_seconds(ctx: click.Context, param: click.Parameter, value: floa
     help="How long to measure, at most 600s.",
 )
 @timeout_flag("each review")
-@format_flag("text", "json")
+@format_flag("text", "table", "json")
 @chain_flags
 def command(
     chain: ChainSettings,
@@ -90,7 +96,8 @@ def command(
     if output == "json":
         click.echo(indented_json(_document(costs)), nl=False)
     else:
-        click.echo("\n".join(_texts(costs)))
+        palette = palette_for(sys.stdout, colour=None)
+        click.echo("\n".join(_texts(costs, palette)), color=palette.colour)
     return ExitCode.ADMITTED
 
 
@@ -136,7 +143,7 @@ def _document(costs: Sequence[ChainCost]) -> JSONObject:
     return {**to_document(own), **compared}
 
 
-def _texts(costs: Sequence[ChainCost]) -> Iterator[str]:
+def _texts(costs: Sequence[ChainCost], palette: Palette) -> Iterator[str]:
     own, *others = costs
     yield _summary(own)
     if others:
@@ -144,8 +151,8 @@ def _texts(costs: Sequence[ChainCost]) -> Iterator[str]:
         yield f"against: {_summary(others[0])}"
         yield f"ratio: CPU {ratio['cpu']:.2f}, median {ratio['median']:.2f}"
     yield ""
-    yield f"{'SHARE':>6}  {'MEAN':>9}  {'P99':>9}  {'CALLS':>7}  STEP"
-    yield from map(_line, own.steps[:_SHOWN_STEPS])
+    rows = [Row(_cells(step)) for step in own.steps[:_SHOWN_STEPS]]
+    yield table_text(_COLUMNS, rows, palette).rstrip("\n")
     if len(own.steps) > _SHOWN_STEPS:
         yield f"and {len(own.steps) - _SHOWN_STEPS} steps that took less; -o json has all"
 
@@ -158,11 +165,13 @@ def _summary(cost: ChainCost) -> str:
     )
 
 
-def _line(step: StepCost) -> str:
+def _cells(step: StepCost) -> tuple[str, ...]:
     key = step.key
     names = [key.controller, *([key.name] if key.name != key.controller else []), key.configuration]
-    name = printable(" ".join(filter(None, names)))
     return (
-        f"{step.share:6.1%}  {step.mean_seconds * 1000:6.3f} ms  {step.p99_seconds * 1000:6.3f} ms"
-        f"  {step.calls:7}  {key.phase} {name}"
+        f"{step.share:.1%}",
+        f"{step.mean_seconds * 1000:.3f} ms",
+        f"{step.p99_seconds * 1000:.3f} ms",
+        str(step.calls),
+        " ".join(filter(None, (key.phase, *names))),
     )

@@ -15,6 +15,7 @@ from pratique.configuration.loading import load_configurations
 from pratique_cli.encoding import encode_list
 from pratique_cli.exit_codes import ExitCode
 from pratique_cli.options import ExistingPath, Seconds, flag, format_flag
+from pratique_cli.outputs.columns import Column, Row, table_text
 from pratique_cli.request_latencies import (
     RequestKind,
     RequestLatency,
@@ -42,7 +43,8 @@ usage or unreadable input, 3 the program itself failed.
 
 _MAX_WITHIN_SECONDS = 30.0
 """The maximum of ``timeoutSeconds``."""
-_HEAD = ("REQUEST", "WORST", "MUTATE", "AGAIN", "VALIDATE", "MEDIAN", "P99", "REVIEWS")
+_NUMBERS = ("WORST", "MUTATE", "AGAIN", "VALIDATE", "MEDIAN", "P99", "REVIEWS")
+_COLUMNS = (Column("REQUEST", keep=False), *(Column(title, right=True) for title in _NUMBERS))
 
 
 def _at_most_30_seconds(ctx: click.Context, param: click.Parameter, value: float) -> float:
@@ -94,7 +96,7 @@ def command(
     else:
         palette = palette_for(sys.stdout, colour=None)
         shown = latencies if output == "table" else beyond
-        lines = _table(shown, palette) if output == "table" else _texts(shown, within)
+        lines = _table(shown, within, palette) if output == "table" else _texts(shown, within)
         kinds = "kind" if len(latencies) == 1 else "kinds"
         summary = f"{len(latencies)} {kinds} of requests: {len(beyond)} may take longer than {within:g}s"
         click.echo("\n".join([*lines, summary]), color=palette.colour)
@@ -143,20 +145,15 @@ def _recorded_text(latency: RequestLatency) -> str:
     return f"; recorded {reviews}: median {median * 1000:.1f} ms, p99 {p99 * 1000:.1f} ms"
 
 
-def _table(latencies: Sequence[RequestLatency], palette: Palette) -> list[str]:
-    rows = [_HEAD, *(tuple(_cells(latency)) for latency in latencies)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
-    head, *lines = [
-        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
-    return [palette.paint(head, "bold"), *lines]
+def _table(latencies: Sequence[RequestLatency], within: float, palette: Palette) -> list[str]:
+    rows = [Row(_cells(one), ("red", "bold") if one.worst > within else ()) for one in latencies]
+    return table_text(_COLUMNS, rows, palette).splitlines()
 
 
 def _cells(latency: RequestLatency) -> list[str]:
     recorded = latency.recorded
     return [
-        printable(str(latency.kind)),
+        str(latency.kind),
         *(
             f"{seconds:g}s"
             for seconds in (latency.worst, latency.first_round, latency.reinvocation, latency.validation)

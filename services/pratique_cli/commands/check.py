@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import difflib
+import sys
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ from pratique_cli.chain_options import chain_flags
 from pratique_cli.exit_codes import ExitCode
 from pratique_cli.loading import load_chain
 from pratique_cli.options import ExistingPath, NameList, flag, flattened, format_flag
-from pratique_cli.terminal import print_problem
+from pratique_cli.terminal import palette_for, print_problem
 
 if TYPE_CHECKING:
     from pratique.lint.rules import LintFinding
@@ -91,14 +92,29 @@ def _report(
     problems: Sequence[str], warnings: Sequence[str], findings: Sequence[LintFinding], output: str
 ) -> None:
     if output != "text":
-        from pratique_cli.outputs.checks import check_findings, encode_findings  # noqa: PLC0415 - text needs none
-
-        click.echo(encode_findings(check_findings(problems, warnings, findings), output), nl=False)
+        _write_findings(problems, warnings, findings, output)
         return
     for text in (*problems, *warnings, *map(str, findings)):
         print_problem(*text.split("\n"))
     if not problems:
         click.echo(_summary(len(warnings), findings))
+
+
+def _write_findings(
+    problems: Sequence[str], warnings: Sequence[str], findings: Sequence[LintFinding], output: str
+) -> None:
+    from pratique_cli.outputs.checks import (  # noqa: PLC0415 - text needs none
+        check_findings,
+        encode_findings,
+        findings_table,
+    )
+
+    found = check_findings(problems, warnings, findings)
+    if output != "table":
+        click.echo(encode_findings(found, output), nl=False)
+        return
+    palette = palette_for(sys.stdout, colour=None)
+    click.echo(findings_table(found, palette), nl=False, color=palette.colour)
 
 
 def _chosen_rules(only: Collection[str], disabled: Collection[str]) -> frozenset[str]:

@@ -11,7 +11,8 @@ from pratique.admission.controllers import Controller
 from pratique.apimachinery.json_values import JSONObject
 from pratique.hosting.catalogue import load_catalogue
 from pratique_cli.encoding import encode_list
-from pratique_cli.options import REVIEW_FORMATS, format_flag
+from pratique_cli.options import DECISION_FORMATS, format_flag
+from pratique_cli.outputs.columns import Column, Row, table_text
 from pratique_cli.terminal import Palette, palette_for
 
 EPILOG = """\b
@@ -20,18 +21,20 @@ Examples:
   pratique plugins -o jsonl | grep '"default":true'
 """
 
+_COLUMNS = (Column("NAME"), Column("PHASES"), Column("DEFAULT"), Column("DOES", keep=False))
+
 
 @click.command("plugins", epilog=EPILOG)
-@format_flag(*REVIEW_FORMATS)
+@format_flag(*DECISION_FORMATS)
 def command(output: str) -> None:
     """List the admission controllers, in chain order.
 
     --enable-admission-plugins turns on those that are off.
     """
     controllers = tuple(load_catalogue())
-    if output == "text":
+    if output in {"text", "table"}:
         palette = palette_for(sys.stdout, colour=None)
-        click.echo(_table(controllers, palette), color=palette.colour)
+        click.echo(_table(controllers, palette), nl=False, color=palette.colour)
     else:
         click.echo(_encode([_document(controller) for controller in controllers], output), nl=False)
 
@@ -74,20 +77,14 @@ def _phases(controller: Controller) -> list[str]:
 
 
 def _table(controllers: Sequence[Controller], palette: Palette) -> str:
-    rows = [(c.name, ", ".join(_phases(c)), "on" if c.default else "off") for c in controllers]
-    head = ("NAME", "PHASES", "DEFAULT")
-    widths = [max(len(row[column]) for row in (head, *rows)) for column in range(3)]
-    lines = [palette.paint(_cells(head, widths) + "DOES", "bold")]
-    for row, controller in zip(rows, controllers, strict=True):
-        cells = _cells(row, widths)
-        name, rest = cells[: widths[0]], cells[widths[0] :]
-        styled = palette.paint(name, *(("green",) if controller.default else ())) + rest
-        lines.append(styled + _remark(controller, palette))
-    return "\n".join(lines)
-
-
-def _cells(row: Sequence[str], widths: Sequence[int]) -> str:
-    return "".join(f"{cell:<{width}}  " for cell, width in zip(row, widths, strict=True))
+    rows = [
+        Row(
+            (c.name, ", ".join(_phases(c)), "on" if c.default else "off", _description(c)),
+            ("green",) if c.default else (),
+        )
+        for c in controllers
+    ]
+    return table_text(_COLUMNS, rows, palette)
 
 
 def _is_deprecated(controller: Controller) -> bool:
@@ -95,10 +92,10 @@ def _is_deprecated(controller: Controller) -> bool:
     return controller.deprecated_in is not None and controller.removed_in is None
 
 
-def _remark(controller: Controller, palette: Palette) -> str:
+def _description(controller: Controller) -> str:
     """Describe a controller: what it does, what it looks up, and its fate in Kubernetes."""
     facts = [f"looks up {', '.join(controller.looks_up)}"] if controller.looks_up else []
     facts += [f"deprecated in Kubernetes {controller.deprecated_in}"] if _is_deprecated(controller) else []
     facts += [f"removed in Kubernetes {controller.removed_in}"] if controller.removed_in else []
     facts += [f"replaced by {controller.replaced_by}"] if controller.replaced_by else []
-    return controller.summary + (palette.paint(f" ({'; '.join(facts)})", "dim") if facts else "")
+    return controller.summary + (f" ({'; '.join(facts)})" if facts else "")

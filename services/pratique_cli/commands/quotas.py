@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import click
 
@@ -19,7 +19,8 @@ from pratique.controllers.quota.resource_quotas import read_quota
 from pratique_cli.chain_options import chain_flags
 from pratique_cli.encoding import encode_list
 from pratique_cli.options import FORMATS, format_flag
-from pratique_cli.terminal import palette_for, printable
+from pratique_cli.outputs.columns import Column, Row, table_text
+from pratique_cli.terminal import palette_for
 
 EPILOG = """\b
 SOURCE is where the usage comes from: the ledger that validators charge, or,
@@ -33,12 +34,16 @@ Examples:
   pratique quotas --cluster cluster/ -o json | jq '.[] | select(.used == .hard)'
 """
 
-_HEAD = ("NAMESPACE", "QUOTA", "RESOURCE", "USED", "HARD", "SOURCE")
+_COLUMNS = (
+    *(Column(title, keep=False) for title in ("NAMESPACE", "QUOTA", "RESOURCE")),
+    *(Column(title, right=True) for title in ("USED", "HARD")),
+    Column("SOURCE"),
+)
 _FIELDS = ("namespace", "quota", "resource", "used", "hard", "source")
 
 
 @click.command("quotas", epilog=EPILOG)
-@format_flag(*FORMATS)
+@format_flag("text", "table", *FORMATS[1:])
 @chain_flags
 def command(chain: ChainSettings, output: str) -> None:
     """Show the usage of each ResourceQuota, as validators with the same flags see it.
@@ -46,10 +51,10 @@ def command(chain: ChainSettings, output: str) -> None:
     This only reads the ledger. `pratique up` removes its ledger at its end, unless --resource-quota-ledger names one.
     """
     rows = list(_rows(load_cluster(chain.cluster), asyncio.run(_ledger_usage(ledger_url(chain)))))
-    if output == "text":
+    if output in {"text", "table"}:
         palette = palette_for(sys.stdout, colour=None)
-        head, *lines = _table(rows)
-        click.echo("\n".join([palette.paint(head, "bold"), *lines]), color=palette.colour)
+        cells = [Row([str(row[field] or "-") for field in _FIELDS]) for row in rows]
+        click.echo(table_text(_COLUMNS, cells, palette), nl=False, color=palette.colour)
     else:
         click.echo(encode_list(rows, output), nl=False)
 
@@ -86,12 +91,3 @@ def _rows(cluster: Cluster, known: Mapping[AccountKey, Usage]) -> Iterator[JSONO
 
 def _row(*values: str | None) -> JSONObject:
     return dict(zip(_FIELDS, values, strict=True))
-
-
-def _table(rows: Sequence[JSONObject]) -> list[str]:
-    lines = [_HEAD, *(tuple(printable(str(row[field] or "-")) for field in _FIELDS) for row in rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(_HEAD))]
-    return [
-        "  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    ]

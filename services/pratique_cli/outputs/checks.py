@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import junitparser
 
@@ -12,11 +12,12 @@ from pratique.apimachinery.json_values import JSONObject
 from pratique.apimachinery.source_documents import Position
 from pratique.lint.rules import LintFinding
 from pratique_cli.encoding import encode_list
+from pratique_cli.outputs.columns import Column, Row, table_text
 from pratique_cli.outputs.findings import encodable
 from pratique_cli.outputs.github import annotation
 from pratique_cli.outputs.junit import failure
 from pratique_cli.outputs.sarif import fingerprint, locations, run_properties, sarif_log
-from pratique_cli.terminal import printable
+from pratique_cli.terminal import Palette, printable
 
 _PLACE = re.compile(
     r"(?P<file>.+?): document \d+\b.*?\bline (?P<line>\d+)(?:, column (?P<column>\d+))?", re.DOTALL
@@ -28,6 +29,8 @@ _OWN_RULES = {
     _WARNING: "An API server would warn of the configuration, or part of it has no effect.",
 }
 """What is found beside the rules of good practice, as rules of a report."""
+_COLUMNS = (Column("LEVEL"), Column("RULE"), Column("PLACE", keep=False), Column("MESSAGE", keep=False))
+_STYLES = {"error": ("red", "bold"), "warning": ("yellow",), "info": ()}
 _SARIF_LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 _GITHUB_LEVELS = {"error": "error", "warning": "warning", "info": "notice"}
 
@@ -85,7 +88,7 @@ def _of_lint(finding: LintFinding) -> CheckFinding:
 
 
 def encode_findings(findings: Sequence[CheckFinding], output: str) -> bytes:
-    """Encode findings in one of :data:`FORMATS`, text excepted, which the command writes itself."""
+    """Encode findings in a format for programs."""
     return _ENCODERS[output](findings)
 
 
@@ -155,25 +158,17 @@ def _junit(findings: Sequence[CheckFinding]) -> bytes:
     return written + b"\n"
 
 
-def _table(findings: Sequence[CheckFinding]) -> bytes:
-    rows = [("LEVEL", "RULE", "PLACE", "MESSAGE"), *map(_cells, findings)]
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    return "".join(f"{'  '.join(_padded(row, widths))}\n" for row in rows).encode()
-
-
-def _padded(row: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
-    for cell, width in zip(row[:-1], widths, strict=True):
-        yield f"{cell:<{width}}"
-    yield row[-1]
+def findings_table(findings: Sequence[CheckFinding], palette: Palette) -> str:
+    """Lay out findings as a table, for a stream with this palette."""
+    return table_text(_COLUMNS, [Row(_cells(one), _STYLES[one.level]) for one in findings], palette)
 
 
 def _cells(finding: CheckFinding) -> tuple[str, str, str, str]:
     where = "" if finding.place is None else f"{finding.file}:{finding.place.line}"
-    return finding.level, finding.rule, printable(where), printable(finding.message.partition("\n")[0])
+    return finding.level, finding.rule, where, finding.message.partition("\n")[0]
 
 
 _ENCODERS: Mapping[str, Callable[[Sequence[CheckFinding]], bytes]] = {
-    "table": _table,
     "json": lambda findings: _documents(findings, "json"),
     "jsonl": lambda findings: _documents(findings, "jsonl"),
     "yaml": lambda findings: _documents(findings, "yaml"),

@@ -6,12 +6,18 @@ from typing import TextIO
 
 from pratique_cli.outputs import ReviewCounts, ReviewedDocument, UndecidedDocument
 from pratique_cli.outputs.changes import subject
+from pratique_cli.outputs.columns import Column, Row, table_text
 from pratique_cli.outputs.findings import FindingLevel, findings
 from pratique_cli.outputs.texts import summary
-from pratique_cli.terminal import Palette, printable
+from pratique_cli.terminal import Palette
 from pratique_frontdoor.chain.decisions import Decision
 
-_COLUMNS = ("DECISION", "OBJECT", "PLACE", "REASON")
+_COLUMNS = (
+    Column("DECISION"),
+    Column("OBJECT", keep=False),
+    Column("PLACE", keep=False),
+    Column("REASON", keep=False),
+)
 _STYLES = {"admitted": ("green",), "denied": ("red", "bold"), "warned": ("yellow",)}
 
 
@@ -23,40 +29,26 @@ class TableOutput:
         self._stream = stream
         self._palette = palette
         self._quiet = quiet
-        self._rows: list[tuple[str, str, str, str]] = []
+        self._rows: list[Row] = []
 
     def write(self, reviewed: ReviewedDocument) -> None:
         """Keep the row of one document."""
         verdict = _verdict(reviewed.decision)
         if self._quiet and verdict == "admitted":
             return
-        self._rows.append((verdict, subject(reviewed.review), reviewed.place, _reason(reviewed)))
+        cells = (verdict, subject(reviewed.review), reviewed.place, _reason(reviewed))
+        self._rows.append(Row(cells, _STYLES[verdict]))
 
     def write_problem(self, problem: UndecidedDocument) -> None:
         """Write nothing: standard error reports it."""
 
     def finish(self, counts: ReviewCounts) -> None:
         """Write all rows, and the summary."""
-        rows = [tuple(map(printable, row)) for row in self._rows]
-        if rows:
-            widths = [max(map(len, column)) for column in zip(_COLUMNS, *rows, strict=True)]
-            self._stream.write(self._line(_COLUMNS, widths, ("bold",)))
-            self._stream.writelines(self._line(row, widths, _STYLES[row[0]]) for row in rows)
+        if self._rows:
+            self._stream.write(table_text(_COLUMNS, self._rows, self._palette))
         if not self._quiet:
             self._stream.write(summary(counts, self._palette))
         self._stream.flush()
-
-    def _line(self, row: tuple[str, ...], widths: list[int], styles: tuple[str, ...]) -> str:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-        head = self._palette.paint(cells[0], *styles)
-        return "  ".join([head, *cells[1:-1], self._fitted(row[-1], widths)]).rstrip() + "\n"
-
-    def _fitted(self, reason: str, widths: list[int]) -> str:
-        """Cut a reason to the width of a terminal; a file or a pipe gets all of it."""
-        if not self._stream.isatty():
-            return reason
-        room = self._palette.width - sum(widths[:-1]) - 2 * (len(widths) - 1)
-        return self._palette.cut(reason, max(room, 24))
 
 
 def _verdict(decision: Decision) -> str:
