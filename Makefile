@@ -20,6 +20,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet
 LOCK := $(BIN)/uv pip compile --universal --generate-hashes --no-annotate --no-emit-index-url \
 	--custom-compile-command "make lock" --exclude-newer "1 week" --quiet $(ARGS)
+MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs
 GENERATED := services/pratique/admission/v1
 
 # What .venv holds, and when it was put there.
@@ -31,7 +32,7 @@ MUTABLE := $(VENV)/.mutable
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help up apiserver compose helm test test-long test-pythons fuzz mutants differential lint fix protos check-protos baseline lock sbom bench bench-check flame lock-peers image clean
+.PHONY: help up apiserver compose helm test test-long test-pythons fuzz mutants differential lint fix docs docs-serve protos check-protos baseline lock sbom bench bench-check flame lock-peers image clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -79,6 +80,12 @@ fix: $(TESTABLE) ## Apply ruff's fixes and format the code
 	@$(BIN)/ruff check --fix --quiet || true
 	@$(BIN)/ruff format
 
+docs: $(TESTABLE) ## Make the documents a site in site/, and fail on dead links (ARGS=flags of mkdocs build)
+	@$(MKDOCS) build $(ARGS)
+
+docs-serve: $(TESTABLE) ## Show that site at http://127.0.0.1:8000 while you write (ARGS=flags of mkdocs serve)
+	@$(MKDOCS) serve $(ARGS)
+
 protos: $(RUNNABLE) ## Generate the gRPC code from proto/
 	@$(BIN)/python scripts/generate_protos.py
 
@@ -120,7 +127,7 @@ image: ## Build the container image (BASE_IMAGE=any with Python >= 3.11, IMAGE=i
 	docker build $(if $(BASE_IMAGE),--build-arg BASE_IMAGE=$(BASE_IMAGE)) --tag $(IMAGE) $(ARGS) .
 
 clean: ## Remove everything that make created
-	@rm -rf $(VENV) $(GENERATED) bench/.peers build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(GENERATED) bench/.peers build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find services tests scripts bench examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(BIN)/python:
