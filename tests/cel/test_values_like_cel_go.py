@@ -89,3 +89,55 @@ def test_an_error_has_kubernetes_words(expression: str, error: str, evaluate: Ca
     with pytest.raises(EvaluationError) as caught:
         evaluate(expression, object=OBJECT)
     assert str(caught.value) == f"expression '{expression}' resulted in error: {error}"
+
+
+_POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "web", "labels": {"app": "web"}},
+    "spec": {"l": [{}]},
+}
+_CUSTOM = _POD | {"apiVersion": "example.com/v1"}
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("'x' == object.metadata", False),
+        ("object.metadata != 'x'", True),
+        ("object.metadata == null", False),
+        ("object.metadata in ['x']", False),
+        (
+            "dyn([object.metadata]) == ['x']",
+            True,
+        ),  # cel-go takes no notice of members that cannot be compared
+        ("object.spec.l == [1]", False),
+        ("object.spec.l == [{}] && object.metadata.labels == {'app': 'web'}", True),
+        ("object.metadata == object.spec || object == object", True),
+        ("dyn(object.spec.l + []) == 'x'", False),
+        ("dyn([1]) == 'x' || dyn({'a': 1}) == 1", False),
+    ],
+)
+def test_a_go_value_equals_only_its_like(
+    expression: str, expected: Any, evaluate: Callable[..., Any]
+) -> None:
+    assert evaluate(expression, object=_POD) is expected
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "object.metadata == 'x'",
+        "object.metadata == object.metadata.name",
+        "object.spec.l == 1",
+        "object.spec == {'l': 1}",
+        "[object.metadata].all(m, m == 1)",
+        "object.?metadata.orValue({}) == true",
+    ],
+)
+def test_a_go_value_cannot_be_compared_with_another_type(
+    expression: str, evaluate: Callable[..., Any]
+) -> None:
+    with pytest.raises(EvaluationError, match="no such overload"):
+        evaluate(expression, object=_POD)
+    assert evaluate(expression, object=_CUSTOM) is False

@@ -12,12 +12,15 @@ import pytest
 
 from pratique.admission.results import OutcomeStatus
 from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.apimachinery.kinds import GroupVersionKind
 from pratique.apimachinery.patches import apply_patch
 from pratique.cluster.store import ObjectStore
+from pratique.registry.defaults.defaulting import with_defaults
 from support.admissions import pod_review
 from support.mutating_policies import (
     applied,
     bound,
+    failure_messages,
     labelled,
     mutate,
     mutating,
@@ -177,6 +180,37 @@ def test_match_conditions_do_not_see_the_mutations_of_later_policies() -> None:
     assert (skipped.outcome, skipped.reason) == (OutcomeStatus.SKIPPED, 'matchCondition "only" is false')
     assert (skipped.ran, mutated.ran) == (False, True)
     assert [decision.policy for decision in mutate(*documents).decisions] == ["p2"]
+
+
+@pytest.mark.parametrize(("conditions", "label"), [([], "same"), (match_condition("true"), None)])
+def test_conditions_make_the_object_a_value_of_go(conditions: list[JSONObject], label: str | None) -> None:
+    """As in an API server, which refuses then to compare parts of it with other types."""
+    policy = mutating(
+        labelled("spec", "variables.spec == 'x' ? 'x' : 'same'"),
+        variables=[{"name": "spec", "expression": "object.spec"}],
+        matchConditions=conditions,
+    )
+    found = mutate(policy, bound())
+    assert found.document.data["metadata"].get("labels", {}).get("spec") == label
+    assert ("no such overload" in "".join(failure_messages(found))) is bool(conditions)
+
+
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "web", "labels": {"app": "web"}},
+    "spec": {"containers": [{"name": "web", "image": "web:1"}]},
+}
+
+
+def test_what_a_mutation_adds_gets_the_defaults_that_the_object_has() -> None:
+    complete = with_defaults(GroupVersionKind("", "v1", "Pod"), POD)
+    side = '[JSONPatch{op: "add", path: "/spec/containers/-", value: Object.spec.containers{name: "s", image: "s"}}]'
+    pulled = labelled("pull", "object.spec.containers[1].?imagePullPolicy.orValue('none')")
+    found = mutate(mutating(patched(side), pulled), bound(), review=pod_review(complete))
+    assert found.document.data["metadata"]["labels"]["pull"] == "Always"
+    plain = mutate(mutating(patched(side), pulled), bound(), review=pod_review(POD))
+    assert plain.document.data["metadata"]["labels"]["pull"] == "none"
 
 
 def test_selectors_see_the_object_as_received() -> None:

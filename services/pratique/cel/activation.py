@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import ClassVar, NamedTuple, Protocol, TypeAlias
 
 from pratique.apimachinery.statuses import go_quoted
@@ -17,6 +17,7 @@ from pratique.cel.compilation_errors import parse_type
 from pratique.cel.costs import Budget, InlineBudget
 from pratique.cel.errors import CostLimitError, EvaluationError, InterruptedEvaluationError
 from pratique.cel.values import OPTIONAL_NONE, Optional, Value, optional_of
+from pratique.cluster.api_resources import built_in_resources
 
 UNCOUNTED_WORK_LIMIT = 4_000_000
 """The most that one expression may do of what cel-go does not count: elements copied, characters joined and nodes
@@ -32,6 +33,7 @@ class Frame:
     """The state of one evaluation of one expression."""
 
     __slots__ = (
+        "_go_values",
         "_steps",
         "_until",
         "cost",
@@ -67,6 +69,18 @@ class Frame:
         self.uncounted_work_limit = uncounted_work_limit
         self._until = until
         self._steps = 0
+        self._go_values: frozenset[int] | None = None
+
+    def is_go_value(self, value: Value) -> bool:
+        """Whether a list or map is part of an object of a built-in kind.
+
+        An API server keeps those as values of Go, which are compared otherwise than the JSON of custom resources. It
+        is a matter of identity, because expressions pass lists and maps on without copying them.
+        """
+        if self._go_values is None:
+            self._go_values = frozenset(map(id, _go_values(self.variables)))
+            self.add_work(len(self._go_values))
+        return id(value) in self._go_values
 
     def charge(self, cost: int) -> None:
         """Charge for a step. Raises CostLimitError if that exceeds the limit."""
@@ -94,6 +108,46 @@ class Frame:
     def yield_to_threads(self) -> None:
         """Let other threads run. Raises InterruptedEvaluationError if the deadline has passed."""
         yield_to_threads(self._until)
+
+
+AS_JSON = "@json"
+"""Names, beside the variables, those that hold JSON whatever their kind. No expression can refer to it."""
+_GO_VARIABLES = ("request", "namespaceObject")
+"""Variables that never hold a custom resource."""
+_OBJECT_VARIABLES = ("object", "oldObject", "params")
+
+
+def _go_values(variables: Mapping[str, Value]) -> Iterator[Value]:
+    """All lists and maps in the variables that an API server keeps as values of Go."""
+    as_json = variables.get(AS_JSON, ())
+    for name in (*_GO_VARIABLES, *_OBJECT_VARIABLES):
+        if name in as_json:
+            continue
+        try:
+            value = variables[name]
+        except KeyError:
+            continue  # not one of the environment's
+        if name in _GO_VARIABLES or _is_built_in(value):
+            yield from _collections(value)
+
+
+def _is_built_in(value: Value) -> bool:
+    api_version = value.get("apiVersion") if type(value) is dict else None
+    return type(api_version) is str and api_version.rpartition("/")[0] in _built_in_groups()
+
+
+@functools.cache
+def _built_in_groups() -> frozenset[str]:
+    return frozenset(known.kind.group for known in built_in_resources())
+
+
+def _collections(value: Value) -> Iterator[Value]:
+    waiting = [value]
+    while waiting:
+        found = waiting.pop()
+        if type(found) in (dict, list):
+            yield found
+            waiting.extend(found.values() if type(found) is dict else found)
 
 
 def yield_to_threads(until: float | None) -> None:

@@ -138,15 +138,15 @@ def equal(left: Value, right: Value, frame: Frame) -> bool:
     """Whether two values are equal; values of different types are not, except for numbers.
 
     Raises:
-        NoSuchOverloadError: the left value has a type of Kubernetes' own, such as an IP address, and the right one
-            another type.
+        NoSuchOverloadError: the right value has another type than the left one, and that is of Kubernetes' own: an IP
+            address and the like, or a list or map in an object of a built-in kind.
     """
     kind, other = type(left), type(right)
     if kind is not other:
-        return _equal_across_types(left, right)
+        return _equal_across_types(left, right, frame)
     if kind is list:
         frame.add_work(len(left))
-        return len(left) == len(right) and _equal_in_turn(zip(left, right, strict=True), frame)
+        return len(left) == len(right) and _equal_in_turn(left, right, zip(left, right, strict=True), frame)
     if kind is dict:
         return _equal_maps(left, right, frame)
     if kind is Optional:
@@ -156,23 +156,39 @@ def equal(left: Value, right: Value, frame: Frame) -> bool:
     return bool(left == right)
 
 
-def _equal_across_types(left: Value, right: Value) -> bool:
+def _equal_across_types(left: Value, right: Value, frame: Frame | None) -> bool:
     kind, other = type(left), type(right)
     if kind in NUMERIC_TYPES and other in NUMERIC_TYPES:
         return float(left) == float(right) if float in (kind, other) else bool(left == right)
-    if right is not None and isinstance(getattr(kind, "cel_type", None), str):
+    if right is None:
+        return False
+    if isinstance(getattr(kind, "cel_type", None), str):
+        raise NoSuchOverloadError
+    # generated code that compares with a literal has no frame, and leaves this to the plan
+    if kind in _COLLECTIONS and (frame is None or frame.is_go_value(left)):
         raise NoSuchOverloadError
     return False
 
 
-def _equal_in_turn(pairs: Iterable[tuple[Value, Value]], frame: Frame) -> bool:
-    """Whether no pair differs; cel-go takes no notice of two members that cannot be compared."""
-    for left, right in pairs:
+_COLLECTIONS = frozenset({list, dict})
+
+
+def _equal_in_turn(left: Value, right: Value, pairs: Iterable[tuple[Value, Value]], frame: Frame) -> bool:
+    """Whether no pair of members differs.
+
+    cel-go takes no notice of two members that cannot be compared. Lists in objects of built-in kinds differ then, and
+    Go's structs cannot be compared with what is none.
+    """
+    for mine, other in pairs:
         try:
-            if not equal(left, right, frame):
+            if not equal(mine, other, frame):
                 return False
         except NoSuchOverloadError:
-            continue
+            if not frame.is_go_value(left):
+                continue
+            if type(left) is dict and not frame.is_go_value(right):
+                raise
+            return False
     return True
 
 
@@ -182,7 +198,7 @@ def _equal_maps(left: dict[Value, Value], right: dict[Value, Value], frame: Fram
         return False
     if any(key not in right for key in left):
         return False
-    return _equal_in_turn(((value, right[key]) for key, value in left.items()), frame)
+    return _equal_in_turn(left, right, ((value, right[key]) for key, value in left.items()), frame)
 
 
 def compare(left: Value, right: Value) -> int:

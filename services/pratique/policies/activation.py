@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pratique.admission.results import Answer
 from pratique.admission.reviews import Review
 from pratique.apimachinery.json_values import JSON, JSONObject, member
-from pratique.cel.activation import VARIABLES, LazyVariables
+from pratique.cel.activation import AS_JSON, VARIABLES, LazyVariables
 from pratique.cel.costs import InlineBudget
 from pratique.cel.errors import SlowEvaluationError
 from pratique.cel.expressions import Expression
@@ -117,6 +117,18 @@ class Activation(dict[str, "Value"]):
         return value
 
 
+@dataclasses.dataclass(slots=True)
+class _SharedState:
+    """What the activations of a review and of its changed objects have in common."""
+
+    namespace_object: JSON = None
+    """None until it is needed."""
+    are_conditions_evaluated: bool = False
+
+
+_OBJECTS = ("object", "oldObject")
+
+
 class ReviewActivations:
     """The activations of a review in the version that policies matched, with its namespace.
 
@@ -133,14 +145,14 @@ class ReviewActivations:
         self.review = review
         self._namespace = namespace
         self._shared = AdmissionActivation(review, review.authorizer)
-        self._namespace_objects: list[JSONObject] = []  # at most one, shared with changed activations
+        self._state = _SharedState()
         self._for_conditions: Activation | None = None  # these two without parameters
         self._for_expressions: dict[bool, Activation] = {}  # by whether they have the authorizer
 
     def changed(self, review: Review) -> ReviewActivations:
         """The activations of the same review with a changed object."""
         other = ReviewActivations(review, self._namespace)
-        other._namespace_objects = self._namespace_objects  # the namespace is the same
+        other._state = self._state  # the namespace is the same
         return other
 
     @functools.cached_property
@@ -153,9 +165,9 @@ class ReviewActivations:
     def _namespace_object(self) -> JSON:
         if self._namespace is None:
             return None
-        if not self._namespace_objects:
-            self._namespace_objects.append(namespace_object_of(self._namespace))
-        return self._namespace_objects[0]
+        if self._state.namespace_object is None:
+            self._state.namespace_object = namespace_object_of(self._namespace)
+        return self._state.namespace_object
 
     def _find_for_conditions(self, name: str) -> Value:
         return self._shared[name]
@@ -172,6 +184,7 @@ class ReviewActivations:
 
     def for_conditions(self, params: JSON) -> Mapping[str, Value]:
         """The activation of match conditions: a null ``namespaceObject``, and ``request.resource`` as requested."""
+        self._state.are_conditions_evaluated = True
         if params is not None:
             return Activation({"params": params}, self._find_for_conditions)
         if self._for_conditions is None:
@@ -185,12 +198,16 @@ class ReviewActivations:
         limits: EvaluationLimits,
         *,
         has_authorizer: bool,
+        mutates: bool = False,
     ) -> tuple[Mapping[str, Value], LazyVariables | None]:
         """The activation of all other expressions, and the policy's variables in it, none of them evaluated yet.
 
         It is valid until you ask for another, which may be the same one with the variables of another policy.
+        An API server gives mutations objects as JSON until the conditions of any policy have seen them as values of Go.
         """
         activation = self._expressions_activation(params, has_authorizer=has_authorizer)
+        if mutates:
+            activation[AS_JSON] = () if self._state.are_conditions_evaluated else _OBJECTS
         if variables is None:
             return activation, None
         composition = LazyVariables(

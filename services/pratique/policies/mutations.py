@@ -32,6 +32,7 @@ from pratique.configuration.admissionregistration import MutatingAdmissionPolicy
 from pratique.configuration.expression_validation import APPLY_CONFIGURATION
 from pratique.policies.activation import EvaluationLimits, ReviewActivations
 from pratique.policies.compilation import evaluate_all
+from pratique.registry.defaults.defaulting import with_defaults_of_changes
 
 _K = TypeVar("_K", bound="Hashable")
 _C = TypeVar("_C", bound="list[JSON] | JSONObject")
@@ -268,9 +269,11 @@ class Patcher:
             # As in the API server, custom resources are decoded without a schema; pruning follows later.
             fields = None if is_custom else schema
             patched = apply_json_patch(value, review.object, review.kind, fields)
-        if not is_custom:
-            _check_version(review.kind, requested)
-        return patched, operations
+        if is_custom:
+            return patched, operations
+        _check_version(review.kind, requested)
+        completed = with_defaults_of_changes(review.kind, review.object, patched)
+        return completed, operations if completed is patched else None
 
     def _evaluate(
         self,
@@ -279,7 +282,7 @@ class Patcher:
         variables: Mapping[str, Expression] | None,
         limits: EvaluationLimits,
     ) -> Value:
-        activation = activations.for_expressions(params, variables, limits, has_authorizer=True)
+        activation = activations.for_expressions(params, variables, limits, has_authorizer=True, mutates=True)
         (result,) = evaluate_all((self.expression,), activation, Budget(self.budget), limits)
         if isinstance(result, EvaluationError):
             raise result

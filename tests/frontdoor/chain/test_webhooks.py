@@ -18,6 +18,7 @@ from pratique.apimachinery.patches import apply_patch
 from pratique.apimachinery.requests import Operation
 from pratique.cluster.store import ObjectStore
 from pratique.configuration.loading import Configurations, load_configurations
+from pratique.registry.defaults.defaulting import with_defaults
 from pratique_frontdoor.chain.decisions import Decision
 from support.chains import POD, decide, pod_review, webhook_controllers
 from support.webhook_servers import WebhookServer, allowed, closed_port, denied, hanging, patched, serve
@@ -64,6 +65,31 @@ def test_mutating_webhooks_run_in_turn_on_the_changed_object(tmp_path: Path) -> 
     seen = [item.review["request"]["object"]["metadata"]["labels"] for item in server.received]
     assert seen == [{"app": "web"}, {"app": "web", "a": "x"}]
     assert apply_patch(POD, decision.patch) == decision.object_document.data
+
+
+SIDE = {"op": "add", "path": "/spec/containers/-", "value": {"name": "side", "image": "side:1"}}
+COMPLETE_POD = with_defaults(GroupVersionKind("", "v1", "Pod"), POD)
+
+
+@pytest.mark.parametrize(("pod", "policy"), [(COMPLETE_POD, "IfNotPresent"), (POD, None)])
+def test_what_a_webhook_adds_gets_the_defaults_that_the_object_has(
+    tmp_path: Path, pod: Any, policy: str | None
+) -> None:
+    with serve({"/a": patched([SIDE]), "/b": allowed()}) as server:
+        configurations = configured(tmp_path, "Mutating", webhook(server, "a"), webhook(server, "b"))
+        decision = decide(pod_review(pod), webhook_controllers(), configurations)
+    _, seen = (item.review["request"]["object"]["spec"]["containers"] for item in server.received)
+    assert seen[1].get("imagePullPolicy") == policy
+    assert apply_patch(pod, decision.patch) == decision.object_document.data
+    assert decision.object_document.data["spec"]["containers"] == seen
+
+
+def test_an_object_that_no_api_server_has_read_gets_no_defaults(tmp_path: Path) -> None:
+    broken = COMPLETE_POD | {"spec": {**COMPLETE_POD["spec"], "containers": [{"name": "a", "resources": 1}]}}
+    with serve({"/a": patched([SIDE])}) as server:
+        configurations = configured(tmp_path, "Mutating", webhook(server, "a"))
+        decision = decide(pod_review(broken), webhook_controllers(), configurations)
+    assert decision.object_document.data["spec"]["containers"][1] == SIDE["value"]
 
 
 def test_configurations_run_in_order_of_their_names(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ from pratique.cluster.api_resources import built_in_resources
 from pratique.cluster.conversion import convert
 from pratique.cluster.go_decoding import TypedDecodingError
 from pratique.cluster.typed_decoding import decode_changed
+from pratique.registry.defaults.defaulting import with_defaults_of_changes
 from pratique.telemetry.logs import describe_error
 from pratique_frontdoor.chain.decisions import AdmissionContext, Record, Step, check_documents
 from pratique_frontdoor.chain.webhooks import (
@@ -97,10 +98,13 @@ def effect_of(
             # A patch of a converted object cannot be applied to the object of the request.
             applied = decision.operations if sent_review is requested_review else ()
             return WebhookEffect(operations=decision.operations, applied=applied)
+        completed = with_defaults_of_changes(sent_review.kind, before.data, document.data)
+        added: Sequence[JSONObject] = ()
+        if completed is not document.data:
+            added, document = diff(document.data, completed), Document.from_data(completed)
         if sent_review is requested_review:
-            return WebhookEffect(
-                operations=decision.operations, applied=decision.operations, document=document
-            )
+            applied = (*decision.operations, *added)
+            return WebhookEffect(operations=decision.operations, applied=applied, document=document)
         document = convert(
             document, requested_review.resource, requested_review.kind, requested_review.cluster
         )

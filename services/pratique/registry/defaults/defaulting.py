@@ -60,6 +60,21 @@ def with_defaults(kind: GroupVersionKind, written: JSONObject) -> JSONObject:
     return written if visit is None else converted_back(kind, visit(written))
 
 
+def with_defaults_of_changes(kind: GroupVersionKind, before: JSON, changed: JSONObject) -> JSONObject:
+    """A changed object with the defaults of what has changed, as an API server completes what a patch has made.
+
+    An object that did not have its defaults before comes from no API server, and gets none.
+    """
+    return with_defaults(kind, changed) if _has_defaults(kind, before) else changed
+
+
+def _has_defaults(kind: GroupVersionKind, written: JSON) -> bool:
+    try:
+        return isinstance(written, dict) and with_defaults(kind, written) is written
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return False  # a member of a wrong type, which no API server sends, and which others refuse
+
+
 @functools.lru_cache(512)
 def _visit_of_kind(kind: GroupVersionKind) -> _Visit | None:
     schema = built_in_schema(kind)
