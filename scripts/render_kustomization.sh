@@ -8,6 +8,6 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 helm=${HELM:-helm}
 {
   echo "# Generated from deploy/helm/pratique by scripts/render_kustomization.sh; change the chart, not this file."
-  "$helm" template pratique deploy/helm/pratique --namespace pratique --kube-version 1.37.0 \
+  "$helm" template pratique deploy/helm/pratique --namespace pratique --kube-version 1.37.0 --no-hooks \
     --values deploy/kustomize/values.yaml
 } >deploy/kustomize/pratique.yaml

@@ -31,11 +31,58 @@ def helm(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def rendered(folder: Path, *flags: str, namespace: str = RELEASE) -> str:
-    """The manifests of the chart with the kustomization's values, and further flags."""
-    ran = helm(folder, "template", RELEASE, str(CHART), *of(namespace), "--kube-version=1.37.0", *flags)
+def rendered(folder: Path, *flags: str, namespace: str = RELEASE, hooks: bool = False) -> str:
+    """The manifests of the chart with the kustomization's values, and further flags; with hooks, those of its test."""
+    common = ("--kube-version=1.37.0", *(() if hooks else ("--no-hooks",)))
+    ran = helm(folder, "template", RELEASE, str(CHART), *of(namespace), *common, *flags)
     assert ran.returncode == 0, ran.stderr
     return ran.stdout
+
+
+def values_file(folder: Path, values: dict[str, Any]) -> str:
+    """The flag that gives Helm further values."""
+    (folder / "values.yaml").write_text(yaml.safe_dump(values))
+    return f"--values={folder / 'values.yaml'}"
+
+
+OPERATORS_KINDS = (
+    ("monitoring.coreos.com", "ServiceMonitor"),
+    ("monitoring.coreos.com", "PrometheusRule"),
+    ("cert-manager.io", "Issuer"),
+    ("cert-manager.io", "Certificate"),
+)
+
+
+def define_operators_kinds(server: ApiServer) -> None:
+    """Make an API server know the kinds of operators that the chart can use, without what is in them."""
+    names = {kind: f"{kind.lower()}s" for _, kind in OPERATORS_KINDS}
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    definitions = [
+        {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": f"{names[kind]}.{group}"},
+            "spec": {
+                "group": group,
+                "scope": "Namespaced",
+                "names": {"plural": names[kind], "kind": kind},
+                "versions": [
+                    {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+                ],
+            },
+        }
+        for group, kind in OPERATORS_KINDS
+    ]
+    flags = ("--server-side", "--force-conflicts", "-f", "-")
+    applied = server.kubectl("apply", *flags, stdin=yaml.safe_dump_all(definitions))
+    assert applied.returncode == 0, applied.stderr
+    waited = server.kubectl(
+        "wait",
+        "--for=condition=Established",
+        "--timeout=60s",
+        *(f"crd/{names[kind]}.{group}" for group, kind in OPERATORS_KINDS),
+    )
+    assert waited.returncode == 0, waited.stderr
 
 
 def of(namespace: str) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ app.kubernetes.io/part-of: pratique
 {{/* What Pods of all services have in common: who they are, and what they may do. */}}
 {{- define "pratique.pod" -}}
 serviceAccountName: pratique-{{ .service }}
-automountServiceAccountToken: false
+automountServiceAccountToken: {{ .Values.liveCluster.enabled }}
 # PRATIQUE_PORT and the like would be taken for flags
 enableServiceLinks: false
 # the seconds in which calls are still taken, and the 30 s that a review may last
@@ -27,6 +27,15 @@ affinity:
       podAffinityTerm:
         topologyKey: kubernetes.io/hostname
         labelSelector: {matchLabels: {app.kubernetes.io/name: pratique-{{ .service }}}}
+{{- with .Values.spreadOver }}
+topologySpreadConstraints:
+{{- range . }}
+- maxSkew: 1
+  topologyKey: {{ . }}
+  whenUnsatisfiable: ScheduleAnyway
+  labelSelector: {matchLabels: {app.kubernetes.io/name: pratique-{{ $.service }}}}
+{{- end }}
+{{- end }}
 volumes:
 - name: tls
   secret: {secretName: pratique-{{ .service }}-tls, defaultMode: 0440}
@@ -63,6 +72,10 @@ volumeMounts:
 - --{{ $kind }}=/etc/pratique/{{ $kind }}
 {{- end }}
 {{- end }}
+{{- if .Values.liveCluster.enabled }}
+- --in-cluster
+- --cluster-staleness={{ .Values.liveCluster.staleness }}
+{{- end }}
 {{- end -}}
 
 {{/* Pods read variables when they start: other ones need other Pods. */}}
@@ -85,4 +98,77 @@ PRATIQUE_DISABLE_ADMISSION_PLUGINS: {{ join "," . | quote }}
 {{- range $name, $value := .Values.chain.variables }}
 {{ $name }}: {{ $value | quote }}
 {{- end }}
+{{- end -}}
+
+{{/* The enabled controllers that the chart knows, as files/controllers.yaml describes them: {items: [...]}. */}}
+{{- define "pratique.controllers" -}}
+{{- $chain := .Values.chain }}
+{{- $found := list }}
+{{- range (.Files.Get "files/controllers.yaml" | fromYaml).controllers }}
+{{- $byDefault := and (or .default (has .name $chain.enableAdmissionPlugins)) (not (has .name $chain.disableAdmissionPlugins)) }}
+{{- if ternary (has .name $chain.admissionControl) $byDefault (not (empty $chain.admissionControl)) }}
+{{- $found = append $found . }}
+{{- end }}
+{{- end }}
+{{- dict "items" $found | toJson }}
+{{- end -}}
+
+{{/* What a service looks up, by group: {"": [namespaces]}. */}}
+{{- define "pratique.lookedUp" -}}
+{{- $service := .service }}
+{{- $found := dict "apiextensions.k8s.io" (list "customresourcedefinitions") }}
+{{- if eq $service "frontdoor" }}
+{{- $_ := set $found "" (list "namespaces") }}
+{{- end }}
+{{- range (include "pratique.controllers" .root | fromJson).items }}
+{{- range $group, $resources := index .looksUp $service | default dict }}
+{{- $_ := set $found $group (concat (index $found $group | default list) $resources | uniq | sortAlpha) }}
+{{- end }}
+{{- end }}
+{{- toJson $found }}
+{{- end -}}
+
+{{/* The name of a Secret with a certificate, as `pratique certs` names it. */}}
+{{- define "pratique.secretName" -}}
+pratique-{{ lower . | replace "." "-" | replace "_" "-" | trimAll "-" }}-tls
+{{- end -}}
+
+{{/* Who may call the front door, with Prometheus where it is monitored. */}}
+{{- define "pratique.callers" -}}
+{{- $names := .Values.authentication.allowedNames }}
+{{- if and $names .Values.monitoring.enabled }}
+{{- $names = append $names .Values.monitoring.clientName | uniq }}
+{{- end }}
+{{- join "," $names }}
+{{- end -}}
+
+{{/* The names by which a service is called, as those in its certificate: {items: [...]}. */}}
+{{- define "pratique.hosts" -}}
+{{- $names := list .service (printf "pratique-%s" .service) }}
+{{- if eq .service "frontdoor" }}
+{{- $names = append $names "pratique" }}
+{{- end }}
+{{- $hosts := list }}
+{{- range $name := $names }}
+{{- range $end := list "" (printf ".%s" $.namespace) (printf ".%s.svc" $.namespace) (printf ".%s.svc.cluster.local" $.namespace) }}
+{{- $hosts = append $hosts (printf "%s%s" $name $end) }}
+{{- end }}
+{{- end }}
+{{- dict "items" (append $hosts "localhost") | toJson }}
+{{- end -}}
+
+{{/* The chart's own authority: the one that the cluster has, or a new one, which is the same wherever it is asked for. */}}
+{{- define "pratique.authority" -}}
+{{- if not (hasKey .Values "madeAuthority") }}
+{{- $stored := lookup "v1" "Secret" .Release.Namespace "pratique-authority" }}
+{{- $made := dict }}
+{{- if $stored }}
+{{- $made = dict "cert" (index $stored.data "tls.crt" | b64dec) "key" (index $stored.data "tls.key" | b64dec) }}
+{{- else }}
+{{- $new := genCA "pratique" 3650 }}
+{{- $made = dict "cert" $new.Cert "key" $new.Key }}
+{{- end }}
+{{- $_ := set .Values "madeAuthority" $made }}
+{{- end }}
+{{- toJson .Values.madeAuthority }}
 {{- end -}}

@@ -1,0 +1,171 @@
+"""What the chart makes of a chain: the roles of its services, and the webhooks that call it."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from pratique.admission.controllers import Phase
+from pratique.admission.rule_checks import built_in_rule_checker
+from pratique.admission.rules import Rule
+from pratique.apimachinery.kinds import ResourceType
+from pratique.cluster.api_resources import built_in_resources
+from pratique.configuration.loading import Configurations
+from pratique.configuration.settings import ChainSettings
+from pratique.hosting.catalogue import load_catalogue
+from pratique.hosting.cluster_roles import (
+    PHASES_OF_SERVICES,
+    FollowedResources,
+    creates_namespaces,
+    policy_rules,
+)
+from pratique.hosting.webhook_rules import rules_of_chain
+from support.api_servers import ApiServer, free_port, write_kubeconfig
+from support.bound_processes import bound_process
+from support.charts import CHART, RELEASE, by_name, helm, of, rendered, values_file
+from support.waiting import within
+
+CHAINS: dict[str, dict[str, Any]] = {
+    "the chart's": {},
+    "the default": {"admissionControl": []},
+    "less and more": {
+        "admissionControl": [],
+        "enableAdmissionPlugins": ["NamespaceAutoProvision", "AlwaysPullImages"],
+        "disableAdmissionPlugins": ["ServiceAccount", "ResourceQuota"],
+    },
+    "exact": {"admissionControl": ["NodeRestriction", "OwnerReferencesPermissionEnforcement"]},
+    "of one phase": {"admissionControl": ["CertificateApproval"]},
+}
+BUNDLE = "LS0t"
+CHECKER = built_in_rule_checker()
+
+
+def settings(chain: dict[str, Any]) -> ChainSettings:
+    of_chart = ("LimitPodHardAntiAffinityTopology", "AlwaysPullImages", "ExtendedResourceToleration")
+    return ChainSettings(
+        admission_control=tuple(chain.get("admissionControl", of_chart)) or None,
+        enable_admission_plugins=tuple(chain.get("enableAdmissionPlugins", ())),
+        disable_admission_plugins=tuple(chain.get("disableAdmissionPlugins", ())),
+    )
+
+
+def matched(rules: Any) -> set[tuple[ResourceType, str]]:
+    return {request for rule in msgspec.convert(rules, tuple[Rule, ...]) for request in CHECKER.matched(rule)}
+
+
+def test_the_chart_knows_the_controllers_as_the_catalogue_does() -> None:
+    root = Path(__file__).parents[2]
+    script = runpy.run_path(str(root / "scripts" / "write_chart_controllers.py"))
+    assert (CHART / "files" / "controllers.yaml").read_text() == script["text"]()
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_roles_follow_from_the_chain(tmp_path: Path, name: str) -> None:
+    chain = CHAINS[name]
+    values = values_file(tmp_path, {"chain": chain, "liveCluster": {"enabled": True}})
+    made = by_name(rendered(tmp_path, values))
+    selected = load_catalogue().select(settings(chain))
+    for service in PHASES_OF_SERVICES:
+        followed = FollowedResources.of_service(service, selected, Configurations(), built_in_resources())
+        provisions = creates_namespaces(service, selected)
+        wanted = list(policy_rules(followed, provisions=provisions))
+        assert made["ClusterRole", f"pratique-{service}"]["rules"] == wanted, service
+        [bound] = made["ClusterRoleBinding", f"pratique-{service}"]["subjects"]
+        assert bound == {"kind": "ServiceAccount", "name": f"pratique-{service}", "namespace": RELEASE}
+        spec = made["Deployment", f"pratique-{service}"]["spec"]["template"]["spec"]
+        assert spec["automountServiceAccountToken"] is True
+        assert "--in-cluster" in spec["containers"][0]["args"]
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_webhooks_match_what_the_chain_does(tmp_path: Path, name: str) -> None:
+    chain = CHAINS[name]
+    webhooks = {"enabled": True, "caBundle": BUNDLE}
+    made = by_name(rendered(tmp_path, values_file(tmp_path, {"chain": chain, "webhooks": webhooks})))
+    selected = load_catalogue().select(settings(chain))
+    for kind, phase in (("Mutating", Phase.MUTATE), ("Validating", Phase.VALIDATE)):
+        wanted = rules_of_chain(selected, Configurations(), frozenset({phase}))
+        found = made.get((f"{kind}WebhookConfiguration", RELEASE))
+        assert (found is None) == (not wanted)
+        if found:
+            assert matched(found["webhooks"][0]["rules"]) == matched(msgspec.to_builtins(wanted))
+
+
+def test_rules_for_everything_leave_out_what_a_cluster_needs_to_start_again(tmp_path: Path) -> None:
+    def conditions(*controllers: str) -> list[str]:
+        values = {
+            "chain": {"admissionControl": [*controllers]},
+            "webhooks": {"enabled": True, "caBundle": BUNDLE},
+        }
+        made = by_name(rendered(tmp_path, values_file(tmp_path, values)))
+        [webhook] = made["MutatingWebhookConfiguration", RELEASE]["webhooks"]
+        return [condition["name"] for condition in webhook["matchConditions"]]
+
+    assert conditions("AlwaysPullImages") == ["no-mirror-pods"]
+    everything = ["no-mirror-pods", "no-access-reviews", "no-node-heartbeats"]
+    assert conditions("NamespaceLifecycle") == everything
+    assert conditions("NamespaceLifecycle", "NodeRestriction") == everything[:2]
+
+
+def test_what_policies_match_has_to_be_said(tmp_path: Path) -> None:
+    values: dict[str, Any] = {
+        "chain": {"admissionControl": ["ValidatingAdmissionPolicy"], "config": {"a.yaml": "{}"}},
+        "webhooks": {"enabled": True, "caBundle": BUNDLE},
+    }
+    common = ("template", RELEASE, str(CHART), *of(RELEASE), "--kube-version=1.37.0")
+    ran = helm(tmp_path, *common, values_file(tmp_path, values))
+    assert ran.returncode == 1
+    assert "webhooks.rules.validating is required: ValidatingAdmissionPolicy matches" in ran.stderr
+    rule = {
+        "operations": ["CREATE"],
+        "apiGroups": [""],
+        "apiVersions": ["v1"],
+        "resources": ["pods"],
+    }
+    values["webhooks"]["rules"] = {"validating": [rule]}
+    made = by_name(rendered(tmp_path, values_file(tmp_path, values)))
+    assert made["ValidatingWebhookConfiguration", RELEASE]["webhooks"][0]["rules"] == [rule]
+
+
+@pytest.mark.parametrize("service", ["mutator", "validator"])
+def test_a_service_starts_with_the_rights_of_its_role_and_no_others(
+    api_server: ApiServer, tmp_path: Path, service: str
+) -> None:
+    namespace = f"rights-{service}"
+    chain = {"admissionControl": [], "enableAdmissionPlugins": ["NamespaceAutoProvision"]}
+    values = values_file(tmp_path, {"chain": chain, "liveCluster": {"enabled": True}})
+    made = by_name(rendered(tmp_path, values, namespace=namespace))
+    api_server.create_namespace(namespace)
+    kinds = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding")
+    wanted = [made[kind, f"pratique-{service}"] for kind in kinds]
+    applied = api_server.kubectl("apply", "-f", "-", stdin=msgspec.json.encode(as_list(wanted)).decode())
+    assert applied.returncode == 0, applied.stderr
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/pratique-{service}/token"
+    token = api_server.ask("POST", path, {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"})
+    kubeconfig = write_kubeconfig(api_server, tmp_path)
+    kubeconfig.write_text(kubeconfig.read_text().replace("token-of-admin", token.body["status"]["token"]))
+    command = [sys.executable, "-m", "pratique_cli", "serve", service, f"--port={free_port()}"]
+    command += ["--stream-port=0", "--enable-admission-plugins=NamespaceAutoProvision"]
+    command += [f"--kubeconfig={kubeconfig}", "--context=test"]
+    log = tmp_path / "log"
+    with bound_process(command, log) as process:
+        within(60, lambda: "ready on" in log.read_text() or process.poll() is not None)
+        assert "ready on" in log.read_text(), log.read_text()[-2000:]
+        assert "cannot be followed" not in log.read_text()
+    for verb, resource, allowed in (
+        ("watch", "namespaces", "yes"),
+        ("get", "secrets", "no"),
+        ("delete", "namespaces", "no"),
+    ):
+        user = f"--as=system:serviceaccount:{namespace}:pratique-{service}"
+        asked = api_server.kubectl("auth", "can-i", verb, resource, user, f"--namespace={namespace}")
+        assert asked.stdout.strip() == allowed, (verb, resource)
+
+
+def as_list(items: list[Any]) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "List", "items": items}
