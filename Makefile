@@ -32,7 +32,7 @@ MUTABLE := $(VENV)/.mutable
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help up apiserver compose helm test test-long test-pythons fuzz mutants differential lint fix docs docs-serve protos check-protos baseline lock sbom bench bench-check flame lock-peers image clean
+.PHONY: help up apiserver compose helm test test-long test-pythons fuzz mutants differential lint fix docs docs-serve console screenshots protos check-protos baseline lock sbom bench bench-check flame lock-peers image clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -85,6 +85,13 @@ docs: $(TESTABLE) ## Make the documents a site in site/, and fail on dead links 
 
 docs-serve: $(TESTABLE) ## Show that site at http://127.0.0.1:8000 while you write (ARGS=flags of mkdocs serve)
 	@$(MKDOCS) serve $(ARGS)
+
+console: ## Bundle the editor of the console's pages; needs npm
+	@cd scripts/console_editor && npm ci --silent && npm run --silent build -- --log-level=warning \
+		--outfile=$(CURDIR)/services/frontdoor/pratique_frontdoor/console/static/editor.js
+
+screenshots: $(TESTABLE) protos ## Make the pictures of the console in docs/console anew
+	@PRATIQUE_SCREENSHOTS=$(CURDIR)/docs/console $(BIN)/python -m pytest --quiet tests/console -k documents_show
 
 protos: $(RUNNABLE) ## Generate the gRPC code from proto/
 	@$(BIN)/python scripts/generate_protos.py

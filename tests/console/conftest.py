@@ -13,8 +13,13 @@ import pytest
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
+from support.recordings import deployment, pod_creation, record, written
+from support.validating_policies import binding, policy
+
 PROGRAM = Path(sys.executable).with_name("pratique")
 CHROMIUM, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
+HOSTILE = "<img src=x onerror=document.title=1>"
+KEY = "AKIA-not-for-the-page"
 
 
 @pytest.fixture(scope="session")
@@ -26,6 +31,32 @@ def console() -> Iterator[str]:
         line = process.stdout.readline()
         assert line.startswith("pratique: console on http://127.0.0.1:")
         yield line.split()[-1]
+        process.terminate()
+
+
+@pytest.fixture(scope="session")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A recording of three decisions: one is denied, and one has a hostile name."""
+    folder = tmp_path_factory.mktemp("recorded")
+    limit = "!has(object.spec.replicas) || object.spec.replicas <= 5"
+    rule = policy({"expression": limit, "message": f"at most 5, {HOSTILE}"}, name="replicas")
+    config = written(folder, "policies.yaml", rule, binding("replicas"))
+    secret = {"name": "TOKEN", "value": KEY}
+    reviews = [
+        pod_creation(HOSTILE, uid="1"),
+        deployment(9, "web", secret, uid="2"),
+        deployment(1, "small", uid="3"),
+    ]
+    return record(reviews, folder / "reviews.jsonl", config)
+
+
+@pytest.fixture(scope="session")
+def recorded_console(recorded: Path) -> Iterator[str]:
+    """The URL of a console with that recording."""
+    command = [str(PROGRAM), "console", "--port", "0", "--record", str(recorded)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield process.stdout.readline().split()[-1]
         process.terminate()
 
 

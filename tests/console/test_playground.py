@@ -76,6 +76,17 @@ def type_case(browser: Chrome, console: str, **texts: str) -> None:
         browser.execute_script(script, browser.find_element(By.ID, editor), text)
 
 
+def marked_lines(browser: Chrome, editor: str) -> list[str]:
+    """The symbols in an editor's gutter, each with the number of its line."""
+    root = browser.find_element(By.ID, editor).shadow_root
+    numbers = {
+        number.rect["y"]: number.text
+        for number in root.find_elements(By.CSS_SELECTOR, ".cm-lineNumbers .cm-gutterElement")
+    }
+    marks = root.find_elements(By.CSS_SELECTOR, ".marks .error, .marks .warning")
+    return [f"{mark.text} {numbers[mark.rect['y']]}" for mark in marks]
+
+
 def wait_for_state(browser: Chrome, text: str) -> None:
     WebDriverWait(browser, 60).until(lambda here: text in here.find_element(By.ID, "state").text)
 
@@ -91,14 +102,25 @@ def test_a_decision_appears_beneath_while_you_type(browser: Chrome, console: str
 def test_a_denial_is_marked_at_its_line_and_leads_there(browser: Chrome, console: str) -> None:
     type_case(browser, console, manifest=POD % "true", cluster=STRICT_CLUSTER)
     wait_for_state(browser, "Denied")
-    assert browser.find_element(By.CSS_SELECTOR, "#manifest-gutter .error").text.split() == ["✕", "5"]
+    assert marked_lines(browser, "manifest") == ["✕ 5"]
     mark = browser.find_element(By.CSS_SELECTOR, "#manifest-marks button")
     assert mark.text.startswith("✕ Line 5: ")
     mark.click()
-    chosen = browser.execute_script(
-        "const it = document.activeElement; return it.value.slice(it.selectionStart, it.selectionEnd)"
-    )
-    assert chosen == "  hostNetwork: true"
+    assert browser.execute_script("return document.activeElement.selection") == "  hostNetwork: true"
+
+
+def test_the_lines_of_an_editor_stand_close_together(browser: Chrome, console: str) -> None:
+    type_case(browser, console, manifest=POD % "false")
+    lines = browser.find_element(By.ID, "manifest").shadow_root.find_elements(By.CLASS_NAME, "cm-line")
+    assert [line.text for line in lines] == (POD % "false").split("\n")
+    assert lines[-1].rect["y"] - lines[0].rect["y"] == 20 * (len(lines) - 1)
+
+
+def test_tab_leaves_an_editor(browser: Chrome, console: str) -> None:
+    type_case(browser, console, manifest="kind: Pod")
+    browser.find_element(By.ID, "manifest").click()
+    ActionChains(browser).send_keys(Keys.TAB).perform()
+    assert browser.execute_script("return document.activeElement.id") == "policies"
 
 
 def test_a_hostile_name_stays_text(browser: Chrome, console: str) -> None:
@@ -139,6 +161,7 @@ def test_each_field_says_who_set_it(browser: Chrome, console: str) -> None:
 
 def test_a_link_holds_the_case_and_keeps_it_from_the_server(browser: Chrome, console: str) -> None:
     type_case(browser, console, manifest=POD % "true", cluster=STRICT_CLUSTER)
+    wait_for_state(browser, "Denied")
     browser.find_element(By.ID, "link").click()
     wait_for_state(browser, "The link is")
     url = browser.current_url

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,39 +14,8 @@ from selenium.webdriver.common.by import By
 from pratique.apimachinery.errors import InputError
 from pratique_frontdoor.console import recording as recordings
 from pratique_frontdoor.console.recording import OTHERS, PAGE_DECISIONS, Recording
-from support.recordings import deployment, pod_creation, record, written
-from support.validating_policies import binding, policy
 
-from .conftest import PROGRAM
-
-HOSTILE = "<img src=x onerror=document.title=1>"
-KEY = "AKIA-not-for-the-page"
-
-
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A recording of three decisions: one is denied, and one has a hostile name."""
-    folder = tmp_path_factory.mktemp("recorded")
-    limit = "!has(object.spec.replicas) || object.spec.replicas <= 5"
-    rule = policy({"expression": limit, "message": f"at most 5, {HOSTILE}"}, name="replicas")
-    config = written(folder, "policies.yaml", rule, binding("replicas"))
-    secret = {"name": "TOKEN", "value": KEY}
-    reviews = [
-        pod_creation(HOSTILE, uid="1"),
-        deployment(9, "web", secret, uid="2"),
-        deployment(1, "small", uid="3"),
-    ]
-    return record(reviews, folder / "reviews.jsonl", config)
-
-
-@pytest.fixture(scope="module")
-def recorded_console(recorded: Path) -> Iterator[str]:
-    """The URL of a console with that recording."""
-    command = [str(PROGRAM), "console", "--port", "0", "--record", str(recorded)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        yield process.stdout.readline().split()[-1]
-        process.terminate()
+from .conftest import KEY, PROGRAM
 
 
 def fetched(url: str) -> tuple[int, str]:

@@ -7,34 +7,6 @@ let marks = [];
 let newest = 0;
 let timer;
 
-function drawGutter(id) {
-  const field = find(id);
-  const count = Math.max(field.value.split("\n").length, 1);
-  const gutter = find(`${id}-gutter`);
-  const levels = new Map();
-  for (const mark of marks.filter((one) => one.editor === id)) {
-    if (levels.get(mark.line) !== "error") levels.set(mark.line, mark.level);
-  }
-  gutter.replaceChildren();
-  for (let line = 1; line <= count; line += 1) {
-    const level = levels.get(line);
-    const row = document.createElement("span");
-    if (level) row.className = level;
-    row.textContent = `${level ? (level === "error" ? "✕" : "!") : " "}${String(line).padStart(3)}\n`;
-    gutter.append(row);
-  }
-  gutter.scrollTop = field.scrollTop;
-}
-
-function goTo(id, line) {
-  const field = find(id);
-  const lines = field.value.split("\n");
-  const start = lines.slice(0, line - 1).reduce((sum, text) => sum + text.length + 1, 0);
-  field.focus();
-  field.setSelectionRange(start, start + (lines[line - 1] ?? "").length);
-  field.scrollTop = Math.max(0, (line - 4) * parseFloat(getComputedStyle(field).lineHeight));
-}
-
 function drawMarks(id) {
   const list = find(`${id}-marks`);
   list.replaceChildren();
@@ -42,13 +14,13 @@ function drawMarks(id) {
     const button = document.createElement("button");
     button.type = "button";
     button.textContent = `${mark.level === "error" ? "✕" : "!"} Line ${mark.line}: ${mark.text}`;
-    button.addEventListener("click", () => goTo(id, mark.line));
+    button.addEventListener("click", () => find(id).goTo(mark.line));
     const item = document.createElement("li");
     item.className = mark.level;
     item.append(button);
     list.append(item);
   }
-  drawGutter(id);
+  find(id).marks = marks.filter((one) => one.editor === id);
 }
 
 async function post(path) {
@@ -117,7 +89,6 @@ async function unpacked(text) {
 function fill(value) {
   for (const id of EDITORS) {
     find(id).value = typeof value[id] === "string" ? value[id] : "";
-    drawGutter(id);
   }
   decide();
 }
@@ -155,28 +126,13 @@ async function save() {
   find("state").textContent = "Saved as case.zip: unpack it, and run `pratique test case/`.";
 }
 
-function showTheme() {
-  const isDark = document.documentElement.dataset.theme === "dark";
-  find("theme").setAttribute("aria-pressed", String(isDark));
-}
-
 for (const id of EDITORS) {
-  const field = find(id);
-  field.addEventListener("input", () => { drawGutter(id); soon(); });
-  field.addEventListener("scroll", () => { find(`${id}-gutter`).scrollTop = field.scrollTop; });
-  drawGutter(id);
+  find(id).addEventListener("input", soon);
 }
 find("example").addEventListener("change", async (event) => {
   if (event.target.value) fill(await (await fetch(`/playground/examples/${event.target.value}`)).json());
 });
 find("link").addEventListener("click", copyLink);
 find("save").addEventListener("click", save);
-find("theme").addEventListener("click", () => {
-  const theme = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
-  document.documentElement.dataset.theme = theme;
-  localStorage.setItem("theme", theme);
-  showTheme();
-});
 addEventListener("hashchange", openLink);
-showTheme();
 openLink();

@@ -1,0 +1,99 @@
+"""What axe-core finds on the console's pages, and the bundle of their editor."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+from selenium.webdriver import Chrome
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import Select, WebDriverWait
+
+ROOT = Path(__file__).parents[2]
+SOURCES = ROOT / "scripts/console_editor"
+BUNDLE = ROOT / "services/frontdoor/pratique_frontdoor/console/static/editor.js"
+
+pytestmark = pytest.mark.xdist_group("console_editor")  # its packages are installed once
+
+OPEN_ALL = "document.querySelectorAll('details').forEach((part) => { part.open = true; })"
+RUN_AXE = """
+const done = arguments[arguments.length - 1];
+axe.run(document).then((found) => done(found.violations.map(
+  (one) => [one.id, one.help, one.nodes.map((node) => node.html)])));
+"""
+
+
+@pytest.fixture(scope="session")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the packages in the editor's lock, installed and checked by their hashes."""
+    if shutil.which("npm") is None:
+        pytest.skip("no npm here")
+    folder = tmp_path_factory.mktemp("console_editor")
+    for name in (".npmrc", "package.json", "package-lock.json", "editor.js"):
+        shutil.copy(SOURCES / name, folder)
+    subprocess.run(["npm", "ci", "--silent"], cwd=folder, check=True)
+    return folder
+
+
+def violations(browser: Chrome, packages: Path, theme: str) -> list[Any]:
+    """What axe-core finds on the page in a theme, with all that can be opened open."""
+    if browser.execute_script("return document.documentElement.dataset.theme") != theme:
+        browser.find_element(By.ID, "theme").click()
+    browser.execute_script(OPEN_ALL)
+    browser.execute_script((packages / "node_modules/axe-core/axe.min.js").read_text())
+    found: list[Any] = browser.execute_async_script(RUN_AXE)
+    return found
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("example", ["a-policy-denies-replicas", "defaults-and-limits"])
+def test_axe_finds_nothing_on_the_playground(
+    browser: Chrome, console: str, packages: Path, example: str, theme: str
+) -> None:
+    browser.get("about:blank")
+    browser.get(f"{console}/playground")
+    Select(browser.find_element(By.ID, "example")).select_by_value(example)
+    WebDriverWait(browser, 60).until(lambda here: here.find_elements(By.TAG_NAME, "article"))
+    assert violations(browser, packages, theme) == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("page", ["/recording", "/recording/1"])
+def test_axe_finds_nothing_on_a_recording(
+    browser: Chrome, recorded_console: str, packages: Path, page: str, theme: str
+) -> None:
+    browser.get("about:blank")
+    browser.get(recorded_console + page)
+    assert violations(browser, packages, theme) == []
+
+
+def test_axe_would_find_a_control_without_a_name(browser: Chrome, console: str, packages: Path) -> None:
+    browser.get("about:blank")
+    browser.get(f"{console}/playground")
+    browser.execute_script("document.querySelector('main').append(document.createElement('button'))")
+    assert [name for name, *_ in violations(browser, packages, "light")] == ["button-name"]
+
+
+def test_the_editor_is_the_one_that_its_lock_makes(packages: Path) -> None:
+    made = packages / "made.js"
+    build = ["npm", "run", "--silent", "build", "--", "--log-level=warning", f"--outfile={made}"]
+    subprocess.run(build, cwd=packages, check=True)
+    assert made.read_text() == BUNDLE.read_text(), "run `make console`"
+
+
+def test_the_lock_of_the_editor_has_hashes_and_no_index() -> None:
+    lock = json.loads((SOURCES / "package-lock.json").read_text())
+    packages = {name: package for name, package in lock["packages"].items() if name}
+    assert packages
+    assert all(package["integrity"].startswith("sha512-") for package in packages.values())
+    assert not any("resolved" in package for package in packages.values())
+
+
+def test_the_editor_is_served_from_the_wheel(console: str) -> None:
+    with urllib.request.urlopen(f"{console}/static/editor.js") as answer:
+        assert answer.read() == BUNDLE.read_bytes()
