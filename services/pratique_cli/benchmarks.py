@@ -13,6 +13,7 @@ from pratique.admission.controllers import BOTH
 from pratique.admission.results import OutcomeStatus
 from pratique.admission.reviews import Deadline, Review
 from pratique.apimachinery.json_values import JSONObject
+from pratique_cli.progress import Progress
 from pratique_frontdoor.chain.decisions import Decision
 from pratique_frontdoor.engines.local import LocalEngine
 
@@ -136,27 +137,40 @@ def p99(durations: Sequence[float]) -> float:
 
 
 async def run_benchmark(
-    benchmarks: Sequence[ChainBenchmark], reviews: Sequence[Sequence[Review]], seconds: float
+    benchmarks: Sequence[ChainBenchmark],
+    reviews: Sequence[Sequence[Review]],
+    seconds: float,
+    progress: Progress | None = None,
 ) -> None:
     """Measure chains for a time: each review is decided by each of them in turn, so that all meet the same machine.
 
     Args:
         benchmarks: The chains.
         reviews: The reviews of each, as many for each.
-        seconds: When no further round begins.
+        seconds: When to stop, once each review has been measured.
+        progress: Shows the time that is over, between the measurements.
 
     Raises:
         TimeoutError: a review is not decided in time.
     """
     for benchmark, own in zip(benchmarks, reviews, strict=True):
         await benchmark.warm_up(own)
-    until = time.perf_counter() + seconds
+    progress = progress or Progress(None)
+    progress.expect(seconds)
+    until = latest = time.perf_counter()
+    until += seconds
+    rounds = 0
     while True:
         for turn in zip(*reviews, strict=True):
             for benchmark, review in zip(benchmarks, turn, strict=True):
                 await benchmark.measure(review)
-            if time.perf_counter() >= until:
+            now = time.perf_counter()
+            if now >= until and rounds:
                 return
+            progress.advance(now - latest)
+            progress.update(f"{rounds} rounds")
+            latest = now
+        rounds += 1
 
 
 def to_document(cost: ChainCost) -> JSONObject:

@@ -1,4 +1,4 @@
-"""Colours, marks and progress on terminals, and safe printing of foreign text."""
+"""Colours and marks on terminals, and safe printing of foreign text."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ import dataclasses
 import os
 import shutil
 import sys
-import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING, TextIO
 
 import click
 
 if TYPE_CHECKING:
-    from pratique_cli.outputs import ReviewCounts
+    from pratique_cli.progress import Progress
 
 _PIPE_WIDTH = 120
 """Columns of output that is not a terminal: what a CI log shows without scrolling."""
@@ -91,48 +89,3 @@ def print_problem(*lines: str, progress: Progress | None = None) -> None:
         progress.clear()
     sys.stdout.flush()
     click.echo("pratique: " + "\n".join(map(printable, lines)), err=True)
-
-
-INTERVAL_SECONDS = 0.25
-"""How often progress is updated: four times a second looks alive and costs nothing."""
-
-
-class Progress:
-    """A progress line on a stream, rewritten in place and removed at the end."""
-
-    __slots__ = ("_clock", "_due", "_shown", "_stream")
-
-    def __init__(self, stream: TextIO | None, clock: Callable[[], float] = time.monotonic) -> None:
-        """Show progress on ``stream``; None shows nothing."""
-        self._stream = stream
-        self._clock = clock
-        self._due = float("-inf")
-        self._shown = 0
-
-    def show_counts(self, counts: ReviewCounts) -> None:
-        """Show the counts of a review run, unless the line was updated a moment ago."""
-        self.update(f"{counts.admitted + counts.denied} reviewed, {counts.denied} denied")
-
-    def update(self, line: str) -> None:
-        """Show a short text, unless the line was updated a moment ago."""
-        if self._stream is None or self._clock() < self._due:
-            return
-        # Overwrite with blanks: every terminal understands them, unlike control sequences.
-        self._stream.write(f"\r{line.ljust(self._shown)}")
-        self._stream.flush()
-        self._shown = len(line)
-        self._due = self._clock() + INTERVAL_SECONDS
-
-    def clear(self) -> None:
-        """Remove the line."""
-        if self._stream is None or not self._shown:
-            return
-        self._stream.write(f"\r{' ' * self._shown}\r")
-        self._stream.flush()
-        self._shown = 0
-
-
-def progress_for(errors: TextIO | None, output: TextIO | None) -> Progress:
-    """Show progress on standard error if it is a terminal that does not also show the decisions."""
-    seen = errors is not None and errors.isatty() and not (output is not None and output.isatty())
-    return Progress(errors if seen else None)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pratique_cli.outputs import ReviewCounts
-from pratique_cli.terminal import INTERVAL_SECONDS, Progress
+from pratique_cli.progress import INTERVAL_SECONDS, Progress
 
 PROGRAM = Path(sys.executable).with_name("pratique")
 MANY = 2000

@@ -4,7 +4,8 @@ import io
 
 import pytest
 
-from pratique_cli.terminal import Palette, Progress, palette_for, print_problem, printable
+from pratique_cli.progress import Progress
+from pratique_cli.terminal import Palette, palette_for, print_problem, printable
 
 
 class Terminal(io.TextIOWrapper):

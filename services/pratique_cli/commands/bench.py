@@ -24,6 +24,7 @@ from pratique_cli.encoding import indented_json
 from pratique_cli.exit_codes import ExitCode
 from pratique_cli.options import ExistingPath, Seconds, flag, format_flag, timeout_flag
 from pratique_cli.outputs.columns import Column, Row, table_text
+from pratique_cli.progress import Progress, no_progress_flag, progress_for
 from pratique_cli.reviews.requests import RequestShape, review_of
 from pratique_cli.terminal import Palette, palette_for
 from pratique_frontdoor.engines.engine import open_local
@@ -75,6 +76,7 @@ def _at_most_600_seconds(ctx: click.Context, param: click.Parameter, value: floa
 )
 @timeout_flag("each review")
 @format_flag("text", "table", "json")
+@no_progress_flag
 @chain_flags
 def command(
     chain: ChainSettings,
@@ -84,6 +86,7 @@ def command(
     seconds: float,
     timeout: float,
     output: str,
+    no_progress: bool,
 ) -> ExitCode:
     """Measure how fast your policies decide your manifests, and which of them takes the time."""
     documents = list(itertools.islice(_documents(files), _MAX_REVIEWS + 1))
@@ -92,7 +95,11 @@ def command(
     if len(documents) > _MAX_REVIEWS:
         raise InputError(f"the files hold more than {_MAX_REVIEWS} documents; name fewer")
     chains = [chain, *([dataclasses.replace(chain, config=against)] if against else [])]
-    costs = asyncio.run(_measure(chains, documents, seconds, timeout))
+    progress = progress_for(None if no_progress else sys.stderr, sys.stdout, streams=False)
+    try:
+        costs = asyncio.run(_measure(chains, documents, seconds, timeout, progress))
+    finally:
+        progress.clear()
     if output == "json":
         click.echo(indented_json(_document(costs)), nl=False)
     else:
@@ -106,7 +113,11 @@ def _documents(files: Sequence[Path]) -> Iterator[SourceDocument]:
 
 
 async def _measure(
-    chains: Sequence[ChainSettings], documents: Sequence[SourceDocument], seconds: float, limit: float
+    chains: Sequence[ChainSettings],
+    documents: Sequence[SourceDocument],
+    seconds: float,
+    limit: float,
+    progress: Progress,
 ) -> list[ChainCost]:
     engines: list[LocalEngine] = []
     reviews: list[list[Review]] = []
@@ -120,7 +131,7 @@ async def _measure(
             )
         benchmarks = [ChainBenchmark(engine, limit) for engine in engines]
         try:
-            await run_benchmark(benchmarks, reviews, seconds)
+            await run_benchmark(benchmarks, reviews, seconds, progress)
         except TimeoutError:
             raise InputError(f"a review was not decided within --timeout {limit:g}s") from None
         return [benchmark.cost() for benchmark in benchmarks]

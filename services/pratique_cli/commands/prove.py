@@ -27,7 +27,8 @@ from pratique_cli.options import (
     format_flag,
     timeout_flag,
 )
-from pratique_cli.terminal import print_problem, progress_for
+from pratique_cli.progress import no_progress_flag, progress_for
+from pratique_cli.terminal import print_problem
 
 if TYPE_CHECKING:
     from pratique_cli.mutator_checks.cases import MutatorCase
@@ -88,6 +89,7 @@ SECTIONS = {
 @timeout_flag("each run of the mutators")
 @format_flag(*FORMATS)
 @color_flag
+@no_progress_flag
 @chain_flags
 def command(  # noqa: PLR0913 - one for each flag
     paths: tuple[Path, ...],
@@ -100,6 +102,7 @@ def command(  # noqa: PLR0913 - one for each flag
     no_dry_run: bool,
     timeout: float,
     color: bool | None,
+    no_progress: bool,
 ) -> ExitCode:
     """Check that mutators can run again, and in any order, on given and on generated objects."""
     if not paths and chain == type(chain)():
@@ -108,7 +111,7 @@ def command(  # noqa: PLR0913 - one for each flag
 
     inputs = read_check_inputs(paths)
     chain = dataclasses.replace(chain, config=(*inputs.configurations, *chain.config))
-    shape = _CheckSettings(examples, seed, timeout, dry_run=not no_dry_run)
+    shape = _CheckSettings(examples, seed, timeout, dry_run=not no_dry_run, shows_progress=not no_progress)
     report = _run_checks(chain, inputs.objects, shape)
     _write_report(report, output, colour=color)
     if write is not None:
@@ -126,6 +129,7 @@ class _CheckSettings:
     seed: int
     timeout: float
     dry_run: bool
+    shows_progress: bool
 
 
 def _run_checks(
@@ -137,7 +141,7 @@ def _run_checks(
 
     store = load_cluster(chain.cluster)
     given = _cases(objects, store, dry_run=shape.dry_run)
-    progress = progress_for(sys.stderr, sys.stdout)
+    progress = progress_for(sys.stderr if shape.shows_progress else None, sys.stdout, streams=False)
 
     async def open_set() -> MutatorSet:
         return MutatorSet(chain, store)
@@ -152,7 +156,7 @@ def _run_checks(
                 seed=shape.seed,
                 examples=shape.examples,
                 dry_run=shape.dry_run,
-                progress=lambda tried, found: progress.update(f"{tried} tried, {found} found"),
+                progress=progress,
             )
             return run.run(given)
         finally:

@@ -26,12 +26,13 @@ from pratique_cli.options import (
     format_flag,
     timeout_flag,
 )
+from pratique_cli.progress import no_progress_flag, progress_for
 from pratique_cli.replays.comparisons import DecisionComparer
 from pratique_cli.replays.recorded_reviews import RedactionReaders, mentions_extra
 from pratique_cli.replays.reports import ReplayReport, open_replay_output
 from pratique_cli.replays.runs import WEBHOOKS, ReplayCluster, ReplayRun
 from pratique_cli.reviews.requests import PHASES
-from pratique_cli.terminal import print_problem, progress_for
+from pratique_cli.terminal import print_problem
 from pratique_frontdoor.engines.engine import Engine, open_local
 
 EPILOG = """\b
@@ -82,8 +83,9 @@ SECTIONS = {
 )
 @timeout_flag("each decision")
 @format_flag(*FORMATS)
+@no_progress_flag
 @chain_flags
-def command(
+def command(  # noqa: PLR0913 - one for each flag
     files: tuple[Path, ...],
     chain: ChainSettings,
     against: tuple[Path, ...],
@@ -93,10 +95,11 @@ def command(
     skip_webhooks: bool,
     examples: int,
     timeout: float,
+    no_progress: bool,
 ) -> int:
     """Replay recorded reviews with another configuration, and show the differences by controller, webhook or policy."""
     cluster = ReplayCluster(load_cluster(chain.cluster))
-    progress = progress_for(sys.stderr, sys.stdout)
+    progress = progress_for(None if no_progress else sys.stderr, sys.stdout, streams=output == "jsonl")
 
     def make_run(engine: Engine, baseline: Engine | None) -> ReplayRun:
         return ReplayRun(

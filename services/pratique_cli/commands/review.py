@@ -37,11 +37,12 @@ from pratique_cli.options import (
     timeout_flag,
 )
 from pratique_cli.outputs import OutputStyle, SelectedOutput, Selection, open_output
-from pratique_cli.reviews.inputs import Input, load_old, read_parts
+from pratique_cli.progress import Progress, no_progress_flag, progress_for
+from pratique_cli.reviews.inputs import Input, load_old, read_parts, tell_progress
 from pratique_cli.reviews.read_ahead import MOST_JOBS, ReadAhead, default_jobs
 from pratique_cli.reviews.requests import PHASES, RequestShape
 from pratique_cli.reviews.runs import ReviewRun
-from pratique_cli.terminal import print_problem, progress_for
+from pratique_cli.terminal import print_problem
 from pratique_frontdoor.engines.engine import open_local
 from pratique_frontdoor.engines.local import LocalEngine, LocalSources
 
@@ -233,6 +234,7 @@ SECTIONS = {
     help="In text: show steps and changes; twice: skipped steps, times and endpoints, too.",
 )
 @color_flag
+@no_progress_flag
 @flag("--blame", is_flag=True, help="Show which step set each changed or denied field.")
 @flag(
     "--no-expand",
@@ -286,6 +288,7 @@ def command(  # noqa: PLR0913 - one for each flag
     warn_exit_code: int,
     verbose: int,
     color: bool | None,
+    no_progress: bool,
     blame: bool,
     no_expand: bool,
     crds: tuple[Path, ...],
@@ -297,7 +300,7 @@ def command(  # noqa: PLR0913 - one for each flag
 ) -> int:
     """Review manifests and AdmissionReviews offline: what would the cluster decide, and why?"""
     del recursive  # folders always include their subfolders
-    progress = progress_for(None if quiet else sys.stderr, sys.stdout)
+    progress = _progress(outputs, only, shown=not (quiet or no_progress))
     style = OutputStyle(verbosity=verbose, colour=color, blame=blame, quiet=quiet)
     report_problem = functools.partial(print_problem, progress=progress)
 
@@ -309,7 +312,9 @@ def command(  # noqa: PLR0913 - one for each flag
             phases=PHASES[phase],
             timeout_seconds=timeout,
             output=SelectedOutput(
-                [open_output(target, style) for target in _with_annotations(outputs)], only
+                [open_output(target, style) for target in _with_annotations(outputs)],
+                only,
+                progress.clear if _streams(outputs) and sys.stdout.isatty() else _nothing,
             ),
             report_problem=report_problem,
             shape=shape(store),
@@ -331,7 +336,27 @@ def command(  # noqa: PLR0913 - one for each flag
         for warning in release_warnings(chain, store):
             report_problem(warning)
         sources = None if live is None else live.sources
-        return asyncio.run(_review(read_parts(parts), chain, store, make_run, sources))
+        return asyncio.run(
+            _review(read_parts(tell_progress(parts, paths, progress)), chain, store, make_run, sources)
+        )
+
+
+_AT_THE_END = frozenset({"table", "junit", "sarif"})
+"""The formats that show nothing before all decisions are made."""
+
+
+def _streams(outputs: Sequence[OutputTarget]) -> bool:
+    return outputs[0].file is None and outputs[0].format not in _AT_THE_END
+
+
+def _nothing() -> None:
+    """Have nothing to remove."""
+
+
+def _progress(outputs: Sequence[OutputTarget], only: Selection, *, shown: bool) -> Progress:
+    """Show progress where decisions do not: if they come at the end, go elsewhere, or few of them are written."""
+    streams = _streams(outputs) and only is Selection.ALL
+    return progress_for(sys.stderr if shown else None, sys.stdout, streams=streams)
 
 
 def _live_inputs(chain: ChainSettings, kubeconfig: Path, context: str) -> LiveInputs:

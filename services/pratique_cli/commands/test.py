@@ -22,11 +22,12 @@ from pratique_cli.options import (
     format_flag,
     timeout_flag,
 )
+from pratique_cli.progress import no_progress_flag, progress_for
 from pratique_cli.suites.cases import Case, Pattern
 from pratique_cli.suites.outputs import open_suite_output
 from pratique_cli.suites.reading import find_suites, read_cases
 from pratique_cli.suites.running import SuiteRun
-from pratique_cli.terminal import print_problem, printable, progress_for
+from pratique_cli.terminal import print_problem, printable
 
 EPILOG = """\b
 PATH is a file, or a folder to search recursively for documents of apiVersion
@@ -90,6 +91,7 @@ class _Pattern(click.ParamType[Pattern]):
 @format_flag(*REVIEW_FORMATS)
 @flag("-v", "--verbose", is_flag=True, help="In text: show the steps of every case.")
 @color_flag
+@no_progress_flag
 @timeout_flag("each review")
 def command(  # noqa: PLR0913 - one for each flag
     paths: tuple[Path, ...],
@@ -102,11 +104,12 @@ def command(  # noqa: PLR0913 - one for each flag
     coverage_threshold: float | None,
     verbose: bool,
     color: bool | None,
+    no_progress: bool,
     timeout: float,
 ) -> int:
     """Run test suites for policies."""
     problems: list[InputError] = []
-    progress = progress_for(sys.stderr, sys.stdout)
+    progress = progress_for(None if no_progress else sys.stderr, sys.stdout, streams=output != "junit")
 
     def report_problem(problem: str) -> None:
         print_problem(*problem.split("\n"), progress=progress)

@@ -6,7 +6,7 @@ import dataclasses
 import io
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from pratique_cli.conformance.server_checks import (
     CheckOutcome,
     CheckResult,
     all_check_names,
+    count_checks,
     offered_methods,
     run_checks,
 )
@@ -33,6 +34,7 @@ from pratique_cli.encoding import encode_list
 from pratique_cli.exit_codes import ExitCode
 from pratique_cli.options import ExistingPath, NameList, flag, flattened, format_flag, timeout_flag
 from pratique_cli.outputs.junit import HEAD, TAIL, JUnitSuite, Part, failure, system_out
+from pratique_cli.progress import Progress, no_progress_flag, progress_for
 from pratique_cli.terminal import Palette, palette_for, printable
 
 EPILOG = """\b
@@ -90,6 +92,7 @@ _MARKS = {
 @flag("--server-name", default="", help="The name in the service's certificate, if it is not HOST.")
 @timeout_flag("each call")
 @format_flag("text", "json", "junit")
+@no_progress_flag
 def command(
     target: str,
     service: str,
@@ -99,6 +102,7 @@ def command(
     strict: bool,
     timeout: float,
     output: str,
+    no_progress: bool,
     **tls: Any,
 ) -> ExitCode:
     """Check whether the gRPC service at HOST:PORT keeps Pratique's contract, whatever its language.
@@ -110,11 +114,26 @@ def command(
         tested = TestedService(channel, timeout, flattened(controllers))
         methods = _methods(tested, service, target)
         _require_controllers(tested, methods)
-        results = [_strictly(result) if strict else result for result in run_checks(tested, methods, checks)]
+        progress = progress_for(None if no_progress else sys.stderr, sys.stdout, streams=False)
+        found = list(_with_progress(tested, methods, checks, progress))
+    results = [_strictly(result) if strict else result for result in found]
     if not results:
         raise click.UsageError(f"no check of {', '.join(checks)} is one of the service's")
     click.echo(_written(results, output, target), nl=False)
     return ExitCode.DENIED if _counts(results)[CheckOutcome.BROKEN] else ExitCode.ADMITTED
+
+
+def _with_progress(
+    tested: TestedService, methods: Sequence[Method], checks: Sequence[str], progress: Progress
+) -> Iterator[CheckResult]:
+    progress.expect(count_checks(methods, checks))
+    try:
+        for number, result in enumerate(run_checks(tested, methods, checks), start=1):
+            yield result
+            progress.advance()
+            progress.update(f"{number} checked")
+    finally:
+        progress.clear()
 
 
 def _connect(

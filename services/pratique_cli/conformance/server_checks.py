@@ -236,12 +236,20 @@ def run_checks(
         methods: The methods; at least one.
         only: The names of the checks to run; empty means all.
     """
+    for name, method, check in _plan(methods, only):
+        yield _run(service, name, method, check)
+
+
+def count_checks(methods: Collection[Method], only: Collection[str] = ()) -> int:
+    """Count the checks that :func:`run_checks` runs."""
+    return len(_plan(methods, only))
+
+
+def _plan(methods: Collection[Method], only: Collection[str]) -> list[tuple[str, Method, Check]]:
     first = next(iter(methods))
     plan = [("server", first, check) for check in SERVER_CHECKS]
     plan += [(method.service, method, check) for method in methods for check in checks_of(method)]
-    for name, method, check in plan:
-        if not only or check.name in only:
-            yield _run(service, name, method, check)
+    return [each for each in plan if not only or each[2].name in only]
 
 
 def _run(service: TestedService, name: str, method: Method, check: Check) -> CheckResult:

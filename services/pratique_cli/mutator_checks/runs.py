@@ -40,6 +40,7 @@ from pratique_cli.mutator_checks.generation import (
 )
 from pratique_cli.mutator_checks.mutator_runs import MutatorRun, MutatorRunner, UnansweredError
 from pratique_cli.outputs.changes import ObjectPath
+from pratique_cli.progress import Progress
 
 if TYPE_CHECKING:
     from pratique_frontdoor.engines.mutator_sets import Mutator
@@ -172,8 +173,8 @@ class MutatorCheckRun:
     """Whether requests are dry runs."""
     later_seconds: float = _LATER_SECONDS
     """After how many seconds to repeat mutators that may depend on the clock."""
-    progress: Callable[[int, int], None] = lambda _tried, _found: None
-    """Called with the number of tried objects and of findings."""
+    progress: Progress = dataclasses.field(default_factory=lambda: Progress(None))
+    """Shows how many objects were tried, and how many findings there are."""
     _findings: DefectFindings = dataclasses.field(default_factory=DefectFindings, init=False)
     _acted: collections.Counter[Mutator] = dataclasses.field(default_factory=collections.Counter, init=False)
     _later: dict[Mutator, list[_ChangedCase]] = dataclasses.field(default_factory=dict, init=False)
@@ -183,6 +184,7 @@ class MutatorCheckRun:
     )
     _written: list[JSON] = dataclasses.field(default_factory=list, init=False)
     _refused: int = dataclasses.field(default=0, init=False)
+    _tried: int = dataclasses.field(default=0, init=False)
 
     @property
     def mutators(self) -> tuple[Mutator, ...]:
@@ -235,7 +237,9 @@ class MutatorCheckRun:
             found += await ValidatorCheck(self.mutators).find_defects(self.runner, review)
         found += await self._orders([mutator for mutator in self.mutators if mutator in active], review)
         self._findings.add(found, case)
-        self.progress(sum(self._generated.values()), len(self._findings.by_key))
+        self._tried += 1
+        self.progress.advance()
+        self.progress.update(f"{self._tried} tried, {len(self._findings.by_key)} found")
 
     async def _orders(self, active: Sequence[Mutator], review: Review) -> list[MutatorDefect]:
         """Check the orders of active mutators without a fixed place in the chain."""
@@ -276,6 +280,7 @@ class MutatorCheckRun:
 
     def _make_objects(self, given: Sequence[MutatorCase]) -> None:
         kinds = kinds_for(self.mutators, self.store, (kind_of(case.document) for case in given))
+        self.progress.expect(len(given) + len(kinds) * self.examples)
         if self.examples < 1:
             return
         for kind in kinds:

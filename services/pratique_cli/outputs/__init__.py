@@ -6,7 +6,7 @@ import dataclasses
 import enum
 import io
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, BinaryIO, Protocol, TextIO
 
 from pratique.admission.reviews import Review
@@ -114,10 +114,13 @@ class SelectedOutput:
 
     outputs: Sequence[ReviewOutput]
     selection: Selection = Selection.ALL
+    before_write: Callable[[], None] = lambda: None
+    """Called before each decision that is written, such as to remove what else is on the screen."""
 
     def write(self, reviewed: ReviewedDocument) -> None:
         """Write the decision to each output if it is selected."""
         if self.selection.includes(reviewed.decision):
+            self.before_write()
             for output in self.outputs:
                 output.write(reviewed)
 

@@ -16,6 +16,7 @@ from pratique.apimachinery.source_documents import SourceDocument
 from pratique.cluster.api_resources import ApiResources
 from pratique.cluster.store import ObjectKey, ObjectStore, assumed_service_account
 from pratique_cli.exit_codes import ExitCode
+from pratique_cli.progress import Progress
 from pratique_cli.replays.comparisons import DecisionComparer
 from pratique_cli.replays.recorded_reviews import (
     RecordedReview,
@@ -24,8 +25,7 @@ from pratique_cli.replays.recorded_reviews import (
     replayed_decision,
 )
 from pratique_cli.replays.reports import ReplayOutput, ReplayReport
-from pratique_cli.reviews.inputs import read_inputs
-from pratique_cli.terminal import Progress
+from pratique_cli.reviews.inputs import read_inputs_with_progress
 from pratique_frontdoor.chain.decisions import to_document
 from pratique_frontdoor.engines.engine import Engine
 
@@ -114,12 +114,9 @@ class ReplayRun:
     async def run(self, paths: Iterable[Path]) -> ExitCode:
         """Replay all documents in order, and return the exit code of the run."""
         try:
-            for path in paths:
-                for document in read_inputs(path):
-                    await self._take(document)
-                    self.progress.update(
-                        f"{self.report.compared} replayed, {self.report.different} different"
-                    )
+            for document in read_inputs_with_progress(list(paths), self.progress):
+                await self._take(document)
+                self.progress.update(f"{self.report.compared} replayed, {self.report.different} different")
         finally:
             self.progress.clear()
         self.output.finish(self.report)

@@ -10,7 +10,7 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
@@ -34,6 +34,7 @@ from pratique.apimachinery.source_documents import (
 )
 from pratique.cluster.api_resources import ApiResources
 from pratique.cluster.store import ObjectKey, ObjectStore
+from pratique_cli.progress import Progress
 
 Input: TypeAlias = "SourceDocument | InputError"
 """A document, or why it cannot be read."""
@@ -96,6 +97,41 @@ def read_inputs(path: Path | str, stdin: BinaryIO | None = None) -> Iterator[Inp
     unwrapped.
     """
     return read_parts((part, None) for part in parts_of([path], stdin))
+
+
+def read_inputs_with_progress(paths: Sequence[Path], progress: Progress) -> Iterator[Input]:
+    """Read inputs one after another, and tell how far that is."""
+    return read_parts(tell_progress(((part, None) for part in parts_of(paths)), paths, progress))
+
+
+def tell_progress(
+    parts: Iterable[PartValues], paths: Iterable[Path], progress: Progress
+) -> Iterable[PartValues]:
+    """Pass the parts of ``paths`` on, and tell how many of their bytes are done, if anybody sees it."""
+    if not progress.is_shown:
+        return parts
+    progress.expect(_total_bytes(paths))
+    return _telling(parts, progress)
+
+
+def _telling(parts: Iterable[PartValues], progress: Progress) -> Iterator[PartValues]:
+    for part, values in parts:
+        yield part, values
+        progress.advance(len(part.text.raw))
+
+
+def _total_bytes(paths: Iterable[Path]) -> int:
+    """How many bytes all files hold; 0 if that is unknown, as of a stream."""
+    total = 0
+    for path in paths:
+        try:
+            found = [os.stat(file) for file in list_files(str(path))] if str(path) != STDIN else []  # noqa: PTH116
+        except (InputError, OSError):
+            return 0  # reading tells the problem
+        if not found or not all(stat.S_ISREG(one.st_mode) for one in found):
+            return 0
+        total += sum(one.st_size for one in found)
+    return total
 
 
 def parts_of(

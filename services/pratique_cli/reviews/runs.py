@@ -17,10 +17,10 @@ from pratique.configuration.settings import Release
 from pratique.lint.spellings import unread_spellings
 from pratique_cli.exit_codes import ExitCode
 from pratique_cli.outputs import ReviewCounts, ReviewedDocument, ReviewOutput, UndecidedDocument
+from pratique_cli.progress import Progress
 from pratique_cli.reviews.expansions import Expander, UndecidedPodError, object_path
 from pratique_cli.reviews.inputs import Input
 from pratique_cli.reviews.requests import CREATED, RequestShape, review_of, store_admitted
-from pratique_cli.terminal import Progress
 from pratique_frontdoor.chain.decisions import Decision
 from pratique_frontdoor.engines.engine import Engine
 

@@ -14,6 +14,7 @@ from pratique.cluster.files import load_cluster
 from pratique.cluster.store import ObjectStore
 from pratique_cli.exit_codes import ExitCode
 from pratique_cli.outputs import ReviewedDocument
+from pratique_cli.progress import Progress
 from pratique_cli.reviews.expansions import Expander
 from pratique_cli.reviews.inputs import store_old
 from pratique_cli.reviews.requests import RequestShape, review_of
@@ -28,7 +29,6 @@ from pratique_cli.suites.cases import (
 )
 from pratique_cli.suites.comparison import compare
 from pratique_cli.suites.coverage import Coverage
-from pratique_cli.terminal import Progress
 from pratique_frontdoor.chain.decisions import Decision
 from pratique_frontdoor.engines.engine import Engine, open_local
 from pratique_frontdoor.engines.local import LocalSources
@@ -209,6 +209,7 @@ class SuiteRun:
         for problem in problems:
             self._miss(problem, score)
         runner = CaseRunner(chains, self.timeout_seconds)
+        self.progress.expect(len(cases))
         try:
             for number, case in enumerate(cases):
                 result = await runner.run(case)
@@ -234,6 +235,7 @@ class SuiteRun:
             self.report_problem(text)
         score.count(result.status)
         self.output.write(result)
+        self.progress.advance()
         self.progress.update(f"{score.run} run, {score.failed} failed")
 
     def _count_coverage(self, result: CaseResult, chains: CaseChains, coverage: Coverage) -> None:

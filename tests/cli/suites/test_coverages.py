@@ -7,10 +7,11 @@ from pathlib import Path
 
 from pratique.apimachinery.errors import InputError
 from pratique_cli.exit_codes import ExitCode
+from pratique_cli.progress import Progress
 from pratique_cli.suites.cases import CaseResult, SuiteCounts
 from pratique_cli.suites.coverage import Coverage, coverage_lines
 from pratique_cli.suites.running import SuiteRun
-from pratique_cli.terminal import Palette, Progress
+from pratique_cli.terminal import Palette
 from support.policy_suites import HEAD, POLICIES, case, deployment, read
 
 WEBHOOK = """\
