@@ -190,7 +190,7 @@ def kubeconfig_flags(callback: Callable[..., Any]) -> Callable[..., Any]:
     named = flag(
         "--kubeconfig",
         type=ExistingPath(folders=False),
-        help="A kubeconfig: the objects, policies and webhook configurations of its cluster are what decides.",
+        help="A kubeconfig: what its live cluster has is what decides, policies and webhook configurations, too.",
     )
     context = flag(
         "--context",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pytest
 
 from support import api_servers, local_stacks
 from support.api_servers import ApiServer, write_kubeconfig
-from support.live_stacks import reason, review, wait_for
+from support.live_stacks import metric, reason, review, wait_for
 from support.local_stacks import Stack
 
 
@@ -133,3 +134,48 @@ def test_a_user_without_rights_is_told_what_the_api_server_refuses(
     done = subprocess.run(given, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 2
     assert 'User "developer" cannot get resource "namespaces"' in done.stderr
+
+
+def test_usage_is_recounted_from_what_others_create_and_delete(api_server: ApiServer, tmp_path: Path) -> None:
+    api_server.create_namespace("counted")
+    assert api_server.kubectl("create", "quota", "two", "-n", "counted", "--hard=pods=2").returncode == 0
+    ledger = ["--resource-quota-ledger", str(tmp_path / "quotas.sqlite")]
+    live = flags(api_server, tmp_path, *ledger)
+    with local_stacks.running_alone(*live, "--resource-quota-sync-period", "1s") as stack:
+        wait_for(lambda: not reason(stack, "counted"))  # charged one
+        for name in ("one", "two"):
+            pod = review("counted")["request"]["object"]
+            pod["metadata"]["name"] = name
+            created = api_server.ask("POST", "/api/v1/namespaces/counted/pods", pod)
+            assert created.code == 201, created.body
+        used = {"namespace": "counted", "resource": "pods"}
+        wait_for(lambda: metric(stack, "pratique_quota_used", **used) == 3)
+        assert "exceeded quota: two" in reason(stack, "counted")
+        table = quotas(*live).stdout
+        assert re.search(r"counted +two +pods +3 +2 +ledger", table), table
+        path = "/api/v1/namespaces/counted/pods/one?gracePeriodSeconds=0"
+        assert api_server.ask("DELETE", path).code == 200
+        wait_for(lambda: metric(stack, "pratique_quota_used", **used) == 2)
+
+
+def quotas(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pratique_cli", "quotas", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--context", "test"], "give --kubeconfig, too"),
+        (["--kubeconfig", "{kubeconfig}", "--cluster", "{kubeconfig}"], "give one of them"),
+    ],
+)
+def test_quotas_of_no_cluster_or_of_two_are_one_clear_error(
+    api_server: ApiServer, tmp_path: Path, arguments: list[str], said: str
+) -> None:
+    kubeconfig = str(write_kubeconfig(api_server, tmp_path))
+    command = [sys.executable, "-m", "pratique_cli", "quotas"]
+    given = [word.format(kubeconfig=kubeconfig) for word in arguments]
+    done = subprocess.run([*command, *given], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr

@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import click
 
 from pratique.apimachinery.errors import CallError, ConfigurationError, InputError
 from pratique.apimachinery.json_values import JSONObject
 from pratique.cluster.files import load_cluster
-from pratique.cluster.store import Cluster
+from pratique.cluster.store import Cluster, ObjectStore
 from pratique.configuration.settings import ChainSettings
 from pratique.controllers.quota.checks import starting_usage
+from pratique.controllers.quota.evaluators import COUNTED_RESOURCES
 from pratique.controllers.quota.ledger import AccountKey, Usage, ledger_url, open_ledger
 from pratique.controllers.quota.resource_quotas import read_quota
-from pratique_cli.chain_options import chain_flags
+from pratique_cli.chain_options import chain_flags, kubeconfig_flags
 from pratique_cli.encoding import encode_list
 from pratique_cli.options import FORMATS, format_flag
 from pratique_cli.outputs.columns import Column, Row, table_text
@@ -31,6 +33,7 @@ objects in its namespace.
 Examples:
   pratique quotas --cluster cluster/
   pratique quotas --cluster cluster/ --resource-quota-ledger quotas.sqlite
+  pratique quotas --kubeconfig ~/.kube/config --context staging
   pratique quotas --cluster cluster/ -o json | jq '.[] | select(.used == .hard)'
 """
 
@@ -44,19 +47,39 @@ _FIELDS = ("namespace", "quota", "resource", "used", "hard", "source")
 
 @click.command("quotas", epilog=EPILOG)
 @format_flag("text", "table", *FORMATS[1:])
+@kubeconfig_flags
 @chain_flags
-def command(chain: ChainSettings, output: str) -> None:
+def command(chain: ChainSettings, output: str, kubeconfig: Path | None, context: str) -> None:
     """Show the usage of each ResourceQuota, as validators with the same flags see it.
 
     This only reads the ledger. `pratique up` removes its ledger at its end, unless --resource-quota-ledger names one.
     """
-    rows = list(_rows(load_cluster(chain.cluster), asyncio.run(_ledger_usage(ledger_url(chain)))))
+    cluster = _cluster(chain, kubeconfig, context)
+    rows = list(_rows(cluster, asyncio.run(_ledger_usage(ledger_url(chain)))))
     if output in {"text", "table"}:
         palette = palette_for(sys.stdout, colour=None)
         cells = [Row([str(row[field] or "-") for field in _FIELDS]) for row in rows]
         click.echo(table_text(_COLUMNS, cells, palette), nl=False, color=palette.colour)
     else:
         click.echo(encode_list(rows, output), nl=False)
+
+
+def _cluster(chain: ChainSettings, kubeconfig: Path | None, context: str) -> Cluster:
+    """The quotas and what they count: of files, or of a live cluster.
+
+    Raises:
+        ConfigurationError: they cannot be read.
+    """
+    if kubeconfig is None:
+        if context:
+            raise click.UsageError("--context names a part of a kubeconfig: give --kubeconfig, too")
+        return load_cluster(chain.cluster)
+    if chain.cluster:
+        raise click.UsageError("--cluster and --kubeconfig name two clusters: give one of them")
+    from pratique.cluster.snapshots import read_snapshot  # noqa: PLC0415 - only for a live cluster
+
+    snapshot = read_snapshot(kubeconfig, context, {"resourcequotas", *COUNTED_RESOURCES})
+    return ObjectStore(snapshot.objects)
 
 
 async def _ledger_usage(url: str) -> Mapping[AccountKey, Usage]:

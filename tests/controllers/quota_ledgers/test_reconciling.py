@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import RefusalError
 from pratique.apimachinery.json_values import JSONObject
 from pratique.cluster.store import Cluster, ObjectStore, ReloadableCluster
@@ -242,6 +243,34 @@ def test_reconciliation_repeats_until_it_is_cancelled(
     with caplog.at_level(logging.WARNING):
         asyncio.run(asyncio.wait_for(scenario(), 60))
     assert "quotas were not reconciled" in caplog.messages
+
+
+class StaleStore(ObjectStore):
+    """Objects of a live cluster that have not been confirmed."""
+
+    def list(self, group: str, resource: str, namespace: str | None = None) -> Sequence[JSONObject]:
+        raise RefusalError(statuses.service_unavailable("not confirmed"))
+
+
+def test_reconciliation_goes_on_once_a_live_cluster_is_confirmed_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario() -> None:
+        ledger = SQLLedger("", wait_seconds=AT_ONCE)
+        await ledger.charge([account(pods="5")], charge(), plus())
+        cluster = ReloadableCluster(StaleStore([quota()]))
+        following = asyncio.create_task(reconcile_every(ledger, cluster, 0.02, sizes_of_pods))
+        while not caplog.records:  # noqa: ASYNC110 - the log is no event that could be waited for
+            await asyncio.sleep(0.01)
+        assert await pods_used(ledger, account()) == ["6"]
+        while await pods_used(ledger, account()) != ["0"]:
+            cluster.swap(ObjectStore([quota()]))
+            await asyncio.sleep(0.05)
+        following.cancel()
+        await ledger.close()
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(asyncio.wait_for(scenario(), 60))
 
 
 def test_refused_charges_leave_nothing_to_reconcile(url: str) -> None:

@@ -15,7 +15,7 @@ from typing import Protocol, TypeAlias
 
 import msgspec
 
-from pratique.apimachinery.errors import CallError, ConfigurationError
+from pratique.apimachinery.errors import CallError, ConfigurationError, RefusalError
 from pratique.apimachinery.json_values import JSONObject, member
 from pratique.apimachinery.quantities import Quantity
 from pratique.apimachinery.statuses import go_quoted
@@ -197,13 +197,13 @@ _log = logging.getLogger(__name__)
 async def reconcile_every(ledger: Ledger, cluster: Cluster, period_seconds: float, usage_of: UsageOf) -> None:
     """Reconcile a ledger with a cluster every period until cancelled, first after one period.
 
-    If storage fails, the failure is logged, and the next period tries again.
+    If storage fails, or what a live cluster has is not known, that is logged, and the next period tries again.
     """
     while True:
         await asyncio.sleep(period_seconds)
         try:
             await ledger.reconcile(cluster, period_seconds, usage_of)
-        except CallError as error:
+        except (CallError, RefusalError) as error:
             _log.warning("quotas were not reconciled", extra={"reason": str(error)})
 
 
