@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Collection
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from pratique.apimachinery.documents import read_objects
 from pratique.apimachinery.errors import ConfigurationError, InputError
+from pratique.apimachinery.source_documents import SourceDocument, display_path
 from pratique.cluster.files import load_cluster
 from pratique.cluster.store import Cluster
 from pratique.configuration.admissionregistration import PolicyConfiguration, ValidatingAdmissionPolicySpec
-from pratique.configuration.loading import Configurations, load_configurations
+from pratique.configuration.loading import Configurations, is_configuration, load_configurations
 from pratique.configuration.settings import ChainSettings
 from pratique_frontdoor.engines.engine import ChainSources
 from pratique_frontdoor.engines.outage_simulation import OutageSimulation
@@ -34,6 +38,8 @@ class LoadedChain:
     """The problems, one line each."""
     configurations: Configurations | None
     cluster: Cluster | None
+    left_out: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    """Objects that lie beside the configurations and are none, counted by kind."""
 
     def warnings(self) -> list[str]:
         """List type errors in policies, settings without effect, and what the release has dropped or does not read.
@@ -70,13 +76,41 @@ class LoadedChain:
             return find_violations(self.configurations, self.cluster, trial, rules=rules)
 
 
-def load_chain(chain: ChainSettings) -> LoadedChain:
-    """Load everything that the settings name; problems are collected."""
+def load_chain(chain: ChainSettings, paths: Sequence[Path] = ()) -> LoadedChain:
+    """Load everything that the settings name, and the configurations of ``paths``; problems are collected.
+
+    ``paths`` may hold other objects besides, such as the manifests of a repository or of a Helm chart.
+    """
     problems: list[str] = []
-    configurations = _attempt(lambda: load_configurations(chain.config), problems)
+    left_out: Counter[str] = Counter()
+    documents = [document for path in paths for document in _configurations_of(path, problems, left_out)]
+    configurations = _attempt(lambda: load_configurations(chain.config, documents), problems)
     cluster = _attempt(lambda: load_cluster(chain.cluster), problems)
     _attempt(lambda: _load_controllers(chain), problems)
-    return LoadedChain(chain, problems, configurations, cluster)
+    return LoadedChain(chain, problems, configurations, cluster, left_out)
+
+
+def _configurations_of(path: Path, problems: list[str], left_out: Counter[str]) -> Iterator[SourceDocument]:
+    found = list(read_objects([path], problems, unique_keys=True))
+    others = Counter(_kind(document) for document in found if not is_configuration(document.data))
+    if found and others.total() == len(found):
+        kinds = told_kinds(others)
+        problems.append(
+            f"{display_path(str(path))}: holds no webhook configuration and no policy, but {kinds}"
+        )
+        return
+    left_out.update(others)
+    yield from (document for document in found if is_configuration(document.data))
+
+
+def _kind(document: SourceDocument) -> str:
+    kind = document.data.get("kind")
+    return kind if isinstance(kind, str) and kind else "object without a kind"
+
+
+def told_kinds(counts: Mapping[str, int]) -> str:
+    """Tell how many objects there are of each kind, most first: ``8 Pod, 2 Service``."""
+    return ", ".join(f"{count} {kind}" for kind, count in Counter(counts).most_common())
 
 
 def release_warnings(chain: ChainSettings, cluster: Cluster) -> list[str]:

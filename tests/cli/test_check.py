@@ -292,3 +292,43 @@ def test_a_review_warns_of_settings_without_effect(pratique: Program, tmp_path: 
         stdin=secret,
     )
     assert "admission plugin ValidatingAdmissionWebhook is disabled: it does nothing" in off.stderr
+
+
+POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\n"
+VALUES = "replicas: 3\n"
+
+
+def test_other_objects_beside_configurations_are_left_out_and_told(pratique: Program, tmp_path: Path) -> None:
+    mixed = tmp_path / "mixed"
+    mixed.mkdir()
+    (mixed / "binding.yaml").write_text(f"{HOOK}---\n{POD}")
+    (mixed / "pods.yaml").write_text(f"{POD}---\n{POD.replace('web', 'other')}")
+    (mixed / "values.yaml").write_text(VALUES)
+    ran = pratique("check", "mixed")
+    assert ran.returncode == 0
+    note = "pratique: note: left out what is no configuration: 3 Pod, 1 object without a kind\n"
+    assert ran.stderr.startswith(note)
+    assert pratique("check", "-", stdin=f"{HOOK}---\n{POD}").returncode == 0
+
+
+def test_a_path_without_any_configuration_is_a_problem(pratique: Program, tmp_path: Path) -> None:
+    (tmp_path / "pod.yaml").write_text(POD)
+    ran = pratique("check", "pod.yaml")
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert "pod.yaml: holds no webhook configuration and no policy, but 1 Pod" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        HOOK.replace("WebhookConfiguration", "WebhookConfig"),
+        HOOK.replace("admissionregistration.k8s.io", "admissionregistration.k8s"),
+    ],
+)
+def test_a_configuration_with_a_wrong_kind_or_group_is_not_left_out(
+    pratique: Program, tmp_path: Path, spoilt: str
+) -> None:
+    (tmp_path / "all.yaml").write_text(f"{HOOK}---\n{spoilt}")
+    ran = pratique("check", "all.yaml")
+    assert ran.returncode == 2
+    assert "document 2" in ran.stderr

@@ -226,6 +226,16 @@ def test_a_file_is_never_run_and_what_cannot_be_exported_is_told(pratique: Progr
     assert not (tmp_path / "ran").exists()
 
 
+def test_hidden_folders_are_not_read(pratique: Program, tmp_path: Path) -> None:
+    hidden = tmp_path / "policies" / ".venv" / "lib"
+    hidden.mkdir(parents=True)
+    (hidden / "broken.py").write_text("this is no Python")
+    (tmp_path / "policies" / "empty.py").write_text("")
+    ran = pratique("export", "policies")
+    assert (ran.returncode, ran.stderr.count("\n")) == (0, 1)
+    assert "there is nothing to export" in ran.stderr
+
+
 def test_a_file_that_is_not_python_is_bad_input(pratique: Program, tmp_path: Path) -> None:
     (tmp_path / "p.py").write_text("def (")
     done = pratique("export", "p.py")

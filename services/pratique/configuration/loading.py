@@ -106,6 +106,14 @@ _Loaded: TypeAlias = (
 )
 
 
+def is_configuration(data: JSONObject) -> bool:
+    """Tell whether an object is, or is meant to be, what :func:`load_configurations` loads, not some other object."""
+    kind = data.get("kind")
+    group = str(data.get("apiVersion", "")).partition("/")[0]
+    groups = {GROUP, API_VERSION.partition("/")[0]}
+    return group in groups or kind == "AdmissionConfiguration" or bool(_versions_of(str(kind)))
+
+
 def load_configurations(
     paths: Sequence[Path | str], further: Iterable[SourceDocument] = ()
 ) -> Configurations:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import dataclasses
 import difflib
 import sys
 from collections.abc import Collection, Iterable, Sequence
@@ -15,7 +14,7 @@ import click
 from pratique.configuration.settings import ChainSettings
 from pratique_cli.chain_options import chain_flags
 from pratique_cli.exit_codes import ExitCode
-from pratique_cli.loading import load_chain
+from pratique_cli.loading import load_chain, told_kinds
 from pratique_cli.options import ExistingPath, NameList, flag, flattened, format_flag
 from pratique_cli.terminal import palette_for, print_problem
 
@@ -71,7 +70,8 @@ def command(
 ) -> ExitCode:
     """Validate configurations and policies, and everything else that the chain flags name.
 
-    PATH is what --config takes: webhook configurations and policies. Also reports violations of good practice.
+    PATH holds webhook configurations and policies; other objects beside them are left out. Also reports violations of
+    good practice.
     """
     if list_rules:
         click.echo(_describe_rules(), nl=False)
@@ -79,8 +79,10 @@ def command(
     chosen = _chosen_rules(flattened(rules), flattened(disable_rules))
     if not paths and chain == type(chain)():
         raise click.UsageError("Missing argument 'PATH...': name a configuration, or give a chain flag.")
-    loaded = load_chain(dataclasses.replace(chain, config=(*paths, *chain.config)))
+    loaded = load_chain(chain, paths)
     warnings, findings = loaded.warnings(), loaded.findings(chosen)
+    if loaded.left_out:
+        print_problem(f"note: left out what is no configuration: {told_kinds(loaded.left_out)}")
     _report(loaded.problems, warnings, findings, output)
     if loaded.problems:
         return ExitCode.BAD_INPUT

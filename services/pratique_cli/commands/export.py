@@ -66,7 +66,9 @@ def _sorted_paths(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
     others = []
     for path in paths:
         if str(path) != "-" and path.is_dir():
-            within = sorted(file for file in path.rglob("*.py") if file.is_file())
+            within = sorted(
+                file for file in path.rglob("*.py") if file.is_file() and not _is_hidden(file, path)
+            )
             sources.update(dict.fromkeys(within))
             if not within or any(not is_folder for _, is_folder in walk(path)):
                 others.append(path)
@@ -75,6 +77,11 @@ def _sorted_paths(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
         else:
             others.append(path)
     return list(sources), others
+
+
+def _is_hidden(file: Path, folder: Path) -> bool:
+    """Tell whether a file below a folder is hidden, or below a hidden folder, such as an environment's."""
+    return any(part.startswith(".") for part in file.relative_to(folder).parts)
 
 
 def _valid(exports: Iterable[PolicyExport]) -> tuple[list[PolicyExport], list[NotExported]]:
