@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from pratique.admission.controllers import MAX_TIMEOUT_SECONDS
 from pratique.configuration.settings import ChainSettings, Isolation, OnOff
 from pratique_cli.chain_options import chain_flags, live_flags
 from pratique_cli.options import (
@@ -27,7 +28,7 @@ from pratique_cli.options import (
     flag,
 )
 from pratique_cli.supervisor import until_stdin_closes_flag
-from pratique_frontdoor.settings import CallKind, FanOutLimit, FrontDoorSettings
+from pratique_frontdoor.settings import NEVER_HEDGED, CallKind, FanOutLimit, FrontDoorSettings, HedgeDelay
 
 
 class ShareLimit(click.ParamType[FanOutLimit]):
@@ -51,6 +52,34 @@ class ShareLimit(click.ParamType[FanOutLimit]):
         return FanOutLimit(int(value))
 
 
+class HedgeTime(click.ParamType[HedgeDelay]):
+    """A duration of 1 ms to 30 s, ``p95`` or ``off``."""
+
+    name = "off|p95|duration"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """Show the values as they are typed."""
+        del param, ctx
+        return self.name
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> HedgeDelay:
+        """Parse the time."""
+        if isinstance(value, HedgeDelay):
+            return value
+        if value in {"off", "p95"}:
+            return NEVER_HEDGED if value == "off" else HedgeDelay(None)
+        try:
+            seconds = Seconds().convert(value, None, None)
+        except click.BadParameter:
+            self.fail(f"{value!r} is not off, p95, or a duration such as 50ms", param, ctx)
+        if not _LEAST_HEDGE_SECONDS <= seconds <= MAX_TIMEOUT_SECONDS:
+            self.fail(f"{value!r} is not between 1ms and 30s, the longest timeout of a review", param, ctx)
+        return HedgeDelay(seconds)
+
+
+_LEAST_HEDGE_SECONDS = 0.001
+"""What a hop takes: every call would be made twice."""
+
 _TYPES_BY_ANNOTATION: Mapping[str, click.ParamType[Any]] = {
     "str": click.STRING,
     "int": WholeNumber(min=1),
@@ -61,6 +90,7 @@ _TYPES_BY_ANNOTATION: Mapping[str, click.ParamType[Any]] = {
     "CallKind": EnumValue(CallKind),
     "OnOff": EnumValue(OnOff),
     "FanOutLimit": ShareLimit(),
+    "HedgeDelay": HedgeTime(),
     "float | None": Seconds(),
 }
 """Types by the annotation of a setting."""
@@ -140,7 +170,7 @@ def setting_flag(field: dataclasses.Field[Any], text: str, name: str | None = No
 
 
 def _default_text(default: Any) -> str | bool:
-    if isinstance(default, FanOutLimit):
+    if isinstance(default, FanOutLimit | HedgeDelay):
         return str(default)
     if isinstance(default, tuple):
         return ",".join(default) or False
@@ -205,6 +235,8 @@ CALL_HELPS = MappingProxyType(
     {
         "validator_fanout": "Divide the validating work of a review among replicas: where that makes it shorter (auto),"
         " never (off), or into N shares.",
+        "validator_hedge_after": "When to make an unanswered call on another validator as well: after a duration such"
+        " as 50ms, after as long as 95 of 100 calls take (p95), or never (off); at most for a tenth of the calls.",
         "mutator_timeout_seconds": "Time limit of each call to the mutator, such as 2s; by default the review's, and a"
         " call that takes 1 s is made again on another replica.",
         "validator_timeout_seconds": "The same for each call to a validator.",
@@ -240,7 +272,7 @@ def front_door_flags(callback: Callable[..., Any]) -> Callable[..., Any]:
 def _given_arguments(given: Mapping[str, Any]) -> Iterator[str]:
     """Write the values as flags; groups that are off are left out."""
     for name in CALL_HELPS:
-        if given[name] not in {None, OnOff.OFF}:
+        if given[name] not in {None, OnOff.OFF, NEVER_HEDGED}:
             yield from (f"--{FLAG_NAMES.get(name) or name.replace('_', '-')}", str(given[name]))
     for group in _FLAG_GROUPS:
         if not given[next(iter(group))]:

@@ -78,10 +78,12 @@ def test_the_stack_records_only_to_the_given_file(monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_stack_passes_the_limits_of_calls_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    given = ("--validator-fanout", "3", "--validator-timeout", "500ms")
+    given = ("--validator-fanout", "3", "--validator-hedge-after", "0.05", "--validator-timeout", "500ms")
     assert front_door_arguments(monkeypatch, *given) == (
         "--validator-fanout",
         "3",
+        "--validator-hedge-after",
+        "50ms",
         "--validator-timeout",
         "0.5",
     )

@@ -36,6 +36,20 @@ class FanOutLimit(NamedTuple):
 AUTO_FAN_OUT = FanOutLimit(None)
 
 
+class HedgeDelay(NamedTuple):
+    """After which time a call to a validator is also made on another replica."""
+
+    seconds: float | None
+    """The time; None means as long as 95 of 100 calls take, and 0 never."""
+
+    def __str__(self) -> str:
+        """As the flag is written."""
+        return {None: "p95", 0.0: "off"}.get(self.seconds) or f"{1000 * (self.seconds or 0):g}ms"
+
+
+NEVER_HEDGED = HedgeDelay(0.0)
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FrontDoorSettings:
     """Where the front door listens, which services it calls, and its limits."""
@@ -105,6 +119,9 @@ class FrontDoorSettings:
     validator_fanout: FanOutLimit = AUTO_FAN_OUT
     """Into how many shares the validating work of a review may be divided among replicas; by default as many as make
     the review shorter."""
+    validator_hedge_after: HedgeDelay = NEVER_HEDGED
+    """When a call to a validator that has no answer is also made on another replica, if that changes nothing but the
+    time; at most a tenth of the calls. Never by default: a copy costs what the call costs, and few fleets need it."""
 
     object_validation: OnOff = OnOff.OFF
     """Whether objects are decoded strictly, defaulted and validated as by an API server: for APIs that have no API

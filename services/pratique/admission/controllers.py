@@ -161,6 +161,9 @@ class Controller:
     """Whether it records something for each admitted review, as ResourceQuota does.
 
     It then validates last and alone, after everything else has allowed the request."""
+    asked_once: bool = False
+    """Whether asking it twice about one review does more than asking it once: it counts reviews, or asks a server that
+    does. Its calls are then made on a second replica only if the first gives no answer, never to save time."""
     may_patch: bool = False
     """Whether its validating handler may change the object, as in two of Kubernetes' controllers.
 

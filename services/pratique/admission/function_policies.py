@@ -57,6 +57,8 @@ class PolicyOptions(TypedDict, total=False):
     """Names of controllers that run after it."""
     after: Sequence[str]
     """Names of controllers that run before it."""
+    asked_once: bool
+    """Whether asking it twice about one review does more than asking it once; see :class:`Controller`."""
     settings: type[msgspec.Struct]
     """The type of its parameters, which the callable gets as its second argument; see :class:`Controller`."""
     collectors: Sequence[Collector]
@@ -213,8 +215,11 @@ def _checked(name: str, options: PolicyOptions) -> dict[str, Any]:
     for field in ("before", "after"):
         if isinstance(options.get(field), str):
             raise TypeError(f"{name}: {field} takes a list of names of controllers")
+    if not isinstance(asked_once := options.get("asked_once", False), bool):
+        raise TypeError(f"{name}: asked_once must be True or False")
     return {
         "timeout_seconds": seconds,
+        "asked_once": asked_once,
         "namespace_selector": _selector(name, "namespace_selector", options.get("namespace_selector")),
         "object_selector": _selector(name, "object_selector", options.get("object_selector")),
         "match_conditions": dict(options.get("match_conditions", {})),

@@ -220,6 +220,8 @@ class Call:
     commits_quota: bool = False
     """Whether the controller records something for each admitted review, so that the call must not run twice at a
     time."""
+    asked_once: bool = False
+    """Whether the call must not be made again only to save time, as :attr:`Controller.asked_once` says."""
     only: tuple[str, ...] | None = None
     """The keys of the policies to run in the second round of the mutating phase; None in the first round."""
     span: tuple[int, int] | None = None

@@ -180,5 +180,6 @@ CONTROLLER = Controller(
     rules=(rule("events"),),
     build=build,
     settings=Settings,
+    asked_once=True,
     trusted=True,
 )

@@ -388,3 +388,23 @@ def test_late_replicas_are_used_if_there_are_no_others() -> None:
     for replica in world.replicas:
         world.balancer.late(replica.load)
     assert {world.balancer.choose(world.replicas)[0] for _ in range(50)} == set(world.replicas)
+
+
+def test_a_replica_that_another_one_outran_is_avoided_until_it_answers_or_time_passes() -> None:
+    world = World(2)
+    first, second = (replica.load for replica in world.replicas)
+    world.balancer.outrun(first)
+    assert {world.balancer.choose(world.replicas)[0].load for _ in range(50)} == {second}
+    world.now += 2.0
+    assert {world.balancer.choose(world.replicas)[0].load for _ in range(50)} == {first, second}
+
+
+def test_a_trial_that_another_replica_outran_has_failed() -> None:
+    world = with_one_left_out()
+    world.now = world.replicas[0].load.until
+    trial, ticket = world.balancer.choose(world.replicas)
+    assert trial.load.excluded
+    world.balancer.end(trial.load, ticket, FAST, ReplicaCallStatus.GIVEN_UP)
+    world.balancer.outrun(trial.load)
+    assert world.replicas[0].load.until == pytest.approx(world.now + 2 * SECONDS)
+    assert not world.balancer.choose(world.replicas)[0].load.excluded

@@ -4,69 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
 
 import pytest
 
 from chaos.links import linked
 from pratique.admission.controllers import Phase
-from pratique.admission.results import ALLOWED, Answer, Failed, FailureKind, Outcome, allow
-from pratique.admission.reviews import Call, Deadline, Review
+from pratique.admission.results import ALLOWED, Failed, FailureKind, Outcome
+from pratique.admission.reviews import Call, Deadline
 from pratique.apimachinery.errors import CallTimeoutError
-from pratique.rpc.servers import RpcServer, ServerSettings
 from pratique_frontdoor.transports import grpc as grpc_transports
 from pratique_frontdoor.transports.channels import grpc_target
 from pratique_frontdoor.transports.grpc import GrpcTransport
 from support.chains import pod_review
-from support.services.controllers import hosted
-from support.services.servers import VALIDATOR
+from support.services.delayed_validators import DelayedValidator, calling
 from support.waiting import streams_to
 
 both_ways = pytest.mark.parametrize("streams", [True, False], ids=["stream", "unary"])
-
-
-class Validator:
-    """A validator that answers after a set delay."""
-
-    def __init__(self, seconds: float = 0.0) -> None:
-        self.seconds = seconds
-        self.reviews: list[Review] = []
-        self.cancelled = asyncio.Event()
-
-    async def decide(self, review: Review) -> Answer:
-        self.reviews.append(review)
-        try:
-            await asyncio.sleep(self.seconds)
-        except asyncio.CancelledError:
-            self.cancelled.set()
-            raise
-        return allow()
-
-    @contextlib.asynccontextmanager
-    async def serving(self) -> AsyncIterator[str]:
-        services = VALIDATOR.services([hosted("c", self.decide, trusted=True)])
-        server = RpcServer(services, ServerSettings(port=0, drain_seconds=0, grace_seconds=0))
-        try:
-            yield await server.start()
-        finally:
-            await server.stop()
-
-
-@contextlib.asynccontextmanager
-async def calling(
-    *validators: Validator, streams: bool = True, timeout_seconds: float | None = None
-) -> AsyncIterator[GrpcTransport]:
-    """The way to these validators."""
-    async with contextlib.AsyncExitStack() as serving:
-        addresses = [await serving.enter_async_context(validator.serving()) for validator in validators]
-        client = GrpcTransport(
-            grpc_target(addresses), streamed=Phase.VALIDATE, streams=streams, timeout_seconds=timeout_seconds
-        )
-        try:
-            await streams_to(client, len(validators))
-            yield client
-        finally:
-            await client.close()
 
 
 @pytest.fixture(autouse=True)
@@ -82,7 +35,7 @@ async def ask(client: GrpcTransport, call: Call = Call("c"), expected: float = 0
 @both_ways
 def test_a_late_call_is_made_again_on_another_replica(*, streams: bool) -> None:
     async def run() -> None:
-        stuck, quick = Validator(60), Validator()
+        stuck, quick = DelayedValidator(60), DelayedValidator()
         async with calling(stuck, quick, streams=streams) as client:
             while not stuck.reviews:
                 assert (await ask(client)).decision == ALLOWED
@@ -95,7 +48,7 @@ def test_a_late_call_is_made_again_on_another_replica(*, streams: bool) -> None:
 
 def test_a_replica_with_a_late_call_is_avoided() -> None:
     async def run() -> int:
-        stuck, quick = Validator(60), Validator()
+        stuck, quick = DelayedValidator(60), DelayedValidator()
         async with calling(stuck, quick) as client:
             while not stuck.reviews:
                 await ask(client)
@@ -108,7 +61,7 @@ def test_a_replica_with_a_late_call_is_avoided() -> None:
 
 def test_a_single_replica_may_be_late() -> None:
     async def run() -> int:
-        slow = Validator(0.6)
+        slow = DelayedValidator(0.6)
         async with calling(slow) as client:
             assert (await ask(client)).decision == ALLOWED
         return len(slow.reviews)
@@ -118,7 +71,7 @@ def test_a_single_replica_may_be_late() -> None:
 
 def test_a_call_that_commits_quota_is_not_made_twice_at_a_time() -> None:
     async def run() -> int:
-        slow = [Validator(0.6), Validator(0.6)]
+        slow = [DelayedValidator(0.6), DelayedValidator(0.6)]
         async with calling(*slow) as client:
             assert (await ask(client, Call("c", commits_quota=True))).decision == ALLOWED
         return sum(len(validator.reviews) for validator in slow)
@@ -128,7 +81,7 @@ def test_a_call_that_commits_quota_is_not_made_twice_at_a_time() -> None:
 
 def test_a_call_that_usually_takes_long_is_not_late() -> None:
     async def run() -> int:
-        slow = [Validator(0.6), Validator(0.6)]
+        slow = [DelayedValidator(0.6), DelayedValidator(0.6)]
         async with calling(*slow) as client:
             assert (await ask(client, expected=0.5)).decision == ALLOWED
         return sum(len(validator.reviews) for validator in slow)
@@ -139,7 +92,7 @@ def test_a_call_that_usually_takes_long_is_not_late() -> None:
 @both_ways
 def test_a_time_limit_of_calls_is_kept_by_the_service(*, streams: bool) -> None:
     async def run() -> Outcome:
-        async with calling(Validator(60), streams=streams, timeout_seconds=0.5) as client:
+        async with calling(DelayedValidator(60), streams=streams, timeout_seconds=0.5) as client:
             return await ask(client)
 
     assert asyncio.run(run()).decision == Failed(FailureKind.TIMEOUT, "context deadline exceeded")
@@ -147,7 +100,7 @@ def test_a_time_limit_of_calls_is_kept_by_the_service(*, streams: bool) -> None:
 
 def test_a_call_to_silent_replicas_is_made_twice_within_its_time_limit() -> None:
     async def run() -> tuple[int, int]:
-        validators = [Validator(), Validator(), Validator()]
+        validators = [DelayedValidator(), DelayedValidator(), DelayedValidator()]
         async with contextlib.AsyncExitStack() as open_:
             links = []
             for validator in validators:

@@ -200,6 +200,7 @@ def _member(controller: Controller, parts: ChainParts) -> ChainMember:
         parts.timeouts.get(controller.name, controller.timeout_seconds),
         may_patch=controller.may_patch,
         commits_quota=controller.commits_quota,
+        asked_once=controller.asked_once,
     )
     configurations = parts.configurations
     match controller.name:

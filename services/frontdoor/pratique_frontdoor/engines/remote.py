@@ -31,7 +31,7 @@ from pratique_frontdoor.chain.assembly import ChainParts, assemble
 from pratique_frontdoor.chain.decisions import Chain, Decision
 from pratique_frontdoor.engines.engine import ChainSources, open_clients
 from pratique_frontdoor.http.metrics import ServiceCallMetrics
-from pratique_frontdoor.settings import FrontDoorSettings
+from pratique_frontdoor.settings import NEVER_HEDGED, FrontDoorSettings
 from pratique_frontdoor.transports import Transport
 from pratique_frontdoor.transports.circuit_breakers import CircuitBreakers, breaker_metrics
 from pratique_frontdoor.transports.grpc import GrpcTransport
@@ -205,6 +205,7 @@ class RemoteEngine:
                 socket_folder=settings.stream_socket_dir,
                 slow_seconds=settings.slow_replica_seconds,
                 timeout_seconds=timeout_seconds,
+                hedge_delay=settings.validator_hedge_after if phase is Phase.VALIDATE else NEVER_HEDGED,
             )
 
         return (

@@ -349,6 +349,13 @@ class ServiceCallMetrics:
             "endpoint",
         ).collect()
         yield from CallbackMetric(
+            "pratique_frontdoor_hedges_total",
+            "Calls that took longer than --validator-hedge-after, by service and what came of them.",
+            self._hedges,
+            "service",
+            "result",
+        ).collect()
+        yield from CallbackMetric(
             "pratique_frontdoor_replica_left_out",
             "1 if a replica gets no calls for a while because it is much slower than others.",
             lambda: self._loads(lambda load: load.excluded),
@@ -362,6 +369,13 @@ class ServiceCallMetrics:
             "service",
             "endpoint",
         ).collect()
+
+    def _hedges(self) -> dict[tuple[str, ...], float]:
+        return {
+            (service.name, str(result)): count
+            for service in self._services
+            for result, count in service.transport.hedges.items()
+        }
 
     def _loads(self, read: Callable[[ReplicaLoad], int]) -> dict[tuple[str, ...], float]:
         return {

@@ -13,7 +13,7 @@ import functools
 import logging
 import random
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import grpc
@@ -23,7 +23,9 @@ from pratique.admission.reviews import Deadline
 from pratique.rpc.handlers import ATTEMPTS_KEY, NOT_HELD
 from pratique.rpc.streams import StreamedMethod
 from pratique.telemetry.tracing import TraceMetadata
+from pratique_frontdoor.settings import NEVER_HEDGED, HedgeDelay
 from pratique_frontdoor.transports.channels import MAX_ATTEMPTS, MAX_TOKENS, TOKEN_RATIO
+from pratique_frontdoor.transports.hedging import Hedging
 from pratique_frontdoor.transports.loop_streams import StreamConnector
 from pratique_frontdoor.transports.replicas import Replica, ReplicaLoad, StreamedCallError
 
@@ -133,6 +135,15 @@ class Balancer:
         """Avoid a replica for a while, because it did not answer a call in time."""
         load.late += 1
         load.late_until = self._clock() + _LATE_SECONDS
+
+    def outrun(self, load: ReplicaLoad) -> None:
+        """Avoid a replica for a while, because another one answered the same call sooner although it got it later.
+
+        The call was cancelled before it could have counted as slow, so a trial has failed, too.
+        """
+        self.late(load)
+        if load.excluded:
+            self._schedule_trial(load, self._clock())
 
     def choose(self, candidates: Sequence[B], *, comparable: bool = True, batch: int = 1) -> tuple[B, int]:
         """Choose one of the available replicas.
@@ -336,6 +347,8 @@ class OutgoingCall(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """The endpoints that the other shares of the review were sent to; None if it is not divided."""
     batch: int = 1
     """How many calls one message should have before another replica gets the next one."""
+    hedge_least_seconds: float | None = None
+    """How long to wait at least until the call is also made on another replica; None means that it never is."""
 
     def repeated(self) -> OutgoingCall:
         """Return the call, marked as one that may have been executed before."""
@@ -354,6 +367,7 @@ class StreamedReplicas:
         streams: bool = True,
         connector: StreamConnector | None = None,
         slow_seconds: float = 10.0,
+        hedge_delay: HedgeDelay = NEVER_HEDGED,
     ) -> None:
         """Start without replicas.
 
@@ -364,6 +378,7 @@ class StreamedReplicas:
             streams: Open a stream to each; otherwise all calls are unary.
             connector: Opens streams in the event loop where a replica has a listener for them.
             slow_seconds: How long a slow replica is excluded the first time; 0 excludes none.
+            hedge_delay: When calls that may be hedged are.
         """
         self._method = method
         self._open = open_channel
@@ -374,6 +389,8 @@ class StreamedReplicas:
         self._balancer = Balancer(slow_seconds, on_change=_log_exclusion)
         self._closed = False
         self._budget = RetryBudget()
+        self.hedging = Hedging(hedge_delay)
+        """When calls are hedged, and what came of it."""
         self._retiring: set[asyncio.Task[None]] = set()
 
     @property
@@ -430,7 +447,10 @@ class StreamedReplicas:
         replica, ticket = self._choose(usable, call)
         late_seconds = call.late_seconds if len(usable) > 1 else None
         try:
-            answered = await self._ask(replica, call, ticket, late_seconds)
+            if call.hedge_least_seconds is None or len(usable) < 2:
+                answered = await self._ask(replica, call, ticket, late_seconds)
+            else:
+                answered = await self._ask_hedged(replica, call, ticket, late_seconds)
         except (StreamedCallError, grpc.aio.AioRpcError) as error:
             if error.code() is NOT_HELD and call.digest:
                 return await self._ask_another(replica, call)
@@ -449,6 +469,14 @@ class StreamedReplicas:
         replica, _ = self._balancer.choose(rest or usable, comparable=False)
         sent_to.add(replica.endpoint)
         return replica, 0
+
+    def _choose_again(self, others: Sequence[Replica], call: OutgoingCall) -> Replica:
+        """Choose a replica for another try, which is compared with nothing: it must not be the trial of a slow one."""
+        sent_to = set() if call.sent_to is None else call.sent_to
+        rest = [replica for replica in others if replica.endpoint not in sent_to]
+        replica, _ = self._balancer.choose(rest or others, comparable=False)
+        sent_to.add(replica.endpoint)
+        return replica
 
     async def _ask(
         self, replica: Replica, call: OutgoingCall, ticket: int = 0, late_seconds: float | None = None
@@ -484,12 +512,38 @@ class StreamedReplicas:
                 self._balancer.end(load, ticket, time.monotonic() - began, ending)
         return ReplicaAnswer(answer, replica.endpoint)
 
+    async def _ask_hedged(
+        self, replica: Replica, call: OutgoingCall, ticket: int, late_seconds: float | None
+    ) -> ReplicaAnswer:
+        """Make one call, and a copy on another replica if it takes long.
+
+        The copy is not given up for a third replica.
+        """
+
+        def copy() -> Coroutine[Any, Any, ReplicaAnswer] | None:
+            others = [] if self._closed else self._others(replica, call)
+            return self._ask(self._choose_again(others, call), call.repeated()) if others else None
+
+        answered, by_copy = await self.hedging.race(
+            self._ask(replica, call, ticket, late_seconds), copy, call.hedge_least_seconds or 0.0
+        )
+        if by_copy:
+            self._balancer.outrun(replica.load)
+        return answered
+
+    def _others(self, replica: Replica, call: OutgoingCall) -> list[Replica]:
+        """Return the other replicas that decide by the inputs of a call."""
+        try:
+            return self._usable(call.digest, excluding=replica)
+        except DisagreementError:
+            return []
+
     async def _ask_another(self, replica: Replica, call: OutgoingCall) -> ReplicaAnswer:
         """Call another replica than the one whose inputs have just changed; it has not executed the call."""
         others = self._usable(call.digest, excluding=replica)
         if not others:
             raise DisagreementError
-        other, _ = self._choose(others, call)
+        other = self._choose_again(others, call)
         return await self._ask(other, call)
 
     async def _repeat_late(
@@ -506,7 +560,7 @@ class StreamedReplicas:
         if not others or not self._budget.spend():
             raise error
         self._balancer.late(replica.load)
-        other, _ = self._choose(others, call)
+        other = self._choose_again(others, call)
         call = call.repeated()
         try:
             return await self._ask(other, call)
@@ -526,7 +580,7 @@ class StreamedReplicas:
 
     async def _repeat(self, replica: Replica, call: OutgoingCall, call_unary: Any) -> ReplicaAnswer:
         if others := self._usable(call.digest, excluding=replica):
-            other, _ = self._choose(others, call)
+            other = self._choose_again(others, call)
             try:
                 return await self._ask(other, call)
             except (StreamedCallError, grpc.aio.AioRpcError) as error:

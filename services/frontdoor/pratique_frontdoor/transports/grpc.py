@@ -6,10 +6,11 @@ Calls to services of this suite go to individually known replicas, and are retri
 from __future__ import annotations
 
 import asyncio
+import collections
 import functools
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import grpc
@@ -31,6 +32,7 @@ from pratique.rpc import messages
 from pratique.rpc.handlers import CANCELED, CODE_NAMES, NOT_HELD, OK
 from pratique.rpc.streams import STREAMED_METHODS
 from pratique.telemetry.tracing import TRACE_METADATA
+from pratique_frontdoor.settings import NEVER_HEDGED, HedgeDelay
 from pratique_frontdoor.transports.balancing import (
     DisagreementError,
     OutgoingCall,
@@ -50,6 +52,7 @@ from pratique_frontdoor.transports.channels import (
     resolve_name,
     watched_name,
 )
+from pratique_frontdoor.transports.hedging import HedgeResult
 from pratique_frontdoor.transports.loop_streams import StreamConnector
 from pratique_frontdoor.transports.replicas import Replica, StreamedCallError
 
@@ -119,6 +122,7 @@ class GrpcTransport:
         slow_seconds: float = 10.0,
         timeout_seconds: float | None = None,
         ours: bool = False,
+        hedge_delay: HedgeDelay = NEVER_HEDGED,
     ) -> None:
         """Open a channel to ``target`` (gRPC name syntax); it connects on first use, streams connect immediately.
 
@@ -142,6 +146,7 @@ class GrpcTransport:
             timeout_seconds: The time limit of each call; None means the review's deadline.
             ours: Whether it is a mutator or validator of this suite: its answers name the review and the digest of its
                 inputs.
+            hedge_delay: When a call that validates is also made on another replica, if that changes nothing.
         """
         self.endpoint = endpoint or target
         self._failure_prefix = failure_prefix
@@ -167,6 +172,7 @@ class GrpcTransport:
         self._unary_calls: dict[Phase, Any] = {}
         self._channel = RenewableChannel(lambda: open_channel(target, options), self._use)
         self._streamed: dict[Phase, StreamedReplicas] = {}
+        self._hedged = hedge_delay != NEVER_HEDGED
         if streamed is not None:
             self._streamed[streamed] = StreamedReplicas(
                 STREAMED_METHODS[streamed],
@@ -175,6 +181,7 @@ class GrpcTransport:
                 streams=streams,
                 connector=connector,
                 slow_seconds=slow_seconds,
+                hedge_delay=hedge_delay,
             )
         self._watching = self._watch(target, resolve, look_seconds)
 
@@ -219,6 +226,16 @@ class GrpcTransport:
     def replicas(self) -> tuple[Replica, ...]:
         """The individually known replicas that can be called now."""
         return tuple(replica for streamed in self._streamed.values() for replica in streamed.usable)
+
+    @property
+    def hedges(self) -> Mapping[HedgeResult, int]:
+        """How many calls took longer than the delay of hedging, by what came of them; empty if none is hedged."""
+        if not self._hedged:
+            return {}
+        results = collections.Counter[HedgeResult]()
+        for streamed in self._streamed.values():
+            results.update(streamed.hedging.results)
+        return dict(results)
 
     def _stream_to(self, targets: Iterable[str]) -> None:
         wanted = tuple(targets)
@@ -287,9 +304,10 @@ class GrpcTransport:
         request = message.SerializeToString()
         repeatable = not any(call.commits_quota for call in calls)
         late_seconds = None
+        sending_seconds = len(request) / _LATE_BYTES_PER_SECOND
         if self._streamed and repeatable and self._timeout_seconds is None:
-            sending_seconds = len(request) / _LATE_BYTES_PER_SECOND
             late_seconds = max(LATE_SECONDS, _LATE_FACTOR * expected_seconds) + sending_seconds
+        hedged = self._hedged and repeatable and not any(call.asked_once for call in calls)
         return OutgoingCall(
             request=request,
             deadline=deadline,
@@ -300,6 +318,7 @@ class GrpcTransport:
             repeatable=repeatable,
             sent_to=sent_to,
             batch=self._work.batch,
+            hedge_least_seconds=_LATE_FACTOR * expected_seconds + sending_seconds if hedged else None,
         )
 
     async def _ask(self, phase: Phase, call: OutgoingCall) -> ReplicaAnswer:

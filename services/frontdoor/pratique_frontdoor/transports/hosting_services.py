@@ -17,7 +17,7 @@ from pratique.apimachinery.errors import ConfigurationError
 from pratique.configuration.input_digests import InputDigests, RecentInputs
 from pratique.https.tls import KeyPairFiles, ReloadedCertificate, read_authorities, read_key_pair
 from pratique.rpc.handlers import inputs_from_messages
-from pratique_frontdoor.settings import CallKind, FrontDoorSettings
+from pratique_frontdoor.settings import NEVER_HEDGED, CallKind, FrontDoorSettings, HedgeDelay
 from pratique_frontdoor.transports.channels import grpc_target, watched_name
 from pratique_frontdoor.transports.grpc import GrpcTransport
 from pratique_frontdoor.transports.loop_streams import StreamConnector
@@ -145,12 +145,14 @@ class HostingService:
         socket_folder: Path | None = None,
         slow_seconds: float = 10.0,
         timeout_seconds: float | None = None,
+        hedge_delay: HedgeDelay = NEVER_HEDGED,
     ) -> HostingService:
         """Connect to a service that hosts controllers: on first use, or immediately for streams.
 
         With ``tls`` its certificate must have ``server_name``, or the name in the address if that is empty. A replica
         that is much slower than others is excluded, at first for ``slow_seconds``; 0 excludes none. Each call has
-        ``timeout_seconds``; None means the review's time. Unix sockets of replicas are in ``socket_folder``.
+        ``timeout_seconds``; None means the review's time. One that validates is hedged after ``hedge_delay``. Unix
+        sockets of replicas are in ``socket_folder``.
 
         Raises:
             ConfigurationError: the addresses cannot be one target.
@@ -173,6 +175,7 @@ class HostingService:
             slow_seconds=slow_seconds,
             timeout_seconds=timeout_seconds,
             ours=True,
+            hedge_delay=hedge_delay,
         )
         transport.addresses = len(addresses)
         return cls(name, transport, phase, expected)

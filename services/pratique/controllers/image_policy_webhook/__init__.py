@@ -138,6 +138,7 @@ CONTROLLER = Controller(
     build=_build,
     settings=Settings,
     needs_backend=True,
+    asked_once=True,
     location_settings=("kubeConfigFile",),
     may_patch=True,
     trusted=True,

@@ -25,6 +25,7 @@ _OF_SERVICES = (
     "calls",
     "slow_replica_seconds",
     "validator_fanout",
+    "validator_hedge_after",
     "mutator_timeout_seconds",
     "validator_timeout_seconds",
 )
