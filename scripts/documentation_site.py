@@ -90,7 +90,7 @@ def _entries(section: str) -> Iterator[str | dict[str, list[str]]]:
         if (DOCS / folder).is_dir() and not folder.startswith(".."):
             names = sorted(page.name for page in (DOCS / folder).glob("*.md") if page.name != "README.md")
             yield {folder.capitalize(): [f"{folder}/{name}" for name in ["README.md", *names]]}
-        elif "/" not in target or target.startswith(".."):
+        elif not target.startswith("controllers/"):  # they are a section
             yield _name_in_site(posixpath.normpath(f"docs/{target}"))
 
 
