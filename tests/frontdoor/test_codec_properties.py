@@ -14,7 +14,8 @@ from pratique.apimachinery.json_values import Document, decode, encode
 from pratique.apimachinery.patches import apply_patch, decode_patch
 from pratique.cluster.store import ANY_NAMESPACE
 from pratique.processes.large_texts import LargeTextReader
-from pratique_frontdoor.chain.decisions import Decision, to_document
+from pratique_frontdoor.chain.decision_documents import to_document
+from pratique_frontdoor.chain.decisions import Decision
 from pratique_frontdoor.http.codecs import decode_large_review, decode_review, encode_answer
 from pratique_frontdoor.webhooks.answers import read_answer
 from pratique_frontdoor.webhooks.reviews import ReviewVersion, SentReview, build_review

@@ -20,7 +20,8 @@ from pratique.apimachinery.json_values import decode, encode
 from pratique.apimachinery.patches import apply_patch
 from pratique.configuration.settings import ChainSettings
 from pratique.hosting.catalogue import load_catalogue
-from pratique_frontdoor.chain.decisions import Decision, to_document
+from pratique_frontdoor.chain.decision_documents import to_document
+from pratique_frontdoor.chain.decisions import Decision
 from pratique_frontdoor.engines.engine import Engine, open_local
 from pratique_frontdoor.http.codecs import ReceivedReview, decode_review, encode_answer
 

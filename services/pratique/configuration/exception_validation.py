@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pratique.apimachinery import names
 from pratique.apimachinery.field_errors import (
     ROOT,
@@ -13,26 +15,18 @@ from pratique.apimachinery.field_errors import (
     required,
     too_many_characters,
 )
-from pratique.apimachinery.selectors import validate_selector
+from pratique.apimachinery.selectors import LabelSelector, validate_selector
 from pratique.configuration.policy_exceptions import (
-    ExemptKind,
-    ExemptPolicy,
     PolicyExceptionDocument,
     PolicyExceptionSpec,
     Subject,
     parse_end,
 )
+from pratique.configuration.policy_references import validate_policy_references
 from pratique.configuration.policy_validation import validate_named_rule
 from pratique.configuration.webhook_validation import validate_metadata
 
 _MAXIMUM_REASON = 1024  # characters: the reason is in audit annotations and steps
-_DISPATCHERS = {
-    "MutatingAdmissionPolicy": ExemptKind.MUTATING_POLICY,
-    "MutatingAdmissionWebhook": ExemptKind.MUTATING_WEBHOOK,
-    "ValidatingAdmissionPolicy": ExemptKind.VALIDATING_POLICY,
-    "ValidatingAdmissionWebhook": ExemptKind.VALIDATING_WEBHOOK,
-}
-"""The controllers that run all policies or webhooks, and the kind to name instead."""
 _SUBJECT_KINDS = ("Group", "ServiceAccount", "User")
 _NOBODY_IN_PARTICULAR = (
     "at least one of namespaces, namespaceSelector, objectSelector and subjects must say what is exempted"
@@ -49,10 +43,7 @@ def validate_policy_exception(document: PolicyExceptionDocument) -> list[FieldEr
     elif len(spec.reason) > _MAXIMUM_REASON:
         errors.append(too_many_characters(path / "reason", _MAXIMUM_REASON))
     errors += _validate_end(spec.until, path / "until")
-    if not spec.policies:
-        errors.append(required(path / "policies"))
-    for index, policy in enumerate(spec.policies):
-        errors += _validate_policy(policy, path / "policies" / index)
+    errors += validate_policy_references(spec.policies, path / "policies", concerns="exempts from")
     return errors + _validate_scope(spec, path)
 
 
@@ -66,41 +57,36 @@ def _validate_end(text: str, path: FieldPath) -> list[FieldError]:
     return []
 
 
-def _validate_policy(policy: ExemptPolicy, path: FieldPath) -> list[FieldError]:
-    if policy.kind not in list(ExemptKind):
-        return [not_supported(path / "kind", policy.kind, ExemptKind)]
-    kind = ExemptKind(policy.kind)
-    errors = [] if policy.name else [required(path / "name")]
-    if kind is ExemptKind.CONTROLLER and policy.name in _DISPATCHERS:
-        instead = f"exempts from all it runs; name them one by one, by kind {_DISPATCHERS[policy.name]}"
-        errors.append(invalid(path / "name", policy.name, instead))
-    if kind.is_webhook and not policy.webhook:
-        errors.append(required(path / "webhook", "name the webhook of the configuration"))
-    if policy.webhook and not kind.is_webhook:
-        errors.append(forbidden(path / "webhook", "only webhook configurations have webhooks"))
-    if policy.binding and not kind.is_policy:
-        errors.append(forbidden(path / "binding", "only policies have bindings"))
-    return errors
-
-
 def _validate_scope(spec: PolicyExceptionSpec, path: FieldPath) -> list[FieldError]:
     """Validate the parts that say which requests are exempted."""
     selectors = (("namespaceSelector", spec.namespace_selector), ("objectSelector", spec.object_selector))
     errors: list[FieldError] = []
     if not (spec.namespaces or spec.subjects or any(selector is not None for _, selector in selectors)):
         errors.append(required(path, _NOBODY_IN_PARTICULAR))
-    for index, namespace in enumerate(spec.namespaces):
-        place = path / "namespaces" / index
-        errors += [invalid(place, namespace, message) for message in names.check_dns1123_label(namespace)]
+    errors += validate_namespaces(spec.namespaces, path / "namespaces")
     for field, selector in selectors:
-        if selector is not None and selector.is_empty:
-            errors.append(invalid(path / field, {}, _EMPTY_SELECTOR))
-        errors += validate_selector(selector, path / field)
+        errors += validate_narrow_selector(selector, path / field)
     for index, subject in enumerate(spec.subjects):
         errors += _validate_subject(subject, path / "subjects" / index)
     for index, rule in enumerate(spec.resource_rules):
         errors += validate_named_rule(rule, path / "resourceRules" / index)
     return errors
+
+
+def validate_namespaces(namespaces: Sequence[str], path: FieldPath) -> list[FieldError]:
+    """Validate names of namespaces."""
+    return [
+        invalid(path / index, namespace, message)
+        for index, namespace in enumerate(namespaces)
+        for message in names.check_dns1123_label(namespace)
+    ]
+
+
+def validate_narrow_selector(selector: LabelSelector | None, path: FieldPath) -> list[FieldError]:
+    """Validate a selector that must not select everything."""
+    empty = selector is not None and selector.is_empty
+    errors = [invalid(path, {}, _EMPTY_SELECTOR)] if empty else []
+    return errors + validate_selector(selector, path)
 
 
 def _validate_subject(subject: Subject, path: FieldPath) -> list[FieldError]:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from pratique.cluster.store import ObjectStore
     from pratique.configuration.admissionregistration import PolicyConfiguration
     from pratique.configuration.loading import Configurations
+    from pratique.configuration.policy_exceptions import PolicyException
+    from pratique.configuration.policy_rollouts import PolicyRollout
 
 _CHARACTERS = 32
 """The length of a digest: the first 128 bits of a SHA-256 in hexadecimal. Accidental collisions are practically
@@ -80,10 +82,12 @@ def configuration_digest(configurations: Configurations) -> str:
         (configuration.kind.value, configuration.name, configuration.spec)
         for configuration in policies_and_bindings
     )
-    exceptions = (
-        (exception.kind.value, exception.name, exception.spec) for exception in configurations.exceptions
+    own_kinds: tuple[PolicyException | PolicyRollout, ...] = (
+        *configurations.exceptions,
+        *configurations.rollouts,
     )
-    return _digest(_encoded(configuration) for configuration in (*webhooks, *policies, *exceptions))
+    own = ((document.kind.value, document.name, document.spec) for document in own_kinds)
+    return _digest(_encoded(configuration) for configuration in (*webhooks, *policies, *own))
 
 
 def cluster_digest(store: ObjectStore) -> str:

@@ -9,7 +9,7 @@ import dataclasses
 import itertools
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from pratique.apimachinery.decoding import DecodingProblem, StrictDecodingError, decode_strictly
 from pratique.apimachinery.documents import read_objects
@@ -37,10 +37,17 @@ from pratique.configuration.admissionregistration import (
     decode_webhook_configuration,
 )
 from pratique.configuration.policy_exceptions import (
-    API_VERSION,
     ExceptionKind,
     PolicyException,
     PolicyExceptionDocument,
+)
+from pratique.configuration.policy_references import API_VERSION
+from pratique.configuration.policy_rollouts import (
+    PolicyRollout,
+    PolicyRolloutDocument,
+    RolloutKind,
+    find_overlaps,
+    validate_policy_rollout,
 )
 
 
@@ -79,7 +86,7 @@ def _line(document: SourceDocument, problem: DecodingProblem) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Configurations:
-    """All webhook configurations, in the order of their calls, all policies and bindings, and exceptions from them."""
+    """Webhook configurations in the order of their calls, policies and bindings, exceptions from them and rollouts."""
 
     mutating: tuple[WebhookConfiguration, ...] = ()
     validating: tuple[WebhookConfiguration, ...] = ()
@@ -90,6 +97,8 @@ class Configurations:
     """Bindings of policies that do not exist have no effect, as in a cluster."""
     exceptions: tuple[PolicyException, ...] = ()
     """In the order of their names."""
+    rollouts: tuple[PolicyRollout, ...] = ()
+    """In the order of their names."""
 
 
 _VERSIONS = (f"{GROUP}/v1", f"{GROUP}/v1beta1")
@@ -98,12 +107,18 @@ _KINDS = frozenset(kind.value for kind in WebhookConfigurationKind)
 _POLICY_KINDS = frozenset(kind.value for kind in PolicyKind)
 _SUPPORTED = (
     "supported are MutatingWebhookConfiguration and ValidatingWebhookConfiguration "
-    f"of {_VERSIONS[0]} and v1beta1, policies and their bindings, and PolicyException of {API_VERSION}"
+    f"of {_VERSIONS[0]} and v1beta1, policies and their bindings, and PolicyException and PolicyRollout of "
+    f"{API_VERSION}"
 )
+_OWN_KINDS = frozenset({ExceptionKind.EXCEPTION.value, RolloutKind.ROLLOUT.value})
+"""The kinds that no API server has."""
 
+_OwnDocument: TypeAlias = "PolicyException | PolicyRollout"
 _Loaded: TypeAlias = (
-    "WebhookConfiguration | PolicyConfiguration[PolicySpec | PolicyBindingSpec] | PolicyException"
+    "WebhookConfiguration | PolicyConfiguration[PolicySpec | PolicyBindingSpec] | _OwnDocument"
 )
+_Kind: TypeAlias = "WebhookConfigurationKind | PolicyKind | ExceptionKind | RolloutKind"
+_Own = TypeVar("_Own", PolicyException, PolicyRollout)
 
 
 def is_configuration(data: JSONObject) -> bool:
@@ -130,7 +145,7 @@ def load_configurations(
         ConfigurationError: something is invalid. The text has a line for each problem in any file.
     """
     problems: list[str] = []
-    loaded: dict[tuple[WebhookConfigurationKind | PolicyKind | ExceptionKind, str], _Loaded] = {}
+    loaded: dict[tuple[_Kind, str], _Loaded] = {}
     for document in itertools.chain(read_objects(paths, problems, unique_keys=True), unwrap_lists(further)):
         try:
             configuration = _load(document)
@@ -139,6 +154,10 @@ def load_configurations(
                 raise _duplicate(configuration, other)
         except (DocumentError, StrictDecodingError) as error:
             problems += describe_problems(document, error.problems)
+    rollouts = _own(loaded.values(), PolicyRollout)
+    for rollout, overlap in find_overlaps(rollouts):
+        if rollout.source is not None:
+            problems += describe_problems(rollout.source, to_document_error([overlap]).problems)
     if problems:
         raise ConfigurationError("\n".join(problems))
     return Configurations(
@@ -148,13 +167,15 @@ def load_configurations(
         mutating_bindings=_in_order(loaded.values(), PolicyKind.MUTATING_BINDING),
         validating_policies=_in_order(loaded.values(), PolicyKind.VALIDATING),
         validating_bindings=_in_order(loaded.values(), PolicyKind.VALIDATING_BINDING),
-        exceptions=tuple(
-            sorted(
-                (found for found in loaded.values() if isinstance(found, PolicyException)),
-                key=lambda exception: exception.name.encode(),
-            )
-        ),
+        exceptions=_own(loaded.values(), PolicyException),
+        rollouts=rollouts,
     )
+
+
+def _own(loaded: Iterable[_Loaded], kind: type[_Own]) -> tuple[_Own, ...]:
+    """Return the objects of a kind of Pratique's own, in the order of their names."""
+    found = (document for document in loaded if isinstance(document, kind))
+    return tuple(sorted(found, key=lambda document: document.name.encode()))
 
 
 def _load(document: SourceDocument) -> _Loaded:
@@ -164,6 +185,8 @@ def _load(document: SourceDocument) -> _Loaded:
         return _load_policy(document)
     if document.data["kind"] == ExceptionKind.EXCEPTION.value:
         return _load_exception(document)
+    if document.data["kind"] == RolloutKind.ROLLOUT.value:
+        return _load_rollout(document)
     # Here and below, because services without --config validate nothing: 12 ms of their start.
     from pratique.configuration import webhook_validation  # noqa: PLC0415
     from pratique.configuration.expression_validation import check_match_condition  # noqa: PLC0415
@@ -204,6 +227,13 @@ def _load_exception(document: SourceDocument) -> PolicyException:
     return PolicyException(decoded.metadata.name, decoded.spec, document)
 
 
+def _load_rollout(document: SourceDocument) -> PolicyRollout:
+    decoded = decode_strictly(document.data, PolicyRolloutDocument)
+    if errors := validate_policy_rollout(decoded):
+        raise to_document_error(errors)
+    return PolicyRollout(decoded.metadata.name, decoded.spec, document)
+
+
 def _unsupported(data: JSONObject) -> str:
     """Why this is neither a webhook configuration nor a policy; empty if it is one."""
     kind, version = data.get("kind"), data.get("apiVersion")
@@ -219,7 +249,7 @@ def _unsupported(data: JSONObject) -> str:
 
 
 def _versions_of(kind: str) -> tuple[str, ...]:
-    if kind == ExceptionKind.EXCEPTION.value:
+    if kind in _OWN_KINDS:
         return (API_VERSION,)
     return _VERSIONS if kind in _KINDS else _POLICY_VERSIONS if kind in _POLICY_KINDS else ()
 
@@ -240,7 +270,7 @@ def _in_order(loaded: Iterable[_Loaded], kind: WebhookConfigurationKind | Policy
     of_kind = (
         configuration
         for configuration in loaded
-        if configuration.kind is kind and not isinstance(configuration, PolicyException)
+        if configuration.kind is kind and not isinstance(configuration, PolicyException | PolicyRollout)
     )
     return tuple(
         sorted(of_kind, key=lambda configuration: (not configuration.is_static, configuration.name.encode()))

@@ -16,48 +16,13 @@ import msgspec
 from pratique.apimachinery.selectors import LabelSelector
 from pratique.apimachinery.source_documents import SourceDocument
 from pratique.configuration.admissionregistration import NamedRuleWithOperations, ObjectMeta
-
-API_VERSION = "policy.pratique/v1alpha1"
-"""The only version of the kind."""
+from pratique.configuration.policy_references import PolicyReference
 
 
 class ExceptionKind(enum.Enum):
     """The kind of exceptions, as an enum like those of policies and webhook configurations."""
 
     EXCEPTION = "PolicyException"
-
-
-class ExemptKind(enum.StrEnum):
-    """What an exception can exempt from."""
-
-    VALIDATING_POLICY = "ValidatingAdmissionPolicy"
-    MUTATING_POLICY = "MutatingAdmissionPolicy"
-    VALIDATING_WEBHOOK = "ValidatingWebhookConfiguration"
-    MUTATING_WEBHOOK = "MutatingWebhookConfiguration"
-    CONTROLLER = "AdmissionController"
-
-    @property
-    def is_policy(self) -> bool:
-        """Whether policies of this kind have bindings."""
-        return self in (ExemptKind.VALIDATING_POLICY, ExemptKind.MUTATING_POLICY)
-
-    @property
-    def is_webhook(self) -> bool:
-        """Whether webhooks are named by their configuration and their own name."""
-        return self in (ExemptKind.VALIDATING_WEBHOOK, ExemptKind.MUTATING_WEBHOOK)
-
-
-class ExemptPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What requests are exempted from."""
-
-    kind: str = ""
-    """One of :class:`ExemptKind`."""
-    name: str = ""
-    """The name of the policy, webhook configuration or admission controller."""
-    binding: str = ""
-    """For a policy, the only binding by which it does not apply; empty means all of its bindings."""
-    webhook: str = ""
-    """For a webhook configuration, the name of the webhook."""
 
 
 class Subject(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -75,7 +40,7 @@ class PolicyExceptionSpec(msgspec.Struct, frozen=True, rename="camel", omit_defa
     reason: str = ""
     until: str = ""
     """When it ends: a time as in RFC 3339."""
-    policies: tuple[ExemptPolicy, ...] = ()
+    policies: tuple[PolicyReference, ...] = ()
     namespaces: tuple[str, ...] = ()
     """Names of namespaces whose objects are exempted."""
     namespace_selector: LabelSelector | None = None

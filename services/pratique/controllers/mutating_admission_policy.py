@@ -35,11 +35,13 @@ class _MutatingPolicySet:
         from pratique.cluster import schemas  # noqa: PLC0415
         from pratique.policies.exceptions import Exemptions  # noqa: PLC0415
         from pratique.policies.mutating import MutatingPolicies, mutate  # noqa: PLC0415
+        from pratique.policies.rollouts import Rollouts  # noqa: PLC0415
 
         policies = MutatingPolicies(
             configurations.mutating_policies,
             configurations.mutating_bindings,
             Exemptions(configurations.exceptions),
+            Rollouts(configurations.rollouts),
         )
         schemas.load()
         self._admit = (lambda review: mutate(policies, review, self.checks)) if policies else None

@@ -33,12 +33,14 @@ class _ValidatingPolicySet:
             return _allow_without_policies
         # CEL is 14 MB of code that only chains with policies need.
         from pratique.policies.exceptions import Exemptions  # noqa: PLC0415
+        from pratique.policies.rollouts import Rollouts  # noqa: PLC0415
         from pratique.policies.validating import ValidatingPolicies, validate  # noqa: PLC0415
 
         policies = ValidatingPolicies(
             configurations.validating_policies,
             configurations.validating_bindings,
             Exemptions(configurations.exceptions),
+            Rollouts(configurations.rollouts),
         )
         self._judge = (lambda review: validate(policies, review, self.checks)) if policies else None
         return self._judge or _allow_without_policies

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pratique.apimachinery.statuses import go_quoted
-from pratique.configuration.policy_exceptions import ExemptKind, ExemptPolicy
+from pratique.configuration.policy_references import PolicyReference, PolicyReferenceKind
 from pratique.lint.rules import LintContext, LintRule, Severity, Violation
 
 _SOON_DAYS = 14
@@ -50,19 +50,19 @@ ENDS_SOON = LintRule(
 def _find_unknown(context: LintContext) -> Iterator[Violation]:
     for exception in context.configurations.exceptions:
         for index, policy in enumerate(exception.spec.policies):
-            if missing := _missing(policy, context):
+            if missing := missing_policy(policy, context):
                 text = f"{missing}: it exempts from nothing"
                 yield Violation(exception, ("spec", "policies", index), text)
 
 
-def _missing(policy: ExemptPolicy, context: LintContext) -> str:
-    """Say what is not there that an exception names; empty if all is."""
-    kind, found = ExemptKind(policy.kind), context.configurations
-    if kind is ExemptKind.CONTROLLER:
+def missing_policy(policy: PolicyReference, context: LintContext) -> str:
+    """Say what is not there that a reference names; empty if all is."""
+    kind, found = PolicyReferenceKind(policy.kind), context.configurations
+    if kind is PolicyReferenceKind.CONTROLLER:
         known = context.runs(policy.name)
         return "" if known else f"no admission controller {go_quoted(policy.name)} is enabled"
     if kind.is_webhook:
-        configurations = found.mutating if kind is ExemptKind.MUTATING_WEBHOOK else found.validating
+        configurations = found.mutating if kind is PolicyReferenceKind.MUTATING_WEBHOOK else found.validating
         hooks = {(one.name, hook.name) for one in configurations for hook in one.webhooks}
         known = (policy.name, policy.webhook) in hooks
         return (
@@ -70,7 +70,7 @@ def _missing(policy: ExemptPolicy, context: LintContext) -> str:
             if known
             else f"there is no webhook {go_quoted(policy.webhook)} in {kind} {go_quoted(policy.name)}"
         )
-    mutates = kind is ExemptKind.MUTATING_POLICY
+    mutates = kind is PolicyReferenceKind.MUTATING_POLICY
     policies = found.mutating_policies if mutates else found.validating_policies
     if policy.name not in {one.name for one in policies}:
         return f"there is no {kind} {go_quoted(policy.name)} here"

@@ -13,6 +13,7 @@ from pratique.lint import (
     deadlocks,
     exceptions,
     failures,
+    rollouts,
     scopes,
     trust,
     without_effect,
@@ -73,6 +74,8 @@ LINT_RULES: tuple[LintRule, ...] = (
     exceptions.ENDED,
     exceptions.ENDS_SOON,
     exceptions.WITHOUT_POLICY,
+    rollouts.WITHOUT_POLICY,
+    rollouts.SIDE_EFFECTS,
 )
 RULE_NAMES = frozenset(lint_rule.name for lint_rule in LINT_RULES)
 """The names of all rules."""

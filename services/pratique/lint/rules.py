@@ -33,6 +33,7 @@ from pratique.configuration.admissionregistration import (
 )
 from pratique.configuration.loading import Configurations
 from pratique.configuration.policy_exceptions import PolicyException
+from pratique.configuration.policy_rollouts import PolicyRollout
 from pratique.lint.outage_simulation import (
     AssumedCluster,
     BackendService,
@@ -45,9 +46,8 @@ from pratique.lint.outage_simulation import (
 )
 from pratique.lint.sample_requests import SampleRequest
 
-Owner: TypeAlias = (
-    "WebhookConfiguration | PolicyConfiguration[PolicySpec | PolicyBindingSpec] | PolicyException"
-)
+_OwnDocument: TypeAlias = "PolicyException | PolicyRollout"
+Owner: TypeAlias = "WebhookConfiguration | PolicyConfiguration[PolicySpec | PolicyBindingSpec] | _OwnDocument"
 
 
 ADMISSION_GROUP = "admissionregistration.k8s.io"
@@ -78,7 +78,7 @@ class Violation:
     """A place where a configuration violates a rule."""
 
     owner: Owner
-    """The configuration, policy, binding or exception."""
+    """The configuration, policy, binding, exception or rollout."""
     path: tuple[Step, ...]
     """The field, such as ``("webhooks", 0, "timeoutSeconds")``."""
     text: str

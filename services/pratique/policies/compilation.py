@@ -33,10 +33,11 @@ from pratique.configuration.admissionregistration import (
     PolicySpec,
     ValidatingAdmissionPolicySpec,
 )
-from pratique.configuration.policy_exceptions import ExemptKind
+from pratique.configuration.policy_references import PolicyReferenceKind
 from pratique.policies.activation import EvaluationLimits, ReviewActivations
 from pratique.policies.exceptions import NO_EXEMPTIONS, Exemption, Exemptions
 from pratique.policies.matching import ResourceMatcher, is_excluded
+from pratique.policies.rollouts import NO_ROLLOUTS, Rollout, Rollouts
 
 EvaluationResult: TypeAlias = "Value | EvaluationError"
 """The value of an expression, or the error of its evaluation."""
@@ -96,6 +97,8 @@ class Policy(Generic[P_co]):
     """Its ``matchConditions``."""
     variables: Mapping[str, Expression] | None
     """Its variables by name, the last of several with the same name; None if ``variables`` does not exist."""
+    rollout: Rollout | None = None
+    """Its rollout by all of its bindings, if it is not enforced everywhere."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -108,6 +111,12 @@ class Binding(Generic[B_co]):
     """Matches its ``matchResources``, among the requests that the policy matches; None matches all of them."""
     exemptions: tuple[Exemption, ...] = ()
     """The exceptions from the policy by this binding."""
+    rollout: Rollout | None = None
+    """The rollout of the policy by this binding, if it is not enforced everywhere."""
+
+    def in_shadow(self, review: Review) -> bool:
+        """Return whether what the policy decides by this binding has no effect on a request."""
+        return self.rollout is not None and self.rollout.in_shadow(review)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -123,7 +132,9 @@ class ValidatingExpressions:
     """The results of validations that all hold."""
 
 
-def compile_policy(configured: PolicyConfiguration[P]) -> tuple[Policy[P], PolicyCompiler]:
+def compile_policy(
+    configured: PolicyConfiguration[P], rollouts: Rollouts = NO_ROLLOUTS
+) -> tuple[Policy[P], PolicyCompiler]:
     """Compile a policy except its validations or mutations, for which the returned compiler knows the variables.
 
     Raises:
@@ -141,7 +152,13 @@ def compile_policy(configured: PolicyConfiguration[P]) -> tuple[Policy[P], Polic
     )
     matcher = ResourceMatcher.compile(spec.match_constraints)
     policy = Policy(
-        configured.name, configured.is_static, spec, matcher, conditions, variables if composes else None
+        configured.name,
+        configured.is_static,
+        spec,
+        matcher,
+        conditions,
+        variables if composes else None,
+        rollouts.of_policy(_REFERENCE_KINDS[configured.kind], configured.name, ""),
     )
     return policy, compiler
 
@@ -172,25 +189,30 @@ def compile_expressions(
 
 
 def compile_bindings(
-    bindings: Iterable[PolicyConfiguration[B]], exemptions: Exemptions = NO_EXEMPTIONS
+    bindings: Iterable[PolicyConfiguration[B]],
+    exemptions: Exemptions = NO_EXEMPTIONS,
+    rollouts: Rollouts = NO_ROLLOUTS,
 ) -> tuple[Binding[B], ...]:
-    """Compile bindings, with the exceptions from their policies."""
+    """Compile bindings, with the exceptions from their policies, and the rollouts of these."""
     return tuple(
         Binding(
             binding.name,
             binding.spec,
             _matcher(binding.spec),
-            exemptions.of_policy(_EXEMPT_KINDS[binding.kind], binding.spec.policy_name, binding.name),
+            exemptions.of_policy(_REFERENCE_KINDS[binding.kind], binding.spec.policy_name, binding.name),
+            rollouts.of_policy(_REFERENCE_KINDS[binding.kind], binding.spec.policy_name, binding.name),
         )
         for binding in bindings
     )
 
 
-_EXEMPT_KINDS = {
-    PolicyKind.MUTATING_BINDING: ExemptKind.MUTATING_POLICY,
-    PolicyKind.VALIDATING_BINDING: ExemptKind.VALIDATING_POLICY,
+_REFERENCE_KINDS = {
+    PolicyKind.MUTATING: PolicyReferenceKind.MUTATING_POLICY,
+    PolicyKind.MUTATING_BINDING: PolicyReferenceKind.MUTATING_POLICY,
+    PolicyKind.VALIDATING: PolicyReferenceKind.VALIDATING_POLICY,
+    PolicyKind.VALIDATING_BINDING: PolicyReferenceKind.VALIDATING_POLICY,
 }
-"""The kind of policies that bindings of each kind bind."""
+"""How policies are named, by their kind and that of their bindings."""
 
 
 def _matcher(spec: PolicyBindingSpec) -> ResourceMatcher | None:

@@ -117,17 +117,25 @@ class PolicyDispatcher:
         except PolicySettingError as error:
             return Misconfigured(binding, str(error))
         except ConversionError as error:
-            return Misconfigured(None, str(error))
-        if not params:
+            return Misconfigured(binding if binding.in_shadow(review) else None, str(error))
+        try:
+            return self._invocation_with(binding, matched, params)
+        except RefusalError as error:
+            if not binding.in_shadow(review):
+                raise
+            return Misconfigured(binding, error.status.message)
+
+    def _invocation_with(
+        self, binding: Binding[B], matched: MatchedResource, params: Sequence[JSON]
+    ) -> Dispatch[B]:
+        try:
+            if params:
+                return Invocation(binding, self.activations_for(matched), params)
             if not self._mutates:  # MutatingAdmissionPolicy looks up the Namespace only for an invocation
                 self._namespace()
-            return Unmatched(
-                binding, "no params found for policy binding with `Allow` parameterNotFoundAction"
-            )
-        try:
-            return Invocation(binding, self.activations_for(matched), params)
         except ConversionError as error:
             return Misconfigured(binding, f"failed to convert object version: {error}")
+        return Unmatched(binding, "no params found for policy binding with `Allow` parameterNotFoundAction")
 
     def _unmatched(self, binding: Binding[B]) -> Unmatched[B] | None:
         """Return why a binding does not apply to a request that its policy matches; None if it does."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, Self
+from typing import Self
 
 from pratique.admission.reviews import Review
 from pratique.admission.rules import RuleSet, compile_rules
@@ -18,21 +18,8 @@ from pratique.apimachinery.json_values import JSON, member
 from pratique.apimachinery.requests import Operation, UserInfo
 from pratique.apimachinery.selectors import LabelSelector, Selector, compile_selector, labels_of
 from pratique.apimachinery.statuses import go_quoted
-from pratique.configuration.policy_exceptions import (
-    ExemptKind,
-    PolicyException,
-    PolicyExceptionSpec,
-    Subject,
-)
-
-
-class ExemptTarget(NamedTuple):
-    """What an exception exempts from: a policy by a binding, a webhook, or a controller."""
-
-    kind: ExemptKind
-    name: str
-    part: str = ""
-    """The binding or webhook; empty for a controller, and for all bindings of a policy."""
+from pratique.configuration.policy_exceptions import PolicyException, PolicyExceptionSpec, Subject
+from pratique.configuration.policy_references import PolicyReferenceKind, PolicyTarget
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -42,9 +29,7 @@ class Exemption:
     told: str
     """What steps and audit annotations say of it."""
     ends_at: float
-    namespaces: frozenset[str]
-    """The names of namespaces; empty means that names do not matter."""
-    namespace_selector: Selector | None
+    namespaces: NamespaceScope
     object_selector: Selector | None
     subjects: tuple[Subject, ...]
     rules: tuple[tuple[RuleSet, frozenset[str]], ...]
@@ -57,8 +42,7 @@ class Exemption:
         return cls(
             f"exempted by PolicyException {go_quoted(exception.name)} until {spec.until}: {spec.reason}",
             exception.ends_at,
-            frozenset(spec.namespaces),
-            _compile_selector(spec.namespace_selector),
+            NamespaceScope.compile(spec.namespaces, spec.namespace_selector),
             _compile_selector(spec.object_selector),
             spec.subjects,
             _compile_rules(spec),
@@ -68,32 +52,47 @@ class Exemption:
         """Return whether the request is exempted at a time, in seconds since 1970."""
         return (
             now < self.ends_at
-            and self._has_namespace(review)
+            and self.namespaces.includes(review)
             and (not self.subjects or any(_is_subject(subject, review.user) for subject in self.subjects))
             and (not self.rules or any(_matches(rules, found, review) for rules, found in self.rules))
             and (self.object_selector is None or _selects_all(self.object_selector, review))
         )
 
-    def _has_namespace(self, review: Review) -> bool:
-        """Return whether the namespace of the object is one of the exception's.
 
-        A Namespace is not in itself: who may change it could choose the labels.
-        """
-        if not self.namespaces and self.namespace_selector is None:
+@dataclasses.dataclass(frozen=True, slots=True)
+class NamespaceScope:
+    """Namespaces by their names and labels: an object must be in one that all parts select."""
+
+    names: frozenset[str] = frozenset()
+    """Empty means that names do not matter."""
+    selector: Selector | None = None
+    """None means that labels do not matter."""
+
+    @classmethod
+    def compile(cls, names: Iterable[str], selector: LabelSelector | None) -> Self:
+        """Compile valid names and a valid selector."""
+        return cls(frozenset(names), _compile_selector(selector))
+
+    def includes(self, review: Review) -> bool:
+        """Return whether the object of a request is in one of the namespaces."""
+        if not self.names and self.selector is None:
             return True
-        outside = not review.namespace or (review.resource.group, review.resource.resource) == (
-            "",
-            "namespaces",
-        )
-        if outside or (self.namespaces and review.namespace not in self.namespaces):
+        if not is_inside_namespace(review) or (self.names and review.namespace not in self.names):
             return False
-        if self.namespace_selector is None:
+        if self.selector is None:
             return True
         namespace = review.cluster.get("", "namespaces", review.namespace)
         labels = member(namespace, "metadata", "labels")
-        return namespace is not None and self.namespace_selector.matches(
-            labels if isinstance(labels, dict) else {}
-        )
+        return namespace is not None and self.selector.matches(labels if isinstance(labels, dict) else {})
+
+
+def is_inside_namespace(review: Review) -> bool:
+    """Return whether the object of a request is in a namespace.
+
+    A Namespace is not in itself: who may change it could choose the labels.
+    """
+    is_namespace = (review.resource.group, review.resource.resource) == ("", "namespaces")
+    return bool(review.namespace) and not is_namespace
 
 
 def _compile_selector(selector: LabelSelector | None) -> Selector | None:
@@ -142,27 +141,28 @@ class Exemptions:
 
     def __init__(self, exceptions: Iterable[PolicyException] = ()) -> None:
         """Compile valid exceptions."""
-        self._by_target: dict[ExemptTarget, list[Exemption]] = {}
+        self._by_target: dict[PolicyTarget, list[Exemption]] = {}
         for exception in exceptions:
             exemption = Exemption.compile(exception)
             for policy in exception.spec.policies:
-                target = ExemptTarget(ExemptKind(policy.kind), policy.name, policy.webhook or policy.binding)
-                self._by_target.setdefault(target, []).append(exemption)
+                self._by_target.setdefault(PolicyTarget.of(policy), []).append(exemption)
 
-    def of_policy(self, kind: ExemptKind, policy: str, binding: str) -> tuple[Exemption, ...]:
+    def of_policy(self, kind: PolicyReferenceKind, policy: str, binding: str) -> tuple[Exemption, ...]:
         """Return the exemptions from a policy by one binding: those for all of its bindings, too."""
         return (*self._of(kind, policy), *self._of(kind, policy, binding))
 
-    def of_webhook(self, kind: ExemptKind, configuration: str, webhook: str) -> tuple[Exemption, ...]:
+    def of_webhook(
+        self, kind: PolicyReferenceKind, configuration: str, webhook: str
+    ) -> tuple[Exemption, ...]:
         """Return the exemptions from a webhook."""
         return self._of(kind, configuration, webhook)
 
     def of_controller(self, name: str) -> tuple[Exemption, ...]:
         """Return the exemptions from an admission controller."""
-        return self._of(ExemptKind.CONTROLLER, name)
+        return self._of(PolicyReferenceKind.CONTROLLER, name)
 
-    def _of(self, kind: ExemptKind, name: str, part: str = "") -> tuple[Exemption, ...]:
-        return tuple(self._by_target.get(ExemptTarget(kind, name, part), ()))
+    def _of(self, kind: PolicyReferenceKind, name: str, part: str = "") -> tuple[Exemption, ...]:
+        return tuple(self._by_target.get(PolicyTarget(kind, name, part), ()))
 
 
 NO_EXEMPTIONS = Exemptions()

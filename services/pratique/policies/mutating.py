@@ -5,6 +5,7 @@ Source: ``k8s.io/apiserver/pkg/admission/plugin/policy/mutating/dispatcher.go``.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import time
 from collections.abc import Awaitable, Collection, Iterable, Sequence
@@ -46,6 +47,7 @@ from pratique.policies.mutating_decisions import (
 )
 from pratique.policies.mutations import MutatedObjects, Patcher, PolicyPatchError, compile_mutations
 from pratique.policies.policy_spans import bindings_of
+from pratique.policies.rollouts import NO_ROLLOUTS, Rollouts
 from pratique.telemetry.policy_metrics import (
     INVALID_ERROR,
     NO_ERROR,
@@ -68,6 +70,7 @@ class MutatingPolicies:
         policies: Iterable[PolicyConfiguration[MutatingAdmissionPolicySpec]],
         bindings: Iterable[PolicyConfiguration[PolicyBindingSpec]],
         exemptions: Exemptions = NO_EXEMPTIONS,
+        rollouts: Rollouts = NO_ROLLOUTS,
     ) -> None:
         """Compile policies. Unbound policies and bindings without a policy have no effect.
 
@@ -75,7 +78,7 @@ class MutatingPolicies:
             CompilationError: an expression does not compile; loading reports that before.
         """
         binding_list = list(bindings)
-        self._hooks = PolicyHooks(_compile(policy, binding_list, exemptions) for policy in policies)
+        self._hooks = PolicyHooks(_compile(policy, binding_list, exemptions, rollouts) for policy in policies)
 
     def __bool__(self) -> bool:
         """False if there are no bound policies."""
@@ -117,9 +120,10 @@ def _compile(
     configured: PolicyConfiguration[MutatingAdmissionPolicySpec],
     bindings: Sequence[PolicyConfiguration[PolicyBindingSpec]],
     exemptions: Exemptions,
+    rollouts: Rollouts,
 ) -> _Hook:
-    policy, compiler = compile_policy(configured)
-    bound = compile_bindings(bindings_of(configured, bindings), exemptions)
+    policy, compiler = compile_policy(configured, rollouts)
+    bound = compile_bindings(bindings_of(configured, bindings), exemptions, rollouts)
     return PolicyHook(policy, bound, compile_mutations(policy.spec, compiler))
 
 
@@ -192,11 +196,12 @@ class MutatingPoliciesRun:
             ]
         for hook, dispatch in self._dispatches[self._handled :]:
             limits.begin_invocation()
-            self._handle_whole(hook, dispatch)
+            self._handle_completely(hook, dispatch)
             self._handled += 1
 
-    def _handle_whole(self, hook: _Hook, dispatch: Dispatch[PolicyBindingSpec]) -> None:
+    def _handle_completely(self, hook: _Hook, dispatch: Dispatch[PolicyBindingSpec]) -> None:
         """Handle a policy; if it is too slow, nothing is recorded or mutated."""
+        handle = self._handle_in_shadow if self._is_in_shadow(hook, dispatch) else self._handle
         records: tuple[list[Any], ...] = (
             self._decisions,
             self._misconfigurations,
@@ -205,12 +210,30 @@ class MutatingPoliciesRun:
         )
         lengths, objects = tuple(map(len, records)), self._objects.copy()
         try:
-            self._handle(hook, dispatch)
+            handle(hook, dispatch)
         except SlowEvaluationError:
             for record, length in zip(records, lengths, strict=True):
                 del record[length:]
             self._objects = objects
             raise
+
+    def _is_in_shadow(self, hook: _Hook, dispatch: Dispatch[PolicyBindingSpec]) -> bool:
+        rollout = hook.policy.rollout if dispatch.binding is None else dispatch.binding.rollout
+        return rollout is not None and rollout.in_shadow(self._dispatcher.review)
+
+    def _handle_in_shadow(self, hook: _Hook, dispatch: Dispatch[PolicyBindingSpec]) -> None:
+        """Handle a policy in the first round, and keep nothing of it but its decisions."""
+        if self._again is not None and not isinstance(dispatch, Unmatched):
+            return
+        records: tuple[list[Any], ...] = (self._misconfigurations, self._failures, self._checks)
+        lengths, objects, first = tuple(map(len, records)), self._objects, len(self._decisions)
+        self._objects = objects.copy()
+        with contextlib.suppress(RefusalError):  # it is in the decision
+            self._handle(hook, dispatch)
+        self._objects = objects
+        for record, length in zip(records, lengths, strict=True):
+            del record[length:]
+        self._decisions[first:] = [decision.shadowed() for decision in self._decisions[first:]]
 
     def _operations(self) -> tuple[JSONObject, ...] | None:
         """The patch of the only policy that changed the object, if it matched in the request's version."""

@@ -41,11 +41,17 @@ class MutatingPolicyDecision:
     """Whether later changes cause another invocation: ``reinvocationPolicy: IfNeeded``."""
     seconds: float = 0.0
     """How long it took, in seconds."""
+    in_shadow: bool = False
+    """Whether it has no effect: ``outcome`` and ``operations`` are then what they would have been."""
 
     @property
     def changed(self) -> bool:
         """Whether it changed the object; earlier reinvocable policies are then invoked again."""
-        return bool(self.operations)
+        return bool(self.operations) and not self.in_shadow
+
+    def shadowed(self) -> MutatingPolicyDecision:
+        """Return the same decision without any effect."""
+        return dataclasses.replace(self, ran=False, reinvocable=False, in_shadow=True)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

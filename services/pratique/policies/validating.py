@@ -57,6 +57,7 @@ from pratique.policies.policy_spans import (
     Span,
     divide_policies,
 )
+from pratique.policies.rollouts import NO_ROLLOUTS, Rollouts
 from pratique.policies.validating_decisions import (
     HELD,
     PoliciesDecision,
@@ -164,7 +165,7 @@ class _NumberedPolicy:
         if policy.spec.param_kind is not None or policy.spec.audit_annotations:
             return None
         (binding,) = self.bindings
-        if binding.exemptions:
+        if binding.exemptions or binding.rollout is not None:
             return None
         if binding.matcher is not None and binding.matcher.match_all(key, resources) is None:
             return None
@@ -190,6 +191,7 @@ class ValidatingPolicies:
         policies: Iterable[ConfiguredPolicy],
         bindings: Iterable[ConfiguredBinding],
         exemptions: Exemptions = NO_EXEMPTIONS,
+        rollouts: Rollouts = NO_ROLLOUTS,
     ) -> None:
         """Compile policies. Unbound policies and bindings without a policy have no effect.
 
@@ -198,10 +200,13 @@ class ValidatingPolicies:
         """
         numbered: list[_NumberedPolicy] = []
         for policy, parts in divide_policies(policies, bindings):
-            evaluator, first = _compile(policy), len(numbered)
+            evaluator, first = _compile(policy, rollouts), len(numbered)
             numbered += [
                 _NumberedPolicy(
-                    evaluator, compile_bindings(part, exemptions), first + place, is_first=place == 0
+                    evaluator,
+                    compile_bindings(part, exemptions, rollouts),
+                    first + place,
+                    is_first=place == 0,
                 )
                 for place, part in enumerate(parts)
             ]
@@ -260,8 +265,8 @@ class ValidatingPolicies:
         )
 
 
-def _compile(configured: ConfiguredPolicy) -> ValidatingPolicyEvaluator:
-    policy, compiler = compile_policy(configured)
+def _compile(configured: ConfiguredPolicy, rollouts: Rollouts) -> ValidatingPolicyEvaluator:
+    policy, compiler = compile_policy(configured, rollouts)
     return ValidatingPolicyEvaluator(policy, compile_expressions(policy.spec, compiler))
 
 
@@ -341,7 +346,10 @@ class ValidatingPoliciesRun:
                     if self._explain:
                         self._decisions.append(self._builder(policy, binding).skip(reason))
                 case Misconfigured(binding):
-                    self._decisions.append(self._builder(policy, binding).misconfigured(dispatch.text))
+                    decision = self._builder(policy, binding).misconfigured(dispatch.text)
+                    rollout = policy.rollout if binding is None else binding.rollout
+                    in_shadow = rollout is not None and rollout.in_shadow(self._dispatcher.review)
+                    self._decisions.append(decision.shadowed() if in_shadow else decision)
                 case Invocation(binding, activations, params):
                     self._invoke(numbered, binding, activations, params, annotations)
         self._annotations |= annotations.published(policy.name)
@@ -356,6 +364,9 @@ class ValidatingPoliciesRun:
     ) -> None:
         started, evaluate = time.perf_counter(), numbered.evaluator.evaluate
         results = [evaluate(activations, param, self._limits) for param in params]
+        if binding.in_shadow(self._dispatcher.review):
+            self._record_shadow(numbered, binding, results, started)
+            return
         if not self._explain and results == [HELD] * len(results):
             return  # the usual case
         builder = PolicyDecisionBuilder(self._dispatcher.review, numbered.policy, binding, started)
@@ -366,6 +377,17 @@ class ValidatingPoliciesRun:
             self._decisions.append(decision)
         self._failures += builder.failures
         self._checks += builder.checks
+
+    def _record_shadow(
+        self, numbered: _NumberedPolicy, binding: _Binding, results: Sequence[ValidateResult], started: float
+    ) -> None:
+        """Record a decision without effect, even if it simply allows the request: its share is worth knowing."""
+        builder = PolicyDecisionBuilder(self._dispatcher.review, numbered.policy, binding, started)
+        for result in results:
+            builder.add(result, AuditAnnotationCollector())
+        decision = builder.conclude()
+        if self._explain or decision.outcome is not OutcomeStatus.SKIPPED:
+            self._decisions.append(decision.shadowed())
 
     def _builder(
         self, policy: Policy[ValidatingAdmissionPolicySpec], binding: _Binding | None
@@ -393,7 +415,7 @@ def _validate(
     outcomes = tuple(
         _policy_outcome(decision)
         for decision in decided.decisions
-        if review.explain or decision.outcome is not OutcomeStatus.ALLOWED
+        if review.explain or decision.in_shadow or decision.outcome is not OutcomeStatus.ALLOWED
     )
     status = decided.status
     if status is None:

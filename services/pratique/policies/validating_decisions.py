@@ -189,6 +189,12 @@ class PolicyDecision:
     """How long it took, in seconds."""
     unmet: tuple[int, ...] = ()
     """The indexes of the false validations, from 0, whatever the binding's actions."""
+    in_shadow: bool = False
+    """Whether it has no effect: there are then no denials and warnings, and ``outcome`` is what it would have been."""
+
+    def shadowed(self) -> PolicyDecision:
+        """Return the same decision without any effect."""
+        return dataclasses.replace(self, denials=(), warnings=(), in_shadow=True)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

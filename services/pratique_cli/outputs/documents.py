@@ -12,7 +12,8 @@ from pratique.apimachinery.json_values import JSONObject, encode
 from pratique_cli.encoding import dump_yaml
 from pratique_cli.outputs import ReviewCounts, ReviewedDocument, UndecidedDocument
 from pratique_cli.outputs.findings import encodable
-from pratique_frontdoor.chain.decisions import Decision, encode_decision, to_document
+from pratique_frontdoor.chain.decision_documents import encode_decision, to_document
+from pratique_frontdoor.chain.decisions import Decision
 
 
 def decision_document(reviewed: ReviewedDocument, *, blame: bool) -> JSONObject:

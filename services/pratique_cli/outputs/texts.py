@@ -251,7 +251,7 @@ class TextOutput:
         yield from self._reasons(reviewed.review, reviewed.decision)
         for expansion in reviewed.expanded:
             review, decision = expansion.review, expansion.decision
-            if _needs_attention(decision):
+            if _needs_attention(decision) or _has_shadow(decision):
                 yield _POD_INDENT + self._headline(review, decision, _template_place(reviewed, expansion))
                 yield from (_POD_INDENT + line for line in self._reasons(review, decision))
 
@@ -264,6 +264,9 @@ class TextOutput:
         if self._blame:
             yield from blame_lines(review, decision, self._steps, self._palette)
         yield from self._warnings(decision)
+        for step in decision.steps:
+            if step.shadow is not None and step.shadow.differs:
+                yield _INDENT + self._palette.paint(f"{step_name(step)}: {printable(step.reason)}", "dim")
 
     def _body(self, review: Review, decision: Decision) -> Iterator[str]:
         yield from self._refusal(decision)
@@ -355,6 +358,11 @@ def summary(counts: ReviewCounts, palette: Palette) -> str:
 def _needs_attention(decision: Decision) -> bool:
     """Whether something is denied or warned of."""
     return not decision.allowed or bool(decision.warnings) or any(map(_needs_attention, decision.expanded))
+
+
+def _has_shadow(decision: Decision) -> bool:
+    """Whether something in shadow would have made a difference."""
+    return any(step.shadow is not None and step.shadow.differs for step in decision.steps)
 
 
 def _template_place(reviewed: ReviewedDocument, expansion: Expansion) -> str:

@@ -26,7 +26,7 @@ from pratique_cli.replays.recorded_reviews import (
 )
 from pratique_cli.replays.reports import ReplayOutput, ReplayReport
 from pratique_cli.reviews.inputs import read_inputs_with_progress
-from pratique_frontdoor.chain.decisions import to_document
+from pratique_frontdoor.chain.decision_documents import to_document
 from pratique_frontdoor.engines.engine import Engine
 
 

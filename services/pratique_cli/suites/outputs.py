@@ -16,7 +16,7 @@ from pratique_cli.suites.cases import CaseResult, CaseStatus, ExpectationMismatc
 from pratique_cli.suites.coverage import Coverage, CoverageEntry, coverage_lines
 from pratique_cli.suites.running import SuiteOutput
 from pratique_cli.terminal import Palette, palette_for, printable
-from pratique_frontdoor.chain.decisions import to_document
+from pratique_frontdoor.chain.decision_documents import to_document
 
 
 def result_document(result: CaseResult) -> JSONObject:

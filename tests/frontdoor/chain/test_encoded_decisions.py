@@ -16,7 +16,8 @@ from pratique.apimachinery.statuses import failure
 from pratique.cluster.store import ObjectStore
 from pratique.configuration.settings import ChainSettings
 from pratique.manifests.requests import review_of_manifest
-from pratique_frontdoor.chain.decisions import Decision, Step, encode_decision, to_document
+from pratique_frontdoor.chain.decision_documents import encode_decision, to_document
+from pratique_frontdoor.chain.decisions import Decision, Step
 from pratique_frontdoor.engines.local import LocalEngine
 
 VALUES = st.recursive(

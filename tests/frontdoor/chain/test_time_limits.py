@@ -17,7 +17,8 @@ from pratique.configuration.settings import ChainSettings
 from pratique.hosting.catalogue import configure_controller
 from pratique.hosting.running import MutatorHost, ValidatorHost
 from pratique_frontdoor.chain.assembly import ChainParts, assemble
-from pratique_frontdoor.chain.decisions import Decision, to_document
+from pratique_frontdoor.chain.decision_documents import to_document
+from pratique_frontdoor.chain.decisions import Decision
 from pratique_frontdoor.engines.engine import ChainSources
 from pratique_frontdoor.engines.local import InProcessTransport
 from support.chains import pod_review

@@ -17,6 +17,7 @@ from pratique.apimachinery.json_values import JSON
 from pratique.configuration.admissionregistration import Webhook, WebhookConfiguration
 from pratique.configuration.loading import Configurations
 from pratique.policies.exceptions import Exemptions
+from pratique.policies.rollouts import Rollouts
 from pratique_frontdoor.chain.decisions import Chain, MutatingStage, ValidatingStage
 from pratique_frontdoor.chain.fan_out import DivisiblePolicies, FanOut
 from pratique_frontdoor.chain.hosted_controllers import (
@@ -24,10 +25,8 @@ from pratique_frontdoor.chain.hosted_controllers import (
     HostedMutators,
     HostedValidators,
     PolicyMutators,
-    PolicyRules,
-    Rules,
-    RulesWithSkipReason,
 )
+from pratique_frontdoor.chain.policy_rules import PolicyRules, Rules, RulesWithSkipReason
 from pratique_frontdoor.transports import ReplicatedTransport, Transport
 from pratique_frontdoor.transports.circuit_breakers import CircuitBreakers
 
@@ -75,6 +74,11 @@ class ChainParts:
     def exemptions(self) -> Exemptions:
         """The exceptions, by what they exempt from."""
         return Exemptions(self.configurations.exceptions)
+
+    @functools.cached_property
+    def rollouts(self) -> Rollouts:
+        """The rollouts that do not enforce everywhere, by what they roll out."""
+        return Rollouts(self.configurations.rollouts)
 
 
 def assemble(parts: ChainParts) -> Chain:
@@ -214,8 +218,10 @@ def _member(controller: Controller, parts: ChainParts) -> ChainMember:
                 _rules(controller, parts),
                 has_members=controller.selects_requests,
                 exemptions=parts.exemptions.of_controller(controller.name),
+                # What charges for admitted requests does more than answer, so it is enforced whatever rollouts say.
+                rollout=None if controller.commits_quota else parts.rollouts.of_controller(controller.name),
             )
-    return ChainMember(call, rules, has_members=True)
+    return ChainMember(call, rules, has_members=True, policy_rollouts=parts.rollouts)
 
 
 def _rules(controller: Controller, parts: ChainParts) -> Rules:
@@ -232,5 +238,11 @@ def _webhook_index(parts: ChainParts, phase: Phase) -> WebhookIndex:
     both = parts.configurations
     configurations = both.mutating if phase is Phase.MUTATE else both.validating
     return configured_webhooks(
-        configurations, phase, parts.reach, parts.conditions, parts.breakers, exemptions=parts.exemptions
+        configurations,
+        phase,
+        parts.reach,
+        parts.conditions,
+        parts.breakers,
+        exemptions=parts.exemptions,
+        rollouts=parts.rollouts,
     )

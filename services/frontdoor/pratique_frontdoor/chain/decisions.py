@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import datetime as dt
-import functools
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,7 +29,7 @@ from pratique.apimachinery import statuses
 from pratique.apimachinery.diff import diff, identical
 from pratique.apimachinery.errors import CallError, PratiqueError
 from pratique.apimachinery.json_reading import LARGE_BYTES
-from pratique.apimachinery.json_values import JSON, NULL, Document, JSONObject, encode
+from pratique.apimachinery.json_values import JSON, NULL, Document, JSONObject
 from pratique.apimachinery.patches import PatchError, patch_document
 from pratique.apimachinery.requests import Operation
 from pratique.apimachinery.statuses import Status, StatusCause, StatusDetails
@@ -40,6 +39,22 @@ from pratique.registry.strategies.preparation import prepare_for_validation
 
 OBJECT_VALIDATION = "ObjectValidation"
 """The controller of the steps around the mutating phase: no admission controller, but named like one."""
+
+
+class Shadow(msgspec.Struct, frozen=True, kw_only=True):
+    """What a step in shadow would have done."""
+
+    rollout: str
+    """The name of the PolicyRollout."""
+    outcome: OutcomeStatus
+    """The result that it would have had."""
+    patch: tuple[JSONObject, ...] = ()
+    """The JSON Patch operations that it would have applied."""
+
+    @property
+    def differs(self) -> bool:
+        """Whether anything would have been different without the shadow."""
+        return self.outcome not in (OutcomeStatus.ALLOWED, OutcomeStatus.UNCHANGED)
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -76,6 +91,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """When it ended, by ``time.perf_counter_ns``; 0 if it never ran, as reviews may share such a step."""
     unmet: tuple[int, ...] = ()
     """Indexes of a policy's validations that were false, from 0; known only if the policy ran in this process."""
+    shadow: Shadow | None = None
+    """What it would have done, if it is in shadow; None if it is enforced."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,89 +129,6 @@ class Decision:
     def object(self) -> JSON:
         """The object after the chain as JSON; None on DELETE."""
         return self.object_document.data
-
-
-def to_document(decision: Decision) -> JSONObject:
-    """Return the decision document, as ``-o json`` and ``POST /explain`` show it."""
-    return {
-        "uid": decision.uid,
-        "allowed": decision.allowed,
-        "status": statuses.to_document(decision.status) if decision.status else None,
-        "object": decision.object_document.data,
-        "patch": list(decision.patch),
-        "warnings": list(decision.warnings),
-        "auditAnnotations": dict(decision.audit_annotations),
-        "steps": [_step_document(step) for step in decision.steps],
-        "expanded": [to_document(pod) for pod in decision.expanded],
-    }
-
-
-def _step_document(step: Step) -> JSON:
-    limit = {} if step.timeout_seconds is None else {"timeoutMs": round(step.timeout_seconds * 1000)}
-    return {
-        "controller": step.controller,
-        "phase": str(step.phase),
-        "name": step.name,
-        "configuration": step.configuration,
-        "round": step.round,
-        "outcome": str(step.outcome),
-        "reason": step.reason,
-        "patch": list(step.patch),
-        "durationMs": round(step.duration_seconds * 1000, 3),
-        "endpoint": step.endpoint,
-        **limit,
-    }
-
-
-_encoder = msgspec.json.Encoder()
-
-
-def encode_decision(decision: Decision) -> bytes:
-    """Return the decision document as compact JSON, floats as Go writes them.
-
-    That is ``encode(to_document(decision))``, but the object is encoded once in a run, and so is a skipped step.
-    """
-    return _encoder.encode(
-        {
-            "uid": decision.uid,
-            "allowed": decision.allowed,
-            "status": _raw(statuses.to_document(decision.status)) if decision.status else None,
-            "object": msgspec.Raw(decision.object_document.encoded),
-            "patch": _raw(list(decision.patch)) if decision.patch else (),
-            "warnings": decision.warnings,
-            "auditAnnotations": decision.audit_annotations,
-            "steps": [_encoded_step(step) for step in decision.steps],
-            "expanded": [msgspec.Raw(encode_decision(pod)) for pod in decision.expanded],
-        }
-    )
-
-
-def _raw(value: JSON) -> msgspec.Raw:
-    return msgspec.Raw(encode(value))
-
-
-_CACHED_STEPS = 1024
-"""Encoded steps that never ran: of a dozen controllers for each of 80 kinds of requests."""
-
-
-def _encoded_step(step: Step) -> JSON:
-    return _encoded_document(step) if step.ended_at else _encoded_shared_step(step)
-
-
-@functools.lru_cache(_CACHED_STEPS)
-def _encoded_shared_step(step: Step) -> msgspec.Raw:
-    return msgspec.Raw(_encoder.encode(_encoded_document(step)))
-
-
-def _encoded_document(step: Step) -> JSON:
-    """Return the document of a step, in which only durations and patches may hold floats."""
-    document = _step_document(step)
-    milliseconds = document["durationMs"]
-    if milliseconds.is_integer():  # and no others are so small or large that Go would write an exponent
-        document["durationMs"] = int(milliseconds)
-    if step.patch:
-        document["patch"] = _raw(document["patch"])
-    return document
 
 
 MAX_WARNINGS_LENGTH = 4096

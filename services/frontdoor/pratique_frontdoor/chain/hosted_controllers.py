@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import functools
+import itertools
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Protocol, Self, TypeAlias, assert_never
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from typing import Self, TypeAlias, assert_never
 
 import msgspec
 
 from pratique.admission.controllers import Phase
-from pratique.admission.matching import RequestKey
 from pratique.admission.results import (
     Allowed,
     Denied,
@@ -30,17 +30,13 @@ from pratique.apimachinery.errors import CallError, CallTimeoutError
 from pratique.apimachinery.json_values import Document
 from pratique.apimachinery.patches import PatchError, patch_document
 from pratique.apimachinery.statuses import Status
-from pratique.cluster.api_resources import ApiResources
-from pratique.configuration.admissionregistration import (
-    MatchResources,
-    PolicyBindingSpec,
-    PolicyConfiguration,
-    PolicySpec,
-)
+from pratique.configuration.policy_references import PolicyReferenceKind
 from pratique.policies.exceptions import Exemption, exemption_annotation, find_exemption
-from pratique.policies.matching import ResourceMatcher
+from pratique.policies.rollouts import NO_ROLLOUTS, Rollout, Rollouts
 from pratique_frontdoor.chain.decisions import AdmissionContext, OutageError, Record, Reinvocation, Step
 from pratique_frontdoor.chain.fan_out import FanOut, Share, merge_outcomes
+from pratique_frontdoor.chain.policy_rules import PolicyRules, Rules
+from pratique_frontdoor.chain.shadows import record_shadow, shadow_deadline
 from pratique_frontdoor.transports import Transport
 
 
@@ -69,115 +65,6 @@ async def await_outcomes(
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class RulesWithSkipReason:
-    """Rules, and the controller's own reason to skip a request that they match."""
-
-    rules: Rules
-    skip_reason: Callable[[Review], str]
-    """Returns why the controller would do nothing; empty if it may do something."""
-
-    def matches(self, review: Review) -> bool:
-        """Return whether the controller is called for the request."""
-        return self.rules.matches(review) and not self.skip_reason(review)
-
-    def mismatch(self, review: Review) -> str:
-        """Return why the controller is not called; empty if it is."""
-        return self.rules.mismatch(review) or self.skip_reason(review)
-
-
-_CACHED_REQUESTS = 256
-"""Cached kinds of requests: the four operations on 64 resources and subresources."""
-
-
-class PolicyRules:
-    """The rules of all policies that have a binding."""
-
-    def __init__(
-        self,
-        policies: Iterable[PolicyConfiguration[PolicySpec]],
-        bindings: Iterable[PolicyConfiguration[PolicyBindingSpec]],
-    ) -> None:
-        """Use the rules of those ``policies`` that have a binding."""
-        by_policy: dict[tuple[str, bool], list[PolicyBindingSpec]] = {}
-        for binding in bindings:
-            by_policy.setdefault((binding.spec.policy_name, binding.is_static), []).append(binding.spec)
-        bound = [(policy.spec, by_policy.get((policy.name, policy.is_static), ())) for policy in policies]
-        self._policies = tuple(_BoundPolicy.of(spec, found) for spec, found in bound if found)
-        self._matches = functools.lru_cache(_CACHED_REQUESTS)(self._find)
-        self._is_steady = functools.lru_cache(_CACHED_REQUESTS)(self._find_steady)
-
-    def __bool__(self) -> bool:
-        """False if no policy has a binding."""
-        return any(policy.matcher for policy in self._policies)
-
-    def matches(self, review: Review) -> bool:
-        """Return whether any policy may match the request."""
-        return self._matches(RequestKey.of(review), review.cluster.resources)
-
-    def mismatch(self, review: Review) -> str:
-        """Return why no policy matches; empty if one may."""
-        return "" if self.matches(review) else "no policy has a rule that matches"
-
-    def is_steady(self, review: Review) -> bool:
-        """Return whether the same policies match such a request however its object has changed.
-
-        That is so if all policies that can match it use only their rules, and need no other version of the object.
-        Calling them a second time, with no policy to reinvoke, would then have no effect.
-        """
-        return self._is_steady(RequestKey.of(review), review.cluster.resources)
-
-    def _find(self, request_key: RequestKey, resources: ApiResources) -> bool:
-        return any(policy.may_match(request_key, resources) for policy in self._policies)
-
-    def _find_steady(self, request_key: RequestKey, resources: ApiResources) -> bool:
-        concerned = [policy for policy in self._policies if policy.may_match(request_key, resources)]
-        return all(policy.is_plain and policy.matches_requested_resource(request_key) for policy in concerned)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _BoundPolicy:
-    """A policy with its bindings."""
-
-    matcher: ResourceMatcher | None
-    """None without match constraints, which no API server accepts."""
-    is_plain: bool
-    """Whether only rules decide whether it matches: no selector, condition or parameter, in the bindings neither."""
-
-    @classmethod
-    def of(cls, spec: PolicySpec, bindings: Iterable[PolicyBindingSpec]) -> Self:
-        constraints = spec.match_constraints
-        matcher = None if constraints is None else ResourceMatcher.compile(constraints)
-        goes_by_rules = constraints is not None and _selects_everything(constraints)
-        plain = goes_by_rules and not spec.match_conditions and spec.param_kind is None
-        return cls(matcher, plain and all(binding.match_resources is None for binding in bindings))
-
-    def may_match(self, request_key: RequestKey, resources: ApiResources) -> bool:
-        return self.matcher is not None and self.matcher.may_match(request_key, resources)
-
-    def matches_requested_resource(self, request_key: RequestKey) -> bool:
-        """Return whether it matches the requested resource itself, not only an equivalent."""
-        return self.matcher is not None and self.matcher.matches_requested_resource(request_key)
-
-
-def _selects_everything(resources: MatchResources) -> bool:
-    # A missing selector is an error of each request, which is reported each time.
-    return all(
-        selector is not None and selector.is_empty
-        for selector in (resources.namespace_selector, resources.object_selector)
-    )
-
-
-class Rules(Protocol):
-    """Which requests a controller is called for."""
-
-    def matches(self, review: Review) -> bool:
-        """Return whether the controller is called for the request."""
-
-    def mismatch(self, review: Review) -> str:
-        """Return why the controller is not called; empty if it is."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class ChainMember:
     """A hosted controller of the chain with its rules."""
 
@@ -187,6 +74,14 @@ class ChainMember:
     """Whether an explanation has outcomes of its parts: of policies, or that selectors or conditions kept it out."""
     exemptions: tuple[Exemption, ...] = ()
     """The exceptions from the controller."""
+    rollout: Rollout | None = None
+    """The controller's rollout, if it is not enforced everywhere."""
+    policy_rollouts: Rollouts = NO_ROLLOUTS
+    """The rollouts of its policies, if it runs policies."""
+
+    def shadow(self, review: Review) -> str:
+        """Return the name of the PolicyRollout that keeps it in shadow for a review; empty if none does."""
+        return self.rollout.name if self.rollout is not None and self.rollout.in_shadow(review) else ""
 
     def call_for(self, *, explain: bool) -> Call:
         """Return the call to make."""
@@ -201,7 +96,35 @@ class _ServiceCall:
     endpoint: str
     limits: Mapping[str, float]
     """The time limits of controllers, in seconds, by name."""
+    review: Review
     round: int = 0
+    shadows: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """The PolicyRollouts that keep controllers in shadow, by the names of these."""
+    policy_rollouts: Rollouts = NO_ROLLOUTS
+
+    @classmethod
+    def of(
+        cls,
+        phase: Phase,
+        stage: HostedMutators | PolicyMutators | HostedValidators,
+        members: Iterable[ChainMember],
+        review: Review,
+        round_number: int = 0,
+    ) -> Self:
+        """Prepare a call to the service of a stage, for some of its members."""
+        members = tuple(members)
+        shadows = {
+            member.call.name: member.shadow(review) for member in members if member.rollout is not None
+        }
+        return cls(
+            phase,
+            stage.transport.endpoint,
+            stage.limits,
+            review,
+            round_number,
+            {name: rollout for name, rollout in shadows.items() if rollout},
+            next((member.policy_rollouts for member in members if member.policy_rollouts), NO_ROLLOUTS),
+        )
 
     def select(
         self, members: Sequence[ChainMember], review: Review, record: Record, *, explain: bool
@@ -239,16 +162,28 @@ class _ServiceCall:
         record.steps[begun:] = sorted(record.steps[begun:], key=lambda step: places[step.controller])
 
     def fail(self, call: Call, outage: OutageError, record: Record) -> None:
-        """Record a failed step for a call that got no answer."""
-        record.steps.append(self._failed_step(call.name, str(outage)))
+        """Record a failed step for a call that got no answer, which is an outage unless it is in shadow."""
+        self._record_unanswered(call.name, outage, record)
+
+    def _record_unanswered(self, name: str, outage: OutageError, record: Record) -> None:
+        step = self._failed_step(name, str(outage))
+        if rollout := self.shadows.get(name):
+            record_shadow(step, rollout, record, str(self.phase.value))
+            return
+        record.steps.append(step)
+        if outage not in record.outages:
+            record.outages.append(outage)
 
     def record_outcome(
         self, outcome: Outcome, decision: Allowed | Patched | Denied | Failed, record: Record
     ) -> None:
         """Record the outcome of one controller."""
         if isinstance(decision, Failed) and decision.kind is FailureKind.UNKNOWN_CONTROLLER:
-            record.outages.append(OutageError.mismatch(self.phase, outcome.controller))
-            record.steps.append(self._failed_step(outcome.controller, str(record.outages[-1])))
+            mismatch = OutageError.mismatch(self.phase, outcome.controller)
+            self._record_unanswered(outcome.controller, mismatch, record)
+            return
+        if rollout := self.shadows.get(outcome.controller):
+            self._record_in_shadow(outcome, decision, rollout, record)
             return
         ended, denial = self._status_and_denial(outcome, decision)
         record.warnings += outcome.warnings
@@ -256,13 +191,57 @@ class _ServiceCall:
             record.annotate(_prefixed_annotations(outcome))
         refusals: list[Status] = []
         if outcome.policy_outcomes:
-            record.steps += [self._policy_step(outcome, part) for part in outcome.policy_outcomes]
+            for part in outcome.policy_outcomes:
+                self._record_policy(outcome, part, record)
             refusals = [status for part in outcome.policy_outcomes for status in part.denials]
-        if not outcome.policy_outcomes or (denial is not None and not _has_refusal(outcome.policy_outcomes)):
+        if not outcome.policy_outcomes or (denial is not None and not self._has_refusal(outcome)):
             record.steps.append(self._controller_step(outcome, decision, ended, denial))
         if denial is not None and not refusals:
             refusals = [denial]
         record.denials += refusals
+
+    def _record_in_shadow(
+        self, outcome: Outcome, decision: OutcomeDecision, rollout: str, record: Record
+    ) -> None:
+        """Record what a controller said that has no effect, or why it was not asked."""
+        steps = [self._policy_step(outcome, part) for part in outcome.policy_outcomes]
+        if not steps:
+            ended, denial = self._status_and_denial(outcome, decision)
+            step = self._controller_step(outcome, decision, ended, denial)
+            if outcome.warnings and not step.reason:
+                step = msgspec.structs.replace(step, reason=outcome.warnings[0])
+            steps = [step]
+        for step in steps:
+            record_shadow(step, rollout, record, str(self.phase.value))
+
+    def _record_policy(self, outcome: Outcome, part: PolicyOutcome, record: Record) -> None:
+        step = self._policy_step(outcome, part)
+        if rollout := self._policy_shadow(outcome, part):
+            record_shadow(step, rollout, record, part.name, part.configuration)
+        else:
+            record.steps.append(step)
+
+    def _policy_shadow(self, outcome: Outcome, part: PolicyOutcome) -> str:
+        """Return the PolicyRollout that kept a policy in shadow; empty if it was enforced.
+
+        The service has decided that: what it enforced has denials, or a key if it mutates. Both processes go by the
+        same rollouts, but labels of a namespace may have changed in between.
+        """
+        kind = _POLICY_KINDS.get(outcome.controller)
+        if kind is None or not self.policy_rollouts or part.denials or part.key:
+            return ""
+        rollout = self.policy_rollouts.of_policy(kind, part.name, part.configuration)
+        if rollout is None:
+            return ""
+        has_no_effect = part.status in _REFUSING and not isinstance(outcome.decision, Denied)
+        return rollout.name if has_no_effect or rollout.in_shadow(self.review) else ""
+
+    def _has_refusal(self, outcome: Outcome) -> bool:
+        """Return whether a policy outcome says why the request is denied."""
+        return any(
+            part.status in _REFUSING and not self._policy_shadow(outcome, part)
+            for part in outcome.policy_outcomes
+        )
 
     def _controller_step(
         self,
@@ -369,9 +348,12 @@ _shared_skipped_step = functools.lru_cache(_SHARED_STEPS)(_make_skipped_step)
 """Offline, nine of a review's dozen steps are skipped ones, and the same for all objects of a kind."""
 
 
-def _has_refusal(parts: Iterable[PolicyOutcome]) -> bool:
-    """Return whether a policy outcome says why the request is denied."""
-    return any(part.status in (OutcomeStatus.DENIED, OutcomeStatus.FAILED) for part in parts)
+_REFUSING = frozenset({OutcomeStatus.DENIED, OutcomeStatus.FAILED})
+_POLICY_KINDS = {
+    "MutatingAdmissionPolicy": PolicyReferenceKind.MUTATING_POLICY,
+    "ValidatingAdmissionPolicy": PolicyReferenceKind.VALIDATING_POLICY,
+}
+"""The controllers that run policies, and how these are named."""
 
 
 def _prefixed_annotations(outcome: Outcome) -> dict[str, str]:
@@ -417,8 +399,26 @@ async def run_mutators(
         OutageError: the service gave no usable answer. No earlier stage denied the request, or it would not have been
             called.
     """
+    outcomes: list[Outcome] = []
+    for in_shadow, group in itertools.groupby(members, lambda member: bool(member.shadow(context.review))):
+        if in_shadow:
+            await _run_in_shadow(stage, tuple(group), context)
+        else:
+            outcomes += await _run_enforced(stage, tuple(group), context, again)
+    return outcomes
+
+
+async def _run_enforced(
+    stage: HostedMutators | PolicyMutators,
+    members: Sequence[ChainMember],
+    context: AdmissionContext,
+    again: tuple[str, ...] | None,
+) -> Sequence[Outcome]:
+    """Run mutating controllers in one call, until one denies the request."""
+    if context.record.denials:
+        return ()
     transport, deadline = stage.transport, context.deadline
-    hop = _ServiceCall(Phase.MUTATE, transport.endpoint, stage.limits, context.round)
+    hop = _ServiceCall.of(Phase.MUTATE, stage, members, context.review, context.round)
     begun = len(context.record.steps)
     calls = hop.select(members, context.review, context.record, explain=context.explain)
     if not calls:
@@ -437,6 +437,31 @@ async def run_mutators(
     if context.explain:
         hop.sort_steps(members, context.record, begun)
     return outcomes
+
+
+async def _run_in_shadow(
+    stage: HostedMutators | PolicyMutators, members: Sequence[ChainMember], context: AdmissionContext
+) -> None:
+    """Run mutating controllers in calls of their own, on the same object, and record what they would have done.
+
+    They run in the first round only. A call that fails is their failure, and no outage.
+    """
+    if context.record.denials or context.round > 0:
+        return
+    for member in members:
+        hop = _ServiceCall.of(Phase.MUTATE, stage, (member,), context.review)
+        calls = hop.select((member,), context.review, context.record, explain=context.explain)
+        if not calls:
+            continue
+        try:
+            asking = stage.transport.mutate(context.review, calls, shadow_deadline(context.deadline))
+            outcomes = await asking
+        except CallError as error:
+            hop.fail(calls[0], OutageError.of(Phase.MUTATE, error), context.record)
+        else:
+            for outcome in outcomes:
+                decision, _ = _apply_decision(outcome, context.review.object_document)
+                hop.record_outcome(outcome, decision, context.record)
 
 
 def _apply_decision(outcome: Outcome, document: Document) -> tuple[OutcomeDecision, Document]:
@@ -471,10 +496,12 @@ class HostedValidators:
         The record holds an outage, as another stage may deny the request.
         """
         record = Record()
-        hop = _ServiceCall(Phase.VALIDATE, self.transport.endpoint, self.limits)
+        hop = _ServiceCall.of(Phase.VALIDATE, self, self.members, review)
         calls = hop.select(self.members, review, record, explain=explain)
         if not calls:
             return record
+        if hop.shadows:
+            calls = _limited_in_shadow(calls, hop.shadows, deadline)
         if self.fan_out is None:
             asking = self.transport.validate(review, calls, deadline)
             answers: _Answers = [(calls, await _outcomes_or_outage(asking, deadline))]
@@ -484,6 +511,17 @@ class HostedValidators:
         if explain:
             hop.sort_steps(self.members, record, 0)
         return record
+
+
+def _limited_in_shadow(calls: Sequence[Call], shadows: Mapping[str, str], deadline: Deadline) -> list[Call]:
+    """Give controllers in shadow no more than their share of the time that is left."""
+    seconds = shadow_deadline(deadline).remaining_seconds
+    return [
+        dataclasses.replace(call, timeout_seconds=min(call.timeout_seconds or seconds, seconds))
+        if call.name in shadows
+        else call
+        for call in calls
+    ]
 
 
 _Answers: TypeAlias = "Sequence[tuple[Sequence[Call], Sequence[Outcome] | OutageError]]"
@@ -570,7 +608,6 @@ def _record_answers(
                 outages[call.name] = OutageError.of(Phase.VALIDATE, error)
         if call.name in outages:
             hop.fail(call, outages[call.name], record)
-    record.outages += dict.fromkeys(outages.values())
 
 
 def _record_merged(hop: _ServiceCall, found: Sequence[Outcome], record: Record) -> None:

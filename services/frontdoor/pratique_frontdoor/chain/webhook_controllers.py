@@ -14,6 +14,7 @@ import asyncio
 import dataclasses
 import logging
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from pratique.admission.controllers import Phase
 from pratique.admission.matching import MatchContext, MatchedResource
@@ -35,6 +36,7 @@ from pratique.cluster.typed_decoding import decode_changed
 from pratique.registry.defaults.defaulting import with_defaults_of_changes
 from pratique.telemetry.logs import describe_error
 from pratique_frontdoor.chain.decisions import AdmissionContext, Record, Step, check_documents
+from pratique_frontdoor.chain.shadows import record_shadow
 from pratique_frontdoor.chain.webhooks import (
     ChainWebhook,
     Matched,
@@ -43,6 +45,7 @@ from pratique_frontdoor.chain.webhooks import (
     Skipped,
     WebhookIndex,
     WebhookResult,
+    call_in_shadow,
     call_webhook,
 )
 from pratique_frontdoor.webhooks.answers import mutation_annotation, patch_annotation, webhook_annotations
@@ -237,6 +240,9 @@ async def _dispatch(hook: ChainWebhook, target: MatchedResource | None, context:
         if context.explain:
             _record_step(hook, context, OutcomeStatus.SKIPPED, match.reason)
         return True
+    if rollout := hook.shadow(context.review):
+        await _run_in_shadow(hook, match, context, rollout)
+        return True
     if isinstance(match, Refused):
         status = statuses.internal_error(match.status.message) if match.inconvertible else match.status
         _record_step(hook, context, OutcomeStatus.FAILED, status.message)
@@ -251,6 +257,23 @@ async def _dispatch(hook: ChainWebhook, target: MatchedResource | None, context:
     result = await call_webhook(hook, match.review, Phase.MUTATE, context.deadline)
     effect = await _webhook_effect(hook, context, match.review, result)
     return _conclude(hook, context, result, effect)
+
+
+async def _run_in_shadow(
+    hook: ChainWebhook, match: Matched | Refused, context: AdmissionContext, rollout: str
+) -> None:
+    """Call a webhook once, and record what it would have done."""
+    if isinstance(match, Refused):
+        step = hook.step(Phase.MUTATE, OutcomeStatus.FAILED, reason=match.status.message)
+        record_shadow(step, rollout, context.record, hook.configuration, hook.name)
+    elif context.round == 0:
+        result = await call_in_shadow(hook, match.review, Phase.MUTATE, context.deadline)
+        if isinstance(result, Skipped):
+            _record_step(hook, context, OutcomeStatus.SKIPPED, result.reason)
+            return
+        effect = await _webhook_effect(hook, context, match.review, result)
+        step = _mutating_step(hook, context.round, result, effect)
+        record_shadow(step, rollout, context.record, hook.configuration, hook.name)
 
 
 async def _webhook_effect(
@@ -299,21 +322,25 @@ def _record_effect(
     record.warnings += result.outcome.warnings
     record.annotate(webhook_annotations(hook.name, result.outcome.audit_annotations))
     record.annotate(_mutation_annotations(hook, context.round, result, effect, changed=changed))
-    record.steps.append(
-        Step(
-            controller="MutatingAdmissionWebhook",
-            phase=Phase.MUTATE,
-            name=hook.name,
-            configuration=hook.configuration,
-            round=context.round,
-            outcome=_mutating_status(result, effect),
-            reason=result.reason if effect.denial is None else effect.denial.message,
-            code=effect.code,
-            patch=effect.applied,
-            duration_seconds=result.duration_seconds,
-            timeout_seconds=hook.call.timeout_seconds,
-            endpoint=hook.transport.endpoint,
-        )
+    record.steps.append(_mutating_step(hook, context.round, result, effect))
+
+
+def _mutating_step(
+    hook: ChainWebhook, round_number: int, result: WebhookResult, effect: WebhookEffect
+) -> Step:
+    return Step(
+        controller="MutatingAdmissionWebhook",
+        phase=Phase.MUTATE,
+        name=hook.name,
+        configuration=hook.configuration,
+        round=round_number,
+        outcome=_mutating_status(result, effect),
+        reason=result.reason if effect.denial is None else effect.denial.message,
+        code=effect.code,
+        patch=effect.applied,
+        duration_seconds=result.duration_seconds,
+        timeout_seconds=hook.call.timeout_seconds,
+        endpoint=hook.transport.endpoint,
     )
 
 
@@ -364,20 +391,28 @@ class ValidatingWebhooks:
         matching = await _matching_webhooks(candidates, review, deadline, record, explain=explain)
         if record.denials or not matching:
             return record
-        if deadline.passed:
+        if deadline.passed and not all(call.rollout for call in matching):
             record.deny(statuses.timeout("request did not complete within requested timeout"))
             return record
-        results = await asyncio.gather(
-            *(_call_validating(hook, matched.review, deadline) for hook, matched in matching)
-        )
-        for place, ((hook, _), result) in enumerate(zip(matching, results, strict=True)):
-            _record_result(hook, result, place, record)
+        results = await asyncio.gather(*(_call_validating(call, deadline) for call in matching))
+        for place, (call, result) in enumerate(zip(matching, results, strict=True)):
+            _record_result(call, result, place, record)
         return record
+
+
+class _ValidatingCall(NamedTuple):
+    """A webhook to call."""
+
+    hook: ChainWebhook
+    review: Review
+    """The review, converted for the webhook."""
+    rollout: str
+    """The PolicyRollout that keeps it in shadow; empty if it is enforced."""
 
 
 async def _matching_webhooks(
     candidates: Sequence[MatchedWebhook], review: Review, deadline: Deadline, record: Record, *, explain: bool
-) -> list[tuple[ChainWebhook, Matched]]:
+) -> list[_ValidatingCall]:
     """Return the webhooks to call. One that cannot be matched denies the request before any is called."""
     matching, subject = [], MatchContext(review)
     for hook, target in candidates:
@@ -385,7 +420,10 @@ async def _matching_webhooks(
         if hook.matcher.conditions is not None:
             match = await hook.matcher.apply_conditions(match, deadline)
         if isinstance(match, Matched):
-            matching.append((hook, match))
+            matching.append(_ValidatingCall(hook, match.review, hook.shadow(review)))
+        elif isinstance(match, Refused) and (rollout := hook.shadow(review)):
+            step = hook.step(Phase.VALIDATE, OutcomeStatus.FAILED, reason=match.status.message)
+            record_shadow(step, rollout, record, hook.configuration, hook.name)
         elif isinstance(match, Refused):
             record.steps.append(hook.step(Phase.VALIDATE, OutcomeStatus.FAILED, reason=match.status.message))
             record.deny(match.status)
@@ -402,10 +440,12 @@ def _record_skipped(hook: ChainWebhook, match: Skipped, record: Record, *, expla
         record.steps.append(hook.step(Phase.VALIDATE, OutcomeStatus.SKIPPED, reason=match.reason))
 
 
-async def _call_validating(hook: ChainWebhook, review: Review, deadline: Deadline) -> WebhookResult:
+async def _call_validating(call: _ValidatingCall, deadline: Deadline) -> WebhookResult | Skipped:
     """Call one webhook. An exception here fails this webhook alone, as a panic does in the API server."""
+    hook = call.hook
     try:
-        return await call_webhook(hook, review, Phase.VALIDATE, deadline)
+        run = call_in_shadow if call.rollout else call_webhook
+        return await run(hook, call.review, Phase.VALIDATE, deadline)
     except Exception as error:  # noqa: BLE001 - the other webhooks must still be called
         _log.error(
             "a validating webhook raised an exception",
@@ -418,26 +458,38 @@ async def _call_validating(hook: ChainWebhook, review: Review, deadline: Deadlin
         )
 
 
-def _record_result(hook: ChainWebhook, result: WebhookResult, place: int, record: Record) -> None:
+def _record_result(
+    call: _ValidatingCall, result: WebhookResult | Skipped, place: int, record: Record
+) -> None:
+    hook = call.hook
+    if isinstance(result, Skipped):
+        record.steps.append(hook.step(Phase.VALIDATE, OutcomeStatus.SKIPPED, reason=result.reason))
+        return
+    step = _validating_step(hook, result)
+    if call.rollout:
+        record_shadow(step, call.rollout, record, hook.configuration, hook.name)
+        return
     record.warnings += result.outcome.warnings
     record.annotate(webhook_annotations(hook.name, result.outcome.audit_annotations))
     if result.failed_open:
         record.annotate({f"failed-open.validating.webhook.admission.k8s.io/round_0_index_{place}": hook.name})
     if result.denial is not None:
         record.deny(result.denial)
-    record.steps.append(
-        Step(
-            controller="ValidatingAdmissionWebhook",
-            phase=Phase.VALIDATE,
-            name=hook.name,
-            configuration=hook.configuration,
-            outcome=_validating_status(result),
-            reason=result.reason if result.denial is None else result.denial.message,
-            code=result.code,
-            duration_seconds=result.duration_seconds,
-            timeout_seconds=hook.call.timeout_seconds,
-            endpoint=hook.transport.endpoint,
-        )
+    record.steps.append(step)
+
+
+def _validating_step(hook: ChainWebhook, result: WebhookResult) -> Step:
+    return Step(
+        controller="ValidatingAdmissionWebhook",
+        phase=Phase.VALIDATE,
+        name=hook.name,
+        configuration=hook.configuration,
+        outcome=_validating_status(result),
+        reason=result.reason if result.denial is None else result.denial.message,
+        code=result.code,
+        duration_seconds=result.duration_seconds,
+        timeout_seconds=hook.call.timeout_seconds,
+        endpoint=hook.transport.endpoint,
     )
 
 

@@ -41,7 +41,7 @@ from pratique.cel.policy_compiler import AdmissionActivation
 from pratique.cel.values import Value
 from pratique.cluster.api_resources import VIRTUAL_RESOURCES, ApiResources
 from pratique.configuration.admissionregistration import MatchCondition, Webhook, WebhookConfiguration
-from pratique.configuration.policy_exceptions import ExemptKind
+from pratique.configuration.policy_references import PolicyReferenceKind
 from pratique.policies.exceptions import (
     NO_EXEMPTIONS,
     Exemption,
@@ -49,8 +49,10 @@ from pratique.policies.exceptions import (
     exemption_annotation,
     find_exemption,
 )
+from pratique.policies.rollouts import NO_ROLLOUTS, Rollout, Rollouts
 from pratique.telemetry.policy_metrics import MatchConditionCheck, MatchConditionMetrics
 from pratique_frontdoor.chain.decisions import Step
+from pratique_frontdoor.chain.shadows import shadow_deadline
 from pratique_frontdoor.transports import Transport
 from pratique_frontdoor.transports.circuit_breakers import CircuitBreakers
 
@@ -342,6 +344,8 @@ class ChainWebhook:
     """The name and timeout of the call."""
     exemptions: tuple[Exemption, ...] = ()
     """The exceptions from the webhook."""
+    rollout: Rollout | None = None
+    """Its rollout, if it is not enforced everywhere."""
 
     @property
     def name(self) -> str:
@@ -362,6 +366,10 @@ class ChainWebhook:
         ):
             return Skipped(told, is_exempted=True)
         return match
+
+    def shadow(self, review: Review) -> str:
+        """Return the name of the PolicyRollout that keeps the webhook in shadow for a review; empty if none does."""
+        return self.rollout.name if self.rollout is not None and self.rollout.in_shadow(review) else ""
 
     def exemption_annotation(self, phase: Phase, told: str) -> dict[str, str]:
         """Return the audit annotation of a request that is exempted from the webhook."""
@@ -448,6 +456,18 @@ async def call_webhook(hook: ChainWebhook, review: Review, phase: Phase, deadlin
     )
 
 
+async def call_in_shadow(
+    hook: ChainWebhook, review: Review, phase: Phase, deadline: Deadline
+) -> WebhookResult | Skipped:
+    """Call a webhook whose answer has no effect, and so neither may the call; skip it if that cannot be avoided."""
+    side_effects = hook.webhook.side_effects
+    if side_effects not in _WITHOUT_SIDE_EFFECTS:
+        return Skipped(f"in shadow, and not called: it may have side effects (sideEffects: {side_effects})")
+    if side_effects != "None" and not review.dry_run:
+        review = dataclasses.replace(review, dry_run=True)
+    return await call_webhook(hook, review, phase, shadow_deadline(deadline))
+
+
 async def _call_transport(hook: ChainWebhook, review: Review, phase: Phase, deadline: Deadline) -> Outcome:
     calls, until = (hook.call,), deadline.sooner(hook.call.timeout_seconds)
     if phase is Phase.MUTATE:
@@ -485,6 +505,7 @@ def configured_webhooks(
     breakers: CircuitBreakers | None = None,
     *,
     exemptions: Exemptions = NO_EXEMPTIONS,
+    rollouts: Rollouts = NO_ROLLOUTS,
 ) -> WebhookIndex:
     """Prepare the webhooks of one phase for matching and calls.
 
@@ -495,8 +516,13 @@ def configured_webhooks(
         metrics: Counts the results of match conditions.
         breakers: Stops calls to webhooks that keep failing.
         exemptions: Exempts requests from webhooks.
+        rollouts: Keeps webhooks in shadow.
     """
-    kind = ExemptKind.MUTATING_WEBHOOK if phase is Phase.MUTATE else ExemptKind.VALIDATING_WEBHOOK
+    kind = (
+        PolicyReferenceKind.MUTATING_WEBHOOK
+        if phase is Phase.MUTATE
+        else PolicyReferenceKind.VALIDATING_WEBHOOK
+    )
     hooks: list[ChainWebhook] = []
     for configuration in configurations:
         counts: dict[str, int] = {}
@@ -517,6 +543,7 @@ def configured_webhooks(
                     transport=transport,
                     call=Call(webhook.name, webhook.timeout_seconds),
                     exemptions=exemptions.of_webhook(kind, configuration.name, webhook.name),
+                    rollout=rollouts.of_webhook(kind, configuration.name, webhook.name),
                 )
             )
     return WebhookIndex(hooks)

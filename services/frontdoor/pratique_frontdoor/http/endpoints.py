@@ -17,7 +17,7 @@ from pratique.apimachinery.json_reading import LARGE_BYTES
 from pratique.apimachinery.json_values import MIN_PROVED_BYTES, TextChecks, encode
 from pratique.processes.allocator import make_room
 from pratique.processes.large_texts import SEPARATE_PROCESS_BYTES, LargeTextReader
-from pratique_frontdoor.chain import decisions
+from pratique_frontdoor.chain import decision_documents
 from pratique_frontdoor.chain.decisions import Decision, OutageError, check_documents
 from pratique_frontdoor.engines.engine import Engine
 from pratique_frontdoor.http.codecs import (
@@ -276,7 +276,7 @@ class DecisionEndpoint:
 
     def _reply(self, received: ReceivedReview, decision: Decision, *, blame: bool) -> JSONReply:
         if self._phases is None:
-            document = decisions.to_document(decision)
+            document = decision_documents.to_document(decision)
             if blame:
                 from pratique_frontdoor.blame.changes import blame_document, blame_of  # noqa: PLC0415 - seldom asked for
 

@@ -15,7 +15,7 @@ from pratique.admission.results import OutcomeStatus
 from pratique.configuration.input_digests import RecentInputs
 from pratique.telemetry.metrics import CallbackMetric, DurationHistogram, LabeledCounter
 from pratique.telemetry.registry import CONTENT_TYPE, create_registry, render_metrics
-from pratique_frontdoor.chain.decisions import Decision, Step
+from pratique_frontdoor.chain.decisions import Decision, Shadow, Step
 from pratique_frontdoor.http.messages import Load
 from pratique_frontdoor.transports.hosting_services import HostingService
 from pratique_frontdoor.transports.replicas import ReplicaLoad
@@ -98,6 +98,12 @@ class Metrics:
         )
         self._webhook_fail_open = self._counter(
             f"{prefix}webhook_fail_open_count", "Admission webhooks that failed open.", "name", "type"
+        )
+
+        self._shadows = self._counter(
+            "pratique_shadow_decisions_total",
+            "Decisions in shadow, by what policies, webhooks and controllers would have done.",
+            *("rollout", "controller", "name", "configuration", "outcome"),
         )
 
     def _counter(self, name: str, documentation: str, *labels: str) -> LabeledCounter:
@@ -219,12 +225,17 @@ class Metrics:
         for step in decision.steps:
             if step.outcome is OutcomeStatus.SKIPPED:
                 continue
+            if step.shadow is not None:
+                self._count_shadow(step, step.shadow)
             if step.controller in _WITH_SEVERAL_STEPS:
                 several.append(step)
             else:
                 self._observe_controller(operation, step.controller, step.phase, [step])
         if several:
             self._observe_several(operation, several)
+
+    def _count_shadow(self, step: Step, shadow: Shadow) -> None:
+        self._shadows.add(shadow.rollout, step.controller, step.name, step.configuration, str(shadow.outcome))
 
     def _observe_controller(self, operation: str, name: str, phase: Phase, steps: Sequence[Step]) -> None:
         durations = [step.duration_seconds for step in steps]
@@ -249,7 +260,7 @@ class Metrics:
         kind, rejected = _WEBHOOK_TYPE[step.phase], step.outcome in _REJECTING
         if rejected:
             self._webhook_rejections.add(step.name, kind, operation, _error_type(step), _code_label(step))
-        elif step.outcome is OutcomeStatus.FAILED_OPEN:
+        elif step.outcome is OutcomeStatus.FAILED_OPEN and step.shadow is None:
             self._webhook_fail_open.add(step.name, kind)
         self._webhook_requests.add(step.name, kind, operation, _code_label(step), _boolean_label(rejected))
         self._webhooks.observe(step.duration_seconds, step.name, kind, operation, _boolean_label(rejected))

@@ -22,7 +22,7 @@ from pratique.apimachinery.errors import ConfigurationError, InputError
 from pratique.apimachinery.json_values import JSON, JSONObject, encode
 from pratique.apimachinery.requests import UserInfo
 from pratique.telemetry.reloading_files import Fingerprint, fingerprint
-from pratique_frontdoor.chain import decisions
+from pratique_frontdoor.chain import decision_documents
 from pratique_frontdoor.chain.decisions import Decision
 from pratique_frontdoor.http.codecs import ReceivedReview
 from pratique_frontdoor.recording.files import RotatedFile
@@ -160,12 +160,13 @@ def _user(user: UserInfo, redaction: Redaction) -> JSONObject:
 
 def _decision(entry: RecordedDecision, redaction: Redaction, *, whole: bool) -> JSONObject:
     """Return the decision document without its object, which is that of the review with the patch applied."""
-    document = decisions.to_document(entry.decision)
+    document = decision_documents.to_document(entry.decision)
     del document["object"], document["expanded"]
     objects = [entry.received.review.object, entry.decision.object_document.data] if whole else []
     document["patch"] = redaction.patch(document["patch"], objects) if whole else []
     steps = [
         {**step, "patch": redaction.patch(step["patch"], objects) if whole else []}
+        | _redacted_shadow(step, redaction, objects, whole=whole)
         for step in document["steps"]
     ]
     if not whole:
@@ -176,6 +177,16 @@ def _decision(entry: RecordedDecision, redaction: Redaction, *, whole: bool) -> 
     document["warnings"] = redaction.redact_texts(document["warnings"])
     document["auditAnnotations"] = _redacted_annotations(document["auditAnnotations"], redaction)
     return document
+
+
+def _redacted_shadow(
+    step: JSONObject, redaction: Redaction, objects: Sequence[JSON], *, whole: bool
+) -> JSONObject:
+    """Return what a step in shadow would have done; nothing for other steps."""
+    shadow = step.get("shadow")
+    if shadow is None:
+        return {}
+    return {"shadow": {**shadow, "patch": redaction.patch(shadow["patch"], objects) if whole else []}}
 
 
 def _redacted_status(status: JSON, redaction: Redaction) -> JSON:

@@ -1,0 +1,141 @@
+"""PolicyRollouts in a running stack: everything in shadow has no effect, in every process that decides."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pratique.apimachinery.json_values import JSONObject
+from support.lint_findings import mutating as mutating_webhooks
+from support.lint_findings import rule, validating, webhook
+from support.local_stacks import Stack, running, running_alone
+from support.mutating_policies import bound, labelled, mutating
+from support.validating_policies import binding, policy
+from support.waiting import within
+from support.webhook_servers import closed_port
+
+REVIEW = json.loads((Path(__file__).parents[2] / "bench" / "review.json").read_text())
+NAMESPACE = REVIEW["request"]["namespace"]
+CHAIN = (
+    "MutatingAdmissionPolicy,MutatingAdmissionWebhook,AlwaysDeny,"
+    "ValidatingAdmissionPolicy,ValidatingAdmissionWebhook"
+)
+TARGETS = (
+    {"kind": "MutatingAdmissionPolicy", "name": "p"},
+    {"kind": "MutatingWebhookConfiguration", "name": "changes", "webhook": "a.example.com"},
+    {"kind": "AdmissionController", "name": "AlwaysDeny"},
+    {"kind": "ValidatingAdmissionPolicy", "name": "p", "binding": "b"},
+    {"kind": "ValidatingWebhookConfiguration", "name": "checks", "webhook": "a.example.com"},
+)
+WOULD_BE = [
+    ("MutatingAdmissionPolicy", "unchanged", "mutated"),
+    ("MutatingAdmissionWebhook", "failedOpen", "failed"),
+    ("AlwaysDeny", "unchanged", "denied"),
+    ("AlwaysDeny", "allowed", "denied"),
+    ("ValidatingAdmissionPolicy", "allowed", "denied"),
+    ("ValidatingAdmissionWebhook", "failedOpen", "failed"),
+]
+"""Controllers in their order, what they have done, and what they would have; AlwaysDeny is in both phases."""
+
+
+def rollout(*targets: JSONObject, mode: str = "Shadow", **share: Any) -> JSONObject:
+    return {
+        "apiVersion": "policy.pratique/v1alpha1",
+        "kind": "PolicyRollout",
+        "metadata": {"name": "one"},
+        "spec": {"mode": mode, "policies": [*targets], **share},
+    }
+
+
+def write(folder: Path, *documents: JSONObject) -> None:
+    new = folder / "all.new"
+    new.write_text("\n---\n".join(map(json.dumps, documents)))
+    new.rename(folder / "all.yaml")
+
+
+@pytest.fixture(name="others", scope="module")
+def _others() -> Iterator[list[JSONObject]]:
+    """What denies or changes the request: policies, and webhooks that nobody serves."""
+    with closed_port() as port:
+        hook = webhook(rule("pods"), clientConfig={"url": f"https://127.0.0.1:{port}"})
+        denying = policy({"expression": "false", "message": "no"})
+        changing = [mutating(labelled("team", "'none'")), bound()]
+        yield [*changing, mutating_webhooks(hook), denying, binding(), validating(hook)]
+
+
+@pytest.fixture(name="folder", scope="module")
+def _folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("rollouts")
+
+
+@pytest.fixture(name="stack", scope="module", params=[running, running_alone])
+def _stack(request: pytest.FixtureRequest, folder: Path, others: list[JSONObject]) -> Iterator[Stack]:
+    write(folder, *others, rollout(*TARGETS))
+    with request.param("--admission-control", CHAIN, "--config", str(folder / "all.yaml")) as stack:
+        yield stack
+
+
+def answer(stack: Stack, review: Any = REVIEW) -> Any:
+    return stack.post("/admit", review)["response"]
+
+
+def metrics(stack: Stack) -> str:
+    connection = stack.connect()
+    connection.request("GET", "/metrics")
+    text = connection.getresponse().read().decode()
+    connection.close()
+    return text
+
+
+def test_what_is_in_shadow_refuses_and_changes_nothing_and_the_audit_log_says_what_it_would_have(
+    stack: Stack,
+) -> None:
+    response = answer(stack)
+    assert response["allowed"]
+    assert "patch" not in response
+    assert "warnings" not in response
+    told = response["auditAnnotations"]
+    assert len(told) == len(WOULD_BE)
+    assert all(text.startswith('in shadow by PolicyRollout "one": ') for text in told.values())
+
+
+def test_each_shadow_is_a_step_with_what_it_would_have_done(stack: Stack) -> None:
+    steps = [step for step in stack.post("/explain?phase=admit", REVIEW)["steps"] if "shadow" in step]
+    found = [(step["controller"], step["outcome"], step["shadow"]["outcome"]) for step in steps]
+    assert found == WOULD_BE
+    assert {step["shadow"]["rollout"] for step in steps} == {"one"}
+    assert not any(step["patch"] for step in steps)
+    assert steps[0]["shadow"]["patch"][0]["path"] == "/metadata/labels/team"
+    assert "/metadata/labels/team" in steps[0]["reason"]
+    assert steps[4]["reason"].endswith("would have denied the request: no")
+
+
+def test_metrics_count_what_would_have_been(stack: Stack) -> None:
+    labels = (
+        'configuration="b",controller="ValidatingAdmissionPolicy",name="p",outcome="denied",rollout="one"'
+    )
+    assert answer(stack)["allowed"]
+    assert within(20, lambda: f"pratique_shadow_decisions_total{{{labels}}}" in metrics(stack))
+
+
+def test_a_canary_is_enforced_for_its_namespaces_and_in_shadow_for_others(
+    stack: Stack, folder: Path, others: list[JSONObject]
+) -> None:
+    write(folder, *others, rollout(*TARGETS, mode="Canary", namespaces=[NAMESPACE]))
+    assert within(20, lambda: not answer(stack)["allowed"])
+    elsewhere = json.loads(json.dumps(REVIEW).replace(f'"{NAMESPACE}"', '"other"'))
+    assert answer(stack, elsewhere)["allowed"]
+
+
+def test_without_the_rollout_everything_is_enforced(
+    stack: Stack, folder: Path, others: list[JSONObject]
+) -> None:
+    write(folder, *others, rollout(*TARGETS))
+    assert within(20, lambda: answer(stack)["allowed"])
+    write(folder, *others)
+    assert within(20, lambda: not answer(stack)["allowed"])
+    assert "shadow" not in json.dumps(answer(stack))
