@@ -53,6 +53,7 @@ SUMMARIES = {
     "up": "Run the local stack: front door, mutator and validators.",
     "record": "Run the local stack, and record its reviews and decisions.",
     "replay": "Replay recorded reviews with another configuration, and show the differences.",
+    "rollout": "Show what policies in shadow would have denied and changed.",
     "decision-log": "Check whether a decision log was changed.",
     "console": "Try manifests and policies in a browser, on this machine alone.",
     "serve": "Run one service in the foreground.",
