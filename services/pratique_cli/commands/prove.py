@@ -46,6 +46,7 @@ Examples:
   pratique prove policies/ manifests/ --examples 1000
   pratique prove --admission-control Sidecar,Limits pod.yaml
   pratique prove policies/ --write found.yaml; pratique test found.yaml
+  pratique prove policies/ manifests/ --writer apply --writer autoscaler.yaml
 
 \b
 Exit codes: 0 no defect found, 1 at least one defect found, 2 wrong usage or
@@ -82,6 +83,14 @@ SECTIONS = {
     help="Write the findings to FILE as a suite for pratique test.",
 )
 @flag(
+    "--writer",
+    "writers",
+    multiple=True,
+    metavar="apply|replace|FILE",
+    help="Also let something write each object again until that ends: apply the object as it was before, replace it by"
+    " that, or apply the fields in FILE. Several times: each by itself.",
+)
+@flag(
     "--no-dry-run",
     is_flag=True,
     help="Do not use dry-run requests, for webhooks that reject them. Side effects may be permanent.",
@@ -99,6 +108,7 @@ def command(  # noqa: PLR0913 - one for each flag
     examples: int,
     seed: int,
     write: Path | None,
+    writers: tuple[str, ...],
     no_dry_run: bool,
     timeout: float,
     color: bool | None,
@@ -111,7 +121,8 @@ def command(  # noqa: PLR0913 - one for each flag
 
     inputs = read_check_inputs(paths)
     chain = dataclasses.replace(chain, config=(*inputs.configurations, *chain.config))
-    shape = _CheckSettings(examples, seed, timeout, dry_run=not no_dry_run, shows_progress=not no_progress)
+    dry_run, shows_progress = not no_dry_run, not no_progress
+    shape = _CheckSettings(examples, seed, timeout, writers, dry_run=dry_run, shows_progress=shows_progress)
     report = _run_checks(chain, inputs.objects, shape)
     _write_report(report, output, colour=color)
     if write is not None:
@@ -128,6 +139,7 @@ class _CheckSettings:
     examples: int
     seed: int
     timeout: float
+    writers: tuple[str, ...]
     dry_run: bool
     shows_progress: bool
 
@@ -137,9 +149,10 @@ def _run_checks(
 ) -> CheckReport:
     from pratique_cli.mutator_checks.mutator_runs import MutatorRunner  # noqa: PLC0415
     from pratique_cli.mutator_checks.runs import MutatorCheckRun  # noqa: PLC0415
+    from pratique_cli.mutator_checks.writers import read_writers  # noqa: PLC0415
     from pratique_frontdoor.engines.mutator_sets import MutatorSet  # noqa: PLC0415 - likewise
 
-    store = load_cluster(chain.cluster)
+    store, writers = load_cluster(chain.cluster), read_writers(shape.writers)
     given = _cases(objects, store, dry_run=shape.dry_run)
     progress = progress_for(sys.stderr if shape.shows_progress else None, sys.stdout, streams=False)
 
@@ -156,6 +169,7 @@ def _run_checks(
                 seed=shape.seed,
                 examples=shape.examples,
                 dry_run=shape.dry_run,
+                writers=writers,
                 progress=progress,
             )
             return run.run(given)

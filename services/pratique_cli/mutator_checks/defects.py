@@ -117,6 +117,10 @@ class Defect(enum.StrEnum):
     """The result depends on the order of the mutators."""
     REFUSED = "refused"
     """Validation denies the mutated object, but would admit the original."""
+    WRITER_LOOP = "writerLoop"
+    """Mutators and a writer undo each other's changes forever."""
+    WRITER_WINS = "writerWins"
+    """A writer takes a change back, and the mutator does not make it again."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -133,7 +137,7 @@ class RunEvidence:
     """Why it was denied; empty if it was not."""
 
 
-DefectKey: TypeAlias = "tuple[Defect, tuple[Mutator, ...]]"
+DefectKey: TypeAlias = "tuple[Defect, tuple[Mutator, ...], str]"
 """What makes two defects the same finding."""
 
 
@@ -156,11 +160,13 @@ class MutatorDefect:
     """Whether the object grows with every run, forever."""
     period: int = 0
     """The number of runs after which the same object returns; 0 if none does."""
+    writer: str = ""
+    """The name of the writer that takes part; empty if none does."""
 
     @property
     def key(self) -> DefectKey:
         """The key of its finding."""
-        return self.defect, self.mutators
+        return self.defect, self.mutators, self.writer
 
 
 @dataclasses.dataclass(slots=True)
@@ -234,6 +240,8 @@ class CheckReport:
     """The number of given objects."""
     generated: Mapping[str, int]
     """The number of generated objects, by ``apiVersion/kind``."""
+    writers: tuple[str, ...] = ()
+    """The names of the writers."""
     refused: int
     """How many of these the mutating phase denied unchanged."""
     seed: int

@@ -31,6 +31,7 @@ QUESTIONS: dict[str, frozenset[Defect]] = {
     "inAnyOrder": frozenset({Defect.ORDER, Defect.CONFLICT, Defect.UNDONE}),
     "withoutConflict": frozenset({Defect.CONFLICT, Defect.UNDONE}),
     "validated": frozenset({Defect.REFUSED}),
+    "outlivesWriters": frozenset({Defect.WRITER_LOOP, Defect.WRITER_WINS}),
 }
 """The questions of the report, with the defects that answer them with no."""
 
@@ -44,8 +45,15 @@ TITLES = {
     Defect.CONFLICT: "conflict",
     Defect.ORDER: "order matters",
     Defect.REFUSED: "refused by validators",
+    Defect.WRITER_LOOP: "loop with a writer",
+    Defect.WRITER_WINS: "lost to a writer",
 }
 """The names of defects in text."""
+
+
+def questions(report: CheckReport) -> list[str]:
+    """The questions that a report answers: those about writers only if there are any."""
+    return [question for question in QUESTIONS if report.writers or question != "outlivesWriters"]
 
 
 def answer(report: CheckReport, mutator: Mutator | None, question: str) -> bool | None:
@@ -75,14 +83,15 @@ def report_document(report: CheckReport) -> JSONObject:
         },
         "seed": report.seed,
         "mutators": [_mutator(report, mutator) for mutator in report.mutators],
-        "set": {question: answer(report, None, question) for question in QUESTIONS},
+        "writers": list(report.writers),
+        "set": {question: answer(report, None, question) for question in questions(report)},
         "findings": [_finding(finding) for finding in report.findings],
         "error": report.error or None,
     }
 
 
 def _mutator(report: CheckReport, mutator: Mutator) -> JSONObject:
-    answers = {question: answer(report, mutator, question) for question in QUESTIONS}
+    answers = {question: answer(report, mutator, question) for question in questions(report)}
     return {**mutator_document(mutator), "acted": report.acted.get(mutator, 0), **answers}
 
 
@@ -102,6 +111,7 @@ def _finding(finding: DefectFinding) -> JSONObject:
         "mutators": [mutator_document(mutator) for mutator in violation.mutators],
         "message": violation.text,
         "fields": list(violation.fields),
+        "writer": violation.writer or None,
         "growth": violation.growth,
         "period": violation.period,
         "seen": finding.seen,
@@ -121,7 +131,16 @@ def _run(run: RunEvidence) -> JSONObject:
     }
 
 
-HEADS = ("ACTED", "DECIDES", "DETERMINISTIC", "IDEMPOTENT", "ANY ORDER", "NO CONFLICT", "VALIDATED")
+HEADS = (
+    "ACTED",
+    "DECIDES",
+    "DETERMINISTIC",
+    "IDEMPOTENT",
+    "ANY ORDER",
+    "NO CONFLICT",
+    "VALIDATED",
+    "WRITERS",
+)
 """The columns of the table after the mutators' names."""
 _MARKS = {True: ("✓", "green"), False: ("✗", "red"), None: ("·", "dim")}
 _INDENT = " " * 4
@@ -143,7 +162,8 @@ def _table(report: CheckReport, palette: Palette) -> Iterator[str]:
     ]
     rows.append((None, "all together", ""))
     width = max(len(name) for _, name, _ in rows)
-    yield palette.paint(f"{'MUTATOR':<{width}}  {'  '.join(HEADS)}", "bold")
+    heads = HEADS[: len(questions(report)) + 1]
+    yield palette.paint(f"{'MUTATOR':<{width}}  {'  '.join(heads)}", "bold")
     for mutator, name, acted in rows:
         yield f"{name:<{width}}  {acted:>{len(HEADS[0])}}  {_marks(report, mutator, palette)}".rstrip()
     idle = [mutator.name for mutator in report.mutators if mutator not in listed]
@@ -153,7 +173,7 @@ def _table(report: CheckReport, palette: Palette) -> Iterator[str]:
 
 def _marks(report: CheckReport, mutator: Mutator | None, palette: Palette) -> str:
     cells = []
-    for question, head in zip(QUESTIONS, HEADS[1:], strict=True):
+    for question, head in zip(questions(report), HEADS[1:], strict=False):
         mark, style = _MARKS[answer(report, mutator, question)]
         cells.append(palette.paint(palette.mark(mark), style) + " " * (len(head) - len(palette.mark(mark))))
     return "  ".join(cells)
@@ -164,7 +184,10 @@ def _finding_lines(
 ) -> Iterator[str]:
     violation = finding.violation
     title = palette.paint(f"{palette.mark('✗')} {number}. {TITLES[violation.defect]}", "red", "bold")
-    names = " and ".join(palette.paint(printable(str(mutator)), "bold") for mutator in violation.mutators)
+    writer = [violation.writer] if violation.writer else []
+    names = " and ".join(
+        palette.paint(printable(str(name)), "bold") for name in (*violation.mutators, *writer)
+    )
     yield f"{title}: {names}"
     yield f"{_INDENT}{printable(violation.text)}"
     if violation.fields:

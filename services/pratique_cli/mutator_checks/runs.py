@@ -39,6 +39,7 @@ from pratique_cli.mutator_checks.generation import (
     smallest,
 )
 from pratique_cli.mutator_checks.mutator_runs import MutatorRun, MutatorRunner, UnansweredError
+from pratique_cli.mutator_checks.writers import Writer, WriterCheck
 from pratique_cli.outputs.changes import ObjectPath
 from pratique_cli.progress import Progress
 
@@ -171,6 +172,8 @@ class MutatorCheckRun:
     """How many objects to generate for each kind."""
     dry_run: bool = True
     """Whether requests are dry runs."""
+    writers: Sequence[Writer] = ()
+    """What else writes the objects."""
     later_seconds: float = _LATER_SECONDS
     """After how many seconds to repeat mutators that may depend on the clock."""
     progress: Progress = dataclasses.field(default_factory=lambda: Progress(None))
@@ -209,6 +212,7 @@ class MutatorCheckRun:
             findings=tuple(self._findings),
             given=tried,
             generated=self._generated,
+            writers=tuple(writer.name for writer in self.writers),
             refused=self._refused,
             seed=self.seed,
             error=unanswered,
@@ -235,6 +239,8 @@ class MutatorCheckRun:
         if whole.allowed and whole.changed:
             self._written.append(whole.object)
             found += await ValidatorCheck(self.mutators).find_defects(self.runner, review)
+        for writer in self.writers:
+            found += await WriterCheck(self.mutators, writer).find_defects(self.runner, review)
         found += await self._orders([mutator for mutator in self.mutators if mutator in active], review)
         self._findings.add(found, case)
         self._tried += 1
