@@ -34,9 +34,11 @@ _PORTS = ("8080", "8443")
 """The ports of the pages; a test takes free ones instead."""
 _RUNS_ON = re.compile(r"pratique (up|serve) ")
 _PATIENCE_SECONDS = 240
-_SHELL = """
+_ENTER = """
 [ ! -e "$STATE/environment" ] || . "$STATE/environment"
 cd "$(cat "$STATE/folder")"
+"""
+_SCRIPT = """
 (exit "$1")
 {command}
 code=$?
@@ -105,7 +107,7 @@ class _Reader:
         }
         self._environment = kept | environment
         self._environment |= {
-            "PATH": f"{BINARIES}:{kept['PATH']}",
+            "PATH": f"{BINARIES}:{self._environment['PATH']}",
             "PYTHONPATH": str(self._installed),
             "STATE": str(self._state),
         }
@@ -128,7 +130,7 @@ class _Reader:
             return ""  # done, for whoever runs this test
         flags = "--no-deps --no-build-isolation --disable-pip-version-check --target"
         installing = f"python -m pip install {flags} {shlex.quote(str(self._installed))}"
-        script = _SHELL.replace("{command}", re.sub(r"^pip install", installing, command))
+        script = _ENTER + _SCRIPT.replace("{command}", re.sub(r"^pip install", installing, command))
         ran = subprocess.run(
             ["bash", "-c", script, "bash", str(self._code)],
             env=self._environment,
@@ -146,7 +148,7 @@ class _Reader:
     def _start(self, command: str, shown: str) -> str:
         log = self._state / f"{len(list(self._state.iterdir()))}.log"
         port = [] if "--port" in command else ["--port", self._ports["8080"]]
-        script = f'cd "$(cat "$STATE/folder")"; exec {command} {shlex.join(port)} 2>"{log}.errors"'
+        script = f"{_ENTER}exec {command} {shlex.join(port)} 2>{log}.errors"
         self._terminals.enter_context(bound_process(["/bin/bash", "-c", script], log, self._environment))
         within(_PATIENCE_SECONDS, lambda: _matches(log.read_text(), shown))
         return log.read_text()
