@@ -225,6 +225,12 @@ DECISION_LOG_HELPS = MappingProxyType(
         "decision_log_required": "Answer 503 to reviews while the log cannot be written.",
     }
 )
+CONSOLE_HELPS = MappingProxyType(
+    {
+        "console": "Show the newest decisions, replicas and certificates at /console, to callers who may call:"
+        " docs/console.md.",
+    }
+)
 BREAKER_HELPS = MappingProxyType(
     {
         "webhook_breaker_failures": "Stop calling a webhook after this many failed calls in a row; 0 never stops.",
@@ -243,10 +249,12 @@ CALL_HELPS = MappingProxyType(
         "object_validation": "Decode, default and validate objects as an API server does: for APIs that have none.",
     }
 )
-FRONT_DOOR_HELPS = MappingProxyType({**CALL_HELPS, **RECORD_HELPS, **DECISION_LOG_HELPS, **BREAKER_HELPS})
+FRONT_DOOR_HELPS = MappingProxyType(
+    {**CALL_HELPS, **RECORD_HELPS, **DECISION_LOG_HELPS, **BREAKER_HELPS, **CONSOLE_HELPS}
+)
 """The help of each flag, by field of the front door's settings."""
 
-_FLAG_GROUPS: tuple[Mapping[str, str], ...] = (RECORD_HELPS, DECISION_LOG_HELPS, BREAKER_HELPS)
+_FLAG_GROUPS: tuple[Mapping[str, str], ...] = (RECORD_HELPS, DECISION_LOG_HELPS, BREAKER_HELPS, CONSOLE_HELPS)
 """Groups of flags; the first flag of each group turns the others on."""
 FLAG_NAMES = MappingProxyType(
     {"mutator_timeout_seconds": "mutator-timeout", "validator_timeout_seconds": "validator-timeout"}

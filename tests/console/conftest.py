@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,12 +13,21 @@ from typing import Any
 import pytest
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
 
 from support.recordings import deployment, pod_creation, record, written
 from support.validating_policies import binding, policy
 
 PROGRAM = Path(sys.executable).with_name("pratique")
 CHROMIUM, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
+ROOT = Path(__file__).parents[2]
+SOURCES = ROOT / "scripts/console_editor"
+OPEN_ALL = "document.querySelectorAll('details').forEach((part) => { part.open = true; })"
+RUN_AXE = """
+const done = arguments[arguments.length - 1];
+axe.run(document).then((found) => done(found.violations.map(
+  (one) => [one.id, one.help, one.nodes.map((node) => node.html)])));
+"""
 HOSTILE = "<img src=x onerror=document.title=1>"
 KEY = "AKIA-not-for-the-page"
 
@@ -96,6 +106,28 @@ def browser(chromium: webdriver.Chrome) -> Iterator[webdriver.Chrome]:
     urls = requested(new_log_entries(chromium, "performance"))
     assert urls
     assert {url for url in urls if not url.startswith(("http://127.0.0.1:", "blob:"))} == set()
+
+
+@pytest.fixture(scope="session")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the packages in the editor's lock, installed and checked by their hashes."""
+    if shutil.which("npm") is None:
+        pytest.skip("no npm here")
+    folder = tmp_path_factory.mktemp("console_editor")
+    for name in (".npmrc", "package.json", "package-lock.json", "editor.js"):
+        shutil.copy(SOURCES / name, folder)
+    subprocess.run(["npm", "ci", "--silent"], cwd=folder, check=True)
+    return folder
+
+
+def violations(browser: webdriver.Chrome, packages: Path, theme: str) -> list[Any]:
+    """What axe-core finds on the page in a theme, with all that can be opened open."""
+    if browser.execute_script("return document.documentElement.dataset.theme") != theme:
+        browser.find_element(By.ID, "theme").click()
+    browser.execute_script(OPEN_ALL)
+    browser.execute_script((packages / "node_modules/axe-core/axe.min.js").read_text())
+    found: list[Any] = browser.execute_async_script(RUN_AXE)
+    return found
 
 
 def new_log_entries(driver: webdriver.Chrome, kind: str) -> list[dict[str, Any]]:

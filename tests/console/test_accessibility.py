@@ -3,51 +3,20 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import urllib.request
 from pathlib import Path
-from typing import Any
 
 import pytest
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
-ROOT = Path(__file__).parents[2]
-SOURCES = ROOT / "scripts/console_editor"
+from .conftest import ROOT, SOURCES, violations
+
 BUNDLE = ROOT / "services/frontdoor/pratique_frontdoor/console/static/editor.js"
 
 pytestmark = pytest.mark.xdist_group("console_editor")  # its packages are installed once
-
-OPEN_ALL = "document.querySelectorAll('details').forEach((part) => { part.open = true; })"
-RUN_AXE = """
-const done = arguments[arguments.length - 1];
-axe.run(document).then((found) => done(found.violations.map(
-  (one) => [one.id, one.help, one.nodes.map((node) => node.html)])));
-"""
-
-
-@pytest.fixture(scope="session")
-def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the packages in the editor's lock, installed and checked by their hashes."""
-    if shutil.which("npm") is None:
-        pytest.skip("no npm here")
-    folder = tmp_path_factory.mktemp("console_editor")
-    for name in (".npmrc", "package.json", "package-lock.json", "editor.js"):
-        shutil.copy(SOURCES / name, folder)
-    subprocess.run(["npm", "ci", "--silent"], cwd=folder, check=True)
-    return folder
-
-
-def violations(browser: Chrome, packages: Path, theme: str) -> list[Any]:
-    """What axe-core finds on the page in a theme, with all that can be opened open."""
-    if browser.execute_script("return document.documentElement.dataset.theme") != theme:
-        browser.find_element(By.ID, "theme").click()
-    browser.execute_script(OPEN_ALL)
-    browser.execute_script((packages / "node_modules/axe-core/axe.min.js").read_text())
-    found: list[Any] = browser.execute_async_script(RUN_AXE)
-    return found
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -12,8 +12,9 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 
 from pratique.apimachinery.errors import InputError
-from pratique_frontdoor.console import recording as recordings
-from pratique_frontdoor.console.recording import OTHERS, PAGE_DECISIONS, Recording
+from pratique_frontdoor.console import recorded_lines
+from pratique_frontdoor.console.recorded_lines import OTHERS
+from pratique_frontdoor.console.recording import PAGE_DECISIONS, Recording
 
 from .conftest import KEY, PROGRAM
 
@@ -141,7 +142,7 @@ def test_a_file_without_any_decision_is_no_recording(tmp_path: Path) -> None:
 def test_the_count_of_names_is_bounded(
     recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recordings, "MAX_NAMES", 1)
+    monkeypatch.setattr(recorded_lines, "MAX_NAMES", 1)
     denied = recorded.read_bytes().splitlines(keepends=True)[1]
     many = tmp_path / "many.jsonl"
     elsewhere = (denied.replace(b'"shop"', f'"shop-{number}"'.encode()) for number in range(3))

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Awaitable, Callable
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 import uvloop
 
+from pratique.apimachinery.errors import ConfigurationError
 from pratique.processes.allocator import keep_freed_memory_beside_connections
 from pratique.processes.thread_pool import set_switch_interval
 from pratique.telemetry.logs import configure_logging, log_loop_error
@@ -16,6 +19,9 @@ from pratique_frontdoor.engines.engine import Engine, open_remote
 from pratique_frontdoor.http.app import build_app
 from pratique_frontdoor.http.servers import FrontDoorServer, raise_open_file_limit
 from pratique_frontdoor.settings import FrontDoorSettings
+
+if TYPE_CHECKING:
+    from pratique_frontdoor.console.live import LiveDecisions
 
 
 def announce(url: str) -> None:
@@ -29,22 +35,24 @@ async def serve(
     """Serve until SIGTERM or SIGINT, finish requests in flight and their records, and close the engine.
 
     Raises:
-        ConfigurationError: the certificate is unusable, the address cannot be listened on, or the recording or the
-            decision log cannot be written.
+        ConfigurationError: the certificate is unusable, the address cannot be listened on, the recording or the
+            decision log cannot be written, or the console's pages cannot be served.
     """
     asyncio.get_running_loop().set_exception_handler(log_loop_error)
-    recorder, tracing, decision_log = None, None, None
+    recorder, tracing, decision_log, live = None, None, None, None
     try:
         tracing = open_tracing("frontdoor")
-        if settings.record is not None:
+        if settings.console:
+            live = _open_live()
+        if settings.record is not None or live is not None:
             from pratique_frontdoor.recording.recorders import open_recorder  # noqa: PLC0415 - few front doors record
 
-            recorder = open_recorder(settings)
+            recorder = open_recorder(settings, live)
         if settings.decision_log is not None:
             from pratique_frontdoor.decision_logs.writers import open_decision_log  # noqa: PLC0415 - likewise
 
             decision_log = open_decision_log(settings)
-        app = build_app(engine, settings, recorder, tracing, decision_log)
+        app = build_app(engine, settings, recorder, tracing, decision_log, live=live)
         server = FrontDoorServer(app, settings, announce)
         # Objects that exist now stay; every full collection would traverse them, which adds 16 ms to the slowest
         # responses.
@@ -59,6 +67,20 @@ async def serve(
         if tracing is not None:
             tracing.close()
         await engine.close()
+
+
+def _open_live() -> LiveDecisions:
+    """Return what keeps decisions for the console.
+
+    Raises:
+        ConfigurationError: the extra ``console`` is not installed.
+    """
+    if find_spec("jinja2") is None:
+        problem = "--console needs jinja2, which is not installed: pip install 'pratique[console]'"
+        raise ConfigurationError(problem)
+    from pratique_frontdoor.console.live import LiveDecisions  # noqa: PLC0415 - few front doors have a console
+
+    return LiveDecisions()
 
 
 def run(

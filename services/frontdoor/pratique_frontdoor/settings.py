@@ -194,6 +194,8 @@ class FrontDoorSettings:
     record_max_review_bytes: int = 1024 * 1024
     """Recordings omit the objects of reviews with more bytes than this. 1 MiB: most of the objects that a cluster can
     store, limited to 1.5 MiB by etcd; an UPDATE has two."""
+    console: bool = False
+    """Whether ``/console`` shows the newest decisions, without the secrets of objects, to callers who may call."""
     decision_log: Path | None = None
     """The file of the decision log, with one chained line per decision; None writes none."""
     decision_log_key: Path | None = None

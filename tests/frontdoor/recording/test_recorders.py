@@ -29,7 +29,7 @@ def received(uid: str = "u") -> ReceivedReview:
 
 
 def recorder_of(file: RotatedFile, config: Sequence[Path] = ()) -> Recorder:
-    return Recorder(file, LineWriter(b"k" * 32, 1 << 20), ConfigurationDigest(config))
+    return Recorder([file], LineWriter(b"k" * 32, 1 << 20), ConfigurationDigest(config))
 
 
 class StuckFile(RotatedFile):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import re
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,6 +24,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pratique.apimachinery.errors import InputError
+from pratique_frontdoor.console.live import LiveDecisions, read_service_state
 from pratique_frontdoor.console.playground import (
     Playground,
     PlaygroundCase,
@@ -42,6 +44,10 @@ LOOPBACK_HOSTS = ("127.0.0.1", "localhost")
 """The names under which the console answers. Others would be names that somebody made to resolve to loopback."""
 MAX_CASE_BYTES = 512 * 1024
 """The longest case."""
+
+LIVE_ROOT = "/console"
+"""Where a front door has its console."""
+_LOOPBACK_NAMES = Middleware(TrustedHostMiddleware, allowed_hosts=list(LOOPBACK_HOSTS), www_redirect=False)
 
 SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self';"
@@ -91,13 +97,8 @@ class ConsolePages:
         self._recording = recording
         # One at a time: a page that sends cases faster than they are decided must not fill the memory.
         self._turn = asyncio.Lock()
-        self._templates = jinja2.Environment(
-            loader=jinja2.FileSystemLoader(HERE / "templates"),
-            autoescape=True,
-            undefined=jinja2.StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
+        titles = {"/playground": "Playground"} | ({"/recording": "Recording"} if recording else {})
+        self._templates = _templates("", titles, _RECORDING_NOTICE)
 
     async def index(self, request: Request) -> Response:
         """Lead to the playground."""
@@ -107,8 +108,7 @@ class ConsolePages:
     async def playground(self, request: Request) -> Response:
         """Show the playground."""
         del request
-        recorded = self._recording is not None
-        return HTMLResponse(self._render("playground.html", examples=example_names(), recorded=recorded))
+        return HTMLResponse(self._render("playground.html", examples=example_names()))
 
     async def example(self, request: Request) -> Response:
         """Return an example as JSON."""
@@ -175,6 +175,100 @@ class ConsolePages:
         return self._templates.get_template(name).render(values)
 
 
+_RECORDING_NOTICE = (
+    "Read from the recording, whose secrets were replaced when it was written. Nothing leaves this machine."
+)
+_STATE_SECONDS = 0.9
+"""How old the state of the live page may be. 0.9: less than the second after which a page asks again."""
+_LIVE_NOTICE = "Secrets in objects are replaced before they are kept, in memory, until this front door ends."
+
+
+def _templates(root: str, pages: Mapping[str, str], notice: str) -> jinja2.Environment:
+    """Return the templates of a console below ``root``, with the titles of its ``pages`` by address."""
+    templates = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    templates.globals |= {"root": root, "pages": list(pages.items()), "notice": notice}
+    return templates
+
+
+class LivePages:
+    """The handlers of the console of a front door."""
+
+    def __init__(self, live: LiveDecisions, metrics: Callable[[], str]) -> None:
+        """Show the kept decisions, and what the ``metrics`` tell of replicas, certificates and quotas."""
+        self._live = live
+        self._metrics = metrics
+        # One at a time, in a thread: reviews go before those who look at them.
+        self._turn = asyncio.Lock()
+        self._templates = _templates(LIVE_ROOT, {"/": "Live"}, _LIVE_NOTICE)
+        self._last_state = ""
+        self._last_state_at = float("-inf")
+
+    async def live(self, request: Request) -> Response:
+        """Show the page."""
+        del request
+        return HTMLResponse(self._templates.get_template("live.html").render(state=await self._state()))
+
+    async def state(self, request: Request) -> Response:
+        """Return the part of the page that changes."""
+        del request
+        return HTMLResponse(await self._state())
+
+    async def decision(self, request: Request) -> Response:
+        """Show a decision."""
+        number = request.path_params["number"]
+        try:
+            async with self._turn:
+                decided = await asyncio.to_thread(self._live.decision, number)
+        except InputError as error:
+            return PlainTextResponse(str(error), 404)
+        result = PlaygroundResult([decided])
+        template = self._templates.get_template("recorded_decision.html")
+        return HTMLResponse(template.render(result=result, shown=[show(decided)]))
+
+    async def _state(self) -> str:
+        """Return the part that changes, at most a second old, so that many who look cost no more than one."""
+        async with self._turn:
+            now = asyncio.get_running_loop().time()
+            if now - self._last_state_at >= _STATE_SECONDS:
+                self._last_state = await asyncio.to_thread(self._render_state, self._metrics())
+                self._last_state_at = now
+            return self._last_state
+
+    def _render_state(self, metrics: str) -> str:
+        now = dt.datetime.now(dt.UTC)
+        page, state = self._live.page(now), read_service_state(metrics, now.timestamp())
+        return self._templates.get_template("live_state.html").render(page=page, state=state)
+
+
+def build_live_console(live: LiveDecisions, metrics: Callable[[], str], *, loopback_only: bool) -> Starlette:
+    """Build the console of a front door, to be mounted at :data:`LIVE_ROOT` behind its authentication.
+
+    Args:
+        live: The decisions that it shows.
+        metrics: Returns the front door's metrics, in Prometheus' text format.
+        loopback_only: Answer under the names of loopback alone, because nobody has to authenticate.
+    """
+    pages = LivePages(live, metrics)
+    middleware = [Middleware(SecurityMiddleware)]
+    if loopback_only:
+        middleware.append(_LOOPBACK_NAMES)
+    return Starlette(
+        routes=[
+            Route("/", pages.live),
+            Route("/state", pages.state),
+            Route("/decisions/{number:int}", pages.decision),
+            Mount("/static", StaticFiles(directory=HERE / "static")),
+        ],
+        middleware=middleware,
+    )
+
+
 def _unreadable(error: OSError) -> Response:
     return PlainTextResponse(f"the recording cannot be read: {error.strerror}", 503)
 
@@ -214,7 +308,7 @@ def build_console(playground: Playground, recording: Recording | None = None) ->
         ],
         middleware=[
             Middleware(SecurityMiddleware),
-            Middleware(TrustedHostMiddleware, allowed_hosts=list(LOOPBACK_HOSTS), www_redirect=False),
+            _LOOPBACK_NAMES,
         ],
     )
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
 
 from pratique.admission.controllers import BOTH, MUTATE, VALIDATE, Phase
 from pratique.apimachinery.json_values import JSONObject
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from pratique.telemetry.tracers import Tracing
+    from pratique_frontdoor.console.live import LiveDecisions
     from pratique_frontdoor.decision_logs.writers import DecisionLog
     from pratique_frontdoor.recording.recorders import Recorder
 
@@ -210,8 +211,10 @@ def build_app(
     recorder: Recorder | None = None,
     tracing: Tracing | None = None,
     decision_log: DecisionLog | None = None,
+    *,
+    live: LiveDecisions | None = None,
 ) -> Starlette:
-    """Build the ASGI application.
+    """Build the ASGI application. With ``live``, it has a console that shows those decisions.
 
     It closes neither the engine nor the recorder nor the decision log. While ``app.state.draining`` is true, readiness
     probes fail.
@@ -228,13 +231,14 @@ def build_app(
     )
     for collector in (CertificateCollector(credentials), *getattr(engine, "collectors", ())):
         metrics.show(collector)
-    if recorder is not None:
+    if recorder is not None and settings.record is not None:
         metrics.show_recording(recorder)
     if decision_log is not None:
         metrics.show_decision_log(decision_log)
     pages = Pages(metrics, [*_DECISION_PATHS, *_STATUS_PATHS])
     counted = _CountedHandlers(metrics)
-    load = Load(_limits(settings, are_callers_known=listener_security.callers is not None))
+    are_callers_known = listener_security.callers is not None
+    load = Load(_limits(settings, are_callers_known=are_callers_known))
     connections = UnauthenticatedConnections(settings)
     metrics.show_load(load)
     metrics.show_connections(connections)
@@ -262,6 +266,7 @@ def build_app(
                 for path, handler in zip(_STATUS_PATHS, handlers, strict=True)
             ),
             Route("/", counted.handler("/", pages.index)),
+            *(() if live is None else _console(live, metrics, are_callers_known=are_callers_known)),
         ],
         middleware=_middleware(listener_security, metrics),
         exception_handlers={HTTPException: counted.refuse, Exception: counted.fail},
@@ -271,6 +276,17 @@ def build_app(
     app.state.listener_security = listener_security
     app.state.connections = connections
     return app
+
+
+def _console(live: LiveDecisions, metrics: Metrics, *, are_callers_known: bool) -> list[BaseRoute]:
+    from pratique_frontdoor.console.app import LIVE_ROOT, build_live_console  # noqa: PLC0415 - imports jinja2
+
+    async def lead_on(request: Request) -> Response:
+        del request
+        return RedirectResponse(f"{LIVE_ROOT}/")
+
+    console = build_live_console(live, lambda: metrics.text().decode(), loopback_only=not are_callers_known)
+    return [Route(LIVE_ROOT, lead_on), Mount(LIVE_ROOT, console)]
 
 
 def _limits(settings: FrontDoorSettings, *, are_callers_known: bool) -> LoadLimits:

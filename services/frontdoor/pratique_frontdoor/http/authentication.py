@@ -171,6 +171,9 @@ PUBLIC_PATHS = frozenset({"/livez", "/readyz", "/healthz", "/version"})
 none."""
 
 
+_PAGES_FOR_BROWSERS = "/console"
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class AuthenticationMiddleware:
     """ASGI middleware that passes on authenticated requests only."""
@@ -196,5 +199,11 @@ class AuthenticationMiddleware:
                 mark_authenticated()
             await self.app(scope, receive, send)
             return
-        await status_reply(caller).send(send)
+        await status_reply(caller, self._challenge(path)).send(send)
         self.metrics.count_request(path if path in self.known_paths else "other", caller.code)
+
+    def _challenge(self, path: str) -> tuple[tuple[bytes, bytes], ...]:
+        """Return the header that makes browsers ask for a user and a password, for pages that browsers show."""
+        if self.callers.logins is None or not path.startswith(_PAGES_FOR_BROWSERS):
+            return ()
+        return ((b"www-authenticate", b'Basic realm="Pratique", charset="UTF-8"'),)

@@ -173,6 +173,7 @@ class ListenerSecurity:
         self.certificate = Certificate.of(settings, authorities)
         """The front door's certificate; None for plain HTTP."""
         _check_flags(settings, self.certificate)
+        _check_console(settings)
         tokens = _secrets("bearer tokens", settings.token_file, read_tokens)
         logins = _secrets("users and passwords", settings.basic_auth_file, read_logins)
         self.callers = None
@@ -213,6 +214,18 @@ def _check_flags(settings: FrontDoorSettings, certificate: Certificate | None) -
     if settings.token_file is not None or settings.basic_auth_file is not None:
         reason = "--token-file and --basic-auth-file without TLS: the network traffic reveals the secrets"
         _log.warning("secrets are sent in plain text", extra={"reason": reason})
+
+
+_LOOPBACK_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+def _check_console(settings: FrontDoorSettings) -> None:
+    files = (settings.client_ca_file, settings.token_file, settings.basic_auth_file)
+    if settings.console and settings.host not in _LOOPBACK_HOSTS and not any(files):
+        raise ConfigurationError(
+            f"--console with --host {settings.host} would show decisions to everybody: add --client-ca-file,"
+            " --token-file or --basic-auth-file, or listen on 127.0.0.1"
+        )
 
 
 def _authorities(file: Path | None) -> ReloadedCertificate[CertificateAuthorities] | None:

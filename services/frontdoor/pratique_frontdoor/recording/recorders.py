@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from pratique.admission.controllers import Phase
 from pratique.admission.reviews import Review
@@ -238,12 +238,28 @@ _DRAIN_SECONDS = 5.0
 _LOG_INTERVAL_SECONDS = 60.0
 
 
-class Recorder:
-    """Writes decided reviews to a file, in its own thread."""
+class LineSink(Protocol):
+    """Where the lines of a recording go. It is called in the recorder's thread alone."""
 
-    def __init__(self, file: RotatedFile, lines: LineWriter, configuration: ConfigurationDigest) -> None:
-        """Start to write; :meth:`close` ends it."""
-        self._file = file
+    def append(self, line: bytes) -> None:
+        """Keep a line, which has no secrets and ends with a newline.
+
+        Raises:
+            OSError: it cannot be kept.
+        """
+
+    def close(self) -> None:
+        """Expect no more lines."""
+
+
+class Recorder:
+    """Writes decided reviews as lines to sinks, such as a file, in its own thread."""
+
+    def __init__(
+        self, sinks: Sequence[LineSink], lines: LineWriter, configuration: ConfigurationDigest
+    ) -> None:
+        """Start to write; :meth:`close` ends it. If a sink fails, those after it miss the line."""
+        self._sinks = tuple(sinks)
         self._lines = lines
         self._configuration = configuration
         self._entries: queue.SimpleQueue[RecordedDecision | None] = queue.SimpleQueue()
@@ -294,11 +310,14 @@ class Recorder:
             self._log_losses(time.monotonic())
             del entry  # releases the review while waiting for the next
         self._log_losses(float("inf"))
-        self._file.close()
+        for sink in self._sinks:
+            sink.close()
 
     def _write(self, entry: RecordedDecision) -> None:
         try:
-            self._file.append(self._lines.write(entry, self._configuration.current))
+            line = self._lines.write(entry, self._configuration.current)
+            for sink in self._sinks:
+                sink.append(line)
         except OSError as error:
             self._fail(os.strerror(error.errno) if error.errno else "it cannot be written")
         except Exception as error:  # noqa: BLE001 - the next line must still be written
@@ -323,18 +342,27 @@ class Recorder:
         self._next_log_at = now + _LOG_INTERVAL_SECONDS
 
 
-def open_recorder(settings: FrontDoorSettings) -> Recorder | None:
+def open_recorder(settings: FrontDoorSettings, live: LineSink | None = None) -> Recorder | None:
     """Return the recorder of the settings; None if nothing is recorded.
+
+    Args:
+        settings: The settings of the front door.
+        live: Gets every line, whether or not there is a file.
 
     Raises:
         ConfigurationError: the file cannot be written to.
     """
-    if settings.record is None:
+    sinks: list[LineSink] = [] if live is None else [live]
+    if settings.record is not None:
+        sinks.append(_open_file(settings, Path(settings.record)))
+    if not sinks:
         return None
-    path = Path(settings.record)
+    lines = LineWriter(secrets.token_bytes(32), settings.record_max_review_bytes)
+    return Recorder(sinks, lines, ConfigurationDigest(settings.chain.config))
+
+
+def _open_file(settings: FrontDoorSettings, path: Path) -> RotatedFile:
     try:
-        file = RotatedFile(path, max_bytes=settings.record_max_bytes, files=settings.record_files)
+        return RotatedFile(path, max_bytes=settings.record_max_bytes, files=settings.record_files)
     except OSError as error:
         raise ConfigurationError(f"--record {path}: cannot be written to: {error.strerror}") from None
-    lines = LineWriter(secrets.token_bytes(32), settings.record_max_review_bytes)
-    return Recorder(file, lines, ConfigurationDigest(settings.chain.config))

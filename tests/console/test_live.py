@@ -1,0 +1,226 @@
+"""``/console`` of a front door: what it is doing now."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import json
+import os
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from selenium.webdriver import Chrome
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import WebDriverWait
+
+from pratique.apimachinery.errors import ConfigurationError, InputError
+from pratique_frontdoor.console.live import LiveDecisions, read_service_state
+from pratique_frontdoor.http.listener import ListenerSecurity
+from pratique_frontdoor.settings import FrontDoorSettings
+from support.local_stacks import Stack, running, running_alone
+from support.recordings import deployment, pod_creation, written
+from support.validating_policies import binding, policy
+
+from .conftest import HOSTILE, KEY, violations
+
+pytestmark = pytest.mark.xdist_group("console_editor")  # axe-core comes from its packages, installed once
+
+NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """A local stack with a console, which denies Deployments of more than five replicas."""
+    rule = policy(
+        {"expression": "!has(object.spec.replicas) || object.spec.replicas <= 5", "message": "at most 5"},
+        name="replicas",
+    )
+    config = written(tmp_path_factory.mktemp("live"), "policies.yaml", rule, binding("replicas"))
+    with running("--console", "--config", str(config)) as started:
+        yield started
+
+
+def open_console(browser: Chrome, stack: Stack) -> None:
+    browser.get("about:blank")
+    browser.get(f"http://127.0.0.1:{stack.port}/console")
+
+
+def wait_for(browser: Chrome, name: str, text: str) -> None:
+    def shown(here: Chrome) -> bool:
+        script = "return document.querySelector(arguments[0])?.textContent ?? ''"
+        return text in " ".join(here.execute_script(script, name).split())
+
+    WebDriverWait(browser, 60).until(shown)
+
+
+def test_decisions_appear_as_they_come(browser: Chrome, stack: Stack) -> None:
+    open_console(browser, stack)
+    assert stack.post("/admit", deployment(9, "large", uid="9"))["response"]["allowed"] is False
+    wait_for(browser, "#decisions", "CREATE deployments.apps shop/large")
+    wait_for(browser, "[aria-label='Denials by policy']", "ValidatingAdmissionPolicy/replicas")
+    assert "at most 5" in browser.find_element(By.ID, "decisions").text
+    assert browser.find_element(By.ID, "state").text == ""
+
+
+def test_each_replica_is_shown_with_its_load(browser: Chrome, stack: Stack) -> None:
+    stack.post("/admit", deployment(uid="1"))
+    open_console(browser, stack)
+    rows = [row.text for row in browser.find_elements(By.CSS_SELECTOR, "[aria-label=Replicas] tbody tr")]
+    assert [row.split()[0] for row in rows] == ["mutator", "validator", "validator"]
+    assert all(row.endswith("✓ used") for row in rows)
+    digest = browser.find_element(By.CSS_SELECTOR, ".digest code").text
+    assert f'digest="{digest}"' in stack.get("/metrics")[1]
+
+
+def test_a_decision_that_is_kept_opens_without_its_secrets(browser: Chrome, stack: Stack) -> None:
+    secret = {"name": "TOKEN", "value": KEY}
+    stack.post("/admit", deployment(1, "secretive", secret, uid="s"))
+    open_console(browser, stack)
+    wait_for(browser, "#decisions", "shop/secretive")
+    browser.find_element(By.ID, "pause").click()
+    browser.find_element(By.PARTIAL_LINK_TEXT, "shop/secretive").click()
+    assert "✓ Admitted" in browser.find_element(By.CSS_SELECTOR, "article h2").text
+    assert "redacted:" in browser.page_source
+    assert KEY not in browser.page_source
+
+
+def test_axe_finds_nothing(browser: Chrome, stack: Stack, packages: Path) -> None:
+    stack.post("/admit", deployment(9, "large", uid="9"))
+    open_console(browser, stack)
+    browser.find_element(By.ID, "pause").click()
+    for theme in ("light", "dark"):
+        assert violations(browser, packages, theme) == []
+
+
+def test_the_documents_show_the_live_page(browser: Chrome, stack: Stack, tmp_path: Path) -> None:
+    for number in range(8):
+        stack.post("/admit", deployment(2 * number, f"web-{number}", uid=str(number)))
+    open_console(browser, stack)
+    wait_for(browser, "#decisions", "shop/web-7")
+    folder = Path(os.environ.get("PRATIQUE_SCREENSHOTS", tmp_path))
+    assert browser.save_screenshot(str(folder / "live.png"))
+
+
+def test_a_hostile_name_stays_text(browser: Chrome, stack: Stack) -> None:
+    stack.post("/admit", pod_creation(HOSTILE, uid="h"))
+    open_console(browser, stack)
+    wait_for(browser, "#decisions", HOSTILE)
+    assert browser.find_elements(By.TAG_NAME, "img") == []
+    assert browser.title == "Live · Pratique"
+
+
+def test_a_paused_page_stays_as_it_is(browser: Chrome, stack: Stack) -> None:
+    open_console(browser, stack)
+    browser.find_element(By.ID, "pause").click()
+    before = browser.find_element(By.ID, "totals").text
+    stack.post("/admit", deployment(1, "unseen", uid="p"))
+    browser.execute_async_script("setTimeout(arguments[0], 2500)")  # two periods of the page
+    assert browser.find_element(By.ID, "totals").text == before
+    browser.find_element(By.ID, "pause").click()
+    wait_for(browser, "#decisions", "shop/unseen")
+
+
+def test_a_narrow_window_needs_no_sideways_scrolling(browser: Chrome, stack: Stack) -> None:
+    size = {"width": 360, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        open_console(browser, stack)
+        assert browser.execute_script("return document.documentElement.scrollWidth") == 360
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def fetched(url: str, **headers: str) -> tuple[int, str | None]:
+    """The code of an answer, and how it asks for credentials."""
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=60) as answer:
+            return answer.status, None
+    except urllib.error.HTTPError as refused:
+        with refused:
+            return refused.code, refused.headers["WWW-Authenticate"]
+
+
+def test_there_is_no_console_unless_asked_for() -> None:
+    with running_alone() as alone:
+        assert alone.get("/console/")[0] == 404
+
+
+def test_the_console_asks_for_the_credentials_of_callers(tmp_path: Path) -> None:
+    logins = tmp_path / "logins"
+    logins.write_text("ann:word\n")
+    basic = f"Basic {base64.b64encode(b'ann:word').decode()}"
+    with running_alone("--console", "--basic-auth-file", str(logins)) as alone:
+        url = f"http://127.0.0.1:{alone.port}/console"
+        for page in ("", "/", "/state", "/decisions/1", "/static/console.css", "/../console/"):
+            assert fetched(url + page) == (401, 'Basic realm="Pratique", charset="UTF-8"')
+        assert fetched(f"{url}/", Authorization=basic)[0] == 200
+        assert fetched(f"http://127.0.0.1:{alone.port}/admit")[1] is None
+
+
+def test_without_credentials_other_names_of_loopback_are_refused(stack: Stack) -> None:
+    assert fetched(f"http://127.0.0.1:{stack.port}/console/", Host="attacker.example")[0] == 400
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "10.0.0.1", "::"])
+def test_a_console_for_everybody_is_refused_at_the_start(host: str) -> None:
+    with pytest.raises(ConfigurationError, match="would show decisions to everybody"):
+        ListenerSecurity(FrontDoorSettings(host=host, console=True))
+
+
+def recorded_line(uid: str, seconds: int = 0, padding: str = "") -> bytes:
+    review = deployment(name=f"web-{uid}", uid=uid)
+    decision = {"allowed": True, "uid": uid, "steps": [], "warnings": [padding] if padding else []}
+    time = (NOW - dt.timedelta(seconds=seconds)).isoformat()
+    return json.dumps({"time": time, "review": review, "decision": decision}).encode() + b"\n"
+
+
+def test_only_the_newest_decisions_are_kept() -> None:
+    live = LiveDecisions(max_lines=3)
+    for number in range(1, 6):
+        live.append(recorded_line(str(number)))
+    page = live.page(NOW)
+    assert (page.decided, page.kept) == (5, 3)
+    assert [listed.number for listed in page.decisions] == [5, 4, 3]
+    assert live.decision(3).title == "CREATE deployments.apps shop/web-3"
+    for number in (0, 2, 6, 10**9):
+        with pytest.raises(InputError, match=f"decision {number} is not kept"):
+            live.decision(number)
+
+
+def test_large_decisions_leave_room_for_fewer() -> None:
+    live = LiveDecisions(max_bytes=10_000)
+    for number in range(10):
+        live.append(recorded_line(str(number), padding="x" * 4_000))
+    assert live.page(NOW).kept == 2
+    live.append(recorded_line("huge", padding="x" * 20_000))
+    assert live.page(NOW).kept == 1
+
+
+def test_the_last_minute_is_counted() -> None:
+    live = LiveDecisions()
+    for seconds in (3600, 61, 60, 1, 0):
+        live.append(recorded_line(str(seconds), seconds))
+    assert live.page(NOW).last_minute == 3
+
+
+def test_what_metrics_tell_is_read() -> None:
+    replica = 'pratique_frontdoor_replica_%s{service="validator",endpoint="grpc://[::1]:1"} %d'
+    names = (("agrees", 0), ("calls_in_flight", 3), ("calls_total", 70), ("left_out", 1))
+    metrics = [replica % pair for pair in names]
+    metrics += [
+        'pratique_inputs_info{digest="old",chain="",configuration="",cluster=""} 0',
+        'pratique_inputs_info{digest="now",chain="",configuration="",cluster=""} 1',
+        'pratique_certificate_expiration_timestamp_seconds{certificate="serving"} 86400',
+        'pratique_quota_used{namespace="shop",resourcequota="small",resource="pods"} 2',
+        "pratique_quota_used_left_out 0",
+        "not_shown 1",
+    ]
+    state = read_service_state("\n".join(metrics), now=43200)
+    [shown] = state.replicas
+    assert (shown.in_flight, shown.calls, shown.agrees, shown.excluded) == (3, 70, False, True)
+    assert state.digest == "now"
+    assert [(item.name, item.days_left) for item in state.certificates] == [("serving", 0.5)]
+    assert [(use.resourcequota, use.resource, use.used) for use in state.quotas] == [("small", "pods", 2)]
