@@ -222,6 +222,13 @@ _LIVE_OPTIONS = (
         show_default=True,
         help="How long the API server may leave live objects unconfirmed before reviews that need them are refused.",
     ),
+    flag(
+        "--policies-from",
+        metavar="SOURCE",
+        multiple=True,
+        help="Follow policies in the live cluster, too: cluster (its policies and bindings), webhooks (its webhook"
+        " configurations), or configmaps=NAMESPACE (those with the label policy.pratique/config=true). Repeatable.",
+    ),
 )
 
 
@@ -230,15 +237,29 @@ def live_flags(callback: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(callback)
     def gather(chain: ChainSettings, **values: Any) -> Any:
-        names = ("kubeconfig", "context", "in_cluster", "cluster_staleness_seconds")
+        names = ("kubeconfig", "context", "in_cluster", "cluster_staleness_seconds", "policies_from")
         live = {name: values.pop(name) for name in names}
         if live["in_cluster"] and live["kubeconfig"]:
             raise click.UsageError("--in-cluster and --kubeconfig name two clusters: give one of them")
         if live["context"] and not live["kubeconfig"]:
             raise click.UsageError("--context names a part of a kubeconfig: give --kubeconfig, too")
+        if live["policies_from"] and not (live["in_cluster"] or live["kubeconfig"]):
+            raise click.UsageError(
+                "--policies-from is about a live cluster: give --kubeconfig or --in-cluster, too"
+            )
+        _check_sources(live["policies_from"])
         return callback(chain=dataclasses.replace(chain, **live), **values)
 
     return functools.reduce(lambda command, add: add(command), reversed(_LIVE_OPTIONS), gather)
+
+
+def _check_sources(sources: Iterable[str]) -> None:
+    """Refuse what is no source of policies, before anything is started."""
+    if sources:
+        from pratique.configuration.live_configurations import collections_of  # noqa: PLC0415 - seldom needed
+
+        for source in sources:
+            collections_of(source)
 
 
 def _pop_chain_settings(values: dict[str, Any]) -> ChainSettings:
@@ -280,6 +301,7 @@ def chain_arguments(chain: ChainSettings) -> list[str]:
     arguments += ["--in-cluster"] * chain.in_cluster
     if chain.is_live:
         arguments += ["--cluster-staleness", f"{chain.cluster_staleness_seconds:g}s"]
+        arguments += [part for source in chain.policies_from for part in ("--policies-from", source)]
     if chain.release is not None:
         arguments += ["--release", str(chain.release)]
     return arguments + ["--first-denial-only"] * chain.first_denial_only

@@ -157,6 +157,8 @@ class Controller:
 
     It gets the controller's configuration as JSON, and it saves the call to the service. So it must not use anything
     that only a call provides."""
+    skip_looks_up: tuple[str, ...] = ()
+    """The resources that ``skip_reason`` looks up; a front door follows them, too."""
     commits_quota: bool = False
     """Whether it records something for each admitted review, as ResourceQuota does.
 

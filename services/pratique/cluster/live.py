@@ -21,7 +21,7 @@ from pratique.apimachinery.statuses import qualified_resource
 from pratique.cluster.api_collections import At, collection_path, resources_named, types_of
 from pratique.cluster.api_resources import CRD_GROUP, CRD_RESOURCE, storage_group
 from pratique.cluster.api_server import ApiServer, ApiServerError, Backoff, connect
-from pratique.cluster.reflectors import Collection, Reflector, collect_metrics
+from pratique.cluster.reflectors import Collection, Recipient, Reflector, collect_metrics
 from pratique.cluster.store import STALENESS_SECONDS, ObjectKey, ObjectStore, check_namespace_name
 
 if TYPE_CHECKING:
@@ -100,7 +100,8 @@ class LiveCluster:
         self._staleness_seconds = staleness_seconds
         self._server = server
         self._base = base
-        self._reflectors: dict[At, Reflector] = {}
+        self._reflectors: dict[Collection, Reflector] = {}
+        self._further: list[Reflector] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
         self._pending: dict[ObjectKey, JSONObject | None] = {}
@@ -119,6 +120,13 @@ class LiveCluster:
             await reflector.synced.wait()
         self.publish()
 
+    async def follow(self, collections: Iterable[Collection], recipient: Recipient) -> Sequence[Reflector]:
+        """Watch collections for a recipient, beside what is looked up, and wait until all have been listed."""
+        reflectors = [self._reflect(collection, recipient) for collection in collections]
+        for reflector in reflectors:
+            await reflector.synced.wait()
+        return reflectors
+
     def check(self, group: str, resource: str) -> None:
         """Check that a resource is watched and confirmed; if it is not watched, begin.
 
@@ -126,7 +134,7 @@ class LiveCluster:
             RefusalError: it is not.
         """
         at = (storage_group(group, resource), resource)
-        reflector = self._reflectors.get(at)
+        reflector = self._reflectors.get(Collection(at))
         if reflector is None:
             self._loop.call_soon_threadsafe(self._watch, at)
             problem = f"{qualified_resource(*at)} of the live cluster have not been listed yet"
@@ -137,7 +145,10 @@ class LiveCluster:
 
     def problems(self) -> list[str]:
         """Why look-ups are refused, one line for each resource."""
-        return [reflector.problem for reflector in self._reflectors.values() if reflector.problem]
+        return [problem for reflector in self._all() if (problem := reflector.problem)]
+
+    def _all(self) -> tuple[Reflector, ...]:
+        return (*self._reflectors.values(), *self._further)
 
     async def create(self, key: ObjectKey, document: JSONObject) -> bool:
         """Create an object at the API server; False if one of its name exists."""
@@ -163,21 +174,25 @@ class LiveCluster:
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics of every watched resource."""
-        yield from collect_metrics(tuple(self._reflectors.values()))
+        yield from collect_metrics({str(one.collection): one for one in self._all()}.values())
 
     def _watch(self, at: At) -> Reflector:
-        at = (storage_group(*at), at[1])
-        reflector = self._reflectors.get(at)
-        if reflector is None:
-            reflector = self._reflectors[at] = Reflector(
-                self._server,
-                Collection(at),
-                lambda: types_of(at, self.current),
-                self,
-                self._staleness_seconds,
-            )
-            task = asyncio.create_task(reflector.follow(), name=f"watch of {reflector.collection}")
-            self._tasks.add(task)
+        collection = Collection((storage_group(*at), at[1]))
+        return self._reflectors.get(collection) or self._reflect(collection, self)
+
+    def _reflect(self, collection: Collection, recipient: Recipient) -> Reflector:
+        reflector = Reflector(
+            self._server,
+            collection,
+            lambda: types_of(collection.at, self.current),
+            recipient,
+            self._staleness_seconds,
+        )
+        if recipient is self:
+            self._reflectors[collection] = reflector
+        else:
+            self._further.append(reflector)
+        self._tasks.add(asyncio.create_task(reflector.follow(), name=f"watch of {collection}"))
         return reflector
 
     def change(self, key: ObjectKey, document: JSONObject | None) -> None:
@@ -197,7 +212,7 @@ class LiveCluster:
         for listener in self._listeners:
             listener(self.current)
         if any(key[:2] == (CRD_GROUP, CRD_RESOURCE) for key in changes):
-            for reflector in self._reflectors.values():
+            for reflector in self._all():
                 reflector.types_changed()
 
 

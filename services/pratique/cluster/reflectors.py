@@ -43,11 +43,13 @@ class Collection:
     """The only namespace; empty for all."""
     label_selector: str = ""
     """What their labels must match; empty for all."""
+    purpose: str = ""
+    """What they are for, if not for look-ups."""
 
     def __str__(self) -> str:
         """Name it in messages."""
-        name = qualified_resource(*self.at)
-        return f"{name} in the namespace {self.namespace}" if self.namespace else name
+        where = f" in the namespace {self.namespace}" if self.namespace else ""
+        return qualified_resource(*self.at) + where + (f" for {self.purpose}" if self.purpose else "")
 
 
 class Recipient(Protocol):

@@ -153,6 +153,7 @@ class RecentInputs(Generic[T]):
         self._grace_seconds = grace_seconds
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._listeners: list[Callable[[], None]] = []
+        self._suspended = False
         self.mismatches = 0
         """The number of calls refused because the two sides decide by different inputs."""
 
@@ -171,8 +172,8 @@ class RecentInputs(Generic[T]):
         return next(reversed(self._by_digest.values()))
 
     def __iter__(self) -> Iterator[tuple[InputDigests, T]]:
-        """All sets, the newest first."""
-        return iter(tuple(reversed(self._by_digest.values())))
+        """All sets, the newest first; none while they are suspended."""
+        return iter(() if self._suspended else tuple(reversed(self._by_digest.values())))
 
     def get(self, digest: str) -> T | None:
         """The value of the inputs with a digest; an empty digest means the current ones. None if they are unknown."""
@@ -181,6 +182,8 @@ class RecentInputs(Generic[T]):
 
     def find(self, digest: str) -> tuple[InputDigests, T] | None:
         """Like :meth:`get`, with all digests."""
+        if self._suspended:
+            return None
         return self._by_digest.get(digest) if digest else self._newest
 
     async def wait_for(self, digest: str, seconds: float | None) -> T | None:
@@ -217,6 +220,17 @@ class RecentInputs(Generic[T]):
         while len(self._by_digest) > _MAX_RECENT:
             self._remove(next(iter(self._by_digest)))
         self._notify()
+
+    @property
+    def suspended(self) -> bool:
+        """Whether nobody gets a set."""
+        return self._suspended
+
+    def suspend(self, suspended: bool) -> None:  # noqa: FBT001 - called with one fact
+        """Give no set to anybody, or all of them again: whether they are current is not known meanwhile."""
+        if suspended is not self._suspended:
+            self._suspended = suspended
+            self._notify()
 
     def close(self) -> None:
         """Cancel all timers."""

@@ -189,6 +189,9 @@ class ChainSettings:
     """Whether to follow the objects of the cluster that this process is a Pod of."""
     cluster_staleness_seconds: float = STALENESS_SECONDS
     """How long live objects may be unconfirmed before look-ups are refused."""
+    policies_from: tuple[str, ...] = ()
+    """Where in the live cluster policies and webhook configurations come from, beside files: see
+    :mod:`pratique.configuration.live_configurations`."""
     enable_admission_plugins: tuple[str, ...] = ()
     """Controllers to add to the default set."""
     disable_admission_plugins: tuple[str, ...] = ()

@@ -323,6 +323,7 @@ CONTROLLER = Controller(
     may_look_up=COUNTED_RESOURCES,
     location_settings=("resource-quota-ledger",),
     skip_reason=_skip_reason,
+    skip_looks_up=("resourcequotas",),
     commits_quota=True,
     may_patch=True,
     trusted=True,

@@ -50,9 +50,11 @@ class FollowedResources:
         known: ApiResources,
     ) -> FollowedResources:
         """Say what the controllers look up that a service runs, with the policies and webhooks that they run."""
+        controllers = tuple(controllers)
         found = {(CRD_GROUP, CRD_RESOURCE)}
         if service == _FRONT_DOOR:
-            found.add(("", _NAMESPACES))
+            skipping = (name for controller in controllers for name in controller.skip_looks_up)
+            found |= {("", _NAMESPACES), *_named(skipping, known)}
         unknown: list[str] = []
         for controller in controllers_of(service, controllers):
             found |= set(_named((*controller.looks_up, *controller.may_look_up), known))
@@ -78,9 +80,24 @@ def controllers_of(service: str, controllers: Iterable[Controller]) -> list[Cont
 
 
 def looked_up_by_front_doors(controllers: Iterable[Controller]) -> frozenset[str]:
-    """Return what a front door looks up: namespaces, whose labels selectors match, and for controllers that it runs."""
-    own = controllers_of(_FRONT_DOOR, controllers)
-    return frozenset({_NAMESPACES, *(name for controller in own for name in controller.looks_up)})
+    """Return what a front door looks up.
+
+    These are namespaces, whose labels selectors match, what tells it to skip a controller, and what those look up that
+    it runs itself.
+    """
+    given = list(controllers)
+    names = {name for controller in controllers_of(_FRONT_DOOR, given) for name in controller.looks_up}
+    return frozenset({_NAMESPACES, *names, *(name for one in given for name in one.skip_looks_up)})
+
+
+def looked_up_by_policies(
+    controllers: Iterable[Controller], configurations: Configurations, known: ApiResources
+) -> set[tuple[str, str]]:
+    """Return the groups and resources that controllers look up because of policies: parameters, Roles and bindings."""
+    run = [_run_by(controller, configurations) for controller in controllers]
+    found = {at for one in run for kind in _parameter_kinds(one) for at in _of_kind(*kind, known)}
+    asks = any(_ASKS_AUTHORIZER.search(msgspec.json.encode(one)) for one in run)
+    return found | ({(RBAC_GROUP, name) for name in _ROLES} if asks else set())
 
 
 _ROLES = ("clusterrolebindings", "clusterroles", "rolebindings", "roles")

@@ -32,7 +32,7 @@ from pratique.configuration.input_digests import (
 from pratique.configuration.loading import Configurations, load_configurations
 from pratique.configuration.settings import ChainSettings, Isolation
 from pratique.hosting.catalogue import HostedController, host_elsewhere, load_catalogue
-from pratique.hosting.cluster_roles import looked_up_by_front_doors
+from pratique.hosting.cluster_roles import looked_up_by_front_doors, looked_up_by_policies
 from pratique.hosting.running import ControllerHost
 from pratique.telemetry.metrics import ReloadCounts
 from pratique.telemetry.reloading_files import Reloaded, keep_reloading
@@ -64,6 +64,8 @@ class WorkerPlan(msgspec.Struct, frozen=True, kw_only=True):
     context: str = ""
     in_cluster: bool = False
     cluster_staleness_seconds: float = STALENESS_SECONDS
+    policies_from: tuple[str, ...] = ()
+    """As ``ChainSettings.policies_from``."""
     provisions: bool = False
     """Whether the chain creates missing namespaces."""
     chain: str = ""
@@ -157,12 +159,16 @@ class IsolatedControllers:
             context=self.settings.context,
             in_cluster=self.settings.in_cluster,
             cluster_staleness_seconds=self.settings.cluster_staleness_seconds,
+            policies_from=self.settings.policies_from,
             chain=self.chain,
             reload_grace_seconds=self.settings.reload_grace_seconds,
         )
 
 
 _log = logging.getLogger(__name__)
+
+_WARM_UP_SECONDS = 10.0
+"""How long new policies wait for their parameters to be listed."""
 
 HostT = TypeVar("HostT", bound=ControllerHost)
 HostT_co = TypeVar("HostT_co", bound=ControllerHost, covariant=True)
@@ -214,12 +220,26 @@ async def open_live_cluster(
     return await open_live(kubeconfig, settings.context, looked_up, base, settings.cluster_staleness_seconds)
 
 
+async def open_configurations(settings: ChainSettings, live: LiveCluster | None) -> Reloaded[Configurations]:
+    """Load the configurations of files, and of the live cluster where the settings say so.
+
+    Raises:
+        ConfigurationError: something is invalid.
+    """
+    if live is None or not settings.policies_from:
+        return Reloaded("configuration", lambda: load_configurations(settings.config), settings.config)
+    from pratique.configuration.live_configurations import open_live_configurations  # noqa: PLC0415 - as above
+
+    return await open_live_configurations(settings.config, settings.policies_from, live)
+
+
 @contextlib.asynccontextmanager
 async def host_chain(
     settings: ChainSettings,
     phase: Phase,
     host_of: HostFactory[HostT],
     isolation: Isolation = Isolation.THREAD,
+    shared: LiveCluster | None = None,
 ) -> AsyncIterator[HostedChain[HostT]]:
     """Load and host a chain, and keep its inputs up to date; at the end, close the controllers.
 
@@ -229,6 +249,7 @@ async def host_chain(
             rejects the same settings.
         host_of: Creates the hosts.
         isolation: Where controllers of other packages run.
+        shared: The live cluster that others in this process follow, too, and close.
 
     Raises:
         ConfigurationError: a file cannot be used, or a flag names no controller.
@@ -254,14 +275,21 @@ async def host_chain(
         )
         by_name = {hosted.controller.name: hosted for hosted in (*local, *remote)}
         controllers = tuple(by_name[controller.name] for controller in selected if controller.name in by_name)
-        live = await open_live_cluster(
-            settings, {resource for hosted in controllers for resource in hosted.controller.looks_up}
-        )
-        if live is not None:
+        live = shared
+        if live is None:
+            looked_up = {resource for hosted in controllers for resource in hosted.controller.looks_up}
+            live = await open_live_cluster(settings, looked_up)
+        if live is not None and shared is None:
             stack.push_async_callback(live.close)
         inputs = ReloadedInputs(
-            settings, chain, local, lambda cluster: host_of(controllers, cluster, provisions=provisions), live
+            settings,
+            chain,
+            local,
+            lambda cluster: host_of(controllers, cluster, provisions=provisions),
+            configuration=await open_configurations(settings, live),
+            live=live,
         )
+        await inputs.warm_up(inputs.configuration.value)
         await stack.enter_async_context(inputs.kept_up_to_date())
         yield HostedChain(controllers, inputs.cluster, inputs.held, inputs.reloads, live)
 
@@ -275,15 +303,18 @@ class ReloadedInputs(Generic[HostT]):
         chain: str,
         controllers: Sequence[HostedController],
         host_of: Callable[[Cluster], HostT],
+        *,
+        configuration: Reloaded[Configurations],
         live: LiveCluster | None = None,
     ) -> None:
-        """Load everything for the first time.
+        """Load the cluster for the first time, and use everything.
 
         Args:
             settings: The paths.
             chain: The digest of the chain.
             controllers: The controllers that use the configurations.
             host_of: Creates the host for a cluster.
+            configuration: The configurations, of files and of a live cluster.
             live: The live cluster that replaces the files of ``--cluster``.
 
         Raises:
@@ -291,24 +322,27 @@ class ReloadedInputs(Generic[HostT]):
         """
         self._controllers = controllers
         self._chain = chain
-        self._configuration = Reloaded(
-            "configuration", lambda: load_configurations(settings.config), settings.config
-        )
+        self.configuration = configuration
+        """The configurations, and where they come from."""
+        self._live = live
         self._cluster: Reloaded[ObjectStore] = (
             Reloaded("cluster", lambda: load_cluster(settings.cluster), settings.cluster or ())
             if live is None
             else Reloaded("cluster", lambda: live.current, ())
         )
         self._watched: list[Reloaded[Any]] = [
-            files for files in (self._configuration, self._cluster) if files.paths
+            files for files in (self.configuration, self._cluster) if files.paths
         ]
-        self.reloads: Sequence[ReloadCounts] = [files.reloads for files in self._watched]
+        shown = self._watched if configuration.paths else [configuration, *self._watched]
+        self.reloads: Sequence[ReloadCounts] = [
+            files.reloads for files in shown if files.paths or settings.policies_from
+        ]
         """How often each was reloaded."""
         self.cluster = ReloadableCluster(self._cluster.value)
         """The current cluster."""
-        self._handlers = self._use_configurations(self._configuration.value)
+        self._handlers = self._use_configurations(self.configuration.value)
         self._host = host_of(self._cluster.value)
-        self._configuration_digest = configuration_digest(self._configuration.value)
+        self._configuration_digest = configuration_digest(self.configuration.value)
         self._cluster_digest = cluster_digest(self._cluster.value)
         self.held: RecentInputs[HostT] = RecentInputs(
             self._digests,
@@ -316,7 +350,7 @@ class ReloadedInputs(Generic[HostT]):
             settings.reload_grace_seconds,
         )
         """The hosts, by the digest of their inputs."""
-        self._configuration.add_listener(self._replace_configurations)
+        self.configuration.add_listener(self._replace_configurations)
         self._cluster.add_listener(self._replace_cluster)
         if live is not None:
             live.add_listener(self._use_live)
@@ -327,6 +361,8 @@ class ReloadedInputs(Generic[HostT]):
         async with _background_tasks() as tasks:
             for files in self._watched:
                 tasks.add(asyncio.create_task(keep_reloading([files]), name=f"{files.name} files"))
+            current = self.configuration.keep_current(self.held.suspend)
+            tasks.add(asyncio.create_task(current, name="live configuration"))
             for hosted in self._controllers:
                 background = asyncio.create_task(
                     hosted.handlers.run_in_background(self.cluster), name=hosted.controller.name
@@ -349,8 +385,21 @@ class ReloadedInputs(Generic[HostT]):
         }
         return {name: handler for name, handler in handlers.items() if handler is not None}
 
+    async def warm_up(self, configurations: Configurations) -> None:
+        """Follow what policies look up in a live cluster, before the first review needs it.
+
+        What cannot be listed soon refuses the reviews that need it.
+        """
+        if self._live is None:
+            return
+        controllers = [hosted.controller for hosted in self._controllers]
+        named = looked_up_by_policies(controllers, configurations, self._live.current.resources)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._live.sync(named), _WARM_UP_SECONDS)
+
     async def _replace_configurations(self, configurations: Configurations) -> None:
         digest = await asyncio.to_thread(configuration_digest, configurations)
+        await self.warm_up(configurations)
         self._handlers = self._use_configurations(configurations)
         self._configuration_digest = digest
         self._switch_host()

@@ -30,7 +30,13 @@ from pratique.hosting.catalogue import (
     without_selection,
 )
 from pratique.hosting.running import ControllerHost
-from pratique.hosting.services import ReloadedInputs, WorkerPlan, WorkerReadiness, open_live_cluster
+from pratique.hosting.services import (
+    ReloadedInputs,
+    WorkerPlan,
+    WorkerReadiness,
+    open_configurations,
+    open_live_cluster,
+)
 from pratique.processes.frames import FrameKind, ProcessFrame, encode_frame, read_frame
 from pratique.processes.parent_death import end_with_parent
 from pratique.processes.thread_pool import ControllerThreads
@@ -129,6 +135,7 @@ async def _run_plan(plan: WorkerPlan, reader: asyncio.StreamReader, writer: asyn
         context=plan.context,
         in_cluster=plan.in_cluster,
         cluster_staleness_seconds=plan.cluster_staleness_seconds,
+        policies_from=plan.policies_from,
         reload_grace_seconds=plan.reload_grace_seconds,
     )
     live = await open_live_cluster(settings, hosted.controller.looks_up)
@@ -137,8 +144,10 @@ async def _run_plan(plan: WorkerPlan, reader: asyncio.StreamReader, writer: asyn
         plan.chain,
         [hosted],
         lambda cluster: ControllerHost([hosted], cluster, plan.phase, provisions=plan.provisions),
-        live,
+        configuration=await open_configurations(settings, live),
+        live=live,
     )
+    await inputs.warm_up(inputs.configuration.value)
     async with contextlib.AsyncExitStack() as stack:
         if live is not None:
             stack.push_async_callback(live.close)

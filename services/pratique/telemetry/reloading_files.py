@@ -244,6 +244,12 @@ class Reloaded(Generic[T]):
         """Call ``listener`` with every new value. If it raises, the value is refused."""
         self._listeners.append(listener)
 
+    async def keep_current(self, suspend: Callable[[bool], None]) -> None:
+        """Follow what is in no file until cancelled, and call ``suspend`` with whether it may be out of date.
+
+        Without such things, return at once.
+        """
+
     def warning(self) -> str:
         """A warning about unusable files; empty if there is none."""
         return self._logged if self.failure else ""
@@ -282,7 +288,10 @@ class Reloaded(Generic[T]):
             doubt = snapshot.doubt_after(self._snapshot)
             if not doubt:
                 return value, snapshot
-            where = {"file": str(self.paths[0]), "reason": f"it may be half written: {doubt}"}
+            where = {
+                "file": str(self.paths[0]) if self.paths else "",
+                "reason": f"it may be half written: {doubt}",
+            }
             _log.info("%s waits for its files to settle", self.name, extra=where)
             if await stay_unchanged(self.paths, seen, SUSPECT_SECONDS):
                 return value, snapshot
@@ -326,7 +335,7 @@ class Reloaded(Generic[T]):
         self.reloads.succeed()
         if is_new or self.failure:
             self.failure = ""
-            _log.info("%s reloaded", self.name, extra={"file": str(self.paths[0])})
+            _log.info("%s reloaded", self.name, extra={"file": str(self.paths[0]) if self.paths else ""})
 
     def _keep_previous(self, before: T, reason: str) -> None:
         self.value = before

@@ -78,10 +78,11 @@ async def open_remote(settings: FrontDoorSettings) -> Engine:
     Raises:
         ConfigurationError: the configuration cannot be used.
     """
-    from pratique.hosting.services import open_live_cluster  # noqa: PLC0415  # watches files, as only services do
+    from pratique.hosting.services import open_configurations, open_live_cluster  # noqa: PLC0415  # watches files
     from pratique_frontdoor.engines.remote import RemoteEngine  # noqa: PLC0415  # imports gRPC
 
-    return RemoteEngine(settings, live=await open_live_cluster(settings.chain))
+    live = await open_live_cluster(settings.chain)
+    return RemoteEngine(settings, live=live, configurations=await open_configurations(settings.chain, live))
 
 
 _CALLERS = {"MutatingAdmissionWebhook": Phase.MUTATE, "ValidatingAdmissionWebhook": Phase.VALIDATE}

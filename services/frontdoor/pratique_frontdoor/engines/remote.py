@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pratique.admission.controllers import Phase
 from pratique.admission.reviews import Deadline, Review
+from pratique.apimachinery import statuses
+from pratique.apimachinery.errors import RefusalError
 from pratique.cluster.files import load_cluster
 from pratique.cluster.store import ANY_NAMESPACE, Cluster, ObjectStore, ReloadableCluster
 from pratique.configuration.input_digests import (
@@ -97,6 +99,7 @@ class RemoteEngine:
         settings: FrontDoorSettings,
         services: tuple[Service, Service] | None = None,
         live: LiveCluster | None = None,
+        configurations: Reloaded[Configurations] | None = None,
     ) -> None:
         """Read all configuration and build the chain. Needs a running event loop.
 
@@ -104,6 +107,8 @@ class RemoteEngine:
             settings: The front door's settings.
             services: The mutator and the validator; None opens those that the settings name.
             live: The live cluster that replaces the files of ``--cluster``. The engine closes it.
+
+            configurations: The configurations; None reads those of files.
 
         Raises:
             ConfigurationError: the configuration cannot be used.
@@ -137,8 +142,9 @@ class RemoteEngine:
         """Whether controllers run in other processes, which check what they parse."""
         self._replicas: GrpcTransport | None = None if opened is None else opened[1].transport
         self._mutator, self._validator = self._services = services
-        read_configurations = functools.partial(load_configurations, chain.config)
-        configurations = Reloaded("configuration", read_configurations, chain.config)
+        if configurations is None:
+            read_configurations = functools.partial(load_configurations, chain.config)
+            configurations = Reloaded("configuration", read_configurations, chain.config)
         configurations.add_listener(self._use_configurations)
         digests = InputDigests.of(
             chain_digest(self._sources.selected, self._sources.plugin_configurations),
@@ -155,7 +161,10 @@ class RemoteEngine:
             service.require_inputs(self._held)
         if opened is not None:
             call_metrics.show_services(opened, self._held)
-        watched = [reloaded for reloaded in (cluster, configurations) if reloaded.paths]
+        followed = [configurations] if chain.policies_from else []
+        watched = [
+            reloaded for reloaded in (cluster, configurations) if reloaded.paths or reloaded in followed
+        ]
         self.reloaded: Sequence[Reloaded[Any]] = watched
         """What is reloaded when its files change."""
         reloads = ReloadCollector([reloaded.reloads for reloaded in watched])
@@ -170,6 +179,7 @@ class RemoteEngine:
         )
         """Its collectors of metrics."""
         self._background = {asyncio.ensure_future(keep_reloading([reloaded])) for reloaded in watched}
+        self._background.add(asyncio.ensure_future(configurations.keep_current(self._held.suspend)))
         if live is not None:
             live.add_listener(self._use_live)
         elif chain.cluster:
@@ -311,6 +321,9 @@ class RemoteEngine:
         self, review: Review, phases: frozenset[Phase], deadline: Deadline, *, explain: bool = False
     ) -> Decision:
         """Run a review through the requested phases, all with the newest inputs that the services also decide by."""
+        if self._held.suspended:
+            why = "; ".join(self._live_problems()) or "the live cluster's policies may be out of date"
+            raise RefusalError(statuses.service_unavailable(why))
         digests, decider = self._agreed_inputs()
         review = dataclasses.replace(
             review,
@@ -331,8 +344,10 @@ class RemoteEngine:
         """Return the reasons why the services cannot be called now."""
         digests, _ = self._agreed_inputs()
         reasons = await asyncio.gather(*(service.unready(digests) for service in self._services))
-        live = [] if self._live is None else self._live.problems()
-        return [*(reason for reason in reasons if reason), *live]
+        return [*(reason for reason in reasons if reason), *self._live_problems()]
+
+    def _live_problems(self) -> Sequence[str]:
+        return () if self._live is None else self._live.problems()
 
     def warnings(self) -> Mapping[str, Sequence[str]]:
         """Return warnings that do not fail the readiness probe, by topic.

@@ -18,8 +18,10 @@ from pratique.admission.reviews import Call, Deadline, Review
 from pratique.apimachinery.errors import CallError
 from pratique.configuration.input_digests import InputDigests, RecentInputs
 from pratique.configuration.settings import Isolation
+from pratique.hosting.catalogue import load_catalogue
+from pratique.hosting.cluster_roles import looked_up_by_front_doors
 from pratique.hosting.running import MutatorHost, ValidatorHost
-from pratique.hosting.services import HostedChain, HostT, host_chain, open_live_cluster
+from pratique.hosting.services import HostedChain, HostT, host_chain, open_configurations, open_live_cluster
 from pratique.rpc.metrics import ControllerMetrics
 from pratique.telemetry.metrics import MergedCollectors
 from pratique_frontdoor.engines.remote import RemoteEngine, Service
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from prometheus_client.registry import Collector
 
     from pratique.cluster.live import LiveCluster
+    from pratique.configuration.loading import Configurations
+    from pratique.telemetry.reloading_files import Reloaded
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,13 +114,14 @@ class StandaloneEngine(RemoteEngine):
         services: tuple[Service, Service],
         collector: Collector,
         live: LiveCluster | None = None,
+        configurations: Reloaded[Configurations] | None = None,
     ) -> None:
         """Build the chain over local ``services``, whose metrics are ``collector``.
 
         Raises:
             ConfigurationError: the configuration cannot be used.
         """
-        super().__init__(settings, services, live)
+        super().__init__(settings, services, live, configurations)
         self.collectors = (*self.collectors, collector)
         self.hosting = contextlib.AsyncExitStack()
         """What closes the controllers."""
@@ -134,11 +139,16 @@ async def open_standalone(settings: StandaloneSettings) -> StandaloneEngine:
         ConfigurationError: the configuration cannot be used.
     """
     async with contextlib.AsyncExitStack() as stack:
+        selected = load_catalogue().select(settings.chain)
+        names = {name for controller in selected for name in controller.looks_up}
+        live = await open_live_cluster(settings.chain, names | looked_up_by_front_doors(selected))
+        if live is not None:
+            stack.push_async_callback(live.close)
         mutators = await stack.enter_async_context(
-            host_chain(settings.chain, Phase.MUTATE, MutatorHost, settings.isolation)
+            host_chain(settings.chain, Phase.MUTATE, MutatorHost, settings.isolation, live)
         )
         validators = await stack.enter_async_context(
-            host_chain(settings.chain, Phase.VALIDATE, ValidatorHost, settings.isolation)
+            host_chain(settings.chain, Phase.VALIDATE, ValidatorHost, settings.isolation, live)
         )
         mutator = _local_service("mutator", Phase.MUTATE, mutators, MutatorHost.mutate)
         validator = _local_service("validator", Phase.VALIDATE, validators, ValidatorHost.validate)
@@ -158,8 +168,8 @@ async def open_standalone(settings: StandaloneSettings) -> StandaloneEngine:
                 ),
             ]
         )
-        live = await open_live_cluster(settings.chain)
-        engine = StandaloneEngine(settings, (mutator, validator), collector, live)
+        configurations = await open_configurations(settings.chain, live)
+        engine = StandaloneEngine(settings, (mutator, validator), collector, live, configurations)
         engine.hosting = stack.pop_all()
         return engine
 
