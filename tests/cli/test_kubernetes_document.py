@@ -23,7 +23,7 @@ FILES = {name: text for kind, name, text in BLOCKS if kind == "yaml"}
 OFFLINE = [
     (kind, text)
     for kind, name, text in BLOCKS
-    if kind == "console" or (kind == "sh" and not re.search(r"^kubectl ", text, re.MULTILINE))
+    if kind in {"console", "sh"} and not re.search(r"^(\$ )?(kubectl|helm) ", text, re.MULTILINE)
 ]
 """The commands that the page shows with their output, and those that prepare them."""
 
