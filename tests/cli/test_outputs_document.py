@@ -22,7 +22,7 @@ MEASURED = re.compile(r'((?:time="|durationMs"?: ?))[0-9.]+')
 def lasting(text: str) -> str:
     """Remove what differs between runs and releases."""
     version = importlib.metadata.version("pratique")
-    return MEASURED.sub(r"\1", text).replace(f'"version": "{version}"', '"version": "0.1.0"').strip()
+    return MEASURED.sub(r"\1", text).replace(f'"version": "{version}"', '"version": "0.2.0"').strip()
 
 
 @pytest.mark.parametrize(("command", "shown"), COMMANDS, ids=[command for command, _ in COMMANDS])
