@@ -2,6 +2,7 @@
 # Installs the policy's package into a folder of its own, and reviews two Pods with it.
 set -eu
 cd "$(dirname "$0")"
+. ../environment.sh
 packages=$(mktemp -d)
 trap 'rm -rf "$packages"' EXIT
 python -m pip install --quiet --no-deps --no-build-isolation --target "$packages" .

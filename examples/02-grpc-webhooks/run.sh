@@ -2,6 +2,7 @@
 # Starts the services, and reviews two Pods with them.
 set -eu
 cd "$(dirname "$0")"
+. ../environment.sh
 ready=$(mktemp)
 python serve.py >"$ready" &
 trap 'kill $!; rm -f "$ready"' EXIT

@@ -2,6 +2,7 @@
 # Makes a certificate, starts the webhook, and reviews two Pods with it.
 set -eu
 cd "$(dirname "$0")"
+. ../environment.sh
 mkdir -p local
 openssl req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=localhost -addext subjectAltName=DNS:localhost \
     -keyout local/key.pem -out local/cert.pem 2>/dev/null

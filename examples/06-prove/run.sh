@@ -2,6 +2,7 @@
 # Installs the mutators' package into a folder of its own, proves those that are idempotent, and then the others.
 set -eu
 cd "$(dirname "$0")"
+. ../environment.sh
 packages=$(mktemp -d)
 trap 'rm -rf "$packages"' EXIT
 python -m pip install --quiet --no-deps --no-build-isolation --target "$packages" .

@@ -2,6 +2,7 @@
 # Generates the Go code, builds and starts the service, and checks that it keeps the contract.
 set -eu
 cd "$(dirname "$0")"
+. ../environment.sh
 
 mkdir -p gen bin
 options="" files=""

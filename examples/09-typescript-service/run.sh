@@ -2,6 +2,7 @@
 # Installs and builds the service, starts it, and checks that it keeps the contract.
 set -eu
 cd "$(dirname "$0")"
+. ../environment.sh
 
 npm ci --silent --no-audit --no-fund --ignore-scripts
 npx --no-install tsc

@@ -100,3 +100,31 @@ def test_every_example_is_run() -> None:
 def test_an_example_says_what_it_shows(folder: Path) -> None:
     assert (folder / "README.md").read_text().startswith("# ")
     assert "run.sh" in (folder / "README.md").read_text()
+
+
+def test_an_example_finds_the_environment_of_its_checkout() -> None:
+    program = EXAMPLES.parent / ".venv" / "bin" / "pratique"
+    if not program.exists():
+        pytest.skip("the suite runs from another environment")
+    ran = run_bare(EXAMPLES)
+    assert ran.returncode == 1
+    assert "denied" in ran.stdout
+
+
+def test_an_example_says_what_is_missing(tmp_path: Path) -> None:
+    shutil.copytree(EXAMPLES / "04-cel-policies", tmp_path / "04-cel-policies")
+    shutil.copy(EXAMPLES / "environment.sh", tmp_path)
+    ran = run_bare(tmp_path)
+    assert ran.returncode == 127
+    assert "pratique is not installed: run 'make up' once" in ran.stderr
+
+
+def run_bare(examples: Path) -> subprocess.CompletedProcess[str]:
+    """Run an example as somebody who has activated no environment."""
+    return subprocess.run(
+        ["/bin/sh", str(examples / "04-cel-policies" / "run.sh")],
+        env={"PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )

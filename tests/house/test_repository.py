@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -49,12 +47,6 @@ def test_the_top_of_the_tree_stays_small(texts: dict[str, str]) -> None:
     entries = {name.split("/")[0] for name in texts}
     # GitHub looks for an action at the root alone, and mkdocs for its configuration.
     assert len({name for name in entries if not name.startswith(".")} - {"action.yml", "mkdocs.yml"}) <= 16
-
-
-def test_the_version_of_the_distribution_is_the_one_that_the_command_says(root: Path) -> None:
-    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
-    said = subprocess.check_output([Path(sys.executable).with_name("pratique"), "version"], text=True)
-    assert project["version"] in said.split()
 
 
 def test_the_licence_is_whole(root: Path) -> None:
