@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,28 @@ def test_an_example_in_another_language_keeps_the_contract(name: str, builder: s
     outcomes = {result["outcome"] for result in json.loads(done.stdout)}
     assert outcomes <= {"kept", "advised", "skipped"}
     assert "kept" in outcomes
+
+
+@pytest.mark.parametrize("service", ["mutator", "validator"])
+def test_the_services_in_python_keep_the_contract(grpc_services: str, service: str) -> None:
+    verify = ["verify", grpc_services, "--service", service, "--timeout", "30s", "-o", "json"]
+    command = [sys.executable, "-m", "pratique_cli", *verify]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    outcomes = [result["outcome"] for result in json.loads(done.stdout)]
+    assert outcomes.count("kept") > 20
+
+
+@pytest.fixture(name="grpc_services", scope="module")
+def _grpc_services() -> Iterator[str]:
+    """The address of the services of ``02-grpc-webhooks``, which end with their process."""
+    command = [sys.executable, str(EXAMPLES / "02-grpc-webhooks" / "serve.py"), "127.0.0.1:0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield f"127.0.0.1:{process.stdout.readline().split()[-1]}"
+        finally:
+            process.kill()
 
 
 def test_every_example_is_run() -> None:
