@@ -62,7 +62,8 @@ class PolicyOptions(TypedDict, total=False):
     settings: type[msgspec.Struct]
     """The type of its parameters, which the callable gets as its second argument; see :class:`Controller`."""
     collectors: Sequence[Collector]
-    """Metrics of its own, which the service that runs it shows. Label values must not come from reviewed objects."""
+    """Metrics of its own, which the service that runs it shows. Label values must not come from reviewed objects, and
+    names must not begin like Pratique's own."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

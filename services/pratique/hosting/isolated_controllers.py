@@ -13,6 +13,7 @@ import logging
 import signal
 import socket
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -37,6 +38,10 @@ from pratique.processes.frames import FrameKind, ProcessFrame, encode_frame, rea
 from pratique.processes.subprocesses import ChildProcess
 from pratique.rpc.messages import read_outcome, write_call
 from pratique.telemetry.metrics import CallbackMetric
+from pratique.telemetry.worker_metrics import WorkerMetrics
+
+if TYPE_CHECKING:
+    from prometheus_client.registry import Collector
 
 _log = logging.getLogger(__name__)
 
@@ -79,6 +84,8 @@ class Worker:
         self._closing = False
         self.on_stuck: Callable[[], None] = lambda: None
         """Called when one of its threads exceeds its time limit, so that the worker should be replaced."""
+        self.on_metrics: Callable[[bytes], None] = lambda _: None
+        """Called with the metrics of its controller whenever they have changed."""
         self._listening: asyncio.Task[None] | None = None
         self.ended = asyncio.Event()
         """Set once the process is gone."""
@@ -176,6 +183,9 @@ class Worker:
         if frame.kind is FrameKind.STUCK:
             self.on_stuck()
             return
+        if frame.kind is FrameKind.METRICS:
+            self.on_metrics(frame.body)
+            return
         answered = self._waiting.pop(frame.number, None)
         if answered is not None and not answered.done():
             answered.set_result(frame)
@@ -250,6 +260,8 @@ class IsolatedController:
         self._pause = FIRST_PAUSE_SECONDS
         self._retry_worker = _RetryWorker(plan)
         self._restarts = 0
+        self._metrics = WorkerMetrics(plan.controller)
+        worker.on_metrics = self._metrics.receive
         self._supervising = {asyncio.ensure_future(self._supervise(worker))}
 
     @classmethod
@@ -272,7 +284,7 @@ class IsolatedController:
             collectors=self._collectors(),
         )
 
-    def _collectors(self) -> tuple[CallbackMetric, CallbackMetric]:
+    def _collectors(self) -> tuple[Collector, ...]:
         name = (self._plan.controller,)
         return (
             CallbackMetric(
@@ -287,6 +299,7 @@ class IsolatedController:
                 lambda: {name: int(self._worker.usable)},
                 "name",
             ),
+            self._metrics,
         )
 
     async def close(self) -> None:
@@ -336,6 +349,7 @@ class IsolatedController:
         pause, self._pause = self._pause, min(self._pause * 2, MAX_PAUSE_SECONDS)
         await asyncio.sleep(pause)
         before, self._worker = self._worker, await Worker.start(self._plan)
+        self._worker.on_metrics = self._metrics.receive
         self._restarts += 1
         before.retire()
         supervising = asyncio.ensure_future(self._supervise(self._worker))

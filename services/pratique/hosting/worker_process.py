@@ -42,6 +42,7 @@ from pratique.processes.parent_death import end_with_parent
 from pratique.processes.thread_pool import ControllerThreads
 from pratique.rpc.messages import IncomingCall, write_outcome
 from pratique.telemetry.logs import configure_logging, describe_error, log_loop_error
+from pratique.telemetry.worker_metrics import send_metrics
 
 _log = logging.getLogger(__name__)
 
@@ -154,11 +155,21 @@ async def _run_plan(plan: WorkerPlan, reader: asyncio.StreamReader, writer: asyn
         await stack.enter_async_context(inputs.kept_up_to_date())
         calls = _WorkerCalls(plan.controller, inputs.held, writer)
         _send_readiness(writer, "")
+        if hosted.handlers.collectors:
+            sending = asyncio.ensure_future(_send_metrics(hosted, writer))
+            stack.callback(sending.cancel)
         try:
             while True:
                 calls.handle(await read_frame(reader))
         finally:
             await hosted.handlers.close()
+
+
+async def _send_metrics(hosted: HostedController, writer: asyncio.StreamWriter) -> None:
+    def send(text: bytes) -> None:
+        writer.write(encode_frame(ProcessFrame(FrameKind.METRICS, body=text)))
+
+    await send_metrics(hosted.handlers.collectors, send)
 
 
 def _configured_controller(plan: WorkerPlan) -> HostedController:

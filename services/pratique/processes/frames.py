@@ -53,6 +53,8 @@ class FrameKind(enum.IntEnum):
     """To the process that reads YAML ahead: a batch of texts."""
     YAML_READINGS = 13
     """From the process that reads YAML ahead: what the texts of the next batch hold."""
+    METRICS = 14
+    """From the worker: the metrics of its controller, in Prometheus' text format."""
 
 
 class ProcessFrame(NamedTuple):

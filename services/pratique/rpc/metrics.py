@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, assert_never
 import grpc
 
 from pratique.admission.controllers import Phase
-from pratique.admission.results import Allowed, Denied, Failed, FailureKind, Outcome, OutcomeDecision, Patched
+from pratique.admission.results import Allowed, Denied, Failed, FailureKind, Outcome, Patched
 from pratique.processes.thread_pool import ControllerThreads
 from pratique.rpc.handlers import (
     CANCELED,
@@ -68,9 +68,7 @@ class ControllerMetrics:
         for outcome in outcomes:
             # Callers can invent any name that is not hosted, and each would be another series.
             name = outcome.controller if outcome.controller in self._controllers else "unknown"
-            self._seconds.observe(
-                outcome.duration_seconds, name, self._phase, _outcome_label(outcome.decision)
-            )
+            self._seconds.observe(outcome.duration_seconds, name, self._phase, _outcome_label(outcome))
 
     def collect(self) -> Iterator[Metric]:
         """Yield all metrics, for a registry."""
@@ -101,7 +99,11 @@ class ControllerMetrics:
         }
 
 
-def _outcome_label(decision: OutcomeDecision) -> str:
+def _outcome_label(outcome: Outcome) -> str:
+    if len(outcome.policy_outcomes) == 1 and outcome.policy_outcomes[0].name == outcome.controller:
+        # Selectors or conditions kept the controller out, or it failed open.
+        return outcome.policy_outcomes[0].status.value
+    decision = outcome.decision
     match decision:
         case Allowed():
             return "allowed"
