@@ -51,7 +51,7 @@ def _looked_up(controller: Controller) -> JSONObject:
     known = built_in_resources()
     found: JSONObject = {}
     for service in PHASES_OF_SERVICES:
-        if controllers_of(service, [controller]):
+        if controllers_of(service, [controller]) or (service == "frontdoor" and controller.skip_looks_up):
             followed = FollowedResources.of_service(service, [controller], Configurations(), known)
             found[service] = {group: [*resources] for group, resources in followed.resources.items()}
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import runpy
 import sys
 from pathlib import Path
 from typing import Any
@@ -56,12 +55,6 @@ def settings(chain: dict[str, Any]) -> ChainSettings:
 
 def matched(rules: Any) -> set[tuple[ResourceType, str]]:
     return {request for rule in msgspec.convert(rules, tuple[Rule, ...]) for request in CHECKER.matched(rule)}
-
-
-def test_the_chart_knows_the_controllers_as_the_catalogue_does() -> None:
-    root = Path(__file__).parents[2]
-    script = runpy.run_path(str(root / "scripts" / "write_chart_controllers.py"))
-    assert (CHART / "files" / "controllers.yaml").read_text() == script["text"]()
 
 
 @pytest.mark.parametrize("name", CHAINS)

@@ -62,7 +62,7 @@ def test_what_is_mounted_is_mounted_read_only_but_for_what_the_ledger_keeps() ->
 
 def test_a_mistyped_path_on_the_host_becomes_no_empty_folder() -> None:
     mounts = [volume["bind"] for service in OURS.values() for volume in service["volumes"]]
-    assert mounts == [{"create_host_path": False}] * 3 * len(OURS)
+    assert mounts == [{"create_host_path": False}] * 4 * len(OURS)
 
 
 def test_every_chain_flag_comes_from_the_variable_of_its_name() -> None:

@@ -45,11 +45,26 @@ volumes:
   configMap: {name: pratique-{{ $kind }}}
 {{- end }}
 {{- end }}
+{{- with .Values.chain.policies.modules }}
+# modules, and what Python needs to find the controllers in them, as in an installed package
+- name: policies
+  configMap:
+    name: pratique-policies
+    items:
+    - {key: METADATA, path: policies-0.dist-info/METADATA}
+    - {key: entry_points.txt, path: policies-0.dist-info/entry_points.txt}
+    {{- range $name, $_ := . }}
+    - {key: {{ $name }}, path: {{ $name }}}
+    {{- end }}
+{{- end }}
 {{- end -}}
 
 {{- define "pratique.container" -}}
 image: {{ include "pratique.image" . }}
 envFrom: [{configMapRef: {name: pratique-chain}}]
+{{- if .Values.chain.policies.modules }}
+env: [{name: PYTHONPATH, value: /etc/pratique/policies}]
+{{- end }}
 resources:
   {{- toYaml .Values.resources | nindent 2 }}
 securityContext:
@@ -62,6 +77,9 @@ volumeMounts:
 {{- if index $.Values.chain $kind }}
 - {name: {{ $kind }}, mountPath: /etc/pratique/{{ $kind }}, readOnly: true}
 {{- end }}
+{{- end }}
+{{- if .Values.chain.policies.modules }}
+- {name: policies, mountPath: /etc/pratique/policies, readOnly: true}
 {{- end }}
 {{- end -}}
 
@@ -83,6 +101,9 @@ volumeMounts:
 labels: {app.kubernetes.io/name: pratique-{{ .service }}, app.kubernetes.io/part-of: pratique}
 annotations:
   checksum/chain: {{ include "pratique.variables" . | sha256sum | quote }}
+  {{- if .Values.chain.policies.modules }}
+  checksum/policies: {{ toJson .Values.chain.policies | sha256sum | quote }}
+  {{- end }}
 {{- end -}}
 
 {{- define "pratique.variables" -}}
