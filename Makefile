@@ -14,6 +14,7 @@ N ?= 300
 TARGET ?=
 IMAGE ?= pratique
 BASE_IMAGE ?=
+PLATFORM ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -130,8 +131,8 @@ lock-peers: $(TESTABLE) ## Rewrite the locks of the benchmarks' peers (ARGS=--up
 	@cd bench/peers/controller-runtime && $(if $(filter --upgrade,$(ARGS)),go get sigs.k8s.io/controller-runtime@latest &&) go mod tidy
 	@cd bench/peers/opa && $(if $(filter --upgrade,$(ARGS)),go get -tool github.com/open-policy-agent/opa@latest &&) go mod tidy
 
-image: ## Build the container image (BASE_IMAGE=any with Python >= 3.11, IMAGE=its name)
-	docker build $(if $(BASE_IMAGE),--build-arg BASE_IMAGE=$(BASE_IMAGE)) --tag $(IMAGE) $(ARGS) .
+image: ## Build the container image (BASE_IMAGE=any with Python >= 3.11, IMAGE=its name, PLATFORM=linux/arm64)
+	docker build $(if $(PLATFORM),--platform $(PLATFORM)) $(if $(BASE_IMAGE),--build-arg BASE_IMAGE=$(BASE_IMAGE)) --tag $(IMAGE) $(ARGS) .
 
 clean: ## Remove everything that make created
 	@rm -rf $(VENV) $(GENERATED) bench/.peers build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -151,6 +151,16 @@ def test_a_base_can_be_named_by_its_digest(root: Path) -> None:
     assert set(bases) == {"${BASE_IMAGE}"}
 
 
+def test_an_image_can_be_built_for_other_machines(root: Path) -> None:
+    planned = subprocess.check_output(
+        ["make", "--dry-run", "image", "PLATFORM=linux/arm64"],
+        cwd=root,
+        env={"PATH": os.environ["PATH"]},
+        text=True,
+    )
+    assert "docker build --platform linux/arm64 " in planned
+
+
 def test_every_image_of_compose_can_be_named_by_its_digest(root: Path) -> None:
     services = yaml.safe_load((root / "compose.yaml").read_text())["services"]
     assert {service["image"].partition(":-")[0] for service in services.values()} == {
