@@ -99,6 +99,15 @@ def test_evaluation_errors_use_cel_gos_words(
             "ERROR: <input>:2:3: undeclared reference to 'a' (in container '')\n |   a.b.c == 1\n | ..^",
         ),
         (
+            "[Wrong{a: '}', b: Nested.x{}, c: nothing}, foo]",
+            (
+                "1:7: undeclared reference to 'Wrong' (in container '')\n"
+                " | [Wrong{a: '}', b: Nested.x{}, c: nothing}, foo]\n | ......^\n"
+                "ERROR: <input>:1:44: undeclared reference to 'foo'"
+            ),
+        ),
+        ("Wrong.a{} == 1", "1:8: undeclared reference to 'Wrong.a' (in container '')"),
+        (
             "1 < 'asdf'",
             "1:3: found no matching overload for '_<_' applied to '(int, string)'\n | 1 < 'asdf'\n | ..^",
         ),

@@ -157,7 +157,7 @@ def to_api_server_message(text: str, source: str) -> str:
     if _TOO_DEEP.search(text):
         return TOO_DEEP
     text = _NOISE.sub("", _TAIL.sub("", _KIND.sub("", text)))
-    text = _QUALIFIED.sub(lambda match: _blame_root_name(match, source), text)
+    text = _relocate(text, source)
     errors = [_reword(error, source) for error in _ENTRY.split(text) if not _FOLLOW_UP_ERROR.search(error)]
     if not source:
         errors = [_NOWHERE.sub(":1:0:", error, count=1) for error in errors]
@@ -207,6 +207,55 @@ def _blame_root_name(match: re.Match[str], source: str) -> str:
         return match[0].replace(f"'{written}'", f"'{name}'")
     offset = sum(len(text_line) + 1 for text_line in lines[: line - 1]) + start
     return format_error(source, offset, f"undeclared reference to '{name}'{match[5]}")
+
+
+_UNDECLARED = re.compile(r"ERROR: <input>:\d+:\d+: undeclared reference to '([^']+)' \(in container '")
+_BRACES = re.compile(r"""[{}]|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\"""")
+"""Braces, and the texts that may hold others."""
+
+
+def _relocate(text: str, source: str) -> str:
+    """Report undeclared names where cel-go does: an unknown type at the brace of its literal, and nothing inside it."""
+    errors: list[tuple[int, str]] = []
+    literals: list[tuple[int, int]] = []
+    for error in _ENTRY.split(text):
+        opening = _literal_of(error, source)
+        if opening is None:
+            moved = _QUALIFIED.sub(lambda match: _blame_root_name(match, source), error)
+            errors.append((_offset(source, *_place(error)), moved))
+        else:
+            literals.append((opening, _closing_brace(source, opening)))
+            message = error.partition("\n")[0].partition(": undeclared")[2]
+            errors.append((opening, format_error(source, opening, f"undeclared{message}")))
+    return "\n".join(
+        error
+        for offset, error in errors
+        if not any(opening < offset < closing for opening, closing in literals)
+    )
+
+
+def _literal_of(error: str, source: str) -> int | None:
+    """Where the brace is of the literal whose type is undeclared; None if the error is about something else."""
+    match = _UNDECLARED.match(error)
+    if match is None:
+        return None
+    start = _offset(source, *_place(error)) - max(match[1].rfind("."), 0)
+    found = re.compile(rf"{re.escape(match[1])}\s*\{{").match(source, max(start, 0))
+    return None if found is None else found.end() - 1
+
+
+def _offset(source: str, line: int, column: int) -> int:
+    return sum(len(text_line) + 1 for text_line in source.split("\n")[: line - 1]) + column - 1
+
+
+def _closing_brace(source: str, opening: int) -> int:
+    """Where the brace closes that opens at an offset; the end of the source if it does not."""
+    depth = 0
+    for found in _BRACES.finditer(source, opening):
+        depth += {"{": 1, "}": -1}.get(found[0], 0)
+        if depth == 0:
+            return found.start()
+    return len(source)
 
 
 _WIDE_DOT, _WIDE_MARK = "\N{FULLWIDTH FULL STOP}", "\N{FULLWIDTH CIRCUMFLEX ACCENT}"
