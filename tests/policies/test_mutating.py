@@ -203,6 +203,16 @@ POD = {
 }
 
 
+def test_labels_are_gone_with_the_last_one() -> None:
+    """So that the next patch does not find them, as in an API server."""
+    complete = with_defaults(GroupVersionKind("", "v1", "Pod"), POD)
+    removed = patched('[JSONPatch{op: "remove", path: "/metadata/labels/app"}]')
+    replaced = patched('[JSONPatch{op: "replace", path: "/metadata/labels/app", value: "again"}]')
+    found = mutate(mutating(removed, replaced), bound(), review=pod_review(complete))
+    assert "labels" not in found.document.data["metadata"]
+    assert len(failure_messages(found)) == 1
+
+
 def test_what_a_mutation_adds_gets_the_defaults_that_the_object_has() -> None:
     complete = with_defaults(GroupVersionKind("", "v1", "Pod"), POD)
     side = '[JSONPatch{op: "add", path: "/spec/containers/-", value: Object.spec.containers{name: "s", image: "s"}}]'

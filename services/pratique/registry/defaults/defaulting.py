@@ -65,7 +65,16 @@ def with_defaults_of_changes(kind: GroupVersionKind, before: JSON, changed: JSON
 
     An object that did not have its defaults before comes from no API server, and gets none.
     """
-    return with_defaults(kind, changed) if _has_defaults(kind, before) else changed
+    return with_defaults(kind, _without_empty_metadata(changed)) if _has_defaults(kind, before) else changed
+
+
+def _without_empty_metadata(changed: JSONObject) -> JSONObject:
+    """Drop what is left of labels and the like when the last one is gone: Go writes none that are empty."""
+    metadata = changed.get("metadata")
+    if not isinstance(metadata, dict):
+        return changed
+    kept = {name: value for name, value in metadata.items() if value not in ({}, [])}
+    return changed if len(kept) == len(metadata) else {**changed, "metadata": kept}
 
 
 def _has_defaults(kind: GroupVersionKind, written: JSON) -> bool:
