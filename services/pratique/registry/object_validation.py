@@ -13,13 +13,14 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import functools
+import re
 from collections.abc import Mapping
 
 from pratique.admission.reviews import Review
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import ConversionError, PratiqueError
 from pratique.apimachinery.field_errors import ROOT, FieldError, invalid
-from pratique.apimachinery.json_values import Document, JSONObject, mapping_at, member
+from pratique.apimachinery.json_values import JSON, Document, JSONObject, mapping_at, member
 from pratique.apimachinery.kinds import GroupVersionKind
 from pratique.apimachinery.names import check_path_segment, with_namespace
 from pratique.apimachinery.requests import Operation
@@ -94,6 +95,38 @@ def deprecation_warnings(review: Review) -> tuple[str, ...]:
     )
 
 
+_DUPLICATE_OWNERS = (
+    ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject"
+    " such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}"
+)
+
+
+def owner_warnings(review: Review) -> tuple[str, ...]:
+    """What an API server warns of when it drops owners that are there twice: ``dedupOwnerReferences``."""
+    _, duplicates = _distinct_owners(review.object)
+    return (_DUPLICATE_OWNERS.format(", ".join(duplicates)),) if duplicates else ()
+
+
+def _distinct_owners(written: JSON) -> tuple[list[JSON], list[str]]:
+    """The owners of an object, each once, and the UIDs of the others."""
+    distinct: list[JSON] = []
+    duplicates: list[str] = []
+    owners = member(written, "metadata", "ownerReferences")
+    for owner in owners if isinstance(owners, list) else ():
+        if owner in distinct:
+            duplicates.append(str(member(owner, "uid") or ""))
+        else:
+            distinct.append(owner)
+    return distinct, duplicates
+
+
+def _with_distinct_owners(decoded: JSONObject) -> JSONObject:
+    distinct, duplicates = _distinct_owners(decoded)
+    if not duplicates:
+        return decoded
+    return {**decoded, "metadata": {**decoded["metadata"], "ownerReferences": distinct}}
+
+
 def receive(review: Review) -> Review:
     """Decode the object of a review strictly, and fill in its namespace and its defaults.
 
@@ -105,6 +138,7 @@ def receive(review: Review) -> Review:
         custom = _custom_resources(review)
         if custom is None:
             decoded = decode_strictly(review.kind, review.object_document)
+            _check_template_generation(review.kind, decoded)
         else:
             decoded = custom.decode(review.object_document)
     except StrictDecodingError as error:
@@ -113,11 +147,30 @@ def receive(review: Review) -> Review:
             f"{kind.kind} in version {go_quoted(kind.version)} cannot be handled as a {kind.kind}: {error}"
         )
         raise ObjectRefusedError(statuses.bad_request(message)) from None
-    placed = without_system_fields(review, _in_namespace(review, decoded))
+    placed = without_system_fields(review, _in_namespace(review, _with_distinct_owners(decoded)))
     refused = refused_update(review, is_custom=custom is not None)
     if refused is not None:
         raise ObjectRefusedError(refused)
     return _with_object(review, _defaulted(review, placed))
+
+
+_DAEMON_SET = GroupVersionKind("apps", "v1", "DaemonSet")
+_TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_MAXIMUM, _MOST_DIGITS = 2**63 - 1, 19
+
+
+def _check_template_generation(kind: GroupVersionKind, decoded: JSONObject) -> None:
+    """Refuse a generation that is no number, which a DaemonSet has as an annotation in this version alone."""
+    written = member(decoded, "metadata", "annotations", _TEMPLATE_GENERATION)
+    if kind != _DAEMON_SET or not isinstance(written, str):
+        return
+    fault = "" if _INTEGER.fullmatch(written) else "invalid syntax"
+    digits = written.lstrip("+-0")
+    if not fault and (len(digits) > _MOST_DIGITS or int(digits or "0") > _MAXIMUM + written.startswith("-")):
+        fault = "value out of range"
+    if fault:
+        raise StrictDecodingError(f"strconv.ParseInt: parsing {go_quoted(written)}: {fault}")
 
 
 def _in_namespace(review: Review, decoded: JSONObject) -> JSONObject:

@@ -62,6 +62,7 @@ class _ObjectStages:
             context, object_validation.receive, DEFAULTS, self.first, is_large=self.is_large
         )
         if received is not None:
+            context.record.warnings += object_validation.owner_warnings(context.review)
             _continue_with(context, received.object_document, DEFAULTS, self.first)
             self.received = context.review.object_document
 

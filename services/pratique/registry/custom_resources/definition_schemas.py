@@ -165,6 +165,8 @@ def _validate_combinations(schema: JSONObject, path: FieldPath, place: _Place, e
     for name in ("allOf", "oneOf", "anyOf"):
         for index, clause in enumerate(schema.get(name) or ()):
             errors.add(_validate(clause, (path / name) / index, place, None))
+    for name, definition in sorted((schema.get("definitions") or {}).items()):
+        errors.add(_validate(definition, (path / "definitions").key(name), place, None))
 
 
 def _validate_items(

@@ -190,6 +190,10 @@ def _approval_state(definition: JSONObject) -> str:
 
 def _validate_preserving(spec: JSONObject) -> Iterator[FieldError]:
     if spec.get("preserveUnknownFields"):
+        nodes = (node for schema in schemas_of(spec) for node in nodes_of(schema))
+        if any(node.get("default") is not None for node in nodes):
+            detail = "must be false in order to use defaults in the schema"
+            yield invalid(_SPEC / "preserveUnknownFields", True, detail)
         instead = "set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
         yield invalid(_SPEC / "preserveUnknownFields", True, f"cannot set to true, {instead}")
 

@@ -103,7 +103,10 @@ LITERALS: Mapping[str, Literals] = {
 }
 """What functions do that set constants."""
 
+_DEFINITIONS = "apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition"
+
 WRITTEN_ZEROS: Mapping[str, Mapping[str, JSON]] = {
+    f"{_DEFINITIONS}Version": {"served": False, "storage": False},
     "api.apps.v1.ControllerRevision": {"revision": 0},
     "api.core.v1.ResourceFieldSelector": {"divisor": "0"},
     "api.resource.v1.ResourcePool": {"generation": 0},
@@ -114,6 +117,7 @@ WRITTEN_ZEROS: Mapping[str, Mapping[str, JSON]] = {
 """Zero values that Go writes even where nothing was given, by type: those that are found in specifications."""
 
 LEADING_TO_ZEROS: Mapping[str, str] = {
+    f"{_DEFINITIONS}Spec": "versions",
     "api.core.v1.DownwardAPIVolumeFile": "resourceFieldRef",
     "api.core.v1.EnvVarSource": "resourceFieldRef",
     "api.resource.v1.ResourceSliceSpec": "pool",

@@ -141,7 +141,7 @@ def _features(type_: Type, value: JSON) -> set[str]:
 def _add_features(name: str, value: JSONObject, found: set[str]) -> None:
     disabled, leading = _places(name)
     for field, feature in disabled:
-        if value.get(field) not in (None, []):
+        if value.get(field) is not None:
             found.add(feature)
     for field, inner, is_map in leading:
         child = value.get(field)

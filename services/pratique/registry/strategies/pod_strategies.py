@@ -27,7 +27,7 @@ def created_pod(pod: JSONObject) -> JSONObject:
     """A Pod as it is created: pending, with selectors, AppArmor profiles and resources completed."""
     pod = {**pod, "status": _status_of_created(pod)}
     pod = without_init_container_annotations(_with_selectors(pod))
-    pod = with_pod_level_resources(_with_app_armor_profiles(pod))
+    pod = with_pod_level_resources(_withapp_armor_profiles(pod))
     return {**pod, "status": {**pod["status"], "qosClass": qos_class(pod)}}
 
 
@@ -138,7 +138,7 @@ _APP_ARMOR_TYPES = {"unconfined": "Unconfined", "runtime/default": "RuntimeDefau
 _MAX_PROFILE_LENGTH = 4095  # of a path in Linux: PATH_MAX - 1
 
 
-def _with_app_armor_profiles(pod: JSONObject) -> JSONObject:
+def _withapp_armor_profiles(pod: JSONObject) -> JSONObject:
     """Turn AppArmor annotations into fields: ``applyAppArmorVersionSkew``."""
     if member(pod, "spec", "os", "name") == "windows" or not pod_spec.has_app_armor_annotation(pod):
         return pod
@@ -154,7 +154,7 @@ def _with_app_armor_profiles(pod: JSONObject) -> JSONObject:
 
 
 def _with_app_armor(container: JSON, annotations: JSONObject, of_pod: JSON) -> JSON:
-    profile = _app_armor_profile(
+    profile = app_armor_profile(
         annotations.get(f"{pod_spec.APP_ARMOR_ANNOTATION}{member(container, 'name')}")
     )
     own = member(container, "securityContext", "appArmorProfile")
@@ -164,7 +164,7 @@ def _with_app_armor(container: JSON, annotations: JSONObject, of_pod: JSON) -> J
     return {**container, "securityContext": {**context, "appArmorProfile": profile}}
 
 
-def _app_armor_profile(annotation: JSON) -> JSONObject | None:
+def app_armor_profile(annotation: JSON) -> JSONObject | None:
     """The field for an annotation: ``ApparmorFieldForAnnotation``; None if there is none, or it would be invalid."""
     if not isinstance(annotation, str):
         return None

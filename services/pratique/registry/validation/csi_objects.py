@@ -1,4 +1,4 @@
-"""CSIDrivers, CSINodes, CSIStorageCapacities and VolumeAttachments.
+"""CSIDrivers, CSINodes and CSIStorageCapacities.
 
 Source: ``k8s.io/kubernetes/pkg/apis/storage/validation/validation.go``, and the strategies of ``pkg/registry/storage``.
 """
@@ -13,7 +13,6 @@ from pratique.apimachinery.field_errors import (
     FieldPath,
     covered,
     duplicate,
-    forbidden,
     invalid,
     not_supported,
     required,
@@ -196,7 +195,8 @@ def _validate_node_update(written: JSONObject, old: JSONObject, review: Review) 
     for stored in _drivers(old):
         for driver in _drivers(written):
             if stored.get("name") == driver.get("name") and _fixed(stored) != _fixed(driver):
-                value = internal_value("*storage.CSINodeDriver", _fixed(driver))
+                shown = {field: value for field, value in driver.items() if field != "allocatable"}
+                value = internal_value("*storage.CSINodeDriver", shown)
                 errors.append(invalid(_SPEC / "drivers", value, _IMMUTABLE))
     return errors
 
@@ -246,44 +246,3 @@ CSI_STORAGE_CAPACITY_VALIDATION = KindValidation(
     _validate_capacity, _validate_capacity_update, _capacity_warnings
 )
 """The validation of CSIStorageCapacities."""
-
-
-def _validate_attachment(written: JSONObject, _review: Review) -> list[FieldError]:
-    """``ValidateVolumeAttachment``; the status is the strategy's, which takes no other."""
-    errors = validate_metadata(written.get("metadata", {}), subdomain_name, _METADATA, namespaced=False)
-    spec = written.get("spec", {})
-    source, node = spec.get("source", {}), spec.get("nodeName", "")
-    errors += validate_driver_name(spec.get("attacher", ""), _SPEC / "attacher", is_covered=True)
-    errors += _validate_attachment_source(source, _SPEC / "source")
-    errors += [invalid(_SPEC / "nodeName", node, message) for message in names.check_dns1123_subdomain(node)]
-    volume = source.get("persistentVolumeName")
-    if volume is not None:
-        place = _SPEC / "source" / "persistentVolumeName"
-        errors += [invalid(place, volume, message) for message in names.check_dns1123_subdomain(volume)]
-    return errors
-
-
-_ONE_SOURCE = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
-
-
-def _validate_attachment_source(source: JSONObject, path: FieldPath) -> list[FieldError]:
-    volume, inline = source.get("persistentVolumeName"), source.get("inlineVolumeSpec")
-    if volume is None and inline is None:
-        return [required(path, _ONE_SOURCE)]
-    if volume is not None and inline is not None:
-        return [forbidden(path, _ONE_SOURCE)]
-    if volume is not None:
-        place = path / "persistentVolumeName"
-        return [] if volume else [required(place, "must specify non empty persistentVolumeName")]
-    return []
-
-
-def _validate_attachment_update(written: JSONObject, old: JSONObject, review: Review) -> list[FieldError]:
-    """``ValidateVolumeAttachmentUpdate``."""
-    errors = _validate_attachment(written, review)
-    changed = validate_immutable(written.get("spec"), old.get("spec"), _SPEC)
-    return errors + covered(changed, "immutable")
-
-
-VOLUME_ATTACHMENT_VALIDATION = KindValidation(_validate_attachment, _validate_attachment_update)
-"""The validation of VolumeAttachments; the spec of an inline volume is not validated."""

@@ -36,7 +36,8 @@ from pratique.registry.validation.metadata import (
 )
 from pratique.registry.validation.networking import validate_prefixed_path
 from pratique.registry.validation.persistent_volume_claims import differs
-from pratique.registry.validation.pod_spec import pod_template_warnings, validate_pod_template
+from pratique.registry.validation.pod_spec import validate_pod_template
+from pratique.registry.validation.pod_warnings import pod_template_warnings
 from pratique.registry.validation.schedules import schedule_fault
 from pratique.registry.validation.workloads import selector_value, selects, validate_selector_update
 
@@ -52,7 +53,9 @@ _NUMBERS = (
 )
 _MODES = ("NonIndexed", "Indexed")
 _INDEXED = "requires indexed completion mode"
-_MAX_PARALLELISM = 100_000
+_MAX_PARALLELISM = _MAX_FAILED = _MANY_COMPLETIONS = 100_000
+_MOST_OF_MANY = 10_000
+"""The most parallel Pods, and the most failed indexes, of a Job with more completions than that."""
 _LONGEST_MANAGER = 63
 
 
@@ -104,6 +107,27 @@ def _validate_indexed(spec: JSONObject, path: FieldPath) -> list[FieldError]:
     if completions is not None and failed is not None and failed > completions:
         detail = "must be less than or equal to completions"
         errors.append(invalid(path / "maxFailedIndexes", failed, detail))
+    if (failed or 0) > _MAX_FAILED:
+        detail = f"must be less than or equal to {_MAX_FAILED}"
+        errors.append(invalid(path / "maxFailedIndexes", failed, detail))
+    if (completions or 0) > _MANY_COMPLETIONS and spec.get("backoffLimitPerIndex") is not None:
+        errors += _validate_many(spec, path)
+    return errors
+
+
+def _validate_many(spec: JSONObject, path: FieldPath) -> list[FieldError]:
+    """Validate the limits of Jobs with very many indexes that each have a number of retries."""
+    errors = []
+    if spec.get("maxFailedIndexes") is None:
+        detail = f"must be specified when completions is above {_MANY_COMPLETIONS}"
+        errors.append(required(path / "maxFailedIndexes", detail))
+    for name in ("parallelism", "maxFailedIndexes"):
+        if (spec.get(name) or 0) > _MOST_OF_MANY:
+            detail = (
+                f"must be less than or equal to {_MOST_OF_MANY} when completions are above {_MANY_COMPLETIONS}"
+                " and used with backoff limit per index"
+            )
+            errors.append(invalid(path / name, spec[name], detail))
     return errors
 
 
@@ -178,6 +202,8 @@ def _job_update(job: JSONObject, old: JSONObject, review: Review) -> list[FieldE
     errors += _validate_template_update(spec.get("template") or {}, old)
     for name, type_ in _IMMUTABLE.items():
         found = validate_immutable(spec.get(name), old_spec.get(name), _SPEC / name)
+        if name == "backoffLimitPerIndex" and spec.get(name) != old_spec.get(name):
+            found = [invalid(_SPEC / name, spec.get(name), FIELD_IS_IMMUTABLE)]  # none is not 0
         if found and type_:
             found = [invalid(_SPEC / name, internal_value(type_, spec.get(name)), FIELD_IS_IMMUTABLE)]
         errors += found

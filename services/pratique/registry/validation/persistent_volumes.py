@@ -78,15 +78,13 @@ def _update(volume: JSONObject, old: JSONObject, _: Review) -> list[FieldError]:
 def _validate(volume: JSONObject, *, allow_invalid_labels: bool) -> list[FieldError]:
     metadata, spec = volume.get("metadata") or {}, volume.get("spec") or {}
     errors = validate_metadata(metadata, subdomain_name, _METADATA, namespaced=False)
-    modes = spec.get("accessModes") or ()
-    errors += [] if modes else [required(_SPEC / "accessModes")]
-    errors += validate_access_modes(modes, _SPEC / "accessModes")
+    errors += _validate_modes(spec, _SPEC)
     errors += _validate_capacity(spec)
     policy, path = spec.get("persistentVolumeReclaimPolicy"), _SPEC / "persistentVolumeReclaimPolicy"
     if policy and policy not in _RECLAIM_POLICIES:
         errors.append(not_supported(path, policy, _RECLAIM_POLICIES))
     errors += _validate_affinity(spec.get("nodeAffinity"), allow_invalid_labels=allow_invalid_labels)
-    errors += _validate_sources(spec, metadata.get("name", ""))
+    errors += _validate_sources(spec, metadata.get("name", ""), _SPEC)
     if policy == "Recycle" and _is_root((spec.get("hostPath") or {}).get("path", "")):
         errors.append(forbidden(path, "may not be 'recycle' for a hostPath mount of '/'"))
     errors += validate_class_name(spec.get("storageClassName"), _SPEC / "storageClassName")
@@ -94,6 +92,41 @@ def _validate(volume: JSONObject, *, allow_invalid_labels: bool) -> list[FieldEr
     if mode is not None and mode not in VOLUME_MODES:
         errors.append(not_supported(_SPEC / "volumeMode", mode, VOLUME_MODES))
     return errors + _validate_attributes_class(spec)
+
+
+_INLINE = "in the context of inline volumes"
+
+
+def validate_inline_volume(spec: JSONObject, path: FieldPath) -> list[FieldError]:
+    """Validate the volume that a VolumeAttachment has in it, which CSI alone can be."""
+    given = [name for name in ("claimRef", "capacity") if spec.get(name)]
+    errors = [forbidden(path / name, f"may not be specified {_INLINE}") for name in given]
+    if spec.get("csi") is None:
+        errors.append(required(path / "csi", f"has to be specified {_INLINE}"))
+    errors += _validate_modes(spec, path)
+    policy = spec.get("persistentVolumeReclaimPolicy")
+    if policy and policy != "Retain":
+        errors.append(forbidden(path / "persistentVolumeReclaimPolicy", f"may only be Retain {_INLINE}"))
+    if spec.get("nodeAffinity") is not None:
+        errors.append(forbidden(path / "nodeAffinity", f"may not be specified {_INLINE}"))
+    errors += _validate_sources(spec, "", path)
+    if policy == "Recycle" and _is_root((spec.get("hostPath") or {}).get("path", "")):
+        text = "may not be 'recycle' for a hostPath mount of '/'"
+        errors.append(forbidden(path / "persistentVolumeReclaimPolicy", text))
+    if spec.get("storageClassName"):
+        errors.append(forbidden(path / "storageClassName", f"may not be specified {_INLINE}"))
+    mode = spec.get("volumeMode")
+    if mode is not None and mode != "Filesystem":
+        errors.append(
+            forbidden(path / "volumeMode", f"may not specify volumeMode other than Filesystem {_INLINE}")
+        )
+    return errors
+
+
+def _validate_modes(spec: JSONObject, path: FieldPath) -> list[FieldError]:
+    modes = spec.get("accessModes") or ()
+    errors = [] if modes else [required(path / "accessModes")]
+    return errors + validate_access_modes(modes, path / "accessModes")
 
 
 def _validate_capacity(spec: JSONObject) -> list[FieldError]:
@@ -119,22 +152,22 @@ def _validate_affinity(affinity: JSONObject | None, *, allow_invalid_labels: boo
     return validate_node_selector(selector, path, allow_invalid_labels=allow_invalid_labels)
 
 
-def _validate_sources(spec: JSONObject, name: str) -> list[FieldError]:
+def _validate_sources(spec: JSONObject, name: str, path: FieldPath) -> list[FieldError]:
     errors: list[FieldError] = []
     given = [source for source in _SOURCES if spec.get(source) is not None]
     for index, source in enumerate(given):
         if index and source != "flexVolume":
-            path = _SPEC / _SECOND_NAMES.get(source, source)
-            errors.append(forbidden(path, "may not specify more than 1 volume type"))
+            second = path / _SECOND_NAMES.get(source, source)
+            errors.append(forbidden(second, "may not specify more than 1 volume type"))
             continue
-        path = _SPEC / _PATHS.get(source, source)
+        place = path / _PATHS.get(source, source)
         if source == "iscsi":
-            errors += validate_iscsi(spec[source], name, path)
+            errors += validate_iscsi(spec[source], name, place)
         else:
-            errors += SOURCE_CHECKS[source](spec[source], path)
+            errors += SOURCE_CHECKS[source](spec[source], place)
         if source == "local" and spec.get("nodeAffinity") is None:
-            errors.append(required(_SPEC / "nodeAffinity", "Local volume requires node affinity"))
-    return errors if given else [required(_SPEC, "must specify a volume type")]
+            errors.append(required(path / "nodeAffinity", "Local volume requires node affinity"))
+    return errors if given else [required(path, "must specify a volume type")]
 
 
 def _is_root(text: str) -> bool:

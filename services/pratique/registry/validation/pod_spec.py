@@ -213,17 +213,3 @@ def _validate_scheduling(spec: JSONObject, path: FieldPath, options: PodOptions)
     if (overhead := spec.get("overhead")) is not None:
         errors += validate_requirements({"limits": overhead}, path / "overhead")
     return errors
-
-
-def pod_template_warnings(template: JSONObject, path: FieldPath, old: JSONObject | None = None) -> list[str]:
-    """What is odd in a Pod template: the part of ``GetWarningsForPodTemplate`` about pull secrets."""
-    warnings, found = [], set()
-    secrets = (template.get("spec") or {}).get("imagePullSecrets") or ()
-    for index, secret in enumerate(secrets):
-        place, name = path / "spec" / "imagePullSecrets" / index / "name", secret.get("name", "")
-        if not name:
-            warnings.append(f'{place}: invalid empty name ""')
-        elif name in found:
-            warnings.append(f"{place}: duplicate name {go_quoted(name)}")
-        found.add(name)
-    return warnings

@@ -30,7 +30,8 @@ from pratique.registry.validation.metadata import (
 from pratique.registry.validation.persistent_volume_claims import differs
 from pratique.registry.validation.pod_annotations import validate_pod_annotations, validate_profiles_match
 from pratique.registry.validation.pod_context import OF_NEW_POD, PodOptions
-from pratique.registry.validation.pod_spec import pod_template_warnings, validate_pod_spec
+from pratique.registry.validation.pod_spec import validate_pod_spec
+from pratique.registry.validation.pod_warnings import pod_template_warnings
 from pratique.registry.validation.stored_pods import options_beside
 
 _METADATA, _SPEC = ROOT / "metadata", ROOT / "spec"

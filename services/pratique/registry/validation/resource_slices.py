@@ -44,6 +44,7 @@ from pratique.registry.validation.metadata import (
     validate_metadata,
     validate_metadata_update,
 )
+from pratique.registry.validation.scheduling_constraints import validate_node_selector
 
 _METADATA = ROOT / "metadata"
 _SPEC = ROOT / "spec"
@@ -119,8 +120,8 @@ def _validate_nodes(spec: JSONObject, path: FieldPath) -> list[FieldError]:
 
 
 def _selector_place(errors: list[FieldError]) -> int:
-    """Where the errors of a selector come: after those of the name of a node."""
-    return sum(error.path.steps[-1] == "nodeName" for error in errors)
+    """Where the errors of a selector end: before those of all nodes."""
+    return sum(error.path.steps[-1] != "allNodes" for error in errors)
 
 
 def _validate_selection(
@@ -136,8 +137,9 @@ def _validate_selection(
         errors += [invalid(path / "nodeName", name, message) for message in messages]
     elif name is not None:
         errors.append(invalid(path / "nodeName", name, empty))
-    if selecting.get("nodeSelector") is not None:
+    if (selector := selecting.get("nodeSelector")) is not None:
         chosen.append("`nodeSelector`")
+        errors += validate_node_selector(selector, path / "nodeSelector")
     if everywhere:
         chosen.append("`allNodes`")
     elif everywhere is not None:

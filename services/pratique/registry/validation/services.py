@@ -117,7 +117,8 @@ def _validate_type(spec: JSONObject) -> list[FieldError]:
     if type_ == _EXTERNAL_NAME:
         message = "may not be set for ExternalName services"
         fields = ("clusterIPs", "ipFamilies", "ipFamilyPolicy")
-        errors += [forbidden(_SPEC / name, message) for name in fields if spec.get(name)]
+        given = [name for name in fields if spec.get(name) or (name == "ipFamilyPolicy" and name in spec)]
+        errors += [forbidden(_SPEC / name, message) for name in given]
         path, host = _SPEC / "externalName", spec.get("externalName", "").removesuffix(".")
         errors += [invalid(path, host, message) for message in names.check_dns1123_subdomain(host) if host]
         if not host:

@@ -19,7 +19,7 @@ from pratique.apimachinery.field_errors import (
     not_supported,
     required,
 )
-from pratique.apimachinery.json_values import JSONObject
+from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.apimachinery.selectors import validate_labels
 from pratique.registry.go_values import internal_value
 from pratique.registry.validation.kind_validation import KindValidation, ValidationTable
@@ -39,8 +39,13 @@ from pratique.registry.validation.numbers import (
     validate_at_most_all,
     validate_number_or_percent,
 )
-from pratique.registry.validation.persistent_volume_claims import claim_spec_warnings, validate_claim_spec
-from pratique.registry.validation.pod_spec import pod_template_warnings, validate_pod_template
+from pratique.registry.validation.persistent_volume_claims import (
+    claim_spec_warnings,
+    differs,
+    validate_claim_spec,
+)
+from pratique.registry.validation.pod_spec import validate_pod_template
+from pratique.registry.validation.pod_warnings import pod_template_warnings
 from pratique.registry.validation.workloads import selector_value, selects
 
 _METADATA, _SPEC = ROOT / "metadata", ROOT / "spec"
@@ -124,9 +129,8 @@ def _validate_template(
 def _completed(spec: JSONObject) -> JSONObject:
     """The template with the volumes of claims, and without what the controller overwrites."""
     template = spec.get("template") or {}
-    claims = [
-        (claim.get("metadata") or {}).get("name", "") for claim in spec.get("volumeClaimTemplates") or ()
-    ]
+    given = spec.get("volumeClaimTemplates") or ()
+    claims = dict.fromkeys((claim.get("metadata") or {}).get("name", "") for claim in given)
     pod = template.get("spec") or {}
     if not claims and not pod.get("hostname") and not pod.get("subdomain"):
         return template
@@ -180,6 +184,7 @@ def _create(stateful_set: JSONObject, review: Review) -> list[FieldError]:
     return errors + _spec(stateful_set.get("spec") or {}, None, review)
 
 
+_CLAIMS = "[]core.PersistentVolumeClaim"
 _IMMUTABLE = ("selector", "volumeClaimTemplates", "serviceName", "podManagementPolicy")
 
 
@@ -191,14 +196,20 @@ def _update(stateful_set: JSONObject, old: JSONObject, review: Review) -> list[F
     for name in _IMMUTABLE:
         found = validate_immutable(spec.get(name), old_spec.get(name), _SPEC / name)
         if found and name == "volumeClaimTemplates":
-            given = spec.get(name)
-            claims = given and [_without_type(claim) for claim in given]
-            value = internal_value("[]core.PersistentVolumeClaim", claims)
-            found = [invalid(_SPEC / name, value, FIELD_IS_IMMUTABLE)]
+            found = _validate_templates_update(spec.get(name), old_spec.get(name), _SPEC / name)
+        elif found and name == "serviceName":
+            found = [invalid(_SPEC / name, spec.get(name, ""), FIELD_IS_IMMUTABLE)]
         elif found and name == "selector":
             found = [invalid(_SPEC / name, selector_value(spec.get(name)), FIELD_IS_IMMUTABLE)]
         errors += covered(found, "immutable")
     return errors
+
+
+def _validate_templates_update(given: JSON, old: JSON, path: FieldPath) -> list[FieldError]:
+    claims, before = (value and [_without_type(claim) for claim in value] for value in (given, old))
+    if not differs(_CLAIMS, before, claims):
+        return []
+    return [invalid(path, internal_value(_CLAIMS, claims), FIELD_IS_IMMUTABLE)]
 
 
 def _without_type(claim: JSONObject) -> JSONObject:

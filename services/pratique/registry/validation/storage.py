@@ -26,7 +26,7 @@ from pratique.registry.validation.csi_objects import (
     CSI_DRIVER_VALIDATION,
     CSI_NODE_VALIDATION,
     CSI_STORAGE_CAPACITY_VALIDATION,
-    VOLUME_ATTACHMENT_VALIDATION,
+    validate_driver_name,
 )
 from pratique.registry.validation.kind_validation import KindValidation, ValidationTable
 from pratique.registry.validation.metadata import (
@@ -36,8 +36,9 @@ from pratique.registry.validation.metadata import (
     validate_metadata_update,
 )
 from pratique.registry.validation.node_labels import DEPRECATED_NODE_LABELS
+from pratique.registry.validation.persistent_volumes import validate_inline_volume
 
-_METADATA = ROOT / "metadata"
+_METADATA, _SPEC = ROOT / "metadata", ROOT / "spec"
 _MAXIMUM_PARAMETERS_SIZE = 256 * 1024
 _MAXIMUM_PARAMETERS = 512
 
@@ -160,6 +161,43 @@ def _validate_attributes_class_update(
     return errors + _validate_attributes_class(written, review)
 
 
+def _validate_attachment(written: JSONObject, _review: Review) -> list[FieldError]:
+    """``ValidateVolumeAttachment``; the status is the strategy's, which takes no other."""
+    errors = validate_metadata(written.get("metadata", {}), subdomain_name, _METADATA, namespaced=False)
+    spec = written.get("spec", {})
+    source, node = spec.get("source", {}), spec.get("nodeName", "")
+    errors += validate_driver_name(spec.get("attacher", ""), _SPEC / "attacher", is_covered=True)
+    errors += _validate_attachment_source(source, _SPEC / "source")
+    errors += [invalid(_SPEC / "nodeName", node, message) for message in names.check_dns1123_subdomain(node)]
+    volume = source.get("persistentVolumeName")
+    if volume is not None:
+        place = _SPEC / "source" / "persistentVolumeName"
+        errors += [invalid(place, volume, message) for message in names.check_dns1123_subdomain(volume)]
+    return errors
+
+
+_ONE_SOURCE = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
+
+
+def _validate_attachment_source(source: JSONObject, path: FieldPath) -> list[FieldError]:
+    volume, inline = source.get("persistentVolumeName"), source.get("inlineVolumeSpec")
+    if volume is None and inline is None:
+        return [required(path, _ONE_SOURCE)]
+    if volume is not None and inline is not None:
+        return [forbidden(path, _ONE_SOURCE)]
+    if volume is not None:
+        place = path / "persistentVolumeName"
+        return [] if volume else [required(place, "must specify non empty persistentVolumeName")]
+    return validate_inline_volume(inline or {}, path / "inlineVolumeSpec")
+
+
+def _validate_attachment_update(written: JSONObject, old: JSONObject, review: Review) -> list[FieldError]:
+    """``ValidateVolumeAttachmentUpdate``."""
+    errors = _validate_attachment(written, review)
+    changed = validate_immutable(written.get("spec"), old.get("spec"), _SPEC)
+    return errors + covered(changed, "immutable")
+
+
 VALIDATIONS: ValidationTable = {
     ("storage.k8s.io", "csidrivers"): CSI_DRIVER_VALIDATION,
     ("storage.k8s.io", "csinodes"): CSI_NODE_VALIDATION,
@@ -167,7 +205,9 @@ VALIDATIONS: ValidationTable = {
     ("storage.k8s.io", "storageclasses"): KindValidation(
         _validate_storage_class, _validate_storage_class_update, _storage_class_warnings
     ),
-    ("storage.k8s.io", "volumeattachments"): VOLUME_ATTACHMENT_VALIDATION,
+    ("storage.k8s.io", "volumeattachments"): KindValidation(
+        _validate_attachment, _validate_attachment_update
+    ),
     ("storage.k8s.io", "volumeattributesclasses"): KindValidation(
         _validate_attributes_class, _validate_attributes_class_update
     ),

@@ -40,7 +40,8 @@ from pratique.registry.validation.numbers import (
     validate_at_most_all,
     validate_number_or_percent,
 )
-from pratique.registry.validation.pod_spec import pod_template_warnings, validate_pod_template
+from pratique.registry.validation.pod_spec import validate_pod_template
+from pratique.registry.validation.pod_warnings import pod_template_warnings
 
 _METADATA, _SPEC = ROOT / "metadata", ROOT / "spec"
 _SELECTOR, _TEMPLATE = _SPEC / "selector", _SPEC / "template"
@@ -89,7 +90,11 @@ def selector_value(selector: JSONObject | None) -> GoLiteral:
 def validate_selector_update(spec: JSONObject, old_spec: JSONObject) -> list[FieldError]:
     """Refuse another selector."""
     selector = spec.get("selector")
-    if not validate_immutable(selector, old_spec.get("selector"), _SELECTOR):
+    before, after = (
+        given and {name: value for name, value in given.items() if value}
+        for given in (old_spec.get("selector"), selector)
+    )
+    if not validate_immutable(after, before, _SELECTOR):
         return []
     return [invalid(_SELECTOR, selector_value(selector), FIELD_IS_IMMUTABLE)]
 

@@ -1,0 +1,347 @@
+"""What is odd in Pods and their templates, and no error: what an API server warns of.
+
+Source: ``pkg/api/pod/warnings.go`` of Kubernetes 1.37.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from pratique.apimachinery import names
+from pratique.apimachinery.field_errors import ROOT, FieldPath
+from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.apimachinery.quantities import Quantity
+from pratique.apimachinery.statuses import go_quoted
+from pratique.registry.strategies.pod_strategies import app_armor_profile
+from pratique.registry.validation.addresses import ip_warnings
+from pratique.registry.validation.node_labels import DEPRECATED_NODE_LABELS
+from pratique.registry.validation.persistent_volume_claims import claim_spec_warnings
+
+_DEPRECATED_ANNOTATIONS: Mapping[str, str] = {
+    "scheduler.alpha.kubernetes.io/critical-pod": (
+        'non-functional in v1.16+; use the "priorityClassName" field instead'
+    ),
+    "security.alpha.kubernetes.io/sysctls": 'non-functional in v1.11+; use the "sysctls" field instead',
+    "security.alpha.kubernetes.io/unsafe-sysctls": 'non-functional in v1.11+; use the "sysctls" field instead',
+}
+_DEPRECATED_VOLUMES: Mapping[str, str] = {
+    "photonPersistentDisk": "deprecated in v1.11, non-functional in v1.16+",
+    "gitRepo": "deprecated in v1.11, and disabled by default in v1.33+",
+    "scaleIO": "deprecated in v1.16, non-functional in v1.22+",
+    "flocker": "deprecated in v1.22, non-functional in v1.25+",
+    "storageos": "deprecated in v1.22, non-functional in v1.25+",
+    "quobyte": "deprecated in v1.22, non-functional in v1.25+",
+    "glusterfs": "deprecated in v1.25, non-functional in v1.26+",
+    "cephfs": "deprecated in v1.28, non-functional in v1.31+",
+    "rbd": "deprecated in v1.28, non-functional in v1.31+",
+}
+"""Volumes that work no longer, in the API server's order; what ephemeral ones hold comes before the last two."""
+_LAST_VOLUMES = ("cephfs", "rbd")
+_VOLUME_NAMES = {"storageos": "storageOS"}
+_SECCOMP_POD = "seccomp.security.alpha.kubernetes.io/pod"
+_SECCOMP_CONTAINER = "container.seccomp.security.alpha.kubernetes.io/"
+_APP_ARMOR = "container.apparmor.security.beta.kubernetes.io/"
+_APP_ARMOR_FIELD = 'deprecated since v1.30; use the "appArmorProfile" field instead'
+_SECCOMP = 'non-functional in v1.27+; use the "seccompProfile" field instead'
+_NO_SELECTOR = "a null labelSelector results in matching no pod"
+_IN_BYTES = ("memory", "ephemeral-storage")
+
+
+class _Place(NamedTuple):
+    """A container, and where it is."""
+
+    container: JSONObject
+    path: FieldPath
+
+
+def pod_template_warnings(template: JSONObject, path: FieldPath, old: JSONObject | None = None) -> list[str]:
+    """What is odd in a Pod or a Pod template, which is at a path: ``warningsForPodSpecAndMeta``."""
+    del old  # what is stored already is warned of as well
+    spec, metadata = template.get("spec") or {}, template.get("metadata") or {}
+    annotations = metadata.get("annotations") or {}
+    place = path / "spec"
+    containers = [
+        _Place(container, place / field / index)
+        for field in ("initContainers", "containers", "ephemeralContainers")
+        for index, container in enumerate(spec.get(field) or ())
+    ]
+    return [
+        *_of_placement(spec, place),
+        *(
+            f"{(path / 'metadata' / 'annotations').key(key)}: {message}"
+            for key, message in _DEPRECATED_ANNOTATIONS.items()
+            if key in annotations
+        ),
+        *_of_volumes(spec.get("volumes") or (), place / "volumes"),
+        *_of_overlaps(spec.get("volumes") or ()),
+        *_of_duplicates(spec.get("hostAliases") or (), "ip", place / "hostAliases"),
+        *_of_pull_secrets(spec.get("imagePullSecrets") or (), place / "imagePullSecrets"),
+        *_of_amounts(spec.get("overhead") or {}, place / "overhead"),
+        *_of_containers(spec, annotations, containers, path / "metadata" / "annotations"),
+        *_of_ports(containers),
+        *_of_port_names(containers),
+        *_of_grace(spec, place),
+        *_of_pod_affinity(spec.get("affinity") or {}, place / "affinity"),
+        *_of_addresses(spec, place),
+    ]
+
+
+def _of_placement(spec: JSONObject, path: FieldPath) -> Iterator[str]:
+    for label in spec.get("nodeSelector") or ():
+        if label in DEPRECATED_NODE_LABELS:
+            yield f"{(path / 'nodeSelector').key(label)}: {DEPRECATED_NODE_LABELS[label]}"
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    place = path / "affinity" / "nodeAffinity"
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    terms = place / "requiredDuringSchedulingIgnoredDuringExecution" / "nodeSelectorTerms"
+    for index, term in enumerate(required.get("nodeSelectorTerms") or ()):
+        yield from _of_node_term(term, terms / index, with_values=False)
+    preferred = place / "preferredDuringSchedulingIgnoredDuringExecution"
+    for index, term in enumerate(affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ()):
+        yield from _of_node_term(
+            term.get("preference") or {}, preferred / index / "preference", with_values=True
+        )
+    for index, constraint in enumerate(spec.get("topologySpreadConstraints") or ()):
+        place, key = path / "topologySpreadConstraints" / index, constraint.get("topologyKey", "")
+        if key in DEPRECATED_NODE_LABELS:
+            yield f"{place / 'topologyKey'}: {key} is {DEPRECATED_NODE_LABELS[key]}"
+        if constraint.get("labelSelector") is None:
+            yield f"{place / 'labelSelector'}: {_NO_SELECTOR}"
+
+
+def _of_node_term(term: JSONObject, path: FieldPath, *, with_values: bool) -> Iterator[str]:
+    for index, requirement in enumerate(term.get("matchExpressions") or ()):
+        place, key = path / "matchExpressions" / index, requirement.get("key", "")
+        if key in DEPRECATED_NODE_LABELS:
+            yield f"{place / 'key'}: {key} is {DEPRECATED_NODE_LABELS[key]}"
+        for number, value in enumerate((requirement.get("values") or ()) if with_values else ()):
+            for message in names.check_label_value(value):
+                yield f"{place / 'values' / number}: {value} is invalid, {message}"
+
+
+def _of_volumes(volumes: Sequence[JSONObject], path: FieldPath) -> Iterator[str]:
+    for index, volume in enumerate(volumes):
+        for source, message in _DEPRECATED_VOLUMES.items():
+            if source == _LAST_VOLUMES[0]:
+                template = (volume.get("ephemeral") or {}).get("volumeClaimTemplate")
+                claim = path / index / "ephemeral" / "volumeClaimTemplate" / "spec"
+                yield from claim_spec_warnings((template or {}).get("spec") or {}, claim)
+            if volume.get(source) is not None:
+                yield f"{path / index / _VOLUME_NAMES.get(source, source)}: {message}"
+
+
+class _Path(NamedTuple):
+    """A path in a volume, and what it comes from."""
+
+    path: str
+    source: str
+
+    def __str__(self) -> str:
+        return go_quoted(self.path) + (f" ({self.source})" if self.source else "")
+
+
+def _of_overlaps(volumes: Sequence[JSONObject]) -> Iterator[str]:
+    """Paths of one volume that hide one another: ``warningsForOverlappingVirtualPaths``."""
+    for volume in volumes:
+        title = f"volume {go_quoted(volume.get('name', ''))}"
+        for field, description in _described(volume):
+            paths = [_Path(item.get("path", ""), "") for item in volume[field].get("items") or ()]
+            yield from (f"{title} ({description}): overlapping paths: {text}" for text in _overlaps([paths]))
+        if (projected := volume.get("projected")) is None:
+            continue
+        groups: list[list[_Path]] = []
+        for source in projected.get("sources") or ():
+            if all(value is None for value in source.values()):
+                yield f"{title} (Projected) has no sources provided"
+            else:
+                groups.append(_projected_paths(source))
+        yield from (f"{title} (Projected): overlapping paths: {text}" for text in _overlaps(groups))
+
+
+def _described(volume: JSONObject) -> Iterator[tuple[str, str]]:
+    if (given := volume.get("configMap")) is not None:
+        yield "configMap", f"ConfigMap {go_quoted(given.get('name', ''))}"
+    if (given := volume.get("secret")) is not None:
+        yield "secret", f"Secret {go_quoted(given.get('secretName', ''))}"
+    if volume.get("downwardAPI") is not None:
+        yield "downwardAPI", "DownwardAPI"
+
+
+def _projected_paths(source: JSONObject) -> list[_Path]:
+    for field, title in (("configMap", "ConfigMap"), ("secret", "Secret"), ("downwardAPI", "DownwardAPI")):
+        given = source.get(field)
+        if given is not None and given.get("items") is not None:
+            name = f" {go_quoted(given.get('name', ''))}" if field != "downwardAPI" else ""
+            return [_Path(item.get("path", ""), f"{title}{name}") for item in given["items"]]
+    if (token := source.get("serviceAccountToken")) is not None:
+        return [_Path(token.get("path", ""), "ServiceAccountToken")]
+    if (bundle := source.get("clusterTrustBundle")) is not None:
+        name = bundle.get("name") if bundle.get("name") is not None else bundle.get("signerName") or ""
+        return [_Path(bundle.get("path", ""), f"ClusterTrustBundle {go_quoted(name)}")]
+    certificate = source.get("podCertificate") or {}
+    parts = {
+        "certificateChainPath": "PodCertificate chain",
+        "keyPath": "PodCertificate key",
+        "credentialBundlePath": "PodCertificate credential bundle",
+    }
+    return [_Path(certificate[field], title) for field, title in parts.items() if certificate.get(field)]
+
+
+def _overlaps(groups: Iterable[Sequence[_Path]]) -> Iterator[str]:
+    before: list[_Path] = []
+    for found in (path for group in groups for path in group):
+        needle = found._replace(path=found.path.rstrip("/"))
+        for item in before if needle.path else ():
+            inside, around = f"{needle.path}/", f"{item.path}/"
+            if item.path and (inside.startswith(around) or around.startswith(inside)):
+                yield f"{needle} with {item}"
+        before.append(needle)
+
+
+def _of_duplicates(items: Sequence[JSONObject], field: str, path: FieldPath) -> Iterator[str]:
+    found: set[str] = set()
+    for index, item in enumerate(items):
+        value = item.get(field, "")
+        if value in found:
+            yield f"{path / index / field}: duplicate {field} {go_quoted(value)}"
+        found.add(value)
+
+
+def _of_pull_secrets(secrets: Sequence[JSONObject], path: FieldPath) -> Iterator[str]:
+    yield from _of_duplicates(secrets, "name", path)
+    for index, secret in enumerate(secrets):
+        if not secret.get("name"):
+            yield f'{path / index / "name"}: invalid empty name ""'
+
+
+def _of_amounts(amounts: JSONObject, path: FieldPath) -> Iterator[str]:
+    for name in _IN_BYTES:
+        if name in amounts:
+            amount = Quantity.from_json(amounts[name])
+            if amount.ceiling(-3) % 1000:
+                value = go_quoted(str(amount))
+                yield f"{path.key(name)}: fractional byte value {value} is invalid, must be an integer"
+
+
+def _of_containers(
+    spec: JSONObject, annotations: JSONObject, containers: Sequence[_Place], path: FieldPath
+) -> Iterator[str]:
+    if _SECCOMP_POD in annotations and not _has_seccomp(spec):
+        yield f"{path.key(_SECCOMP_POD)}: {_SECCOMP}"
+    for container, place in containers:
+        key = _SECCOMP_CONTAINER + container.get("name", "")
+        if key in annotations and not _has_seccomp(container):
+            yield f"{path.key(key)}: {_SECCOMP}"
+        key = _APP_ARMOR + container.get("name", "")
+        if path != _OF_POD and key in annotations and _is_alone(annotations[key], container, spec):
+            yield f"{path.key(key)}: {_APP_ARMOR_FIELD}"
+        resources = container.get("resources") or {}
+        for name in _IN_BYTES:
+            for field in ("limits", "requests"):
+                amounts = resources.get(field) or {}
+                given = {name: amounts[name]} if name in amounts else {}
+                yield from _of_amounts(given, place / "resources" / field)
+        yield from _of_environment(container.get("env") or (), place / "env")
+
+
+_OF_POD = ROOT / "metadata" / "annotations"
+"""Of Pods themselves, strategies warn."""
+
+
+def _is_alone(annotation: JSON, container: JSONObject, spec: JSONObject) -> bool:
+    """Whether an annotation with a profile of AppArmor says what no field says."""
+    own, common = (
+        (holder.get("securityContext") or {}).get("appArmorProfile") for holder in (container, spec)
+    )
+    return own is None and (common is None or common != app_armor_profile(annotation))
+
+
+def _has_seccomp(holder: JSONObject) -> bool:
+    return (holder.get("securityContext") or {}).get("seccompProfile") is not None
+
+
+def _of_environment(variables: Sequence[JSONObject], path: FieldPath) -> Iterator[str]:
+    """Variables that hide another one of their name, unless their value refers to it."""
+    found: set[str] = set()
+    for index, variable in enumerate(variables):
+        name, value = variable.get("name", ""), variable.get("value", "")
+        reference = f"$({name})"
+        if name not in found:
+            found.add(name)
+        elif variable.get("valueFrom") is not None or value == reference or reference not in value:
+            hidden = f"hides previous definition of {go_quoted(name)}, which may be dropped when using apply"
+            yield f"{path / index}: {hidden}"
+
+
+def _of_ports(containers: Sequence[_Place]) -> Iterator[str]:
+    found: dict[tuple[JSON, JSON], list[tuple[FieldPath, str, int]]] = {}
+    for container, place in containers:
+        for index, port in enumerate(container.get("ports") or ()):
+            path, ip, host = place / "ports" / index, port.get("hostIP", ""), port.get("hostPort") or 0
+            if ip and not host:
+                yield f"{path}: hostIP set without hostPort: {_port_text(port)}"
+            others = found.setdefault((port.get("containerPort") or 0, port.get("protocol", "")), [])
+            for other, other_ip, other_host in others:
+                if (ip, host) == (other_ip, other_host):
+                    yield f"{path}: duplicate port definition with {other}"
+                elif not host or not other_host:
+                    yield f"{path}: overlapping port definition with {other}"
+                elif host == other_host and bool(ip) is not bool(other_ip):
+                    yield f"{path}: dangerously ambiguous port definition with {other}"
+            others.append((path, ip, host))
+
+
+def _port_text(port: JSONObject) -> str:
+    """A port as Go's ``%+v`` writes it."""
+    fields = {
+        "Name": port.get("name", ""),
+        "HostPort": port.get("hostPort") or 0,
+        "ContainerPort": port.get("containerPort") or 0,
+        "Protocol": port.get("protocol", ""),
+        "HostIP": port.get("hostIP", ""),
+    }
+    return f"{{{' '.join(f'{name}:{value}' for name, value in fields.items())}}}"
+
+
+def _of_port_names(containers: Sequence[_Place]) -> Iterator[str]:
+    found: dict[str, FieldPath] = {}
+    for container, place in containers:
+        for index, port in enumerate(container.get("ports") or ()):
+            name, path = port.get("name", ""), place / "ports" / index
+            if name and name in found:
+                other = found[name]
+                told = f"services and probes that select ports by name will use {other}"
+                yield f"{path}: duplicate port name {go_quoted(name)} with {other}, {told}"
+            elif name:
+                found[name] = path
+
+
+def _of_grace(spec: JSONObject, path: FieldPath) -> Iterator[str]:
+    if (spec.get("terminationGracePeriodSeconds") or 0) < 0:
+        told = "must be >= 0; negative values are invalid and will be treated as 1"
+        yield f"{path / 'terminationGracePeriodSeconds'}: {told}"
+
+
+def _of_pod_affinity(affinity: JSONObject, path: FieldPath) -> Iterator[str]:
+    for field in ("podAffinity", "podAntiAffinity"):
+        given, place = affinity.get(field) or {}, path / field
+        required, preferred = (f"{kind}DuringSchedulingIgnoredDuringExecution" for kind in _KINDS)
+        for index, term in enumerate(given.get(required) or ()):
+            if term.get("labelSelector") is None:
+                yield f"{place / required / index / 'labelSelector'}: {_NO_SELECTOR}"
+        for index, term in enumerate(given.get(preferred) or ()):
+            if (term.get("podAffinityTerm") or {}).get("labelSelector") is None:
+                selector = place / preferred / index / "podAffinityTerm" / "labelSelector"
+                yield f"{selector}: {_NO_SELECTOR}"
+
+
+_KINDS = ("required", "preferred")
+
+
+def _of_addresses(spec: JSONObject, path: FieldPath) -> Iterator[str]:
+    servers = (spec.get("dnsConfig") or {}).get("nameservers") or ()
+    for index, server in enumerate(servers):
+        yield from ip_warnings(server, path / "dnsConfig" / "nameservers" / index)
+    for index, alias in enumerate(spec.get("hostAliases") or ()):
+        yield from ip_warnings(alias.get("ip", ""), path / "hostAliases" / index / "ip")
