@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from differential.tallies import Tally
@@ -17,19 +17,20 @@ _BEGIN = "<!-- The table: make differential ARGS=--write -->\n"
 _END = "<!-- The end of the table -->\n"
 
 
-def write(tallies: Mapping[str, Tally], seed: str) -> None:
+def write(tallies: Mapping[str, Tally], seeds: Sequence[str]) -> None:
     """Put the table of a run in the place of the one before."""
     text = PAGE.read_text()
     before, _, rest = text.partition(_BEGIN)
     _, _, after = rest.partition(_END)
-    PAGE.write_text(f"{before}{_BEGIN}{table(tallies, seed)}{_END}{after}")
+    PAGE.write_text(f"{before}{_BEGIN}{table(tallies, seeds)}{_END}{after}")
 
 
-def table(tallies: Mapping[str, Tally], seed: str) -> str:
+def table(tallies: Mapping[str, Tally], seeds: Sequence[str]) -> str:
     """The table of a run, and what it is of."""
+    named = ", ".join(f"`{seed}`" for seed in seeds)
     day = dt.datetime.now(tz=dt.UTC).date().isoformat()
     lines = [
-        f"Kubernetes {version()}, {day}, seed `{seed}`:",
+        f"Kubernetes {version()}, {day}, from the seeds {named}:",
         "",
         "| family | pairs | refused by both | same | different, and argued | different | left out |",
         "|---|---|---|---|---|---|---|",

@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from differential.custom_resources import CONVERTING
 from differential.image_reviews import BACKEND, review_images
 from differential.marker_policies import markers, watching_parameters
 from differential.pairs import (
@@ -205,10 +206,23 @@ class Judge:
         if reply.code == _INVALID:
             raise InvalidObjectError(reply.body["message"])
         assert reply.code == 201, (path, reply.body)
+        if item["kind"] == "CustomResourceDefinition":
+            self._await_served(item)
         if "status" not in item:
             return _readable(reply.body)
         told = reply.body | {"status": item["status"]}
         return _readable(self._admin.must("PUT", f"{path}/{name}/status", told))
+
+    def _await_served(self, definition: JSONObject) -> None:
+        """Wait until all API servers serve the custom resources of a definition."""
+        spec = definition["spec"]
+        until = time.monotonic() + _PATIENCE_SECONDS
+        for clients in (self._deciders, self._recorded, self._storers):
+            for version in spec["versions"]:
+                path = f"/apis/{spec['group']}/{version['name']}/{spec['names']['plural']}"
+                while clients[User.ADMIN].ask("GET", path).code != 200:
+                    assert time.monotonic() < until, f"{path} is not served"
+                    time.sleep(0.05)
 
     def _remove(self, item: JSONObject) -> None:
         path, name = _place(item)
@@ -328,7 +342,7 @@ def _recording_webhook(recorder: WebhookServer) -> JSONObject:
     return made(MUTATING_WEBHOOKS, _RECORDER, webhooks=[webhook])
 
 
-_SERVED = {_RECORD: denied("seen"), BACKEND: review_images, **BEHAVIOURS}
+_SERVED = {_RECORD: denied("seen"), BACKEND: review_images, **BEHAVIOURS, **CONVERTING}
 
 
 @contextlib.contextmanager

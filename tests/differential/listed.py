@@ -1,118 +1,123 @@
-"""Differences that the documents argue, so that they are no news: what each side says, and where that is argued."""
+"""Differences that ``docs/differences.md`` argues, so that they are no news: what each side says, in patterns."""
 
 from __future__ import annotations
 
 import dataclasses
+import re
 
 from differential.comparison import Difference
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ListedDifference:
-    """Texts by which a difference is recognized."""
+    """Patterns by which a difference is recognized; each has to match the whole text."""
 
-    real: str
-    """What the API server says has this in it."""
-    ours: str
-    """What we say has this in it."""
-    page: str
-    """The page that argues it, below ``docs``."""
     shown: str
-    """What that page says, word for word."""
+    """What the page says of it, word for word."""
+    real: str
+    """What the API server says, or has at that place."""
+    ours: str
+    """What we say; ``{name}`` stands for what the group ``name`` of ``real`` has matched."""
     path: str = ""
-    """What the place of the difference begins with."""
+    """The place of the difference, in an object."""
 
     def covers(self, difference: Difference) -> bool:
         """Whether a difference is this one."""
-        texts = self.real in str(difference.real) and self.ours in str(difference.ours)
-        return texts and difference.path.startswith(self.path)
+        real = re.fullmatch(self.real, str(difference.real), re.DOTALL)
+        if real is None or not re.fullmatch(self.path, difference.path):
+            return False
+        ours = self.ours
+        for name, value in real.groupdict().items():
+            ours = ours.replace(f"{{{name}}}", re.escape(value))
+        return re.fullmatch(ours, str(difference.ours), re.DOTALL) is not None
 
+
+_FAILED_OPEN = r"alpha\.image-policy\.k8s\.io/failed-open"
+_ALLOWED = "200 "
 
 LISTED = (
     ListedDifference(
+        "`alpha.image-policy.k8s.io/failed-open` is stored",
         real="None",
         ours="true",
-        page="controllers/ImagePolicyWebhook.md",
-        shown="the Pod's annotation is stored, as the plugin has it",
-        path="metadata.annotations",
+        path=rf"metadata\.annotations\.{_FAILED_OPEN}",
     ),
     ListedDifference(
-        real="is not authorized to request tokens for audience ",
-        ours="not found in pod spec volume, system:node:",
-        page="controllers/NodeRestriction.md",
-        shown="The audience message is that of 1.33 to 1.36.",
+        "`alpha.image-policy.k8s.io/failed-open` is stored",
+        real="None",
+        ours=rf"\{{'{_FAILED_OPEN}': 'true'\}}",
+        path=r"metadata\.annotations",
     ),
     ListedDifference(
-        real="expected type 'bool' but found",
-        ours="found no matching overload for '_&&_' applied to",
-        page="cel.md",
-        shown="found no matching overload for '_&&_' applied to '(string, bool)'",
+        'is not authorized to request tokens for audience "vault"',
+        real=r'(?P<what>.* is forbidden: )(?P<node>\S+) is not authorized to request tokens for audience "(?P<a>\S*)"',
+        ours=r'{what}audience "{a}" not found in pod spec volume, {node} is not authorized to request tokens for this'
+        " audience",
     ),
     ListedDifference(
-        real="found no matching overload for '",
-        ours="undeclared reference to '",
-        page="cel.md",
-        shown="here it is `undeclared reference to 'trim'`",
+        "found no matching overload for '_&&_' applied to '(string, bool)'",
+        real=r".*expected type 'bool' but found '[^']+'.*",
+        ours=r".*found no matching overload for '_(&&|\|\|)_' applied to '\([^']+\)'.*",
     ),
     ListedDifference(
-        real="expected type of field 'other' is '' but provided type is 'string'",
-        ours="undefined field 'other'",
-        page="cel.md",
-        shown="`undefined field 'other'`",
+        "undeclared reference to 'trim'",
+        real=r".*found no matching overload for '(?P<function>\w+)' applied to '.*",
+        ours=r".*undeclared reference to '{function}'.*",
     ),
     ListedDifference(
-        real=".nodePort: Duplicate value: 3",
-        ours="Duplicate value: {",
-        page="object-validation.md",
-        shown="what only allocation finds: addresses and node ports outside the cluster's ranges or in use",
+        "no viable alternative at input",
+        real=r"(?P<before>.*ERROR: <input>:\d+:\d+: Syntax error: )mismatched input '[^']+' expecting [^\n]+"
+        r"(?P<after>\n.*)",
+        ours=r"{before}no viable alternative at input '[^\n]+{after}",
     ),
     ListedDifference(
-        real="hostIP set without hostPort: ",
-        ours="[]",
-        page="object-validation.md",
-        shown="warnings, but for names of pull secrets",
+        "undefined field 'other'",
+        real=r".*expected type of field '(?P<field>\w+)' is '' but provided type is '\w+'.*",
+        ours=r".*undefined field '{field}'.*",
     ),
     ListedDifference(
-        real="cannot be handled as a DaemonSet: strconv.ParseInt: parsing ",
-        ours="200 ",
-        page="object-validation.md",
-        shown="that the annotation with a DaemonSet's template generation is a number",
+        "spec.ports[1].nodePort: Duplicate value: 30080",
+        real=r".*spec\.ports\[(?P<n>\d+)\]\.nodePort: Duplicate value: \d+.*",
+        ours=r".*spec\.ports\[{n}\]: Duplicate value: \{.*",
     ),
     ListedDifference(
-        real="may specify no more than one IP for each IP family",
-        ours="spec.ipFamilies[1]: Duplicate value: ",
-        page="object-validation.md",
-        shown="that a Service has both addresses of one family",
+        "spec.healthCheckNodePort: Invalid value: -2147483648",
+        real=r"422 .* is invalid: spec\.healthCheckNodePort: Invalid value: -\d+: must be between 1 and 65535,"
+        " inclusive",
+        ours=_ALLOWED,
     ),
     ListedDifference(
-        real="invalid character ",
-        ours='<secret contents redacted>": unexpected end of JSON input',
-        page="object-validation.md",
-        shown="where Go's decoder gives up on a Docker configuration that goes on after a text",
+        "this cluster is not configured for dual-stack services",
+        real=r"422 .* is invalid: \[?spec\.ipFamilyPolicy: .*: this cluster is not configured for dual-stack"
+        " services.*",
+        ours=_ALLOWED,
     ),
     ListedDifference(
-        real=".default: Invalid value: ",
-        ours="is invalid: [spec.validation.openAPIV3Schema.properties",
-        page="object-validation.md",
-        shown="and with fields that the schema does not know",
+        "invalid character 'x' after top-level value",
+        real=r"(?P<what>.*)<secret contents redacted>\": invalid character .*",
+        ours=r"{what}<secret contents redacted>\": unexpected end of JSON input.*",
     ),
     ListedDifference(
-        real="'value': '0'",
+        "defaults of a CustomResourceDefinition",
+        real=r".*spec\.validation\.openAPIV3Schema\.[^:]+\.default: Invalid value: .*",
+        ours=r".*spec\.validation\.openAPIV3Schema\.properties.*",
+    ),
+    ListedDifference(
+        "`capacity: {a: {}}` of a device",
+        real=r"0",
         ours="None",
-        page="object-validation.md",
-        shown="a capacity without a value is shown without one",
-        path="spec.devices",
+        path=r"spec\.devices\[\d+\](\.basic)?\.capacity\.[^.]+\.value",
     ),
     ListedDifference(
-        real="spec.healthCheckNodePort: Invalid value: -2147483648: must be between 1 and 65535, inclusive",
-        ours="200 ",
-        page="object-validation.md",
-        shown="what only allocation finds: addresses and node ports outside the cluster's ranges",
+        "`capacity: {a: {}}` of a device",
+        real=r"\{.*'value': '0'.*\}",
+        ours="None",
+        path=r"spec\.devices\[\d+\](\.basic)?(\.capacity(\..+)?)?",
     ),
 )
 """All of them."""
 
 
 def is_listed(difference: Difference) -> bool:
-    """Whether a page argues a difference."""
+    """Whether the page argues a difference."""
     return any(listed.covers(difference) for listed in LISTED)

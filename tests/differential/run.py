@@ -18,6 +18,7 @@ from differential import conformance
 from differential.bound_pods import BoundPods, PodGroups
 from differential.built_ins import Changes, Creations
 from differential.configurations import RefusedConfigurations
+from differential.custom_resources import CustomResources
 from differential.events import EventBursts
 from differential.image_reviews import ImageReviews, OpenImageReviews
 from differential.judging import judging
@@ -37,6 +38,7 @@ FAMILIES: tuple[Comparable, ...] = (
     Worlds(ValidatingPolicies()),
     Worlds(MutatingPolicies()),
     Worlds(Webhooks()),
+    Worlds(CustomResources()),
     Worlds(Signers()),
     Worlds(BoundPods()),
     RefusedConfigurations(),
@@ -61,7 +63,7 @@ def main() -> int:
     if arguments.write:
         kept = run.done.families()
         found = {family.name: kept[family.name] for family in FAMILIES if family.name in kept}
-        conformance.write(found, arguments.seed)
+        conformance.write(found, run.done.seeds())
     click.echo(f"seed {arguments.seed}, {time.monotonic() - started:.0f} s")
     return 1 if any(tally.different for tally in tallies.values()) else 0
 

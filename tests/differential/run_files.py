@@ -43,6 +43,10 @@ class RunFile:
         with self._path.open("a") as file:
             file.write(f"{json.dumps(line)}\n")
 
+    def seeds(self) -> list[str]:
+        """What the worlds were drawn from."""
+        return sorted({drawn_from.partition("/")[0] for drawn_from in self._done})
+
     def families(self) -> Mapping[str, Tally]:
         """The sum of the worlds of each family."""
         sums: dict[str, Tally] = {}
