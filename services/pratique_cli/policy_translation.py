@@ -190,7 +190,8 @@ def _comparison(left: ast.expr, op: ast.cmpop, right: ast.expr, scope: _Scope) -
         case _, ast.Is() | ast.IsNot(), ast.Constant(value=None):
             return f"{_value(left, scope)} {'==' if isinstance(op, ast.Is) else '!='} null"
         case _, ast.Eq() | ast.NotEq(), ast.Constant(value=str(text)):
-            return f"{_value(left, scope)} {_SIZES[type(op)]} {_quoted(right, text)}"
+            # The text first: a list or map of a built-in kind compared with another type is an error in an API server.
+            return f"{_quoted(right, text)} {_SIZES[type(op)]} {_value(left, scope)}"
         case _, ast.In() | ast.NotIn(), ast.Tuple(elts=elements) | ast.List(elts=elements):
             found = f"{_value(left, scope)} in [{', '.join(map(_text, elements))}]"
             return found if isinstance(op, ast.In) else f"!({found})"
