@@ -23,7 +23,7 @@ SUBJECT = 'document 1: ValidatingWebhookConfiguration "config": '
 SUPPORTED = (
     "supported are MutatingWebhookConfiguration and ValidatingWebhookConfiguration "
     "of admissionregistration.k8s.io/v1 and v1beta1, policies and their bindings, "
-    "and PolicyException and PolicyRollout of policy.pratique/v1alpha1"
+    "and PolicyException, PolicyRollout and MutationAllowList of policy.pratique/v1alpha1"
 )
 
 

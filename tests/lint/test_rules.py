@@ -762,6 +762,6 @@ def test_administrators_and_readers_are_not_reported(objects: list[JSONObject], 
 def test_every_rule_is_tested() -> None:
     by_time = {"ca-bundle-expired", "ca-bundle-expires-soon"}
     by_roles = {"configurations-writable"}
-    elsewhere = ("exception-", "rollout-", "serving-certificate-")
+    elsewhere = ("allow-list-", "exception-", "rollout-", "serving-certificate-")
     tested_elsewhere = {rule for rule in RULE_NAMES if rule.startswith(elsewhere)}
     assert {case.rule for case in CASES} | by_time | by_roles | tested_elsewhere == RULE_NAMES

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pratique.cluster.store import ObjectStore
     from pratique.configuration.admissionregistration import PolicyConfiguration
     from pratique.configuration.loading import Configurations
+    from pratique.configuration.mutation_allow_lists import MutationAllowList
     from pratique.configuration.policy_exceptions import PolicyException
     from pratique.configuration.policy_rollouts import PolicyRollout
 
@@ -82,9 +83,10 @@ def configuration_digest(configurations: Configurations) -> str:
         (configuration.kind.value, configuration.name, configuration.spec)
         for configuration in policies_and_bindings
     )
-    own_kinds: tuple[PolicyException | PolicyRollout, ...] = (
+    own_kinds: tuple[PolicyException | PolicyRollout | MutationAllowList, ...] = (
         *configurations.exceptions,
         *configurations.rollouts,
+        *configurations.allow_lists,
     )
     own = ((document.kind.value, document.name, document.spec) for document in own_kinds)
     return _digest(_encoded(configuration) for configuration in (*webhooks, *policies, *own))

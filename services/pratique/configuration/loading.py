@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -36,17 +36,22 @@ from pratique.configuration.admissionregistration import (
     apply_webhook_defaults,
     decode_webhook_configuration,
 )
+from pratique.configuration.mutation_allow_lists import (
+    AllowListKind,
+    MutationAllowList,
+    MutationAllowListDocument,
+    validate_allow_list,
+)
 from pratique.configuration.policy_exceptions import (
     ExceptionKind,
     PolicyException,
     PolicyExceptionDocument,
 )
-from pratique.configuration.policy_references import API_VERSION
+from pratique.configuration.policy_references import API_VERSION, find_overlaps
 from pratique.configuration.policy_rollouts import (
     PolicyRollout,
     PolicyRolloutDocument,
     RolloutKind,
-    find_overlaps,
     validate_policy_rollout,
 )
 
@@ -86,7 +91,7 @@ def _line(document: SourceDocument, problem: DecodingProblem) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Configurations:
-    """Webhook configurations in the order of their calls, policies and bindings, exceptions from them and rollouts."""
+    """Webhook configurations in the order of their calls, policies and bindings, and what Pratique adds to them."""
 
     mutating: tuple[WebhookConfiguration, ...] = ()
     validating: tuple[WebhookConfiguration, ...] = ()
@@ -99,6 +104,8 @@ class Configurations:
     """In the order of their names."""
     rollouts: tuple[PolicyRollout, ...] = ()
     """In the order of their names."""
+    allow_lists: tuple[MutationAllowList, ...] = ()
+    """In the order of their names."""
 
 
 _VERSIONS = (f"{GROUP}/v1", f"{GROUP}/v1beta1")
@@ -107,18 +114,20 @@ _KINDS = frozenset(kind.value for kind in WebhookConfigurationKind)
 _POLICY_KINDS = frozenset(kind.value for kind in PolicyKind)
 _SUPPORTED = (
     "supported are MutatingWebhookConfiguration and ValidatingWebhookConfiguration "
-    f"of {_VERSIONS[0]} and v1beta1, policies and their bindings, and PolicyException and PolicyRollout of "
-    f"{API_VERSION}"
+    f"of {_VERSIONS[0]} and v1beta1, policies and their bindings, "
+    f"and PolicyException, PolicyRollout and MutationAllowList of {API_VERSION}"
 )
-_OWN_KINDS = frozenset({ExceptionKind.EXCEPTION.value, RolloutKind.ROLLOUT.value})
+_OWN_KINDS = frozenset(
+    {ExceptionKind.EXCEPTION.value, RolloutKind.ROLLOUT.value, AllowListKind.ALLOW_LIST.value}
+)
 """The kinds that no API server has."""
 
-_OwnDocument: TypeAlias = "PolicyException | PolicyRollout"
+_OwnDocument: TypeAlias = "PolicyException | PolicyRollout | MutationAllowList"
 _Loaded: TypeAlias = (
     "WebhookConfiguration | PolicyConfiguration[PolicySpec | PolicyBindingSpec] | _OwnDocument"
 )
-_Kind: TypeAlias = "WebhookConfigurationKind | PolicyKind | ExceptionKind | RolloutKind"
-_Own = TypeVar("_Own", PolicyException, PolicyRollout)
+_Kind: TypeAlias = "WebhookConfigurationKind | PolicyKind | ExceptionKind | RolloutKind | AllowListKind"
+_Own = TypeVar("_Own", PolicyException, PolicyRollout, MutationAllowList)
 
 
 def is_configuration(data: JSONObject) -> bool:
@@ -155,9 +164,8 @@ def load_configurations(
         except (DocumentError, StrictDecodingError) as error:
             problems += describe_problems(document, error.problems)
     rollouts = _own(loaded.values(), PolicyRollout)
-    for rollout, overlap in find_overlaps(rollouts):
-        if rollout.source is not None:
-            problems += describe_problems(rollout.source, to_document_error([overlap]).problems)
+    allow_lists = _own(loaded.values(), MutationAllowList)
+    problems += [*_overlaps(rollouts), *_overlaps(allow_lists)]
     if problems:
         raise ConfigurationError("\n".join(problems))
     return Configurations(
@@ -169,7 +177,16 @@ def load_configurations(
         validating_bindings=_in_order(loaded.values(), PolicyKind.VALIDATING_BINDING),
         exceptions=_own(loaded.values(), PolicyException),
         rollouts=rollouts,
+        allow_lists=allow_lists,
     )
+
+
+def _overlaps(documents: Sequence[PolicyRollout] | Sequence[MutationAllowList]) -> Iterator[str]:
+    """Describe what more than one of the objects of a kind names."""
+    owners = [(f"{each.kind.value} {go_quoted(each.name)}", each.spec.policies) for each in documents]
+    for place, overlap in find_overlaps(owners):
+        if (source := documents[place].source) is not None:
+            yield from describe_problems(source, to_document_error([overlap]).problems)
 
 
 def _own(loaded: Iterable[_Loaded], kind: type[_Own]) -> tuple[_Own, ...]:
@@ -187,6 +204,8 @@ def _load(document: SourceDocument) -> _Loaded:
         return _load_exception(document)
     if document.data["kind"] == RolloutKind.ROLLOUT.value:
         return _load_rollout(document)
+    if document.data["kind"] == AllowListKind.ALLOW_LIST.value:
+        return _load_allow_list(document)
     # Here and below, because services without --config validate nothing: 12 ms of their start.
     from pratique.configuration import webhook_validation  # noqa: PLC0415
     from pratique.configuration.expression_validation import check_match_condition  # noqa: PLC0415
@@ -234,6 +253,13 @@ def _load_rollout(document: SourceDocument) -> PolicyRollout:
     return PolicyRollout(decoded.metadata.name, decoded.spec, document)
 
 
+def _load_allow_list(document: SourceDocument) -> MutationAllowList:
+    decoded = decode_strictly(document.data, MutationAllowListDocument)
+    if errors := validate_allow_list(decoded):
+        raise to_document_error(errors)
+    return MutationAllowList(decoded.metadata.name, decoded.spec, document)
+
+
 def _unsupported(data: JSONObject) -> str:
     """Why this is neither a webhook configuration nor a policy; empty if it is one."""
     kind, version = data.get("kind"), data.get("apiVersion")
@@ -270,7 +296,8 @@ def _in_order(loaded: Iterable[_Loaded], kind: WebhookConfigurationKind | Policy
     of_kind = (
         configuration
         for configuration in loaded
-        if configuration.kind is kind and not isinstance(configuration, PolicyException | PolicyRollout)
+        if configuration.kind is kind
+        and not isinstance(configuration, PolicyException | PolicyRollout | MutationAllowList)
     )
     return tuple(
         sorted(of_kind, key=lambda configuration: (not configuration.is_static, configuration.name.encode()))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Self
 
 import msgspec
 
 from pratique.apimachinery.field_errors import (
+    ROOT,
     FieldError,
     FieldPath,
     forbidden,
@@ -71,6 +73,28 @@ class PolicyTarget(NamedTuple):
     def overlaps(self, other: PolicyTarget) -> bool:
         """Return whether something is named by both."""
         return self[:2] == other[:2] and (self.part == other.part or not self.part or not other.part)
+
+
+def find_overlaps(
+    owners: Iterable[tuple[str, Sequence[PolicyReference]]],
+) -> Iterator[tuple[int, FieldError]]:
+    """Find what two objects of a kind name, or one names twice, so that both would decide about it.
+
+    Args:
+        owners: What messages call each object, and its references.
+
+    Yields:
+        The index of the later object, and the error of its field ``spec.policies``.
+    """
+    seen: list[tuple[PolicyTarget, str]] = []
+    for place, (told, references) in enumerate(owners):
+        for index, reference in enumerate(references):
+            target = PolicyTarget.of(reference)
+            other = next((owner for known, owner in seen if known.overlaps(target)), None)
+            if other is not None:
+                path = ROOT / "spec" / "policies" / index / "name"
+                yield place, invalid(path, reference.name, f"{other} names it already")
+            seen.append((target, told))
 
 
 _DISPATCHERS = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -23,12 +23,10 @@ from pratique.apimachinery.field_errors import (
 )
 from pratique.apimachinery.selectors import LabelSelector
 from pratique.apimachinery.source_documents import SourceDocument
-from pratique.apimachinery.statuses import go_quoted
 from pratique.configuration.admissionregistration import ObjectMeta
 from pratique.configuration.policy_references import (
     PolicyReference,
     PolicyReferenceKind,
-    PolicyTarget,
     validate_policy_references,
 )
 
@@ -145,16 +143,3 @@ def _validate_share(spec: PolicyRolloutSpec, path: FieldPath) -> list[FieldError
     if spec.percent is not None and not 1 <= spec.percent <= 100:
         errors.append(invalid(path / "percent", spec.percent, "must be from 1 to 100"))
     return errors
-
-
-def find_overlaps(rollouts: Sequence[PolicyRollout]) -> Iterator[tuple[PolicyRollout, FieldError]]:
-    """Find what two rollouts name, or one names twice, so that it would be in two modes."""
-    seen: list[tuple[PolicyTarget, PolicyRollout]] = []
-    for rollout in rollouts:
-        for index, reference in enumerate(rollout.spec.policies):
-            target = PolicyTarget.of(reference)
-            other = next((owner for known, owner in seen if known.overlaps(target)), None)
-            if other is not None:
-                text = f"PolicyRollout {go_quoted(other.name)} names it already"
-                yield rollout, invalid(ROOT / "spec" / "policies" / index / "name", reference.name, text)
-            seen.append((target, rollout))

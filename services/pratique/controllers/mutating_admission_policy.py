@@ -33,6 +33,7 @@ class _MutatingPolicySet:
             return _allow_without_policies
         # CEL is 14 MB of code that only chains with policies need.
         from pratique.cluster import schemas  # noqa: PLC0415
+        from pratique.policies.allow_lists import AllowLists  # noqa: PLC0415
         from pratique.policies.exceptions import Exemptions  # noqa: PLC0415
         from pratique.policies.mutating import MutatingPolicies, mutate  # noqa: PLC0415
         from pratique.policies.rollouts import Rollouts  # noqa: PLC0415
@@ -42,6 +43,7 @@ class _MutatingPolicySet:
             configurations.mutating_bindings,
             Exemptions(configurations.exceptions),
             Rollouts(configurations.rollouts),
+            AllowLists(configurations.allow_lists),
         )
         schemas.load()
         self._admit = (lambda review: mutate(policies, review, self.checks)) if policies else None

@@ -8,6 +8,7 @@ from collections.abc import Collection
 from pratique.cluster.store import Cluster
 from pratique.configuration.loading import Configurations
 from pratique.lint import (
+    allow_lists,
     bypasses,
     certificates,
     deadlocks,
@@ -76,6 +77,8 @@ LINT_RULES: tuple[LintRule, ...] = (
     exceptions.WITHOUT_POLICY,
     rollouts.WITHOUT_POLICY,
     rollouts.SIDE_EFFECTS,
+    allow_lists.WITHOUT_POLICY,
+    allow_lists.IMPOSSIBLE,
 )
 RULE_NAMES = frozenset(lint_rule.name for lint_rule in LINT_RULES)
 """The names of all rules."""

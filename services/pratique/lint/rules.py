@@ -32,6 +32,7 @@ from pratique.configuration.admissionregistration import (
     WebhookConfigurationKind,
 )
 from pratique.configuration.loading import Configurations
+from pratique.configuration.mutation_allow_lists import MutationAllowList
 from pratique.configuration.policy_exceptions import PolicyException
 from pratique.configuration.policy_rollouts import PolicyRollout
 from pratique.lint.outage_simulation import (
@@ -46,7 +47,7 @@ from pratique.lint.outage_simulation import (
 )
 from pratique.lint.sample_requests import SampleRequest
 
-_OwnDocument: TypeAlias = "PolicyException | PolicyRollout"
+_OwnDocument: TypeAlias = "PolicyException | PolicyRollout | MutationAllowList"
 Owner: TypeAlias = "WebhookConfiguration | PolicyConfiguration[PolicySpec | PolicyBindingSpec] | _OwnDocument"
 
 
@@ -78,7 +79,7 @@ class Violation:
     """A place where a configuration violates a rule."""
 
     owner: Owner
-    """The configuration, policy, binding, exception or rollout."""
+    """The configuration, policy, binding, exception, rollout or allow-list."""
     path: tuple[Step, ...]
     """The field, such as ``("webhooks", 0, "timeoutSeconds")``."""
     text: str

@@ -35,6 +35,7 @@ from pratique.configuration.admissionregistration import (
 )
 from pratique.configuration.policy_references import PolicyReferenceKind
 from pratique.policies.activation import EvaluationLimits, ReviewActivations
+from pratique.policies.allow_lists import NO_ALLOW_LISTS, AllowList, AllowLists
 from pratique.policies.exceptions import NO_EXEMPTIONS, Exemption, Exemptions
 from pratique.policies.matching import ResourceMatcher, is_excluded
 from pratique.policies.rollouts import NO_ROLLOUTS, Rollout, Rollouts
@@ -113,6 +114,8 @@ class Binding(Generic[B_co]):
     """The exceptions from the policy by this binding."""
     rollout: Rollout | None = None
     """The rollout of the policy by this binding, if it is not enforced everywhere."""
+    allow_list: AllowList | None = None
+    """The fields that the policy may change by this binding, if it mutates; None means all."""
 
     def in_shadow(self, review: Review) -> bool:
         """Return whether what the policy decides by this binding has no effect on a request."""
@@ -192,8 +195,9 @@ def compile_bindings(
     bindings: Iterable[PolicyConfiguration[B]],
     exemptions: Exemptions = NO_EXEMPTIONS,
     rollouts: Rollouts = NO_ROLLOUTS,
+    allow_lists: AllowLists = NO_ALLOW_LISTS,
 ) -> tuple[Binding[B], ...]:
-    """Compile bindings, with the exceptions from their policies, and the rollouts of these."""
+    """Compile bindings, with what exempts from their policies, rolls them out and restricts them."""
     return tuple(
         Binding(
             binding.name,
@@ -201,6 +205,9 @@ def compile_bindings(
             _matcher(binding.spec),
             exemptions.of_policy(_REFERENCE_KINDS[binding.kind], binding.spec.policy_name, binding.name),
             rollouts.of_policy(_REFERENCE_KINDS[binding.kind], binding.spec.policy_name, binding.name),
+            allow_lists.of_policy(binding.spec.policy_name, binding.name)
+            if binding.kind is PolicyKind.MUTATING_BINDING
+            else None,
         )
         for binding in bindings
     )

@@ -29,6 +29,7 @@ from pratique.policies.activation import (
     ReviewActivations,
     answer_within_limits,
 )
+from pratique.policies.allow_lists import NO_ALLOW_LISTS, AllowLists
 from pratique.policies.compilation import (
     PolicyHook,
     PolicyHooks,
@@ -71,6 +72,7 @@ class MutatingPolicies:
         bindings: Iterable[PolicyConfiguration[PolicyBindingSpec]],
         exemptions: Exemptions = NO_EXEMPTIONS,
         rollouts: Rollouts = NO_ROLLOUTS,
+        allow_lists: AllowLists = NO_ALLOW_LISTS,
     ) -> None:
         """Compile policies. Unbound policies and bindings without a policy have no effect.
 
@@ -78,7 +80,9 @@ class MutatingPolicies:
             CompilationError: an expression does not compile; loading reports that before.
         """
         binding_list = list(bindings)
-        self._hooks = PolicyHooks(_compile(policy, binding_list, exemptions, rollouts) for policy in policies)
+        self._hooks = PolicyHooks(
+            _compile(policy, binding_list, exemptions, rollouts, allow_lists) for policy in policies
+        )
 
     def __bool__(self) -> bool:
         """False if there are no bound policies."""
@@ -121,9 +125,10 @@ def _compile(
     bindings: Sequence[PolicyConfiguration[PolicyBindingSpec]],
     exemptions: Exemptions,
     rollouts: Rollouts,
+    allow_lists: AllowLists,
 ) -> _Hook:
     policy, compiler = compile_policy(configured, rollouts)
-    bound = compile_bindings(bindings_of(configured, bindings), exemptions, rollouts)
+    bound = compile_bindings(bindings_of(configured, bindings), exemptions, rollouts, allow_lists)
     return PolicyHook(policy, bound, compile_mutations(policy.spec, compiler))
 
 
@@ -268,12 +273,17 @@ class MutatingPoliciesRun:
         elif self._again is not None and builder.key not in self._again:
             self._record(builder.skip(_NOT_REINVOKED))
         else:
-            self._mutate(hook, dispatch.activations, params, builder)
+            self._mutate(hook, dispatch, params, builder)
         self._failures += builder.failures
 
     def _mutate(
-        self, hook: _Hook, original: ReviewActivations, params: JSON, builder: MutatingPolicyDecisionBuilder
+        self,
+        hook: _Hook,
+        dispatch: Invocation[PolicyBindingSpec],
+        params: JSON,
+        builder: MutatingPolicyDecisionBuilder,
     ) -> None:
+        original, objects = dispatch.activations, self._objects.copy()
         before = self._objects.current(original).review.object_document
         changes: list[Sequence[JSONObject] | None] = []
         try:
@@ -285,7 +295,18 @@ class MutatingPoliciesRun:
             self._record(builder.refuse(error.status))
             raise
         after = self._objects.current(original).review.object_document
-        self._record(builder.conclude(_compose(changes, before, after)))
+        allow_list = dispatch.binding.allow_list
+        restriction = None if allow_list is None else allow_list.restrict(before.data, after.data)
+        if allow_list is None or restriction is None or not restriction.paths:
+            self._record(builder.conclude(_compose(changes, before, after)))
+        elif allow_list.drops:
+            self._objects.replace_object(original, restriction.object)
+            operations = tuple(diff(before.data, restriction.object))
+            self._record(builder.conclude(operations, allow_list.told(restriction.paths)))
+        else:
+            self._objects = objects
+            builder.fail(allow_list.told(restriction.paths))
+            self._record(builder.conclude(()))
 
     def _patch(
         self,

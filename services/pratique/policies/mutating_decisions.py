@@ -159,12 +159,15 @@ class MutatingPolicyDecisionBuilder:
         """Decide that the request is denied, whatever the failure policy."""
         return self._decided(OutcomeStatus.FAILED, reason=status.message, ran=True)
 
-    def conclude(self, operations: tuple[JSONObject, ...]) -> MutatingPolicyDecision:
-        """Decide after all mutations have been attempted, which together changed the object by ``operations``."""
+    def conclude(self, operations: tuple[JSONObject, ...], reason: str = "") -> MutatingPolicyDecision:
+        """Decide after all mutations have been attempted, which together changed the object by ``operations``.
+
+        ``reason`` says what of their changes was dropped.
+        """
         if self._texts:
             return self._failed(operations, ran=True)
         outcome = OutcomeStatus.MUTATED if operations else OutcomeStatus.UNCHANGED
-        return self._decided(outcome, operations, ran=True)
+        return self._decided(outcome, operations, reason=reason, ran=True)
 
     def check(self, error_type: str, seconds: float) -> PolicyCheck:
         """The check to count for one mutation: ``dispatchInvocations`` counts every mutation."""

@@ -16,6 +16,7 @@ from pratique.admission.rules import compile_rules
 from pratique.apimachinery.json_values import JSON
 from pratique.configuration.admissionregistration import Webhook, WebhookConfiguration
 from pratique.configuration.loading import Configurations
+from pratique.policies.allow_lists import AllowLists
 from pratique.policies.exceptions import Exemptions
 from pratique.policies.rollouts import Rollouts
 from pratique_frontdoor.chain.decisions import Chain, MutatingStage, ValidatingStage
@@ -27,6 +28,7 @@ from pratique_frontdoor.chain.hosted_controllers import (
     PolicyMutators,
 )
 from pratique_frontdoor.chain.policy_rules import PolicyRules, Rules, RulesWithSkipReason
+from pratique_frontdoor.chain.violations import RestrictedController
 from pratique_frontdoor.transports import ReplicatedTransport, Transport
 from pratique_frontdoor.transports.circuit_breakers import CircuitBreakers
 
@@ -74,6 +76,11 @@ class ChainParts:
     def exemptions(self) -> Exemptions:
         """The exceptions, by what they exempt from."""
         return Exemptions(self.configurations.exceptions)
+
+    @functools.cached_property
+    def allow_lists(self) -> AllowLists:
+        """The allow-lists of mutations, by what they restrict."""
+        return AllowLists(self.configurations.allow_lists)
 
     @functools.cached_property
     def rollouts(self) -> Rollouts:
@@ -218,10 +225,19 @@ def _member(controller: Controller, parts: ChainParts) -> ChainMember:
                 _rules(controller, parts),
                 has_members=controller.selects_requests,
                 exemptions=parts.exemptions.of_controller(controller.name),
+                restricted=RestrictedController.of(
+                    controller, parts.allow_lists.of_controller(controller.name)
+                ),
                 # What charges for admitted requests does more than answer, so it is enforced whatever rollouts say.
                 rollout=None if controller.commits_quota else parts.rollouts.of_controller(controller.name),
             )
-    return ChainMember(call, rules, has_members=True, policy_rollouts=parts.rollouts)
+    return ChainMember(
+        call,
+        rules,
+        has_members=True,
+        policy_rollouts=parts.rollouts,
+        policy_allow_lists=parts.allow_lists,
+    )
 
 
 def _rules(controller: Controller, parts: ChainParts) -> Rules:
@@ -245,4 +261,5 @@ def _webhook_index(parts: ChainParts, phase: Phase) -> WebhookIndex:
         parts.breakers,
         exemptions=parts.exemptions,
         rollouts=parts.rollouts,
+        allow_lists=parts.allow_lists,
     )

@@ -8,7 +8,7 @@ import msgspec
 
 from pratique.apimachinery import statuses
 from pratique.apimachinery.json_values import JSON, JSONObject, encode
-from pratique_frontdoor.chain.decisions import Decision, Shadow, Step
+from pratique_frontdoor.chain.decisions import Decision, Shadow, Step, Violation
 
 
 def to_document(decision: Decision) -> JSONObject:
@@ -41,7 +41,12 @@ def _step_document(step: Step) -> JSON:
         "endpoint": step.endpoint,
         **limit,
         **({} if step.shadow is None else {"shadow": _shadow_document(step.shadow)}),
+        **({} if step.violation is None else {"violation": _violation_document(step.violation)}),
     }
+
+
+def _violation_document(violation: Violation) -> JSON:
+    return {"allowList": violation.allow_list, "action": str(violation.action)}
 
 
 def _shadow_document(shadow: Shadow) -> JSON:

@@ -34,6 +34,7 @@ from pratique.apimachinery.patches import PatchError, patch_document
 from pratique.apimachinery.requests import Operation
 from pratique.apimachinery.statuses import Status, StatusCause, StatusDetails
 from pratique.cluster.api_resources import built_in_resources
+from pratique.configuration.mutation_allow_lists import ViolationAction  # msgspec reads the types of fields
 from pratique.pods.pod_spec import APP_ARMOR_ANNOTATION, has_app_armor_annotation
 from pratique.registry.strategies.preparation import prepare_for_validation
 
@@ -55,6 +56,15 @@ class Shadow(msgspec.Struct, frozen=True, kw_only=True):
     def differs(self) -> bool:
         """Whether anything would have been different without the shadow."""
         return self.outcome not in (OutcomeStatus.ALLOWED, OutcomeStatus.UNCHANGED)
+
+
+class Violation(msgspec.Struct, frozen=True, kw_only=True):
+    """That a step changed fields which a MutationAllowList does not allow."""
+
+    allow_list: str
+    """The name of the MutationAllowList."""
+    action: ViolationAction
+    """What happened to the change."""
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -93,6 +103,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Indexes of a policy's validations that were false, from 0; known only if the policy ran in this process."""
     shadow: Shadow | None = None
     """What it would have done, if it is in shadow; None if it is enforced."""
+    violation: Violation | None = None
+    """What it changed that is not allowed; None if all is."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import itertools
 import time
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
 from typing import Self, TypeAlias, assert_never
 
 import msgspec
@@ -31,12 +31,14 @@ from pratique.apimachinery.json_values import Document
 from pratique.apimachinery.patches import PatchError, patch_document
 from pratique.apimachinery.statuses import Status
 from pratique.configuration.policy_references import PolicyReferenceKind
+from pratique.policies.allow_lists import NO_ALLOW_LISTS, AllowLists
 from pratique.policies.exceptions import Exemption, exemption_annotation, find_exemption
 from pratique.policies.rollouts import NO_ROLLOUTS, Rollout, Rollouts
 from pratique_frontdoor.chain.decisions import AdmissionContext, OutageError, Record, Reinvocation, Step
 from pratique_frontdoor.chain.fan_out import FanOut, Share, merge_outcomes
 from pratique_frontdoor.chain.policy_rules import PolicyRules, Rules
 from pratique_frontdoor.chain.shadows import record_shadow, shadow_deadline
+from pratique_frontdoor.chain.violations import RestrictedController, mark_violation
 from pratique_frontdoor.transports import Transport
 
 
@@ -78,6 +80,10 @@ class ChainMember:
     """The controller's rollout, if it is not enforced everywhere."""
     policy_rollouts: Rollouts = NO_ROLLOUTS
     """The rollouts of its policies, if it runs policies."""
+    restricted: RestrictedController | None = None
+    """The controller with its allow-list, if it has one."""
+    policy_allow_lists: AllowLists = NO_ALLOW_LISTS
+    """The allow-lists of its policies, if it runs policies."""
 
     def shadow(self, review: Review) -> str:
         """Return the name of the PolicyRollout that keeps it in shadow for a review; empty if none does."""
@@ -101,6 +107,7 @@ class _ServiceCall:
     shadows: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """The PolicyRollouts that keep controllers in shadow, by the names of these."""
     policy_rollouts: Rollouts = NO_ROLLOUTS
+    policy_allow_lists: AllowLists = NO_ALLOW_LISTS
 
     @classmethod
     def of(
@@ -124,6 +131,10 @@ class _ServiceCall:
             round_number,
             {name: rollout for name, rollout in shadows.items() if rollout},
             next((member.policy_rollouts for member in members if member.policy_rollouts), NO_ROLLOUTS),
+            next(
+                (member.policy_allow_lists for member in members if member.policy_allow_lists),
+                NO_ALLOW_LISTS,
+            ),
         )
 
     def select(
@@ -220,6 +231,15 @@ class _ServiceCall:
             record_shadow(step, rollout, record, part.name, part.configuration)
         else:
             record.steps.append(step)
+        self._mark_policy_violation(part, record)
+
+    def _mark_policy_violation(self, part: PolicyOutcome, record: Record) -> None:
+        """Mark the last step if the service says that the policy changed what it may not."""
+        if not self.policy_allow_lists or not part.reason or self.phase is not Phase.MUTATE:
+            return
+        allow_list = self.policy_allow_lists.of_policy(part.name, part.configuration)
+        if allow_list is not None and allow_list.prefix in part.reason:
+            mark_violation(record, allow_list, part.reason, part.name, part.configuration)
 
     def _policy_shadow(self, outcome: Outcome, part: PolicyOutcome) -> str:
         """Return the PolicyRollout that kept a policy in shadow; empty if it was enforced.
@@ -403,9 +423,22 @@ async def run_mutators(
     for in_shadow, group in itertools.groupby(members, lambda member: bool(member.shadow(context.review))):
         if in_shadow:
             await _run_in_shadow(stage, tuple(group), context)
-        else:
-            outcomes += await _run_enforced(stage, tuple(group), context, again)
+            continue
+        for together in _until_restricted(group):
+            outcomes += await _run_enforced(stage, together, context, again)
     return outcomes
+
+
+def _until_restricted(members: Iterable[ChainMember]) -> Iterator[tuple[ChainMember, ...]]:
+    """Divide members into calls that one with an allow-list ends: the next see what is left of its changes."""
+    together: list[ChainMember] = []
+    for member in members:
+        together.append(member)
+        if member.restricted is not None:
+            yield tuple(together)
+            together = []
+    if together:
+        yield tuple(together)
 
 
 async def _run_enforced(
@@ -428,9 +461,9 @@ async def _run_enforced(
     asking = transport.mutate(context.review, calls, deadline)
     outcomes = await await_outcomes(Phase.MUTATE, asking, deadline)
     document = context.review.object_document
+    restricted = {member.call.name: member.restricted for member in members if member.restricted is not None}
     for outcome in outcomes:
-        decision, document = _apply_decision(outcome, document)
-        hop.record_outcome(outcome, decision, context.record)
+        document = _take_outcome(hop, outcome, document, restricted.get(outcome.controller), context.record)
     context.change_object(document)
     if context.record.outages:
         raise context.record.outages[0]
@@ -460,8 +493,26 @@ async def _run_in_shadow(
             hop.fail(calls[0], OutageError.of(Phase.MUTATE, error), context.record)
         else:
             for outcome in outcomes:
-                decision, _ = _apply_decision(outcome, context.review.object_document)
-                hop.record_outcome(outcome, decision, context.record)
+                _take_outcome(hop, outcome, context.review.object_document, member.restricted, context.record)
+
+
+def _take_outcome(
+    hop: _ServiceCall,
+    outcome: Outcome,
+    before: Document,
+    restricted: RestrictedController | None,
+    record: Record,
+) -> Document:
+    """Record what a mutating controller did to an object, and return the object after it."""
+    decision, document = _apply_decision(outcome, before)
+    told = ""
+    if restricted is not None and isinstance(decision, Patched):
+        outcome, document, told = restricted.restrict(outcome, before, document)
+        decision = outcome.decision
+    hop.record_outcome(outcome, decision, record)
+    if told and restricted is not None:
+        mark_violation(record, restricted.allow_list, told, str(hop.phase.value))
+    return document
 
 
 def _apply_decision(outcome: Outcome, document: Document) -> tuple[OutcomeDecision, Document]:

@@ -33,10 +33,12 @@ from pratique.cluster.api_resources import built_in_resources
 from pratique.cluster.conversion import convert
 from pratique.cluster.go_decoding import TypedDecodingError
 from pratique.cluster.typed_decoding import decode_changed
+from pratique.policies.allow_lists import AllowList
 from pratique.registry.defaults.defaulting import with_defaults_of_changes
 from pratique.telemetry.logs import describe_error
 from pratique_frontdoor.chain.decisions import AdmissionContext, Record, Step, check_documents
 from pratique_frontdoor.chain.shadows import record_shadow
+from pratique_frontdoor.chain.violations import mark_violation
 from pratique_frontdoor.chain.webhooks import (
     ChainWebhook,
     Matched,
@@ -47,6 +49,7 @@ from pratique_frontdoor.chain.webhooks import (
     WebhookResult,
     call_in_shadow,
     call_webhook,
+    violating_result,
 )
 from pratique_frontdoor.webhooks.answers import mutation_annotation, patch_annotation, webhook_annotations
 
@@ -67,6 +70,8 @@ class WebhookEffect:
     """The same operations on the object in the version of the request."""
     document: Document | None = None
     """The changed object in the version of the request; None if it has not changed."""
+    violation: str = ""
+    """What the webhook changed and may not; empty if it may change all of it."""
     is_retyped: bool = False
     """Whether the object became one of another kind that is known, which an API server notices after all webhooks."""
 
@@ -77,7 +82,11 @@ class WebhookEffect:
 
 
 def effect_of(
-    webhook: str, result: WebhookResult, sent_review: Review, requested_review: Review
+    webhook: str,
+    result: WebhookResult,
+    sent_review: Review,
+    requested_review: Review,
+    allow_list: AllowList | None = None,
 ) -> WebhookEffect:
     """Apply a webhook's patch. A patch that cannot be applied denies the request, whatever the failure policy.
 
@@ -86,6 +95,7 @@ def effect_of(
         result: The webhook's result.
         sent_review: The review as the webhook saw it.
         requested_review: The same review in the version of the request.
+        allow_list: The fields that it may change, in the version that it sees; None means all.
     """
     decision = result.outcome.decision
     if not isinstance(decision, Patched) or not decision.operations:
@@ -97,24 +107,37 @@ def effect_of(
     try:
         patched = _restore_type(patch_document(before, decision.operations), before.data, sent_review.kind)
         document = decode_changed(sent_review.kind, before.data, patched)
+        told = ""
+        if allow_list is not None:
+            document, told = _allowed(allow_list, before, document)
+        operations = tuple(diff(before.data, document.data)) if told else decision.operations
         if identical(before.data, document.data):
             # A patch of a converted object cannot be applied to the object of the request.
-            applied = decision.operations if sent_review is requested_review else ()
-            return WebhookEffect(operations=decision.operations, applied=applied)
+            applied = operations if sent_review is requested_review else ()
+            return WebhookEffect(operations=operations, applied=applied, violation=told)
         completed = with_defaults_of_changes(sent_review.kind, before.data, document.data)
         added: Sequence[JSONObject] = ()
         if completed is not document.data:
             added, document = diff(document.data, completed), Document.from_data(completed)
         if sent_review is requested_review:
-            applied = (*decision.operations, *added)
-            return WebhookEffect(operations=decision.operations, applied=applied, document=document)
+            applied = (*operations, *added)
+            return WebhookEffect(operations=operations, applied=applied, document=document, violation=told)
         document = convert(
             document, requested_review.resource, requested_review.kind, requested_review.cluster
         )
     except (PatchError, ConversionError, TypedDecodingError, _RetypedError) as error:
         return _refused_effect(error, decision.operations)
     applied = tuple(diff(requested_review.object, document.data))
-    return WebhookEffect(operations=decision.operations, applied=applied, document=document)
+    return WebhookEffect(operations=operations, applied=applied, document=document, violation=told)
+
+
+def _allowed(allow_list: AllowList, before: Document, after: Document) -> tuple[Document, str]:
+    """Return what an allow-list leaves of a change, and what it does not allow; nothing is left of a failure."""
+    restriction = allow_list.restrict(before.data, after.data)
+    if not restriction.paths:
+        return after, ""
+    told = allow_list.told(restriction.paths)
+    return (Document.from_data(restriction.object) if allow_list.drops else before), told
 
 
 def _refused_effect(error: Exception, operations: tuple[JSONObject, ...]) -> WebhookEffect:
@@ -254,8 +277,8 @@ async def _dispatch(hook: ChainWebhook, target: MatchedResource | None, context:
                 hook, context, OutcomeStatus.SKIPPED, "nothing changed after it that asks for it again"
             )
         return True
-    result = await call_webhook(hook, match.review, Phase.MUTATE, context.deadline)
-    effect = await _webhook_effect(hook, context, match.review, result)
+    called = await call_webhook(hook, match.review, Phase.MUTATE, context.deadline)
+    result, effect = await _webhook_effect(hook, context, match.review, called)
     return _conclude(hook, context, result, effect)
 
 
@@ -271,18 +294,27 @@ async def _run_in_shadow(
         if isinstance(result, Skipped):
             _record_step(hook, context, OutcomeStatus.SKIPPED, result.reason)
             return
-        effect = await _webhook_effect(hook, context, match.review, result)
+        result, effect = await _webhook_effect(hook, context, match.review, result)
         step = _mutating_step(hook, context.round, result, effect)
         record_shadow(step, rollout, context.record, hook.configuration, hook.name)
+        if effect.violation and hook.allow_list is not None:
+            mark_violation(context.record, hook.allow_list, effect.violation)
 
 
 async def _webhook_effect(
     hook: ChainWebhook, context: AdmissionContext, sent_review: Review, result: WebhookResult
-) -> WebhookEffect:
+) -> tuple[WebhookResult, WebhookEffect]:
+    """Return what a patch does, and the result, which is a failure if the patch counts as one."""
     decision = result.outcome.decision
+    reviews, allow_list = (sent_review, context.review), hook.allow_list
     if not isinstance(decision, Patched) or len(decision.operations) <= _FEW_OPERATIONS:
-        return effect_of(hook.name, result, sent_review, context.review)
-    return await asyncio.to_thread(effect_of, hook.name, result, sent_review, context.review)
+        effect = effect_of(hook.name, result, *reviews, allow_list)
+    else:
+        effect = await asyncio.to_thread(effect_of, hook.name, result, *reviews, allow_list)
+    if not effect.violation or allow_list is None or allow_list.drops:
+        return result, effect
+    failed = violating_result(hook, result, effect.violation)
+    return failed, WebhookEffect(failed.denial, failed.code, violation=effect.violation)
 
 
 def _record_step(hook: ChainWebhook, context: AdmissionContext, outcome: OutcomeStatus, reason: str) -> None:
@@ -323,6 +355,8 @@ def _record_effect(
     record.annotate(webhook_annotations(hook.name, result.outcome.audit_annotations))
     record.annotate(_mutation_annotations(hook, context.round, result, effect, changed=changed))
     record.steps.append(_mutating_step(hook, context.round, result, effect))
+    if effect.violation and hook.allow_list is not None:
+        mark_violation(record, hook.allow_list, effect.violation, hook.configuration, hook.name)
 
 
 def _mutating_step(

@@ -42,6 +42,7 @@ from pratique.cel.values import Value
 from pratique.cluster.api_resources import VIRTUAL_RESOURCES, ApiResources
 from pratique.configuration.admissionregistration import MatchCondition, Webhook, WebhookConfiguration
 from pratique.configuration.policy_references import PolicyReferenceKind
+from pratique.policies.allow_lists import NO_ALLOW_LISTS, AllowList, AllowLists
 from pratique.policies.exceptions import (
     NO_EXEMPTIONS,
     Exemption,
@@ -346,6 +347,8 @@ class ChainWebhook:
     """The exceptions from the webhook."""
     rollout: Rollout | None = None
     """Its rollout, if it is not enforced everywhere."""
+    allow_list: AllowList | None = None
+    """The fields that it may change; None means all."""
 
     @property
     def name(self) -> str:
@@ -487,6 +490,12 @@ def _dry_run_refusal(hook: ChainWebhook, review: Review) -> Outcome | None:
     return Outcome(controller=hook.name, decision=Denied(statuses.bad_request(text)))
 
 
+def violating_result(hook: ChainWebhook, result: WebhookResult, told: str) -> WebhookResult:
+    """Return the result of a webhook whose patch counts as a failed call, because it changes what it may not."""
+    outcome = Outcome(controller=hook.name, decision=Failed(FailureKind.ERROR, told, 500))
+    return dataclasses.replace(result, outcome=outcome, denial=_denial(hook, outcome))
+
+
 def _denial(hook: ChainWebhook, outcome: Outcome) -> Status | None:
     match outcome.decision:
         case Denied(status):
@@ -506,6 +515,7 @@ def configured_webhooks(
     *,
     exemptions: Exemptions = NO_EXEMPTIONS,
     rollouts: Rollouts = NO_ROLLOUTS,
+    allow_lists: AllowLists = NO_ALLOW_LISTS,
 ) -> WebhookIndex:
     """Prepare the webhooks of one phase for matching and calls.
 
@@ -517,6 +527,7 @@ def configured_webhooks(
         breakers: Stops calls to webhooks that keep failing.
         exemptions: Exempts requests from webhooks.
         rollouts: Keeps webhooks in shadow.
+        allow_lists: The fields that mutating webhooks may change.
     """
     kind = (
         PolicyReferenceKind.MUTATING_WEBHOOK
@@ -544,6 +555,9 @@ def configured_webhooks(
                     call=Call(webhook.name, webhook.timeout_seconds),
                     exemptions=exemptions.of_webhook(kind, configuration.name, webhook.name),
                     rollout=rollouts.of_webhook(kind, configuration.name, webhook.name),
+                    allow_list=allow_lists.of_webhook(configuration.name, webhook.name)
+                    if phase is Phase.MUTATE
+                    else None,
                 )
             )
     return WebhookIndex(hooks)

@@ -15,7 +15,7 @@ from pratique.admission.results import OutcomeStatus
 from pratique.configuration.input_digests import RecentInputs
 from pratique.telemetry.metrics import CallbackMetric, DurationHistogram, LabeledCounter
 from pratique.telemetry.registry import CONTENT_TYPE, create_registry, render_metrics
-from pratique_frontdoor.chain.decisions import Decision, Shadow, Step
+from pratique_frontdoor.chain.decisions import Decision, Shadow, Step, Violation
 from pratique_frontdoor.http.messages import Load
 from pratique_frontdoor.transports.hosting_services import HostingService
 from pratique_frontdoor.transports.replicas import ReplicaLoad
@@ -104,6 +104,11 @@ class Metrics:
             "pratique_shadow_decisions_total",
             "Decisions in shadow, by what policies, webhooks and controllers would have done.",
             *("rollout", "controller", "name", "configuration", "outcome"),
+        )
+        self._violations = self._counter(
+            "pratique_mutation_violations_total",
+            "Mutations that changed fields which an allow-list does not allow, by what happened to these.",
+            *("allow_list", "controller", "name", "configuration", "action"),
         )
 
     def _counter(self, name: str, documentation: str, *labels: str) -> LabeledCounter:
@@ -227,6 +232,8 @@ class Metrics:
                 continue
             if step.shadow is not None:
                 self._count_shadow(step, step.shadow)
+            elif step.violation is not None:
+                self._count_violation(step, step.violation)
             if step.controller in _WITH_SEVERAL_STEPS:
                 several.append(step)
             else:
@@ -236,6 +243,10 @@ class Metrics:
 
     def _count_shadow(self, step: Step, shadow: Shadow) -> None:
         self._shadows.add(shadow.rollout, step.controller, step.name, step.configuration, str(shadow.outcome))
+
+    def _count_violation(self, step: Step, violation: Violation) -> None:
+        labels = (violation.allow_list, step.controller, step.name, step.configuration)
+        self._violations.add(*labels, str(violation.action))
 
     def _observe_controller(self, operation: str, name: str, phase: Phase, steps: Sequence[Step]) -> None:
         durations = [step.duration_seconds for step in steps]

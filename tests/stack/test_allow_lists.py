@@ -1,0 +1,50 @@
+"""A MutationAllowList in a running stack: policies and controllers in every process keep to it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.local_stacks import Stack, running, running_alone
+from support.mutating_policies import applied, bound, mutating
+
+REVIEW = json.loads((Path(__file__).parents[2] / "bench" / "review.json").read_text())
+CHAIN = "AlwaysPullImages,MutatingAdmissionPolicy"
+LABELS = applied('Object{metadata: Object.metadata{labels: {"team": "a", "other": "b"}}}')
+
+
+def allow_list(name: str, target: Any, field: str) -> Any:
+    return {
+        "apiVersion": "policy.pratique/v1alpha1",
+        "kind": "MutationAllowList",
+        "metadata": {"name": name},
+        "spec": {"policies": [target], "fields": [field], "violationAction": "Drop"},
+    }
+
+
+def answer(stack: Stack) -> Any:
+    return stack.post("/admit", REVIEW)["response"]
+
+
+@pytest.mark.parametrize("start", [running, running_alone])
+def test_what_is_not_listed_is_dropped_and_told(start: Any, tmp_path: Path) -> None:
+    documents = [
+        mutating(LABELS),
+        bound(),
+        allow_list("labels", {"kind": "MutatingAdmissionPolicy", "name": "p"}, "/metadata/labels/team"),
+        allow_list("nothing", {"kind": "AdmissionController", "name": "AlwaysPullImages"}, "/metadata"),
+    ]
+    (tmp_path / "all.yaml").write_text("\n---\n".join(map(json.dumps, documents)))
+    with start("--admission-control", CHAIN, "--config", str(tmp_path / "all.yaml")) as stack:
+        decision = stack.post("/explain?phase=admit", REVIEW)
+        response = answer(stack)
+    assert [operation["path"] for operation in decision["patch"]] == ["/metadata/labels/team"]
+    assert [step["violation"] for step in decision["steps"] if "violation" in step] == [
+        {"allowList": "nothing", "action": "Drop"},
+        {"allowList": "labels", "action": "Drop"},
+    ]
+    assert response["allowed"]
+    assert 'MutationAllowList "labels" drops the change of /metadata/labels/other' in response["warnings"][1]
