@@ -82,7 +82,7 @@ LISTED = (
     ),
     ListedDifference(
         "spec.healthCheckNodePort: Invalid value: -2147483648",
-        real=r"422 .* is invalid: spec\.healthCheckNodePort: Invalid value: -\d+: must be between 1 and 65535,"
+        real=r"422 .* is invalid: spec\.healthCheckNodePort: Invalid value: -?\d+: must be between 1 and 65535,"
         " inclusive",
         ours=_ALLOWED,
     ),

@@ -35,7 +35,7 @@ def _judge_of() -> Iterator[Callable[[Setup], Judge]]:
 
 OBJECTS = next(family for family in FAMILIES if family.name == "objects")
 DECISIONS = tuple(family for family in FAMILIES if family is not OBJECTS)
-SAME_OBJECTS = 0.8
+SAME_OBJECTS = 0.97
 """The share of drawn objects that come out the same; ``docs/conformance.md`` has the whole run."""
 
 

@@ -267,3 +267,10 @@ def test_addresses_of_a_service_that_are_none_are_refused_alone() -> None:
     assert status is not None
     assert "spec.ipFamilies" not in status.message
     assert "spec.clusterIPs[1]: Invalid value: " in status.message
+
+
+def test_a_lifecycle_of_a_signal_alone_goes_with_the_signal() -> None:
+    container = {"name": "c", "image": "x", "lifecycle": {"stopSignal": "SIGTERM"}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": [container]}}
+    stored = decide_manifest(pod).object_document.data["spec"]["containers"][0]
+    assert "lifecycle" not in stored

@@ -172,16 +172,24 @@ def _places(name: str) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, st
     )
 
 
+_LIFECYCLE = "lifecycle"
+
+
 def _without(type_: Type, value: JSON, features: frozenset[str]) -> JSON:
     """The value without the fields of features. It is copied: few objects have any."""
     match type_:
         case Structure() if type(value) is dict:
             disabled, leading = _DISABLED.get(type_.name, {}), _fields_leading(type_.name)
-            return {
+            kept = {
                 field: _without(leading[field], child, features) if field in leading else child
                 for field, child in value.items()
                 if disabled.get(field) not in features
             }
+            if kept.get(_LIFECYCLE) == {} and value[_LIFECYCLE]:
+                del kept[
+                    _LIFECYCLE
+                ]  # of all structs, this one is not left empty: ``dropContainerStopSignals``
+            return kept
         case ListType() if type(value) is list:
             return [_without(type_.items, item, features) for item in value]
         case MapType() if type(value) is dict:
