@@ -274,3 +274,10 @@ def test_a_lifecycle_of_a_signal_alone_goes_with_the_signal() -> None:
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": [container]}}
     stored = decide_manifest(pod).object_document.data["spec"]["containers"][0]
     assert "lifecycle" not in stored
+
+
+def test_a_selector_that_no_label_was_made_for_is_refused() -> None:
+    spec = {**JOB["spec"], "completions": 1, "parallelism": 1, "selector": {"matchLabels": {"a": "b"}}}
+    status = decide_manifest({**JOB, "spec": spec}).status
+    assert status is not None
+    assert ": `selector` not auto-generated, spec.template.metadata.labels: " in status.message

@@ -167,7 +167,31 @@ def _whole_job_spec(spec: JSONObject, old_spec: JSONObject, review: Review) -> l
 def _job(job: JSONObject, review: Review) -> list[FieldError]:
     metadata, spec = job.get("metadata") or {}, job.get("spec") or {}
     errors = validate_metadata(metadata, subdomain_name, _METADATA, namespaced=True)
+    errors += _validate_generated(spec)
     return errors + _whole_job_spec(spec, {}, review) + _validate_pod_names(metadata, spec)
+
+
+_GENERATED = (
+    "batch.kubernetes.io/controller-uid",
+    "batch.kubernetes.io/job-name",
+    "controller-uid",
+    "job-name",
+)
+
+
+def _validate_generated(spec: JSONObject) -> list[FieldError]:
+    """Refuse a selector that asks for more than the labels that a Job gives its Pods: ``validateGeneratedSelector``."""
+    selector, template = spec.get("selector"), spec.get("template") or {}
+    if (
+        spec.get("manualSelector") is True
+        or not selector
+        or validate_label_selector(selector, _SPEC / "selector")
+    ):
+        return []
+    labels = (template.get("metadata") or {}).get("labels") or {}
+    if selects(selector, {name: labels[name] for name in _GENERATED if name in labels}):
+        return []
+    return [invalid(_SPEC / "selector", selector_value(selector), "`selector` not auto-generated")]
 
 
 def _validate_pod_names(metadata: JSONObject, spec: JSONObject) -> list[FieldError]:
