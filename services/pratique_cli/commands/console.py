@@ -11,6 +11,7 @@ from pratique.configuration.settings import ChainSettings
 from pratique_cli.exit_codes import ExitCode
 from pratique_cli.loading import check_chain
 from pratique_cli.options import ExistingPath, WholeNumber, flag, timeout_flag
+from pratique_cli.replays.recording_replays import RecordingReplayer
 from pratique_cli.reviews.playground import OfflinePlayground
 from pratique_frontdoor.console.recording import Recording
 
@@ -72,11 +73,19 @@ def command(
     check_chain(chain)
     playground = OfflinePlayground(chain, timeout)
     recording = None if record is None else _open_recording(record)
+    replayer = None
+    if recording is not None and record is not None:
+        replayer = RecordingReplayer(record, chain, timeout, recording.number_of)
     try:
-        serve_console(playground, recording, port, lambda url: click.echo(f"pratique: console on {url}"))
+        serve_console(
+            playground, recording, replayer, port, lambda url: click.echo(f"pratique: console on {url}")
+        )
     except OSError as error:
         problem = f"port {port} of 127.0.0.1 cannot be used: {error.strerror}; --port 0 picks a free one"
         raise ConfigurationError(problem) from None
+    finally:
+        if replayer is not None:
+            replayer.stop()
     return ExitCode.ADMITTED
 
 

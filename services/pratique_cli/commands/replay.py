@@ -30,7 +30,7 @@ from pratique_cli.progress import no_progress_flag, progress_for
 from pratique_cli.replays.comparisons import DecisionComparer
 from pratique_cli.replays.recorded_reviews import RedactionReaders, mentions_extra
 from pratique_cli.replays.reports import ReplayReport, open_replay_output
-from pratique_cli.replays.runs import WEBHOOKS, ReplayCluster, ReplayRun
+from pratique_cli.replays.runs import ReplayCluster, ReplayRun, without_webhooks
 from pratique_cli.reviews.requests import PHASES
 from pratique_cli.terminal import print_problem
 from pratique_frontdoor.engines.engine import Engine, open_local
@@ -118,7 +118,7 @@ def command(  # noqa: PLR0913 - one for each flag
             progress=progress,
         )
 
-    replayed_chain = _without_webhooks(chain) if skip_webhooks else chain
+    replayed_chain = without_webhooks(chain) if skip_webhooks else chain
     return asyncio.run(_replay(files, replayed_chain, against, cluster, make_run))
 
 
@@ -140,14 +140,3 @@ async def _replay(
     finally:
         for engine in engines:
             await engine.close()
-
-
-def _without_webhooks(chain: ChainSettings) -> ChainSettings:
-    if chain.admission_control is not None:
-        kept = tuple(name for name in chain.admission_control if name not in WEBHOOKS)
-        return dataclasses.replace(chain, admission_control=kept)
-    enabled = tuple(name for name in chain.enable_admission_plugins if name not in WEBHOOKS)
-    disabled = (*chain.disable_admission_plugins, *WEBHOOKS)
-    return dataclasses.replace(
-        chain, enable_admission_plugins=enabled, disable_admission_plugins=tuple(dict.fromkeys(disabled))
-    )

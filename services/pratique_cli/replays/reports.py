@@ -135,7 +135,7 @@ def _count_document(kind: DifferenceKind, entry: DifferenceCount) -> JSONObject:
     return {"kind": kind.value, "count": entry.count, "uncertain": entry.uncertain, "examples": examples}
 
 
-_KIND_TEXTS = {
+KIND_TEXTS = {
     DifferenceKind.DENIED: "admitted before, denied now",
     DifferenceKind.ADMITTED: "denied before, admitted now",
     DifferenceKind.REASON: "denied as before, for another reason",
@@ -143,6 +143,7 @@ _KIND_TEXTS = {
     DifferenceKind.WARNINGS: "warned of something else",
     DifferenceKind.AUDIT: "audited otherwise",
 }
+"""What each kind means."""
 _KIND_STYLES = {
     DifferenceKind.DENIED: ("✗", "red"),
     DifferenceKind.ADMITTED: ("✓", "green"),
@@ -181,13 +182,13 @@ class ReplayTextOutput:
             for kind, entry in sums:
                 lines += self._sum(kind, entry)
             self._stream.write("\n".join([*lines, "", ""]))
-        self._stream.write(", ".join(_total_texts(report)) + "\n")
+        self._stream.write(", ".join(total_texts(report)) + "\n")
         self._stream.flush()
 
     def _sum(self, kind: DifferenceKind, entry: DifferenceCount) -> Iterator[str]:
         mark, style = _KIND_STYLES[kind]
         uncertain = f", {entry.uncertain} uncertain" if entry.uncertain else ""
-        text = f"{self._palette.mark(mark)} {entry.count} {_KIND_TEXTS[kind]}"
+        text = f"{self._palette.mark(mark)} {entry.count} {KIND_TEXTS[kind]}"
         yield f"  {self._palette.paint(text, style)}{uncertain}"
         for example in entry.examples:
             yield from self._example(example)
@@ -198,7 +199,7 @@ class ReplayTextOutput:
         place = self._palette.paint(f"({printable(display_path(example.file))}:{example.line})", "dim")
         yield f"      {printable(example.subject)}  {place}"
         difference = example.difference
-        for sign, text in _change_lines(difference.before, difference.after):
+        for sign, text in change_lines(difference.before, difference.after):
             yield self._palette.cut(f"        {sign} {printable(text)}", self._palette.width)
         for reason in difference.uncertain:
             yield self._palette.paint(
@@ -206,7 +207,7 @@ class ReplayTextOutput:
             )
 
 
-def _change_lines(before: JSON, after: JSON) -> Iterator[tuple[str, str]]:
+def change_lines(before: JSON, after: JSON) -> Iterator[tuple[str, str]]:
     """Yield old values with ``-`` and new ones with ``+``, field by field or item by item."""
     if isinstance(before, dict) and isinstance(after, dict):
         for field in before:
@@ -224,7 +225,8 @@ def _change_lines(before: JSON, after: JSON) -> Iterator[tuple[str, str]]:
         )
 
 
-def _total_texts(report: ReplayReport) -> Iterator[str]:
+def total_texts(report: ReplayReport) -> Iterator[str]:
+    """Yield the totals as texts, such as ``200 replayed``."""
     totals = report.totals()
     yield f"{totals['compared']} replayed"
     yield f"{totals['same']} as before"

@@ -15,6 +15,7 @@ from pratique.apimachinery.names import name_of
 from pratique.apimachinery.source_documents import SourceDocument
 from pratique.cluster.api_resources import ApiResources
 from pratique.cluster.store import ObjectKey, ObjectStore, assumed_service_account
+from pratique.configuration.settings import ChainSettings
 from pratique_cli.exit_codes import ExitCode
 from pratique_cli.progress import Progress
 from pratique_cli.replays.comparisons import DecisionComparer
@@ -27,6 +28,7 @@ from pratique_cli.replays.recorded_reviews import (
 from pratique_cli.replays.reports import ReplayOutput, ReplayReport
 from pratique_cli.reviews.inputs import read_inputs_with_progress
 from pratique_frontdoor.chain.decision_documents import to_document
+from pratique_frontdoor.chain.decisions import Decision
 from pratique_frontdoor.engines.engine import Engine
 
 
@@ -85,6 +87,20 @@ def _sort_key(document: JSONObject) -> tuple[str, str]:
 
 WEBHOOKS = ("MutatingAdmissionWebhook", "ValidatingAdmissionWebhook")
 """The controllers that call webhooks."""
+
+
+def without_webhooks(chain: ChainSettings) -> ChainSettings:
+    """Return a chain without the controllers that call webhooks."""
+    if chain.admission_control is not None:
+        kept = tuple(name for name in chain.admission_control if name not in WEBHOOKS)
+        return dataclasses.replace(chain, admission_control=kept)
+    enabled = tuple(name for name in chain.enable_admission_plugins if name not in WEBHOOKS)
+    disabled = (*chain.disable_admission_plugins, *WEBHOOKS)
+    return dataclasses.replace(
+        chain, enable_admission_plugins=enabled, disable_admission_plugins=tuple(dict.fromkeys(disabled))
+    )
+
+
 _ACTIVE_OUTCOMES = frozenset({"denied", "failed", "mutated", "warned"})
 
 
@@ -109,6 +125,8 @@ class ReplayRun:
     output: ReplayOutput
     report_problem: Callable[[str], None]
     """Prints a problem, one line."""
+    observe: Callable[[Decision], None] | None = None
+    """Gets each decision of the new configuration, with a step for everything that allowed or did not match."""
     progress: Progress = dataclasses.field(default_factory=lambda: Progress(None))
 
     async def run(self, paths: Iterable[Path]) -> ExitCode:
@@ -145,7 +163,7 @@ class ReplayRun:
             if self.skip_webhooks and _involves_webhooks(before):
                 self.report.skipped += 1
                 return
-            after = await self._decide(self.engine, recorded)
+            after = await self._decide(self.engine, recorded, self.observe)
         except TimeoutError:
             self.report.undecided += 1
             problem = f"no decision within {self.timeout_seconds:g} s; --timeout allows more"
@@ -161,12 +179,18 @@ class ReplayRun:
             return await self._decide(self.against or self.engine, recorded)
         return recorded.outcome
 
-    async def _decide(self, engine: Engine, recorded: RecordedReview) -> ReplayedDecision:
+    async def _decide(
+        self, engine: Engine, recorded: RecordedReview, observe: Callable[[Decision], None] | None = None
+    ) -> ReplayedDecision:
         try:
             deadline = Deadline.after(self.timeout_seconds)
-            decision = await engine.decide(recorded.review, recorded.phases, deadline)
+            decision = await engine.decide(
+                recorded.review, recorded.phases, deadline, explain=observe is not None
+            )
         finally:
             self.cluster.settle()
+        if observe is not None:
+            observe(decision)
         return replayed_decision(to_document(decision), recorded.review.object)
 
 

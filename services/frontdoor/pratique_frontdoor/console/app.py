@@ -34,6 +34,7 @@ from pratique_frontdoor.console.playground import (
 )
 from pratique_frontdoor.console.presentation import show
 from pratique_frontdoor.console.recording import Recording
+from pratique_frontdoor.console.replay import Replayer
 
 T = TypeVar("T")
 
@@ -91,13 +92,18 @@ def _is_same_origin(request: Request) -> bool:
 class ConsolePages:
     """The handlers of the pages."""
 
-    def __init__(self, playground: Playground, recording: Recording | None) -> None:
-        """Show what ``playground`` decides, and the decisions of a recording if there is one."""
+    def __init__(
+        self, playground: Playground, recording: Recording | None, replayer: Replayer | None
+    ) -> None:
+        """Show what ``playground`` decides, the decisions of a recording if there is one, and replays of it."""
         self._playground = playground
         self._recording = recording
+        self._replayer = replayer
         # One at a time: a page that sends cases faster than they are decided must not fill the memory.
         self._turn = asyncio.Lock()
-        titles = {"/playground": "Playground"} | ({"/recording": "Recording"} if recording else {})
+        titles = {"/playground": "Playground"}
+        titles |= {"/recording": "Recording"} if recording else {}
+        titles |= {"/replay": "Replay"} if replayer else {}
         self._templates = _templates("", titles, _RECORDING_NOTICE)
 
     async def index(self, request: Request) -> Response:
@@ -165,6 +171,32 @@ class ConsolePages:
             return PlainTextResponse("there is no such decision in the recording", 404)
         result = PlaygroundResult([decided])
         return HTMLResponse(self._render("recorded_decision.html", result=result, shown=[show(decided)]))
+
+    async def replay(self, request: Request) -> Response:
+        """Show a replay of the recording."""
+        del request
+        return HTMLResponse(self._render("replay.html", state=self._replay.state))
+
+    async def replay_state(self, request: Request) -> Response:
+        """Return the part of that page that changes."""
+        del request
+        return self._replay_fragment()
+
+    async def start_replay(self, request: Request) -> Response:
+        """Begin a replay, unless one is running."""
+        del request
+        self._replay.start()
+        return self._replay_fragment()
+
+    def _replay_fragment(self) -> Response:
+        state = self._replay.state
+        html = self._render("replay_state.html", state=state)
+        return HTMLResponse(html, headers={"Replay-Status": state.status})
+
+    @property
+    def _replay(self) -> Replayer:
+        assert self._replayer is not None  # noqa: S101 - its pages have routes only then
+        return self._replayer
 
     async def _read(self, read: Callable[[Recording], T]) -> T:
         assert self._recording is not None  # noqa: S101 - its pages have routes only then
@@ -289,12 +321,19 @@ async def _read_case(request: Request) -> PlaygroundCase | Response:
         return PlainTextResponse(f"this is no case: {error}", 400)
 
 
-def build_console(playground: Playground, recording: Recording | None = None) -> Starlette:
+def build_console(
+    playground: Playground, recording: Recording | None = None, replayer: Replayer | None = None
+) -> Starlette:
     """Build the application of the console on loopback; without a recording, it has no pages of one."""
-    pages = ConsolePages(playground, recording)
+    pages = ConsolePages(playground, recording, replayer)
     recorded = [
         Route("/recording", pages.recording),
         Route("/recording/{number:int}", pages.recorded_decision),
+    ]
+    replayed = [
+        Route("/replay", pages.replay),
+        Route("/replay", pages.start_replay, methods=["POST"]),
+        Route("/replay/state", pages.replay_state),
     ]
     return Starlette(
         routes=[
@@ -304,6 +343,7 @@ def build_console(playground: Playground, recording: Recording | None = None) ->
             Route("/playground/save", pages.save, methods=["POST"]),
             Route("/playground/examples/{name}", pages.example),
             *(recorded if recording else ()),
+            *(replayed if replayer else ()),
             Mount("/static", StaticFiles(directory=HERE / "static")),
         ],
         middleware=[
@@ -314,7 +354,11 @@ def build_console(playground: Playground, recording: Recording | None = None) ->
 
 
 def serve_console(
-    playground: Playground, recording: Recording | None, port: int, announce: Callable[[str], None]
+    playground: Playground,
+    recording: Recording | None,
+    replayer: Replayer | None,
+    port: int,
+    announce: Callable[[str], None],
 ) -> None:
     """Serve the console on loopback until a signal stops it; ``announce`` gets its URL once it listens.
 
@@ -323,7 +367,7 @@ def serve_console(
     """
     listener = socket.create_server((LOOPBACK_HOSTS[0], port))
     config = uvicorn.Config(
-        build_console(playground, recording),
+        build_console(playground, recording, replayer),
         log_config=None,
         access_log=False,
         lifespan="off",

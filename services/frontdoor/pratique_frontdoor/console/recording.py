@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import bisect
 import dataclasses
 import os
 from collections.abc import Iterator, Sequence
@@ -72,6 +73,8 @@ class Recording:
     def _forget(self) -> None:
         self._end = 0
         self._offsets = array.array("Q")
+        self._line_numbers = array.array("Q")
+        self._lines_read = 0
         self._totals = Totals()
 
     def page(self, number: int) -> RecordingPage:
@@ -99,6 +102,12 @@ class Recording:
                 denials_by_namespace=totals.namespaces.most_common(MAX_ROWS),
                 latencies=totals.latencies()[:MAX_ROWS],
             )
+
+    def number_of(self, line: int) -> int:
+        """Return the place of the decision in a line, counted from 1; 0 if that line holds none that has been read."""
+        place = bisect.bisect_left(self._line_numbers, line)
+        found = place < len(self._line_numbers) and self._line_numbers[place] == line
+        return place + 1 if found else 0
 
     def decision(self, number: int) -> DecidedReview | None:
         """Read one decision by its place in the recording; None if there is none.
@@ -145,6 +154,7 @@ class Recording:
             yield offset, text
 
     def _add(self, offset: int, text: bytes) -> None:
+        self._lines_read += 1
         if not text.strip():
             return
         try:
@@ -154,3 +164,4 @@ class Recording:
             self._totals.unreadable += 1
         else:
             self._offsets.append(offset)
+            self._line_numbers.append(self._lines_read)
