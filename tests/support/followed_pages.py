@@ -30,8 +30,9 @@ DOCS = Path(__file__).parents[2] / "docs"
 BINARIES = Path(sys.executable).parent
 
 _FENCE = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_PORTS = ("8080", "8443")
-"""The ports of the pages; a test takes free ones instead."""
+_UP, _SERVED = "8080", "8443"
+"""The ports of the pages: of ``pratique up``, which finds a free one by itself, and of what is served otherwise."""
+_READY = re.compile(r"^pratique: ready on http://127\.0\.0\.1:(\d+)$", re.MULTILINE)
 _RUNS_ON = re.compile(r"pratique (up|serve) ")
 _PATIENCE_SECONDS = 240
 _ENTER = """
@@ -95,7 +96,7 @@ class _Reader:
         self._state = folder / "state"
         self._installed = folder / "installed"
         self._terminals = terminals
-        self._ports = {shown: str(free_port()) for shown in _PORTS}
+        self._ports: dict[str, str] = {}
         self._code = 0
         self._folder.mkdir()
         self._state.mkdir()
@@ -118,8 +119,10 @@ class _Reader:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(self._here(step.content))
             return None
+        if step.command.startswith("pratique serve "):
+            self._ports[_SERVED] = str(free_port())
         if _RUNS_ON.match(step.command):
-            written = self._start(self._here(step.command), self._here(step.output))
+            written = self._start(self._here(step.command), step.output)
         else:
             written = self._run(self._here(step.command))
         assert _matches(written, self._here(step.output)), f"$ {step.command}\n{written}"
@@ -146,11 +149,20 @@ class _Reader:
         return ran.stdout
 
     def _start(self, command: str, shown: str) -> str:
+        """Run a command in a terminal of its own; return what it has written once it is as shown."""
         log = self._state / f"{len(list(self._state.iterdir()))}.log"
-        port = [] if "--port" in command else ["--port", self._ports["8080"]]
-        script = f"{_ENTER}exec {command} {shlex.join(port)} 2>{log}.errors"
-        self._terminals.enter_context(bound_process(["/bin/bash", "-c", script], log, self._environment))
-        within(_PATIENCE_SECONDS, lambda: _matches(log.read_text(), shown))
+        port = "" if "--port" in command else " --port 0"
+        script = f"{_ENTER}exec {command}{port} 2>{log}.errors"
+        command_line = ["/bin/bash", "-c", script]
+        process = self._terminals.enter_context(bound_process(command_line, log, self._environment))
+
+        def settled() -> bool:
+            if ready := _READY.search(log.read_text()):
+                self._ports[_UP] = ready[1]
+            return _matches(log.read_text(), self._here(shown)) or process.poll() is not None
+
+        within(_PATIENCE_SECONDS, settled)
+        assert process.poll() is None, f"$ {command}\n{Path(f'{log}.errors').read_text()[-2000:]}"
         return log.read_text()
 
     def _here(self, text: str) -> str:
