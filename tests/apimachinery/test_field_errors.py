@@ -26,6 +26,13 @@ def test_a_field_path_prints_with_dots_and_brackets(path: FieldPath, text: str) 
     assert str(path) == text
 
 
+def test_field_paths_are_equal_by_their_steps_alone() -> None:
+    whole = FieldPath(("webhooks", 0, "name"))
+    assert whole == NAME == FieldPath(("webhooks", 0)) / "name" != ROOT / "webhooks" / 0
+    assert {whole: 1}[NAME] == 1
+    assert NAME.steps == whole.steps
+
+
 @pytest.mark.parametrize(
     ("error", "text"),
     [

@@ -6,8 +6,12 @@ import asyncio
 import copy
 from typing import Any
 
+import pytest
+
 from pratique.admission.results import OutcomeStatus
+from pratique.apimachinery.json_values import Document
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
+from pratique.apimachinery.patches import patch_document
 from pratique_frontdoor.chain.decisions import OBJECT_VALIDATION, Decision, Step
 from support.chains import decided, pod_review
 from support.manifest_decisions import decide_manifest
@@ -121,3 +125,20 @@ def test_without_object_validation_a_manifest_is_decided_as_it_is_written() -> N
     assert decision.allowed
     assert own_steps(decision) == []
     assert decision.object_document.data == changed("spec.foo", 1)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},  # what was received is changed by defaults and by storage
+        {"kind": "Secret", "spec": None, "data": {"a": "YQ=="}},  # by defaults alone
+        {"kind": "ConfigMap", "spec": None, "data": {"a": "b"}},  # by nothing
+    ],
+)
+def test_the_patch_of_a_decision_is_what_all_steps_have_changed(changes: dict[str, Any]) -> None:
+    written = {name: value for name, value in (POD | changes).items() if value is not None}
+    decision = decide_manifest(written, controllers=["DefaultTolerationSeconds"])
+    assert decision.allowed
+    patched = patch_document(Document.from_data(written), decision.patch)
+    assert patched == decision.object_document
+    assert bool(decision.patch) is (written != decision.object_document.data)

@@ -10,6 +10,8 @@ import msgspec
 
 from pratique.apimachinery.json_values import JSON, JSONObject, escape
 
+_MISSING = object()
+
 _DifferingValues: TypeAlias = "tuple[str, JSON, JSON]"
 """A pointer, and the two differing values at it."""
 
@@ -33,7 +35,7 @@ def diff(before: JSON, after: JSON, pointer: str = "") -> list[JSONObject]:
     """
     # A stack instead of recursion, so a deep document cannot exhaust Python's stack.
     operations: list[JSONObject] = []
-    pending: list[_DifferingValues] = [] if identical(before, after) else [(pointer, before, after)]
+    pending: list[_DifferingValues] = [(pointer, before, after)] if before is not after else []
     while pending:
         pointer, old, new = pending.pop()
         if isinstance(old, dict) and isinstance(new, dict):
@@ -42,7 +44,8 @@ def diff(before: JSON, after: JSON, pointer: str = "") -> list[JSONObject]:
             deeper = _diff_arrays(pointer, old, new, operations)
         else:
             deeper = []
-            operations.append({"op": "replace", "path": pointer, "value": new})
+            if not identical(old, new):
+                operations.append({"op": "replace", "path": pointer, "value": new})
         pending += reversed(deeper)
     return operations
 
@@ -51,12 +54,25 @@ def identical(first: JSON, second: JSON) -> bool:
     """Tell whether two JSON values are equal, numbers by value and type, members in any order."""
     if first is second:
         return True
-    if type(first) is not type(second) or first != second:
+    kind = type(first)
+    if kind is not type(second) or first != second:
         return False
-    if not isinstance(first, dict | list):
+    if kind is not dict and kind is not list:
         return True
     # Python says True == 1 == 1.0; the encoded texts tell them apart.
     return _encoder.encode(first) == _encoder.encode(second)
+
+
+def _may_differ(first: JSON, second: JSON) -> bool:
+    """Tell whether two values, which are not the same one, have to be looked into.
+
+    Objects and arrays that are not the same one nearly always differ, because who changes a document shares the rest of
+    it: comparing them first would compare every part once for each level that it is deep.
+    """
+    kind = type(first)
+    if (kind is dict or kind is list) and kind is type(second):
+        return True
+    return not identical(first, second)
 
 
 def pair_items(old: Sequence[JSON], new: Sequence[JSON]) -> Iterator[tuple[int, int]]:
@@ -80,19 +96,17 @@ def _diff_objects(
     deeper: list[_DifferingValues] = []
     common = 0
     for name, value in old.items():
-        if name not in new:
+        other = new.get(name, _MISSING)
+        if other is _MISSING:
             operations.append({"op": "remove", "path": f"{pointer}/{escape(name)}"})
             continue
         common += 1
-        other = new[name]
-        if value is not other and not identical(value, other):
+        if value is not other and _may_differ(value, other):
             deeper.append((f"{pointer}/{escape(name)}", value, other))
     if common < len(new):
-        operations += [
-            {"op": "add", "path": f"{pointer}/{escape(name)}", "value": value}
-            for name, value in new.items()
-            if name not in old
-        ]
+        for name, value in new.items():
+            if name not in old:
+                operations.append({"op": "add", "path": f"{pointer}/{escape(name)}", "value": value})
     return deeper
 
 
@@ -125,7 +139,7 @@ def _differing_items(
     """The items at ``places`` that differ from those ``shift`` further on in the other array."""
     for place in places:
         item, other = old[place], new[place + shift]
-        if item is not other and not identical(item, other):
+        if item is not other and _may_differ(item, other):
             yield f"{pointer}/{place + shift}", item, other
 
 

@@ -57,19 +57,44 @@ class MapKey(str):
     __slots__ = ()
 
 
-class FieldPath(msgspec.Struct, frozen=True):
-    """The path to a field: ``ROOT / "webhooks" / 0 / "name"`` prints as ``webhooks[0].name``."""
+class FieldPath(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """The path to a field: ``ROOT / "webhooks" / 0 / "name"`` prints as ``webhooks[0].name``.
 
-    steps: tuple[Step, ...] = ()
-    """The member names, item indexes and keys of maps that lead to the field."""
+    Validation makes a hundred for each object, and reads those of errors alone. So a path only knows the one before
+    it, and costs the garbage collector nothing: there can be no cycles.
+    """
+
+    start: tuple[Step, ...] = ()
+    """The steps that it begins with."""
+    before: FieldPath | None = None
+    """The path that it is one step longer than; None if it is no longer than its start."""
+    step: Step = ""
+    """That step."""
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The member names, item indexes and keys of maps that lead to the field."""
+        steps, path = list[Step](), self
+        while path.before is not None:
+            steps.append(path.step)
+            path = path.before
+        return (*path.start, *reversed(steps))
 
     def __truediv__(self, step: Step) -> FieldPath:
         """The field one step further in."""
-        return FieldPath((*self.steps, step))
+        return FieldPath((), self, step)
 
     def key(self, key: str) -> FieldPath:
         """The path to the entry of a map, which prints in brackets: ``values[0][tier]``."""
-        return FieldPath((*self.steps, MapKey(key)))
+        return FieldPath((), self, MapKey(key))
+
+    def __eq__(self, other: object) -> bool:
+        """Compare the steps."""
+        return isinstance(other, FieldPath) and self.steps == other.steps
+
+    def __hash__(self) -> int:
+        """Hash the steps."""
+        return hash(self.steps)
 
     def __str__(self) -> str:
         text = "".join(f"[{step}]" if isinstance(step, int | MapKey) else f".{step}" for step in self.steps)

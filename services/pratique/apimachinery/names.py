@@ -51,6 +51,8 @@ _MAXIMUM_SUBDOMAIN = 253  # RFC 1035: 255 bytes with the length bytes of the fir
 
 def check_dns1123_label(value: str) -> list[str]:
     """Validate the name of a namespace or container: ``IsDNS1123Label``."""
+    if len(value) <= _MAXIMUM_LABEL and _compiled(_LABEL).fullmatch(value):
+        return []
     messages = _check_length(value, _MAXIMUM_LABEL)
     if not _matches(_LABEL, value):
         dotted = _matches(_SUBDOMAIN, value)
@@ -61,6 +63,8 @@ def check_dns1123_label(value: str) -> list[str]:
 
 def check_dns1123_subdomain(value: str) -> list[str]:
     """Validate the name of most objects: ``IsDNS1123Subdomain``."""
+    if len(value) <= _MAXIMUM_SUBDOMAIN and _compiled(_SUBDOMAIN).fullmatch(value):
+        return []
     messages = _check_length(value, _MAXIMUM_SUBDOMAIN)
     if not _matches(_SUBDOMAIN, value):
         messages.append(_regex_message(_SUBDOMAIN_MESSAGE, _SUBDOMAIN, "example.com"))
@@ -89,7 +93,7 @@ def check_qualified_name(value: str) -> list[str]:
 
 
 _SHORT = 128
-"""Characters of what is worth remembering; longer keys and values of labels are rare."""
+"""Characters of what is worth remembering; longer keys of labels are rare."""
 
 
 @functools.lru_cache(1024)
@@ -119,15 +123,8 @@ def _label_key_message() -> str:
 
 def check_label_value(value: str) -> list[str]:
     """Validate the value of a label: ``IsValidLabelValue``."""
-    return [] if len(value) <= _SHORT and _is_label_value(value) else _label_value_messages(value)
-
-
-@functools.lru_cache(1024)
-def _is_label_value(value: str) -> bool:
-    return not _label_value_messages(value)
-
-
-def _label_value_messages(value: str) -> list[str]:
+    if len(value) <= _MAXIMUM_LABEL and _compiled(_LABEL_VALUE).fullmatch(value):
+        return []
     messages = []
     if _length(value) > _MAXIMUM_LABEL:
         messages.append(f"must be no more than {_MAXIMUM_LABEL} bytes")

@@ -85,6 +85,8 @@ class Quantity:
 
         Raises QuantityError.
         """
+        if type(value) is str:
+            return cls.parse(value.strip())
         if value is None:
             return cls(0)
         if isinstance(value, bool) or not isinstance(value, str | int | float):

@@ -256,10 +256,15 @@ def validate_selector(
 
 def validate_labels(labels: Mapping[str, str], path: FieldPath) -> list[FieldError]:
     """Validate labels, in the order of their keys: ``ValidateLabels``."""
+    wrong = [
+        key
+        for key, value in labels.items()
+        if names.check_qualified_name(key) or names.check_label_value(value)
+    ]
     errors = []
-    for key, value in sorted(labels.items()):
+    for key in sorted(wrong):
         errors += validate_label_name(key, path)
-        errors += [invalid(path, value, message) for message in names.check_label_value(value)]
+        errors += [invalid(path, labels[key], message) for message in names.check_label_value(labels[key])]
     return errors
 
 

@@ -41,34 +41,31 @@ def check_of(kind: GoType) -> Check:
 
 def _struct_check(kind: GoType) -> Check:
     # Made with the first value, because types are recursive.
-    plain: dict[str, type] = {}
-    others: dict[str, Check] = {}
+    fields: dict[str, type | Check] = {}
 
     def check(value: JSON) -> bool:
         if type(value) is not dict:
             return False
-        if not plain and not others:
-            _fill(kind, plain, others)
+        if not fields:
+            _fill(kind, fields)
         for name, child in value.items():
-            if plain.get(name) is type(child):
-                continue
-            found = others.get(name)
-            if found is None or not found(child):
+            # The type of what is text or a truth, and what checks anything else: one look for both.
+            wanted = fields.get(name)
+            if wanted is not type(child) and (
+                wanted is None or wanted is str or wanted is bool or not wanted(child)
+            ):
                 return False
         return True
 
     return check
 
 
-def _fill(kind: GoType, plain: dict[str, type], others: dict[str, Check]) -> None:
+def _fill(kind: GoType, fields: dict[str, type | Check]) -> None:
     for name, field in kind.fields.items():
-        simple = _PLAIN.get(field.type.kind)
         if field.omits_zero_scalars:
-            others[name] = _nonzero_check(check_of(field.type))
-        elif simple is None:
-            others[name] = check_of(field.type)
+            fields[name] = _nonzero_check(check_of(field.type))
         else:
-            plain[name] = simple
+            fields[name] = _PLAIN.get(field.type.kind) or check_of(field.type)
 
 
 def _nonzero_check(check: Check) -> Check:

@@ -216,10 +216,10 @@ def _qos_class_of(resources: JSON) -> str:
     if not requests and not limits:
         return BEST_EFFORT
     try:
-        pairs = {
+        pairs = [
             (Quantity.from_json(requests.get(name)), Quantity.from_json(limits.get(name)))
             for name in _QOS_RESOURCES
-        }
+        ]
     except QuantityError:
         return _BURSTABLE
     classes = {

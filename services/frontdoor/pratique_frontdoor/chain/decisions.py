@@ -370,6 +370,8 @@ class AdmissionContext:
     """Whether a webhook's patch has been applied, with or without effect."""
 
     _match_context: MatchContext | None = None
+    _compared: tuple[Document, Document, Sequence[JSONObject]] | None = None
+    """Two objects, and the patch that makes one the other."""
 
     @property
     def match_context(self) -> MatchContext:
@@ -400,6 +402,21 @@ class AdmissionContext:
         if document is not self.review.object_document:
             self.review = self.review.with_object(document)
             self._match_context = None
+
+    def continue_with(self, review: Review, patch: Sequence[JSONObject]) -> None:
+        """Continue with the review as it is with another object, from which a patch tells it apart."""
+        self._compared = self.review.object_document, review.object_document, patch
+        self.review = review
+        self._match_context = None
+
+    def patch_since(self, received: Document) -> Sequence[JSONObject]:
+        """What has become of the object since it was received."""
+        final = self.review.object_document
+        if final is received:
+            return ()
+        if self._compared is not None and self._compared[0] is received and self._compared[1] is final:
+            return self._compared[2]
+        return diff(received.data, final.data)
 
 
 _WRITER = ("manager", "operation", "apiVersion", "subresource", "time")
@@ -525,15 +542,14 @@ class Chain:
         self, review: Review, context: AdmissionContext, seconds: Mapping[Phase, float]
     ) -> Decision:
         record = context.record
-        received, final = review.object_document, context.review.object_document
         return Decision(
             uid=review.uid,
             allowed=not record.denials,
             status=combine_denials(record.denials, first_only=self.first_denial_only)
             if record.denials
             else None,
-            object_document=final,
-            patch=() if final is received else tuple(diff(received.data, final.data)),
+            object_document=context.review.object_document,
+            patch=tuple(context.patch_since(review.object_document)),
             warnings=tuple(limited_warnings(record.warnings)),
             audit_annotations=record.audit_annotations,
             steps=tuple(record.steps),

@@ -63,7 +63,7 @@ class _ObjectStages:
         )
         if received is not None:
             context.record.warnings += object_validation.owner_warnings(context.review)
-            _continue_with(context, received.object_document, DEFAULTS, self.first)
+            _continue_with(context, received, received.object_document, DEFAULTS, self.first)
             self.received = context.review.object_document
 
     async def complete(self, context: AdmissionContext) -> None:
@@ -74,7 +74,7 @@ class _ObjectStages:
             context, object_validation.complete, DEFAULTS, Phase.MUTATE, is_large=self.is_large
         )
         if completed is not None and completed is not context.review:
-            _continue_with(context, completed.object_document, DEFAULTS, Phase.MUTATE)
+            _continue_with(context, completed, completed.object_document, DEFAULTS, Phase.MUTATE)
 
     async def store(self, context: AdmissionContext) -> None:
         """Prepare and validate the object, between the phases."""
@@ -82,7 +82,7 @@ class _ObjectStages:
         if stored is None:
             return
         shown = _without_made_up(stored.review.object, context.review.object)
-        _continue_with(context, Document.from_data(shown), VALIDATION, Phase.VALIDATE)
+        _continue_with(context, stored.review, Document.from_data(shown), VALIDATION, Phase.VALIDATE)
         context.validated = stored.review
         context.record.warnings += stored.warnings
 
@@ -117,7 +117,10 @@ async def _run(
         return None
 
 
-def _continue_with(context: AdmissionContext, document: Document, name: str, phase: Phase) -> None:
+def _continue_with(
+    context: AdmissionContext, review: Review, document: Document, name: str, phase: Phase
+) -> None:
+    """Continue with a document in the place of the object of a review that differs in nothing else."""
     before = context.review.object
     patch = () if document.data is before else tuple(diff(before, document.data))
     unchanged = OutcomeStatus.ALLOWED if phase is Phase.VALIDATE else OutcomeStatus.UNCHANGED
@@ -130,7 +133,7 @@ def _continue_with(context: AdmissionContext, document: Document, name: str, pha
     )
     context.record.steps.append(step)
     if patch:
-        context.change_object(document)
+        context.continue_with(review.with_object(document), patch)
 
 
 _MADE_UP = ("uid", "creationTimestamp", "resourceVersion")

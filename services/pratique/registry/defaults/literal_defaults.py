@@ -25,9 +25,10 @@ class Literals:
 
     def fill(self, value: JSONObject) -> JSONObject:
         """The value with its defaults: the same one if it has them all."""
-        absent = {name: default for name, default in self.zero.items() if not value.get(name)}
-        absent |= {name: default for name, default in self.missing.items() if value.get(name) is None}
-        return {**value, **absent} if absent else value
+        absent = [item for item in self.zero.items() if not value.get(item[0])]
+        if self.missing:
+            absent += [item for item in self.missing.items() if value.get(item[0]) is None]
+        return value | dict(absent) if absent else value
 
 
 _MODE = 0o644

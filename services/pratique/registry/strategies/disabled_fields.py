@@ -9,7 +9,7 @@ Sources: ``dropDisabledFields`` and what it calls, in ``pkg/api/pod/util.go``, `
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.apimachinery.kinds import GroupVersionKind
@@ -139,37 +139,39 @@ def _features(type_: Type, value: JSON) -> set[str]:
 
 
 def _add_features(name: str, value: JSONObject, found: set[str]) -> None:
-    disabled, leading = _places(name)
-    for field, feature in disabled:
-        if value.get(field) is not None:
-            found.add(feature)
-    for field, inner, is_map in leading:
+    places = _places(name)
+    for field in places if len(places) <= len(value) else value:
         child = value.get(field)
-        if child is None:
+        if child is None or (place := places.get(field)) is None:
             continue
-        if type(child) is list:
-            items: Iterable[JSON] = child
-        elif type(child) is dict:
-            items = child.values() if is_map else (child,)
-        else:
+        feature, inner, is_map = place
+        if feature:
+            found.add(feature)
+        if not inner:
             continue
-        for item in items:
+        if type(child) is dict and not is_map:
+            _add_features(inner, child, found)
+            continue
+        for item in child.values() if type(child) is dict else child if type(child) is list else ():
             if type(item) is dict:
                 _add_features(inner, item, found)
 
 
 @functools.cache
-def _places(name: str) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str, bool], ...]]:
-    """What a type may hold that belongs to features that are off.
+def _places(name: str) -> Mapping[str, tuple[str, str, bool]]:
+    """The fields of a type that belong to features that are off, or lead to such fields.
 
-    Its own such fields with their features, and the fields that have some below, with the structures that they hold and
-    whether they hold them in a map.
+    Each with its feature, the structures that it holds, and whether it holds them in a map.
     """
-    leading = ((field, _structure_in(type_), type_) for field, type_ in _fields_leading(name).items())
-    return (
-        tuple(_DISABLED.get(name, {}).items()),
-        tuple((field, inner.name, isinstance(type_, MapType)) for field, inner, type_ in leading if inner),
-    )
+    disabled, leading = _DISABLED.get(name, {}), _fields_leading(name)
+    places = {}
+    for field in (*disabled, *leading):
+        type_ = leading.get(field)
+        inner = None if type_ is None else _structure_in(type_)
+        places[field] = (
+            disabled.get(field, ""), "" if inner is None else inner.name, isinstance(type_, MapType)
+        )  # fmt: skip
+    return places
 
 
 _LIFECYCLE = "lifecycle"

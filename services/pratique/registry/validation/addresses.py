@@ -169,17 +169,22 @@ def _is_local_multicast(address: Address) -> bool:
     return packed[:3] == b"\xe0\x00\x00" if len(packed) == 4 else packed[0] == 0xFF and packed[1] & 0xF == 2
 
 
-_MAX_PORT_NAME = 15
+_MAX_PORT, _MAX_PORT_NAME = 65535, 15
+
+
+_PORT_NAME, _LETTER = re.compile("[-a-z0-9]+"), re.compile("[a-z]")
 
 
 def check_port_name(name: str) -> list[str]:
     """What is wrong with the name of a port: ``IsValidPortName``."""
+    if name.isascii() and name.isalpha() and name.islower() and len(name) <= _MAX_PORT_NAME:
+        return []  # http, as most are
     messages = []
     if len(name.encode()) > _MAX_PORT_NAME:
         messages.append(f"must be no more than {_MAX_PORT_NAME} characters")
-    if not re.fullmatch(r"[-a-z0-9]+", name):
+    if not _PORT_NAME.fullmatch(name):
         messages.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
-    if not re.search("[a-z]", name):
+    if not _LETTER.search(name):
         messages.append("must contain at least one letter (a-z)")
     if "--" in name:
         messages.append("must not contain consecutive hyphens")
@@ -191,6 +196,8 @@ def check_port_name(name: str) -> list[str]:
 def validate_port(number: JSON, path: FieldPath) -> list[FieldError]:
     """Validate the number of a port: ``IsValidPortNum``. No number is 0."""
     value = number or 0
+    if 1 <= value <= _MAX_PORT:
+        return []
     return [invalid(path, value, message) for message in names.check_port_number(value)]
 
 

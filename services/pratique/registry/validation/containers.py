@@ -28,7 +28,7 @@ from pratique.registry.validation.probes import validate_lifecycle, validate_pro
 from pratique.registry.validation.resource_amounts import validate_requirements
 from pratique.registry.validation.security_contexts import validate_security_context
 from pratique.registry.validation.volume_mounts import validate_volume_devices, validate_volume_mounts
-from pratique.registry.validation.volumes import validate_pull_policy
+from pratique.registry.validation.volumes import PULL_POLICIES, validate_pull_policy
 
 _MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
@@ -157,7 +157,8 @@ def _validate_container(container: JSONObject, path: FieldPath, pod: PodContext)
         errors += validate_volume_mounts(container, pod.volumes, path / "volumeMounts")
     if container.get("volumeDevices"):
         errors += validate_volume_devices(container, pod.volumes, path / "volumeDevices")
-    errors += validate_pull_policy(container.get("imagePullPolicy", ""), path / "imagePullPolicy")
+    if (policy := container.get("imagePullPolicy", "")) not in PULL_POLICIES:
+        errors += validate_pull_policy(policy, path / "imagePullPolicy")
     if resources := container.get("resources"):
         errors += validate_requirements(
             resources,
@@ -245,11 +246,10 @@ def _validate_identity(container: JSONObject, path: FieldPath) -> list[FieldErro
         errors.append(required(path / "name"))
     if not container.get("image"):
         errors.append(required(path / "image"))
-    policy, place = container.get("terminationMessagePolicy", ""), path / "terminationMessagePolicy"
-    if not policy:
-        errors.append(required(place))
-    elif policy not in _MESSAGE_POLICIES:
-        errors.append(not_supported(place, policy, _MESSAGE_POLICIES))
+    policy = container.get("terminationMessagePolicy", "")
+    if policy not in _MESSAGE_POLICIES:
+        place = path / "terminationMessagePolicy"
+        errors.append(not_supported(place, policy, _MESSAGE_POLICIES) if policy else required(place))
     return errors
 
 

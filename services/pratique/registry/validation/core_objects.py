@@ -41,7 +41,7 @@ from pratique.registry.validation.metadata import (
 )
 from pratique.registry.validation.pem_blocks import key_pair_problem
 
-_METADATA = ROOT / "metadata"
+_METADATA, _DATA = ROOT / "metadata", ROOT / "data"
 _MAX_SIZE = 1024 * 1024
 """Bytes of all values of a ConfigMap or Secret: ``MaxSecretSize``."""
 _KEY = re.compile(r"[-._a-zA-Z0-9]+")
@@ -51,6 +51,8 @@ _IMMUTABLE = "field is immutable when `immutable` is set"
 
 def check_key(key: str) -> list[str]:
     """What is wrong with a key of a ConfigMap or Secret: ``IsConfigMapKey``."""
+    if len(key) <= _MAX_KEY and not key.startswith(".") and _KEY.fullmatch(key):
+        return []
     messages = [f"must be no more than {_MAX_KEY} characters"] if len(key.encode()) > _MAX_KEY else []
     if not _KEY.fullmatch(key):
         rule = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
@@ -75,10 +77,10 @@ def _config_map(config: JSONObject, _: Review) -> list[FieldError]:
     errors = _metadata_errors(config)
     data, binary = config.get("data") or {}, config.get("binaryData") or {}
     for key in sorted(data):
-        path = (ROOT / "data").key(key)
-        errors += [invalid(path, key, message) for message in check_key(key)]
+        if messages := check_key(key):
+            errors += [invalid(_DATA.key(key), key, message) for message in messages]
         if key in binary:
-            errors.append(invalid(path, key, "duplicate of key present in binaryData"))
+            errors.append(invalid(_DATA.key(key), key, "duplicate of key present in binaryData"))
     for key in sorted(binary):
         errors += [invalid((ROOT / "binaryData").key(key), key, message) for message in check_key(key)]
     size = sum(len(text.encode()) for text in data.values()) + _decoded_size(binary)
@@ -103,7 +105,6 @@ def _frozen(document: JSONObject, old: JSONObject, fields: Sequence[str]) -> lis
     return errors + [forbidden(ROOT / name, _IMMUTABLE) for name in changed]
 
 
-_DATA = ROOT / "data"
 _REQUIRED_KEYS = {
     "kubernetes.io/dockercfg": ".dockercfg",
     "kubernetes.io/dockerconfigjson": ".dockerconfigjson",

@@ -47,7 +47,7 @@ def validate_environment(variables: Sequence[JSONObject], path: FieldPath) -> li
 
 
 def _validate_value_source(variable: JSONObject, source: JSONObject, path: FieldPath) -> list[FieldError]:
-    given = [field for field in _VALUE_SOURCES if source.get(field) is not None]
+    given = [field for field in _VALUE_SOURCES if field in source and source[field] is not None]
     errors = [error for field in given for error in _VALUE_SOURCES[field](source[field], path / field)]
     if not given:
         which = "`fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
@@ -192,7 +192,8 @@ def _validate_key_reference(reference: JSONObject, path: FieldPath) -> list[Fiel
     errors = [invalid(path / "name", name, message) for message in subdomain_name(name, False)]
     if not key:
         return [*errors, required(path / "key")]
-    return errors + [invalid(path / "key", key, message) for message in check_key(key)]
+    messages = check_key(key)
+    return errors + [invalid(path / "key", key, message) for message in messages] if messages else errors
 
 
 def _validate_file_reference(reference: JSONObject, path: FieldPath) -> list[FieldError]:

@@ -81,7 +81,7 @@ def validate_metadata(
         errors += [invalid(path / "name", name, message) for message in name_rule(name, False)]
     elif not prefix:
         errors.append(required(path / "name", "name or generateName is required"))
-    errors += _validate_namespace(metadata.get("namespace"), path / "namespace", namespaced=namespaced)
+    errors += _validate_namespace(metadata.get("namespace"), path, namespaced=namespaced)
     errors += _validate_generation(metadata, path)
     errors += _validate_maps(metadata, path)
     finalizers = metadata.get("finalizers")
@@ -143,10 +143,10 @@ def validate_nonnegative(value: JSON, path: FieldPath) -> list[FieldError]:
 
 def _validate_namespace(namespace: JSON, path: FieldPath, *, namespaced: bool) -> list[FieldError]:
     if not namespaced:
-        return [forbidden(path, "not allowed on this type")] if namespace else []
+        return [forbidden(path / "namespace", "not allowed on this type")] if namespace else []
     if not namespace:
-        return [required(path)]
-    return [invalid(path, namespace, message) for message in label_name(namespace, False)]
+        return [required(path / "namespace")]
+    return [invalid(path / "namespace", namespace, message) for message in label_name(namespace, False)]
 
 
 def _validate_generation(metadata: JSONObject, path: FieldPath) -> list[FieldError]:

@@ -110,7 +110,8 @@ def validate_pod_spec(
     errors += _validate_shared_processes(spec, path)
     if affinity := spec.get("affinity"):
         errors += validate_affinity(affinity, path / "affinity", options)
-    errors += validate_dns(spec, path / "dnsConfig")
+    if spec.get("dnsConfig") is not None or spec.get("dnsPolicy") == "None":
+        errors += validate_dns(spec, path / "dnsConfig")
     errors += _validate_gates(spec, path)
     if constraints := spec.get("topologySpreadConstraints"):
         errors += validate_spread_constraints(constraints, path / "topologySpreadConstraints", options)
@@ -148,6 +149,8 @@ def _validate_all_containers(spec: JSONObject, path: FieldPath, pod: PodContext)
 
 def _validate_gates(spec: JSONObject, path: FieldPath) -> list[FieldError]:
     errors: list[FieldError] = []
+    if not (spec.get("readinessGates") or spec.get("schedulingGates")):
+        return errors
     for index, gate in enumerate(spec.get("readinessGates") or ()):
         place, name = path / "readinessGates" / index / "conditionType", gate.get("conditionType", "")
         errors += [invalid(place, name, message) for message in names.check_qualified_name(name)]

@@ -60,7 +60,8 @@ def validate_probes(container: JSONObject, grace: int | None, path: FieldPath) -
 def _validate_probe(probe: JSONObject, grace: int | None, path: FieldPath) -> list[FieldError]:
     errors = _validate_handler(probe, grace, path)
     for name in _SECONDS:
-        errors += validate_nonnegative(probe.get(name), path / name)
+        if (value := probe.get(name)) is not None and value < 0:
+            errors += validate_nonnegative(value, path / name)
     seconds = probe.get("terminationGracePeriodSeconds")
     if seconds is not None and seconds <= 0:
         errors.append(invalid(path / "terminationGracePeriodSeconds", seconds, "must be greater than 0"))
@@ -144,7 +145,7 @@ def _validate_signal(signal: str, os_name: str | None, path: FieldPath) -> list[
 
 
 def _validate_handler(handler: JSONObject, grace: int | None, path: FieldPath) -> list[FieldError]:
-    given = [name for name in _HANDLERS if handler.get(name) is not None]
+    given = [name for name in _HANDLERS if name in handler and handler[name] is not None]
     if not given:
         return [required(path, "must specify a handler type")]
     first, *others = given
@@ -178,11 +179,12 @@ def _validate_http(action: JSONObject, path: FieldPath) -> list[FieldError]:
     scheme = action.get("scheme", "")
     if scheme not in _SCHEMES:
         errors.append(not_supported(path / "scheme", scheme, _SCHEMES))
-    errors += [
-        invalid(path / "httpHeaders", header.get("name", ""), _HEADER_MESSAGE)
-        for header in action.get("httpHeaders") or ()
-        if not _HEADER.fullmatch(header.get("name", ""))
-    ]
+    if headers := action.get("httpHeaders"):
+        errors += [
+            invalid(path / "httpHeaders", header.get("name", ""), _HEADER_MESSAGE)
+            for header in headers
+            if not _HEADER.fullmatch(header.get("name", ""))
+        ]
     protocol = action.get("protocol")
     return errors if protocol is None else errors + _validate_protocol(protocol, action, path)
 

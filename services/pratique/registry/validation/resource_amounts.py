@@ -123,19 +123,18 @@ def validate_requirements(
     """
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
     errors = []
-    for name, value in sorted(limits.items()):
-        place = (path / "limits").key(name)
-        errors += name_rule(name, place) + validate_amount(name, value, place)
-        if is_huge_page(name) and not indivisible_huge_pages:
-            errors += validate_huge_pages(name, value, place)
-    for name, value in sorted(requests.items()):
-        place = (path / "requests").key(name)
-        errors += name_rule(name, place) + validate_amount(name, value, place)
-        errors += _validate_request(name, value, limits, path)
-        if is_huge_page(name) and not indivisible_huge_pages:
-            errors += validate_huge_pages(name, value, place)
-    used = limits.keys() | requests.keys()
-    if any(is_huge_page(name) for name in used) and not used & {"cpu", "memory"}:
+    uses_huge_pages = False
+    for kind, amounts in (("limits", limits), ("requests", requests)):
+        for name, value in sorted(amounts.items()):
+            place = (path / kind).key(name)
+            errors += name_rule(name, place)
+            errors += validate_amount(name, value, place)
+            if kind == "requests":
+                errors += _validate_request(name, value, limits, path)
+            if is_huge_page(name):
+                uses_huge_pages = True
+                errors += [] if indivisible_huge_pages else validate_huge_pages(name, value, place)
+    if uses_huge_pages and (limits.keys() | requests.keys()).isdisjoint(("cpu", "memory")):
         errors.append(forbidden(path, "HugePages require cpu or memory"))
     if claims := resources.get("claims"):
         errors += _validate_claims(claims, claim_names, path / "claims")

@@ -32,15 +32,21 @@ SYS_ADMIN = "CAP_SYS_ADMIN"
 
 def validate_security_context(context: JSONObject, path: FieldPath, pod: PodContext) -> list[FieldError]:
     """Validate the security context of a container."""
-    errors = validate_id(context.get("runAsUser"), path / "runAsUser")
-    errors += validate_id(context.get("runAsGroup"), path / "runAsGroup")
+    errors = []
+    for name in ("runAsUser", "runAsGroup"):
+        if (number := context.get(name)) is not None:
+            errors += validate_id(number, path / name)
     if (mount := context.get("procMount")) is not None:
         errors += _validate_proc_mount(mount, path / "procMount", host_users=pod.host_users)
-    errors += _validate_seccomp(context.get("seccompProfile"), path / "seccompProfile")
+    if (profile := context.get("seccompProfile")) is not None:
+        errors += _validate_seccomp(profile, path / "seccompProfile")
     if context.get("allowPrivilegeEscalation") is False:
         errors += _validate_without_escalation(context, path, pod.options)
-    errors += validate_windows_options(context.get("windowsOptions"), path / "windowsOptions")
-    return errors + _validate_app_armor(context.get("appArmorProfile"), path / "appArmorProfile")
+    if (windows := context.get("windowsOptions")) is not None:
+        errors += validate_windows_options(windows, path / "windowsOptions")
+    if (profile := context.get("appArmorProfile")) is not None:
+        errors += _validate_app_armor(profile, path / "appArmorProfile")
+    return errors
 
 
 def _validate_proc_mount(mount: str, path: FieldPath, *, host_users: bool) -> list[FieldError]:

@@ -28,8 +28,12 @@ def validate_mode(mode: JSON, path: FieldPath) -> list[FieldError]:
 
 def validate_file_defaults(source: JSONObject, path: FieldPath) -> list[FieldError]:
     """Validate the permissions and the owner that files of a volume have by default."""
-    errors = validate_mode(source.get("defaultMode"), path / "defaultMode")
-    return errors + validate_id(source.get("defaultUser"), path / "defaultUser")
+    errors = []
+    if (mode := source.get("defaultMode")) is not None:
+        errors += validate_mode(mode, path / "defaultMode")
+    if (user := source.get("defaultUser")) is not None:
+        errors += validate_id(user, path / "defaultUser")
+    return errors
 
 
 def validate_no_backsteps(text: str, path: FieldPath) -> list[FieldError]:
@@ -64,5 +68,6 @@ def validate_key_path(item: JSONObject, path: FieldPath) -> list[FieldError]:
     text = item.get("path", "")
     errors = [required(path / field) for field in ("key", "path") if not item.get(field)]
     errors += validate_file_path(text, path / "path")
-    errors += validate_mode(item.get("mode"), path / "mode")
-    return errors + validate_id(item.get("user"), path / "user")
+    if (mode := item.get("mode")) is not None:
+        errors += validate_mode(mode, path / "mode")
+    return errors if item.get("user") is None else errors + validate_id(item["user"], path / "user")
