@@ -31,7 +31,9 @@ FILES = [
     "review.json",
     "tests/test_require_team.py",
 ]
-CONSOLE = re.compile(r"^```console\n(\$ pip install pratique\n.*?)^```", re.MULTILINE | re.DOTALL)
+CONSOLE = re.compile(
+    r"^```console\n(\$ pip install 'pratique\[services\]'\n.*?)^```", re.MULTILINE | re.DOTALL
+)
 
 
 def five_commands() -> list[str]:
@@ -94,7 +96,7 @@ def test_the_tests_of_a_new_policy_pass_with_plain_pytest(pratique: Program, tmp
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_five_commands_lead_to_a_denial_in_a_running_stack(tmp_path: Path) -> None:
     install_pratique, new, install, up, curl = five_commands()
-    assert install_pratique == "pip install pratique"  # done, for whoever runs this test
+    assert install_pratique == "pip install 'pratique[services]'"  # done, for whoever runs this test
     assert run(new, tmp_path).returncode == 0
     # into a folder of this test, and without asking an index
     target = f"python -m pip install -q --no-deps --no-build-isolation --target {tmp_path / 'installed'}"

@@ -141,12 +141,17 @@ def _sorted(following: Mapping[str, set[str]], by_name: Mapping[str, Controller]
                 heapq.heappush(ready, (_wanted_place(other, by_name), other))
 
 
-def _wanted_place(name: str, by_name: Mapping[str, Controller]) -> float:
+def _wanted_place(
+    name: str, by_name: Mapping[str, Controller], asking: frozenset[str] = frozenset()
+) -> float:
+    """Where a controller wants to be. Those of ``asking`` want to be beside it, so their places do not say."""
     if name in _PLACES:
         return _PLACES[name]
-    controller = by_name[name]
-    if controller.before:
-        return min(_wanted_place(other, by_name) for other in controller.before) - _BESIDE
-    if controller.after:
-        return max(_wanted_place(other, by_name) for other in controller.after) + _BESIDE
+    controller, asking = by_name[name], asking | {name}
+    if before := [
+        _wanted_place(other, by_name, asking) for other in controller.before if other not in asking
+    ]:
+        return min(before) - _BESIDE
+    if after := [_wanted_place(other, by_name, asking) for other in controller.after if other not in asking]:
+        return max(after) + _BESIDE
     return _USUAL_PLACE

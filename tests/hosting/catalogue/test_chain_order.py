@@ -47,6 +47,13 @@ def test_policies_can_be_ordered_among_themselves() -> None:
     assert [name for name in found if name in "ABC"] == ["C", "A", "B"]
 
 
+def test_two_policies_may_name_each_other() -> None:
+    found = order(
+        policy("B", before=("A",)), policy("A", after=("B",)), policy("C", after=("B",), before=("A",))
+    )
+    assert [name for name in found if name in "ABC"] == ["B", "C", "A"]
+
+
 @pytest.mark.parametrize(
     ("policies", "message"),
     [
