@@ -1,4 +1,4 @@
-"""Python policies as ValidatingAdmissionPolicies. The source is only read, and never run or imported."""
+"""Python policies as Validating- and MutatingAdmissionPolicies. The source is only read, and never run or imported."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from typing import Any
 
 import msgspec
 
-from pratique.admission.function_policies import validator
+from pratique.admission.function_policies import mutator, validator
 from pratique.admission.results import allow
 from pratique.admission.rules import Rule, rule
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.json_values import JSONObject
 from pratique.configuration.admissionregistration import GROUP
+from pratique_cli.mutation_translation import MutationTranslator
 from pratique_cli.policy_translation import BodyTranslator, UntranslatableError
 
 _API_VERSION = f"{GROUP}/v1"
@@ -29,7 +30,7 @@ Source: ``k8s.io/kubernetes/pkg/kubeapiserver/admission/exclusion/resources.go``
 ``k8s.io/apiserver/pkg/admission/plugin/policy/generic``.
 """
 _BUILT_INS = frozenset({"any", "all", "isinstance", "len", "list"})
-_NAMES = frozenset({"validator", "rule", "member", "allow", "deny"})
+_NAMES = frozenset({"validator", "mutator", "rule", "member", "allow", "deny", "Edits"})
 _OPTIONS = frozenset(
     {
         "summary",
@@ -161,14 +162,12 @@ def _export(
         raise UntranslatableError(
             node, "only plain functions of a module can be exported: no class, async or inner one"
         )
-    if _called(decorator) == "mutator":
-        raise UntranslatableError(node, "a mutator's changes are made by its Python code")
     match decorator:
-        case ast.Call(func=ast.Name(id="validator")) if len(node.decorator_list) == 1:
+        case ast.Call(func=ast.Name(id="validator" | "mutator" as kind)) if len(node.decorator_list) == 1:
             pass
         case _:
             raise UntranslatableError(
-                node, "the only decorator must be @validator(…), imported from pratique"
+                node, "the only decorator must be @validator(…) or @mutator(…), imported from pratique"
             )
     if node.name in unsure:
         raise UntranslatableError(node, f"the name {node.name} is used for something else, too")
@@ -182,12 +181,14 @@ def _export(
                 f"{part.id} may not be Pratique's or Python's own: import it from pratique by its name, once"
             )
             raise UntranslatableError(part, text)
-    name, rules, options = _arguments(decorator)
+    name, rules, options = _arguments(decorator, kind)
+    object_name = _CAPITAL.sub("-", name).lower().replace("_", "-")
+    if kind == "mutator":
+        return PolicyExport(object_name, where, _mutating_documents(node, object_name, rules, options))
     translator = BodyTranslator(_parameter(node))
     translator.translate(node.body)
     if not translator.denials:
         raise UntranslatableError(node, "it denies nothing, and a policy needs a validation")
-    object_name = _CAPITAL.sub("-", name).lower().replace("_", "-")
     return PolicyExport(object_name, where, _documents(object_name, rules, options, translator))
 
 
@@ -198,8 +199,8 @@ def _parameter(node: ast.FunctionDef) -> str:
     raise UntranslatableError(node, "only a function of the review alone can be exported")
 
 
-def _arguments(decorator: ast.Call) -> tuple[str, tuple[Rule, ...], dict[str, Any]]:
-    """The name, the rules and the options, checked as ``@validator`` checks them."""
+def _arguments(decorator: ast.Call, kind: str) -> tuple[str, tuple[Rule, ...], dict[str, Any]]:
+    """The name, the rules and the options, checked as the decorator checks them."""
     name = _literal(decorator.args[0]) if decorator.args else ""
     rules = tuple(map(_rule, decorator.args[1:]))
     options: dict[str, Any] = {}
@@ -208,7 +209,8 @@ def _arguments(decorator: ast.Call) -> tuple[str, tuple[Rule, ...], dict[str, An
             raise UntranslatableError(keyword.value, f"a policy has nothing like {keyword.arg or '**'}")
         options[keyword.arg] = _literal(keyword.value)
     try:
-        validator(name, *rules, **options)(lambda _: allow())
+        make = mutator if kind == "mutator" else validator
+        make(name, *rules, **options)(lambda _: allow())
         conditions = dict(options.get("match_conditions", {}))
     except (ValueError, TypeError) as error:
         raise UntranslatableError(decorator, str(error)) from None
@@ -238,9 +240,7 @@ def _literal(node: ast.expr) -> Any:
         raise UntranslatableError(node, "only literals can be read without running the file") from None
 
 
-def _documents(
-    object_name: str, rules: tuple[Rule, ...], options: dict[str, Any], body: BodyTranslator
-) -> tuple[JSONObject, JSONObject]:
+def _spec(rules: tuple[Rule, ...], options: dict[str, Any], variables: dict[str, str]) -> JSONObject:
     constraints: JSONObject = {
         "matchPolicy": "Exact",  # a controller is asked about what its rules name
         "resourceRules": [msgspec.to_builtins(found) for found in rules],
@@ -254,8 +254,44 @@ def _documents(
     }
     if conditions := options.get("match_conditions"):
         spec["matchConditions"] = [{"name": key, "expression": text} for key, text in conditions.items()]
-    if body.variables:
-        spec["variables"] = [{"name": key, "expression": text} for key, text in body.variables.items()]
+    if variables:
+        spec["variables"] = [{"name": key, "expression": text} for key, text in variables.items()]
+    return spec
+
+
+def _mutating_documents(
+    node: ast.FunctionDef, object_name: str, rules: tuple[Rule, ...], options: dict[str, Any]
+) -> tuple[JSONObject, JSONObject]:
+    decorator = node.decorator_list[0]
+    if any(not {"CREATE", "UPDATE"}.issuperset(found.operations) for found in rules):
+        raise UntranslatableError(
+            decorator, "a mutator is exported for CREATE and UPDATE alone: others have no object"
+        )
+    if options.get("failure_policy") == "Ignore":
+        text = "with Ignore, a MutatingAdmissionPolicy lets through what Edits refuses: an object of another shape"
+        raise UntranslatableError(decorator, text)
+    translator = MutationTranslator(_parameter(node))
+    translator.translate(node.body)
+    if not translator.edits:
+        raise UntranslatableError(node, "it changes nothing, and a policy needs a mutation")
+    spec = _spec(rules, options, translator.variables)
+    # IfNeeded runs a policy again after its own change, which is not how Pratique calls a mutator again.
+    spec["reinvocationPolicy"] = "Never"
+    spec["mutations"] = [{"patchType": "JSONPatch", "jsonPatch": {"expression": translator.expression()}}]
+    metadata: JSONObject = {"name": object_name}
+    policy: JSONObject = {"kind": "MutatingAdmissionPolicy", "metadata": metadata, "spec": spec}
+    binding: JSONObject = {
+        "kind": "MutatingAdmissionPolicyBinding",
+        "metadata": {"name": object_name},
+        "spec": {"policyName": object_name},
+    }
+    return {"apiVersion": _API_VERSION, **policy}, {"apiVersion": _API_VERSION, **binding}
+
+
+def _documents(
+    object_name: str, rules: tuple[Rule, ...], options: dict[str, Any], body: BodyTranslator
+) -> tuple[JSONObject, JSONObject]:
+    spec = _spec(rules, options, body.variables)
     spec["validations"] = [
         {"expression": f"!({denial.condition})", "message": denial.message, "reason": "Forbidden"}
         for denial in body.denials

@@ -36,7 +36,7 @@ unreadable input, 3 the program itself failed.
 @click.argument("paths", metavar="PATH...", type=ExistingPath(dash=True), nargs=-1, required=True)
 @format_flag("yaml", "json", default="yaml")
 def command(paths: Sequence[Path], *, output: str) -> ExitCode:
-    """Write Python policies as ValidatingAdmissionPolicies where they can be said so, and tell what cannot.
+    """Write Python policies as native ones of Kubernetes where they can be said so, and tell what cannot.
 
     PATH is a Python file with policies, what --config takes, or a folder of both.
     """
