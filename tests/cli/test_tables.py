@@ -124,7 +124,7 @@ def inputs(tmp_path: Path) -> Path:
 @pytest.mark.usefixtures("inputs")
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
 def test_every_table_fits_a_narrow_terminal(on_terminal: Shown, command: tuple[str, ...]) -> None:
-    shown = STYLE.sub("", on_terminal(*command, COLUMNS="90"))
+    shown = STYLE.sub("", on_terminal(*command, COLUMNS="90", PRATIQUE_NO_PROGRESS="1"))
     assert re.search(r"^ *[A-Z]+ +[A-Z]", shown, re.MULTILINE)
     table = shown.partition("\n\n")[2] if command[0] == "bench" else shown
     assert all(len(line) <= 90 for line in table.splitlines() if not line.startswith("pratique: "))
