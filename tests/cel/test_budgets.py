@@ -110,14 +110,14 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_expression_ends_in_time(name: str) -> None:
-    """Ten seconds is ten times what any takes on a slow machine; a hanging one would take hours."""
+    """Ten seconds of processor time are ten times what any takes; a hanging one would take hours."""
     source, value = HOSTILE[name]
-    started = time.monotonic()
+    started = time.process_time()
     with pytest.raises((EvaluationError, OutOfBudgetError)):
         compile_expression(source, ANY).evaluate(
             {"object": value}, Budget(costs.RUNTIME_COST_BUDGET_MATCH_CONDITIONS)
         )
-    assert time.monotonic() - started < 10
+    assert time.process_time() - started < 10
 
 
 @pytest.mark.parametrize(
@@ -133,12 +133,12 @@ def test_a_hostile_expression_ends_in_time(name: str) -> None:
     ],
 )
 def test_long_strings_take_time_linear_in_their_length(source: str, value: str) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     assert (
         compile_expression(source, ANY).evaluate({"object": value}, Budget(costs.RUNTIME_COST_BUDGET))
         is False
     )
-    assert time.monotonic() - started < 10
+    assert time.process_time() - started < 10
 
 
 @pytest.mark.parametrize(
