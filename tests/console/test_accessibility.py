@@ -16,8 +16,6 @@ from .conftest import ROOT, SOURCES, violations
 
 BUNDLE = ROOT / "services/frontdoor/pratique_frontdoor/console/static/editor.js"
 
-pytestmark = pytest.mark.xdist_group("console_editor")  # its packages are installed once
-
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("example", ["a-policy-denies-replicas", "defaults-and-limits"])

@@ -26,8 +26,6 @@ from support.validating_policies import binding, policy
 
 from .conftest import HOSTILE, KEY, violations
 
-pytestmark = pytest.mark.xdist_group("console_editor")  # axe-core comes from its packages, installed once
-
 NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
 
 

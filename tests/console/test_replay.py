@@ -26,7 +26,6 @@ from .conftest import HOSTILE, PROGRAM, violations
 from .test_playground import refusal
 
 SERVICES = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["services"]}
-pytestmark = pytest.mark.xdist_group("console_editor")  # axe-core comes from its packages, installed once
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ ALONE = {
     "tests/apiserver/": "kube-apiserver",  # one server for all tests of a run
     "tests/differential/": "differential",  # the same, and two more
     "tests/chaos/": "chaos",  # each of them keeps a machine busy
+    "tests/console/": "console",  # one browser and one installation of axe-core for all tests of a run
     "tests/controllers/quota_ledgers/": "postgresql",  # one server for all tests of a run
     "tests/stack/test_quotas.py": "postgresql",
     "tests/house/test_readme.py": "readme",  # one stack for all that it shows
