@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from selenium.webdriver import Chrome
+from selenium.webdriver import ActionChains, Chrome, Keys
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
@@ -119,6 +119,20 @@ def test_a_paused_page_stays_as_it_is(browser: Chrome, stack: Stack) -> None:
     assert browser.find_element(By.ID, "totals").text == before
     browser.find_element(By.ID, "pause").click()
     wait_for(browser, "#decisions", "shop/unseen")
+
+
+def test_the_keyboard_alone_opens_a_decision_while_the_page_changes(browser: Chrome, stack: Stack) -> None:
+    stack.post("/admit", deployment(1, "reached", uid="k"))
+    open_console(browser, stack)
+    wait_for(browser, "#decisions", "shop/reached")
+    for _ in range(60):
+        ActionChains(browser).send_keys(Keys.TAB).perform()
+        if browser.switch_to.active_element.text == "CREATE deployments.apps shop/reached":
+            break
+    stack.post("/admit", deployment(1, "later", uid="l"))
+    wait_for(browser, "#decisions", "shop/later")
+    ActionChains(browser).send_keys(Keys.ENTER).perform()
+    assert "shop/reached" in browser.find_element(By.CSS_SELECTOR, "article h2").text
 
 
 def test_a_narrow_window_needs_no_sideways_scrolling(browser: Chrome, stack: Stack) -> None:

@@ -8,7 +8,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from selenium.webdriver import Chrome
+from selenium.webdriver import ActionChains, Chrome, Keys
 from selenium.webdriver.common.by import By
 
 from pratique.apimachinery.errors import InputError
@@ -39,6 +39,17 @@ def test_the_page_adds_up_a_recording(browser: Chrome, recorded_console: str) ->
     rows = browser.find_elements(By.CSS_SELECTOR, "#decisions tbody tr")
     assert [row.text.split(" ")[2:4] for row in rows][1] == ["✕", "Denied"]
     assert "CREATE deployments.apps shop/small" in rows[0].text
+
+
+def test_the_keyboard_alone_opens_a_decision(browser: Chrome, recorded_console: str) -> None:
+    browser.get("about:blank")
+    browser.get(f"{recorded_console}/recording")
+    for _ in range(30):
+        ActionChains(browser).send_keys(Keys.TAB).perform()
+        if browser.switch_to.active_element.text == "CREATE deployments.apps shop/web":
+            break
+    ActionChains(browser).send_keys(Keys.ENTER).perform()
+    assert browser.find_element(By.CSS_SELECTOR, "article h2").text.startswith("✕ Denied")
 
 
 def test_a_decision_opens_to_its_chain(browser: Chrome, recorded_console: str) -> None:
