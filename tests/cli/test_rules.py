@@ -178,3 +178,33 @@ def test_roles_need_a_namespace(pratique: Program) -> None:
     ran = pratique("rules", *CHAIN, "--rbac", "--url", "https://door")
     assert (ran.returncode, ran.stdout) == (2, "")
     assert "give --service instead of --url" in ran.stderr
+
+
+def test_roles_let_services_read_policies_of_the_cluster_where_asked(pratique: Program) -> None:
+    sources = ("--policies-from", "webhooks", "--policies-from", "configmaps=rules")
+    documents = written(pratique("rules", "--rbac", "--admission-control", "LimitRanger", *sources))
+    roles = {(item["kind"], item["metadata"].get("namespace")): item for item in documents}
+    names = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"]
+    group = "admissionregistration.k8s.io"
+    for name in names:
+        rule = {"apiGroups": [group], "resources": [name], "verbs": ["list", "watch"]}
+        assert rule in roles["ClusterRole", None]["rules"]
+    assert roles["Role", "rules"]["rules"] == [
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list", "watch"]}
+    ]
+    binding = roles["RoleBinding", "rules"]
+    assert (binding["roleRef"]["kind"], binding["subjects"][0]["namespace"]) == ("Role", "pratique")
+    assert len(documents) == 12
+
+
+@pytest.mark.parametrize(
+    ("flags", "error"),
+    [
+        (("--policies-from", "cluster"), "give --rbac, too"),
+        (("--rbac", "--policies-from", "everywhere"), "give cluster, webhooks or configmaps=NAMESPACE"),
+    ],
+)
+def test_wrong_sources_of_policies_are_refused(pratique: Program, flags: tuple[str, ...], error: str) -> None:
+    ran = pratique("rules", *CHAIN, *flags)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert error in ran.stderr

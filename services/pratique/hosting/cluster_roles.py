@@ -113,9 +113,14 @@ def policy_rules(followed: FollowedResources, *, provisions: bool) -> Iterator[J
     # its uid tells one cluster from another
     yield _rule("", [_NAMESPACES], ["get"], names=["kube-system"])
     for group, resources in followed.resources.items():
-        yield _rule(group, resources, _FOLLOWED)
+        yield followed_rule(group, resources)
     if provisions:
         yield _rule("", [_NAMESPACES], ["create"])
+
+
+def followed_rule(group: str, resources: Iterable[str]) -> JSONObject:
+    """Return the rule that lets a service follow resources of a group."""
+    return _rule(group, resources, _FOLLOWED)
 
 
 def creates_namespaces(service: str, controllers: Iterable[Controller]) -> bool:

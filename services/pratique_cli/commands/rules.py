@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from pratique.apimachinery.errors import ConfigurationError
-from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.apimachinery.json_values import JSONObject
 from pratique.cluster.files import load_cluster
 from pratique.configuration.loading import Configurations, load_configurations
 from pratique.configuration.settings import ChainSettings
@@ -17,6 +17,7 @@ from pratique.hosting.cluster_roles import (
     PHASES_OF_SERVICES,
     FollowedResources,
     creates_namespaces,
+    followed_rule,
     known_resources,
     policy_rules,
 )
@@ -35,6 +36,9 @@ from pratique_cli.webhook_configurations import (
     webhook_configurations,
 )
 from pratique_frontdoor.engines.engine import ChainSources
+
+if TYPE_CHECKING:
+    from pratique.cluster.reflectors import Collection
 
 _DEFAULT_SERVICE = "pratique/pratique"
 _MAX_TIMEOUT_SECONDS = 30
@@ -119,16 +123,33 @@ def _namespace_selector(
     help="Write instead the roles of services that follow the cluster, for the ServiceAccounts of the Service's"
     " namespace.",
 )
+@flag(
+    "--policies-from",
+    metavar="SOURCE",
+    multiple=True,
+    help="With --rbac: let them read this source of policies, too, named as for `pratique up`. Repeatable.",
+)
 @format_flag("yaml", "json", default="yaml")
 @chain_flags
-def command(chain: ChainSettings, output: str, phase: str, *, rbac: bool, **values: Any) -> None:
+def command(
+    chain: ChainSettings,
+    output: str,
+    phase: str,
+    *,
+    rbac: bool,
+    policies_from: tuple[str, ...],
+    **values: Any,
+) -> None:
     """Write the webhook configurations that an API server needs for the enabled chain."""
     settings = _settings(**values)
+    if policies_from and not rbac:
+        raise click.UsageError("--policies-from is about the roles of services: give --rbac, too")
+    policies = _collections_of(policies_from)
     sources = ChainSources.read(chain)
     sources.configure(sources.selected)
     configurations = load_configurations(chain.config)
     if rbac:
-        _print_documents(list(_roles(chain, sources, configurations, settings.endpoint)), output)
+        _print_documents(list(_roles(chain, sources, configurations, settings.endpoint, policies)), output)
         return
     documents = list(webhook_configurations(phase, sources.selected, configurations, settings))
     if not documents:
@@ -151,9 +172,13 @@ _RBAC = "rbac.authorization.k8s.io"
 
 
 def _roles(
-    chain: ChainSettings, sources: ChainSources, configurations: Configurations, endpoint: Endpoint
+    chain: ChainSettings,
+    sources: ChainSources,
+    configurations: Configurations,
+    endpoint: Endpoint,
+    policies: Sequence[Collection],
 ) -> Iterator[JSONObject]:
-    """Yield a ClusterRole and its binding for each service."""
+    """Yield the roles of each service with their bindings; ``policies`` are read beside what controllers look up."""
     if endpoint.namespace is None:
         raise click.UsageError(
             "--rbac is for ServiceAccounts of a namespace: give --service instead of --url."
@@ -164,9 +189,12 @@ def _roles(
     for service in PHASES_OF_SERVICES:
         followed = FollowedResources.of_service(service, sources.selected, configurations, known)
         provisions = creates_namespaces(service, sources.selected)
-        rules: JSON = [*policy_rules(followed, provisions=provisions)]
+        rules = [*policy_rules(followed, provisions=provisions), *_reading_rules(policies, "")]
         unknown |= dict.fromkeys(followed.unknown_parameters)
-        yield from _role(f"{endpoint.service_name}-{service}", endpoint.namespace, rules)
+        name = f"{endpoint.service_name}-{service}"
+        yield from _role(name, endpoint.namespace, rules)
+        for place in dict.fromkeys(each.namespace for each in policies if each.namespace):
+            yield from _role(name, endpoint.namespace, _reading_rules(policies, place), place)
     for kind in unknown:
         print_problem(
             f"note: no role lets services read {kind}, the parameters of a policy: give its"
@@ -174,13 +202,33 @@ def _roles(
         )
 
 
-def _role(name: str, namespace: str, rules: JSON) -> Iterator[JSONObject]:
+def _collections_of(sources: Iterable[str]) -> list[Collection]:
+    """Return what the sources of ``--policies-from`` read.
+
+    Raises:
+        ConfigurationError: one is no source.
+    """
+    from pratique.configuration.live_configurations import collections_of  # noqa: PLC0415 - seldom needed
+
+    return [collection for source in sources for collection in collections_of(source)]
+
+
+def _reading_rules(policies: Iterable[Collection], namespace: str) -> list[JSONObject]:
+    """Return the rules that let services read policies of one namespace, or those that are in none."""
+    found = dict.fromkeys(each.at for each in policies if each.namespace == namespace)
+    return [followed_rule(group, [resource]) for group, resource in found]
+
+
+def _role(name: str, accounts: str, rules: list[JSONObject], namespace: str = "") -> Iterator[JSONObject]:
+    """Yield a role for the ServiceAccount of the same name in ``accounts``; it is for one namespace, or for all."""
     metadata: JSONObject = {"name": name, "labels": {"app.kubernetes.io/part-of": "pratique"}}
-    head = f"{_RBAC}/v1"
-    yield {"apiVersion": head, "kind": "ClusterRole", "metadata": metadata, "rules": rules}
-    subject: JSONObject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
-    role: JSONObject = {"apiGroup": _RBAC, "kind": "ClusterRole", "name": name}
-    binding: JSONObject = {"apiVersion": head, "kind": "ClusterRoleBinding", "metadata": metadata}
+    if namespace:
+        metadata["namespace"] = namespace
+    head, kind = f"{_RBAC}/v1", "Role" if namespace else "ClusterRole"
+    yield {"apiVersion": head, "kind": kind, "metadata": metadata, "rules": [*rules]}
+    subject: JSONObject = {"kind": "ServiceAccount", "name": name, "namespace": accounts}
+    role: JSONObject = {"apiGroup": _RBAC, "kind": kind, "name": name}
+    binding: JSONObject = {"apiVersion": head, "kind": f"{kind}Binding", "metadata": metadata}
     yield {**binding, "roleRef": role, "subjects": [subject]}
 
 
