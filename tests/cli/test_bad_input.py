@@ -53,7 +53,7 @@ USAGE = [
     case("reviw", "No such command 'reviw'", "Did you mean 'review'?"),
     case("--confg x", "No such option '--confg'"),
     case("version extra", "unexpected extra argument (extra)"),
-    case("plugins -o xml", "'xml' is not a format", "text, json, jsonl, yaml"),
+    case("plugins -o xml", "'xml' is not a format", "text, table, json, jsonl, yaml"),
     case("plugins --colour", "No such option '--colour'"),
     case("review nothere.yaml", "Path 'nothere.yaml' does not exist"),
     case("review a.yaml nothere.yaml", "Path 'nothere.yaml' does not exist", a_yaml=POD),
