@@ -144,4 +144,4 @@ def test_every_hosted_controller_has_a_page(controller: Controller) -> None:
 
 def test_every_policy_of_the_guide_has_an_example() -> None:
     text = (DOCS / "writing-policies.md").read_text("utf-8")
-    assert text.count("```python") == text.count("```yaml expected") == 4
+    assert text.count("```python") == text.count("```yaml expected") == 5
