@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import json
 import os
@@ -18,6 +19,9 @@ from support.pods import container, pod
 from support.validating_policies import binding, policy
 
 PODS = 10
+CALLERS = 8
+MOST_FREEZES = 30
+"""A frozen validator may be avoided before a call reaches it: it is then let go, and frozen again."""
 RESULT = re.compile(r'^pratique_frontdoor_hedges_total\{.*result="won".*\} (\S+)$', re.MULTILINE)
 
 
@@ -77,18 +81,17 @@ def frozen(pid: int) -> Iterator[None]:
         os.kill(pid, signal.SIGCONT)
 
 
-def endpoints(decision: Any) -> set[str]:
-    steps = decision["steps"]
-    return {step["endpoint"] for step in steps if step["controller"] == "ValidatingAdmissionPolicy"}
-
-
 def test_a_second_validator_answers_for_a_frozen_one_and_each_pod_is_charged_once(tmp_path: Path) -> None:
     flags = ("--validators", "2", "--validator-hedge-after", "50ms", *write_inputs(tmp_path))
-    with running(*flags) as stack, frozen(stack.pids("validator")[1]):
-        decisions = [deletion(stack)]
-        while not won(stack):
-            decisions.append(deletion(stack))
+    decisions: list[Any] = []
+    created: list[bool] = []
+    with running(*flags) as stack, concurrent.futures.ThreadPoolExecutor(CALLERS) as callers:
+        for _ in range(MOST_FREEZES):
+            with frozen(stack.pids("validator")[1]):
+                decisions += callers.map(deletion, [stack] * CALLERS)
+                if won(stack):
+                    created = [creation(stack, f"p{number}")["allowed"] for number in range(PODS + 1)]
+                    break
         assert all(decision["allowed"] for decision in decisions)
-        assert len(set.union(*map(endpoints, decisions))) == 1
-        created = [creation(stack, f"p{number}")["allowed"] for number in range(PODS + 1)]
+        assert won(stack)
     assert created == [True] * PODS + [False]
