@@ -21,9 +21,13 @@ from pratique.policies.exceptions import Exemptions
 from pratique.policies.rollouts import Rollouts
 from pratique_frontdoor.chain.decisions import Chain, MutatingStage, ValidatingStage
 from pratique_frontdoor.chain.fan_out import DivisiblePolicies, FanOut
-from pratique_frontdoor.chain.hosted_controllers import HostedMutators, HostedValidators, PolicyMutators
+from pratique_frontdoor.chain.hosted_controllers import (
+    ChainMember,
+    HostedMutators,
+    HostedValidators,
+    PolicyMutators,
+)
 from pratique_frontdoor.chain.policy_rules import PolicyRules, Rules, RulesWithSkipReason
-from pratique_frontdoor.chain.service_calls import ChainMember
 from pratique_frontdoor.chain.violations import RestrictedController
 from pratique_frontdoor.transports import ReplicatedTransport, Transport
 from pratique_frontdoor.transports.circuit_breakers import CircuitBreakers
