@@ -16,18 +16,17 @@ from pratique.admission.rules import compile_rules
 from pratique.apimachinery.json_values import JSON
 from pratique.configuration.admissionregistration import Webhook, WebhookConfiguration
 from pratique.configuration.loading import Configurations
-from pratique.policies.allow_lists import AllowLists
+from pratique.policies.allow_lists import NO_ALLOW_LISTS, AllowLists
 from pratique.policies.exceptions import Exemptions
-from pratique.policies.rollouts import Rollouts
+from pratique.policies.rollouts import NO_ROLLOUTS, Rollouts
 from pratique_frontdoor.chain.decisions import Chain, MutatingStage, ValidatingStage
 from pratique_frontdoor.chain.fan_out import DivisiblePolicies, FanOut
 from pratique_frontdoor.chain.hosted_controllers import (
-    ChainMember,
     HostedMutators,
     HostedValidators,
     PolicyMutators,
 )
-from pratique_frontdoor.chain.policy_rules import PolicyRules, Rules, RulesWithSkipReason
+from pratique_frontdoor.chain.policy_rules import ChainMember, PolicyRules, Rules, RulesWithSkipReason
 from pratique_frontdoor.chain.violations import RestrictedController
 from pratique_frontdoor.transports import ReplicatedTransport, Transport
 from pratique_frontdoor.transports.circuit_breakers import CircuitBreakers
@@ -235,8 +234,8 @@ def _member(controller: Controller, parts: ChainParts) -> ChainMember:
         call,
         rules,
         has_members=True,
-        policy_rollouts=parts.rollouts,
-        policy_allow_lists=parts.allow_lists,
+        policy_rollouts=parts.rollouts or NO_ROLLOUTS,
+        policy_allow_lists=parts.allow_lists or NO_ALLOW_LISTS,
     )
 
 

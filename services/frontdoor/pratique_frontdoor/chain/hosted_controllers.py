@@ -32,11 +32,11 @@ from pratique.apimachinery.patches import PatchError, patch_document
 from pratique.apimachinery.statuses import Status
 from pratique.configuration.policy_references import PolicyReferenceKind
 from pratique.policies.allow_lists import NO_ALLOW_LISTS, AllowLists
-from pratique.policies.exceptions import Exemption, exemption_annotation, find_exemption
-from pratique.policies.rollouts import NO_ROLLOUTS, Rollout, Rollouts
+from pratique.policies.exceptions import exemption_annotation, find_exemption
+from pratique.policies.rollouts import NO_ROLLOUTS, Rollouts
 from pratique_frontdoor.chain.decisions import AdmissionContext, OutageError, Record, Reinvocation, Step
 from pratique_frontdoor.chain.fan_out import FanOut, Share, merge_outcomes
-from pratique_frontdoor.chain.policy_rules import PolicyRules, Rules
+from pratique_frontdoor.chain.policy_rules import ChainMember, PolicyRules
 from pratique_frontdoor.chain.shadows import record_shadow, shadow_deadline
 from pratique_frontdoor.chain.violations import RestrictedController, mark_violation
 from pratique_frontdoor.transports import Transport
@@ -64,34 +64,6 @@ async def await_outcomes(
         if not deadline.passed:
             raise
         raise OutageError.timeout(phase) from None
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ChainMember:
-    """A hosted controller of the chain with its rules."""
-
-    call: Call
-    rules: Rules
-    has_members: bool = False
-    """Whether an explanation has outcomes of its parts: of policies, or that selectors or conditions kept it out."""
-    exemptions: tuple[Exemption, ...] = ()
-    """The exceptions from the controller."""
-    rollout: Rollout | None = None
-    """The controller's rollout, if it is not enforced everywhere."""
-    policy_rollouts: Rollouts = NO_ROLLOUTS
-    """The rollouts of its policies, if it runs policies."""
-    restricted: RestrictedController | None = None
-    """The controller with its allow-list, if it has one."""
-    policy_allow_lists: AllowLists = NO_ALLOW_LISTS
-    """The allow-lists of its policies, if it runs policies."""
-
-    def shadow(self, review: Review) -> str:
-        """Return the name of the PolicyRollout that keeps it in shadow for a review; empty if none does."""
-        return self.rollout.name if self.rollout is not None and self.rollout.in_shadow(review) else ""
-
-    def call_for(self, *, explain: bool) -> Call:
-        """Return the call to make."""
-        return dataclasses.replace(self.call, explain=True) if explain and self.has_members else self.call
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -123,6 +95,7 @@ class _ServiceCall:
         shadows = {
             member.call.name: member.shadow(review) for member in members if member.rollout is not None
         }
+        # Compared by identity: most chains have neither, and asking each would cost every review.
         return cls(
             phase,
             stage.transport.endpoint,
@@ -130,9 +103,16 @@ class _ServiceCall:
             review,
             round_number,
             {name: rollout for name, rollout in shadows.items() if rollout},
-            next((member.policy_rollouts for member in members if member.policy_rollouts), NO_ROLLOUTS),
             next(
-                (member.policy_allow_lists for member in members if member.policy_allow_lists),
+                (each.policy_rollouts for each in members if each.policy_rollouts is not NO_ROLLOUTS),
+                NO_ROLLOUTS,
+            ),
+            next(
+                (
+                    member.policy_allow_lists
+                    for member in members
+                    if member.policy_allow_lists is not NO_ALLOW_LISTS
+                ),
                 NO_ALLOW_LISTS,
             ),
         )
@@ -420,7 +400,9 @@ async def run_mutators(
             called.
     """
     outcomes: list[Outcome] = []
-    for in_shadow, group in itertools.groupby(members, lambda member: bool(member.shadow(context.review))):
+    for in_shadow, group in itertools.groupby(
+        members, lambda member: member.rollout is not None and bool(member.shadow(context.review))
+    ):
         if in_shadow:
             await _run_in_shadow(stage, tuple(group), context)
             continue

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Protocol, Self
 
 from pratique.admission.matching import RequestKey
-from pratique.admission.reviews import Review
+from pratique.admission.reviews import Call, Review
 from pratique.cluster.api_resources import ApiResources
 from pratique.configuration.admissionregistration import (
     MatchResources,
@@ -16,7 +16,11 @@ from pratique.configuration.admissionregistration import (
     PolicyConfiguration,
     PolicySpec,
 )
+from pratique.policies.allow_lists import NO_ALLOW_LISTS, AllowLists
+from pratique.policies.exceptions import Exemption
 from pratique.policies.matching import ResourceMatcher
+from pratique.policies.rollouts import NO_ROLLOUTS, Rollout, Rollouts
+from pratique_frontdoor.chain.violations import RestrictedController
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -126,3 +130,31 @@ class Rules(Protocol):
 
     def mismatch(self, review: Review) -> str:
         """Return why the controller is not called; empty if it is."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ChainMember:
+    """A hosted controller of the chain with its rules."""
+
+    call: Call
+    rules: Rules
+    has_members: bool = False
+    """Whether an explanation has outcomes of its parts: of policies, or that selectors or conditions kept it out."""
+    exemptions: tuple[Exemption, ...] = ()
+    """The exceptions from the controller."""
+    rollout: Rollout | None = None
+    """The controller's rollout, if it is not enforced everywhere."""
+    policy_rollouts: Rollouts = NO_ROLLOUTS
+    """The rollouts of its policies, if it runs policies."""
+    restricted: RestrictedController | None = None
+    """The controller with its allow-list, if it has one."""
+    policy_allow_lists: AllowLists = NO_ALLOW_LISTS
+    """The allow-lists of its policies, if it runs policies."""
+
+    def shadow(self, review: Review) -> str:
+        """Return the name of the PolicyRollout that keeps it in shadow for a review; empty if none does."""
+        return self.rollout.name if self.rollout is not None and self.rollout.in_shadow(review) else ""
+
+    def call_for(self, *, explain: bool) -> Call:
+        """Return the call to make."""
+        return dataclasses.replace(self.call, explain=True) if explain and self.has_members else self.call
