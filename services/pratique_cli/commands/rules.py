@@ -193,7 +193,7 @@ def _roles(
         unknown |= dict.fromkeys(followed.unknown_parameters)
         name = f"{endpoint.service_name}-{service}"
         yield from _role(name, endpoint.namespace, rules)
-        for place in dict.fromkeys(each.namespace for each in policies if each.namespace):
+        for place in dict.fromkeys(policy.namespace for policy in policies if policy.namespace):
             yield from _role(name, endpoint.namespace, _reading_rules(policies, place), place)
     for kind in unknown:
         print_problem(
@@ -215,7 +215,7 @@ def _collections_of(sources: Iterable[str]) -> list[Collection]:
 
 def _reading_rules(policies: Iterable[Collection], namespace: str) -> list[JSONObject]:
     """Return the rules that let services read policies of one namespace, or those that are in none."""
-    found = dict.fromkeys(each.at for each in policies if each.namespace == namespace)
+    found = dict.fromkeys(policy.at for policy in policies if policy.namespace == namespace)
     return [followed_rule(group, [resource]) for group, resource in found]
 
 

@@ -104,7 +104,7 @@ class _ServiceCall:
             round_number,
             {name: rollout for name, rollout in shadows.items() if rollout},
             next(
-                (each.policy_rollouts for each in members if each.policy_rollouts is not NO_ROLLOUTS),
+                (member.policy_rollouts for member in members if member.policy_rollouts is not NO_ROLLOUTS),
                 NO_ROLLOUTS,
             ),
             next(
