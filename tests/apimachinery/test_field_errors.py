@@ -29,6 +29,7 @@ def test_a_field_path_prints_with_dots_and_brackets(path: FieldPath, text: str) 
 def test_field_paths_are_equal_by_their_steps_alone() -> None:
     whole = FieldPath(("webhooks", 0, "name"))
     assert whole == NAME == FieldPath(("webhooks", 0)) / "name" != ROOT / "webhooks" / 0
+    assert (whole != NAME) is False
     assert {whole: 1}[NAME] == 1
     assert NAME.steps == whole.steps
 

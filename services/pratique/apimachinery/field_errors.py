@@ -92,6 +92,10 @@ class FieldPath(msgspec.Struct, frozen=True, eq=False, gc=False):
         """Compare the steps."""
         return isinstance(other, FieldPath) and self.steps == other.steps
 
+    def __ne__(self, other: object) -> bool:
+        """Compare the steps; without it, a structure's own comparison would ask for identity."""
+        return not self == other
+
     def __hash__(self) -> int:
         """Hash the steps."""
         return hash(self.steps)
