@@ -7,6 +7,7 @@ not to be changed any more.
 from __future__ import annotations
 
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 ALONE = {
     "tests/containers/": "containers",  # one project of compose, and images of one name
@@ -26,3 +27,24 @@ class Groups(LoadScopeScheduling):  # type: ignore[misc] # it has no types
 
     def _split_scope(self, nodeid: str) -> str:
         return next((group for path, group in ALONE.items() if nodeid.startswith(path)), nodeid)
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        """Give work to a process, and with the last of it the order to end.
+
+        A process begins no test before it knows what comes after it. One that takes over the last work of another that
+        died would wait for that without end.
+        """
+        super()._assign_work_unit(node)
+        if not self.workqueue:
+            node.shutdown()
+
+    def remove_node(self, node: WorkerController) -> str | None:
+        """Forget a process, and return the test that it died of, which no other process is to die of in turn."""
+        work = self.assigned_work[node]
+        died_of = next(((tests, name) for tests in work.values() for name in tests if not tests[name]), None)
+        if died_of:
+            tests, name = died_of
+            tests[name] = True
+        self.assigned_work[node] = {scope: tests for scope, tests in work.items() if not all(tests.values())}
+        super().remove_node(node)
+        return died_of and died_of[1]
