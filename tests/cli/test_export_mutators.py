@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -12,10 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pratique import Controller
-from pratique.testing import PolicyChain
-from pratique_cli.encoding import dump_yaml
-from pratique_cli.policy_exports import NotExported, PolicyExport, export_source
+from pratique_cli.policy_exports import NotExported, export_source
+from support.exported_chains import ExportedChains, exported_chains
 
 Program: TypeAlias = "Callable[..., subprocess.CompletedProcess[str]]"
 
@@ -73,28 +70,10 @@ def source(name: str, body: str, arguments: str = RULE) -> str:
 
 
 @pytest.fixture(name="chains", scope="module")
-def _chains(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[PolicyChain, PolicyChain]]:
-    """By name: the chain of the Python mutator, and that of its export."""
-    folder = tmp_path_factory.mktemp("exports")
-    file = folder / "exported_mutators.py"
+def _chains(tmp_path_factory: pytest.TempPathFactory) -> ExportedChains:
+    file = tmp_path_factory.mktemp("exports") / "exported_mutators.py"
     file.write_text(HEAD + "".join(source(name, body) for name, body in BODIES.items()))
-    spec = importlib.util.spec_from_file_location("exported_mutators", file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    chains = {}
-    for name, export in zip(BODIES, export_source(file), strict=True):
-        assert isinstance(export, PolicyExport), export
-        native = folder / f"{name}.yaml"
-        native.write_text("---\n".join(map(dump_yaml, export.documents)))
-        policy = getattr(module, f"f_{name}")
-        assert isinstance(policy, Controller)
-        chains[name] = (
-            PolicyChain(policy, admission_control=[name]),
-            PolicyChain(config=[native], admission_control=["MutatingAdmissionPolicy"]),
-        )
-    return chains
+    return exported_chains(file, BODIES, "MutatingAdmissionPolicy")
 
 
 KEYS = st.sampled_from(["a", "b", "é", "d"])
@@ -111,7 +90,7 @@ SPECS = st.dictionaries(KEYS, VALUES, max_size=4) | VALUES
 @settings(max_examples=60, deadline=None)
 @given(spec=SPECS, whole=st.booleans(), operation=st.sampled_from(["CREATE", "UPDATE"]))
 def test_an_exported_mutator_makes_the_same_object(
-    chains: dict[str, tuple[PolicyChain, PolicyChain]],
+    chains: ExportedChains,
     name: str,
     spec: Any,
     whole: bool,  # noqa: FBT001 - drawn

@@ -10,27 +10,12 @@ from typing import Any
 import pytest
 
 from pratique.apimachinery.json_values import JSONObject
-from support.lint_findings import mutating as mutating_webhooks
-from support.lint_findings import rule, validating, webhook
 from support.local_stacks import Stack, running, running_alone
-from support.mutating_policies import bound, labelled, mutating
-from support.validating_policies import binding, policy
+from support.refusing_policies import CHAIN, REFERENCES, refusing_policies, replace_policies
 from support.waiting import within
-from support.webhook_servers import closed_port
 
 REVIEW = json.loads((Path(__file__).parents[2] / "bench" / "review.json").read_text())
 NAMESPACE = REVIEW["request"]["namespace"]
-CHAIN = (
-    "MutatingAdmissionPolicy,MutatingAdmissionWebhook,AlwaysDeny,"
-    "ValidatingAdmissionPolicy,ValidatingAdmissionWebhook"
-)
-TARGETS = (
-    {"kind": "MutatingAdmissionPolicy", "name": "p"},
-    {"kind": "MutatingWebhookConfiguration", "name": "changes", "webhook": "a.example.com"},
-    {"kind": "AdmissionController", "name": "AlwaysDeny"},
-    {"kind": "ValidatingAdmissionPolicy", "name": "p", "binding": "b"},
-    {"kind": "ValidatingWebhookConfiguration", "name": "checks", "webhook": "a.example.com"},
-)
 STEPS = [
     "MutatingAdmissionPolicy",
     "MutatingAdmissionWebhook",
@@ -52,20 +37,10 @@ def exception(*targets: JSONObject, until: str = "2999-01-01T00:00:00Z") -> JSON
     }
 
 
-def write(folder: Path, *documents: JSONObject) -> None:
-    new = folder / "all.new"
-    new.write_text("\n---\n".join(map(json.dumps, documents)))
-    new.rename(folder / "all.yaml")
-
-
 @pytest.fixture(name="others", scope="module")
 def _others() -> Iterator[list[JSONObject]]:
-    """What denies the request: policies, and webhooks that nobody serves."""
-    with closed_port() as port:
-        hook = webhook(rule("pods"), clientConfig={"url": f"https://127.0.0.1:{port}"})
-        denying = policy({"expression": "false", "message": "no"})
-        changing = [mutating(labelled("team", "'none'")), bound()]
-        yield [*changing, mutating_webhooks(hook), denying, binding(), validating(hook)]
+    with refusing_policies() as policies:
+        yield policies
 
 
 @pytest.fixture(name="folder", scope="module")
@@ -75,7 +50,7 @@ def _folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(name="stack", scope="module", params=[running, running_alone])
 def _stack(request: pytest.FixtureRequest, folder: Path, others: list[JSONObject]) -> Iterator[Stack]:
-    write(folder, *others, exception(*TARGETS))
+    replace_policies(folder, *others, exception(*REFERENCES))
     with request.param("--admission-control", CHAIN, "--config", str(folder / "all.yaml")) as stack:
         yield stack
 
@@ -110,7 +85,7 @@ def test_requests_of_other_namespaces_are_not_exempted(stack: Stack) -> None:
 def test_only_what_an_exception_names_is_exempted_from(
     stack: Stack, folder: Path, others: list[JSONObject]
 ) -> None:
-    write(folder, *others, exception(*TARGETS[:-1]))
+    replace_policies(folder, *others, exception(*REFERENCES[:-1]))
     assert within(20, lambda: not answer(stack)["allowed"])
     response = answer(stack)
     assert 'failed calling webhook "a.example.com"' in response["status"]["message"]
@@ -118,5 +93,5 @@ def test_only_what_an_exception_names_is_exempted_from(
 
 
 def test_an_ended_exception_has_no_effect(stack: Stack, folder: Path, others: list[JSONObject]) -> None:
-    write(folder, *others, exception(*TARGETS, until="2001-01-01T00:00:00Z"))
+    replace_policies(folder, *others, exception(*REFERENCES, until="2001-01-01T00:00:00Z"))
     assert within(20, lambda: not answer(stack)["allowed"])

@@ -10,27 +10,12 @@ from typing import Any
 import pytest
 
 from pratique.apimachinery.json_values import JSONObject
-from support.lint_findings import mutating as mutating_webhooks
-from support.lint_findings import rule, validating, webhook
 from support.local_stacks import Stack, running, running_alone
-from support.mutating_policies import bound, labelled, mutating
-from support.validating_policies import binding, policy
+from support.refusing_policies import CHAIN, REFERENCES, refusing_policies, replace_policies
 from support.waiting import within
-from support.webhook_servers import closed_port
 
 REVIEW = json.loads((Path(__file__).parents[2] / "bench" / "review.json").read_text())
 NAMESPACE = REVIEW["request"]["namespace"]
-CHAIN = (
-    "MutatingAdmissionPolicy,MutatingAdmissionWebhook,AlwaysDeny,"
-    "ValidatingAdmissionPolicy,ValidatingAdmissionWebhook"
-)
-TARGETS = (
-    {"kind": "MutatingAdmissionPolicy", "name": "p"},
-    {"kind": "MutatingWebhookConfiguration", "name": "changes", "webhook": "a.example.com"},
-    {"kind": "AdmissionController", "name": "AlwaysDeny"},
-    {"kind": "ValidatingAdmissionPolicy", "name": "p", "binding": "b"},
-    {"kind": "ValidatingWebhookConfiguration", "name": "checks", "webhook": "a.example.com"},
-)
 WOULD_BE = [
     ("MutatingAdmissionPolicy", "unchanged", "mutated"),
     ("MutatingAdmissionWebhook", "failedOpen", "failed"),
@@ -51,20 +36,10 @@ def rollout(*targets: JSONObject, mode: str = "Shadow", **share: Any) -> JSONObj
     }
 
 
-def write(folder: Path, *documents: JSONObject) -> None:
-    new = folder / "all.new"
-    new.write_text("\n---\n".join(map(json.dumps, documents)))
-    new.rename(folder / "all.yaml")
-
-
 @pytest.fixture(name="others", scope="module")
 def _others() -> Iterator[list[JSONObject]]:
-    """What denies or changes the request: policies, and webhooks that nobody serves."""
-    with closed_port() as port:
-        hook = webhook(rule("pods"), clientConfig={"url": f"https://127.0.0.1:{port}"})
-        denying = policy({"expression": "false", "message": "no"})
-        changing = [mutating(labelled("team", "'none'")), bound()]
-        yield [*changing, mutating_webhooks(hook), denying, binding(), validating(hook)]
+    with refusing_policies() as policies:
+        yield policies
 
 
 @pytest.fixture(name="folder", scope="module")
@@ -74,7 +49,7 @@ def _folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(name="stack", scope="module", params=[running, running_alone])
 def _stack(request: pytest.FixtureRequest, folder: Path, others: list[JSONObject]) -> Iterator[Stack]:
-    write(folder, *others, rollout(*TARGETS))
+    replace_policies(folder, *others, rollout(*REFERENCES))
     with request.param("--admission-control", CHAIN, "--config", str(folder / "all.yaml")) as stack:
         yield stack
 
@@ -125,7 +100,7 @@ def test_metrics_count_what_would_have_been(stack: Stack) -> None:
 def test_a_canary_is_enforced_for_its_namespaces_and_in_shadow_for_others(
     stack: Stack, folder: Path, others: list[JSONObject]
 ) -> None:
-    write(folder, *others, rollout(*TARGETS, mode="Canary", namespaces=[NAMESPACE]))
+    replace_policies(folder, *others, rollout(*REFERENCES, mode="Canary", namespaces=[NAMESPACE]))
     assert within(20, lambda: not answer(stack)["allowed"])
     elsewhere = json.loads(json.dumps(REVIEW).replace(f'"{NAMESPACE}"', '"other"'))
     assert answer(stack, elsewhere)["allowed"]
@@ -134,8 +109,8 @@ def test_a_canary_is_enforced_for_its_namespaces_and_in_shadow_for_others(
 def test_without_the_rollout_everything_is_enforced(
     stack: Stack, folder: Path, others: list[JSONObject]
 ) -> None:
-    write(folder, *others, rollout(*TARGETS))
+    replace_policies(folder, *others, rollout(*REFERENCES))
     assert within(20, lambda: answer(stack)["allowed"])
-    write(folder, *others)
+    replace_policies(folder, *others)
     assert within(20, lambda: not answer(stack)["allowed"])
     assert "shadow" not in json.dumps(answer(stack))
