@@ -64,6 +64,7 @@ SUMMARIES = {
     "rules": "Write the webhook configurations that an API server needs.",
     "export": "Write Python policies as native ones where they can be said so, and tell what cannot.",
     "verify": "Check whether a service in any language keeps the gRPC contract.",
+    "verify-images": "Verify the signatures of images with public keys.",
     "doctor": "Hold a live installation against good practice.",
     "snapshot": "Write what the chain needs of a live cluster, for --cluster and --config.",
     "bench": "Measure how fast your policies decide your manifests.",

@@ -9,6 +9,7 @@ import asyncio
 import dataclasses
 import posixpath
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urljoin, urlsplit
 
@@ -136,6 +137,8 @@ class HttpResponse:
     """The header as received; empty if absent."""
     location: str = ""
     """The header as received; empty if absent."""
+    headers: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """All headers as received; names count in any case."""
 
     @property
     def retry_seconds(self) -> int | None:

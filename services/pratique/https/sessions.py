@@ -191,9 +191,16 @@ class HttpsSession:
         )
 
     async def send(
-        self, method: str, url: str, headers: Iterable[tuple[str, str]], body: bytes, deadline: Deadline
+        self,
+        method: str,
+        url: str,
+        headers: Iterable[tuple[str, str]],
+        body: bytes,
+        deadline: Deadline,
+        *,
+        body_limit: int = BODY_LIMIT,
     ) -> HttpResponse:
-        """Send one request and read its response.
+        """Send one request and read its response, of which the body may have ``body_limit`` bytes.
 
         Raises:
             CallTimeoutError: the deadline passed.
@@ -211,7 +218,7 @@ class HttpsSession:
         async with response:
             try:
                 async with asyncio.timeout(deadline.remaining_seconds):
-                    return await _read_response(response)
+                    return await _read_response(response, body_limit)
             except TimeoutError:
                 raise CallTimeoutError(f"{_READ_ERROR_PREFIX}{_DEADLINE_EXCEEDED}") from None
 
@@ -255,13 +262,13 @@ def _payload(body: bytes) -> bytes | io.BytesIO | None:
     return (body if len(body) <= _SMALL_BODY else io.BytesIO(body)) if body else None
 
 
-async def _read_response(response: aiohttp.ClientResponse) -> HttpResponse:
+async def _read_response(response: aiohttp.ClientResponse, limit: int) -> HttpResponse:
     content = bytearray()
     try:
         async for chunk in response.content.iter_any():
             content += chunk
-            if len(content) > BODY_LIMIT:
-                raise BadAnswerError(f"response body is larger than {BODY_LIMIT} bytes")
+            if len(content) > limit:
+                raise BadAnswerError(f"response body is larger than {limit} bytes")
     except aiohttp.ClientError as error:
         raise BadAnswerError(f"{_READ_ERROR_PREFIX}{body_error(error)}") from None
     headers = response.headers
@@ -271,6 +278,7 @@ async def _read_response(response: aiohttp.ClientResponse) -> HttpResponse:
         content_type=headers.get("Content-Type", ""),
         retry_after=headers.get("Retry-After", ""),
         location=headers.get("Location", ""),
+        headers=headers,
     )
 
 

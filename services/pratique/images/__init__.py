@@ -1,0 +1,1 @@
+"""Images and their signatures: references, registries, and policies that say whose signatures an image needs."""

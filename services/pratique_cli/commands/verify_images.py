@@ -1,0 +1,215 @@
+"""``pratique verify-images``."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.json_values import JSON, member
+from pratique.images.policies import (
+    DefaultAction,
+    ImageRule,
+    ImageVerificationPolicy,
+    KeyRequirement,
+    load_image_policy,
+    read_public_key,
+)
+from pratique.images.references import RepositoryPattern, parse_reference
+from pratique.images.registry_settings import RegistrySettings
+from pratique.images.verification import ImageVerdict, ImageVerifier
+from pratique_cli.encoding import encode_list
+from pratique_cli.exit_codes import ExitCode
+from pratique_cli.image_options import registry_flags
+from pratique_cli.options import FORMATS, ExistingPath, flag, format_flag, timeout_flag
+from pratique_cli.reviews.inputs import read_inputs
+from pratique_cli.terminal import palette_for, print_problem, printable
+
+EPILOG = """\b
+An image is verified by the signatures that cosign made of it with a key, as
+its registry has them: docs/image-signatures.md. What cannot be verified is
+refused, with the reason.
+
+With --key, every image needs a signature of one of the keys. With --policy,
+the policy says which images need which keys.
+
+\b
+Examples:
+  pratique verify-images registry.example.com/shop/web:1.0 --key cosign.pub
+  pratique verify-images -f deploy/ --policy images.yaml
+  helm template chart | pratique verify-images -f - --key cosign.pub -o json
+
+\b
+Exit codes: 0 every image is verified, 1 at least one is refused, 2 wrong usage
+or unreadable input, 3 the program itself failed.
+"""
+
+_POD_PATHS = (
+    ("spec",),
+    ("template", "spec"),
+    ("spec", "template", "spec"),
+    ("spec", "jobTemplate", "spec", "template", "spec"),
+)
+"""Where Pods, PodTemplates, workloads and CronJobs have the spec of a Pod."""
+_CONTAINER_FIELDS = ("initContainers", "containers", "ephemeralContainers")
+
+
+@click.command("verify-images", epilog=EPILOG)
+@click.argument("images", metavar="[IMAGE]...", nargs=-1)
+@flag(
+    "-f",
+    "--filename",
+    "files",
+    type=ExistingPath(dash=True),
+    multiple=True,
+    help="Manifests whose images to verify: a file, a folder, or - for standard input. Repeatable.",
+)
+@flag(
+    "--policy",
+    type=ExistingPath(folders=False),
+    help="An ImageVerificationPolicy: which images need whose signatures.",
+)
+@flag(
+    "--key",
+    "keys",
+    type=ExistingPath(folders=False),
+    multiple=True,
+    help="A public key in PEM, such as cosign.pub, instead of a policy. Repeatable: one of them must have signed.",
+)
+@flag("--all-keys", is_flag=True, help="Every --key must have signed.")
+@flag(
+    "--annotation",
+    "annotations",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="What a signature must say for it to count, as cosign sign -a writes it. Repeatable.",
+)
+@flag("--require-digest", is_flag=True, help="Refuse images that are named by a tag, which can move.")
+@registry_flags
+@timeout_flag("each image")
+@format_flag(*FORMATS)
+def command(
+    images: Sequence[str],
+    files: Sequence[Path],
+    policy: Path | None,
+    *,
+    registries: RegistrySettings,
+    timeout: float,
+    output: str,
+    **of_keys: Any,
+) -> ExitCode:
+    """Verify the signatures of images, by name or of manifests, with public keys."""
+    if not images and not files:
+        raise click.UsageError("name images, or manifests with -f")
+    if (policy is None) is not bool(of_keys["keys"]):
+        raise click.UsageError("give --policy, or at least one --key, and not both")
+    if policy is not None and any(of_keys.values()):
+        raise click.UsageError(
+            "--all-keys, --annotation and --require-digest go with --key; a policy has its own"
+        )
+    code, named = ExitCode.ADMITTED, list(images)
+    for found in _images_of_files(files):
+        if isinstance(found, InputError):
+            code = ExitCode.BAD_INPUT
+            print_problem(str(found))
+        else:
+            named.append(found)
+    if not named:
+        if code is ExitCode.BAD_INPUT:
+            return code
+        raise InputError("no manifest names an image, so there is nothing to verify")
+    chosen = load_image_policy(policy) if policy is not None else _policy_of_keys(named, **of_keys)
+    verdicts = asyncio.run(_verify(named, chosen, registries, timeout))
+    click.echo(_written(verdicts, output), nl=False)
+    refused = not all(verdict.allowed for verdict in verdicts)
+    return max(code, ExitCode.DENIED if refused else ExitCode.ADMITTED)
+
+
+def _policy_of_keys(
+    images: Sequence[str],
+    *,
+    keys: Sequence[Path],
+    all_keys: bool,
+    annotations: Sequence[str],
+    require_digest: bool,
+) -> ImageVerificationPolicy:
+    """Make the policy by which all images need the signatures of keys."""
+    names: dict[str, None] = {}
+    for image in images:
+        with contextlib.suppress(InputError):  # it is refused when it is verified
+            names[parse_reference(image).name] = None
+    rule = ImageRule(
+        images=tuple(map(RepositoryPattern, names)),
+        keys=tuple(dict.fromkeys(map(read_public_key, keys))),
+        require=KeyRequirement.ALL if all_keys else KeyRequirement.ANY,
+        annotations=dict(map(_annotation, annotations)),
+        require_digest=require_digest,
+    )
+    return ImageVerificationPolicy((rule,), DefaultAction.DENY)
+
+
+def _annotation(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise click.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--annotation")
+    return name, value
+
+
+async def _verify(
+    images: Sequence[str], policy: ImageVerificationPolicy, registries: RegistrySettings, seconds: float
+) -> Sequence[ImageVerdict]:
+    session = registries.open_session()
+    try:
+        client = registries.client(session, policy, registries.read_credentials())
+        return await ImageVerifier(policy, client).verify_all(images, seconds)
+    finally:
+        await session.close()
+
+
+def _images_of_files(files: Sequence[Path]) -> Iterator[str | InputError]:
+    for file in files:
+        for document in read_inputs(file):
+            if isinstance(document, InputError):
+                yield document
+            else:
+                yield from _images_of(document.data)
+
+
+def _images_of(manifest: JSON) -> Iterator[str]:
+    """Yield the images of a manifest, of whatever kind, that has the spec of a Pod."""
+    for path in _POD_PATHS:
+        for field in _CONTAINER_FIELDS:
+            containers = member(manifest, *path, field)
+            for container in containers if isinstance(containers, list) else ():
+                image = member(container, "image")
+                if isinstance(image, str):
+                    yield image
+
+
+def _written(verdicts: Sequence[ImageVerdict], output: str) -> str | bytes:
+    if output != "text":
+        return encode_list([dataclasses.asdict(verdict) for verdict in verdicts], output)
+    palette = palette_for(sys.stdout, colour=None)
+    lines = []
+    for verdict in verdicts:
+        mark, colour = ("✓", "green") if verdict.allowed else ("✗", "red")
+        told = _proof(verdict) if verdict.allowed else verdict.reason
+        lines.append(
+            f"{palette.paint(palette.mark(mark), colour)} {printable(verdict.image)}: {printable(told)}"
+        )
+    refused = sum(not verdict.allowed for verdict in verdicts)
+    count = f"{len(verdicts)} {'image' if len(verdicts) == 1 else 'images'}"
+    return "\n".join([*lines, f"{count}: {refused} refused", ""])
+
+
+def _proof(verdict: ImageVerdict) -> str:
+    if not verdict.keys:
+        return "needs no signature"
+    return f"{verdict.digest} is signed with {', '.join(verdict.keys)}"
