@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pratique.apimachinery.json_values import JSON
-from pratique.registry.go_values import internal_diff, internal_value
+from pratique.registry.go_values import differs, internal_diff, internal_value
 
 CLAIM = {
     "metadata": {"name": "data", "annotations": {"a": "b"}},
@@ -43,6 +43,11 @@ PRINTED_CLAIM = (
             '"SecretRef":null,"ReadOnly":false}'),
         ),
         ("core.ExecAction", {"command": []}, '{"Command":[]}'),
+        (
+            "core.ResourceRequirements",
+            {"requests": {"a": "1.5", "b": "x"}},
+            '{"Limits":null,"Requests":{"a":"1500m","b":"x"},"Claims":null}',
+        ),
         ("core.EnvVar", None, '{"Name":"","Value":"","ValueFrom":null}'),
     ],
 )  # fmt: skip
@@ -69,3 +74,23 @@ def test_a_difference_shows_three_lines_around_what_has_changed() -> None:
         '  "SubPathExpr": "",',
         "",
     ]
+
+
+@pytest.mark.parametrize(
+    ("type_name", "old", "new", "is_different"),
+    [
+        ("*batch.PodFailurePolicy", None, {}, True),
+        ("batch.PodFailurePolicy", {"rules": []}, {}, False),
+        ("*string", None, "", True),
+        ("*int32", None, 0, True),
+        ("core.ServicePort", {"port": 0}, {"name": ""}, False),
+        ("core.ResourceRequirements", {"requests": {"a": "1.5"}}, {"requests": {"a": "1500m"}}, False),
+        ("core.ResourceRequirements", {"requests": {"a": "1"}}, {"requests": {"a": "2"}, "limits": {}}, True),
+        ("core.PodSecurityContext", {}, {"seLinuxOptions": {}}, True),
+        ("[]core.PersistentVolumeClaim", [{"metadata": {"labels": {}}}], [{}], False),
+    ],
+)
+def test_what_is_empty_is_missing_unless_go_has_a_pointer_to_it(
+    type_name: str, old: JSON, new: JSON, *, is_different: bool
+) -> None:
+    assert differs(type_name, old, new) == is_different

@@ -54,7 +54,8 @@ class Client:
         self._connection.request(method, path, content, {**self._headers, "Content-Type": kind, **headers})
         with self._connection.getresponse() as answer:
             text = answer.read().decode()
-            warned = _WARNING.findall(", ".join(answer.headers.get_all("Warning", [])))
+            headed = ", ".join(answer.headers.get_all("Warning", []))
+            warned = _WARNING.findall(headed.encode("latin-1").decode(errors="replace"))
             parsed = json.loads(text) if "json" in answer.headers.get("Content-Type", "") else text
             return Reply(answer.status, parsed, [re.sub(r"\\(.)", r"\1", warning) for warning in warned])
 

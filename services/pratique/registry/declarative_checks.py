@@ -55,7 +55,10 @@ CheckData: TypeAlias = "list[Any]"
 
 
 def same(value: JSON, old: JSON) -> bool:
-    """Whether two values are equal but for what Go does not tell apart: lists, maps and texts that are empty."""
+    """Whether two values are equal but for lists, of which Go does not tell empty ones from none.
+
+    An empty text is none for most fields, and fields give it as such; for those that can be null it is a text.
+    """
     if value == old:
         return True
     if isinstance(value, dict) and isinstance(old, dict):
@@ -65,7 +68,7 @@ def same(value: JSON, old: JSON) -> bool:
     return value in _EMPTY and old in _EMPTY
 
 
-_EMPTY: tuple[JSON, ...] = (None, "", [])
+_EMPTY: tuple[JSON, ...] = (None, [])
 
 
 def _found(*errors: FieldError, origin: str = "") -> Sequence[DeclaredError]:

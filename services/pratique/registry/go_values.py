@@ -25,10 +25,12 @@ import functools
 import itertools
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from pratique.apimachinery.field_errors import GoLiteral
 from pratique.apimachinery.json_values import HTML_ESCAPES, JSON, JSONObject, go_json
+from pratique.apimachinery.quantities import Quantity, QuantityError
 from pratique.cluster.go_types import GoField, GoKind, GoType, GoTypes
 
 _internal_types = GoTypes(Path(__file__).with_name("internal_types.json"))
@@ -46,6 +48,74 @@ def internal_value(type_name: str, value: JSON) -> GoLiteral:
 def api_value(kind: GoType, value: JSON) -> GoLiteral:
     """A value that prints as Go writes it as a type of the API, which tags of types check."""
     return GoLiteral(go_json(_as_internal(kind, value)))
+
+
+def semantically_equal(kind: GoType, one: JSON, other: JSON) -> bool:
+    """Compare two values of a type as ``equality.Semantic.DeepEqual`` does.
+
+    Lists and maps that are empty are as if they were missing, and so are zeros that are no pointers. A pointer to
+    something empty is not the same as none.
+    """
+    return bool(one == other or _comparable(kind, one) == _comparable(kind, other))
+
+
+def differs(type_name: str, old: JSON, new: JSON, fields: Sequence[str] = ()) -> bool:
+    """Tell whether two values of an internal type differ, as :func:`semantically_equal` tells.
+
+    Args:
+        type_name: The type, as :func:`internal_value` takes it.
+        old: The value before.
+        new: The value after.
+        fields: The only fields that the type has, if the values have others.
+
+    Raises:
+        KeyError: there is no such type.
+    """
+    if fields and all((old or {}).get(field) == (new or {}).get(field) for field in fields):
+        return False
+    return not semantically_equal(_type(type_name), old, new)
+
+
+def _comparable(kind: GoType, value: JSON) -> JSON:
+    if value is None:
+        return None if kind.is_pointer else _comparable_zero(kind)
+    match kind.kind:
+        case GoKind.STRUCT if isinstance(value, dict):
+            return _members(kind, value)
+        case GoKind.LIST if isinstance(value, list) and kind.items is not None:
+            return [_comparable(kind.items, item) for item in value] or None
+        case GoKind.MAP if isinstance(value, dict) and kind.items is not None:
+            return {name: _comparable(kind.items, item) for name, item in value.items()} or None
+        case GoKind.QUANTITY:
+            return _amount(value)
+    return None if kind.kind is GoKind.BYTES and not value else value
+
+
+def _comparable_zero(kind: GoType) -> JSON:
+    if kind.kind is GoKind.STRUCT:
+        return _members(kind, {})
+    zero = _ZERO_VALUES.get(kind.kind)
+    return _amount(zero) if kind.kind is GoKind.QUANTITY else zero
+
+
+def _members(kind: GoType, value: JSONObject) -> JSONObject:
+    folded = {name.lower(): child for name, child in value.items()}
+    found: JSONObject = {}
+    for field in kind.members:
+        if field.name.startswith(">"):
+            inner = value.get("metadata") if field.name == ">ObjectMeta" else value
+            found[field.name] = _members(field.type, inner if isinstance(inner, dict) else {})
+        else:
+            found[field.name] = _comparable(field.type, _child(kind, field, value, folded))
+    return found
+
+
+def _amount(written: JSON) -> JSON:
+    """A quantity such that equal amounts are equal."""
+    try:
+        return Quantity.from_json(written)
+    except QuantityError:
+        return written
 
 
 def internal_diff(type_name: str, old: JSON, new: JSON) -> str:
@@ -103,6 +173,9 @@ def _as_internal(kind: GoType, value: JSON) -> JSON:
             return [_as_internal(kind.items, item) for item in value]
         case GoKind.MAP if isinstance(value, dict) and kind.items is not None:
             return {name: _as_internal(kind.items, item) for name, item in sorted(value.items())}
+        case GoKind.QUANTITY:
+            amount = _amount(value)
+            return str(amount) if isinstance(amount, Quantity) else amount
     return value
 
 

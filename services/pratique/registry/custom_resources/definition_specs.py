@@ -26,7 +26,7 @@ from pratique.configuration.webhook_validation import validate_client_config
 from pratique.registry.custom_resources.default_validation import validate_defaults
 from pratique.registry.custom_resources.definition_schemas import SchemaOptions, validate_schema
 from pratique.registry.custom_resources.field_references import FieldReferenceError, resolve_field
-from pratique.registry.custom_resources.internal_definitions import GO_NAMES, go_schema, go_versions
+from pratique.registry.custom_resources.internal_definitions import GO_NAMES, ZEROS, go_schema, go_versions
 from pratique.registry.custom_resources.structural import Structural, structural
 from pratique.registry.custom_resources.structural_validation import conversion_problem, validate_structural
 
@@ -204,7 +204,7 @@ def _validate_root(schema: JSONObject, path: FieldPath) -> Iterator[FieldError]:
     """Validate that the schema of ``status`` can be taken out of the schema."""
     only = "if the status subresource is enabled"
     for name, go_name in GO_NAMES.items():
-        if not schema.get(name) and not (schema.get(name) is not None and name.startswith(("m", "default"))):
+        if schema.get(name) is None or schema[name] == ZEROS[name]:
             continue
         if go_name == "Type":
             if schema["type"] != "object":

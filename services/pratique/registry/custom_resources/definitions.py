@@ -130,18 +130,19 @@ def _validate_stored(definition: JSONObject, spec: JSONObject) -> Iterator[Field
     if not stored:
         yield invalid(at, None, "must have at least one stored version")
         return
-    names = [version.get("name") or "" for version in spec["versions"]]
+    left = {name: index for index, name in enumerate(stored)}
     for version in spec["versions"]:
-        if version.get("storage") and version.get("name") not in stored:
-            yield invalid(at, stored, f"must have the storage version {version.get('name') or ''}")
-    for index, name in enumerate(stored):
-        if name not in names:
-            detail = (
-                f"missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions"
-                f" until a storage migration ensures no data remains persisted in {name} and removes {name} from"
-                " status.storedVersions"
-            )
-            yield invalid(at / index, name, detail)
+        name = version.get("name") or ""
+        if version.get("storage") and name not in left:  # likewise the second one of a name
+            yield invalid(at, stored, f"must have the storage version {name}")
+        left.pop(name, None)
+    for name, index in left.items():
+        detail = (
+            f"missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions"
+            f" until a storage migration ensures no data remains persisted in {name} and removes {name} from"
+            " status.storedVersions"
+        )
+        yield invalid(at / index, name, detail)
 
 
 def _stored_versions(status: JSONObject, spec: JSONObject) -> list[str]:

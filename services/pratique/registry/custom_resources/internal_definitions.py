@@ -114,11 +114,11 @@ def _printer(fields: _Fields) -> _Printer:
 
 
 def _list_of(print_value: _Printer) -> _Printer:
-    return lambda values: [print_value(value) for value in values] or None
+    return lambda values: [print_value(value) for value in values]
 
 
 def _map_of(print_value: _Printer) -> _Printer:
-    return lambda values: {name: print_value(value) for name, value in sorted(values.items())} or None
+    return lambda values: {name: print_value(value) for name, value in sorted(values.items())}
 
 
 def _schema(value: JSON) -> JSON:
@@ -197,6 +197,8 @@ _SCHEMA: _Fields = {
 }
 GO_NAMES: Mapping[str, str] = {name: go_name for go_name, (name, _, _) in _SCHEMA.items()}
 """The Go names of the members of a schema, in Go's order."""
+ZEROS: Mapping[str, JSON] = {name: zero for name, zero, _ in _SCHEMA.values()}
+"""What Go has for members that a schema does not have; None where what is empty is something else."""
 
 _SCALE: _Fields = {
     "SpecReplicasPath": ("specReplicasPath", "", None),

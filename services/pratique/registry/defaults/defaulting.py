@@ -17,7 +17,7 @@ import msgspec
 from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.apimachinery.kinds import GroupVersionKind
 from pratique.apimachinery.quantities import Quantity, QuantityError
-from pratique.cluster.schemas import ListType, built_in_schema, built_in_type
+from pratique.cluster.schemas import ListType, MapType, built_in_schema, built_in_type
 from pratique.registry.defaults.group_defaults import GROUP_DEFAULTS
 from pratique.registry.defaults.literal_defaults import LEADING_TO_ZEROS, LITERALS, WRITTEN_ZEROS
 from pratique.registry.defaults.pod_defaults import CORE_DEFAULTS
@@ -97,8 +97,9 @@ def _visit_of_type(name: str) -> _Visit | None:
     """Make the function that fills in a value of a type; None if there is nothing to do."""
     type_ = defaulted_types().get(name)
     zeros = WRITTEN_ZEROS.get(name, {})
-    if type_ is None:
-        return _visit((), (), tuple(zeros.items()), {}, ()) if zeros else None
+    if type_ is None and not zeros and name not in LEADING_TO_ZEROS:
+        return None
+    type_ = type_ or DefaultedType()
     zero, missing, functions = dict(type_.zero), {**type_.missing, **zeros}, list[_Visit]()
     for function in type_.functions:
         if function in LITERALS:
@@ -116,12 +117,19 @@ def _visits_of_fields(name: str, type_: DefaultedType) -> tuple[_VisitsOfFields,
         type_.quantities, (dict, _rounded_up)
     )
     embedded = []
-    for field in (*type_.fields, *([LEADING_TO_ZEROS[name]] if name in LEADING_TO_ZEROS else ())):
+    for field in (*type_.fields, *LEADING_TO_ZEROS.get(name, ())):
         kind = fields[field]
-        inner = _visit_of_type(getattr(kind.items if isinstance(kind, ListType) else kind, "name", ""))
+        held = (
+            kind.items if isinstance(kind, ListType) else kind.values if isinstance(kind, MapType) else kind
+        )
+        inner = _visit_of_type(getattr(held, "name", ""))
         if inner is None:
             continue
-        visits[field] = (list, _visit_each(inner)) if isinstance(kind, ListType) else (dict, inner)
+        visits[field] = (
+            (list, _visit_each(inner))
+            if isinstance(kind, ListType)
+            else (dict, _visit_values(inner) if isinstance(kind, MapType) else inner)
+        )
         if field in type_.embedded and inner({}):
             embedded.append(field)
     return visits, tuple(embedded)
@@ -180,6 +188,14 @@ def _visit_each(visit: _Visit) -> Callable[[JSON], JSON]:
         return values if changed is None else changed
 
     return visit_each
+
+
+def _visit_values(visit: _Visit) -> _Visit:
+    def visit_values(values: JSONObject) -> JSONObject:
+        filled = {name: visit(value) if type(value) is dict else value for name, value in values.items()}
+        return values if all(filled[name] is value for name, value in values.items()) else filled
+
+    return visit_values
 
 
 _MILLI = -3

@@ -252,7 +252,7 @@ def _definition(definition: JSONObject) -> JSONObject:
     """Note the version in which custom resources are stored first."""
     status = definition.get("status") or {}
     versions = (definition.get("spec") or {}).get("versions") or []
-    stored = next((version.get("name") for version in versions if version.get("storage")), None)
+    stored = next((version.get("name") or "" for version in versions if version.get("storage")), None)
     if status.get("storedVersions") or stored is None:
         return definition
     return {**definition, "status": {**status, "storedVersions": [stored]}}

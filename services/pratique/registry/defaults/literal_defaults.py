@@ -105,24 +105,34 @@ LITERALS: Mapping[str, Literals] = {
 """What functions do that set constants."""
 
 _DEFINITIONS = "apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition"
+_DEVICES = ("api.resource.v1", "api.resource.v1beta1", "api.resource.v1beta2")
+_NO_AMOUNT: Mapping[str, JSON] = {"value": "0"}
 
 WRITTEN_ZEROS: Mapping[str, Mapping[str, JSON]] = {
     f"{_DEFINITIONS}Version": {"served": False, "storage": False},
     "api.apps.v1.ControllerRevision": {"revision": 0},
+    "api.apps.v1.StatefulSetOrdinals": {"start": 0},
+    "api.core.v1.ISCSIPersistentVolumeSource": {"lun": 0},
+    "api.core.v1.ISCSIVolumeSource": {"lun": 0},
     "api.core.v1.ResourceFieldSelector": {"divisor": "0"},
-    "api.resource.v1.ResourcePool": {"generation": 0},
-    "api.resource.v1beta1.ResourcePool": {"generation": 0},
-    "api.resource.v1beta2.ResourcePool": {"generation": 0},
+    "api.core.v1.SleepAction": {"seconds": 0},
     "api.scheduling.v1.PriorityClass": {"value": 0},
+    **{f"{group}.Counter": _NO_AMOUNT for group in _DEVICES},
+    **{f"{group}.DeviceCapacity": _NO_AMOUNT for group in _DEVICES},
+    **{f"{group}.ResourcePool": {"generation": 0} for group in _DEVICES},
 }
 """Zero values that Go writes even where nothing was given, by type: those that are found in specifications."""
 
-LEADING_TO_ZEROS: Mapping[str, str] = {
-    f"{_DEFINITIONS}Spec": "versions",
-    "api.core.v1.DownwardAPIVolumeFile": "resourceFieldRef",
-    "api.core.v1.EnvVarSource": "resourceFieldRef",
-    "api.resource.v1.ResourceSliceSpec": "pool",
-    "api.resource.v1beta1.ResourceSliceSpec": "pool",
-    "api.resource.v1beta2.ResourceSliceSpec": "pool",
+LEADING_TO_ZEROS: Mapping[str, tuple[str, ...]] = {
+    f"{_DEFINITIONS}Spec": ("versions",),
+    "api.apps.v1.StatefulSetSpec": ("ordinals",),
+    "api.core.v1.DownwardAPIVolumeFile": ("resourceFieldRef",),
+    "api.core.v1.EnvVarSource": ("resourceFieldRef",),
+    "api.core.v1.LifecycleHandler": ("sleep",),
+    "api.resource.v1beta1.BasicDevice": ("capacity", "consumesCounters"),
+    **{f"{group}.CounterSet": ("counters",) for group in _DEVICES},
+    **{f"{group}.Device": ("capacity", "consumesCounters") for group in _DEVICES if group != _DEVICES[1]},
+    **{f"{group}.DeviceCounterConsumption": ("counters",) for group in _DEVICES},
+    **{f"{group}.ResourceSliceSpec": ("pool", "sharedCounters") for group in _DEVICES},
 }
 """The fields that lead to these types."""

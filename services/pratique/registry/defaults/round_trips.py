@@ -63,8 +63,18 @@ def _stateful_set(stateful_set: JSONObject) -> JSONObject:
     }
 
 
+_NO_UPDATE: JSONObject = {"maxUnavailable": 0, "maxSurge": 0}
+
+
 def _daemon_set(daemon_set: JSONObject) -> JSONObject:
-    """Count the changes of the template."""
+    """Count the changes of the template, and say both numbers of a rolling update, even of one that is not made."""
+    spec = daemon_set.get("spec") or {}
+    strategy = spec.get("updateStrategy") or {}
+    rolling = strategy.get("rollingUpdate")
+    if rolling is not None and any(rolling.get(name) is None for name in _NO_UPDATE):
+        given = {name: value for name, value in rolling.items() if value is not None}
+        strategy = {**strategy, "rollingUpdate": {**_NO_UPDATE, **given}}
+        daemon_set = {**daemon_set, "spec": {**spec, "updateStrategy": strategy}}
     generation = template_generation(daemon_set)
     return daemon_set if generation is None else with_template_generation(daemon_set, generation)
 

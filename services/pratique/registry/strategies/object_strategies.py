@@ -16,25 +16,31 @@ from pratique.apimachinery.errors import ConversionError
 from pratique.apimachinery.json_values import JSON, Document, JSONObject, list_at, mapping_at, member
 from pratique.apimachinery.kinds import GroupVersionKind
 from pratique.cluster.conversion import convert
+from pratique.cluster.go_types import GoType, go_type_of_kind
 from pratique.manifests.registry_strategies import name_of_created
 from pratique.registry.defaults.defaulting import with_defaults
 from pratique.registry.defaults.round_trips import template_generation, with_template_generation
+from pratique.registry.go_values import semantically_equal
 from pratique.registry.strategies import pod_strategies, service_strategies
 
 Strategy: TypeAlias = Callable[[Review, JSONObject, JSONObject | None], JSONObject]
 """Prepares an object of a review, given the stored one if it is updated; metadata and status are prepared already."""
 
 
-def semantically_equal(one: JSON, other: JSON) -> bool:
-    """Compare as ``apiequality.Semantic.DeepEqual`` does: what is empty is as if it were not there."""
-    return bool(one == other or _pruned(one) == _pruned(other))
+def same_at(kind: GroupVersionKind, path: tuple[str, ...], one: JSONObject, other: JSONObject) -> bool:
+    """Compare a field of two objects of a built-in kind as ``apiequality.Semantic.DeepEqual`` does."""
+    type_ = _type_at(kind, path)
+    values = member(one, *path), member(other, *path)
+    return bool(values[0] == values[1]) if type_ is None else semantically_equal(type_, *values)
 
 
-def _pruned(value: JSON) -> JSON:
-    if isinstance(value, dict):
-        inner = {name: _pruned(child) for name, child in value.items()}
-        return {name: child for name, child in inner.items() if child not in (None, {}, [], "")} or None
-    return [_pruned(child) for child in value] if isinstance(value, list) else value
+@functools.cache
+def _type_at(kind: GroupVersionKind, path: tuple[str, ...]) -> GoType | None:
+    found = go_type_of_kind(kind)
+    for name in path:
+        field = None if found is None else found.fields.get(name)
+        found = None if field is None else field.type
+    return found
 
 
 def _created_at(written: JSONObject) -> JSON:
@@ -80,8 +86,8 @@ def _daemon_set(review: Review, daemon_set: JSONObject, stored: JSONObject | Non
         generation = template_generation(daemon_set)
         return daemon_set if generation is None else with_template_generation(daemon_set, max(generation, 1))
     generation = template_generation(stored) or 0
-    templates = (member(one, "spec", "template") for one in (daemon_set, stored))
-    return with_template_generation(daemon_set, generation + (not semantically_equal(*templates)))
+    is_same = same_at(review.kind, ("spec", "template"), daemon_set, stored)
+    return with_template_generation(daemon_set, generation + (not is_same))
 
 
 def _job(review: Review, job: JSONObject, stored: JSONObject | None) -> JSONObject:
@@ -198,12 +204,12 @@ def _signing_request(review: Review, request: JSONObject, stored: JSONObject | N
     return {**request, "spec": kept | {name: value for name, value in asking.items() if value}}
 
 
-def _endpoint_slice(_: Review, endpoints: JSONObject, stored: JSONObject | None) -> JSONObject:
+def _endpoint_slice(review: Review, endpoints: JSONObject, stored: JSONObject | None) -> JSONObject:
     """Drop the topology of v1beta1 from endpoints that changed: ``dropTopologyOnV1``."""
     written = list_at(endpoints, "endpoints")
     if not any(isinstance(one, dict) and "deprecatedTopology" in one for one in written):
         return endpoints
-    if stored is not None and semantically_equal(list_at(stored, "endpoints"), written):
+    if stored is not None and same_at(review.kind, ("endpoints",), stored, endpoints):
         return endpoints
     kept = [{name: value for name, value in one.items() if name != "deprecatedTopology"} for one in written]
     return {**endpoints, "endpoints": kept}
@@ -228,7 +234,9 @@ def _definition(_: Review, definition: JSONObject, _stored: JSONObject | None) -
     """Note the version in which custom resources are stored now."""
     stored_versions = list_at(definition, "status", "storedVersions")
     versions = list_at(definition, "spec", "versions")
-    current = next((member(version, "name") for version in versions if member(version, "storage")), None)
+    current = next(
+        (member(version, "name") or "" for version in versions if member(version, "storage")), None
+    )
     if current is None or current in stored_versions:
         return definition
     status = mapping_at(definition, "status") | {"storedVersions": [*stored_versions, current]}
@@ -265,13 +273,13 @@ _IMPOSSIBLE: JSONObject = {"matchExpressions": [{"key": _DISRUPTION_LABEL, "oper
 _EMPTY_V1BETA1: JSONObject = {"matchExpressions": [{"key": _DISRUPTION_LABEL, "operator": "DoesNotExist"}]}
 
 
-def _disruption_budget(_: Review, budget: JSONObject, stored: JSONObject | None) -> JSONObject:
+def _disruption_budget(review: Review, budget: JSONObject, stored: JSONObject | None) -> JSONObject:
     """Drop the label that stands for empty selectors of v1beta1 among others."""
     selector = member(budget, "spec", "selector")
     expressions = list_at(selector, "matchExpressions")
     if not any(member(expression, "key") == _DISRUPTION_LABEL for expression in expressions):
         return budget
-    unchanged = stored is not None and semantically_equal(member(stored, "spec", "selector"), selector)
+    unchanged = stored is not None and same_at(review.kind, ("spec", "selector"), stored, budget)
     if unchanged or selector in (_IMPOSSIBLE, _EMPTY_V1BETA1):
         return budget
     kept = [one for one in expressions if member(one, "key") != _DISRUPTION_LABEL]

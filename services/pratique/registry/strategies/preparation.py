@@ -18,7 +18,7 @@ import datetime as dt
 from collections.abc import Mapping
 
 from pratique.admission.reviews import Review
-from pratique.apimachinery.json_values import JSON, Document, JSONObject, list_at, mapping_at, member
+from pratique.apimachinery.json_values import Document, JSONObject, list_at, mapping_at, member
 from pratique.apimachinery.requests import Operation
 from pratique.cluster.api_resources import VIRTUAL_RESOURCES, storage_group
 from pratique.cluster.schemas import built_in_schema
@@ -29,7 +29,7 @@ from pratique.registry.defaults.defaulting import with_defaults
 from pratique.registry.strategies.disabled_fields import without_disabled_fields
 from pratique.registry.strategies.object_strategies import (
     STRATEGIES,
-    semantically_equal,
+    same_at,
     stored_autoscaler,
 )
 
@@ -173,9 +173,7 @@ def _updated(review: Review, written: JSONObject) -> JSONObject:
     if not isinstance(stored, dict) or stored.get("kind") != kind or kind == "Scale":
         return written
     if review.subresource:
-        is_changed = review.subresource in _SPEC_OF_POD and not semantically_equal(
-            written.get("spec"), stored.get("spec")
-        )
+        is_changed = review.subresource in _SPEC_OF_POD and not same_at(review.kind, _SPEC, written, stored)
         return _with_metadata_of(stored, written, is_changed=is_changed)
     if _storage(review) in _WITHOUT_METADATA:
         return written
@@ -222,18 +220,15 @@ def _is_changed(review: Review, prepared: JSONObject, stored: JSONObject) -> boo
     if built_in_schema(review.kind) is None:
         return _without_metadata(prepared) != _without_metadata(stored)
     fields = _COUNTED_ON_UPDATE.get(_storage(review), ())
-    if all(semantically_equal(_at(prepared, field), _at(stored, field)) for field in fields):
+    paths = [tuple(field.split(".")) for field in fields]
+    if all(same_at(review.kind, path, prepared, stored) for path in paths):
         return False
     filled = with_defaults(review.kind, prepared)
-    return not all(semantically_equal(_at(filled, field), _at(stored, field)) for field in fields)
+    return not all(same_at(review.kind, path, filled, stored) for path in paths)
 
 
 def _without_metadata(written: JSONObject) -> JSONObject:
     return {name: value for name, value in written.items() if name != "metadata"}
-
-
-def _at(written: JSONObject, field: str) -> JSON:
-    return member(written, *field.split("."))
 
 
 _FROM_STORED = ("creationTimestamp", "generation", "deletionTimestamp")

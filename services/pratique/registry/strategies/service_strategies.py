@@ -9,7 +9,7 @@ Kubernetes 1.37.
 from __future__ import annotations
 
 from pratique.apimachinery.json_values import JSON, JSONObject, mapping_at
-from pratique.registry.validation.cluster_ips import validate_cluster_ips
+from pratique.registry.validation.cluster_ips import validate_cluster_ips, validate_family_counts
 
 _NONE = "None"
 _IPV4, _IPV6 = "IPv4", "IPv6"
@@ -70,7 +70,7 @@ def _with_families(spec: JSONObject, old: JSONObject) -> JSONObject:
         for field in ("clusterIPs", "ipFamilies"):
             if len(spec.get(field) or ()) > 1 and _same(field, spec, old):
                 filled[field] = spec[field][:1]
-    if validate_cluster_ips(filled, old or None):
+    if validate_cluster_ips(filled, old or None) or validate_family_counts(filled, old or None):
         return filled  # refused for that alone
     families = list(filled.get("ipFamilies") or ())
     for address in (filled.get("clusterIPs") or ())[len(families) :]:

@@ -47,8 +47,8 @@ _NOT_BOTH = "may not set both a target raw value and a target utilization"
 def _spec(spec: JSONObject) -> list[FieldError]:
     least, most = spec.get("minReplicas"), spec.get("maxReplicas", 0)
     errors = []
-    if least is not None and least < 1:
-        message = "must be greater than or equal to 1"
+    if least is not None and least < 0:
+        message = "must be greater than or equal to 0"
         errors += covered(invalid(_SPEC / "minReplicas", least, message), "minimum")
     path = _SPEC / "maxReplicas"
     if most == 0:

@@ -22,7 +22,7 @@ from pratique.registry.validation.addresses import is_ipv6, validate_legacy_ip
 _IPS, _FAMILIES, _POLICY = (ROOT / "spec" / name for name in ("clusterIPs", "ipFamilies", "ipFamilyPolicy"))
 _FAMILY_NAMES = ("IPv4", "IPv6")
 _POLICIES = ("PreferDualStack", "RequireDualStack", "SingleStack")
-_EXTERNAL_NAME = "ExternalName"
+_EXTERNAL_NAME, _SINGLE = "ExternalName", "SingleStack"
 _UNCHANGEABLE = "may not change once set"
 
 
@@ -85,6 +85,24 @@ def _validate_stack(spec: JSONObject, ips: list[str], families: Sequence[str]) -
         if family in _FAMILY_NAMES and family != found:
             message = f"expected an {family} value as indicated by `ipFamilies[{index}]`"
             errors.append(invalid(_IPS / index, ip, message))
+    return errors
+
+
+def validate_family_counts(spec: JSONObject, old_spec: JSONObject | None) -> list[FieldError]:
+    """Validate how many addresses and families a Service names, once they are valid: ``initIPFamilyFields``."""
+    if spec.get("type") == _EXTERNAL_NAME:
+        return []
+    policy, errors = spec.get("ipFamilyPolicy"), []
+    for name, one, several in (
+        ("clusterIPs", "secondary cluster IP", "cluster IPs"),
+        ("ipFamilies", "secondary IP family", "IP families"),
+    ):
+        count, before = (len((held or {}).get(name) or ()) for held in (spec, old_spec))
+        if policy != _SINGLE and 0 < count < before:
+            errors.append(invalid(_POLICY, policy, f"must be 'SingleStack' to release the {one}"))
+        elif policy == _SINGLE and count == 2:
+            detail = f"must be 'RequireDualStack' or 'PreferDualStack' when multiple {several} are specified"
+            errors.append(invalid(_POLICY, policy, detail))
     return errors
 
 

@@ -6,9 +6,7 @@ Source: the functions of these names in ``pkg/apis/core/validation/validation.go
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-
-import msgspec
+from collections.abc import Iterator, Mapping, Sequence
 
 from pratique.admission.reviews import Review
 from pratique.apimachinery import names
@@ -24,7 +22,8 @@ from pratique.apimachinery.field_errors import (
     too_long,
 )
 from pratique.apimachinery.go_formats import decode_base64
-from pratique.apimachinery.json_values import JSONObject
+from pratique.apimachinery.json_reading import syntax_error, type_error
+from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.registry.validation.addresses import (
     ip_warnings,
     validate_endpoint_ip,
@@ -146,24 +145,14 @@ def _validate_docker_config(data: JSONObject, key: str) -> list[FieldError]:
 
 def _json_fault(text: bytes) -> str:
     """What Go's decoder says of a text that is no JSON object; it shows one character of it at most."""
-    if not text.strip():
-        return "unexpected end of JSON input"
-    try:
-        value = msgspec.json.decode(text)
-    except msgspec.DecodeError:
-        first = text.strip()[:1].decode("latin-1")
-        if first in '{["':
-            return "unexpected end of JSON input"
-        # a number that another character follows
-        if number := re.match(rb"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?\s*", text.strip()):
-            after = text.strip()[number.end() : number.end() + 1].decode("latin-1")
-            return f"invalid character '{after}' after top-level value"
-        return f"invalid character '{first}' looking for beginning of value"
-    if value is None or isinstance(value, dict):
-        return ""
-    kinds = {bool: "bool", str: "string", list: "array", int: "number", float: "number"}
-    found = kinds[type(value)]
-    return f"json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
+    if fault := syntax_error(text):
+        return fault
+    first = text.lstrip()[:1]
+    return "" if first in {b"{", b"n"} else type_error(_BEGINNINGS.get(first, 0), "map[string]interface {}")
+
+
+_BEGINNINGS: Mapping[bytes, JSON] = {b"[": [], b'"': "", b"t": True, b"f": False}
+"""Of values that are no numbers, one of the same type as others that begin so."""
 
 
 def _secret_update(secret: JSONObject, old: JSONObject, review: Review) -> list[FieldError]:

@@ -20,7 +20,7 @@ from pratique.apimachinery.field_errors import (
 )
 from pratique.apimachinery.json_values import JSONObject
 from pratique.apimachinery.quantities import Quantity
-from pratique.registry.go_values import internal_value
+from pratique.registry.go_values import differs, internal_value
 from pratique.registry.validation.kind_validation import KindValidation
 from pratique.registry.validation.metadata import (
     subdomain_name,
@@ -30,7 +30,6 @@ from pratique.registry.validation.metadata import (
     validate_metadata_update,
 )
 from pratique.registry.validation.node_labels import label_selector_warnings
-from pratique.registry.validation.persistent_volume_claims import differs
 
 _METADATA = ROOT / "metadata"
 _SPEC = ROOT / "spec"

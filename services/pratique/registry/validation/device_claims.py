@@ -22,7 +22,7 @@ from pratique.apimachinery.field_errors import (
 )
 from pratique.apimachinery.json_values import JSONObject, list_at, mapping_at, member
 from pratique.apimachinery.statuses import go_quoted
-from pratique.registry.go_values import internal_value
+from pratique.registry.go_values import differs, internal_value
 from pratique.registry.validation.device_names import (
     validate_class_name,
     validate_distinct,
@@ -42,7 +42,6 @@ from pratique.registry.validation.metadata import (
     validate_metadata_update,
     validate_template_metadata,
 )
-from pratique.registry.validation.persistent_volume_claims import differs
 
 _METADATA = ROOT / "metadata"
 _SPEC = ROOT / "spec"

@@ -28,7 +28,7 @@ from pratique.registry.validation.volume_paths import validate_no_backsteps
 
 _RELAXED_NAME = re.compile(r"[ -<>-~]+")
 _RELAXED_MESSAGE = (
-    'a valid environment variable name must consist only of printable ASCII characters other than "="'
+    "a valid environment variable name must consist only of printable ASCII characters other than '='"
 )
 _ONE_AT_A_TIME = "may not have more than one field specified at a time"
 

@@ -11,7 +11,7 @@ from pratique.admission.reviews import Review
 from pratique.apimachinery import names
 from pratique.apimachinery.field_errors import ROOT, FieldError, invalid, required
 from pratique.apimachinery.json_values import JSON, JSONObject, mapping_at
-from pratique.registry.go_values import internal_value
+from pratique.registry.go_values import differs, internal_value
 from pratique.registry.validation.kind_validation import KindValidation, ValidationTable
 from pratique.registry.validation.metadata import (
     path_segment_name,
@@ -19,7 +19,6 @@ from pratique.registry.validation.metadata import (
     validate_metadata,
     validate_metadata_update,
 )
-from pratique.registry.validation.persistent_volume_claims import differs
 
 _METADATA = ROOT / "metadata"
 _GROUP = "events.k8s.io"

@@ -22,7 +22,7 @@ from pratique.apimachinery.field_errors import (
     too_long,
 )
 from pratique.apimachinery.json_values import JSONObject
-from pratique.registry.go_values import internal_value
+from pratique.registry.go_values import differs, internal_value
 from pratique.registry.validation.job_policies import validate_failure_policy, validate_success_policy
 from pratique.registry.validation.kind_validation import KindValidation, ValidationTable
 from pratique.registry.validation.metadata import (
@@ -35,11 +35,16 @@ from pratique.registry.validation.metadata import (
     validate_nonnegative,
 )
 from pratique.registry.validation.networking import validate_prefixed_path
-from pratique.registry.validation.persistent_volume_claims import differs
 from pratique.registry.validation.pod_spec import validate_pod_template
 from pratique.registry.validation.pod_warnings import pod_template_warnings
 from pratique.registry.validation.schedules import schedule_fault
-from pratique.registry.validation.workloads import selector_value, selects, validate_selector_update
+from pratique.registry.validation.workloads import (
+    is_new_generation,
+    name_warnings,
+    selector_value,
+    selects,
+    validate_selector_update,
+)
 
 _METADATA, _SPEC = ROOT / "metadata", ROOT / "spec"
 _NUMBERS = (
@@ -207,13 +212,13 @@ def _validate_pod_names(metadata: JSONObject, spec: JSONObject) -> list[FieldErr
 
 
 _IMMUTABLE = {
-    "completionMode": "",
+    "completionMode": "*string",
     "podFailurePolicy": "*batch.PodFailurePolicy",
-    "backoffLimitPerIndex": "",
-    "managedBy": "",
+    "backoffLimitPerIndex": "*int32",
+    "managedBy": "*string",
     "successPolicy": "*batch.SuccessPolicy",
 }
-"""Fields that no update changes, and the types of those that are no scalars."""
+"""Fields that no update changes, and their types."""
 
 
 def _job_update(job: JSONObject, old: JSONObject, review: Review) -> list[FieldError]:
@@ -225,12 +230,9 @@ def _job_update(job: JSONObject, old: JSONObject, review: Review) -> list[FieldE
     errors += validate_selector_update(spec, old_spec)
     errors += _validate_template_update(spec.get("template") or {}, old)
     for name, type_ in _IMMUTABLE.items():
-        found = validate_immutable(spec.get(name), old_spec.get(name), _SPEC / name)
-        if name == "backoffLimitPerIndex" and spec.get(name) != old_spec.get(name):
-            found = [invalid(_SPEC / name, spec.get(name), FIELD_IS_IMMUTABLE)]  # none is not 0
-        if found and type_:
-            found = [invalid(_SPEC / name, internal_value(type_, spec.get(name)), FIELD_IS_IMMUTABLE)]
-        errors += found
+        if differs(type_, old_spec.get(name), spec.get(name)):
+            value = internal_value(type_, spec.get(name))
+            errors.append(invalid(_SPEC / name, value, FIELD_IS_IMMUTABLE))
     return errors + _validate_pod_names(metadata, spec)
 
 
@@ -388,17 +390,43 @@ def _cron_job_update(cron_job: JSONObject, old: JSONObject, review: Review) -> l
     return errors + _cron_spec(cron_job.get("spec") or {}, old.get("spec") or {}, review)
 
 
+_MANY_AT_ONCE = (
+    "In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, Kubernetes might"
+    " not be able to track completedIndexes when a big number of indexes fail"
+)
+
+
+def _job_spec_warnings(spec: JSONObject, path: FieldPath, old_spec: JSONObject) -> Iterator[str]:
+    """``WarningsForJobSpec``."""
+    is_large = (spec.get("completions") or 0) > _MANY_COMPLETIONS
+    if (
+        spec.get("completionMode") == "Indexed"
+        and is_large
+        and (spec.get("parallelism") or 0) > _MOST_OF_MANY
+    ):
+        yield f"{path}: {_MANY_AT_ONCE}"
+    yield from pod_template_warnings(spec.get("template") or {}, path / "template", old_spec.get("template"))
+
+
 def _job_warnings(job: JSONObject, old: JSONObject | None, _: Review) -> Iterator[str]:
-    spec, old_spec = job.get("spec") or {}, (old or {}).get("spec") or {}
-    template = spec.get("template") or {}
-    yield from pod_template_warnings(template, _SPEC / "template", old_spec.get("template"))
+    if old is None:
+        yield from name_warnings(job)
+    if is_new_generation(job, old):
+        yield from _job_spec_warnings(job.get("spec") or {}, _SPEC, (old or {}).get("spec") or {})
 
 
 def _cron_job_warnings(cron_job: JSONObject, old: JSONObject | None, _: Review) -> Iterator[str]:
-    spec = ((cron_job.get("spec") or {}).get("jobTemplate") or {}).get("spec") or {}
-    path = _SPEC / "jobTemplate" / "spec" / "template"
-    old_spec = (((old or {}).get("spec") or {}).get("jobTemplate") or {}).get("spec") or {}
-    yield from pod_template_warnings(spec.get("template") or {}, path, old_spec.get("template"))
+    if old is None:
+        yield from name_warnings(cron_job)
+    if is_new_generation(cron_job, old):
+        spec, old_spec = (
+            (((held or {}).get("spec") or {}).get("jobTemplate") or {}).get("spec") or {}
+            for held in (cron_job, old)
+        )
+        yield from _job_spec_warnings(spec, _SPEC / "jobTemplate" / "spec", old_spec)
+    if old is not None and "TZ" in ((cron_job.get("spec") or {}).get("schedule") or ""):
+        advice = "see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"
+        yield f"cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, {advice}"
 
 
 VALIDATIONS: ValidationTable = {

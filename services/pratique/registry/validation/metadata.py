@@ -128,10 +128,15 @@ FIELD_IS_IMMUTABLE = "field is immutable"
 
 
 def validate_immutable(value: JSON, old: JSON, path: FieldPath) -> list[FieldError]:
-    """Refuse a change: ``ValidateImmutableField``. Nothing and what is empty are the same."""
-    if value == old or (not value and not old and value is not False and old is not False):
-        return []
-    return [invalid(path, value, FIELD_IS_IMMUTABLE)]
+    """Refuse a change of a scalar, list or map: ``ValidateImmutableField``.
+
+    An empty list or map is the same as none. Pass a text that cannot be null in Go as ``""``, not as None.
+    """
+    is_same = value == old or (value in _NOTHING and old in _NOTHING)
+    return [] if is_same else [invalid(path, value, FIELD_IS_IMMUTABLE)]
+
+
+_NOTHING: tuple[JSON, ...] = (None, [], {})
 
 
 def validate_nonnegative(value: JSON, path: FieldPath) -> list[FieldError]:
@@ -193,11 +198,14 @@ def validate_template_metadata(metadata: JSONObject, path: FieldPath) -> list[Fi
     return errors + [
         forbidden(path / _GO_NAMES.get(field, field), "cannot be set")
         for field in _OTHER_METADATA
-        if metadata.get(field) or (field in _POINTERS and metadata.get(field) is not None)
+        if metadata.get(field) or (field in _NILLABLE and metadata.get(field) is not None)
     ]
 
 
-_POINTERS = frozenset({"deletionTimestamp", "deletionGracePeriodSeconds"})
+_NILLABLE = frozenset(
+    {"deletionTimestamp", "deletionGracePeriodSeconds", "ownerReferences", "finalizers", "managedFields"}
+)
+"""Fields that are set even if they are empty."""
 
 
 _OTHER_METADATA = (

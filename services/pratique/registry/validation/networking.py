@@ -22,7 +22,7 @@ from pratique.apimachinery.field_errors import (
     too_long,
 )
 from pratique.apimachinery.json_values import JSON, JSONObject
-from pratique.registry.go_values import internal_value
+from pratique.registry.go_values import differs, internal_value
 from pratique.registry.validation.addresses import (
     Address,
     check_port_name,
@@ -239,9 +239,11 @@ def _address(address: JSONObject, _: Review) -> list[FieldError]:
 def _address_update(address: JSONObject, old: JSONObject, review: Review) -> list[FieldError]:
     errors = _address(address, review)
     errors += validate_metadata_update(address.get("metadata") or {}, old.get("metadata") or {}, _METADATA)
-    parent = (address.get("spec") or {}).get("parentRef")
-    changed = validate_immutable(parent, (old.get("spec") or {}).get("parentRef"), _SPEC / "parentRef")
-    return errors + covered(changed, "immutable")
+    parent, before = ((value.get("spec") or {}).get("parentRef") for value in (address, old))
+    if not differs("*networking.ParentReference", before, parent):
+        return errors
+    value = internal_value("*networking.ParentReference", parent)
+    return errors + covered(invalid(_SPEC / "parentRef", value, FIELD_IS_IMMUTABLE), "immutable")
 
 
 _CIDRS = _SPEC / "cidrs"

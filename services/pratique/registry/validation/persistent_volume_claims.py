@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import msgspec
-
 from pratique.admission.reviews import Review
 from pratique.apimachinery import names
 from pratique.apimachinery.field_errors import (
@@ -25,7 +23,7 @@ from pratique.apimachinery.field_errors import (
 from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.apimachinery.quantities import Quantity
 from pratique.apimachinery.statuses import go_quoted
-from pratique.registry.go_values import internal_diff, internal_value
+from pratique.registry.go_values import differs, internal_diff
 from pratique.registry.validation.kind_validation import KindValidation
 from pratique.registry.validation.metadata import (
     FIELD_IS_IMMUTABLE,
@@ -56,37 +54,6 @@ def validate_access_modes(modes: Sequence[str], path: FieldPath) -> list[FieldEr
 def validate_class_name(name: str | None, path: FieldPath) -> list[FieldError]:
     """Validate the name of a class, unless there is none or it is empty."""
     return [invalid(path, name, message) for message in names.check_dns1123_subdomain(name)] if name else []
-
-
-def differs(type_name: str, old: JSON, new: JSON, fields: Sequence[str] = ()) -> bool:
-    """Tell whether two values of an internal type differ: ``equality.Semantic.DeepEqual``.
-
-    Lists and maps that are empty are as if they were missing; structs are not.
-
-    Args:
-        type_name: The type, as :func:`~pratique.registry.go_values.internal_value` takes it.
-        old: The value before.
-        new: The value after.
-        fields: The only fields that the type has, if the values have others.
-    """
-    if fields and all((old or {}).get(field) == (new or {}).get(field) for field in fields):
-        return False
-    if not fields and old == new:
-        return False
-    before, after = (_comparable(internal_value(type_name, value)) for value in (old, new))
-    return bool(before != after)
-
-
-def _comparable(value: GoLiteral) -> JSON:
-    return _without_empty(msgspec.json.decode(value.text))
-
-
-def _without_empty(value: JSON) -> JSON:
-    if isinstance(value, dict):
-        return {name: _without_empty(child) for name, child in value.items()} or None
-    if isinstance(value, list):
-        return [_without_empty(item) for item in value] or None
-    return value
 
 
 def _create(claim: JSONObject, _: Review) -> list[FieldError]:
@@ -239,22 +206,10 @@ def _with_what_may_change(spec: JSONObject, old: JSONObject, *, is_bound: bool) 
 
 def _validate_change(compared: JSONObject, before: JSONObject) -> list[FieldError]:
     type_ = "core.PersistentVolumeClaimSpec"
-    has_selector = [spec.get("selector") is not None for spec in (before, compared)]
-    if len(set(has_selector)) == 1 and not differs(type_, _with_amounts(before), _with_amounts(compared)):
+    if not differs(type_, before, compared):
         return []
     rule = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
     return [forbidden(_SPEC, f"{rule}\n{internal_diff(type_, before, compared)}")]
-
-
-def _with_amounts(spec: JSONObject) -> JSONObject:
-    """The spec with every amount written in one way."""
-    resources = spec.get("resources") or {}
-    return {**spec, "resources": {field: _reduced(amounts) for field, amounts in resources.items()}}
-
-
-def _reduced(amounts: JSONObject | None) -> JSONObject:
-    quantities = {name: Quantity.from_json(amount) for name, amount in (amounts or {}).items()}
-    return {name: str(quantity.ceiling(-9)) for name, quantity in quantities.items()}
 
 
 def _validate_size_update(spec: JSONObject, old: JSONObject) -> list[FieldError]:

@@ -23,7 +23,7 @@ from pratique.apimachinery.field_errors import (
 )
 from pratique.apimachinery.json_values import JSONObject
 from pratique.apimachinery.quantities import Quantity
-from pratique.registry.go_values import internal_diff, internal_value
+from pratique.registry.go_values import differs, internal_diff, internal_value
 from pratique.registry.validation.kind_validation import KindValidation, ValidationTable
 from pratique.registry.validation.metadata import (
     FIELD_IS_IMMUTABLE,
@@ -35,7 +35,6 @@ from pratique.registry.validation.node_labels import DEPRECATED_NODE_LABELS
 from pratique.registry.validation.persistent_volume_claims import (
     CLAIM_VALIDATION,
     VOLUME_MODES,
-    differs,
     validate_access_modes,
     validate_class_name,
 )

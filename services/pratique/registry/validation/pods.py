@@ -18,7 +18,7 @@ from pratique.apimachinery.field_errors import (
 )
 from pratique.apimachinery.json_values import JSONObject
 from pratique.pods.pod_spec import APP_ARMOR_ANNOTATION, MIRROR_ANNOTATION
-from pratique.registry.go_values import internal_diff, internal_value
+from pratique.registry.go_values import differs, internal_diff, internal_value
 from pratique.registry.validation.containers import validate_padding
 from pratique.registry.validation.kind_validation import KindValidation, ValidationTable
 from pratique.registry.validation.metadata import (
@@ -27,7 +27,6 @@ from pratique.registry.validation.metadata import (
     validate_metadata_update,
     validate_nonnegative,
 )
-from pratique.registry.validation.persistent_volume_claims import differs
 from pratique.registry.validation.pod_annotations import validate_pod_annotations, validate_profiles_match
 from pratique.registry.validation.pod_context import OF_NEW_POD, PodOptions
 from pratique.registry.validation.pod_spec import validate_pod_spec

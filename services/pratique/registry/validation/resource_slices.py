@@ -98,8 +98,8 @@ def _validate_nodes(spec: JSONObject, path: FieldPath) -> list[FieldError]:
     """Validate how a slice names its nodes."""
     errors, chosen = _validate_selection(spec, path, "must be either unset or set to a non-empty string")
     selector = spec.get("nodeSelector")
-    terms = [] if selector is None else selector.get("nodeSelectorTerms", [])
-    if selector is not None and len(terms) != 1:
+    terms = None if selector is None else selector.get("nodeSelectorTerms")
+    if selector is not None and len(terms or ()) != 1:
         value = internal_value("[]core.NodeSelectorTerm", terms)
         place = path / "nodeSelector" / "nodeSelectorTerms"
         errors.insert(

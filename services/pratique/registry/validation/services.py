@@ -39,6 +39,7 @@ from pratique.registry.validation.cluster_ips import (
     validate_cluster_ips,
     validate_cluster_ips_update,
     validate_families_update,
+    validate_family_counts,
 )
 from pratique.registry.validation.kind_validation import KindValidation, ValidationTable
 from pratique.registry.validation.metadata import label_name, validate_metadata, validate_metadata_update
@@ -60,15 +61,16 @@ _FOR_LOAD_BALANCERS = "may only be used when `type` is 'LoadBalancer'"
 
 def _create(service: JSONObject, _: Review) -> list[FieldError]:
     metadata = service.get("metadata") or {}
+    spec = service.get("spec") or {}
     # allocation looks at the addresses before anything is validated, and refuses them alone
-    if errors := validate_cluster_ips(service.get("spec") or {}, None):
+    if errors := validate_cluster_ips(spec, None) or validate_family_counts(spec, None):
         return errors
     return validate_metadata(metadata, label_name, _METADATA, namespaced=True) + _validate(service, None)
 
 
 def _update(service: JSONObject, old: JSONObject, _: Review) -> list[FieldError]:
     spec, old_spec = service.get("spec") or {}, old.get("spec") or {}
-    if errors := validate_cluster_ips(spec, old_spec):
+    if errors := validate_cluster_ips(spec, old_spec) or validate_family_counts(spec, old_spec):
         return errors
     errors = validate_metadata_update(service.get("metadata") or {}, old.get("metadata") or {}, _METADATA)
     errors += validate_cluster_ips_update(spec, old_spec)

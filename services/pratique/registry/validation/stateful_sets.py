@@ -21,7 +21,7 @@ from pratique.apimachinery.field_errors import (
 )
 from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.apimachinery.selectors import validate_labels
-from pratique.registry.go_values import internal_value
+from pratique.registry.go_values import differs, internal_value
 from pratique.registry.validation.kind_validation import KindValidation, ValidationTable
 from pratique.registry.validation.metadata import (
     FIELD_IS_IMMUTABLE,
@@ -41,12 +41,16 @@ from pratique.registry.validation.numbers import (
 )
 from pratique.registry.validation.persistent_volume_claims import (
     claim_spec_warnings,
-    differs,
     validate_claim_spec,
 )
 from pratique.registry.validation.pod_spec import validate_pod_template
 from pratique.registry.validation.pod_warnings import pod_template_warnings
-from pratique.registry.validation.workloads import selector_value, selects
+from pratique.registry.validation.workloads import (
+    is_new_generation,
+    selector_value,
+    selects,
+    validate_selector_update,
+)
 
 _METADATA, _SPEC = ROOT / "metadata", ROOT / "spec"
 _SELECTOR, _TEMPLATE = _SPEC / "selector", _SPEC / "template"
@@ -194,13 +198,14 @@ def _update(stateful_set: JSONObject, old: JSONObject, review: Review) -> list[F
     errors = validate_metadata_update(metadata, old.get("metadata") or {}, _METADATA)
     errors += _spec(spec, old_spec, review, with_pods=not _spec(old_spec, old_spec, review))
     for name in _IMMUTABLE:
-        found = validate_immutable(spec.get(name), old_spec.get(name), _SPEC / name)
+        missing = "" if name == "serviceName" else None
+        found = validate_immutable(spec.get(name, missing), old_spec.get(name, missing), _SPEC / name)
         if found and name == "volumeClaimTemplates":
             found = _validate_templates_update(spec.get(name), old_spec.get(name), _SPEC / name)
         elif found and name == "serviceName":
             found = [invalid(_SPEC / name, spec.get(name, ""), FIELD_IS_IMMUTABLE)]
-        elif found and name == "selector":
-            found = [invalid(_SPEC / name, selector_value(spec.get(name)), FIELD_IS_IMMUTABLE)]
+        elif name == "selector":
+            found = validate_selector_update(spec, old_spec)
         errors += covered(found, "immutable")
     return errors
 
@@ -218,15 +223,15 @@ def _without_type(claim: JSONObject) -> JSONObject:
 
 def _warnings(stateful_set: JSONObject, old: JSONObject | None, _: Review) -> Iterator[str]:
     spec, old_spec = stateful_set.get("spec") or {}, (old or {}).get("spec") or {}
-    if old is None or spec != old_spec:
+    if is_new_generation(stateful_set, old):
         yield from pod_template_warnings(spec.get("template") or {}, _TEMPLATE, old_spec.get("template"))
+    for index, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
+        path = _SPEC / "volumeClaimTemplates" / index
+        # the API server misspells the path of an update
+        yield from claim_spec_warnings(claim.get("spec") or {}, path if old is None else path / "Spec")
     if (spec.get("revisionHistoryLimit") or 0) < 0:
         advice = "a negative value retains all historical revisions; a value >= 0 is recommended"
         yield f"spec.revisionHistoryLimit: {advice}"
-    if old is None:
-        for index, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
-            path = _SPEC / "volumeClaimTemplates" / index
-            yield from claim_spec_warnings(claim.get("spec") or {}, path)
 
 
 _DATA = ROOT / "data"

@@ -22,6 +22,7 @@ from pratique.apimachinery.field_errors import (
     too_long,
 )
 from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.registry.go_values import differs, internal_value
 from pratique.registry.validation.csi_objects import (
     CSI_DRIVER_VALIDATION,
     CSI_NODE_VALIDATION,
@@ -30,6 +31,7 @@ from pratique.registry.validation.csi_objects import (
 )
 from pratique.registry.validation.kind_validation import KindValidation, ValidationTable
 from pratique.registry.validation.metadata import (
+    FIELD_IS_IMMUTABLE,
     subdomain_name,
     validate_immutable,
     validate_metadata,
@@ -56,12 +58,16 @@ def _validate_storage_class(written: JSONObject, _review: Review) -> list[FieldE
     return errors
 
 
+_IMMUTABLE = {"parameters": None, "provisioner": "", "reclaimPolicy": None, "volumeBindingMode": None}
+"""Fields that no update changes, and what they are if they are missing."""
+
+
 def _validate_storage_class_update(written: JSONObject, old: JSONObject, review: Review) -> list[FieldError]:
     """``ValidateStorageClassUpdate``."""
     errors = _validate_storage_class(written, review)
     errors += validate_metadata_update(written.get("metadata", {}), old.get("metadata", {}), _METADATA)
-    for field in ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"):
-        changed = validate_immutable(written.get(field), old.get(field), ROOT / field)
+    for field, missing in _IMMUTABLE.items():
+        changed = validate_immutable(written.get(field, missing), old.get(field, missing), ROOT / field)
         errors += covered(changed, "immutable")
     return errors
 
@@ -194,8 +200,10 @@ def _validate_attachment_source(source: JSONObject, path: FieldPath) -> list[Fie
 def _validate_attachment_update(written: JSONObject, old: JSONObject, review: Review) -> list[FieldError]:
     """``ValidateVolumeAttachmentUpdate``."""
     errors = _validate_attachment(written, review)
-    changed = validate_immutable(written.get("spec"), old.get("spec"), _SPEC)
-    return errors + covered(changed, "immutable")
+    if not differs("storage.VolumeAttachmentSpec", old.get("spec"), written.get("spec")):
+        return errors
+    value = internal_value("storage.VolumeAttachmentSpec", written.get("spec"))
+    return errors + covered(invalid(_SPEC, value, FIELD_IS_IMMUTABLE), "immutable")
 
 
 VALIDATIONS: ValidationTable = {

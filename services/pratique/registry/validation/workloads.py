@@ -6,7 +6,7 @@ Sources: ``pkg/apis/apps/validation/validation.go``, ``ValidateReplicationContro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from pratique.admission.reviews import Review
 from pratique.apimachinery import names
@@ -23,13 +23,12 @@ from pratique.apimachinery.field_errors import (
 )
 from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.apimachinery.selectors import DOES_NOT_EXIST, EXISTS, IN
-from pratique.registry.go_values import internal_value
+from pratique.registry.go_values import differs, internal_value
 from pratique.registry.validation.kind_validation import KindValidation, ValidationTable
 from pratique.registry.validation.metadata import (
     FIELD_IS_IMMUTABLE,
     NameRule,
     subdomain_name,
-    validate_immutable,
     validate_label_selector,
     validate_metadata,
     validate_metadata_update,
@@ -90,11 +89,7 @@ def selector_value(selector: JSONObject | None) -> GoLiteral:
 def validate_selector_update(spec: JSONObject, old_spec: JSONObject) -> list[FieldError]:
     """Refuse another selector."""
     selector = spec.get("selector")
-    before, after = (
-        given and {name: value for name, value in given.items() if value}
-        for given in (old_spec.get("selector"), selector)
-    )
-    if not validate_immutable(after, before, _SELECTOR):
+    if not differs("*meta.v1.LabelSelector", old_spec.get("selector"), selector):
         return []
     return [invalid(_SELECTOR, selector_value(selector), FIELD_IS_IMMUTABLE)]
 
@@ -304,41 +299,54 @@ def _pod_template_update(written: JSONObject, old: JSONObject, review: Review) -
 
 def _pod_template_warnings(written: JSONObject, old: JSONObject | None, _: Review) -> Iterator[str]:
     template, old_template = written.get("template") or {}, (old or {}).get("template")
-    if old is None or template != old_template:
+    if old is None or differs("core.PodTemplateSpec", old_template, template):
         yield from pod_template_warnings(template, ROOT / "template", old_template)
 
 
-def _name_warnings(workload: JSONObject) -> Iterator[str]:
+def name_warnings(workload: JSONObject) -> Iterator[str]:
+    """Warn that a name makes no good names of Pods."""
     name = (workload.get("metadata") or {}).get("name", "")
     if messages := names.check_dns1123_label(name):
         problem = "this is used in Pod names and hostnames, which can result in surprising behavior"
         yield f"metadata.name: {problem}; a DNS label is recommended: [{' '.join(messages)}]"
 
 
-def template_warnings(
-    *, named: bool = False
-) -> Callable[[JSONObject, JSONObject | None, Review], Iterator[str]]:
-    """Make the warnings of a kind with a template; those of an update only if it changes the specification.
+def is_new_generation(workload: JSONObject, old: JSONObject | None) -> bool:
+    """Tell whether an object is created, or an update of it is counted."""
+    if old is None:
+        return True
+    counts = [(held.get("metadata") or {}).get("generation") for held in (workload, old)]
+    return counts[0] != counts[1] if all(counts) else _spec_of(workload) != _spec_of(old)
 
-    ``named`` adds that on creation, a name makes no good names of Pods.
-    """
 
-    def warn(workload: JSONObject, old: JSONObject | None, _: Review) -> Iterator[str]:
-        spec, old_spec = _spec_of(workload), _spec_of(old)
-        if old is None and named:
-            yield from _name_warnings(workload)
-        if old is None or spec != old_spec:
-            yield from pod_template_warnings(spec.get("template") or {}, _TEMPLATE, old_spec.get("template"))
+def _template_warnings(workload: JSONObject, old: JSONObject | None, _: Review) -> Iterator[str]:
+    if old is None:
+        yield from name_warnings(workload)
+    if is_new_generation(workload, old):
+        template, before = _spec_of(workload).get("template") or {}, _spec_of(old).get("template")
+        yield from pod_template_warnings(template, _TEMPLATE, before)
 
-    return warn
+
+def _daemon_set_warnings(daemon_set: JSONObject, old: JSONObject | None, _: Review) -> Iterator[str]:
+    """Warn of a template that is new or changes."""
+    template, before = _spec_of(daemon_set).get("template") or {}, _spec_of(old).get("template")
+    if old is None or differs("core.PodTemplateSpec", before, template):
+        yield from pod_template_warnings(template, _TEMPLATE, before)
+
+
+def _controller_warnings(controller: JSONObject, old: JSONObject | None, review: Review) -> Iterator[str]:
+    """Warn of the template; of an update, the API server warns of the one that was, as if it came after the other."""
+    if old is None:
+        yield from _template_warnings(controller, None, review)
+    elif is_new_generation(controller, old):
+        template, changed = _spec_of(old).get("template") or {}, _spec_of(controller).get("template")
+        yield from pod_template_warnings(template, _TEMPLATE, changed)
 
 
 VALIDATIONS: ValidationTable = {
-    ("apps", "deployments"): KindValidation(_deployment, _deployment_update, template_warnings(named=True)),
-    ("apps", "replicasets"): KindValidation(_replica_set, _replica_set_update, template_warnings(named=True)),
-    ("apps", "daemonsets"): KindValidation(_daemon_set, _daemon_set_update, template_warnings()),
+    ("apps", "deployments"): KindValidation(_deployment, _deployment_update, _template_warnings),
+    ("apps", "replicasets"): KindValidation(_replica_set, _replica_set_update, _template_warnings),
+    ("apps", "daemonsets"): KindValidation(_daemon_set, _daemon_set_update, _daemon_set_warnings),
     ("", "podtemplates"): KindValidation(_pod_template, _pod_template_update, _pod_template_warnings),
-    ("", "replicationcontrollers"): KindValidation(
-        _controller, _controller_update, template_warnings(named=True)
-    ),
+    ("", "replicationcontrollers"): KindValidation(_controller, _controller_update, _controller_warnings),
 }

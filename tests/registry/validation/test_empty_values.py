@@ -1,0 +1,190 @@
+# ruff: noqa: ISC004 - messages are longer than lines
+"""Refusals that depend on whether something is empty or missing, and warnings of what an update changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pratique.apimachinery.json_values import JSON, JSONObject
+from support.object_refusals import causes
+
+APP = {"app": "a"}
+GENERATION = "deprecated.daemonset.template.generation"
+ODD = [{"name": ""}]
+"""Secrets that a template of Pods is warned of."""
+EMPTY_NAME = 'spec.template.spec.imagePullSecrets[0].name: invalid empty name ""'
+
+
+def made(kind: str, spec: JSONObject, name: str = "a", **metadata: JSON) -> JSONObject:
+    versions = {
+        "Job": "batch/v1",
+        "CronJob": "batch/v1",
+        "Service": "v1",
+        "Secret": "v1",
+        "ReplicationController": "v1",
+    }
+    named = {"name": name, "namespace": "b", **metadata}
+    return {"apiVersion": versions.get(kind, "apps/v1"), "kind": kind, "metadata": named, "spec": spec}
+
+
+def workload(kind: str, pod: JSONObject | None = None, labels: JSONObject = APP, **spec: Any) -> JSONObject:
+    containers = [{"name": "c", "image": "i"}]
+    template = {"metadata": {"labels": labels}, "spec": {"containers": containers, **(pod or {})}}
+    selector = APP if kind == "ReplicationController" else {"matchLabels": APP}
+    annotations = {GENERATION: "1"} if kind == "DaemonSet" else {}
+    return made(
+        kind, {"selector": selector, "template": template, **spec}, generation=1, annotations=annotations
+    )
+
+
+def job(**spec: Any) -> JSONObject:
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
+    return {"template": template, **spec}
+
+
+def service(**spec: Any) -> JSONObject:
+    return made("Service", {"clusterIP": "None", "ports": [{"port": 1}], **spec})
+
+
+@pytest.mark.parametrize(
+    ("manifest", "old", "expected"),
+    [
+        (
+            service(ipFamilies=["IPv4"], ipFamilyPolicy="RequireDualStack", loadBalancerSourceRanges=["x"]),
+            service(ipFamilies=["IPv4", "IPv6"], ipFamilyPolicy="RequireDualStack"),
+            ["spec.ipFamilyPolicy: Invalid value: \"RequireDualStack\": must be 'SingleStack' to release the secondary"
+             " IP family"],
+        ),
+        (
+            service(ipFamilies=["IPv4", "IPv6"], ipFamilyPolicy="SingleStack"),
+            None,
+            ["spec.ipFamilyPolicy: Invalid value: \"SingleStack\": must be 'RequireDualStack' or 'PreferDualStack' when"
+             " multiple IP families are specified"],
+        ),
+        (
+            made("Job", job(podFailurePolicy={}, podReplacementPolicy="Failed", selector={"matchLabels": {}})),
+            made("Job", job(selector={"matchLabels": {}})),
+            ['spec.podFailurePolicy: Invalid value: {"Rules":null}: field is immutable'],
+        ),
+        (
+            {"apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler",
+             "metadata": {"name": "a", "namespace": "b"},
+             "spec": {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}, "minReplicas": 0,
+                      "maxReplicas": 5}},
+            None,
+            ["spec.metrics: Forbidden: must specify at least one Object or External metric to support scaling to zero"
+             " replicas"],
+        ),
+        (
+            workload("ReplicaSet", {"containers": [{"name": "c", "image": "i", "env": [{"name": "é"}]}]}),
+            None,
+            ['spec.template.spec.containers[0].env[0].name: Invalid value: "é": a valid environment variable name must'
+             " consist only of printable ASCII characters other than '='"],
+        ),
+        (
+            {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate",
+             "metadata": {"name": "a", "namespace": "b"},
+             "spec": {"metadata": {"finalizers": [], "labels": {}},
+                      "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "c"}}]}}}},
+            None,
+            ["spec.metadata.finalizers: Forbidden: cannot be set"],
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_empty_is_not_always_what_is_missing(
+    manifest: JSONObject, old: JSONObject | None, expected: list[str]
+) -> None:
+    assert [
+        cause for cause in causes(manifest, old) if not cause.startswith(("spec.selector", "warning"))
+    ] == expected
+
+
+def test_an_empty_text_is_a_change_of_a_field_that_can_be_null() -> None:
+    def of(**spec: Any) -> JSONObject:
+        return {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "DeviceClass",
+            "metadata": {"name": "a"},
+            "spec": spec,
+        }
+
+    detail = "a name must be a domain-prefixed path, such as 'example.com/my-prop'"
+    assert (
+        causes(of(extendedResourceName=""), of())[0]
+        == f'spec.extendedResourceName: Invalid value: "": {detail}'
+    )
+
+
+def test_a_slice_without_terms_prints_none() -> None:
+    spec = {"driver": "d.e", "pool": {"name": "p", "resourceSliceCount": 1}, "nodeSelector": {}}
+    manifest = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": "a"},
+        "spec": spec,
+    }
+    path = "spec.nodeSelector.nodeSelectorTerms"
+    assert f"{path}: Invalid value: null: must have exactly one node selector term" in causes(manifest)
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("-a", "invalid character 'a' in numeric literal"),
+        ("{}x", "invalid character 'x' after top-level value"),
+        ("[1]", "json: cannot unmarshal array into Go value of type map[string]interface {}"),
+        ('{"a"', "unexpected end of JSON input"),
+        ("-1", "json: cannot unmarshal number into Go value of type map[string]interface {}"),
+    ],
+)
+def test_a_docker_configuration_is_read_as_go_reads_it(text: str, fault: str) -> None:
+    data = {".dockerconfigjson": text}
+    secret = made("Secret", {}) | {"type": "kubernetes.io/dockerconfigjson", "stringData": data}
+    del secret["spec"]
+    redacted = 'data[.dockerconfigjson]: Invalid value: "<secret contents redacted>"'
+    assert causes(secret) == [f"{redacted}: {fault}"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "warnings"),
+    [
+        ("Deployment", {"pod": {"imagePullSecrets": ODD}}, []),
+        ("Deployment", {"pod": {"imagePullSecrets": ODD}, "replicas": 2}, [EMPTY_NAME]),
+        ("DaemonSet", {"pod": {"imagePullSecrets": ODD}, "minReadySeconds": 2}, []),
+        ("DaemonSet", {"pod": {"imagePullSecrets": ODD, "hostPID": True}}, [EMPTY_NAME]),
+        ("ReplicationController", {"replicas": 2}, [EMPTY_NAME]),
+    ],
+)
+def test_a_template_is_warned_of_when_it_is_counted_as_changed(
+    kind: str, changes: JSONObject, warnings: list[str]
+) -> None:
+    old = workload(kind, {"imagePullSecrets": ODD})
+    assert causes(workload(kind, **changes), old) == [f"warning: {text}" for text in warnings]
+
+
+def test_an_update_with_a_time_zone_in_its_schedule_is_warned_of() -> None:
+    spec = {"schedule": "TZ=UTC * * * * *", "jobTemplate": {"spec": job()}}
+    found = causes(made("CronJob", spec), made("CronJob", spec))
+    assert [text.partition(",")[0] for text in found] == [
+        "warning: cannot use TZ or CRON_TZ in spec.spec.schedule"
+    ]
+
+
+def test_a_name_that_makes_no_good_names_of_pods_is_warned_of() -> None:
+    (found,) = causes(made("Job", job(), name="a.b"))
+    assert found.startswith(
+        "warning: metadata.name: this is used in Pod names and hostnames, which can result in"
+    )
+
+
+def test_a_claim_of_a_stateful_set_is_warned_of_in_each_update() -> None:
+    claim = {
+        "metadata": {"name": "d"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1.5"}}},
+    }
+    written = workload("StatefulSet", serviceName="s", volumeClaimTemplates=[claim])
+    place = 'resources.requests[storage]: fractional byte value "1500m" is invalid, must be an integer'
+    assert causes(written) == [f"warning: spec.volumeClaimTemplates[0].{place}"]
+    assert causes(written, written) == [f"warning: spec.volumeClaimTemplates[0].Spec.{place}"]
