@@ -1,4 +1,4 @@
-"""Shells complete commands, flags and values: bash, on a terminal, and what the other two would ask for."""
+"""Shells complete commands, flags and values: bash, and zsh and fish where they are installed."""
 
 from __future__ import annotations
 
@@ -19,6 +19,18 @@ from pratique.hosting.catalogue import load_catalogue
 Program: TypeAlias = "Callable[..., subprocess.CompletedProcess[str]]"
 
 
+def with_program_in_path() -> dict[str, str]:
+    return clean_environment(PATH=f"{PROGRAM.parent}{os.pathsep}{os.environ['PATH']}")
+
+
+def program_of(shell: str) -> str:
+    """Where a shell is; the test is skipped where it is not."""
+    found = shutil.which(shell)
+    if found is None:
+        pytest.skip(f"{shell} is not installed")
+    return found
+
+
 def completed(words: str) -> list[str]:
     """What bash offers for the last of some words, after a Tab."""
     script = (
@@ -26,10 +38,9 @@ def completed(words: str) -> list[str]:
         f"COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))\n"
         '_pratique_completion pratique; printf "%s\\n" "${COMPREPLY[@]}"'
     )
-    path = f"{PROGRAM.parent}{os.pathsep}{os.environ['PATH']}"
     ran = subprocess.run(
         ["bash", "--norc", "-c", script],
-        env=clean_environment(PATH=path),
+        env=with_program_in_path(),
         capture_output=True,
         text=True,
         check=False,
@@ -63,19 +74,25 @@ def test_every_controller_is_offered_once() -> None:
     assert sorted(offered) == sorted(f"LimitRanger,{name}" for name in names)
 
 
+def shown_after_typing(shell: list[str], typed: bytes, home: Path, **variables: str) -> str:
+    """What a terminal shows after somebody has typed into a shell that runs on it."""
+    ours, theirs = pty.openpty()
+    environment = clean_environment(TERM="xterm", HOME=str(home), **variables)
+    with subprocess.Popen(
+        shell, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, start_new_session=True
+    ):
+        os.close(theirs)
+        os.write(ours, typed)
+        shown = b"".join(iter(lambda: read_terminal(ours), b"")).decode()
+    os.close(ours)
+    return shown
+
+
 def test_a_tab_on_a_terminal_completes_a_command(tmp_path: Path) -> None:
     start = tmp_path / "start"
     start.write_text(f'PATH="{PROGRAM.parent}:$PATH"\neval "$(pratique completion bash)"\nPS1="ready> "\n')
-    ours, theirs = pty.openpty()
     command = ["bash", "--noprofile", "--rcfile", str(start), "-i"]
-    environment = clean_environment(TERM="xterm", HOME=str(tmp_path), INPUTRC="/dev/null")
-    with subprocess.Popen(
-        command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, start_new_session=True
-    ):
-        os.close(theirs)
-        os.write(ours, b"pratique versi\t\nexit\n")
-        shown = b"".join(iter(lambda: read_terminal(ours), b"")).decode()
-    os.close(ours)
+    shown = shown_after_typing(command, b"pratique versi\t\nexit\n", tmp_path, INPUTRC="/dev/null")
     assert "pratique version \r\n" in shown
     assert "pratique 0." in shown
 
@@ -85,9 +102,41 @@ def test_other_shells_get_a_script(pratique: Program, shell: str, registered: st
     ran = pratique("completion", shell)
     assert (ran.returncode, ran.stderr) == (0, "")
     assert registered in ran.stdout
-    program = shutil.which(shell)
-    if program is not None:
-        subprocess.run([program, "-n", "-c", ran.stdout], check=True)
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("pratique rev", ["review"]),
+        ("pratique serve va", ["validator"]),
+        ("pratique review -o js", ["json", "jsonl"]),
+        ("pratique review --admission-control LimitRanger,alwaysd", ["LimitRanger,AlwaysDeny"]),
+    ],
+)
+def test_fish_offers_what_fits(words: str, offered: list[str]) -> None:
+    fish = program_of("fish")
+    script = f'pratique completion fish | source; complete -C "{words}"'
+    ran = subprocess.run(
+        [fish, "--no-config", "-c", script],
+        env=with_program_in_path(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    # fish shows a summary after a tab
+    assert [line.partition("\t")[0] for line in ran.stdout.splitlines()] == offered
+
+
+def test_a_tab_in_zsh_completes_a_command(tmp_path: Path) -> None:
+    (tmp_path / ".zshrc").write_text(
+        f'PATH="{PROGRAM.parent}:$PATH"\nautoload -Uz compinit; compinit -u\n'
+        'eval "$(pratique completion zsh)"\nPS1="ready> "\n'
+    )
+    shown = shown_after_typing(
+        [program_of("zsh"), "-d", "-i"], b"pratique versi\t\nexit\n", tmp_path, ZDOTDIR=str(tmp_path)
+    )
+    assert "\npratique 0." in shown
 
 
 def test_zsh_gets_the_summaries(pratique: Program) -> None:

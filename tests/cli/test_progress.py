@@ -15,6 +15,7 @@ import pytest
 from cli.conftest import PROGRAM, clean_environment, read_terminal
 from pratique_cli.progress import INTERVAL_SECONDS, Progress, progress_for
 from pratique_cli.terminal import Palette
+from support.recordings import deployment, record
 
 Errors: TypeAlias = "Callable[..., str]"
 Program: TypeAlias = "Callable[..., subprocess.CompletedProcess[str]]"
@@ -126,6 +127,16 @@ def maps(tmp_path: Path) -> Path:
 def test_a_review_tells_the_share_of_the_bytes_that_it_has_done(errors_on_terminal: Errors) -> None:
     shown = errors_on_terminal("review", "-o", "jsonl", "--jobs", "1", "many.yaml")
     assert "1 reviewed, 0 denied, 0%" in shown
+
+
+def test_a_rollout_tells_the_share_of_the_recording_that_it_has_read(
+    errors_on_terminal: Errors, tmp_path: Path
+) -> None:
+    record([deployment(1)] * 3, tmp_path / "long.jsonl")
+    shown = errors_on_terminal("rollout", "long.jsonl")
+    assert shown.startswith("\r1 reviewed, 0%")
+    assert "reviews, so there is no evidence" in shown
+    assert "reviewed, " not in errors_on_terminal("rollout", "--no-progress", "long.jsonl")
 
 
 @pytest.mark.usefixtures("maps")

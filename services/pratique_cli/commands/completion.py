@@ -26,4 +26,7 @@ def command(shell: str) -> None:
     """Write the script that completes commands, flags, formats and controllers in your shell, to standard output."""
     # Not its source(), which asks the bash of this machine for its version: the script may be for another one.
     script = ShellComplete.source(_KINDS[shell](root, {}, "pratique", COMPLETION_VARIABLE))
+    if shell == "fish":
+        # click's script cuts off what follows the first comma of a value or its summary; lists of names have commas.
+        script = script.replace('(string split "," ', '(string split --max 1 "," ')
     click.echo(script, nl=not script.endswith("\n"))

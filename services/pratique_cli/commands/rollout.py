@@ -20,9 +20,10 @@ from pratique_cli.chain_options import CHAIN_PARAMETERS, chain_flags, plugin_par
 from pratique_cli.encoding import encode_list
 from pratique_cli.exit_codes import ExitCode
 from pratique_cli.options import ExistingPath, SectionedCommand, WholeNumber, flag, format_flag, timeout_flag
+from pratique_cli.progress import Progress, no_progress_flag, progress_for
 from pratique_cli.replays.recorded_reviews import RecordedReview, read_recorded
 from pratique_cli.replays.runs import ReplayCluster
-from pratique_cli.reviews.inputs import read_inputs
+from pratique_cli.reviews.inputs import read_inputs_with_progress
 from pratique_cli.reviews.requests import PHASES
 from pratique_cli.shadow_decisions import ShadowSummary
 from pratique_cli.terminal import palette_for, print_problem
@@ -64,14 +65,22 @@ SECTIONS = {
 )
 @timeout_flag("each decision")
 @format_flag("text", "json", "yaml")
+@no_progress_flag
 @chain_flags
 def command(
-    files: tuple[Path, ...], chain: ChainSettings, output: str, *, examples: int, timeout: float
+    files: tuple[Path, ...],
+    chain: ChainSettings,
+    output: str,
+    *,
+    examples: int,
+    timeout: float,
+    no_progress: bool,
 ) -> ExitCode:
     """Show what policies in shadow would have denied and changed, of which namespaces and users."""
     summary = ShadowSummary(examples)
     cluster = ReplayCluster(load_cluster(chain.cluster))
-    code = asyncio.run(_Evaluation(summary, cluster, timeout).run(files, chain))
+    progress = progress_for(None if no_progress else sys.stderr, sys.stdout, streams=False)
+    code = asyncio.run(_Evaluation(summary, cluster, timeout, progress).run(files, chain))
     evidence = summary.evidence
     if not evidence and code is ExitCode.ADMITTED:
         raise InputError(
@@ -97,30 +106,35 @@ class _Evaluation:
     summary: ShadowSummary
     cluster: ReplayCluster
     timeout_seconds: float
+    progress: Progress
 
     async def run(self, files: tuple[Path, ...], chain: ChainSettings) -> ExitCode:
         """Add all decisions, and return the exit code if something is amiss."""
-        if not chain.config:
-            return await self._add_all(files, None)
-        engine = open_local(chain, self.cluster)
         try:
-            return await self._add_all(files, engine)
+            if not chain.config:
+                return await self._add_all(files, None)
+            engine = open_local(chain, self.cluster)
+            try:
+                return await self._add_all(files, engine)
+            finally:
+                await engine.close()
         finally:
-            await engine.close()
+            self.progress.clear()
 
     async def _add_all(self, files: tuple[Path, ...], engine: Engine | None) -> ExitCode:
         code = ExitCode.ADMITTED
-        for document in itertools.chain.from_iterable(map(read_inputs, files)):
+        for document in read_inputs_with_progress(files, self.progress):
             try:
                 if isinstance(document, InputError):
                     raise document
                 await self._add(document, engine)
             except InputError as error:
                 code = max(code, ExitCode.BAD_INPUT)
-                print_problem(str(error))
+                print_problem(str(error), progress=self.progress)
             except _UndecidedError as error:
                 code = ExitCode.BROKEN
-                print_problem(str(error))
+                print_problem(str(error), progress=self.progress)
+            self.progress.update(f"{self.summary.reviews} reviewed")
         return code
 
     async def _add(self, document: SourceDocument, engine: Engine | None) -> None:
