@@ -11,6 +11,7 @@ SUMMARIES = {
     "frontdoor": "Answer AdmissionReviews over HTTP or HTTPS.",
     "mutator": "Run mutating admission controllers, over gRPC.",
     "validator": "Run validating admission controllers, over gRPC.",
+    "image-verifier": "Answer ImageReviews by the signatures of images.",
 }
 
 EPILOG = """\b

@@ -12,6 +12,7 @@ import re
 import ssl
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Protocol
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -20,7 +21,6 @@ from pratique.apimachinery.errors import PartlyUsableError
 from pratique.apimachinery.statuses import Status
 from pratique.https.tls import ClientCertificateAuthenticator, ReloadedCertificate, TlsClient, client_chain
 from pratique_frontdoor.http.messages import status_reply
-from pratique_frontdoor.http.metrics import Metrics
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -174,13 +174,20 @@ none."""
 _PAGES_FOR_BROWSERS = "/console"
 
 
+class RequestCounter(Protocol):
+    """What counts requests."""
+
+    def count_request(self, path: str, code: int) -> None:
+        """Count an HTTP request by its path and the code of its response."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class AuthenticationMiddleware:
     """ASGI middleware that passes on authenticated requests only."""
 
     app: ASGIApp
     callers: Callers
-    metrics: Metrics
+    metrics: RequestCounter
     known_paths: frozenset[str]
     """Paths that metrics may name."""
 
