@@ -57,7 +57,7 @@ def send(console: str, path: str, case: object, **headers: str) -> bytes:
     return body
 
 
-def decided(console: str, **case: str) -> Any:
+def decided(console: str, **case: str | bool) -> Any:
     return json.loads(send(console, "/playground/decide", case))
 
 

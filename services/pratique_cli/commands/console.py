@@ -21,8 +21,9 @@ MAX_PORT = 65535
 EPILOG = """\b
 The playground decides what you type as pratique review would, and shows the
 chain, the object before and after, and who set each field. It listens on
-127.0.0.1, so nobody else can reach it. It charges no quota and calls no
-webhook; webhooks of your configuration are named as not called.
+127.0.0.1, so nobody else can reach it. It charges no quota, and names the
+webhooks of your configuration without calling them. With --call-webhooks, a
+box on the page lets it call them, as dry runs.
 
 \b
 Examples:
@@ -57,9 +58,20 @@ Examples:
     type=ExistingPath(folders=False),
     help="A recording (pratique record) whose decisions to show. It may still be written to.",
 )
+@flag(
+    "--call-webhooks",
+    is_flag=True,
+    help="Let the playground call webhooks while its box `Call webhooks` is ticked: those of --config and of the page.",
+)
 @timeout_flag("each review")
 def command(
-    port: int, config: tuple[Path, ...], cluster: tuple[Path, ...], record: Path | None, timeout: float
+    port: int,
+    config: tuple[Path, ...],
+    cluster: tuple[Path, ...],
+    record: Path | None,
+    *,
+    call_webhooks: bool,
+    timeout: float,
 ) -> int:
     """Try manifests and policies in a browser, and look at recorded decisions, on this machine alone."""
     try:
@@ -71,7 +83,7 @@ def command(
         raise ConfigurationError(problem) from None
     chain = ChainSettings(config=config, cluster=cluster or None)
     check_chain(chain)
-    playground = OfflinePlayground(chain, timeout)
+    playground = OfflinePlayground(chain, timeout, may_call_webhooks=call_webhooks)
     recording = None if record is None else _open_recording(record)
     replayer = None
     if recording is not None and record is not None:

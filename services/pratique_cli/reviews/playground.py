@@ -63,30 +63,42 @@ class _Outcome:
 
 
 class OfflinePlayground:
-    """Decides cases in this process. Quotas count in memory, for one case alone, and no webhook is called."""
+    """Decides cases in this process. Quotas count in memory, for one case alone."""
 
-    def __init__(self, chain: ChainSettings, timeout_seconds: float) -> None:
+    def __init__(self, chain: ChainSettings, timeout_seconds: float, *, may_call_webhooks: bool) -> None:
         """Decide with the settings of a chain, to whose files a case adds its own.
+
+        Args:
+            chain: The settings.
+            timeout_seconds: The time for each review.
+            may_call_webhooks: Call webhooks for the cases that ask for it, as dry runs.
 
         Raises:
             ConfigurationError: the settings cannot be used.
         """
         self._chain = chain
         self._timeout_seconds = timeout_seconds
+        self.may_call_webhooks = may_call_webhooks
         self._sources = LocalSources.read(chain)
         load_cluster(chain.cluster)
 
     async def decide(self, case: PlaygroundCase) -> PlaygroundResult:
         """Decide a case; what cannot be read is part of the result."""
-        return await self._run(case, RequestShape(object_validation=True))
+        shape = RequestShape(object_validation=True, dry_run=self._calls_webhooks(case))
+        return await self._run(case, shape)
+
+    def _calls_webhooks(self, case: PlaygroundCase) -> bool:
+        return self.may_call_webhooks and case.call_webhooks
 
     async def _run(self, case: PlaygroundCase, shape: RequestShape) -> PlaygroundResult:
         outcome = _Outcome(shape)
         not_called: tuple[str, ...] = ()
         try:
             configurations = self._configurations(case)
-            not_called = tuple(_webhooks(configurations))
-            await self._review(case, _without_webhooks(configurations), outcome)
+            if not self._calls_webhooks(case):
+                not_called = tuple(_webhooks(configurations))
+                configurations = _without_webhooks(configurations)
+            await self._review(case, configurations, outcome)
         except InputError as error:
             outcome.miss(error)
         except TimeoutError:
@@ -141,8 +153,13 @@ class OfflinePlayground:
         """Make a ZIP archive with a suite of ``pratique test`` that expects what is decided now.
 
         Raises:
-            InputError: the case is not one readable manifest, or depends on object validation, which suites leave out.
+            InputError: the case is not one readable manifest, calls webhooks, or depends on object validation, which
+                suites leave out.
         """
+        if self._calls_webhooks(case):
+            raise InputError(
+                "a case of `pratique test` cannot expect what webhooks say: save it without calls to them"
+            )
         shown, tested = await self.decide(case), await self._run(case, CREATED)
         documents = [] if shown.problems else list(unwrap_lists(_read(case.manifest, "manifest")))
         if len(documents) != 1:

@@ -114,7 +114,8 @@ class ConsolePages:
     async def playground(self, request: Request) -> Response:
         """Show the playground."""
         del request
-        return HTMLResponse(self._render("playground.html", examples=example_names()))
+        webhooks = self._playground.may_call_webhooks
+        return HTMLResponse(self._render("playground.html", examples=example_names(), webhooks=webhooks))
 
     async def example(self, request: Request) -> Response:
         """Return an example as JSON."""
@@ -125,7 +126,7 @@ class ConsolePages:
 
     async def decide(self, request: Request) -> Response:
         """Decide a case; return the marks of the editors, and the result as HTML."""
-        case = await _read_case(request)
+        case = await self._read_case(request)
         if isinstance(case, Response):
             return case
         async with self._turn:
@@ -137,7 +138,7 @@ class ConsolePages:
 
     async def save(self, request: Request) -> Response:
         """Return a case as a suite of ``pratique test``."""
-        case = await _read_case(request)
+        case = await self._read_case(request)
         if isinstance(case, Response):
             return case
         try:
@@ -146,6 +147,13 @@ class ConsolePages:
         except InputError as error:
             return PlainTextResponse(str(error), 400)
         return Response(archive, media_type="application/zip")
+
+    async def _read_case(self, request: Request) -> PlaygroundCase | Response:
+        """Read a case, which may call webhooks only where the console was started so."""
+        case = await _read_case(request)
+        if isinstance(case, Response) or not case.call_webhooks or self._playground.may_call_webhooks:
+            return case
+        return PlainTextResponse("this console calls no webhooks: start it with --call-webhooks", 403)
 
     async def recording(self, request: Request) -> Response:
         """Show what a recording adds up to, and a page of its decisions."""

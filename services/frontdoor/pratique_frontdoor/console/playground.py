@@ -14,10 +14,14 @@ from pratique_frontdoor.chain.decisions import Decision
 
 EXAMPLES = Path(__file__).parent / "examples"
 """A folder for each example, with a file for each editor that is not empty."""
+EDITORS = ("manifest", "policies", "cluster")
+"""The editors, by the fields of a case that they hold."""
 
 
-class PlaygroundCase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the three editors hold, as YAML or JSON."""
+class PlaygroundCase(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", omit_defaults=True
+):
+    """What the three editors hold, as YAML or JSON, and whether webhooks are called."""
 
     manifest: str = ""
     """Manifests or AdmissionReviews, reviewed in order."""
@@ -25,6 +29,8 @@ class PlaygroundCase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Policies, bindings and webhook configurations."""
     cluster: str = ""
     """Objects that controllers look up. Empty means an undescribed cluster, as without ``--cluster``."""
+    call_webhooks: bool = False
+    """Whether to call the webhooks of the chain, in a dry run."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -64,11 +70,14 @@ class PlaygroundResult:
     problems: Sequence[str] = ()
     """Why something could not be decided."""
     not_called: Sequence[str] = ()
-    """The webhooks that the chain has, which the playground does not call."""
+    """The webhooks that the chain has, where they were not called."""
 
 
 class Playground(Protocol):
-    """Decides cases offline: it charges no quota and calls no webhook."""
+    """Decides cases offline: it charges no quota, and calls webhooks only if it may and the case asks for it."""
+
+    may_call_webhooks: bool
+    """Whether cases may ask for calls to webhooks."""
 
     async def decide(self, case: PlaygroundCase) -> PlaygroundResult:
         """Decide a case; what cannot be read is part of the result."""
@@ -92,7 +101,7 @@ def read_example(name: str) -> PlaygroundCase | None:
         return None
     texts = {
         editor: path.read_text("utf-8")
-        for editor in PlaygroundCase.__struct_fields__
+        for editor in EDITORS
         if (path := EXAMPLES / name / f"{editor}.yaml").exists()
     }
-    return PlaygroundCase(**texts)
+    return msgspec.convert(texts, PlaygroundCase)

@@ -2,6 +2,7 @@ const EDITORS = ["manifest", "policies", "cluster"];
 const DELAY = 300; // ms without a key before the case is decided
 const find = (id) => document.getElementById(id);
 const caseNow = () => Object.fromEntries(EDITORS.map((id) => [id, find(id).value]));
+const webhooks = find("webhooks"); // null where the console calls none
 
 let marks = [];
 let newest = 0;
@@ -27,7 +28,7 @@ async function post(path) {
   return fetch(path, {
     method: "POST",
     headers: { "Content-Type": "application/json" },
-    body: JSON.stringify(caseNow()),
+    body: JSON.stringify(webhooks?.checked ? { ...caseNow(), callWebhooks: true } : caseNow()),
   });
 }
 
@@ -87,6 +88,7 @@ async function unpacked(text) {
 }
 
 function fill(value) {
+  if (webhooks) webhooks.checked = false; // a case from elsewhere names webhooks of its own
   for (const id of EDITORS) {
     find(id).value = typeof value[id] === "string" ? value[id] : "";
   }
@@ -132,6 +134,7 @@ for (const id of EDITORS) {
 find("example").addEventListener("change", async (event) => {
   if (event.target.value) fill(await (await fetch(`/playground/examples/${event.target.value}`)).json());
 });
+webhooks?.addEventListener("change", decide);
 find("link").addEventListener("click", copyLink);
 find("save").addEventListener("click", save);
 addEventListener("hashchange", openLink);
