@@ -80,8 +80,11 @@ class Objects:
         return tally
 
 
-_AGAIN = 60
-"""How often what differs is asked again. Of two members of a map in Go, the second comes first once in eight times."""
+_AGAIN = 500
+"""How often what differs is asked again.
+
+Of two members of a map in Go, the second comes first once in eight times; of two such maps, once in 64.
+"""
 
 
 def _asked(judge: Judge, request: Request, ours: Answer) -> tuple[Answer, Difference | None]:

@@ -8,7 +8,7 @@ import pytest
 
 from pratique.apimachinery.json_values import JSON, Document, JSONObject
 from pratique.apimachinery.kinds import GroupVersionKind
-from pratique.registry.strict_decoding import StrictDecodingError, decode, decode_object_meta, decode_strictly
+from pratique.registry.strict_decoding import StrictDecodingError, decode, decode_object_meta
 
 POD = GroupVersionKind("", "v1", "Pod")
 NUMBER_256 = "number 256 into Go struct field Secret.data of type uint8"
@@ -24,7 +24,7 @@ def kind_of(name: str) -> GroupVersionKind:
 
 def refusal(kind: str, data: JSON) -> str:
     with pytest.raises(StrictDecodingError) as raised:
-        decode_strictly(kind_of(kind), Document.from_raw(json.dumps(data).encode()))
+        decode(kind_of(kind), Document.from_raw(json.dumps(data).encode())).strictly()
     return str(raised.value)
 
 
@@ -126,13 +126,13 @@ def test_unknown_fields_of_a_schema_in_a_schema_are_dropped() -> None:
     ],
 )  # fmt: skip
 def test_values_come_out_as_go_writes_them(kind: str, data: JSON, decoded: JSON) -> None:
-    assert decode_strictly(kind_of(kind), Document.from_data(data)) == decoded
+    assert decode(kind_of(kind), Document.from_data(data)).strictly() == decoded
 
 
 def test_a_zero_that_go_omits_is_not_written() -> None:
     container = {"name": "c", "tty": False, "ports": [{"containerPort": 0, "hostPort": 0}]}
     spec = {"hostNetwork": False, "automountServiceAccountToken": False, "containers": [container]}
-    found = decode_strictly(kind_of("v1/Pod"), Document.from_data({"spec": spec}))
+    found = decode(kind_of("v1/Pod"), Document.from_data({"spec": spec})).strictly()
     kept = {"name": "c", "ports": [{"containerPort": 0}]}
     assert found == {"spec": {"automountServiceAccountToken": False, "containers": [kept]}}
 
@@ -177,7 +177,7 @@ def test_a_text_that_is_no_time_is_quoted_byte_for_byte() -> None:
 )  # fmt: skip
 def test_a_quantity_is_written_as_go_writes_it(text: str, written: str) -> None:
     document = Document.from_raw(f'{{"spec": {{"overhead": {{"cpu": {text}}}}}}}'.encode())
-    assert decode_strictly(POD, document) == {"spec": {"overhead": {"cpu": written}}}
+    assert decode(POD, document).strictly() == {"spec": {"overhead": {"cpu": written}}}
 
 
 def test_numbers_are_told_as_they_were_written() -> None:
@@ -185,11 +185,11 @@ def test_numbers_are_told_as_they_were_written() -> None:
     with pytest.raises(
         StrictDecodingError, match=r"number 1e2 into Go struct field PodSpec\.spec\.priority of type int32"
     ):
-        decode_strictly(POD, written)
+        decode(POD, written).strictly()
 
 
 def test_a_whole_float_that_kubectl_writes_is_an_integer() -> None:
-    assert decode_strictly(POD, Document.from_data({"spec": {"priority": 80.0}})) == {
+    assert decode(POD, Document.from_data({"spec": {"priority": 80.0}})).strictly() == {
         "spec": {"priority": 80}
     }
 
@@ -206,7 +206,7 @@ def test_a_right_object_is_returned_as_it_is() -> None:
         "metadata": {"labels": {"a": "b"}},
         "spec": {"containers": [{"name": "a", "stdin": True}], "priority": 1},
     }
-    assert decode_strictly(POD, Document.from_data(pod)) is pod
+    assert decode(POD, Document.from_data(pod)).strictly() is pod
 
 
 def test_the_metadata_of_custom_resources_is_decoded_in_the_order_of_its_names() -> None:

@@ -39,7 +39,7 @@ from pratique.registry.strategies.preparation import (
     without_system_fields,
 )
 from pratique.registry.strategies.unconditional_updates import refused_update
-from pratique.registry.strict_decoding import StrictDecodingError, decode_strictly
+from pratique.registry.strict_decoding import StrictDecodingError, decode
 from pratique.registry.validation.catalogue import VALIDATIONS
 from pratique.registry.validation.metadata import (
     path_segment_name,
@@ -137,8 +137,9 @@ def receive(review: Review) -> Review:
     try:
         custom = _custom_resources(review)
         if custom is None:
-            decoded = decode_strictly(review.kind, review.object_document)
-            _check_template_generation(review.kind, decoded)
+            found = decode(review.kind, review.object_document)
+            _check_numbers(review.kind, found.data)
+            decoded = found.strictly()
         else:
             decoded = custom.decode(review.object_document)
     except StrictDecodingError as error:
@@ -154,23 +155,29 @@ def receive(review: Review) -> Review:
     return _with_object(review, _defaulted(review, placed))
 
 
-_DAEMON_SET = GroupVersionKind("apps", "v1", "DaemonSet")
-_TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
+_ROLLBACK = "deprecated.deployment.rollback.to"
+_NUMBERS = {
+    GroupVersionKind("apps", "v1", "DaemonSet"): "deprecated.daemonset.template.generation",
+    GroupVersionKind("apps", "v1", "Deployment"): _ROLLBACK,
+}
+"""Annotations of a kind that are numbers in Kubernetes' internal version of it."""
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _MAXIMUM, _MOST_DIGITS = 2**63 - 1, 19
 
 
-def _check_template_generation(kind: GroupVersionKind, decoded: JSONObject) -> None:
-    """Refuse a generation that is no number, which a DaemonSet has as an annotation in this version alone."""
-    written = member(decoded, "metadata", "annotations", _TEMPLATE_GENERATION)
-    if kind != _DAEMON_SET or not isinstance(written, str):
+def _check_numbers(kind: GroupVersionKind, decoded: JSONObject) -> None:
+    """Refuse an annotation that is no number though an API server converts it into one."""
+    name = _NUMBERS.get(kind)
+    written = None if name is None else member(decoded, "metadata", "annotations", name)
+    if not isinstance(written, str) or (name == _ROLLBACK and not written):
         return
     fault = "" if _INTEGER.fullmatch(written) else "invalid syntax"
     digits = written.lstrip("+-0")
     if not fault and (len(digits) > _MOST_DIGITS or int(digits or "0") > _MAXIMUM + written.startswith("-")):
         fault = "value out of range"
     if fault:
-        raise StrictDecodingError(f"strconv.ParseInt: parsing {go_quoted(written)}: {fault}")
+        start = f"failed to parse annotation[{name}]={written} as int64: " if name == _ROLLBACK else ""
+        raise StrictDecodingError(f"{start}strconv.ParseInt: parsing {go_quoted(written)}: {fault}")
 
 
 def _in_namespace(review: Review, decoded: JSONObject) -> JSONObject:

@@ -37,17 +37,15 @@ class DecodedObject:
         """What ``fieldValidation=Warn`` warns of, and strict decoding refuses."""
         return tuple(f"unknown field {go_quoted(path)}" for path in self.unknown_fields)
 
+    def strictly(self) -> JSONObject:
+        """The data, if strict decoding does not refuse them.
 
-def decode_strictly(kind: GroupVersionKind, document: Document) -> JSONObject:
-    """Decode an object of a built-in kind: without nulls, and every value in the form in which Go writes it again.
-
-    Raises:
-        StrictDecodingError: a value has the wrong type, or a field is unknown.
-    """
-    decoded = decode(kind, document)
-    if decoded.unknown_fields:
-        raise StrictDecodingError(f"strict decoding error: {', '.join(decoded.warnings)}")
-    return decoded.data
+        Raises:
+            StrictDecodingError: a field is unknown.
+        """
+        if self.unknown_fields:
+            raise StrictDecodingError(f"strict decoding error: {', '.join(self.warnings)}")
+        return self.data
 
 
 def decode(kind: GroupVersionKind, document: Document) -> DecodedObject:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pratique.apimachinery.json_values import JSON, JSONObject
-from support.object_refusals import causes
+from support.object_refusals import causes, refusal
 
 APP = {"app": "a"}
 GENERATION = "deprecated.daemonset.template.generation"
@@ -188,3 +188,49 @@ def test_a_claim_of_a_stateful_set_is_warned_of_in_each_update() -> None:
     place = 'resources.requests[storage]: fractional byte value "1500m" is invalid, must be an integer'
     assert causes(written) == [f"warning: spec.volumeClaimTemplates[0].{place}"]
     assert causes(written, written) == [f"warning: spec.volumeClaimTemplates[0].Spec.{place}"]
+
+
+def test_a_stored_policy_without_ranges_allows_no_empty_one() -> None:
+    def of(*excluded: JSON) -> JSONObject:
+        block = {"cidr": "10.0.0.0/8", "except": list(excluded)}
+        spec = {
+            "podSelector": {},
+            "egress": [{"to": [{"ipBlock": block}]}],
+            "ingress": [{"from": [{"podSelector": {}}]}],
+        }
+        metadata = {"name": "a", "namespace": "b"}
+        return {
+            "apiVersion": "networking.k8s.io/v1",
+            "kind": "NetworkPolicy",
+            "metadata": metadata,
+            "spec": spec,
+        }
+
+    found = causes(of(""), of("10.1.0.0/16"))
+    assert [cause.rpartition(": must")[0] for cause in found] == [
+        'spec.egress[0].to[0].ipBlock.except[0]: Invalid value: ""'
+    ]
+
+
+ROLLBACK = "deprecated.deployment.rollback.to"
+
+
+@pytest.mark.parametrize(
+    ("kind", "annotations", "fault"),
+    [
+        ("DaemonSet", {GENERATION: ""}, 'strconv.ParseInt: parsing "": invalid syntax'),
+        ("Deployment", {ROLLBACK: ""}, 'strict decoding error: unknown field "spec.unknown"'),
+        (
+            "Deployment",
+            {ROLLBACK: "x"},
+            f'failed to parse annotation[{ROLLBACK}]=x as int64: strconv.ParseInt: parsing "x": invalid syntax',
+        ),
+    ],
+)
+def test_an_annotation_that_is_no_number_comes_before_unknown_fields(
+    kind: str, annotations: JSONObject, fault: str
+) -> None:
+    written = workload(kind, unknown=1)
+    written["metadata"]["annotations"] = annotations
+    code, status = refusal(written) or (0, {})
+    assert (code, status["message"].partition(f"cannot be handled as a {kind}: ")[2]) == (400, fault)

@@ -127,8 +127,9 @@ def _blocks(spec: JSONObject) -> Iterator[str]:
     for direction, peers in _DIRECTIONS:
         for rule in spec.get(direction) or ():
             for peer in rule.get(peers) or ():
-                block = peer.get("ipBlock") or {}
-                yield from (block.get("cidr", ""), *(block.get("except") or ()))
+                block = peer.get("ipBlock")
+                if block is not None:
+                    yield from (block.get("cidr", ""), *(block.get("except") or ()))
 
 
 def _policy(policy: JSONObject, _: Review) -> list[FieldError]:
