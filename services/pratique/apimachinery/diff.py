@@ -161,8 +161,9 @@ def _differing_runs(old: list[JSON], new: list[JSON]) -> list[_DifferingRun]:
     if a == b or c == d or (b - a) * (d - c) > MATCHING_LIMIT:
         return [(a, b, c, d)]
     old_keys, new_keys = _item_keys(old[a:b], new[c:d])
-    if old_keys == new_keys:
-        return []  # items that changed in place, which a matcher would take long to find out
+    if old_keys == new_keys[: b - a]:
+        # Items that changed in place, and others after them: a matcher would take long to find that out.
+        return [(b, b, c + b - a, d)] if d - c > b - a else []
     # autojunk would ignore frequent items and make longer patches.
     matcher = SequenceMatcher(None, old_keys, new_keys, autojunk=False)
     return [(a + i, a + j, c + k, c + m) for tag, i, j, k, m in matcher.get_opcodes() if tag != "equal"]

@@ -6,6 +6,7 @@ Sources: ``k8s.io/component-helpers/resource/helpers.go`` and ``pkg/apis/core/he
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
@@ -215,11 +216,15 @@ def _qos_class_of(resources: JSON) -> str:
     requests, limits = mapping_at(resources, "requests"), mapping_at(resources, "limits")
     if not requests and not limits:
         return BEST_EFFORT
+    amounts = tuple((requests.get(name), limits.get(name)) for name in _QOS_RESOURCES)
+    is_text = all(type(amount) is str or amount is None for pair in amounts for amount in pair)
+    return (_known_qos_class if is_text else _qos_class_of_amounts)(amounts)
+
+
+def _qos_class_of_amounts(amounts: tuple[tuple[JSON, JSON], ...]) -> str:
+    """The class of a container by what it requests and is limited to of each resource."""
     try:
-        pairs = [
-            (Quantity.from_json(requests.get(name)), Quantity.from_json(limits.get(name)))
-            for name in _QOS_RESOURCES
-        ]
+        pairs = [(Quantity.from_json(request), Quantity.from_json(limit)) for request, limit in amounts]
     except QuantityError:
         return _BURSTABLE
     classes = {
@@ -227,6 +232,10 @@ def _qos_class_of(resources: JSON) -> str:
         for request, limit in pairs
     }
     return classes.pop() if len(classes) == 1 else _BURSTABLE
+
+
+_known_qos_class = functools.lru_cache(1024)(_qos_class_of_amounts)
+"""Most containers request the same as others."""
 
 
 def _amounts(pod: JSON) -> Iterator[JSON]:

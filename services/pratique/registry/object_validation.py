@@ -197,10 +197,12 @@ def _in_namespace(review: Review, decoded: JSONObject) -> JSONObject:
     return with_namespace_defaults(placed) if is_namespace else placed
 
 
-def complete(review: Review) -> Review:
-    """Fill in the defaults of what mutations have added."""
+def complete(review: Review, received: JSON = None) -> Review:
+    """Fill in the defaults of what mutations have added to an object that had its defaults when it was received."""
     written = review.object
-    return _with_object(review, _defaulted(review, written)) if isinstance(written, dict) else review
+    if not isinstance(written, dict):
+        return review
+    return _with_object(review, _defaulted(review, written, received))
 
 
 def store(review: Review, now: dt.datetime) -> StoredObject:
@@ -269,9 +271,9 @@ def _validate_common_fields(review: Review, written: JSONObject, old: JSONObject
     return errors + validate_metadata_update(metadata, mapping_at(old, "metadata"), _METADATA)
 
 
-def _defaulted(review: Review, written: JSONObject) -> JSONObject:
+def _defaulted(review: Review, written: JSONObject, before: JSON = None) -> JSONObject:
     custom = _custom_resources(review)
-    return with_defaults(review.kind, written) if custom is None else custom.with_defaults(written)
+    return with_defaults(review.kind, written, before) if custom is None else custom.with_defaults(written)
 
 
 def _with_object(review: Review, changed: JSONObject) -> Review:

@@ -120,3 +120,21 @@ def lost(written: JSON, filled: JSON, path: str = "") -> list[str]:
 )
 def test_images_have_the_tag_that_docker_reads(image: str, tag: str) -> None:
     assert image_tag(image) == tag
+
+
+def changed(before: JSON, added: JSON) -> JSON:
+    """What a mutation makes of a value that is left as it was where nothing is added."""
+    if isinstance(before, dict) and isinstance(added, dict):
+        return {**before, **{name: changed(before.get(name), value) for name, value in added.items()}}
+    return [*added, *before] if isinstance(before, list) and isinstance(added, list) else added
+
+
+@given(st.sampled_from(KINDS).flatmap(lambda kind: st.tuples(objects_of(kind), objects_of(kind))))
+def test_what_a_mutation_left_as_it_was_is_as_if_it_were_filled_in_again(
+    case: tuple[tuple[GroupVersionKind, JSONObject], tuple[GroupVersionKind, JSONObject]],
+) -> None:
+    (kind, written), (_, added) = case
+    before = with_defaults(kind, written)
+    mutated = changed(before, added)
+
+    assert with_defaults(kind, mutated, before) == with_defaults(kind, copy.deepcopy(mutated))

@@ -68,11 +68,14 @@ class _ObjectStages:
 
     async def complete(self, context: AdmissionContext) -> None:
         """Fill in the defaults of what mutations have added; there is a step only if they left something out."""
-        if context.review.object_document is self.received:
+        received = self.received
+        if received is None or context.review.object_document is received:
             return  # nothing was mutated
-        completed = await _run(
-            context, object_validation.complete, DEFAULTS, Phase.MUTATE, is_large=self.is_large
-        )
+
+        def make(review: Review) -> Review:
+            return object_validation.complete(review, received.data)
+
+        completed = await _run(context, make, DEFAULTS, Phase.MUTATE, is_large=self.is_large)
         if completed is not None and completed is not context.review:
             _continue_with(context, completed, completed.object_document, DEFAULTS, Phase.MUTATE)
 

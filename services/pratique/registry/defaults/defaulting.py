@@ -23,8 +23,11 @@ from pratique.registry.defaults.literal_defaults import LEADING_TO_ZEROS, LITERA
 from pratique.registry.defaults.pod_defaults import CORE_DEFAULTS
 from pratique.registry.defaults.round_trips import converted_back
 
-_Visit: TypeAlias = Callable[[JSONObject], JSONObject]
-_VisitsOfFields: TypeAlias = Mapping[str, tuple[type, Callable[[JSON], JSON]]]
+_Default: TypeAlias = Callable[[JSONObject], JSONObject]
+"""Fills in a value by itself."""
+_Visit: TypeAlias = Callable[[JSON, JSON], JSON]
+"""Fills in a value and what is inside it; the second one is the value that it was made of, which has its defaults."""
+_VisitsOfFields: TypeAlias = Mapping[str, tuple[type, _Visit]]
 """By field, the type of values that are visited, and what visits them."""
 
 _FILE = Path(__file__).with_name("defaulted_types.json")
@@ -56,10 +59,19 @@ def defaulted_types() -> Mapping[str, DefaultedType]:
     return msgspec.json.decode(_FILE.read_bytes(), type=_File).types
 
 
-def with_defaults(kind: GroupVersionKind, written: JSONObject) -> JSONObject:
-    """The object with the defaults of its kind and version; the one given is left alone, and may share parts."""
+def with_defaults(kind: GroupVersionKind, written: JSONObject, before: JSON = None) -> JSONObject:
+    """The object with the defaults of its kind and version; the one given is left alone, and may share parts.
+
+    Args:
+        kind: The kind and version.
+        written: The object.
+        before: The object that it was made of, with its defaults: parts that both share are not looked at.
+    """
     visit = _visit_of_kind(kind)
-    return written if visit is None else converted_back(kind, visit(written))
+    if visit is None:
+        return written
+    filled: JSONObject = visit(written, before)
+    return converted_back(kind, filled)
 
 
 def with_defaults_of_changes(kind: GroupVersionKind, before: JSON, changed: JSONObject) -> JSONObject:
@@ -100,7 +112,7 @@ def _visit_of_type(name: str) -> _Visit | None:
     if type_ is None and not zeros and name not in LEADING_TO_ZEROS:
         return None
     type_ = type_ or DefaultedType()
-    zero, missing, functions = dict(type_.zero), {**type_.missing, **zeros}, list[_Visit]()
+    zero, missing, functions = dict(type_.zero), {**type_.missing, **zeros}, list[_Default]()
     for function in type_.functions:
         if function in LITERALS:
             zero |= LITERALS[function].zero
@@ -113,9 +125,7 @@ def _visit_of_type(name: str) -> _Visit | None:
 
 def _visits_of_fields(name: str, type_: DefaultedType) -> tuple[_VisitsOfFields, tuple[str, ...]]:
     fields = built_in_type(name).fields
-    visits: dict[str, tuple[type, Callable[[JSON], JSON]]] = dict.fromkeys(
-        type_.quantities, (dict, _rounded_up)
-    )
+    visits: dict[str, tuple[type, _Visit]] = dict.fromkeys(type_.quantities, (dict, _rounded_up))
     embedded = []
     for field in (*type_.fields, *LEADING_TO_ZEROS.get(name, ())):
         kind = fields[field]
@@ -130,7 +140,7 @@ def _visits_of_fields(name: str, type_: DefaultedType) -> tuple[_VisitsOfFields,
             if isinstance(kind, ListType)
             else (dict, _visit_values(inner) if isinstance(kind, MapType) else inner)
         )
-        if field in type_.embedded and inner({}):
+        if field in type_.embedded and inner({}, None):
             embedded.append(field)
     return visits, tuple(embedded)
 
@@ -138,35 +148,38 @@ def _visits_of_fields(name: str, type_: DefaultedType) -> tuple[_VisitsOfFields,
 _NOTHING: JSONObject = {}
 
 
-# What object validation spends most on runs for every structure of an object, twice for most objects. So it looks only
-# at fields that both may have defaults and are there, and copies at the first change.
+# This runs for every structure of an object, and again for those that were mutated. So it looks only at fields that
+# both may have defaults and are there, and copies at the first change.
 
 
 def _visit(
-    functions: Sequence[_Visit],
+    functions: Sequence[_Default],
     zero: Sequence[tuple[str, JSON]],
     missing: Sequence[tuple[str, JSON]],
     visits: _VisitsOfFields,
     embedded: Sequence[str],
 ) -> _Visit:
-    given = (*missing, *((field, _NOTHING) for field in embedded))
+    given = (
+        *((field, default, True) for field, default in zero),
+        *((field, default, False) for field, default in missing),
+        *((field, _NOTHING, False) for field in embedded),
+    )
 
-    def visit(value: JSONObject) -> JSONObject:
-        filled = value
+    def visit(value: JSON, before: JSON) -> JSON:
+        if value is before:
+            return value
+        filled, former = value, before if type(before) is dict else _NOTHING
         for function in functions:
             filled = function(filled)
-        for field, default in zero:
-            if not filled.get(field):
-                filled = filled.copy() if filled is value else filled
-                filled[field] = default
-        for field, default in given:
-            if filled.get(field) is None:
+        for field, default, is_zero in given:
+            child = filled.get(field)
+            if child is None or (is_zero and not child):
                 filled = filled.copy() if filled is value else filled
                 filled[field] = default
         for field in visits if len(visits) <= len(filled) else tuple(filled):
             child = filled.get(field)
             if child is not None and (found := visits.get(field)) is not None and type(child) is found[0]:
-                changed = found[1](child)
+                changed = found[1](child, former.get(field))
                 if changed is not child:
                     filled = filled.copy() if filled is value else filled
                     filled[field] = changed
@@ -175,12 +188,15 @@ def _visit(
     return visit
 
 
-def _visit_each(visit: _Visit) -> Callable[[JSON], JSON]:
-    def visit_each(values: JSON) -> JSON:
+def _visit_each(visit: _Visit) -> _Visit:
+    def visit_each(values: JSON, before: JSON) -> JSON:
+        if values is before:
+            return values
         changed: list[JSON] | None = None
+        former = before if type(before) is list else ()
         for index, value in enumerate(values):
             if type(value) is dict:
-                filled = visit(value)
+                filled = visit(value, former[index] if index < len(former) else None)
                 if filled is not value:
                     if changed is None:
                         changed = values.copy()
@@ -191,8 +207,12 @@ def _visit_each(visit: _Visit) -> Callable[[JSON], JSON]:
 
 
 def _visit_values(visit: _Visit) -> _Visit:
-    def visit_values(values: JSONObject) -> JSONObject:
-        filled = {name: visit(value) if type(value) is dict else value for name, value in values.items()}
+    def visit_values(values: JSON, before: JSON) -> JSON:
+        former = before if type(before) is dict else _NOTHING
+        filled = {
+            name: visit(value, former.get(name)) if type(value) is dict else value
+            for name, value in values.items()
+        }
         return values if all(filled[name] is value for name, value in values.items()) else filled
 
     return visit_values
@@ -201,9 +221,9 @@ def _visit_values(visit: _Visit) -> _Visit:
 _MILLI = -3
 
 
-def _rounded_up(resources: JSON) -> JSON:
+def _rounded_up(resources: JSON, before: JSON) -> JSON:
     """Round the quantities of a list of resources up to thousandths: ``SetDefaults_ResourceList``."""
-    if not any(map(_may_be_finer, resources.values())):
+    if resources is before or not any(map(_may_be_finer, resources.values())):
         return resources
     rounded = {name: _rounded_quantity(value) for name, value in resources.items()}
     return resources if rounded == resources else rounded

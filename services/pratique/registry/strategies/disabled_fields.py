@@ -9,7 +9,8 @@ Sources: ``dropDisabledFields`` and what it calls, in ``pkg/api/pod/util.go``, `
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
 from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.apimachinery.kinds import GroupVersionKind
@@ -91,7 +92,7 @@ def without_disabled_fields(
 ) -> JSONObject:
     """The object without the fields of features that are off, and that the stored object does not use."""
     schema = built_in_schema(kind)
-    if schema is None or not _leads_to_disabled(schema.name):
+    if schema is None or not _leads_to_disabled(schema.name) or not _search_of(schema.name)(written):
         return written
     unused = frozenset(_features(schema, written))
     if unused and stored is not None:
@@ -103,6 +104,43 @@ def without_disabled_fields(
 @functools.cache
 def _leads_to_disabled(name: str) -> bool:
     return bool(_DISABLED.get(name)) or bool(_fields_leading(name))
+
+
+_Search: TypeAlias = Callable[[JSON], bool]
+"""Tells whether a value may have disabled fields, which nearly none has."""
+
+
+@functools.cache
+def _search_of(name: str) -> _Search:
+    """The search of the values of a type, made once, because every object is searched."""
+    disabled, leading = frozenset(_DISABLED.get(name, ())), _fields_leading(name)
+    searches: dict[str, _Search] = {}
+
+    def search(value: JSON) -> bool:
+        if not disabled.isdisjoint(value):
+            return True
+        if not searches:  # made with the first value, because types are recursive
+            searches.update((field, _search_in(type_)) for field, type_ in leading.items())
+        for field in searches if len(searches) <= len(value) else value:
+            child = value.get(field)
+            if child and (inner := searches.get(field)) is not None and inner(child):
+                return True
+        return False
+
+    return search if leading else lambda value: not disabled.isdisjoint(value)
+
+
+def _search_in(type_: Type) -> _Search:
+    """The search of what a field holds: a structure, or several."""
+    structure = _structure_in(type_)
+    search = _search_of("" if structure is None else structure.name)
+    if isinstance(type_, ListType):
+        return lambda items: type(items) is list and any(search(item) for item in items if type(item) is dict)
+    if isinstance(type_, MapType):
+        return lambda items: (
+            type(items) is dict and any(search(item) for item in items.values() if type(item) is dict)
+        )
+    return lambda value: type(value) is dict and search(value)
 
 
 @functools.cache

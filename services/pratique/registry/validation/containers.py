@@ -23,10 +23,11 @@ from pratique.apimachinery.field_errors import (
 from pratique.apimachinery.json_values import JSONObject
 from pratique.registry.validation.addresses import check_port_name, validate_port
 from pratique.registry.validation.environments import validate_environment, validate_environment_sources
-from pratique.registry.validation.pod_context import PodContext
+from pratique.registry.validation.pod_context import OF_NEW_POD, OF_NEW_TEMPLATE, PodContext
 from pratique.registry.validation.probes import validate_lifecycle, validate_probes
 from pratique.registry.validation.resource_amounts import validate_requirements
 from pratique.registry.validation.security_contexts import validate_security_context
+from pratique.registry.validation.valid_values import ValidValues
 from pratique.registry.validation.volume_mounts import validate_volume_devices, validate_volume_mounts
 from pratique.registry.validation.volumes import PULL_POLICIES, validate_pull_policy
 
@@ -44,13 +45,39 @@ def validate_containers(
     found: set[str] = set()
     for index, container in enumerate(containers):
         place, name = path / index, container.get("name", "")
-        errors += _validate_container(container, place, pod)
+        key = _key(container, pod)
+        is_known = key is not None and key in _valid
+        found_wrong = _validate_container(container, place, pod, is_known=is_known)
         if name in found:
-            errors.append(duplicate(place / "name", name))
+            found_wrong.append(duplicate(place / "name", name))
         found.add(name)
-        errors += _validate_hooks(container, place, pod)
-        errors += _validate_restarts(container, place)
+        if not is_known:
+            found_wrong += _validate_hooks(container, place, pod) + _validate_restarts(container, place)
+        if found_wrong:
+            errors += found_wrong
+        elif key is not None:
+            _valid.add(key)
     return errors + _validate_host_ports(containers, path)
+
+
+_valid = ValidValues()
+_REPEATED = (
+    "lifecycle", "livenessProbe", "ports", "readinessProbe", "resizePolicy", "resources", "restartPolicy",
+    "restartPolicyRules", "securityContext", "startupProbe",
+)  # fmt: skip
+"""What is alike in many containers, and is validated by itself."""
+
+
+def _key(container: JSONObject, pod: PodContext) -> bytes | None:
+    """The key of what repeats in a container; None if what its validation depends on has no key."""
+    if pod.claim_names or pod.options not in _OF_NEW:
+        return None
+    context = pod.grace_period, pod.os_name, pod.restart_policy, pod.host_users
+    return _valid.key(*map(container.get, _REPEATED), *context)
+
+
+_OF_NEW = (OF_NEW_POD, OF_NEW_TEMPLATE)
+"""Both allow the same in containers."""
 
 
 _HOOKS = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
@@ -144,10 +171,12 @@ def _validate_hooks(container: JSONObject, path: FieldPath, pod: PodContext) -> 
     return errors + validate_probes(container, grace, path)
 
 
-def _validate_container(container: JSONObject, path: FieldPath, pod: PodContext) -> list[FieldError]:
-    """What all containers have in common: ``validateContainerCommon``."""
+def _validate_container(
+    container: JSONObject, path: FieldPath, pod: PodContext, *, is_known: bool = False
+) -> list[FieldError]:
+    """What all containers have in common: ``validateContainerCommon``. What repeats may be known to be valid."""
     errors = _validate_identity(container, path)
-    if ports := container.get("ports"):
+    if not is_known and (ports := container.get("ports")):
         errors += _validate_ports(ports, path / "ports")
     if variables := container.get("env"):
         errors += validate_environment(variables, path / "env")
@@ -159,6 +188,11 @@ def _validate_container(container: JSONObject, path: FieldPath, pod: PodContext)
         errors += validate_volume_devices(container, pod.volumes, path / "volumeDevices")
     if (policy := container.get("imagePullPolicy", "")) not in PULL_POLICIES:
         errors += validate_pull_policy(policy, path / "imagePullPolicy")
+    return errors if is_known else errors + _validate_resources(container, path, pod)
+
+
+def _validate_resources(container: JSONObject, path: FieldPath, pod: PodContext) -> list[FieldError]:
+    errors = []
     if resources := container.get("resources"):
         errors += validate_requirements(
             resources,

@@ -212,6 +212,7 @@ def validate_files_of_environments(spec: JSONObject, path: FieldPath) -> list[Fi
     return [
         error
         for container, place in visit_containers(spec, path)
+        if "env" in container
         for index, variable in enumerate(container.get("env") or ())
         if (reference := (variable.get("valueFrom") or {}).get("fileKeyRef")) is not None
         for error in _validate_volume_of_file(

@@ -38,6 +38,8 @@ _DEPRECATED_VOLUMES: Mapping[str, str] = {
 }
 """Volumes that work no longer, in the API server's order; what ephemeral ones hold comes before the last two."""
 _LAST_VOLUMES = ("cephfs", "rbd")
+_ODD_VOLUMES = _DEPRECATED_VOLUMES.keys() | {"ephemeral"}
+"""Volumes that there may be something to warn of."""
 _VOLUME_NAMES = {"storageos": "storageOS"}
 _SECCOMP_POD = "seccomp.security.alpha.kubernetes.io/pod"
 _SECCOMP_CONTAINER = "container.seccomp.security.alpha.kubernetes.io/"
@@ -64,27 +66,44 @@ def pod_template_warnings(template: JSONObject, path: FieldPath, old: JSONObject
     containers = [
         _Place(container, place / field / index)
         for field in ("initContainers", "containers", "ephemeralContainers")
-        for index, container in enumerate(spec.get(field) or ())
+        if field in spec
+        for index, container in enumerate(spec[field] or ())
     ]
+    # Nearly all Pods have nothing odd, so that what they have not is not looked into.
+    is_plain = _LOOKED_INTO.isdisjoint(spec)
     return [
-        *_of_placement(spec, place),
-        *(
-            f"{(path / 'metadata' / 'annotations').key(key)}: {message}"
-            for key, message in _DEPRECATED_ANNOTATIONS.items()
-            if key in annotations
-        ),
+        *(() if is_plain else _of_placement(spec, place)),
+        *(_of_annotations(annotations, path / "metadata" / "annotations") if annotations else ()),
         *_of_volumes(spec.get("volumes") or (), place / "volumes"),
         *_of_overlaps(spec.get("volumes") or ()),
-        *_of_duplicates(spec.get("hostAliases") or (), "ip", place / "hostAliases"),
-        *_of_pull_secrets(spec.get("imagePullSecrets") or (), place / "imagePullSecrets"),
-        *_of_amounts(spec.get("overhead") or {}, place / "overhead"),
+        *(() if is_plain else _of_references(spec, place)),
         *_of_containers(spec, annotations, containers, path / "metadata" / "annotations"),
-        *_of_ports(containers),
-        *_of_port_names(containers),
+        *_of_all_ports(containers),
         *_of_grace(spec, place),
-        *_of_pod_affinity(spec.get("affinity") or {}, place / "affinity"),
-        *_of_addresses(spec, place),
+        *(() if is_plain else _of_pod_affinity(spec.get("affinity") or {}, place / "affinity")),
+        *(() if is_plain else _of_addresses(spec, place)),
     ]
+
+
+_LOOKED_INTO = frozenset(
+    {
+        "affinity", "dnsConfig", "hostAliases", "imagePullSecrets", "nodeSelector", "overhead",
+        "topologySpreadConstraints",
+    }
+)  # fmt: skip
+"""Fields of a spec that most Pods have not."""
+
+
+def _of_annotations(annotations: JSONObject, path: FieldPath) -> Iterator[str]:
+    for key, message in _DEPRECATED_ANNOTATIONS.items():
+        if key in annotations:
+            yield f"{path.key(key)}: {message}"
+
+
+def _of_references(spec: JSONObject, path: FieldPath) -> Iterator[str]:
+    yield from _of_duplicates(spec.get("hostAliases") or (), "ip", path / "hostAliases")
+    yield from _of_pull_secrets(spec.get("imagePullSecrets") or (), path / "imagePullSecrets")
+    yield from _of_amounts(spec.get("overhead") or {}, path / "overhead")
 
 
 def _of_placement(spec: JSONObject, path: FieldPath) -> Iterator[str]:
@@ -122,6 +141,8 @@ def _of_node_term(term: JSONObject, path: FieldPath, *, with_values: bool) -> It
 
 def _of_volumes(volumes: Sequence[JSONObject], path: FieldPath) -> Iterator[str]:
     for index, volume in enumerate(volumes):
+        if _ODD_VOLUMES.isdisjoint(volume):
+            continue
         for source, message in _DEPRECATED_VOLUMES.items():
             if source == _LAST_VOLUMES[0]:
                 template = (volume.get("ephemeral") or {}).get("volumeClaimTemplate")
@@ -144,28 +165,33 @@ class _Path(NamedTuple):
 def _of_overlaps(volumes: Sequence[JSONObject]) -> Iterator[str]:
     """Paths of one volume that hide one another: ``warningsForOverlappingVirtualPaths``."""
     for volume in volumes:
-        title = f"volume {go_quoted(volume.get('name', ''))}"
-        for field, description in _described(volume):
-            paths = [_Path(item.get("path", ""), "") for item in volume[field].get("items") or ()]
-            yield from (f"{title} ({description}): overlapping paths: {text}" for text in _overlaps([paths]))
+        for field, (title, name) in _FILES_OF.items():
+            items = volume[field].get("items") if volume.get(field) is not None else None
+            for text in _overlaps([[_Path(item.get("path", ""), "") for item in items]]) if items else ():
+                named = f"{title} {go_quoted(volume[field].get(name, ''))}" if name else title
+                yield f"{_titled(volume)} ({named}): overlapping paths: {text}"
         if (projected := volume.get("projected")) is None:
             continue
         groups: list[list[_Path]] = []
         for source in projected.get("sources") or ():
             if all(value is None for value in source.values()):
-                yield f"{title} (Projected) has no sources provided"
+                yield f"{_titled(volume)} (Projected) has no sources provided"
             else:
                 groups.append(_projected_paths(source))
-        yield from (f"{title} (Projected): overlapping paths: {text}" for text in _overlaps(groups))
+        for text in _overlaps(groups):
+            yield f"{_titled(volume)} (Projected): overlapping paths: {text}"
 
 
-def _described(volume: JSONObject) -> Iterator[tuple[str, str]]:
-    if (given := volume.get("configMap")) is not None:
-        yield "configMap", f"ConfigMap {go_quoted(given.get('name', ''))}"
-    if (given := volume.get("secret")) is not None:
-        yield "secret", f"Secret {go_quoted(given.get('secretName', ''))}"
-    if volume.get("downwardAPI") is not None:
-        yield "downwardAPI", "DownwardAPI"
+_FILES_OF = {
+    "configMap": ("ConfigMap", "name"),
+    "secret": ("Secret", "secretName"),
+    "downwardAPI": ("DownwardAPI", ""),
+}
+"""The volumes with files of one source, what they are called, and the field with the name of the source."""
+
+
+def _titled(volume: JSONObject) -> str:
+    return f"volume {go_quoted(volume.get('name', ''))}"
 
 
 def _projected_paths(source: JSONObject) -> list[_Path]:
@@ -190,7 +216,11 @@ def _projected_paths(source: JSONObject) -> list[_Path]:
 
 def _overlaps(groups: Iterable[Sequence[_Path]]) -> Iterator[str]:
     before: list[_Path] = []
-    for found in (path for group in groups for path in group):
+    paths = [path for group in groups for path in group]
+    texts = {found.path for found in paths}
+    if len(texts) == len(paths) and not any("/" in text for text in texts):
+        return  # the names of different files
+    for found in paths:
         needle = found._replace(path=found.path.rstrip("/"))
         for item in before if needle.path else ():
             inside, around = f"{needle.path}/", f"{item.path}/"
@@ -230,19 +260,37 @@ def _of_containers(
     if _SECCOMP_POD in annotations and not _has_seccomp(spec):
         yield f"{path.key(_SECCOMP_POD)}: {_SECCOMP}"
     for container, place in containers:
-        key = _SECCOMP_CONTAINER + container.get("name", "")
-        if key in annotations and not _has_seccomp(container):
-            yield f"{path.key(key)}: {_SECCOMP}"
-        key = _APP_ARMOR + container.get("name", "")
-        if path != _OF_POD and key in annotations and _is_alone(annotations[key], container, spec):
-            yield f"{path.key(key)}: {_APP_ARMOR_FIELD}"
-        resources = container.get("resources") or {}
-        for name in _IN_BYTES:
-            for field in ("limits", "requests"):
-                amounts = resources.get(field) or {}
-                given = {name: amounts[name]} if name in amounts else {}
-                yield from _of_amounts(given, place / "resources" / field)
-        yield from _of_environment(container.get("env") or (), place / "env")
+        if annotations:
+            yield from _of_profiles(container, spec, annotations, path)
+        if resources := container.get("resources"):
+            yield from _of_resources(resources, place / "resources")
+        variables = container.get("env") or ()
+        if len({variable.get("name", "") for variable in variables}) < len(variables):
+            yield from _of_environment(variables, place / "env")
+
+
+def _of_profiles(
+    container: JSONObject, spec: JSONObject, annotations: JSONObject, path: FieldPath
+) -> Iterator[str]:
+    key = _SECCOMP_CONTAINER + container.get("name", "")
+    if key in annotations and not _has_seccomp(container):
+        yield f"{path.key(key)}: {_SECCOMP}"
+    key = _APP_ARMOR + container.get("name", "")
+    if path != _OF_POD and key in annotations and _is_alone(annotations[key], container, spec):
+        yield f"{path.key(key)}: {_APP_ARMOR_FIELD}"
+
+
+def _of_resources(resources: JSONObject, path: FieldPath) -> Iterator[str]:
+    for name in _IN_BYTES:
+        for field in ("limits", "requests"):
+            amounts = resources.get(field)
+            if amounts and name in amounts and not _is_whole(amounts[name]):
+                yield from _of_amounts({name: amounts[name]}, path / field)
+
+
+def _is_whole(amount: JSON) -> bool:
+    """Tell most amounts of whole bytes from those that may be none."""
+    return type(amount) is str and amount.isalnum() and amount[-1] not in "num"
 
 
 _OF_POD = ROOT / "metadata" / "annotations"
@@ -274,22 +322,46 @@ def _of_environment(variables: Sequence[JSONObject], path: FieldPath) -> Iterato
             yield f"{path / index}: {hidden}"
 
 
-def _of_ports(containers: Sequence[_Place]) -> Iterator[str]:
-    found: dict[tuple[JSON, JSON], list[tuple[FieldPath, str, int]]] = {}
-    for container, place in containers:
-        for index, port in enumerate(container.get("ports") or ()):
-            path, ip, host = place / "ports" / index, port.get("hostIP", ""), port.get("hostPort") or 0
-            if ip and not host:
-                yield f"{path}: hostIP set without hostPort: {_port_text(port)}"
-            others = found.setdefault((port.get("containerPort") or 0, port.get("protocol", "")), [])
-            for other, other_ip, other_host in others:
-                if (ip, host) == (other_ip, other_host):
-                    yield f"{path}: duplicate port definition with {other}"
-                elif not host or not other_host:
-                    yield f"{path}: overlapping port definition with {other}"
-                elif host == other_host and bool(ip) is not bool(other_ip):
-                    yield f"{path}: dangerously ambiguous port definition with {other}"
-            others.append((path, ip, host))
+class _Port(NamedTuple):
+    """A port of a container, and where it is."""
+
+    port: JSONObject
+    container: FieldPath
+    number: int
+
+    @property
+    def path(self) -> FieldPath:
+        """The path to it, which few are asked for."""
+        return self.container / "ports" / self.number
+
+
+def _of_all_ports(containers: Sequence[_Place]) -> Iterator[str]:
+    ports = [
+        _Port(port, place, index)
+        for container, place in containers
+        for index, port in enumerate(container.get("ports") or ())
+    ]
+    if len(ports) > 1 or (ports and ports[0].port.get("hostIP")):
+        yield from _of_ports(ports)
+        yield from _of_port_names(ports)
+
+
+def _of_ports(ports: Sequence[_Port]) -> Iterator[str]:
+    found: dict[tuple[JSON, JSON], list[tuple[_Port, str, int]]] = {}
+    for item in ports:
+        port = item.port
+        ip, host = port.get("hostIP", ""), port.get("hostPort") or 0
+        if ip and not host:
+            yield f"{item.path}: hostIP set without hostPort: {_port_text(port)}"
+        others = found.setdefault((port.get("containerPort") or 0, port.get("protocol", "")), [])
+        for other, other_ip, other_host in others:
+            if (ip, host) == (other_ip, other_host):
+                yield f"{item.path}: duplicate port definition with {other.path}"
+            elif not host or not other_host:
+                yield f"{item.path}: overlapping port definition with {other.path}"
+            elif host == other_host and bool(ip) is not bool(other_ip):
+                yield f"{item.path}: dangerously ambiguous port definition with {other.path}"
+        others.append((item, ip, host))
 
 
 def _port_text(port: JSONObject) -> str:
@@ -304,17 +376,15 @@ def _port_text(port: JSONObject) -> str:
     return f"{{{' '.join(f'{name}:{value}' for name, value in fields.items())}}}"
 
 
-def _of_port_names(containers: Sequence[_Place]) -> Iterator[str]:
-    found: dict[str, FieldPath] = {}
-    for container, place in containers:
-        for index, port in enumerate(container.get("ports") or ()):
-            name, path = port.get("name", ""), place / "ports" / index
-            if name and name in found:
-                other = found[name]
-                told = f"services and probes that select ports by name will use {other}"
-                yield f"{path}: duplicate port name {go_quoted(name)} with {other}, {told}"
-            elif name:
-                found[name] = path
+def _of_port_names(ports: Sequence[_Port]) -> Iterator[str]:
+    found: dict[str, _Port] = {}
+    for item in ports:
+        name = item.port.get("name", "")
+        if name and name in found:
+            told = f"services and probes that select ports by name will use {found[name].path}"
+            yield f"{item.path}: duplicate port name {go_quoted(name)} with {found[name].path}, {told}"
+        elif name:
+            found[name] = item
 
 
 def _of_grace(spec: JSONObject, path: FieldPath) -> Iterator[str]:

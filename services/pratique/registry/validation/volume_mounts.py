@@ -46,14 +46,27 @@ def validate_volume_mounts(
         if point in points:
             errors.append(invalid(place / "mountPath", point, "must be unique"))
         points.add(point)
-        errors += _validate_no_device(name, point, devices, place)
-        errors += _validate_sub_paths(mount, place, path)
-        if (propagation := mount.get("mountPropagation")) is not None:
-            errors += _validate_propagation(propagation, container, path / "mountPropagation")
-        if mount.get("recursiveReadOnly") is not None:
-            errors += _validate_recursive_read_only(mount, path / "recursiveReadOnly")
-        if options := mount.get("bindMountOptions"):
-            errors += _validate_bind_options(options, volumes.get(name), place / "bindMountOptions")
+        if devices:
+            errors += _validate_no_device(name, point, devices, place)
+        if not _OPTIONAL.isdisjoint(mount):
+            errors += _validate_options(mount, container, volumes.get(name), place, path)
+    return errors
+
+
+_OPTIONAL = frozenset({"bindMountOptions", "mountPropagation", "recursiveReadOnly", "subPath", "subPathExpr"})
+"""Fields that most mounts have not."""
+
+
+def _validate_options(
+    mount: JSONObject, container: JSONObject, volume: JSONObject | None, place: FieldPath, path: FieldPath
+) -> list[FieldError]:
+    errors = _validate_sub_paths(mount, place, path)
+    if (propagation := mount.get("mountPropagation")) is not None:
+        errors += _validate_propagation(propagation, container, path / "mountPropagation")
+    if mount.get("recursiveReadOnly") is not None:
+        errors += _validate_recursive_read_only(mount, path / "recursiveReadOnly")
+    if options := mount.get("bindMountOptions"):
+        errors += _validate_bind_options(options, volume, place / "bindMountOptions")
     return errors
 
 

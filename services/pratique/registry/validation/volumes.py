@@ -24,6 +24,7 @@ from pratique.registry.validation.metadata import subdomain_name, validate_templ
 from pratique.registry.validation.persistent_volume_claims import validate_claim_spec
 from pratique.registry.validation.pod_context import PodOptions
 from pratique.registry.validation.projected_volumes import validate_downward_api, validate_projected
+from pratique.registry.validation.valid_values import ValidValues
 from pratique.registry.validation.volume_paths import (
     validate_descending_path,
     validate_file_defaults,
@@ -125,10 +126,22 @@ def _validate_source(
 def _check_source(name: str, source: JSONObject, path: FieldPath, options: PodOptions) -> list[FieldError]:
     place = path / _NAMED_IN_ERRORS.get(name, name)
     if name == "projected":
-        return validate_projected(source, place, options)
+        return _projected(source, place, options)
     if name == "image":
         return _image(source, place, options)
     return _CHECKS[name](source, place)
+
+
+_valid = ValidValues()
+
+
+def _projected(source: JSONObject, path: FieldPath, options: PodOptions) -> list[FieldError]:
+    """Validate a volume of several sources; that with the token is the same in all Pods."""
+    key = _valid.key(source, options.token_paths_outside)
+    errors = [] if key in _valid else validate_projected(source, path, options)
+    if not errors:
+        _valid.add(key)
+    return errors
 
 
 def _empty_dir(source: JSONObject, path: FieldPath) -> list[FieldError]:
