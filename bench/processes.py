@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-_READY = re.compile(r"ready on (?:\S*:)?(\d+)")
+_READY = re.compile(r"(?:ready|console) on (?:\S*:)?(\d+)")
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _STOPPING_SECONDS = 30
 """A service of ours goes on answering for ten seconds after it was told to stop; a second signal ends it."""

@@ -12,6 +12,7 @@ from tails import HALF
 _HOPS = {"/mutate": 1, "/validate": 1, "/admit": 2}
 """Calls to services that a path makes: its floor is one echo over HTTP and one over the hop for each of them."""
 _MICROSECONDS = 1e6
+_MILLISECONDS = 1e3
 ONE, SIXTEEN = "1 connection", "16 connections"
 """Shapes of loads that goals are about."""
 
@@ -42,6 +43,13 @@ def cpu_microseconds(section: str, path: str, shape: str, results: Results) -> f
 def to_peer(ours: str, peer: str, phase: str, results: Results) -> float | None:
     rates = (results.figure("peers", f"{who}, {phase}", SIXTEEN, "rate") for who in (ours, peer))
     return _by(*rates)
+
+
+def slowest_view(results: Results) -> float | None:
+    """Milliseconds of the console's slowest view, whether asked for the first time or later."""
+    times = [shape["p50"] for view in results.sections.get("console", {}).values() for shape in view.values()]
+    slowest = _worst(times)
+    return None if slowest is None else slowest * _MILLISECONDS
 
 
 def quotient(section: str, shape: str, name: str, targets: tuple[str, str], results: Results) -> float | None:

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import checks
+import consoles
 import curves
 import fanouts
 import msgspec
@@ -61,6 +62,7 @@ def parts(effort: Effort, folder: Path, certificate: Certificate) -> dict[str, C
         "matching": measure_matching,
         "mutators": measure_mutators,
         "offline": lambda: offline_figures.measure_offline(effort),
+        "console": lambda: consoles.measure_consoles(effort),
     }
 
 

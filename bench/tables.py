@@ -41,6 +41,7 @@ TITLES = {
     "matching": "Webhooks of which three match, in the front door alone",
     "mutators": "All mutating controllers, in the mutator alone",
     "offline": "Offline, on two cores: manifests as reviews",
+    "console": "Views of the console, with 10,000 decisions",
     "peers": "Peers on the same work, TLS",
 }
 """Of the sections, in the order in which they are shown."""

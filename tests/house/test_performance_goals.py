@@ -131,6 +131,16 @@ def test_a_tail_counts_where_the_generator_has_a_core_of_its_own() -> None:
     assert (shared.figure, shared.note) == (None, "the generator has no core of its own")
 
 
+@pytest.mark.parametrize(("later", "reached"), [(0.1, True), (0.25, False)])
+def test_the_slowest_view_of_the_console_counts_whenever_it_is_asked_for(later: float, reached: bool) -> None:  # noqa: FBT001 - a column
+    views = {
+        "/replay": {"first": {"p50": 0.15}, "later": {"p50": later}},
+        "/recording": {"first": {"p50": 0.01}},
+    }
+    found = judged(measured(console=views))["the slowest view of the console with 10,000 decisions"]
+    assert (found.figure, found.reached) == (max(later, 0.15) * 1000, reached)
+
+
 @pytest.mark.parametrize(
     ("reviews", "told"), [(10_000, ""), (500, "of 500 manifests: most of it is start-up")]
 )
