@@ -234,3 +234,23 @@ def test_an_annotation_that_is_no_number_comes_before_unknown_fields(
     written["metadata"]["annotations"] = annotations
     code, status = refusal(written) or (0, {})
     assert (code, status["message"].partition(f"cannot be handled as a {kind}: ")[2]) == (400, fault)
+
+
+@pytest.mark.parametrize(
+    ("key", "is_refused"), [("", False), ("other", True), ("topology.kubernetes.io/zone", False)]
+)
+def test_a_label_of_a_volume_may_become_stable_or_empty(key: str, *, is_refused: bool) -> None:
+    def of(key: str) -> JSONObject:
+        terms = [{"matchExpressions": [{"key": key, "operator": "In", "values": ["n"]}]}]
+        spec = {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "local": {"path": "/x"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": terms}},
+        }
+        return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "a"}, "spec": spec}
+
+    found = causes(
+        of(key), of("failure-domain.beta.kubernetes.io/zone" if key.startswith("topology") else "a")
+    )
+    assert any("except for updating from beta label to GA" in cause for cause in found) == is_refused

@@ -252,10 +252,11 @@ def _with_old_labels(affinity: JSONObject, old: JSONObject) -> JSONObject:
 
 
 def _renamed(requirements: Sequence[JSONObject], old: Sequence[JSONObject]) -> list[JSONObject]:
+    # to the API server, a label that was never renamed is now called nothing
     return [
-        {**requirement, "key": before["key"]}
+        {**requirement, "key": before.get("key", "")}
         if (before := _item(old, index))
-        and _STABLE_LABELS.get(before.get("key", "")) == requirement.get("key")
+        and _STABLE_LABELS.get(before.get("key", ""), "") == requirement.get("key", "")
         else requirement
         for index, requirement in enumerate(requirements)
     ]
