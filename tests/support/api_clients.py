@@ -47,7 +47,7 @@ class Client:
     def ask(self, method: str, path: str, body: Any = None, *, patch: str = "merge", **headers: str) -> Reply:
         """Send a request; ``patch`` is the kind of a PATCH, and ``headers`` are for this request alone."""
         kind = _PATCHES[patch] if method == "PATCH" else "application/json"
-        content = None if body is None else json.dumps(body)
+        content = None if body is None else json.dumps(body, ensure_ascii=False).encode()
         if time.monotonic() - self._used > _IDLE_SECONDS:
             self._connection.close()
         self._used = time.monotonic()

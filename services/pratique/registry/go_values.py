@@ -29,7 +29,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pratique.apimachinery.field_errors import GoLiteral
-from pratique.apimachinery.json_values import HTML_ESCAPES, JSON, JSONObject, go_json
+from pratique.apimachinery.json_values import HTML_ESCAPES, JSON, JSONObject, encode, go_json
 from pratique.apimachinery.quantities import Quantity, QuantityError
 from pratique.cluster.go_types import GoField, GoKind, GoType, GoTypes
 
@@ -54,9 +54,9 @@ def semantically_equal(kind: GoType, one: JSON, other: JSON) -> bool:
     """Compare two values of a type as ``equality.Semantic.DeepEqual`` does.
 
     Lists and maps that are empty are as if they were missing, and so are zeros that are no pointers. A pointer to
-    something empty is not the same as none.
+    something empty is not the same as none. Of JSON that Go leaves as it is, the text counts.
     """
-    return bool(one == other or _comparable(kind, one) == _comparable(kind, other))
+    return encode(one) == encode(other) or bool(_comparable(kind, one) == _comparable(kind, other))
 
 
 def differs(type_name: str, old: JSON, new: JSON, fields: Sequence[str] = ()) -> bool:
@@ -86,9 +86,18 @@ def _comparable(kind: GoType, value: JSON) -> JSON:
             return [_comparable(kind.items, item) for item in value] or None
         case GoKind.MAP if isinstance(value, dict) and kind.items is not None:
             return {name: _comparable(kind.items, item) for name, item in value.items()} or None
+    return _comparable_scalar(kind, value)
+
+
+def _comparable_scalar(kind: GoType, value: JSON) -> JSON:
+    match kind.kind:
         case GoKind.QUANTITY:
             return _amount(value)
-    return None if kind.kind is GoKind.BYTES and not value else value
+        case GoKind.ANY:
+            return encode(value)
+        case GoKind.BYTES:
+            return value or None
+    return value
 
 
 def _comparable_zero(kind: GoType) -> JSON:

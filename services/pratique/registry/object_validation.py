@@ -41,6 +41,7 @@ from pratique.registry.strategies.preparation import (
 from pratique.registry.strategies.unconditional_updates import refused_update
 from pratique.registry.strict_decoding import StrictDecodingError, decode
 from pratique.registry.validation.catalogue import VALIDATIONS
+from pratique.registry.validation.kind_validation import AllocationError
 from pratique.registry.validation.metadata import (
     path_segment_name,
     validate_metadata,
@@ -216,7 +217,10 @@ def store(review: Review, now: dt.datetime) -> StoredObject:
     prepared = prepare_for_validation(review, now)
     if review.subresource:
         return StoredObject(prepared)
-    errors, warnings = _judged(prepared, _stored(review))
+    try:
+        errors, warnings = _judged(prepared, _stored(review))
+    except AllocationError as error:
+        raise ObjectRefusedError(statuses.plain_error(str(error))) from None
     if errors:
         is_generated = member(prepared.object, "metadata", "generateName") and not review.name
         name = name_of_created(review, prepared.object) if is_generated else _name_of(review, prepared)

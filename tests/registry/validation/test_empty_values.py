@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pratique.apimachinery.json_values import JSON, JSONObject
+from support.manifest_decisions import decide_manifest
 from support.object_refusals import causes, refusal
 
 APP = {"app": "a"}
@@ -254,3 +255,34 @@ def test_a_label_of_a_volume_may_become_stable_or_empty(key: str, *, is_refused:
         of(key), of("failure-domain.beta.kubernetes.io/zone" if key.startswith("topology") else "a")
     )
     assert any("except for updating from beta label to GA" in cause for cause in found) == is_refused
+
+
+@pytest.mark.parametrize(("data", "is_refused"), [({"a": True}, True), ({}, True), ({"a": 1}, False)])
+def test_the_text_of_raw_json_counts(data: JSON, *, is_refused: bool) -> None:
+    metadata = {"name": "a", "namespace": "b"}
+    old = {"apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": metadata, "data": {"a": 1}}
+    assert [cause[:4] for cause in causes({**old, "data": data}, old)] == ["data"] * is_refused
+
+
+def test_an_update_with_a_node_port_twice_fails_in_the_allocator() -> None:
+    ports = [{"name": name, "port": 80, "nodePort": 30080} for name in "ab"]
+    old = service(type="NodePort", clusterIP="10.0.0.1", ports=ports[:1])
+    status = decide_manifest(service(type="NodePort", clusterIP="10.0.0.1", ports=ports), old=old).status
+    assert status is not None
+    assert (status.code, status.reason, status.message) == (500, "", "duplicate nodePort: {TCP 30080}")
+
+
+@pytest.mark.parametrize(
+    ("surge", "faults"),
+    [
+        ("-1", ["a valid", "may not"]),
+        ("x", ["a valid"]),
+        ("0%", []),
+        ("9" * 5_000 + "%", ["must not", "may not"]),
+    ],
+)
+def test_a_text_that_is_a_number_counts_as_one_though_it_is_refused(surge: str, faults: list[str]) -> None:
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": surge}}
+    found = [cause.removeprefix("spec.updateStrategy.rollingUpdate.maxSurge: Invalid value: ")
+             for cause in causes(workload("DaemonSet", updateStrategy=strategy))]  # fmt: skip
+    assert [cause.rpartition('": ')[2][:8].rstrip() for cause in found] == faults

@@ -11,8 +11,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
 from pratique.admission.reviews import Review
+from pratique.apimachinery.errors import PratiqueError
 from pratique.apimachinery.field_errors import FieldError
 from pratique.apimachinery.json_values import JSONObject
+
+
+class AllocationError(PratiqueError):
+    """The API server fails to give out what an object asks for, before it validates the object: 500."""
+
 
 Errors: TypeAlias = Iterable[FieldError]
 """Field errors in the order in which the API server finds them."""
@@ -33,7 +39,7 @@ class KindValidation:
     create: Callable[[JSONObject, Review], Errors]
     """Validates a new object."""
     update: Callable[[JSONObject, JSONObject, Review], Errors]
-    """Validates the new object against the stored one."""
+    """Validates the new object against the stored one; may raise :class:`AllocationError`."""
     warnings: Callable[[JSONObject, JSONObject | None, Review], Iterable[str]] = _no_warnings
     """What kubectl prints after ``Warning:``; the stored object is None on CREATE."""
 

@@ -27,13 +27,26 @@ def validate_number_or_percent(value: JSON, path: FieldPath) -> list[FieldError]
 
 def validate_at_most_all(value: JSON, path: FieldPath) -> list[FieldError]:
     """Refuse percentages above 100."""
-    if isinstance(value, str) and _PERCENT.fullmatch(value) and int(value[:-1]) > 100:
+    if isinstance(value, str) and _PERCENT.fullmatch(value) and _number(value[:-1]) > 100:
         return [invalid(path, value, "must not be greater than 100%")]
     return []
 
 
 def number_or_percent(value: JSON) -> int:
-    """The number, of a percentage too: ``getIntOrPercentValue``; 0 if it is malformed."""
+    """The number, of a percentage or a text too: ``getIntOrPercentValue``; 0 if it is malformed."""
     if not isinstance(value, str):
         return int(value or 0)
-    return int(value[:-1]) if _PERCENT.fullmatch(value) else 0
+    return _number(value[:-1] if _PERCENT.fullmatch(value) else value)
+
+
+_INTEGER = re.compile("[+-]?[0-9]+")
+_LARGEST, _DIGITS = 2**63 - 1, 19
+
+
+def _number(text: str) -> int:
+    """What ``strconv.Atoi`` returns, whatever its error: the largest number for one that is too large."""
+    if not _INTEGER.fullmatch(text):
+        return 0
+    digits = text.lstrip("+-0")
+    number = int(digits or "0") if len(digits) < _DIGITS else _LARGEST
+    return -number if text.startswith("-") else number

@@ -41,7 +41,7 @@ from pratique.registry.validation.cluster_ips import (
     validate_families_update,
     validate_family_counts,
 )
-from pratique.registry.validation.kind_validation import KindValidation, ValidationTable
+from pratique.registry.validation.kind_validation import AllocationError, KindValidation, ValidationTable
 from pratique.registry.validation.metadata import label_name, validate_metadata, validate_metadata_update
 
 _METADATA, _SPEC = ROOT / "metadata", ROOT / "spec"
@@ -72,6 +72,7 @@ def _update(service: JSONObject, old: JSONObject, _: Review) -> list[FieldError]
     spec, old_spec = service.get("spec") or {}, old.get("spec") or {}
     if errors := validate_cluster_ips(spec, old_spec) or validate_family_counts(spec, old_spec):
         return errors
+    _check_node_ports(spec)
     errors = validate_metadata_update(service.get("metadata") or {}, old.get("metadata") or {}, _METADATA)
     errors += validate_cluster_ips_update(spec, old_spec)
     errors += validate_families_update(spec, old_spec)
@@ -81,6 +82,16 @@ def _update(service: JSONObject, old: JSONObject, _: Review) -> list[FieldError]
         if port and old_port and port != old_port:
             errors.append(forbidden(_SPEC / "healthCheckNodePort", "field is immutable"))
     return errors + _validate(service, old)
+
+
+def _check_node_ports(spec: JSONObject) -> None:
+    """Fail as the allocator of an update does over a node port that is there twice: ``updateNodePorts``."""
+    found = set()
+    for port in spec.get("ports") or () if spec.get("type") in {_LOAD_BALANCER, _NODE_PORT} else ():
+        key = (port.get("protocol", ""), port.get("nodePort") or 0)
+        if key[1] and key in found:
+            raise AllocationError(f"duplicate nodePort: {{{key[0]} {key[1]}}}")
+        found.add(key)
 
 
 def _validate(service: JSONObject, old: JSONObject | None) -> list[FieldError]:

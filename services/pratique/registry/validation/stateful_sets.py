@@ -19,7 +19,7 @@ from pratique.apimachinery.field_errors import (
     not_supported,
     required,
 )
-from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.apimachinery.json_values import JSON, JSONObject, encode
 from pratique.apimachinery.selectors import validate_labels
 from pratique.registry.go_values import differs, internal_value
 from pratique.registry.validation.kind_validation import KindValidation, ValidationTable
@@ -256,8 +256,9 @@ def _revision_update(revision: JSONObject, old: JSONObject, review: Review) -> l
     metadata, data = revision.get("metadata") or {}, revision.get("data")
     errors = validate_metadata_update(metadata, old.get("metadata") or {}, _METADATA)
     errors += _revision_errors(revision, review)
-    # of raw JSON, an empty object is another value than none
-    return errors if data == old.get("data") else [*errors, invalid(_DATA, data, FIELD_IS_IMMUTABLE)]
+    if encode(data) == encode(old.get("data")):  # Go has a text, in which true is not 1
+        return errors
+    return [*errors, invalid(_DATA, data, FIELD_IS_IMMUTABLE)]
 
 
 VALIDATIONS: ValidationTable = {
