@@ -6,6 +6,7 @@ import base64
 import datetime as dt
 import json
 import os
+import re
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ from pratique_frontdoor.settings import FrontDoorSettings
 from support.local_stacks import Stack, running, running_alone
 from support.recordings import deployment, pod_creation, written
 from support.validating_policies import binding, policy
+from support.waiting import within
 
 from .conftest import HOSTILE, KEY, violations
 
@@ -83,6 +85,30 @@ def test_a_decision_that_is_kept_opens_without_its_secrets(browser: Chrome, stac
     assert "✓ Admitted" in browser.find_element(By.CSS_SELECTOR, "article h2").text
     assert "redacted:" in browser.page_source
     assert KEY not in browser.page_source
+
+
+QUOTA = {
+    "apiVersion": "v1",
+    "kind": "ResourceQuota",
+    "metadata": {"name": "small", "namespace": "shop", "uid": "q"},
+    "spec": {"hard": {"pods": "5"}},
+}
+SHOP = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
+
+
+def test_the_validators_tell_how_much_of_a_quota_is_used(tmp_path: Path) -> None:
+    cluster = written(tmp_path, "cluster.yaml", SHOP, QUOTA)
+    flags = ("--console", "--cluster", str(cluster), "--admission-control", "ResourceQuota")
+    with running(*flags, "--resource-quota-sync-period", "200ms") as stack:
+        assert stack.post("/admit", pod_creation("web", uid="1"))["response"]["allowed"]
+        assert within(60, lambda: used(stack) == ["shop/small", "pods", "1"])
+
+
+def used(stack: Stack) -> list[str]:
+    """The cells of the table of quotas, without markup."""
+    page = stack.get("/console/state")[1]
+    table = page.partition('aria-label="Quotas used"')[2].partition("</table>")[0]
+    return re.findall(r"<td[^>]*>\s*([^<]*?)\s*</td>", table)
 
 
 def test_axe_finds_nothing(browser: Chrome, stack: Stack, packages: Path) -> None:

@@ -73,6 +73,11 @@ async def _run_nothing(cluster: Cluster) -> None:
     del cluster
 
 
+def _use_no_quotas() -> Mapping[tuple[str, ...], float]:
+    """Report none: the controller keeps no quotas."""
+    return {}
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Handlers:
     """A configured controller: its handler for each phase, and its hooks."""
@@ -101,6 +106,8 @@ class Handlers:
     collectors: tuple[Collector, ...] = ()
     """The controller's own metrics, for the service that runs it. Label values must come from the configuration, never
     from reviewed objects."""
+    quota_usage: Callable[[], Mapping[tuple[str, ...], float]] = _use_no_quotas
+    """Returns how much of each quota is used: by namespace, name of the ResourceQuota, and resource."""
 
     @property
     def tracks_admitted(self) -> bool:

@@ -267,6 +267,7 @@ def _build(settings: Settings) -> Handlers:
         run_in_background=admission.run_in_background,
         on_admitted=admission.on_admitted,
         collectors=(admission.charges, *_usage_gauges(admission.ledger)),
+        quota_usage=lambda: _used_series(admission.ledger),
     )
 
 

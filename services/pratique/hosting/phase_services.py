@@ -86,9 +86,14 @@ class PhaseService(Generic[HostT]):
         _, service, method = stream.path.split("/")
         host = held.current
         controllers = [hosted.controller for hosted in host.hosted if hosted.controller.name in host.runners]
+
+        def quota_usage() -> dict[tuple[str, ...], float]:
+            usages = [hosted.handlers.quota_usage() for hosted in host.hosted]
+            return {quota: used for usage in usages for quota, used in usage.items()}
+
         return (
             RpcService(service, {method: unary_handler(self.request_type, respond)}, stream, held),
-            catalogue_service(controllers, self.phase, held),
+            catalogue_service(controllers, self.phase, held, quota_usage),
         )
 
     async def serve(self, settings: PhaseServiceSettings) -> None:

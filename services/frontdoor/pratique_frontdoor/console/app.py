@@ -6,9 +6,9 @@ import asyncio
 import datetime as dt
 import re
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import jinja2
 import msgspec
@@ -37,6 +37,9 @@ from pratique_frontdoor.console.recording import Recording
 from pratique_frontdoor.console.replay import Replayer
 
 T = TypeVar("T")
+
+ReadQuotaUsage: TypeAlias = Callable[[], Awaitable[Mapping[tuple[str, ...], float]]]
+"""Returns how much of each quota is used: by namespace, name of the ResourceQuota, and resource."""
 
 _PAGE_NUMBER = re.compile(r"[0-9]{1,9}")
 
@@ -239,10 +242,13 @@ def _templates(root: str, pages: Mapping[str, str], notice: str) -> jinja2.Envir
 class LivePages:
     """The handlers of the console of a front door."""
 
-    def __init__(self, live: LiveDecisions, metrics: Callable[[], str]) -> None:
-        """Show the kept decisions, and what the ``metrics`` tell of replicas, certificates and quotas."""
+    def __init__(
+        self, live: LiveDecisions, metrics: Callable[[], str], quota_usage: ReadQuotaUsage | None
+    ) -> None:
+        """Show the kept decisions, and what the ``metrics`` and the validators tell of all else."""
         self._live = live
         self._metrics = metrics
+        self._quota_usage = quota_usage
         # One at a time, in a thread: reviews go before those who look at them.
         self._turn = asyncio.Lock()
         self._templates = _templates(LIVE_ROOT, {"/": "Live"}, _LIVE_NOTICE)
@@ -276,25 +282,33 @@ class LivePages:
         async with self._turn:
             now = asyncio.get_running_loop().time()
             if now - self._last_state_at >= _STATE_SECONDS:
-                self._last_state = await asyncio.to_thread(self._render_state, self._metrics())
+                usage = {} if self._quota_usage is None else await self._quota_usage()
+                self._last_state = await asyncio.to_thread(self._render_state, self._metrics(), usage)
                 self._last_state_at = now
             return self._last_state
 
-    def _render_state(self, metrics: str) -> str:
+    def _render_state(self, metrics: str, quota_usage: Mapping[tuple[str, ...], float]) -> str:
         now = dt.datetime.now(dt.UTC)
-        page, state = self._live.page(now), read_service_state(metrics, now.timestamp())
+        page, state = self._live.page(now), read_service_state(metrics, now.timestamp(), quota_usage)
         return self._templates.get_template("live_state.html").render(page=page, state=state)
 
 
-def build_live_console(live: LiveDecisions, metrics: Callable[[], str], *, loopback_only: bool) -> Starlette:
+def build_live_console(
+    live: LiveDecisions,
+    metrics: Callable[[], str],
+    quota_usage: ReadQuotaUsage | None = None,
+    *,
+    loopback_only: bool,
+) -> Starlette:
     """Build the console of a front door, to be mounted at :data:`LIVE_ROOT` behind its authentication.
 
     Args:
         live: The decisions that it shows.
         metrics: Returns the front door's metrics, in Prometheus' text format.
+        quota_usage: Asks the validators how much of each quota is used; None where the metrics tell.
         loopback_only: Answer under the names of loopback alone, because nobody has to authenticate.
     """
-    pages = LivePages(live, metrics)
+    pages = LivePages(live, metrics, quota_usage)
     middleware = [Middleware(SecurityMiddleware)]
     if loopback_only:
         middleware.append(_LOOPBACK_NAMES)

@@ -195,8 +195,13 @@ _SHOWN_METRICS = (_REPLICA, _CERTIFICATE_END, _INPUTS, f"{_QUOTA}{{")
 _DAY_SECONDS = 24 * 60 * 60
 
 
-def read_service_state(metrics: str, now: float) -> ServiceState:
-    """Read what the page shows from ``metrics``, in Prometheus' text format; ``now`` is in seconds since 1970."""
+def read_service_state(
+    metrics: str, now: float, quota_usage: Mapping[tuple[str, ...], float] | None = None
+) -> ServiceState:
+    """Read what the page shows from ``metrics``, in Prometheus' text format; ``now`` is in seconds since 1970.
+
+    ``quota_usage`` is what validators elsewhere know of quotas: by namespace, name and resource.
+    """
     samples = list(_samples(metrics))
     certificates = [
         CertificateState(labels["certificate"], (value - now) / _DAY_SECONDS)
@@ -204,6 +209,10 @@ def read_service_state(metrics: str, now: float) -> ServiceState:
         if name == _CERTIFICATE_END
     ]
     quotas = [QuotaUse(**labels, used=value) for name, labels, value in samples if name == _QUOTA]
+    quotas += [
+        QuotaUse(namespace, name, resource, used)
+        for (namespace, name, resource), used in (quota_usage or {}).items()
+    ]
     return ServiceState(
         digest=next((labels["digest"] for name, labels, value in samples if name == _INPUTS and value), ""),
         replicas=_replicas(samples),

@@ -25,6 +25,7 @@ from pratique.configuration.input_digests import (
 from pratique.configuration.loading import Configurations, load_configurations
 from pratique.configuration.settings import OnOff
 from pratique.https.tls import ReloadedCertificate, keep_certificates_fresh
+from pratique.rpc.descriptions import QuotaUsage
 from pratique.telemetry.logs import describe_error
 from pratique.telemetry.metrics import ReloadCollector
 from pratique.telemetry.policy_metrics import MatchConditionMetrics
@@ -339,6 +340,10 @@ class RemoteEngine:
             if all(service.transport.agrees(digests.whole) for service in self._services):
                 return digests, decider
         return self._held.digests, self._held.current
+
+    async def quota_usage(self) -> QuotaUsage:
+        """Return how much of each quota is used, as the validators know; empty where this process runs them."""
+        return await self._validator.quota_usage() if isinstance(self._validator, HostingService) else {}
 
     async def unready(self) -> Sequence[str]:
         """Return the reasons why the services cannot be called now."""

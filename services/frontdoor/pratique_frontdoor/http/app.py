@@ -266,7 +266,7 @@ def build_app(
                 for path, handler in zip(_STATUS_PATHS, handlers, strict=True)
             ),
             Route("/", counted.handler("/", pages.index)),
-            *(() if live is None else _console(live, metrics, are_callers_known=are_callers_known)),
+            *(() if live is None else _console(live, metrics, engine, are_callers_known=are_callers_known)),
         ],
         middleware=_middleware(listener_security, metrics),
         exception_handlers={HTTPException: counted.refuse, Exception: counted.fail},
@@ -278,14 +278,21 @@ def build_app(
     return app
 
 
-def _console(live: LiveDecisions, metrics: Metrics, *, are_callers_known: bool) -> list[BaseRoute]:
+def _console(
+    live: LiveDecisions, metrics: Metrics, engine: Engine, *, are_callers_known: bool
+) -> list[BaseRoute]:
     from pratique_frontdoor.console.app import LIVE_ROOT, build_live_console  # noqa: PLC0415 - imports jinja2
 
     async def lead_on(request: Request) -> Response:
         del request
         return RedirectResponse(f"{LIVE_ROOT}/")
 
-    console = build_live_console(live, lambda: metrics.text().decode(), loopback_only=not are_callers_known)
+    console = build_live_console(
+        live,
+        lambda: metrics.text().decode(),
+        getattr(engine, "quota_usage", None),
+        loopback_only=not are_callers_known,
+    )
     return [Route(LIVE_ROOT, lead_on), Mount(LIVE_ROOT, console)]
 
 

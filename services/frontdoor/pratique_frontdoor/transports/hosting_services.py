@@ -16,6 +16,7 @@ from pratique.admission.v1 import catalogue_service_pb2, catalogue_service_pb2_g
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.configuration.input_digests import InputDigests, RecentInputs
 from pratique.https.tls import KeyPairFiles, ReloadedCertificate, read_authorities, read_key_pair
+from pratique.rpc.descriptions import QuotaUsage, fetch_quota_usage
 from pratique.rpc.handlers import inputs_from_messages
 from pratique_frontdoor.settings import NEVER_HEDGED, CallKind, FrontDoorSettings, HedgeDelay
 from pratique_frontdoor.transports.channels import grpc_target, watched_name
@@ -207,6 +208,20 @@ class HostingService:
             for replica in self.transport.replicas
             if replica.load.excluded
         ]
+
+    async def quota_usage(self) -> QuotaUsage:
+        """Return how much of each quota is used, as one replica knows; empty if none answers within a second.
+
+        Replicas that share a ledger know the same. Of others, each knows what it has charged itself.
+        """
+        if not self.expected:
+            return {}
+        used = [replica for replica in self.transport.replicas if not replica.load.excluded]
+        channel = used[0].channel if used else self.transport.channel
+        try:
+            return await fetch_quota_usage(channel, _PROBE_SECONDS)
+        except grpc.aio.AioRpcError:
+            return {}
 
     async def unready(self, digests: InputDigests) -> str:
         """Return why it cannot be called now for decisions by these inputs.
