@@ -12,7 +12,12 @@ import click
 
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.json_values import JSON
-from pratique.configuration.settings import CURRENT_RELEASE, OLDEST_RELEASE, ChainSettings
+from pratique.configuration.settings import (
+    CURRENT_RELEASE,
+    OLDEST_RELEASE,
+    AuthorizerSource,
+    ChainSettings,
+)
 from pratique_cli.options import (
     ExistingPath,
     NameList,
@@ -201,6 +206,19 @@ def kubeconfig_flags(callback: Callable[..., Any]) -> Callable[..., Any]:
     return named(context(callback))
 
 
+def authorizer_flag(text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Make the flag ``--authorizer``, whose help begins with ``text``."""
+    return flag(
+        "--authorizer",
+        type=click.Choice([source.value for source in AuthorizerSource]),
+        callback=lambda _ctx, _param, value: AuthorizerSource(value),
+        default=AuthorizerSource.STORE.value,
+        show_default=True,
+        help=f"{text} store (the Roles and bindings among the objects that controllers look up), or cluster (the live"
+        " cluster's API server, asked by SubjectAccessReview).",
+    )
+
+
 _LIVE_OPTIONS = (
     flag(
         "--kubeconfig",
@@ -229,7 +247,28 @@ _LIVE_OPTIONS = (
         help="Follow policies in the live cluster, too: cluster (its policies and bindings), webhooks (its webhook"
         " configurations), or configmaps=NAMESPACE (those with the label policy.pratique/config=true). Repeatable.",
     ),
+    authorizer_flag("What says what users may do:"),
+    flag(
+        "--authorization-webhook-cache-authorized-ttl",
+        "authorized_seconds",
+        type=Seconds(),
+        default="5m",
+        show_default=True,
+        help="With --authorizer cluster: how long to remember that something is allowed.",
+    ),
+    flag(
+        "--authorization-webhook-cache-unauthorized-ttl",
+        "unauthorized_seconds",
+        type=Seconds(),
+        default="30s",
+        show_default=True,
+        help="With --authorizer cluster: how long to remember that something is not allowed.",
+    ),
 )
+_LIVE_PARAMETERS = (
+    "kubeconfig", "context", "in_cluster", "cluster_staleness_seconds", "policies_from", "authorizer",
+    "authorized_seconds", "unauthorized_seconds",
+)  # fmt: skip
 
 
 def live_flags(callback: Callable[..., Any]) -> Callable[..., Any]:
@@ -237,8 +276,7 @@ def live_flags(callback: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(callback)
     def gather(chain: ChainSettings, **values: Any) -> Any:
-        names = ("kubeconfig", "context", "in_cluster", "cluster_staleness_seconds", "policies_from")
-        live = {name: values.pop(name) for name in names}
+        live = {name: values.pop(name) for name in _LIVE_PARAMETERS}
         if live["in_cluster"] and live["kubeconfig"]:
             raise click.UsageError("--in-cluster and --kubeconfig name two clusters: give one of them")
         if live["context"] and not live["kubeconfig"]:
@@ -246,6 +284,10 @@ def live_flags(callback: Callable[..., Any]) -> Callable[..., Any]:
         if live["policies_from"] and not (live["in_cluster"] or live["kubeconfig"]):
             raise click.UsageError(
                 "--policies-from is about a live cluster: give --kubeconfig or --in-cluster, too"
+            )
+        if live["authorizer"] is AuthorizerSource.CLUSTER and not (live["in_cluster"] or live["kubeconfig"]):
+            raise click.UsageError(
+                "--authorizer cluster asks a live cluster: give --kubeconfig or --in-cluster, too"
             )
         _check_sources(live["policies_from"])
         return callback(chain=dataclasses.replace(chain, **live), **values)
@@ -302,6 +344,13 @@ def chain_arguments(chain: ChainSettings) -> list[str]:
     if chain.is_live:
         arguments += ["--cluster-staleness", f"{chain.cluster_staleness_seconds:g}s"]
         arguments += [part for source in chain.policies_from for part in ("--policies-from", source)]
+    if chain.authorizer is AuthorizerSource.CLUSTER:
+        arguments += ["--authorizer", chain.authorizer.value]
+        for name, seconds in (
+            ("authorized", chain.authorized_seconds),
+            ("unauthorized", chain.unauthorized_seconds),
+        ):
+            arguments += [f"--authorization-webhook-cache-{name}-ttl", f"{seconds:g}s"]
     if chain.release is not None:
         arguments += ["--release", str(chain.release)]
     return arguments + ["--first-denial-only"] * chain.first_denial_only

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 from pratique.apimachinery.source_documents import SourceDocument
+from pratique.cluster.api_server import connect
+from pratique.cluster.live import access_reviews_by
 from pratique.cluster.snapshots import Snapshot, as_documents, read_snapshot
+from pratique.cluster.store import ObjectStore
 from pratique.configuration.settings import ChainSettings
 from pratique.hosting.catalogue import load_catalogue
+from pratique.hosting.cluster_roles import looked_up_beside_authorizer
 from pratique_frontdoor.engines.local import LocalSources
 
 
@@ -29,9 +34,8 @@ def snapshot_for(chain: ChainSettings, kubeconfig: Path | None, context: str) ->
         ConfigurationError: it cannot be read.
     """
     selected = load_catalogue().select(chain)
-    return read_snapshot(
-        kubeconfig, context, {name for controller in selected for name in controller.looks_up}
-    )
+    looked_up = {name for controller in selected for name in controller.looks_up}
+    return read_snapshot(kubeconfig, context, looked_up_beside_authorizer(looked_up, chain.authorizer))
 
 
 def live_inputs(chain: ChainSettings, kubeconfig: Path, context: str) -> LiveInputs:
@@ -46,3 +50,22 @@ def live_inputs(chain: ChainSettings, kubeconfig: Path, context: str) -> LiveInp
     configurations = load_configurations(chain.config, as_documents(snapshot.configurations))
     sources = dataclasses.replace(LocalSources.read(chain), configurations=configurations)
     return LiveInputs(tuple(as_documents(snapshot.objects)), sources)
+
+
+@contextlib.asynccontextmanager
+async def asking_api_server(chain: ChainSettings, store: ObjectStore) -> AsyncIterator[None]:
+    """Let reviews of a store ask the API server of the chain's kubeconfig what users may do.
+
+    Raises:
+        ConfigurationError: the kubeconfig cannot be used.
+    """
+    server = await connect(chain.kubeconfig, chain.context)
+    reviews = access_reviews_by(server, chain.access_review_seconds)
+    try:
+        store.access_reviews = reviews
+        yield
+    finally:
+        store.access_reviews = None
+        if reviews is not None:
+            await reviews.close()
+        await server.close()

@@ -49,6 +49,7 @@ VALUE_SETS: dict[str, dict[str, Any]] = {
         "chain": {"admissionControl": [], "enableAdmissionPlugins": ["NamespaceAutoProvision"]},
         "liveCluster": {
             "enabled": True,
+            "authorizer": "cluster",
             "rules": [{"apiGroups": ["example.com"], "resources": ["limits"], "verbs": ["list", "watch"]}],
         },
         "certificates": {"from": "cert-manager"},

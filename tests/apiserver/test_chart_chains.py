@@ -15,7 +15,7 @@ from pratique.admission.rules import Rule
 from pratique.apimachinery.kinds import ResourceType
 from pratique.cluster.api_resources import built_in_resources
 from pratique.configuration.loading import Configurations
-from pratique.configuration.settings import ChainSettings
+from pratique.configuration.settings import AuthorizerSource, ChainSettings
 from pratique.hosting.catalogue import load_catalogue
 from pratique.hosting.cluster_roles import (
     PHASES_OF_SERVICES,
@@ -57,22 +57,26 @@ def matched(rules: Any) -> set[tuple[ResourceType, str]]:
     return {request for rule in msgspec.convert(rules, tuple[Rule, ...]) for request in CHECKER.matched(rule)}
 
 
+@pytest.mark.parametrize("authorizer", AuthorizerSource)
 @pytest.mark.parametrize("name", CHAINS)
-def test_roles_follow_from_the_chain(tmp_path: Path, name: str) -> None:
+def test_roles_follow_from_the_chain(tmp_path: Path, name: str, authorizer: AuthorizerSource) -> None:
     chain = CHAINS[name]
-    values = values_file(tmp_path, {"chain": chain, "liveCluster": {"enabled": True}})
+    live = {"enabled": True, "authorizer": authorizer.value}
+    values = values_file(tmp_path, {"chain": chain, "liveCluster": live})
     made = by_name(rendered(tmp_path, values))
     selected = load_catalogue().select(settings(chain))
     for service in PHASES_OF_SERVICES:
-        followed = FollowedResources.of_service(service, selected, Configurations(), built_in_resources())
-        provisions = creates_namespaces(service, selected)
-        wanted = list(policy_rules(followed, provisions=provisions))
+        followed = FollowedResources.of_service(
+            service, selected, Configurations(), built_in_resources(), authorizer
+        )
+        provisions, asks = creates_namespaces(service, selected), authorizer is AuthorizerSource.CLUSTER
+        wanted = list(policy_rules(followed, provisions=provisions, asks_api_server=asks))
         assert made["ClusterRole", f"pratique-{service}"]["rules"] == wanted, service
         [bound] = made["ClusterRoleBinding", f"pratique-{service}"]["subjects"]
         assert bound == {"kind": "ServiceAccount", "name": f"pratique-{service}", "namespace": RELEASE}
         spec = made["Deployment", f"pratique-{service}"]["spec"]["template"]["spec"]
         assert spec["automountServiceAccountToken"] is True
-        assert "--in-cluster" in spec["containers"][0]["args"]
+        assert {"--in-cluster", f"--authorizer={authorizer}"} <= set(spec["containers"][0]["args"])
 
 
 @pytest.mark.parametrize("name", CHAINS)

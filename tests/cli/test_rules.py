@@ -174,6 +174,16 @@ def test_roles_are_bound_to_the_accounts_of_the_services(pratique: Program) -> N
     assert json.loads(pratique(*flags, "-o", "json").stdout)["items"] == list(documents.values())
 
 
+def test_roles_let_services_ask_the_api_server_instead_of_reading_roles(pratique: Program) -> None:
+    flags = ("rules", "--rbac", "--admission-control", "CertificateApproval")
+    asks = {"apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"]}
+    for authorizer, is_asked in (("store", False), ("cluster", True)):
+        made = written(pratique(*flags, "--authorizer", authorizer))
+        rules = [rule for item in made if item["kind"] == "ClusterRole" for rule in item["rules"]]
+        assert rules.count(asks) == 3 * is_asked
+        assert ("rolebindings" in str(rules)) is not is_asked
+
+
 def test_roles_need_a_namespace(pratique: Program) -> None:
     ran = pratique("rules", *CHAIN, "--rbac", "--url", "https://door")
     assert (ran.returncode, ran.stdout) == (2, "")
@@ -201,6 +211,7 @@ def test_roles_let_services_read_policies_of_the_cluster_where_asked(pratique: P
     ("flags", "error"),
     [
         (("--policies-from", "cluster"), "give --rbac, too"),
+        (("--authorizer", "cluster"), "--authorizer is about the roles of services: give --rbac, too"),
         (("--rbac", "--policies-from", "everywhere"), "give cluster, webhooks or configmaps=NAMESPACE"),
     ],
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import functools
 import operator
 import re
 import time
@@ -14,7 +13,7 @@ from typing import Self
 from pratique.apimachinery.json_values import JSON, NULL, Document
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
 from pratique.apimachinery.requests import Operation, UserInfo
-from pratique.cluster.authorization import Authorizer, RbacAuthorizer
+from pratique.cluster.authorization import Authorizer, RbacAuthorizer, authorizer_of
 from pratique.cluster.store import ANY_NAMESPACE, Cluster
 
 
@@ -57,8 +56,6 @@ class QuotaMode(enum.Enum):
     """Neither check nor record: the usage is already counted."""
 
 
-_rbac_authorizer = functools.lru_cache(2)(RbacAuthorizer)
-"""Returns the authorizer of a cluster. 2: a front door has one that follows reloads, and one of the chain."""
 _DEFAULT_AUTHORIZER = RbacAuthorizer(ANY_NAMESPACE)
 NOBODY = UserInfo()
 """A user without name and groups."""
@@ -104,7 +101,8 @@ class Review:
     cluster: Cluster = ANY_NAMESPACE
     """The objects that the controller can look up."""
     authorizer: Authorizer = _DEFAULT_AUTHORIZER
-    """Answers what users may do: from the roles in :attr:`cluster`, unless another authorizer is given."""
+    """Answers what users may do: from the roles in :attr:`cluster` or by asking its API server, unless another
+    authorizer is given."""
     deadline: Deadline | None = None
     """When the running handler is cancelled and counts as failed, if it is ``async``; None means never.
 
@@ -129,10 +127,12 @@ class Review:
     then checks whether it already has."""
 
     def __post_init__(self) -> None:
-        """Make the RBAC authorizer use this review's cluster, whichever of the two was given."""
+        """Make the authorizer that of this review's cluster, unless another one than that for RBAC was given."""
         authorizer = self.authorizer
         if isinstance(authorizer, RbacAuthorizer) and authorizer.cluster is not self.cluster:
-            object.__setattr__(self, "authorizer", _rbac_authorizer(self.cluster))  # type: ignore[arg-type]  # clusters are compared by identity
+            found = authorizer_of(self.cluster)  # type: ignore[arg-type]  # clusters are compared by identity
+            chosen = found if isinstance(found, RbacAuthorizer) else found.authorizer()
+            object.__setattr__(self, "authorizer", chosen)
 
     @property
     def object(self) -> JSON:

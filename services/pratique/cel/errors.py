@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pratique.apimachinery.errors import InputError, PratiqueError
+from pratique.cluster.authorization import UnansweredError
 
 
 class CompilationError(InputError):
@@ -52,6 +53,10 @@ class InterruptedEvaluationError(EvaluationCancelledError):
 
 class SlowEvaluationError(EvaluationCancelledError):
     """The expression exceeded the inline budget; evaluate it again in a thread."""
+
+
+class UnansweredEvaluationError(UnansweredError, SlowEvaluationError):
+    """An authorizer has to ask an API server first: await :attr:`answer`, then evaluate again in a thread."""
 
 
 class OutOfBudgetError(PratiqueError):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import errno
 import functools
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
@@ -34,6 +35,10 @@ _JSON = "application/json"
 
 class ApiServerError(CallError):
     """An API server refused a call, could not be reached, or sent something unusable; ``code`` is 0 without answer."""
+
+
+class ConnectionLostError(ApiServerError):
+    """The connection ended before the API server answered."""
 
 
 class WatchEvent(msgspec.Struct, frozen=True):
@@ -84,14 +89,15 @@ class ApiServer:
             found: JSONObject = _decoded(msgspec.json.decode, await _read(response, _MAX_EVENT_BYTES))
             return found
 
-    async def create(self, path: str, document: JSONObject) -> None:
-        """Create an object.
+    async def create(self, path: str, document: JSONObject) -> JSONObject:
+        """Create an object. Gives it as the API server does.
 
         Raises:
             ApiServerError: it was not created; ``code`` is 409 if one of its name exists.
         """
         async with self._answer("POST", path, body=document) as response:
-            await _read(response, _MAX_EVENT_BYTES)
+            created: JSONObject = _decoded(msgspec.json.decode, await _read(response, _MAX_EVENT_BYTES))
+            return created
 
     async def list(
         self, path: str, accept: str = _JSON, label_selector: str = ""
@@ -170,7 +176,11 @@ class ApiServer:
                     raise await self._refusal(response)
                 yield response
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise ApiServerError(f"{type(error).__name__}: {error}", 0) from None
+            is_lost = isinstance(error, aiohttp.ServerDisconnectedError) or (
+                isinstance(error, OSError) and error.errno == errno.ECONNRESET
+            )
+            failure = ConnectionLostError if is_lost else ApiServerError
+            raise failure(f"{type(error).__name__}: {error}", 0) from None
 
     async def _refusal(self, response: Any) -> ApiServerError:
         body = await _read(response, _MAX_ERROR_BYTES)

@@ -1,4 +1,6 @@
-"""The RBAC authorizer: who may do what, by the Roles and bindings of a cluster.
+"""Authorizers, and the one for RBAC: who may do what, by the Roles and bindings of a cluster.
+
+:mod:`pratique.cluster.subject_access_reviews` has the one that asks an API server.
 
 Sources: ``k8s.io/apiserver/pkg/authorization/authorizer/interfaces.go`` and
 ``plugin/pkg/auth/authorizer/rbac/rbac.go``.
@@ -7,8 +9,9 @@ Sources: ``k8s.io/apiserver/pkg/authorization/authorizer/interfaces.go`` and
 from __future__ import annotations
 
 import dataclasses
+import functools
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import ClassVar, Generic, Protocol, TypeVar
 
 from pratique.apimachinery.json_values import JSONObject
@@ -24,7 +27,7 @@ from pratique.cluster.rbac import (
     cluster_roles,
     namespaced_roles,
 )
-from pratique.cluster.store import Cluster, ReloadableCluster
+from pratique.cluster.store import Cluster, ObjectStore, ReloadableCluster
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,11 +61,56 @@ class AuthorizationDecision:
 class Authorizer(Protocol):
     """Decides whether a request is allowed.
 
-    It is synchronous because decisions are compiled from memory, as look-ups in a cluster are.
+    It is synchronous because decisions come from memory, as look-ups in a cluster do.
     """
 
     def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationDecision:
-        """Decide on a request; without a rule that allows it, it is not allowed."""
+        """Decide on a request; without a rule that allows it, it is not allowed.
+
+        Raises:
+            UnansweredError: the answer is not in memory yet.
+        """
+
+
+class AccessReviews(Protocol):
+    """Asks an API server what users may do."""
+
+    def authorizer(self) -> Authorizer:
+        """The authorizer for one review."""
+
+
+_T = TypeVar("_T")
+
+
+class UnansweredError(BaseException):
+    """An authorizer has to ask an API server first: await :attr:`answer`, and evaluate again.
+
+    Not an ``Exception``, so that a policy that catches all of those does not take it for an answer.
+    """
+
+    def __init__(self, answer: Callable[[float | None], Awaitable[None]]) -> None:
+        """Take what gets the answer until a time by ``time.monotonic``; it never fails, as an error is an answer."""
+        super().__init__("an authorizer has to ask the API server first")
+        self.answer = answer
+
+
+async def continue_evaluation(
+    evaluate: Callable[[], Awaitable[_T]], reason: BaseException, until: float | None
+) -> _T:
+    """Go on with an evaluation that has ended early, as often as an authorizer has to ask.
+
+    Args:
+        evaluate: Evaluates again, or from where it ended.
+        reason: Why it has ended early: an authorizer has to ask, or anything else.
+        until: The deadline, by ``time.monotonic``; what is not answered then is an error of the authorizer.
+    """
+    while True:
+        if isinstance(reason, UnansweredError):
+            await reason.answer(until)
+        try:
+            return await evaluate()
+        except UnansweredError as unanswered:
+            reason = unanswered
 
 
 def is_authorized_for_signer(authorizer: Authorizer, user: UserInfo, verb: str, signer_name: str) -> bool:
@@ -81,9 +129,6 @@ def is_authorized_for_signer(authorizer: Authorizer, user: UserInfo, verb: str, 
         if decision.allowed and not decision.error:
             return True
     return False
-
-
-_T = TypeVar("_T")
 
 
 class RbacCache:
@@ -147,6 +192,10 @@ def rbac_cache_of(cluster: Cluster) -> RbacCache:
     return _RBAC_CACHES.setdefault(cluster, RbacCache()) if found is None else found
 
 
+AUTHORIZED_SECONDS, UNAUTHORIZED_SECONDS = 300.0, 30.0
+"""How long answers of an API server are remembered by default: the defaults of kube-apiserver's flags
+``--authorization-webhook-cache-authorized-ttl`` and ``--authorization-webhook-cache-unauthorized-ttl``."""
+
 SUPERUSERS = "system:masters"
 """The group that may do everything in every API server, whatever the roles."""
 
@@ -204,3 +253,11 @@ class _RbacQuery:
         if rules is None:
             return f"{qualified_resource(RBAC_GROUP, role.kind.lower())} {go_quoted(role.name)} not found"
         return rules
+
+
+@functools.lru_cache(2)  # a front door has a cluster that follows reloads, and the one of the chain
+def authorizer_of(cluster: Cluster) -> RbacAuthorizer | AccessReviews:
+    """The authorizer of a cluster, by its Roles and bindings; or what asks its API server, if that is to be asked."""
+    current = cluster.current if isinstance(cluster, ReloadableCluster) else cluster
+    reviews = current.access_reviews if isinstance(current, ObjectStore) else None
+    return RbacAuthorizer(cluster) if reviews is None else reviews

@@ -27,6 +27,8 @@ from pratique.cluster.store import STALENESS_SECONDS, ObjectKey, ObjectStore, ch
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
+    from pratique.cluster.subject_access_reviews import SubjectAccessReviews
+
 _log = logging.getLogger(__name__)
 
 _BATCH_SECONDS = 0.05
@@ -87,7 +89,14 @@ class LiveStore(ObjectStore):
 class LiveCluster:
     """Keeps the objects of a live cluster up to date. Used in one event loop; look-ups may come from any thread."""
 
-    def __init__(self, server: ApiServer, identity: str, base: ObjectStore, staleness_seconds: float) -> None:
+    def __init__(
+        self,
+        server: ApiServer,
+        identity: str,
+        base: ObjectStore,
+        staleness_seconds: float,
+        access_reviews: SubjectAccessReviews | None = None,
+    ) -> None:
         """Start without any live object.
 
         Args:
@@ -95,6 +104,7 @@ class LiveCluster:
             identity: What distinguishes the cluster from others.
             base: Objects that exist unless the cluster has others of their keys.
             staleness_seconds: How long objects may be unconfirmed.
+            access_reviews: Asks the API server what users may do, instead of its Roles and bindings.
         """
         self.identity = identity
         self._staleness_seconds = staleness_seconds
@@ -108,6 +118,7 @@ class LiveCluster:
         self._listeners: list[Callable[[LiveStore], None]] = []
         self.current = LiveStore(document for _, document in base.items())
         self.current.live = self
+        self.current.access_reviews = self._access_reviews = access_reviews
 
     def add_listener(self, listener: Callable[[LiveStore], None]) -> None:
         """Call ``listener`` with every new state."""
@@ -170,11 +181,15 @@ class LiveCluster:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._access_reviews is not None:
+            await self._access_reviews.close()
         await self._server.close()
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics of every watched resource."""
+        """Yield the metrics of every watched resource, and of what the API server is asked."""
         yield from collect_metrics({str(one.collection): one for one in self._all()}.values())
+        if self._access_reviews is not None:
+            yield from self._access_reviews.collect()
 
     def _watch(self, at: At) -> Reflector:
         collection = Collection((storage_group(*at), at[1]))
@@ -236,8 +251,19 @@ async def open_live(
     looked_up: Iterable[str],
     base: ObjectStore,
     staleness_seconds: float = STALENESS_SECONDS,
+    *,
+    access_review_seconds: tuple[float, float] | None = None,
 ) -> LiveCluster:
     """Connect to a live cluster, and wait until the resources of these names have been listed.
+
+    Args:
+        kubeconfig: The kubeconfig; None means this Pod's ServiceAccount.
+        context: The kubeconfig's context; empty for its current one.
+        looked_up: The names of the resources.
+        base: Objects that exist unless the cluster has others of their keys.
+        staleness_seconds: How long objects may be unconfirmed.
+        access_review_seconds: How long to remember what the API server says that users may and may not do; None means
+            that its Roles and bindings say it.
 
     Raises:
         ConfigurationError: the credentials cannot be used.
@@ -247,12 +273,23 @@ async def open_live(
     try:
         identity = await _until_answered(lambda: server.get("/api/v1/namespaces/kube-system"))
         uid = str(member(identity, "metadata", "uid"))
-        live = LiveCluster(server, uid, base, staleness_seconds)
+        live = LiveCluster(
+            server, uid, base, staleness_seconds, access_reviews_by(server, access_review_seconds)
+        )
         await live.sync({(CRD_GROUP, CRD_RESOURCE), *resources_named(looked_up, live.current)})
     except BaseException:
         await (server if live is None else live).close()
         raise
     return live
+
+
+def access_reviews_by(server: ApiServer, seconds: tuple[float, float] | None) -> SubjectAccessReviews | None:
+    """What asks an API server what users may do; None if it is not to be asked."""
+    if seconds is None:
+        return None
+    from pratique.cluster.subject_access_reviews import SubjectAccessReviews  # noqa: PLC0415 - seldom needed
+
+    return SubjectAccessReviews(server, *seconds)
 
 
 async def _until_answered(call: Callable[[], Awaitable[JSONObject]]) -> JSONObject:

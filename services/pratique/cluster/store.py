@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, runtime_checkable
 
 from pratique.apimachinery import names, statuses
 from pratique.apimachinery.errors import InputError, RefusalError
@@ -24,6 +24,10 @@ from pratique.cluster.api_resources import (
     storage_group,
     types_of_definition,
 )
+
+if TYPE_CHECKING:
+    # At runtime this would be a circle: authorizers look up Roles and bindings.
+    from pratique.cluster.authorization import AccessReviews
 
 STALENESS_SECONDS = 60.0
 """How long objects of a live cluster may be unconfirmed by default."""
@@ -286,6 +290,8 @@ class ObjectStore:
             InputError: one of the objects cannot be stored, see :meth:`put`.
         """
         self._base = resources
+        self.access_reviews: AccessReviews | None = None
+        """Asks the API server what users may do; None means that the store's Roles and bindings say it."""
         self._resources: ApiResources | None = None
         assumed = ASSUMABLE if assume_namespaces else assumed
         self._assumed = _AnyNamespace(assumed) if assumed else None
@@ -308,6 +314,7 @@ class ObjectStore:
             resources=self._base, assumed=self._assumed.assumed if self._assumed else frozenset()
         )
         other._resources, other._removed = self._resources, set(self._removed)
+        other.access_reviews = self.access_reviews
         other._objects = {
             at: {namespace: dict(objects) for namespace, objects in by_namespace.items()}
             for at, by_namespace in self._objects.items()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.statuses import go_quoted
+from pratique.cluster.authorization import AUTHORIZED_SECONDS, UNAUTHORIZED_SECONDS
 from pratique.cluster.store import STALENESS_SECONDS
 from pratique.configuration.input_digests import GRACE_SECONDS
 
@@ -164,6 +165,15 @@ class OnOff(enum.StrEnum):
     OFF = "off"
 
 
+class AuthorizerSource(enum.StrEnum):
+    """What says what users may do, where controllers and expressions ask."""
+
+    STORE = "store"
+    """The Roles and bindings among the objects that controllers look up."""
+    CLUSTER = "cluster"
+    """The API server of the live cluster, which is asked by SubjectAccessReview."""
+
+
 class Isolation(enum.StrEnum):
     """How controllers of installed packages are isolated. Pratique's own controllers run in the service."""
 
@@ -192,6 +202,12 @@ class ChainSettings:
     policies_from: tuple[str, ...] = ()
     """Where in the live cluster policies and webhook configurations come from, beside files: see
     :mod:`pratique.configuration.live_configurations`."""
+    authorizer: AuthorizerSource = AuthorizerSource.STORE
+    """What says what users may do."""
+    authorized_seconds: float = AUTHORIZED_SECONDS
+    """How long to remember what the API server says that users may do."""
+    unauthorized_seconds: float = UNAUTHORIZED_SECONDS
+    """How long to remember what it says that they may not do."""
     enable_admission_plugins: tuple[str, ...] = ()
     """Controllers to add to the default set."""
     disable_admission_plugins: tuple[str, ...] = ()
@@ -213,3 +229,9 @@ class ChainSettings:
     def is_live(self) -> bool:
         """Whether the objects come from an API server."""
         return self.in_cluster or self.kubeconfig is not None
+
+    @property
+    def access_review_seconds(self) -> tuple[float, float] | None:
+        """How long to remember what the API server allows and what not; None if it is not to be asked."""
+        is_asked = self.authorizer is AuthorizerSource.CLUSTER
+        return (self.authorized_seconds, self.unauthorized_seconds) if is_asked else None

@@ -20,6 +20,7 @@ from pratique.cluster.api_resources import CRD_GROUP, CRD_RESOURCE, ApiResources
 from pratique.cluster.rbac import RBAC_GROUP
 from pratique.configuration.admissionregistration import PolicyConfiguration, PolicySpec
 from pratique.configuration.loading import Configurations
+from pratique.configuration.settings import AuthorizerSource
 
 PHASES_OF_SERVICES: Mapping[str, frozenset[Phase]] = MappingProxyType(
     {"frontdoor": BOTH, "mutator": MUTATE, "validator": VALIDATE}
@@ -48,8 +49,12 @@ class FollowedResources:
         controllers: Iterable[Controller],
         configurations: Configurations,
         known: ApiResources,
+        authorizer: AuthorizerSource = AuthorizerSource.STORE,
     ) -> FollowedResources:
-        """Say what the controllers look up that a service runs, with the policies and webhooks that they run."""
+        """Say what the controllers look up that a service runs, with the policies and webhooks that they run.
+
+        What only the authorizer looks up is left out if that asks the API server.
+        """
         controllers = tuple(controllers)
         found = {(CRD_GROUP, CRD_RESOURCE)}
         if service == _FRONT_DOOR:
@@ -57,9 +62,10 @@ class FollowedResources:
             found |= {("", _NAMESPACES), *_named(skipping, known)}
         unknown: list[str] = []
         for controller in controllers_of(service, controllers):
-            found |= set(_named((*controller.looks_up, *controller.may_look_up), known))
+            names = (*controller.looks_up, *controller.may_look_up)
+            found |= set(_named(looked_up_beside_authorizer(names, authorizer), known))
             run = _run_by(controller, configurations)
-            if _ASKS_AUTHORIZER.search(msgspec.json.encode(run)):
+            if authorizer is AuthorizerSource.STORE and _asks_authorizer(run):
                 found |= {(RBAC_GROUP, name) for name in _ROLES}
             for api_version, kind in _parameter_kinds(run):
                 of_kind = set(_of_kind(api_version, kind, known))
@@ -90,25 +96,40 @@ def looked_up_by_front_doors(controllers: Iterable[Controller]) -> frozenset[str
     return frozenset({_NAMESPACES, *names, *(name for one in given for name in one.skip_looks_up)})
 
 
+def looked_up_beside_authorizer(names: Iterable[str], authorizer: AuthorizerSource) -> frozenset[str]:
+    """Return what controllers look up, without Roles and bindings if the API server is asked instead."""
+    return frozenset(names) - (frozenset() if authorizer is AuthorizerSource.STORE else frozenset(_ROLES))
+
+
 def looked_up_by_policies(
-    controllers: Iterable[Controller], configurations: Configurations, known: ApiResources
+    controllers: Iterable[Controller],
+    configurations: Configurations,
+    known: ApiResources,
+    authorizer: AuthorizerSource,
 ) -> set[tuple[str, str]]:
     """Return the groups and resources that controllers look up because of policies: parameters, Roles and bindings."""
     run = [_run_by(controller, configurations) for controller in controllers]
     found = {at for one in run for kind in _parameter_kinds(one) for at in _of_kind(*kind, known)}
-    asks = any(_ASKS_AUTHORIZER.search(msgspec.json.encode(one)) for one in run)
+    asks = authorizer is AuthorizerSource.STORE and any(map(_asks_authorizer, run))
     return found | ({(RBAC_GROUP, name) for name in _ROLES} if asks else set())
 
 
 _ROLES = ("clusterrolebindings", "clusterroles", "rolebindings", "roles")
 
 
-def policy_rules(followed: FollowedResources, *, provisions: bool) -> Iterator[JSONObject]:
+def _asks_authorizer(run: tuple[object, ...]) -> bool:
+    return _ASKS_AUTHORIZER.search(msgspec.json.encode(run)) is not None
+
+
+def policy_rules(
+    followed: FollowedResources, *, provisions: bool, asks_api_server: bool = False
+) -> Iterator[JSONObject]:
     """Yield the rules of the ClusterRole of a service.
 
     Args:
         followed: What it lists and watches.
         provisions: Whether it creates namespaces.
+        asks_api_server: Whether it asks the API server what users may do.
     """
     # its uid tells one cluster from another
     yield _rule("", [_NAMESPACES], ["get"], names=["kube-system"])
@@ -116,6 +137,8 @@ def policy_rules(followed: FollowedResources, *, provisions: bool) -> Iterator[J
         yield followed_rule(group, resources)
     if provisions:
         yield _rule("", [_NAMESPACES], ["create"])
+    if asks_api_server:
+        yield _rule("authorization.k8s.io", ["subjectaccessreviews"], ["create"])
 
 
 def followed_rule(group: str, resources: Iterable[str]) -> JSONObject:

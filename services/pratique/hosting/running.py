@@ -42,6 +42,7 @@ from pratique.apimachinery.json_values import JSON, Document, JSONObject
 from pratique.apimachinery.patches import PatchError, patch_document
 from pratique.apimachinery.statuses import Status
 from pratique.cluster import schemas
+from pratique.cluster.authorization import UnansweredError, continue_evaluation
 from pratique.cluster.go_decoding import TypedDecodingError
 from pratique.cluster.store import Cluster
 from pratique.cluster.typed_decoding import decode_changed, type_fault
@@ -233,6 +234,8 @@ class HandlerRunner:
         seconds = _seconds_allowed(call, deadline)
         try:
             answer = await self._call_handler(self._prepare(review, call, seconds), seconds)
+            if isinstance(answer, UnansweredError):
+                answer = await self._call_again(review, call, answer, seconds)
             decision, document = self._evaluate(answer, review)
         except TimeoutError:
             answer, document = None, review.object_document
@@ -249,6 +252,22 @@ class HandlerRunner:
             document=document if self.trusted and _operations_made_document(answer, decision) else None,
         )
         return RunResult(outcome, document)
+
+    async def _call_again(
+        self, review: Review, call: Call, unanswered: UnansweredError, seconds: float | None
+    ) -> object:
+        """Call the handler again, once an authorizer has asked the API server, until it has nothing more to ask."""
+        deadline = None if seconds is None else Deadline.after(seconds)
+
+        async def call_handler() -> object:
+            left = None if deadline is None else deadline.remaining_seconds
+            answer = await self._call_handler(self._prepare(review, call, left), left)
+            if isinstance(answer, UnansweredError):
+                raise answer
+            return answer
+
+        until = None if deadline is None else deadline.at
+        return await continue_evaluation(call_handler, unanswered, until)
 
     def _prepare(self, review: Review, call: Call, seconds: float | None) -> Review:
         """Add the deadline, for a handler that may wait, and the policies to run or explain."""

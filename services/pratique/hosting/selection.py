@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import functools
 from typing import TYPE_CHECKING, TypeAlias
 
 from pratique.admission.controllers import Controller, FailurePolicy
@@ -20,6 +21,7 @@ from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.apimachinery.selectors import EVERYTHING
 from pratique.apimachinery.statuses import Status
+from pratique.cluster.authorization import continue_evaluation
 
 if TYPE_CHECKING:
     from pratique.cel.costs import InlineBudget
@@ -91,8 +93,9 @@ class RequestSelection:
 
         try:
             return self._evaluate(review, until, InlineBudget(_INLINE_BUDGET, _INLINE_BUDGET))
-        except SlowEvaluationError:
-            return await asyncio.to_thread(self._evaluate, review, until, None)
+        except SlowEvaluationError as error:
+            in_thread = functools.partial(asyncio.to_thread, self._evaluate, review, until, None)
+            return await continue_evaluation(in_thread, error, until)
 
     def _evaluate(self, review: Review, until: float | None, inline_budget: InlineBudget | None) -> Verdict:
         from pratique.cel.errors import OutOfBudgetError  # noqa: PLC0415

@@ -19,6 +19,7 @@ import msgspec
 from pratique.admission.controllers import Controller, Handler, Phase
 from pratique.admission.namespace_provisioning import provisions_namespaces
 from pratique.apimachinery.json_values import JSON
+from pratique.cluster.authorization import AUTHORIZED_SECONDS, UNAUTHORIZED_SECONDS
 from pratique.cluster.files import load_cluster
 from pratique.cluster.store import STALENESS_SECONDS, Cluster, ObjectStore, ReloadableCluster
 from pratique.configuration.admission_configuration import load_plugin_configurations
@@ -30,9 +31,13 @@ from pratique.configuration.input_digests import (
     configuration_digest,
 )
 from pratique.configuration.loading import Configurations, load_configurations
-from pratique.configuration.settings import ChainSettings, Isolation
+from pratique.configuration.settings import AuthorizerSource, ChainSettings, Isolation
 from pratique.hosting.catalogue import HostedController, host_elsewhere, load_catalogue
-from pratique.hosting.cluster_roles import looked_up_by_front_doors, looked_up_by_policies
+from pratique.hosting.cluster_roles import (
+    looked_up_beside_authorizer,
+    looked_up_by_front_doors,
+    looked_up_by_policies,
+)
 from pratique.hosting.running import ControllerHost
 from pratique.telemetry.metrics import ReloadCounts
 from pratique.telemetry.reloading_files import Reloaded, keep_reloading
@@ -66,6 +71,10 @@ class WorkerPlan(msgspec.Struct, frozen=True, kw_only=True):
     cluster_staleness_seconds: float = STALENESS_SECONDS
     policies_from: tuple[str, ...] = ()
     """As ``ChainSettings.policies_from``."""
+    authorizer: AuthorizerSource = AuthorizerSource.STORE
+    """As ``ChainSettings.authorizer``, like the next two."""
+    authorized_seconds: float = AUTHORIZED_SECONDS
+    unauthorized_seconds: float = UNAUTHORIZED_SECONDS
     provisions: bool = False
     """Whether the chain creates missing namespaces."""
     chain: str = ""
@@ -160,6 +169,9 @@ class IsolatedControllers:
             in_cluster=self.settings.in_cluster,
             cluster_staleness_seconds=self.settings.cluster_staleness_seconds,
             policies_from=self.settings.policies_from,
+            authorizer=self.settings.authorizer,
+            authorized_seconds=self.settings.authorized_seconds,
+            unauthorized_seconds=self.settings.unauthorized_seconds,
             chain=self.chain,
             reload_grace_seconds=self.settings.reload_grace_seconds,
         )
@@ -217,7 +229,14 @@ async def open_live_cluster(
         looked_up = looked_up_by_front_doors(load_catalogue().select(settings))
     base = load_cluster(settings.cluster) if settings.cluster else ObjectStore()
     kubeconfig = None if settings.in_cluster else settings.kubeconfig
-    return await open_live(kubeconfig, settings.context, looked_up, base, settings.cluster_staleness_seconds)
+    return await open_live(
+        kubeconfig,
+        settings.context,
+        looked_up_beside_authorizer(looked_up, settings.authorizer),
+        base,
+        settings.cluster_staleness_seconds,
+        access_review_seconds=settings.access_review_seconds,
+    )
 
 
 async def open_configurations(settings: ChainSettings, live: LiveCluster | None) -> Reloaded[Configurations]:
@@ -321,6 +340,7 @@ class ReloadedInputs(Generic[HostT]):
             ConfigurationError: a file cannot be used.
         """
         self._controllers = controllers
+        self._authorizer = settings.authorizer
         self._chain = chain
         self.configuration = configuration
         """The configurations, and where they come from."""
@@ -393,7 +413,9 @@ class ReloadedInputs(Generic[HostT]):
         if self._live is None:
             return
         controllers = [hosted.controller for hosted in self._controllers]
-        named = looked_up_by_policies(controllers, configurations, self._live.current.resources)
+        named = looked_up_by_policies(
+            controllers, configurations, self._live.current.resources, self._authorizer
+        )
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._live.sync(named), _WARM_UP_SECONDS)
 

@@ -137,6 +137,9 @@ async def _run_plan(plan: WorkerPlan, reader: asyncio.StreamReader, writer: asyn
         in_cluster=plan.in_cluster,
         cluster_staleness_seconds=plan.cluster_staleness_seconds,
         policies_from=plan.policies_from,
+        authorizer=plan.authorizer,
+        authorized_seconds=plan.authorized_seconds,
+        unauthorized_seconds=plan.unauthorized_seconds,
         reload_grace_seconds=plan.reload_grace_seconds,
     )
     live = await open_live_cluster(settings, hosted.controller.looks_up)

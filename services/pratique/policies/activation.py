@@ -22,6 +22,7 @@ from pratique.cel.errors import SlowEvaluationError
 from pratique.cel.expressions import Expression
 from pratique.cel.policy_compiler import AdmissionActivation, request_variable
 from pratique.cel.values import Value
+from pratique.cluster.authorization import continue_evaluation
 
 _NAMESPACE_METADATA = (
     "name",
@@ -86,15 +87,16 @@ event loop waiting: beside 16 callers whose reviews take 10 ms, small reviews to
 def answer_within_limits(
     decide: Callable[[EvaluationLimits], Answer], review: Review
 ) -> Answer | Awaitable[Answer]:
-    """Decide at once, or in a thread if that exceeds the inline budget.
+    """Decide at once, or in a thread if that exceeds the inline budget or an authorizer has to ask first.
 
     ``decide`` is called again in the thread, and can continue where it was.
     """
     until = review.deadline.at if review.deadline is not None else None
     try:
         return decide(EvaluationLimits(until, InlineBudget(INLINE_COST, INLINE_COST)))
-    except SlowEvaluationError:
-        return _decide_in_thread(decide, EvaluationLimits(until))
+    except SlowEvaluationError as error:
+        in_thread = functools.partial(_decide_in_thread, decide, EvaluationLimits(until))
+        return continue_evaluation(in_thread, error, until)
 
 
 async def _decide_in_thread(decide: Callable[[EvaluationLimits], Answer], limits: EvaluationLimits) -> Answer:

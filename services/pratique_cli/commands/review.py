@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import dataclasses
 import functools
 import os
 import signal
@@ -19,9 +21,15 @@ from pratique.apimachinery.requests import Operation, UserInfo
 from pratique.apimachinery.source_documents import STDIN
 from pratique.cluster.files import load_cluster
 from pratique.cluster.store import ASSUMABLE, ObjectStore
-from pratique.configuration.settings import ChainSettings, OnOff
+from pratique.configuration.settings import AuthorizerSource, ChainSettings, OnOff
 from pratique.manifests.requests import KUBECTL_USER
-from pratique_cli.chain_options import CHAIN_PARAMETERS, chain_flags, kubeconfig_flags, plugin_parameters
+from pratique_cli.chain_options import (
+    CHAIN_PARAMETERS,
+    authorizer_flag,
+    chain_flags,
+    kubeconfig_flags,
+    plugin_parameters,
+)
 from pratique_cli.exit_codes import ExitCode
 from pratique_cli.loading import release_warnings
 from pratique_cli.options import (
@@ -257,6 +265,7 @@ SECTIONS = {
     " and of each the account default.",
 )
 @kubeconfig_flags
+@authorizer_flag("With --kubeconfig, what says what users may do:")
 @timeout_flag("each review")
 @flag(
     "--warn-exit-code",
@@ -295,6 +304,7 @@ def command(  # noqa: PLR0913 - one for each flag
     assume: tuple[tuple[str, ...], ...],
     kubeconfig: Path | None,
     context: str,
+    authorizer: AuthorizerSource,
     timeout: float,
     jobs: int | None,
 ) -> int:
@@ -326,6 +336,9 @@ def command(  # noqa: PLR0913 - one for each flag
 
     if context and kubeconfig is None:
         raise click.UsageError("--context names a part of a kubeconfig: give --kubeconfig, too")
+    if authorizer is AuthorizerSource.CLUSTER and kubeconfig is None:
+        raise click.UsageError("--authorizer cluster asks a live cluster: give --kubeconfig, too")
+    chain = dataclasses.replace(chain, kubeconfig=kubeconfig, context=context, authorizer=authorizer)
     live = None if kubeconfig is None else _live_inputs(chain, kubeconfig, context)
     # Other processes start to read while this one starts to be able to decide.
     paths, name = _paths_to_read((*files, *named)), stdin_filename or STDIN
@@ -398,10 +411,13 @@ async def _review(
 ) -> int:
     # asyncio's handler cancels the task, which does not interrupt a blocking read of standard input.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    engine = open_local(chain, store, sources, tells_places=True)
-    for line in engine.without_effect():
-        print_problem(line)
-    try:
+    async with contextlib.AsyncExitStack() as stack:
+        if chain.access_review_seconds is not None:
+            from pratique_cli.live_inputs import asking_api_server  # noqa: PLC0415 - only with --authorizer cluster
+
+            await stack.enter_async_context(asking_api_server(chain, store))
+        engine = open_local(chain, store, sources, tells_places=True)
+        stack.push_async_callback(engine.close)
+        for line in engine.without_effect():
+            print_problem(line)
         return await make_run(engine, store).run(inputs)
-    finally:
-        await engine.close()

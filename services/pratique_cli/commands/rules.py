@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from pratique.apimachinery.errors import ConfigurationError
 from pratique.apimachinery.json_values import JSONObject
 from pratique.cluster.files import load_cluster
 from pratique.configuration.loading import Configurations, load_configurations
-from pratique.configuration.settings import ChainSettings
+from pratique.configuration.settings import AuthorizerSource, ChainSettings
 from pratique.hosting.cluster_roles import (
     PHASES_OF_SERVICES,
     FollowedResources,
@@ -22,7 +23,7 @@ from pratique.hosting.cluster_roles import (
     policy_rules,
 )
 from pratique.hosting.webhook_rules import matches_everything
-from pratique_cli.chain_options import chain_flags
+from pratique_cli.chain_options import authorizer_flag, chain_flags
 from pratique_cli.encoding import dump_yaml, indented_json
 from pratique_cli.options import ExistingPath, NameList, flag, flattened, format_flag, timeout_flag
 from pratique_cli.terminal import print_problem
@@ -129,6 +130,7 @@ def _namespace_selector(
     multiple=True,
     help="With --rbac: let them read this source of policies, too, named as for `pratique up`. Repeatable.",
 )
+@authorizer_flag("With --rbac: what says to them what users may do:")
 @format_flag("yaml", "json", default="yaml")
 @chain_flags
 def command(
@@ -138,12 +140,16 @@ def command(
     *,
     rbac: bool,
     policies_from: tuple[str, ...],
+    authorizer: AuthorizerSource,
     **values: Any,
 ) -> None:
     """Write the webhook configurations that an API server needs for the enabled chain."""
     settings = _settings(**values)
     if policies_from and not rbac:
         raise click.UsageError("--policies-from is about the roles of services: give --rbac, too")
+    if authorizer is AuthorizerSource.CLUSTER and not rbac:
+        raise click.UsageError("--authorizer is about the roles of services: give --rbac, too")
+    chain = dataclasses.replace(chain, authorizer=authorizer)
     policies = _collections_of(policies_from)
     sources = ChainSources.read(chain)
     sources.configure(sources.selected)
@@ -187,9 +193,15 @@ def _roles(
     known = known_resources(definitions)
     unknown: dict[str, None] = {}
     for service in PHASES_OF_SERVICES:
-        followed = FollowedResources.of_service(service, sources.selected, configurations, known)
-        provisions = creates_namespaces(service, sources.selected)
-        rules = [*policy_rules(followed, provisions=provisions), *_reading_rules(policies, "")]
+        followed = FollowedResources.of_service(
+            service, sources.selected, configurations, known, chain.authorizer
+        )
+        needed = policy_rules(
+            followed,
+            provisions=creates_namespaces(service, sources.selected),
+            asks_api_server=chain.authorizer is AuthorizerSource.CLUSTER,
+        )
+        rules = [*needed, *_reading_rules(policies, "")]
         unknown |= dict.fromkeys(followed.unknown_parameters)
         name = f"{endpoint.service_name}-{service}"
         yield from _role(name, endpoint.namespace, rules)

@@ -93,6 +93,7 @@ volumeMounts:
 {{- if .Values.liveCluster.enabled }}
 - --in-cluster
 - --cluster-staleness={{ .Values.liveCluster.staleness }}
+- --authorizer={{ .Values.liveCluster.authorizer }}
 {{- end }}
 {{- end -}}
 
@@ -145,6 +146,9 @@ PRATIQUE_DISABLE_ADMISSION_PLUGINS: {{ join "," . | quote }}
 {{- range $group, $resources := index .looksUp $service | default dict }}
 {{- $_ := set $found $group (concat (index $found $group | default list) $resources | uniq | sortAlpha) }}
 {{- end }}
+{{- end }}
+{{- if eq .root.Values.liveCluster.authorizer "cluster" }}
+{{- $_ := unset $found "rbac.authorization.k8s.io" }}
 {{- end }}
 {{- toJson $found }}
 {{- end -}}

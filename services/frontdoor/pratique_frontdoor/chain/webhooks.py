@@ -40,6 +40,7 @@ from pratique.cel.expressions import (
 from pratique.cel.policy_compiler import AdmissionActivation
 from pratique.cel.values import Value
 from pratique.cluster.api_resources import VIRTUAL_RESOURCES, ApiResources
+from pratique.cluster.authorization import continue_evaluation
 from pratique.configuration.admissionregistration import MatchCondition, Webhook, WebhookConfiguration
 from pratique.configuration.policy_references import PolicyReferenceKind
 from pratique.policies.allow_lists import NO_ALLOW_LISTS, AllowList, AllowLists
@@ -196,8 +197,9 @@ class MatchConditions:
         variables = AdmissionActivation(review, review.authorizer)
         try:
             return self._decide(review, variables, until, InlineBudget(_INLINE_BUDGET, _INLINE_BUDGET))
-        except SlowEvaluationError:
-            return await asyncio.to_thread(self._decide, review, variables, until, None)
+        except SlowEvaluationError as error:
+            in_thread = functools.partial(asyncio.to_thread, self._decide, review, variables, until, None)
+            return await continue_evaluation(in_thread, error, until)
 
     def _decide(
         self,

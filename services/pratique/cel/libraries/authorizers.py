@@ -13,10 +13,15 @@ from pratique.apimachinery import names
 from pratique.apimachinery.requests import UserInfo
 from pratique.cel.activation import Frame
 from pratique.cel.declarations import Library, Overload
-from pratique.cel.errors import EvaluationError
+from pratique.cel.errors import EvaluationError, UnansweredEvaluationError
 from pratique.cel.libraries.strings import require_types
 from pratique.cel.values import Value
-from pratique.cluster.authorization import AuthorizationAttributes, AuthorizationDecision, Authorizer
+from pratique.cluster.authorization import (
+    AuthorizationAttributes,
+    AuthorizationDecision,
+    Authorizer,
+    UnansweredError,
+)
 
 __all__ = [
     "LIBRARY",
@@ -128,7 +133,10 @@ def _check(_: Frame, check: Value, verb: Value) -> AuthorizationDecision:
             field_selector=check.field_selector,
             label_selector=check.label_selector,
         )
-    return authorizer.authorizer.authorize(attributes)  # type: ignore[no-any-return] # a CEL value is Any
+    try:
+        return authorizer.authorizer.authorize(attributes)  # type: ignore[no-any-return] # a CEL value is Any
+    except UnansweredError as error:
+        raise UnansweredEvaluationError(error.answer) from None
 
 
 def _decision_field(read: Callable[[AuthorizationDecision], Value]) -> Callable[[Frame, Value], Value]:
