@@ -3,6 +3,7 @@
 set -eu
 cd "$(dirname "$0")"
 . ../environment.sh
+needs grpc_tools grpcio-tools
 ready=$(mktemp)
 python serve.py >"$ready" &
 trap 'kill $!; rm -f "$ready"' EXIT

@@ -3,6 +3,7 @@
 set -eu
 cd "$(dirname "$0")"
 . ../environment.sh
+needs hatchling hatchling
 packages=$(mktemp -d)
 trap 'rm -rf "$packages"' EXIT
 python -m pip install --quiet --no-deps --no-build-isolation --target "$packages" .

@@ -3,6 +3,7 @@
 set -eu
 cd "$(dirname "$0")"
 . ../environment.sh
+needs grpc_tools grpcio-tools
 
 mkdir -p gen bin
 options="" files=""

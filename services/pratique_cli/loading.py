@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+NAMESPACES = "namespaces"
+"""The resource."""
 _STEP = re.compile(r"(\w+)|\[(\d+)\]")
 """A step of a field's path, such as ``validations`` or ``[0]``."""
 
@@ -105,12 +107,26 @@ def _configurations_of(path: Path, problems: list[str], left_out: Counter[str]) 
 
 def _kind(document: SourceDocument) -> str:
     kind = document.data.get("kind")
-    return kind if isinstance(kind, str) and kind else "object without a kind"
+    return kind if isinstance(kind, str) and kind else _UNKNOWN_KIND
+
+
+_UNKNOWN_KIND, _UNKNOWN_KINDS = "object without a kind", "objects without a kind"
 
 
 def told_kinds(counts: Mapping[str, int]) -> str:
     """Tell how many objects there are of each kind, most first: ``8 Pod, 2 Service``."""
-    return ", ".join(f"{count} {kind}" for kind, count in Counter(counts).most_common())
+    return ", ".join(
+        f"{count} {_UNKNOWN_KINDS if kind == _UNKNOWN_KIND and count > 1 else kind}"
+        for kind, count in Counter(counts).most_common()
+    )
+
+
+def cluster_notes(chain: ChainSettings, cluster: Cluster, assumed: Collection[str]) -> list[str]:
+    """Tell that the files of ``--cluster`` hold no Namespace, if so: then no request in a namespace is admitted."""
+    if not chain.cluster or NAMESPACES in assumed or cluster.list("", NAMESPACES):
+        return []
+    advice = f"add Namespaces, or --assume {NAMESPACES}; to add kinds alone, use --crds instead"
+    return [f"note: --cluster holds no Namespace, so there is none, and what is in one is denied: {advice}"]
 
 
 def release_warnings(chain: ChainSettings, cluster: Cluster) -> list[str]:

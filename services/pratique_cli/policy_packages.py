@@ -110,7 +110,7 @@ A policy for Pratique: it denies Pods without a label.
 | `admission.yaml` | an AdmissionConfiguration with its settings |
 | `review.json` | a request that it denies |
 
-Test it, install it beside Pratique, and run a chain with it:
+Test it (`pip install pytest` if you have none), install it beside Pratique, and run a chain with it:
 
 ```console
 $$ pytest

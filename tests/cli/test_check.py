@@ -303,12 +303,19 @@ def test_other_objects_beside_configurations_are_left_out_and_told(pratique: Pro
     mixed.mkdir()
     (mixed / "binding.yaml").write_text(f"{HOOK}---\n{POD}")
     (mixed / "pods.yaml").write_text(f"{POD}---\n{POD.replace('web', 'other')}")
-    (mixed / "values.yaml").write_text(VALUES)
+    (mixed / "values.yaml").write_text(f"{VALUES}---\n{VALUES}")
     ran = pratique("check", "mixed")
     assert ran.returncode == 0
-    note = "pratique: note: left out what is no configuration: 3 Pod, 1 object without a kind\n"
+    note = "pratique: note: left out what is no configuration: 3 Pod, 2 objects without a kind\n"
     assert ran.stderr.startswith(note)
     assert pratique("check", "-", stdin=f"{HOOK}---\n{POD}").returncode == 0
+
+
+def test_a_template_is_to_be_rendered_first(pratique: Program, tmp_path: Path) -> None:
+    (tmp_path / "hooks.yaml").write_text(f"{{{{- if .Values.enabled }}}}\n{HOOK}")
+    ran = pratique("check", "hooks.yaml")
+    assert ran.returncode == 2
+    assert "if it is a template, render it first, as helm template does" in ran.stderr
 
 
 def test_a_path_without_any_configuration_is_a_problem(pratique: Program, tmp_path: Path) -> None:

@@ -161,8 +161,12 @@ def test_definitions_add_kinds_and_take_no_namespaces_away(pratique: Program, tm
     (tmp_path / "crds.yaml").write_text(DEFINITION)
     assert pratique("review", stdin=SHIP).returncode == 2
     assert pratique("review", "--crds", "crds.yaml", stdin=SHIP).returncode == 0
-    assert pratique("review", "--cluster", "crds.yaml", stdin=SHIP).returncode == 1
-    assert pratique("review", "--cluster", "crds.yaml", "--assume", "namespaces", stdin=SHIP).returncode == 0
+    denied = pratique("review", "--cluster", "crds.yaml", stdin=SHIP)
+    assert denied.returncode == 1
+    assert "note: --cluster holds no Namespace" in denied.stderr
+    assert "use --crds instead" in denied.stderr
+    assumed = pratique("review", "--cluster", "crds.yaml", "--assume", "namespaces", stdin=SHIP)
+    assert (assumed.returncode, assumed.stderr) == (0, "")
 
 
 def test_an_assumed_namespace_brings_no_account(pratique: Program, files: Path) -> None:

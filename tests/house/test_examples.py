@@ -142,6 +142,15 @@ def test_an_example_says_what_is_missing(tmp_path: Path) -> None:
     assert "pratique is not installed: run 'make up' once" in ran.stderr
 
 
+def test_an_example_says_which_package_it_needs_besides(tmp_path: Path) -> None:
+    (tmp_path / "pratique").write_text("#!/bin/sh\n")
+    (tmp_path / "pratique").chmod(0o755)
+    script = f"PATH={tmp_path}:$PATH; cd {EXAMPLES / '04-cel-policies'}; . ../environment.sh; needs no_such no-such"
+    ran = subprocess.run(["/bin/sh", "-c", script], capture_output=True, text=True, check=False)
+    assert ran.returncode == 127
+    assert "this example needs no-such as well: run 'make up' once, or pip install no-such" in ran.stderr
+
+
 def run_bare(examples: Path) -> subprocess.CompletedProcess[str]:
     """Run an example as somebody who has activated no environment."""
     return subprocess.run(

@@ -59,5 +59,5 @@ def test_a_document_goes_to_its_collection_and_namespace(file: str, expected: li
 
 
 def test_a_custom_resource_needs_its_definition() -> None:
-    with pytest.raises(InputError, match="add its CustomResourceDefinition to --cluster"):
+    with pytest.raises(InputError, match="add its CustomResourceDefinition: by --crds"):
         reviews_of("service-monitor.yaml")

@@ -37,7 +37,7 @@ def refusal(document: JSON, **asked: JSON) -> str:
         ({"apiVersion": "v1", "kind": "Deployment", "metadata": {"name": "d"}},
          'did you mean kind "Deployment" in version "apps/v1"?'),
         ({"apiVersion": "example.com/v1", "kind": "Order", "metadata": {"name": "o"}},
-         "add its CustomResourceDefinition to --cluster"),
+         "add its CustomResourceDefinition: by --crds"),
         ({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}, "(pods/eviction)"),
         ({"apiVersion": "v1", "kind": "List", "items": []}, 'kind "List" is a list: give each of its items'),
         ({"apiVersion": "v1", "kind": "PodList", "items": [pod_with_metadata(name="p")]}, 'kind "PodList" is a list'),
@@ -128,7 +128,7 @@ def test_an_operation_that_a_subresource_lacks_is_refused(
             "cannot be sent to pods/nonsense: only to attach, binding, ephemeralcontainers, eviction, exec,",
         ),
         ("autoscaling/v1", "Scale", "scale", "give the object that it is of, or an AdmissionReview"),
-        ("example.com/v1", "Order", "status", "add its CustomResourceDefinition to --cluster"),
+        ("example.com/v1", "Order", "status", "add its CustomResourceDefinition: by --crds"),
     ],
 )
 def test_a_subresource_that_does_not_take_the_kind_is_refused(

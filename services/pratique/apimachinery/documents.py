@@ -237,7 +237,11 @@ def _read_yaml(
             yield _document(text, index, value.line, value.value, origin)
             index += 1
     except YamlReadError as fault:
-        raise text.fault(index, Position(fault.line, fault.column), fault.problem) from None
+        hint = _TEMPLATE_HINT if b"{{" in text.raw else ""
+        raise text.fault(index, Position(fault.line, fault.column), f"{fault.problem}{hint}") from None
+
+
+_TEMPLATE_HINT = "; it holds {{: if it is a template, render it first, as helm template does"
 
 
 def _document(

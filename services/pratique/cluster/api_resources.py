@@ -173,7 +173,7 @@ def _hint(kind: GroupVersionKind, known: tuple[ResourceType, ...]) -> str:
         return f'did you mean kind "{nearest.kind}" in version "{nearest.api_version}"?'
     if of_group:
         return f"the kinds of that group are {', '.join(sorted(of_group))}"
-    return "if it is a custom resource, add its CustomResourceDefinition to --cluster"
+    return "if it is a custom resource, add its CustomResourceDefinition: by --crds in a review, else by --cluster"
 
 
 def _distance(candidate: ResourceType, wanted: GroupVersionKind) -> tuple[bool, bool, bool]:

@@ -31,7 +31,7 @@ from pratique_cli.chain_options import (
     plugin_parameters,
 )
 from pratique_cli.exit_codes import ExitCode
-from pratique_cli.loading import release_warnings
+from pratique_cli.loading import cluster_notes, release_warnings
 from pratique_cli.options import (
     ExistingPath,
     NameList,
@@ -345,8 +345,10 @@ def command(  # noqa: PLR0913 - one for each flag
     with ReadAhead(paths, jobs or default_jobs(), report_problem, stdin_name=name) as parts:
         known = () if live is None else tuple(live.objects)
         paths_of_cluster = chain.cluster if live is None else chain.cluster or ()
-        store = load_cluster(paths_of_cluster, known, definitions=crds, assumed=_assumed(flattened(assume)))
-        for warning in release_warnings(chain, store):
+        assumed = _assumed(flattened(assume))
+        store = load_cluster(paths_of_cluster, known, definitions=crds, assumed=assumed)
+        notes = cluster_notes(chain, store, assumed or ()) if live is None else []
+        for warning in (*notes, *release_warnings(chain, store)):
             report_problem(warning)
         sources = None if live is None else live.sources
         return asyncio.run(

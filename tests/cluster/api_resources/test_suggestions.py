@@ -43,7 +43,7 @@ def test_an_unrelated_word_has_no_suggestion() -> None:
         (GroupVersionKind("", "v2", "Pod"), 'did you mean kind "Pod" in version "v1"?'),
         (
             GroupVersionKind("monitoring.coreos.com", "v1", "ServiceMonitor"),
-            "if it is a custom resource, add its CustomResourceDefinition to --cluster",
+            "if it is a custom resource, add its CustomResourceDefinition: by --crds in a review, else by --cluster",
         ),
         (
             GroupVersionKind("policy", "v1", "Eviction"),

@@ -170,7 +170,7 @@ def test_a_kind_is_known_while_its_definition_is_stored() -> None:
 @pytest.mark.parametrize(
     ("document", "text"),
     [
-        (thing("example.com/v1", "Order", "o"), "add its CustomResourceDefinition to --cluster"),
+        (thing("example.com/v1", "Order", "o"), "add its CustomResourceDefinition: by --crds"),
         (thing("apps/v1", "Deploymnt", "d"), 'did you mean kind "Deployment"'),
         (thing("v1", "Pod", ""), "metadata.name: Required value"),
         (pod_with_metadata(generateName="p-"), "metadata.name: Required value"),
