@@ -72,11 +72,13 @@ POD = {
     "containers": [{"image": "{host}/shop/web:1.0"}],
     "initContainers": [{"image": "{host}/shop/init:1.0"}, {}],
 }
+VOLUMES = {"volumes": [{"image": {"reference": "{host}/shop/init:1.0"}}, {"emptyDir": {}}]}
 MANIFESTS = [
     {"kind": "Pod", "spec": POD},
     {"kind": "PodTemplate", "template": {"spec": POD}},
     {"kind": "Deployment", "spec": {"template": {"spec": POD}}},
     {"kind": "CronJob", "spec": {"jobTemplate": {"spec": {"template": {"spec": POD}}}}},
+    {"kind": "VolumePod", "spec": {"containers": POD["containers"], **VOLUMES}},
     {"kind": "List", "apiVersion": "v1", "items": [{"kind": "Pod", "spec": POD}]},
 ]
 

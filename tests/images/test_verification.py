@@ -306,6 +306,11 @@ def test_an_image_is_refused_if_nobody_listens(images: ImageRegistry, verifying:
     assert "connection refused" in verdict.reason
 
 
+def test_an_image_is_refused_if_the_name_of_its_registry_cannot_be_looked_up(verifying: Verifying) -> None:
+    verdict = verifying.verify("shop/web:1.0", address="xn--a.com")
+    assert "is not a name that can be looked up" in verdict.reason
+
+
 def test_a_registry_that_failed_once_is_asked_again(images: ImageRegistry, verifying: Verifying) -> None:
     images.sign(WEB, images.push(WEB, "1.0"), signer())
     fail = failing(503)

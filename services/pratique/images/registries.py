@@ -356,6 +356,8 @@ class RegistryClient:
             raise
         except BadAnswerError as error:
             raise RegistryError(f"{registry.host}: {error}") from None
+        except ValueError:  # of the libraries that look names up
+            raise RegistryError(f"{registry.host}: is not a name that can be looked up") from None
         except CallError:
             raise RegistryError(f"{registry.host}: did not answer in time") from None
 

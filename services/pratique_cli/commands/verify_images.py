@@ -183,14 +183,19 @@ def _images_of_files(files: Sequence[Path]) -> Iterator[str | InputError]:
 
 
 def _images_of(manifest: JSON) -> Iterator[str]:
-    """Yield the images of a manifest, of whatever kind, that has the spec of a Pod."""
+    """Yield the images of containers and volumes of a manifest, of whatever kind, that has the spec of a Pod."""
     for path in _POD_PATHS:
         for field in _CONTAINER_FIELDS:
             containers = member(manifest, *path, field)
-            for container in containers if isinstance(containers, list) else ():
-                image = member(container, "image")
-                if isinstance(image, str):
-                    yield image
+            yield from _texts(containers, "image")
+        yield from _texts(member(manifest, *path, "volumes"), "image", "reference")
+
+
+def _texts(items: JSON, *path: str) -> Iterator[str]:
+    for item in items if isinstance(items, list) else ():
+        text = member(item, *path)
+        if isinstance(text, str):
+            yield text
 
 
 def _written(verdicts: Sequence[ImageVerdict], output: str) -> str | bytes:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pratique.images.verification import ImageVerdict
 from pratique_cli.main import main
+from pratique_frontdoor.http.image_reviews import ImageVerifierSettings, ReviewEndpoint, VerifierMetrics
+from pratique_frontdoor.settings import FrontDoorSettings
 from support import local_stacks
 from support.image_registries import ImageRegistry, registry, signer
 from support.image_verifiers import RunningVerifier, image_review, image_verifier
@@ -189,3 +193,40 @@ def test_a_policy_that_changes_decides_and_a_broken_one_does_not(
         (tmp_path / "images.yaml").write_text("kind: Nothing\n")
         assert within(60, lambda: running.ask(b"", method="GET", path="/readyz")[1] != "ok")
         assert not running.review("shop/web:1.0")["allowed"]
+
+
+class BrokenVerifier:
+    """Stands in the place of the verifier that is in use, and has a fault."""
+
+    @property
+    def verifier(self) -> BrokenVerifier:
+        return self
+
+    async def verify_all(self, images: Sequence[str], seconds: float) -> Sequence[ImageVerdict]:
+        raise RuntimeError(images[0])
+
+
+def test_a_fault_of_the_verifier_is_an_answer_so_that_nothing_is_allowed_by_default() -> None:
+    settings = ImageVerifierSettings(listener=FrontDoorSettings(), policy=Path("images.yaml"))
+    broken: Any = BrokenVerifier()
+    endpoint = ReviewEndpoint(broken, settings, VerifierMetrics())
+    status = json.loads(asyncio.run(answer_of(endpoint, image_review("secret"))))["status"]
+    assert not status["allowed"]
+    assert status["reason"].startswith('"secret": ')
+
+
+async def answer_of(endpoint: ReviewEndpoint, body: bytes) -> bytes:
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    headers = [(b"content-type", b"application/json")]
+    await endpoint({"type": "http", "method": "POST", "path": "/review", "headers": headers}, receive, send)
+    start, content = sent
+    assert start["status"] == 200
+    text: bytes = content["body"]
+    return text

@@ -253,6 +253,8 @@ class ReviewEndpoint:
                 return await self._current.verifier.verify_all(images, self._seconds)
         except TimeoutError:
             return _refuse(images, "it was not verified in time")
+        except Exception as error:  # noqa: BLE001 - an error would be no answer, which `defaultAllow` admits
+            return _refuse(images, failure_status(error, PATH).message)
 
 
 def _refuse(images: Sequence[str], reason: str) -> Sequence[ImageVerdict]:
