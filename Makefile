@@ -33,7 +33,7 @@ MUTABLE := $(VENV)/.mutable
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help up apiserver compose helm test test-long test-pythons fuzz mutants differential lint fix docs docs-serve console screenshots protos check-protos baseline lock sbom bench bench-check flame lock-peers image clean
+.PHONY: help up apiserver compose helm cosign test test-long test-pythons fuzz mutants differential lint fix docs docs-serve console screenshots protos check-protos baseline lock sbom bench bench-check flame lock-peers image clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,10 @@ compose: ## Build the Compose 2 that tests/containers runs, once for each releas
 
 helm: ## Build the Helm that renders and installs the chart in tests, once for each release
 	@scripts/build_for_tests.sh helm
+
+cosign: ## Build the cosign and the registry whose signatures a slow test verifies, once for each release
+	@scripts/build_for_tests.sh cosign
+	@scripts/build_for_tests.sh registry
 
 test: $(TESTABLE) protos ## Run the whole test suite (ARGS=arguments of pytest)
 	@$(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadgroup $(ARGS)

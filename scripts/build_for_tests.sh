@@ -5,6 +5,8 @@
 #   scripts/build_for_tests.sh kube-apiserver     some 10 minutes on 2 cores, and 2.5 GB
 #   scripts/build_for_tests.sh docker-compose     some 4 minutes
 #   scripts/build_for_tests.sh helm               some 3 minutes
+#   scripts/build_for_tests.sh cosign             some 5 minutes
+#   scripts/build_for_tests.sh registry           some 3 minutes
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../tests"
 
@@ -22,8 +24,16 @@ helm)
   cd helm
   module=helm.sh/helm/v3 package=$module/cmd/helm
   ;;
+cosign)
+  cd images/cosign
+  module=github.com/sigstore/cosign/v3 package=$module/cmd/cosign
+  ;;
+registry)
+  cd images/distribution
+  module=github.com/distribution/distribution/v3 package=$module/cmd/registry
+  ;;
 *)
-  echo "usage: build_for_tests.sh kube-apiserver|docker-compose|helm" >&2
+  echo "usage: build_for_tests.sh kube-apiserver|docker-compose|helm|cosign|registry" >&2
   exit 2
   ;;
 esac
@@ -48,6 +58,7 @@ if [[ ! -x $program ]]; then
   case $name in
   docker-compose) flags="-X github.com/docker/compose/v2/internal.Version=v$version" ;;
   helm) flags="-X helm.sh/helm/v3/internal/version.version=v$version" ;;
+  cosign | registry) flags= ;;
   esac
   go build -mod=readonly -trimpath -ldflags "-s -w $flags" -o "$built" "$package"
   chmod 755 "$built"

@@ -11,6 +11,8 @@ _MODULES = {
     "kube-apiserver": ("apiserver", "k8s.io/kubernetes"),
     "docker-compose": ("containers/compose", "github.com/docker/compose/v2"),
     "helm": ("helm", "helm.sh/helm/v3"),
+    "cosign": ("images/cosign", "github.com/sigstore/cosign/v3"),
+    "registry": ("images/distribution", "github.com/distribution/distribution/v3"),
 }
 
 
