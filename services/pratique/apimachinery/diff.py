@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from pratique.apimachinery.json_values import JSON, JSONObject, escape
+from pratique.apimachinery.json_values import JSON, JSONObject, escape, unescape
 
 _MISSING = object()
 
@@ -47,6 +47,31 @@ def diff(before: JSON, after: JSON, pointer: str = "") -> list[JSONObject]:
             if not identical(old, new):
                 operations.append({"op": "replace", "path": pointer, "value": new})
         pending += reversed(deeper)
+    return operations
+
+
+def diff_through(
+    before: JSONObject, between: JSONObject, patch: Sequence[JSONObject], after: JSONObject
+) -> list[JSONObject]:
+    """What :func:`diff` computes of ``before`` and ``after``, from the patch between the first and another document.
+
+    Args:
+        before: The first document.
+        between: A document on the way to the last one, most of which that has shares with it.
+        patch: What :func:`diff` computes of ``before`` and ``between``.
+        after: The last document.
+    """
+    operations: list[JSONObject] = []
+    for pointer, old, new in _diff_objects("", before, after, operations):
+        if new is between.get(unescape(pointer[1:]), _MISSING):
+            inside = f"{pointer}/"
+            operations += [
+                operation
+                for operation in patch
+                if operation["path"].startswith(inside) or operation["path"] == pointer
+            ]
+        else:
+            operations += diff(old, new, pointer)
     return operations
 
 

@@ -6,8 +6,9 @@ import copy
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
-from pratique.apimachinery.diff import diff, identical
+from pratique.apimachinery.diff import diff, diff_through, identical
 from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.apimachinery.patches import apply_patch
 from support.strategies.json_values import documents, named_items, values
@@ -81,6 +82,16 @@ def test_a_diff_of_named_items_yields_the_other_document(before: JSON, after: JS
 @given(pods(), pods())
 def test_a_diff_of_pods_yields_the_other_pod(before: JSON, after: JSON) -> None:
     assert identical(apply_patch(before, diff(before, after)), after)
+
+
+@given(pods(), pods(), pods(), st.sets(st.sampled_from(["metadata", "spec", "a/b", "status"])))
+def test_a_diff_through_another_pod_is_the_diff(
+    before: JSONObject, between: JSONObject, other: JSONObject, kept: set[str]
+) -> None:
+    between = {**between, "a/b": [1], "status": None}
+    after = {**other, "a/b": [1, 2], **{name: between[name] for name in kept if name in between}}
+    through = diff_through(before, between, diff(before, between), after)
+    assert through == diff(before, after)
 
 
 @given(documents(), documents())

@@ -26,7 +26,7 @@ from pratique.admission.namespace_provisioning import with_provisioned_namespace
 from pratique.admission.results import OutcomeStatus  # msgspec reads the types of fields
 from pratique.admission.reviews import Deadline, Review
 from pratique.apimachinery import statuses
-from pratique.apimachinery.diff import diff, identical
+from pratique.apimachinery.diff import diff, diff_through, identical
 from pratique.apimachinery.errors import CallError, PratiqueError
 from pratique.apimachinery.json_reading import LARGE_BYTES
 from pratique.apimachinery.json_values import JSON, NULL, Document, JSONObject
@@ -371,7 +371,9 @@ class AdmissionContext:
 
     _match_context: MatchContext | None = None
     _compared: tuple[Document, Document, Sequence[JSONObject]] | None = None
-    """Two objects, and the patch that makes one the other."""
+    """The last two objects that were compared, and the patch that makes one the other."""
+    _first_compared: tuple[Document, Document, Sequence[JSONObject]] | None = None
+    """The first two."""
 
     @property
     def match_context(self) -> MatchContext:
@@ -406,6 +408,7 @@ class AdmissionContext:
     def continue_with(self, review: Review, patch: Sequence[JSONObject]) -> None:
         """Continue with the review as it is with another object, from which a patch tells it apart."""
         self._compared = self.review.object_document, review.object_document, patch
+        self._first_compared = self._first_compared or self._compared
         self.review = review
         self._match_context = None
 
@@ -416,6 +419,10 @@ class AdmissionContext:
             return ()
         if self._compared is not None and self._compared[0] is received and self._compared[1] is final:
             return self._compared[2]
+        if self._first_compared is not None and self._first_compared[0] is received:
+            _, between, patch = self._first_compared
+            if all(isinstance(document.data, dict) for document in (received, between, final)):
+                return diff_through(received.data, between.data, patch, final.data)
         return diff(received.data, final.data)
 
 

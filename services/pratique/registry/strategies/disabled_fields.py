@@ -9,7 +9,7 @@ Sources: ``dropDisabledFields`` and what it calls, in ``pkg/api/pod/util.go``, `
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
 from pratique.apimachinery.json_values import JSON, JSONObject
@@ -135,12 +135,18 @@ def _search_in(type_: Type) -> _Search:
     structure = _structure_in(type_)
     search = _search_of("" if structure is None else structure.name)
     if isinstance(type_, ListType):
-        return lambda items: type(items) is list and any(search(item) for item in items if type(item) is dict)
+        return lambda items: type(items) is list and _finds(search, items)
     if isinstance(type_, MapType):
-        return lambda items: (
-            type(items) is dict and any(search(item) for item in items.values() if type(item) is dict)
-        )
+        return lambda items: type(items) is dict and _finds(search, items.values())
     return lambda value: type(value) is dict and search(value)
+
+
+def _finds(search: _Search, items: Iterable[JSON]) -> bool:
+    # The generator for any() would cost more than most of these searches.
+    for item in items:  # noqa: SIM110 - see above
+        if type(item) is dict and search(item):
+            return True
+    return False
 
 
 @functools.cache
