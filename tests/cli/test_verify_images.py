@@ -32,6 +32,7 @@ def verify(
     (tmp_path / "cosign.pub").write_bytes(signer().pem)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PRATIQUE_REGISTRY_CA_FILE", str(images.ca_file(tmp_path)))
+    monkeypatch.setenv("PRATIQUE_TIMEOUT", "60s")
 
     def run(*arguments: str) -> Ran:
         with pytest.raises(SystemExit) as ended:
