@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,59 @@ def test_webhooks_match_what_the_chain_does(tmp_path: Path, name: str) -> None:
         assert (found is None) == (not wanted)
         if found:
             assert matched(found["webhooks"][0]["rules"]) == matched(msgspec.to_builtins(wanted))
+
+
+def rights(rules: list[Any]) -> set[tuple[str, str, str, str]]:
+    """Each thing that rules allow: group, resource, name or "", and verb."""
+    return {
+        (group, resource, name, verb)
+        for rule in rules
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for name in rule.get("resourceNames", [""])
+        for verb in rule["verbs"]
+    }
+
+
+def test_roles_for_policies_of_the_cluster_are_those_of_the_command(tmp_path: Path) -> None:
+    sources = ["cluster", "webhooks", "configmaps=rules"]
+    live = {"enabled": True, "policiesFrom": sources}
+    values = {"chain": {"admissionControl": ["LimitRanger"]}, "liveCluster": live}
+    made = by_name(rendered(tmp_path, values_file(tmp_path, values)))
+    flags = [f"--policies-from={source}" for source in sources]
+    command = [sys.executable, "-m", "pratique_cli", "rules", "--rbac", "--admission-control=LimitRanger"]
+    written = by_name(subprocess.run([*command, *flags], capture_output=True, text=True, check=True).stdout)
+    for service in PHASES_OF_SERVICES:
+        name = f"pratique-{service}"
+        for kind, namespace in (("ClusterRole", None), ("Role", "rules")):
+            assert rights(made[kind, name]["rules"]) == rights(written[kind, name]["rules"]), service
+            assert made[kind, name]["metadata"].get("namespace") == namespace
+            for member in ("metadata", "roleRef", "subjects"):
+                assert made[f"{kind}Binding", name][member] == written[f"{kind}Binding", name][member]
+        arguments = made["Deployment", name]["spec"]["template"]["spec"]["containers"][0]["args"]
+        assert set(flags) < set(arguments)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"liveCluster": {"policiesFrom": ["cluster"]}}, "liveCluster"),
+        ({"liveCluster": {"enabled": True, "policiesFrom": ["everywhere"]}}, "does not match pattern"),
+        (
+            {
+                "chain": {"admissionControl": ["MutatingAdmissionPolicy"]},
+                "liveCluster": {"enabled": True, "policiesFrom": ["cluster"]},
+                "webhooks": {"enabled": True, "caBundle": BUNDLE},
+            },
+            "MutatingAdmissionPolicy matches what policies of the cluster say",
+        ),
+    ],
+)
+def test_wrong_sources_of_policies_are_refused(tmp_path: Path, values: dict[str, Any], message: str) -> None:
+    common = ("template", RELEASE, str(CHART), *of(RELEASE), "--kube-version=1.37.0")
+    ran = helm(tmp_path, *common, values_file(tmp_path, values))
+    assert ran.returncode == 1
+    assert message in ran.stderr
 
 
 def test_rules_for_everything_leave_out_what_a_cluster_needs_to_start_again(tmp_path: Path) -> None:

@@ -95,6 +95,9 @@ volumeMounts:
 - --cluster-staleness={{ .Values.liveCluster.staleness }}
 - --authorizer={{ .Values.liveCluster.authorizer }}
 {{- end }}
+{{- range .Values.liveCluster.policiesFrom }}
+- --policies-from={{ . }}
+{{- end }}
 {{- end -}}
 
 {{/* Pods read variables when they start: other ones need other Pods. */}}
