@@ -24,9 +24,10 @@ from differential.drawn_changes import change
 from differential.judging import Judge
 from differential.listed import is_listed
 from differential.pairs import NAMESPACES, USUAL, Answer, Request, Setup, User, World, made, resource_of
+from differential.subresources import subresource_request, with_status
 from differential.tallies import Found, Tally
 from pratique.apimachinery.errors import PratiqueError
-from pratique.apimachinery.json_values import JSONObject
+from pratique.apimachinery.json_values import JSON, Document, JSONObject
 from pratique.apimachinery.requests import Operation
 from pratique.cluster.api_resources import built_in_resources
 from pratique.manifests.requests import review_of_manifest
@@ -46,23 +47,28 @@ _ALLOCATED = ("clusterIP", "clusterIPs", "healthCheckNodePort")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Objects:
-    """Creations and updates of objects of all kinds."""
+    """Creations and updates of objects of all kinds, and of their subresources."""
 
     name: str = "objects"
     requests: int = 200
     setup: Setup = USUAL
+    subresources: float = 0.2
+    """How many of the requests are to subresources."""
 
     def compare(self, judge: Judge, drawn_from: str, pairs: int, told: Callable[[str], None]) -> Tally:
         """Compare so many manifests."""
         random, tally = Random(drawn_from), Tally(pairs=pairs)
         namespace = f"w{random.randrange(16**6):06x}{time.time_ns() % 16**4:04x}"
         bases = _bases(namespace)
-        stored = [base for base in bases if base["kind"] not in _NEVER_STORED]
+        stored = [with_status(random, base) for base in bases if base["kind"] not in _NEVER_STORED]
         drawn = World((made(NAMESPACES, namespace), *stored), namespace)
         with judge.world(drawn) as world:
             there = [item for item in world.objects if item["kind"] != "Namespace"]
             for _ in range(pairs):
-                request, old = _request(random, namespace, bases, there)
+                if random.random() < self.subresources:
+                    request, old = subresource_request(random, list(world.objects))
+                else:
+                    request, old = _request(random, namespace, bases, there)
                 ours = _ours(request, old)
                 try:
                     real, difference = _asked(judge, request, ours)
@@ -136,18 +142,24 @@ _NAMED = frozenset({"APIService", "CustomResourceDefinition"})
 
 
 def _ours(request: Request, old: JSONObject | None) -> Answer:
+    is_scale = request.subresource == "scale"
     try:
         review = review_of_manifest(
-            copy.deepcopy(request.body),
+            copy.deepcopy(old if is_scale else request.body),
             built_in_resources(),
             operation=Operation.UPDATE if old else Operation.CREATE,
             old=old,
             namespace=request.namespace or None,
             dry_run=True,
+            subresource=request.subresource,
             object_validation=True,
         )
     except PratiqueError as error:
         return Answer(0, "", f"no request: {error}")
+    if is_scale:
+        review = review.with_object(Document.from_data(copy.deepcopy(request.body)))
+    elif request.subresource:
+        review = dataclasses.replace(review, name=request.name)
     try:
         decision = decide(review)
     except Exception as error:  # noqa: BLE001 - a defect is a difference, and the run goes on
@@ -161,7 +173,7 @@ def _ours(request: Request, old: JSONObject | None) -> Answer:
 
 def _difference(request: Request, real: Answer, ours: Answer) -> Difference | None:
     found = compare(dataclasses.replace(real, object=None), dataclasses.replace(ours, object=None))
-    if found is not None or not real.allowed:
+    if found is not None or not real.allowed or request.subresource in _WITHOUT_ANSWER:
         return found
     return next(differences(_stored(real.object, request), _stored(ours.object, request)), None)
 
@@ -169,6 +181,8 @@ def _difference(request: Request, real: Answer, ours: Answer) -> Difference | No
 def _stored(value: JSONObject, request: Request) -> JSONObject:
     """An object without what only storage knows, or hands out."""
     without: JSONObject = json.loads(json.dumps(canonical(value)))
+    if request.subresource:
+        without["status"] = _without_zeros(value.get("status") or {})
     if request.resource.kind == "Service":
         spec = without.get("spec", {})
         for name in _ALLOCATED:
@@ -176,3 +190,18 @@ def _stored(value: JSONObject, request: Request) -> JSONObject:
         for port in spec.get("ports", []):
             port.pop("nodePort", None)
     return without
+
+
+_WITHOUT_ANSWER = frozenset({"binding", "eviction", "token"})
+"""Subresources that answer with another object than they get."""
+
+
+def _without_zeros(value: JSON) -> JSON:
+    """A status without what Go writes though it is nothing, and without the time of the request."""
+    if isinstance(value, dict):
+        kept = {name: _without_zeros(member) for name, member in value.items() if name not in _OF_NOW}
+        return {name: member for name, member in kept.items() if member not in (None, "", 0, [], {})}
+    return [_without_zeros(item) for item in value] if isinstance(value, list) else value
+
+
+_OF_NOW = frozenset({"lastPhaseTransitionTime", "lastTransitionTime", "lastUpdateTime"})

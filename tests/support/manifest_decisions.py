@@ -31,8 +31,9 @@ def decide_manifest(
     definitions: Iterable[JSONObject] = (),
     controllers: Iterable[str] = (),
     object_validation: bool = True,
+    subresource: str = "",
 ) -> Decision:
-    """Decide about a manifest: a CREATE, or an UPDATE of ``old``."""
+    """Decide about a manifest: a CREATE, or an UPDATE of ``old``, perhaps in a subresource."""
     store = ObjectStore(assume_namespaces=True)
     for definition in definitions:
         store.put(definition)
@@ -46,6 +47,7 @@ def decide_manifest(
         before=before,
         cluster=store,
         object_validation=object_validation,
+        subresource=subresource,
     )
 
     async def decide() -> Decision:

@@ -8,8 +8,8 @@ Creaters and Updaters.
 from __future__ import annotations
 
 from pratique.apimachinery.errors import InputError
-from pratique.apimachinery.json_values import JSON, JSONObject, member
-from pratique.apimachinery.kinds import ResourceType
+from pratique.apimachinery.json_values import JSON, JSONObject, list_at, mapping_at, member
+from pratique.apimachinery.kinds import ResourceType, kind_of
 from pratique.apimachinery.requests import Operation
 from pratique.cluster.api_resources import ApiResources, built_in_resources
 
@@ -62,7 +62,7 @@ def subresource_object(type_: ResourceType, document: JSONObject) -> JSONObject:
     """Return the object that a request sends to a resource or subresource of ``document``.
 
     This is ``document`` itself if it has the right kind. Connection options are empty, as in a request without a query;
-    an Eviction or a TokenRequest needs only the object's name. A Scale has the object's replicas.
+    an Eviction or a TokenRequest needs only the object's name. A Scale has the object's replicas and selector.
 
     Raises:
         InputError: the object does not contain enough to create it.
@@ -96,9 +96,37 @@ def _scale_fields(document: JSONObject) -> JSONObject:
             document, "name", "namespace", "uid", "resourceVersion", "creationTimestamp"
         ),
         "spec": {"replicas": 1 if replicas is None else replicas},
-        "status": {"replicas": member(document, "status", "replicas") or 0},
+        "status": {"replicas": member(document, "status", "replicas") or 0, **_scale_selector(document)},
     }
 
 
+def _scale_selector(document: JSONObject) -> JSONObject:
+    """The selector as a text: that of a ReplicationController has labels alone."""
+    selector = mapping_at(document, "spec", "selector")
+    if kind_of(document).group == "":
+        selector = {"matchLabels": selector}
+    requirements = [
+        (key, f"{key}={value}") for key, value in sorted(mapping_at(selector, "matchLabels").items())
+    ]
+    for expression in list_at(selector, "matchExpressions"):
+        key = str(expression.get("key"))
+        requirements.append((key, _requirement_text(key, expression)))
+    text = ",".join(text for _, text in sorted(requirements, key=lambda requirement: requirement[0]))
+    return {"selector": text} if text else {}
+
+
+def _requirement_text(key: str, expression: JSONObject) -> str:
+    """``Requirement.String`` of ``k8s.io/apimachinery/pkg/labels``."""
+    values = ",".join(sorted(map(str, list_at(expression, "values"))))
+    match expression.get("operator"):
+        case "In":
+            return f"{key} in ({values})"
+        case "NotIn":
+            return f"{key} notin ({values})"
+        case "DoesNotExist":
+            return f"!{key}"
+    return key
+
+
 def _metadata_subset(document: JSONObject, *names: str) -> JSONObject:
-    return {name: value for name, value in document["metadata"].items() if name in names}
+    return {name: value for name, value in mapping_at(document, "metadata").items() if name in names}

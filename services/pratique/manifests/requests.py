@@ -121,7 +121,7 @@ def review_of_manifest(  # noqa: PLR0913 - a request has this many attributes be
     check_operation(type_, operation, resources)
     if type_.resource.group in _NAMELESS_GROUPS:
         manifest = {"metadata": {}, **manifest}
-    as_written = object_validation and not subresource and operation in _WRITES
+    as_written = object_validation and operation in _WRITES
     named = _readable(manifest) if as_written else manifest
     target = _target(named, type_, operation, namespace, needs_name=not as_written)
     if as_written and operation is Operation.UPDATE and before is not None:
@@ -130,7 +130,7 @@ def review_of_manifest(  # noqa: PLR0913 - a request has this many attributes be
     if operation not in _WITHOUT_OLD_OBJECT:
         stored = old or (before and target.stored_in(before)) or target.stored_in(cluster)
     if as_written:
-        sent, sent_before = Document.from_data(manifest), _stored_document(stored, target, operation)
+        sent, sent_before = _as_written(manifest, stored, target, operation)
     else:
         sent, sent_before = _documents(manifest, stored, target, operation, resources)
     return Review(
@@ -182,10 +182,17 @@ def _placed(target: _RequestTarget, before: Cluster) -> _RequestTarget:
     )
 
 
-def _stored_document(stored: JSONObject | None, target: _RequestTarget, operation: Operation) -> Document:
+def _as_written(
+    manifest: JSONObject, stored: JSONObject | None, target: _RequestTarget, operation: Operation
+) -> tuple[Document, Document]:
+    """The object and the old object of a review in which the chain does what an API server does with objects."""
+    sent = subresource_object(target.type, manifest) if target.type.subresource else manifest
     if operation is Operation.CREATE:
-        return NULL
-    return Document.from_data(_found(stored, target))
+        return Document.from_data(sent), NULL
+    before = _found(stored, target)
+    if target.type.subresource:
+        before = subresource_object(target.type, before)
+    return Document.from_data(sent), Document.from_data(before)
 
 
 def _documents(

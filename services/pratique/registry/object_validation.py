@@ -25,7 +25,7 @@ from pratique.apimachinery.kinds import GroupVersionKind
 from pratique.apimachinery.names import check_path_segment, with_namespace
 from pratique.apimachinery.requests import Operation
 from pratique.apimachinery.statuses import Status, go_quoted
-from pratique.cluster.api_resources import CRD_GROUP, CRD_RESOURCE, storage_group
+from pratique.cluster.api_resources import storage_group
 from pratique.cluster.conversion import convert
 from pratique.cluster.schemas import built_in_schema
 from pratique.cluster.store import with_namespace_defaults
@@ -40,7 +40,14 @@ from pratique.registry.strategies.preparation import (
 )
 from pratique.registry.strategies.unconditional_updates import refused_update
 from pratique.registry.strict_decoding import StrictDecodingError, decode
-from pratique.registry.validation.catalogue import VALIDATIONS
+from pratique.registry.subresources import (
+    custom_resource_of,
+    is_scale,
+    refused_creation,
+    scaled_custom_resource,
+    validate_scale,
+)
+from pratique.registry.validation.catalogue import SUBRESOURCE_VALIDATIONS, VALIDATIONS
 from pratique.registry.validation.kind_validation import AllocationError
 from pratique.registry.validation.metadata import (
     path_segment_name,
@@ -144,16 +151,28 @@ def receive(review: Review) -> Review:
         else:
             decoded = custom.decode(review.object_document)
     except StrictDecodingError as error:
-        kind = review.kind
-        message = (
-            f"{kind.kind} in version {go_quoted(kind.version)} cannot be handled as a {kind.kind}: {error}"
-        )
-        raise ObjectRefusedError(statuses.bad_request(message)) from None
+        raise ObjectRefusedError(_undecodable(review, str(error))) from None
     placed = without_system_fields(review, _in_namespace(review, _with_distinct_owners(decoded)))
     refused = refused_update(review, is_custom=custom is not None)
     if refused is not None:
         raise ObjectRefusedError(refused)
     return _with_object(review, _defaulted(review, placed))
+
+
+_UNREGISTERED = 'no kind is registered for the type v1.Scale in scheme "pkg/runtime/scheme.go:111"'
+
+
+def _undecodable(review: Review, problem: str) -> Status:
+    """What an API server answers to what it cannot decode: ``transformDecodeError``.
+
+    It does not find the kind of its own answer among custom resources, if that is a Scale.
+    """
+    kind = review.kind
+    if is_scale(review) and custom_resource_of(review) is not None:
+        return statuses.bad_request(_UNREGISTERED)
+    return statuses.bad_request(
+        f"{kind.kind} in version {go_quoted(kind.version)} cannot be handled as a {kind.kind}: {problem}"
+    )
 
 
 _ROLLBACK = "deprecated.deployment.rollback.to"
@@ -183,7 +202,7 @@ def _check_numbers(kind: GroupVersionKind, decoded: JSONObject) -> None:
 
 def _in_namespace(review: Review, decoded: JSONObject) -> JSONObject:
     """Name the request's namespace: ``EnsureObjectNamespaceMatchesRequestNamespace``."""
-    is_namespace = review.concerns("", "namespaces")
+    is_namespace = (review.resource.group, review.resource.resource) == ("", "namespaces")
     namespace = "" if is_namespace else review.namespace
     own = member(decoded, "metadata", "namespace") or ""
     if own and namespace and own != namespace:
@@ -191,6 +210,9 @@ def _in_namespace(review: Review, decoded: JSONObject) -> JSONObject:
         raise ObjectRefusedError(statuses.bad_request(message))
     if review.operation is Operation.UPDATE:
         name = member(decoded, "metadata", "name") or ""
+        if not name:
+            message = f"the name of the object ({review.name} based on URL) was undeterminable: name must be provided"
+            raise ObjectRefusedError(statuses.bad_request(message))
         if name != review.name:
             message = f"the name of the object ({name}) does not match the name on the URL ({review.name})"
             raise ObjectRefusedError(statuses.bad_request(message))
@@ -209,24 +231,42 @@ def complete(review: Review, received: JSON = None) -> Review:
 def store(review: Review, now: dt.datetime) -> StoredObject:
     """Prepare and validate the object that an API server is about to store.
 
-    Objects of subresources are not validated, but for what their own kind has.
-
     Raises:
         ObjectRefusedError: it is invalid; the Status has every cause, in the API server's order.
     """
-    prepared = prepare_for_validation(review, now)
-    if review.subresource:
+    stored = _stored(review)
+    prepared = prepare_for_validation(_with_defaults_of_stored(review, stored), now)
+    if review.subresource and stored is None:
+        refused = refused_creation(prepared)
+        if refused is not None:
+            raise ObjectRefusedError(refused)
+        return StoredObject(prepared)
+    scaled = scaled_custom_resource(prepared)
+    if scaled is not None:
+        store(scaled, now)
         return StoredObject(prepared)
     try:
-        errors, warnings = _judged(prepared, _stored(review))
+        errors, warnings = _judged(prepared, stored)
     except AllocationError as error:
         raise ObjectRefusedError(statuses.plain_error(str(error))) from None
     if errors:
         is_generated = member(prepared.object, "metadata", "generateName") and not review.name
         name = name_of_created(review, prepared.object) if is_generated else _name_of(review, prepared)
-        group = storage_group(review.resource.group, review.resource.resource)
-        raise ObjectRefusedError(statuses.invalid(group, review.kind.kind, name, errors))
+        raise ObjectRefusedError(statuses.invalid(_group_of(review), review.kind.kind, name, errors))
     return StoredObject(as_read_back(prepared), warnings)
+
+
+def _group_of(review: Review) -> str:
+    """The API group that errors name."""
+    resource = review.resource
+    return review.kind.group if is_scale(review) else storage_group(resource.group, resource.resource)
+
+
+def _with_defaults_of_stored(review: Review, stored: Review | None) -> Review:
+    """The review with the defaults of the stored custom resource, of which updates of subresources keep the rest."""
+    if stored is None or not review.subresource or stored.object is review.old_object:
+        return review
+    return dataclasses.replace(review, old_object_document=stored.object_document)
 
 
 def _judged(review: Review, stored: Review | None) -> tuple[list[FieldError], tuple[str, ...]]:
@@ -234,8 +274,13 @@ def _judged(review: Review, stored: Review | None) -> tuple[list[FieldError], tu
     written, old = _in_newest_version(review), None if stored is None else _in_newest_version(stored)
     custom = _custom_resources(review)
     if custom is not None:
-        findings = custom.judge(written, old)
+        if review.subresource == "status" and old is not None:
+            findings = custom.judge_status(written, old)
+        else:
+            findings = custom.judge(written, old)
         return list(findings.errors), tuple(findings.warnings)
+    if review.subresource and stored is not None and old is not None:
+        return _judged_subresource(review, written, stored, old)
     at = (storage_group(review.resource.group, review.resource.resource), review.resource.resource)
     validation = VALIDATIONS.get(at)
     errors: list[FieldError] = []
@@ -248,6 +293,27 @@ def _judged(review: Review, stored: Review | None) -> tuple[list[FieldError], tu
     errors = with_declared_errors(
         errors, review.kind, review.object, None if stored is None else stored.object
     )
+    if errors or validation is None:
+        return errors, ()
+    return [], tuple(validation.warnings(written, old, review))
+
+
+def _judged_subresource(
+    review: Review, written: JSONObject, stored: Review, old: JSONObject
+) -> tuple[list[FieldError], tuple[str, ...]]:
+    """The errors and the warnings of an update of a subresource of a built-in kind."""
+    errors: list[FieldError] = []
+    if is_scale(review):
+        errors += validate_scale(written)
+        validation = None
+    else:
+        resource = review.resource
+        group = storage_group(resource.group, resource.resource)
+        validation = SUBRESOURCE_VALIDATIONS.get((group, resource.resource, review.subresource))
+        errors += _validate_common_fields(review, written, old)
+    if validation is not None:
+        errors += validation.update(written, old, review)
+    errors = with_declared_errors(errors, review.kind, review.object, stored.object)
     if errors or validation is None:
         return errors, ()
     return [], tuple(validation.warnings(written, old, review))
@@ -349,8 +415,7 @@ def _custom_resources(review: Review) -> CustomResourceRegistry | None:
     """The registry of the custom resource that a review is of; None if its kind is built in or unknown."""
     if built_in_schema(review.kind) is not None:
         return None
-    name = f"{review.resource.resource}.{review.resource.group}"
-    definition = review.cluster.get(CRD_GROUP, CRD_RESOURCE, name)
+    definition = custom_resource_of(review)
     if definition is None:
         return None
     versions = mapping_at(definition, "spec").get("versions")

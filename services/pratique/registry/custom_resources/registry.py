@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from pratique.apimachinery.errors import InputError
-from pratique.apimachinery.field_errors import ROOT, FieldError, FieldErrorKind, invalid
+from pratique.apimachinery.field_errors import ROOT, FieldError, FieldErrorKind, FieldPath, invalid
 from pratique.apimachinery.json_values import Document, JSONObject, list_at, mapping_at, member
 from pratique.cluster.go_decoding import TypedDecodingError
 from pratique.registry.custom_resources import pruning
@@ -22,7 +22,12 @@ from pratique.registry.custom_resources.embedded_resources import (
 )
 from pratique.registry.custom_resources.list_types import uniqueness, validate_lists
 from pratique.registry.custom_resources.rules import rule_validator
-from pratique.registry.custom_resources.scales import accessor_error, finalizer_warnings, validate_scale
+from pratique.registry.custom_resources.scales import (
+    accessor_error,
+    finalizer_warnings,
+    validate_scale,
+    validate_scale_status,
+)
 from pratique.registry.custom_resources.schema_validation import SchemaValidator
 from pratique.registry.custom_resources.structural import META_FIELDS, any_node, structural
 from pratique.registry.custom_resources.value_validation import NIL_PATH
@@ -76,6 +81,8 @@ class CustomResourceRegistry:
         schema = mapping_at(found[0], "schema", "openAPIV3Schema")
         self._schema = structural(schema)
         self._validator = SchemaValidator(schema)
+        status = mapping_at(schema, "properties").get("status")
+        self._status_validator = SchemaValidator(status) if isinstance(status, dict) else None
         self._is_complete = pruning.completeness(self._schema, is_root=True)
         self._has_embedded = any_node(self._schema, embedded=True)
         self._has_unique_lists = uniqueness(self._schema)
@@ -119,15 +126,39 @@ class CustomResourceRegistry:
         if self._has_embedded:
             errors += validate_embedded(written, self._schema)
         errors += self._validate_lists(written, old)
-        warnings: list[str] = []
-        if self._rules is not None:
-            if any(error.kind in _BLOCKING for error in errors):
-                errors.append(invalid(NIL_PATH, None, _RULES_NOT_CHECKED))
-            else:
-                results = self._rules.validate(written, old, correlation)
-                errors += results.errors
-                warnings += results.warnings
+        found, warnings = self._validate_rules(errors, written, old, correlation)
+        errors += found
         return Findings(errors, (*warnings, *([] if errors else finalizer_warnings(written, old))))
+
+    def judge_status(self, written: JSONObject, old: JSONObject) -> Findings:
+        """Validate an update of the status: ``statusStrategy`` of custom resources."""
+        wrong_type = self._validate_type(written)
+        if wrong_type:
+            return Findings(wrong_type)
+        correlation = Correlation(written, old, self._schema)
+        errors = self._validate_metadata(written, old)
+        if self._status_validator is not None and "status" in written:
+            found = self._status_validator.errors(written["status"], correlation.key("status"))
+            errors += [_of_status(error) for error in found]
+        if self._scale:
+            errors += validate_scale_status(written, self._scale)
+        errors += self._validate_lists(written, old)
+        return Findings(errors + self._validate_rules(errors, written, old, correlation)[0])
+
+    def _validate_rules(
+        self,
+        errors: Sequence[FieldError],
+        written: JSONObject,
+        old: JSONObject | None,
+        correlation: Correlation | None,
+    ) -> tuple[list[FieldError], list[str]]:
+        """The errors and warnings of rules, which are not evaluated after some kinds of errors."""
+        if self._rules is None:
+            return [], []
+        if any(error.kind in _BLOCKING for error in errors):
+            return [invalid(NIL_PATH, None, _RULES_NOT_CHECKED)], []
+        results = self._rules.validate(written, old, correlation)
+        return list(results.errors), list(results.warnings)
 
     def _validate_lists(self, written: JSONObject, old: JSONObject | None) -> list[FieldError]:
         """Find duplicates, unless the stored object had some already."""
@@ -180,6 +211,12 @@ class CustomResourceRegistry:
         return validate_metadata(
             metadata, subdomain_name, _METADATA, namespaced=self._is_namespaced, standard_finalizers=False
         )
+
+
+def _of_status(error: FieldError) -> FieldError:
+    """An error of the status by the path in the whole object; its message goes on naming that in the status."""
+    steps = () if error.path == NIL_PATH else error.path.steps
+    return dataclasses.replace(error, path=FieldPath(("status", *steps)))
 
 
 def _without_meta(data: JSONObject) -> JSONObject:

@@ -48,10 +48,29 @@ def _nested_of(value: JSON, path: str, type_: type, wanted: str) -> JSON:
     return found
 
 
+def with_replicas(written: JSONObject, path: str, replicas: int) -> JSONObject:
+    """A custom resource with another number of replicas; the same one if there is no such field: ``SetNestedField``."""
+    steps = path.removeprefix(".").split(".")
+
+    def changed(value: JSON, place: int) -> JSON:
+        inner = value if isinstance(value, dict) else {}
+        name = steps[place]
+        new = replicas if place == len(steps) - 1 else changed(inner.get(name), place + 1)
+        return {**inner, name: new}
+
+    scaled: JSONObject = changed(written, 0) if steps[0] else written
+    return scaled
+
+
 def validate_scale(written: JSONObject, scale: JSONObject) -> Iterator[FieldError]:
     """Validate the fields that the subresource ``scale`` reads."""
-    for name in ("specReplicasPath", "statusReplicasPath"):
-        yield from _validate_replicas(written, scale.get(name) or "")
+    yield from _validate_replicas(written, scale.get("specReplicasPath") or "")
+    yield from validate_scale_status(written, scale)
+
+
+def validate_scale_status(written: JSONObject, scale: JSONObject) -> Iterator[FieldError]:
+    """Validate those fields of them that the status has: ``ValidateScaleStatus``."""
+    yield from _validate_replicas(written, scale.get("statusReplicasPath") or "")
     selector = scale.get("labelSelectorPath")
     if selector is not None:
         try:

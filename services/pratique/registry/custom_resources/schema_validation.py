@@ -90,12 +90,14 @@ class SchemaValidator:
         self.accepts: Predicate = self._predicate()
         """Tells whether a value has no errors."""
 
-    def errors(self, value: JSON, correlation: Correlation | None = None) -> list[FieldError]:
-        """The errors of an object; those of unchanged values are left out if it is an update."""
+    def errors(self, value: JSON, correlation: Correlation | None = None, path: str = "") -> list[FieldError]:
+        """The errors of an object, or of what is at a path; those of unchanged values are left out in updates."""
         if self.accepts(value):
             return []
         result = (
-            self.validate(value, "", None) if correlation is None else self.validate_update(correlation, "")
+            self.validate(value, path, None)
+            if correlation is None
+            else self.validate_update(correlation, path)
         )
         return list(result.errors.values())
 

@@ -32,6 +32,7 @@ from pratique.registry.strategies.object_strategies import (
     same_at,
     stored_autoscaler,
 )
+from pratique.registry.strategies.subresource_strategies import prepare_subresource
 
 _WITHOUT_METADATA = VIRTUAL_RESOURCES | {("", "bindings"), ("", "componentstatuses")}
 """Resources that nothing is stored of, and whose objects get no uid."""
@@ -141,7 +142,7 @@ def _prepared(review: Review, written: JSONObject, time: str) -> JSONObject:
     """Prepare an object; one that no API server could have decoded only gets its metadata."""
     if review.operation is Operation.CREATE:
         return _created(review, written, time)
-    return _updated(review, written) if review.operation is Operation.UPDATE else written
+    return _updated(review, written, time) if review.operation is Operation.UPDATE else written
 
 
 def _created(review: Review, written: JSONObject, time: str) -> JSONObject:
@@ -168,21 +169,31 @@ _SPEC_OF_POD = frozenset({"resize", "ephemeralcontainers"})
 """The subresources of Pods that change the specification."""
 
 
-def _updated(review: Review, written: JSONObject) -> JSONObject:
+def _updated(review: Review, written: JSONObject, time: str) -> JSONObject:
     stored, kind = review.old_object, written.get("kind")
-    if not isinstance(stored, dict) or stored.get("kind") != kind or kind == "Scale":
+    if not isinstance(stored, dict) or stored.get("kind") != kind:
         return written
-    if review.subresource:
-        is_changed = review.subresource in _SPEC_OF_POD and not same_at(review.kind, _SPEC, written, stored)
-        return _with_metadata_of(stored, written, is_changed=is_changed)
-    if _storage(review) in _WITHOUT_METADATA:
+    if not review.subresource and _storage(review) in _WITHOUT_METADATA:
         return written
+    prepare = _updated_subresource if review.subresource else _updated_object
     try:
-        return prepare_for_update(review, written, with_defaults(review.kind, stored))
+        return prepare(review, written, with_defaults(review.kind, stored), time)
     except _MALFORMED:
         if not type_fault(review):
             raise
         return written
+
+
+def _updated_object(review: Review, written: JSONObject, stored: JSONObject, _: str) -> JSONObject:
+    return prepare_for_update(review, written, stored)
+
+
+def _updated_subresource(review: Review, written: JSONObject, stored: JSONObject, time: str) -> JSONObject:
+    prepared = prepare_subresource(review, written, stored, time)
+    if prepared.get("kind") == "Scale":
+        return prepared
+    is_changed = review.subresource in _SPEC_OF_POD and not same_at(review.kind, _SPEC, prepared, stored)
+    return _with_metadata_of(stored, prepared, is_changed=is_changed)
 
 
 def _storage(review: Review) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""The validations of all built-in kinds."""
+"""The validations of all built-in kinds and of their subresources."""
 
 from __future__ import annotations
 
@@ -32,7 +32,11 @@ from pratique.registry.validation import (
     storage_versions,
     workloads,
 )
-from pratique.registry.validation.kind_validation import ValidationTable
+from pratique.registry.validation.job_statuses import JOB_STATUS_VALIDATIONS
+from pratique.registry.validation.kind_validation import SubresourceTable, ValidationTable
+from pratique.registry.validation.pod_resizes import POD_RESIZE_VALIDATIONS
+from pratique.registry.validation.pod_statuses import POD_STATUS_VALIDATIONS
+from pratique.registry.validation.status_updates import STATUS_VALIDATIONS
 
 VALIDATIONS: ValidationTable = {
     **admissionregistration.VALIDATIONS,
@@ -65,3 +69,11 @@ VALIDATIONS: ValidationTable = {
     **workloads.VALIDATIONS,
 }
 """The validation of every built-in kind that has one."""
+
+SUBRESOURCE_VALIDATIONS: SubresourceTable = {
+    **JOB_STATUS_VALIDATIONS,
+    **POD_RESIZE_VALIDATIONS,
+    **POD_STATUS_VALIDATIONS,
+    **STATUS_VALIDATIONS,
+}
+"""The validation of updates of subresources, where there is more to it than metadata and tags."""

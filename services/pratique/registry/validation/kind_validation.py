@@ -46,3 +46,24 @@ class KindValidation:
 
 ValidationTable: TypeAlias = Mapping[tuple[str, str], KindValidation]
 """Validations by API group and resource, such as ``("apps", "deployments")``."""
+
+
+def _no_update_warnings(_object: JSONObject, _old: JSONObject, _review: Review) -> Iterable[str]:
+    return ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SubresourceValidation:
+    """The validation of an update of a subresource, after that of common metadata.
+
+    Metadata is validated before, by what all updates have in common: ``validateCommonFields``.
+    """
+
+    update: Callable[[JSONObject, JSONObject, Review], Errors]
+    """Validates the new object against the stored one."""
+    warnings: Callable[[JSONObject, JSONObject, Review], Iterable[str]] = _no_update_warnings
+    """What kubectl prints after ``Warning:``."""
+
+
+SubresourceTable: TypeAlias = Mapping[tuple[str, str, str], SubresourceValidation]
+"""Validations by API group, resource and subresource, such as ``("apps", "deployments", "status")``."""

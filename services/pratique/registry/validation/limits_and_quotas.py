@@ -235,14 +235,19 @@ def _validate_quota_spec(spec: JSONObject) -> list[FieldError]:
     hard = spec.get("hard") or {}
     for name in sorted(hard):
         path = (_SPEC / "hard").key(name)
-        errors += validate_resource_name(name, path)
-        if "/" not in name and not _is_quota_resource(name):
-            errors.append(invalid(path, name, "must be a standard resource for quota"))
-        errors += validate_amount(name, hard[name], path)
+        errors += validate_quota_resource_name(name, path) + validate_amount(name, hard[name], path)
     if scopes := spec.get("scopes"):
         errors += _validate_scopes(scopes, hard)
     if (selector := spec.get("scopeSelector")) is not None:
         errors += _validate_scope_selector(selector, spec)
+    return errors
+
+
+def validate_quota_resource_name(name: str, path: FieldPath) -> list[FieldError]:
+    """Validate the name of a resource in a quota: ``ValidateResourceQuotaResourceName``."""
+    errors = validate_resource_name(name, path)
+    if "/" not in name and not _is_quota_resource(name):
+        errors.append(invalid(path, name, "must be a standard resource for quota"))
     return errors
 
 

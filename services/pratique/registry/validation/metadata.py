@@ -88,9 +88,9 @@ def validate_metadata(
     if finalizers:
         errors += _validate_finalizers(finalizers, path / "finalizers")
     if managed := metadata.get("managedFields"):
-        errors += _validate_managed_fields(managed, path / "managedFields")
+        errors += validate_managed_fields(managed, path / "managedFields")
     if finalizers and standard_finalizers:
-        errors += _validate_standard_finalizers(finalizers, path / "finalizers")
+        errors += validate_standard_finalizers(finalizers, path / "finalizers")
     return errors
 
 
@@ -118,9 +118,9 @@ def validate_metadata_update(
         if name in metadata and metadata[name] != old.get(name, metadata[name]):
             errors += covered(invalid(path / name, metadata[name], FIELD_IS_IMMUTABLE), "immutable")
     errors += _validate_maps(metadata, path)
-    errors += _validate_managed_fields(metadata.get("managedFields") or (), path / "managedFields")
+    errors += validate_managed_fields(metadata.get("managedFields") or (), path / "managedFields")
     if standard_finalizers:
-        errors += _validate_standard_finalizers(finalizers, path / "finalizers")
+        errors += validate_standard_finalizers(finalizers, path / "finalizers")
     return errors
 
 
@@ -266,7 +266,8 @@ def _validate_finalizers(finalizers: Sequence[str], path: FieldPath) -> list[Fie
     return errors
 
 
-def _validate_standard_finalizers(finalizers: Sequence[str], path: FieldPath) -> list[FieldError]:
+def validate_standard_finalizers(finalizers: Sequence[str], path: FieldPath) -> list[FieldError]:
+    """Refuse finalizers without a domain that are not Kubernetes' own: ``validateKubeFinalizerName``."""
     message = "name is neither a standard finalizer name nor is it fully qualified"
     return [
         invalid(path / index, finalizer, message)
@@ -290,7 +291,8 @@ _MAX_MANAGER = 128
 _MAX_SUBRESOURCE = 256
 
 
-def _validate_managed_fields(entries: Sequence[JSONObject], path: FieldPath) -> list[FieldError]:
+def validate_managed_fields(entries: Sequence[JSONObject], path: FieldPath) -> list[FieldError]:
+    """Validate who manages which fields: ``ValidateManagedFields``."""
     errors: list[FieldError] = []
     for index, entry in enumerate(entries):
         place, operation = path / index, entry.get("operation", "")

@@ -56,7 +56,8 @@ def _create(node: JSONObject, _: Review) -> list[FieldError]:
     return errors + _validate_cidrs(spec.get("podCIDRs") or [])
 
 
-def _update(node: JSONObject, old: JSONObject, review: Review) -> list[FieldError]:
+def validate_node_update(node: JSONObject, old: JSONObject, review: Review) -> list[FieldError]:
+    """Validate an update of a Node, or of its status: ``ValidateNodeUpdate``."""
     metadata, spec, status = (node.get(name) or {} for name in ("metadata", "spec", "status"))
     old_spec = old.get("spec") or {}
     errors = _create(node, review)
@@ -222,5 +223,5 @@ def _warnings(node: JSONObject, _old: JSONObject | None, _: Review) -> Iterator[
         yield from cidr_warnings(cidr, _CIDRS / index)
 
 
-VALIDATIONS: ValidationTable = {("", "nodes"): KindValidation(_create, _update, _warnings)}
+VALIDATIONS: ValidationTable = {("", "nodes"): KindValidation(_create, validate_node_update, _warnings)}
 """The validation of Nodes."""

@@ -36,8 +36,8 @@ from pratique.registry.validation.stored_pods import options_beside
 _METADATA, _SPEC = ROOT / "metadata", ROOT / "spec"
 
 
-def _validate(pod: JSONObject, options: PodOptions) -> list[FieldError]:
-    """``validatePodMetadataAndSpec``."""
+def validate_pod(pod: JSONObject, options: PodOptions) -> list[FieldError]:
+    """Validate a Pod as a whole, on creations and updates: ``validatePodMetadataAndSpec``."""
     metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
     errors = validate_metadata(metadata, subdomain_name, _METADATA, namespaced=True)
     if annotations := metadata.get("annotations"):
@@ -69,7 +69,7 @@ def _validate_no_tokens(spec: JSONObject) -> list[FieldError]:
 
 def _create(pod: JSONObject, _: Review) -> list[FieldError]:
     spec = pod.get("spec") or {}
-    errors = _validate(pod, OF_NEW_POD)
+    errors = validate_pod(pod, OF_NEW_POD)
     if spec.get("ephemeralContainers"):
         errors.append(forbidden(_SPEC / "ephemeralContainers", "cannot be set on create"))
     if spec.get("nodeName") and spec.get("schedulingGates"):
@@ -85,17 +85,18 @@ def _update(pod: JSONObject, old: JSONObject, _: Review) -> list[FieldError]:
         old.get("metadata") or {},
         options_beside(old, is_pod=True),
     )
-    errors = validate_metadata_update(metadata, old_metadata, _METADATA) + _validate(pod, options)
+    errors = validate_metadata_update(metadata, old_metadata, _METADATA) + validate_pod(pod, options)
     annotations, old_annotations = (found.get("annotations") or {} for found in (metadata, old_metadata))
     place = _METADATA / "annotations"
-    errors += _validate_annotation_changes(annotations, old_annotations, place)
+    errors += validate_annotation_changes(annotations, old_annotations, place)
     errors += validate_pod_annotations(annotations, pod.get("spec") or {}, place, options)
     return errors + _validate_changes(pod.get("spec") or {}, old.get("spec") or {})
 
 
-def _validate_annotation_changes(
+def validate_annotation_changes(
     annotations: Mapping[str, str], old: Mapping[str, str], path: FieldPath
 ) -> list[FieldError]:
+    """Refuse changes of what is fixed once a Pod is made: ``ValidatePodSpecificAnnotationUpdates``."""
     errors = []
     for verb, keys in (("remove or update", old), ("add", annotations.keys() - old.keys())):
         for key in sorted(keys):
