@@ -55,6 +55,12 @@ LISTED = (
         " audience",
     ),
     ListedDifference(
+        "pod update requires features InPlacePodVerticalScalingInitContainers",
+        real=r"403 pods .* is forbidden: pod update requires features InPlacePodVerticalScalingInitContainers which are"
+        " not available on node .*",
+        ours=_ALLOWED,
+    ),
+    ListedDifference(
         "found no matching overload for '_&&_' applied to '(string, bool)'",
         real=r".*expected type 'bool' but found '[^']+'.*",
         ours=r".*found no matching overload for '_(&&|\|\|)_' applied to '\([^']+\)'.*",

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.apimachinery.kinds import GroupVersionKind
 from pratique.cluster.schemas import built_in_schema, built_in_type
-from pratique.registry.defaults.defaulting import defaulted_types, with_defaults
+from pratique.registry.defaults.defaulting import defaulted_types, with_defaults, with_defaults_of_changes
 from pratique.registry.defaults.group_defaults import GROUP_DEFAULTS
 from pratique.registry.defaults.literal_defaults import LITERALS
 from pratique.registry.defaults.pod_defaults import CORE_DEFAULTS, image_tag
@@ -63,6 +63,16 @@ def test_an_empty_object_of_every_kind_can_be_filled_in(kind: GroupVersionKind) 
 def test_an_unknown_kind_has_no_defaults() -> None:
     written: JSONObject = {"spec": {}}
     assert with_defaults(GroupVersionKind("example.com", "v1", "Ship"), written) is written
+
+
+@pytest.mark.parametrize(
+    ("group", "expected"), [("", {"name": "a"}), ("example.com", {"name": "a", "labels": {}})]
+)
+def test_the_labels_of_a_built_in_kind_go_with_the_last_one(group: str, expected: JSONObject) -> None:
+    before = {"metadata": {"name": "a", "labels": {"b": "c"}}}
+    changed: JSONObject = {"metadata": {"name": "a", "labels": {}}}
+    kind = GroupVersionKind(group, "v1", "ConfigMap")
+    assert with_defaults_of_changes(kind, before, changed) == {"metadata": expected}
 
 
 @given(st.sampled_from(KINDS).flatmap(objects_of))

@@ -77,9 +77,12 @@ def with_defaults(kind: GroupVersionKind, written: JSONObject, before: JSON = No
 def with_defaults_of_changes(kind: GroupVersionKind, before: JSON, changed: JSONObject) -> JSONObject:
     """A changed object with the defaults of what has changed, as an API server completes what a patch has made.
 
-    An object that did not have its defaults before comes from no API server, and gets none.
+    An object that did not have its defaults before comes from no API server, and gets none. A custom resource stays as
+    it is: it has no type in Go that would leave out what is empty.
     """
-    return with_defaults(kind, _without_empty_metadata(changed)) if _has_defaults(kind, before) else changed
+    if built_in_schema(kind) is None or not _has_defaults(kind, before):
+        return changed
+    return with_defaults(kind, _without_empty_metadata(changed))
 
 
 def _without_empty_metadata(changed: JSONObject) -> JSONObject:
