@@ -57,10 +57,13 @@ class IssuedCertificate:
         )
 
     @property
-    def is_aging(self) -> bool:
-        """Whether two thirds of its lifetime are over, when cert-manager renews certificates, too."""
-        begin, end = self.certificate.not_valid_before_utc, self.certificate.not_valid_after_utc
-        return _now() >= begin + (end - begin) * 2 / 3
+    def lifetime(self) -> dt.timedelta:
+        """How long it is valid in all."""
+        return self.certificate.not_valid_after_utc - self.certificate.not_valid_before_utc
+
+    def is_due(self, before: dt.timedelta | None = None) -> bool:
+        """Whether to renew it: ``before`` its end; by default in the last third of its life, as cert-manager does."""
+        return _now() >= self.certificate.not_valid_after_utc - (before or self.lifetime / 3)
 
     @classmethod
     def read(cls, certificate: bytes, key: bytes) -> IssuedCertificate:
@@ -94,6 +97,29 @@ class CertificateSpec:
         """The hosts as subject alternative names."""
         return [_general_name(host) for host in self.hosts]
 
+    @classmethod
+    def of(cls, certificate: x509.Certificate) -> CertificateSpec:
+        """The contents of a certificate, for the one that follows it.
+
+        Raises:
+            ValueError: it has no common name, or names that certificates made here cannot have.
+        """
+        names = certificate.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
+        try:
+            usages = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+            serves = ExtendedKeyUsageOID.SERVER_AUTH in usages
+        except x509.ExtensionNotFound:
+            serves = True  # good for everything
+        try:
+            listed = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        except x509.ExtensionNotFound:
+            listed = x509.SubjectAlternativeName([])
+        if not names or not all(isinstance(name, x509.DNSName | x509.IPAddress) for name in listed):
+            raise ValueError(
+                "it has no common name, or an alternative name that is no DNS name or IP address"
+            )
+        return cls(str(names[0].value), tuple(str(name.value) for name in listed), serves)
+
     def is_met_by(self, certificate: x509.Certificate) -> bool:
         """Whether a certificate has these contents."""
         expected = _extensions(self)
@@ -107,10 +133,41 @@ class CertificateSpec:
         return certificate.subject == _x509_name(self.common_name) and found == expected
 
 
-def issue_authority(key: PrivateKey | None = None) -> IssuedCertificate:
-    """Make an authority, or a new certificate for the ``key`` of one, which keeps its signatures valid."""
-    key = key or ec.generate_private_key(ec.SECP256R1())
-    name = _x509_name("Pratique development authority")
+@dataclasses.dataclass(frozen=True, slots=True)
+class TrustedAuthorities:
+    """The authority that signs, and those that are trusted beside it while one takes the place of another."""
+
+    signer: IssuedCertificate
+    others: tuple[x509.Certificate, ...] = ()
+
+    @property
+    def bundle_pem(self) -> bytes:
+        """All certificates, in PEM, as ``ca.crt`` and ``caBundle`` hold them."""
+        pem = serialization.Encoding.PEM
+        return self.signer.certificate_pem + b"".join(other.public_bytes(pem) for other in self.others)
+
+    @classmethod
+    def read(cls, certificates: bytes, key: bytes) -> TrustedAuthorities:
+        """Read a bundle and the key of one of its authorities, from PEM.
+
+        Raises:
+            ValueError: they cannot be read, or the key belongs to none of them.
+        """
+        bundle = x509.load_pem_x509_certificates(certificates)
+        for certificate in bundle:
+            try:
+                pem = certificate.public_bytes(serialization.Encoding.PEM)
+                signer = IssuedCertificate.read(pem, key)
+            except ValueError:
+                continue
+            return cls(signer, tuple(other for other in bundle if other != certificate))
+        raise ValueError("the private key belongs to no certificate")
+
+
+def issue_authority(former: IssuedCertificate | None = None) -> IssuedCertificate:
+    """Make an authority, or a new certificate for a ``former`` one, whose key and name keep its signatures valid."""
+    key = former.key if former else ec.generate_private_key(ec.SECP256R1())
+    name = former.certificate.subject if former else _x509_name("Pratique development authority")
     usage = x509.KeyUsage(
         digital_signature=True,
         key_cert_sign=True,
@@ -131,9 +188,11 @@ def issue_authority(key: PrivateKey | None = None) -> IssuedCertificate:
     return IssuedCertificate(builder.sign(key, _signature_hash(key)), key)
 
 
-def issue(authority: IssuedCertificate, wanted: CertificateSpec, days: int) -> IssuedCertificate:
-    """Make a key and its certificate, signed by an authority, which it never outlives."""
-    key = ec.generate_private_key(ec.SECP256R1())
+def issue(
+    authority: IssuedCertificate, wanted: CertificateSpec, days: int, key: PrivateKey | None = None
+) -> IssuedCertificate:
+    """Make a certificate, and its key if there is none, signed by an authority, which it never outlives."""
+    key = key or ec.generate_private_key(ec.SECP256R1())
     end = min(_now() + dt.timedelta(days=days), authority.certificate.not_valid_after_utc)
     builder = _builder(_x509_name(wanted.common_name), authority.certificate.subject, key, end)
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -241,7 +300,7 @@ def secrets_yaml(certificates: Iterable[WrittenCertificate], service: str, names
     The authority's own key is never included.
     """
     authority, *signed = certificates
-    bundle = authority.issued.certificate_pem
+    bundle = authority.path.read_bytes()
     comment = "# for clientConfig.caBundle of the webhooks that the front door serves:"
     head = f"{comment}\n# caBundle: {_base64_text(bundle)}\n"
     return "---\n".join(
@@ -273,7 +332,10 @@ def _base64_text(content: bytes) -> str:
     return base64.b64encode(content).decode()
 
 
-_PUBLIC, _PRIVATE = 0o644, 0o600
+PUBLIC, PRIVATE = 0o644, 0o600
+"""The modes of files with certificates and with keys."""
+NEXT_KEY = "ca-next.key"
+"""The key of the authority that is to take the place of the one that signs, until it does."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -308,70 +370,87 @@ class CertificateFolder:
             ConfigurationError: the existing authority cannot be used.
             OSError: a file cannot be read or written.
         """
-        authority = self._authority()
-        yield authority
+        what, authorities = self._authorities()
+        yield WrittenCertificate("", self.path / "ca.crt", what, authorities.signer)
         for name, spec in specs.items():
-            yield self._signed(name, spec, authority.issued)
+            yield self._signed(name, spec, authorities)
 
-    def _authority(self) -> WrittenCertificate:
+    def _authorities(self) -> tuple[str, TrustedAuthorities]:
         certificate, key = self.path / "ca.crt", self.path / "ca.key"
-        present = None if self.force else self._read_authority(certificate, key)
+        present = None if self.force else read_authorities(self.path)
         if present is None:
-            what, issued = "made", issue_authority()
-        elif present.is_aging:
+            what, authorities = "made", TrustedAuthorities(issue_authority())
+            (self.path / NEXT_KEY).unlink(missing_ok=True)
+        elif present.signer.is_due():
             # With the same key, so that clients that trust the old certificate trust new ones, too.
-            what, issued = "renewed", issue_authority(present.key)
+            renewed = issue_authority(present.signer)
+            what, authorities = "renewed", dataclasses.replace(present, signer=renewed)
         else:
-            return WrittenCertificate("", certificate, "kept", present)
-        _write_file(key, issued.key_pem, _PRIVATE)
-        _write_file(certificate, issued.certificate_pem, _PUBLIC)
-        return WrittenCertificate("", certificate, what, issued)
+            return "kept", present
+        write_file(key, authorities.signer.key_pem, PRIVATE)
+        write_file(certificate, authorities.bundle_pem, PUBLIC)
+        return what, authorities
 
-    def _read_authority(self, certificate: Path, key: Path) -> IssuedCertificate | None:
-        there = [path for path in (certificate, key) if path.exists()]
-        if not there:
-            return None
-        advice = "restore it, or make a new authority with --force, which no client trusts yet"
-        for path in (certificate, key):
-            if path not in there:
-                raise ConfigurationError(f"{path}: does not exist, but {there[0].name} does: {advice}")
-        try:
-            issued = IssuedCertificate.read(certificate.read_bytes(), key.read_bytes())
-        except ValueError:
-            reason = "cannot be read as a certificate and its unencrypted private key in PEM"
-            raise ConfigurationError(f"{certificate}, {key}: {reason}; {advice}") from None
-        if not is_authority(issued.certificate):
-            raise ConfigurationError(f"{certificate}: is not a CA certificate; {advice}")
-        return issued
-
-    def _signed(self, name: str, wanted: CertificateSpec, authority: IssuedCertificate) -> WrittenCertificate:
+    def _signed(
+        self, name: str, wanted: CertificateSpec, authorities: TrustedAuthorities
+    ) -> WrittenCertificate:
         folder = self.path / name
-        certificate, key = folder / "tls.crt", folder / "tls.key"
-        present = _read_pair(certificate, key)
+        present = read_pair(folder)
         fits = (
             present is not None
             and wanted.is_met_by(present.certificate)
-            and is_signed_by(present.certificate, authority.certificate)
+            and is_signed_by(present.certificate, authorities.signer.certificate)
         )
-        if present is not None and fits and not present.is_aging and not self.force:
+        if present is not None and fits and not present.is_due() and not self.force:
             what, issued = "kept", present
         else:
-            what, issued = "made" if present is None else "renewed", issue(authority, wanted, self.days)
-            folder.mkdir(parents=True, exist_ok=True)
-            _write_file(key, issued.key_pem, _PRIVATE)
-            _write_file(certificate, issued.certificate_pem, _PUBLIC)
-        _write_file(folder / "ca.crt", authority.certificate_pem, _PUBLIC)
-        return WrittenCertificate(name, certificate, what, issued)
+            what = "made" if present is None else "renewed"
+            issued = issue(authorities.signer, wanted, self.days)
+            write_pair(folder, issued)
+        write_file(folder / "ca.crt", authorities.bundle_pem, PUBLIC)
+        return WrittenCertificate(name, folder / "tls.crt", what, issued)
 
 
-def _read_pair(certificate: Path, key: Path) -> IssuedCertificate | None:
+def read_authorities(folder: Path) -> TrustedAuthorities | None:
+    """Read ``ca.crt`` and ``ca.key`` of a folder; None if it has neither.
+
+    Raises:
+        ConfigurationError: they cannot be used.
+        OSError: they cannot be read.
+    """
+    certificate, key = folder / "ca.crt", folder / "ca.key"
+    there = [path for path in (certificate, key) if path.exists()]
+    if not there:
+        return None
+    advice = "restore it, or make a new authority with --force, which no client trusts yet"
+    for path in (certificate, key):
+        if path not in there:
+            raise ConfigurationError(f"{path}: does not exist, but {there[0].name} does: {advice}")
     try:
-        return IssuedCertificate.read(certificate.read_bytes(), key.read_bytes())
+        authorities = TrustedAuthorities.read(certificate.read_bytes(), key.read_bytes())
+    except ValueError:
+        reason = "cannot be read as a certificate and its unencrypted private key in PEM"
+        raise ConfigurationError(f"{certificate}, {key}: {reason}; {advice}") from None
+    if not is_authority(authorities.signer.certificate):
+        raise ConfigurationError(f"{certificate}: is not a CA certificate; {advice}")
+    return authorities
+
+
+def read_pair(folder: Path) -> IssuedCertificate | None:
+    """Read ``tls.crt`` and ``tls.key`` of a folder; None if there is no usable pair."""
+    try:
+        return IssuedCertificate.read((folder / "tls.crt").read_bytes(), (folder / "tls.key").read_bytes())
     except (FileNotFoundError, ValueError):
         return None
 
 
-def _write_file(path: Path, content: bytes, mode: int) -> None:
+def write_pair(folder: Path, issued: IssuedCertificate) -> None:
+    """Write ``tls.key`` and ``tls.crt`` of a folder. Services wait until both belong together."""
+    write_file(folder / "tls.key", issued.key_pem, PRIVATE)
+    write_file(folder / "tls.crt", issued.certificate_pem, PUBLIC)
+
+
+def write_file(path: Path, content: bytes, mode: int) -> None:
     """Replace a file atomically; its mode is never wider than ``mode``, not even for a moment."""
     path.parent.mkdir(parents=True, exist_ok=True)
     other = path.with_name(f".{path.name}.new")

@@ -290,3 +290,171 @@ def test_a_file_in_place_of_the_folder_is_reported(pratique: Program, tmp_path: 
     assert ran.returncode == 2
     assert "certs" in ran.stderr
     assert "Traceback" not in ran.stderr
+
+
+WEBHOOKS = """\
+# ours, and somebody else's
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: all}
+webhooks:
+- name: a.example.com  # waits for a bundle
+  clientConfig:
+    service: {namespace: pratique, name: pratique}
+- name: b.example.com
+  clientConfig: {"service": {"namespace": "pratique", "name": "pratique"}}
+- name: c.example.com
+  clientConfig: {url: "https://c.example.com", caBundle: OURS}
+- name: d.example.com
+  clientConfig: {url: "https://d.example.com"}
+- name: e.example.com
+  clientConfig: {url: "https://e.example.com", caBundle: THEIRS}
+"""
+
+
+@pytest.fixture(name="folder")
+def _folder(pratique: Program, tmp_path: Path) -> Path:
+    pratique("certs", "certs", "--client", "kube-apiserver", "--host", "door.example.com", "--days", "60")
+    return tmp_path / "certs"
+
+
+def days_later(monkeypatch: pytest.MonkeyPatch, days: float) -> None:
+    now = dt.datetime.now(dt.UTC) + dt.timedelta(days=days)
+    monkeypatch.setattr(certificate_authority, "_now", lambda: now)
+
+
+def authorities(folder: Path) -> list[x509.Certificate]:
+    return x509.load_pem_x509_certificates((folder / "ca.crt").read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("days", "flags", "what"),
+    [
+        (39, [], "kept"),
+        (41, [], "renewed"),
+        (29, ["--before", "720h"], "kept"),
+        (31, ["--before", "720h"], "renewed"),
+        (41, ["--before", "24h"], "kept"),
+    ],
+)
+def test_certificates_are_renewed_in_time(
+    pratique: Program,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    days: float,
+    flags: list[str],
+    *,
+    what: str,
+) -> None:
+    before = {path: path.read_bytes() for path in folder.rglob("*.*")}
+    days_later(monkeypatch, days)
+    ran = pratique("certs", "renew", "certs", *flags)
+    assert (ran.returncode, words(ran.stdout)) == (0, ["kept", *[what] * 4])
+    assert ({path: path.read_bytes() for path in before} == before) is (what == "kept")
+
+
+@pytest.mark.parametrize("flags", [[], ["--keep-keys"]])
+def test_a_renewed_certificate_has_the_names_the_use_and_the_lifetime_of_the_one_before(
+    pratique: Program, folder: Path, monkeypatch: pytest.MonkeyPatch, flags: list[str]
+) -> None:
+    paths = [folder / name / "tls.crt" for name in (*NAMES, "kube-apiserver")]
+    before = [certificate(path) for path in paths]
+    days_later(monkeypatch, 50)
+    pratique("certs", "renew", "certs", *flags)
+    for old, path in zip(before, paths, strict=True):
+        new = certificate(path)
+        assert new.not_valid_after_utc - old.not_valid_after_utc >= dt.timedelta(days=49)
+        spec = certificate_authority.CertificateSpec.of
+        assert spec(new) == spec(old)
+        assert (new.public_key() == old.public_key()) is bool(flags)
+        assert read_key_pair(KeyPairFiles(path, path.with_suffix(".key"), "", "")).chain == path.read_bytes()
+    assert {stat.S_IMODE(key.stat().st_mode) for key in folder.rglob("*.key")} == {0o600}
+
+
+def test_an_authority_gives_way_to_another_in_three_steps(pratique: Program, folder: Path) -> None:
+    old, (serving,) = certificate(folder / "ca.crt"), [certificate(folder / "frontdoor/tls.crt")]
+    steps = [pratique("certs", "renew", "certs", "--rotate-authority").stdout.splitlines()[-2:]]
+    new = next(found for found in authorities(folder) if found != old)
+    assert authorities(folder / "mutator") == [old, new]
+    assert certificate(folder / "frontdoor/tls.crt") == serving
+    steps.append(pratique("certs", "renew", "certs", "--rotate-authority").stdout.splitlines()[-2:])
+    assert set(authorities(folder / "validator")) == {old, new}
+    for path in folder.glob("*/tls.crt"):
+        assert certificate_authority.is_signed_by(certificate(path), new)
+    assert words(pratique("certs", "certs", "--host", "door.example.com").stdout) == ["kept"] * 4
+    assert "--rotate-authority takes the next step" in pratique("certs", "renew", "certs").stdout
+    steps.append(pratique("certs", "renew", "certs", "--rotate-authority").stdout.splitlines()[-1:])
+    assert authorities(folder) == authorities(folder / "frontdoor") == [new]
+    assert [lines[0].split(":")[0] for lines in steps] == [f"step {number} of 3" for number in (1, 2, 3)]
+    assert not (folder / "ca-next.key").exists()
+
+
+def test_a_rotation_that_stopped_goes_on(pratique: Program, folder: Path) -> None:
+    pratique("certs", "renew", "certs", "--rotate-authority")
+    next_key = (folder / "ca-next.key").read_bytes()
+    pratique("certs", "renew", "certs", "--rotate-authority")
+    old_key = (folder / "ca.key").read_bytes()
+    assert old_key == next_key
+    # as if the last step had stopped before it put the new key in place
+    (folder / "ca-next.key").write_bytes(next_key)
+    ran = pratique("certs", "renew", "certs", "--rotate-authority")
+    assert "step 2 of 3" in ran.stdout
+    assert words(ran.stdout)[1:5] == ["kept"] * 4
+    assert len(authorities(folder)) == 2
+
+
+def test_the_bundle_is_written_into_webhooks_that_trust_the_authority(
+    pratique: Program, folder: Path, tmp_path: Path
+) -> None:
+    ours = base64.b64encode((folder / "ca.crt").read_bytes()).decode()
+    theirs = base64.b64encode(trustme.CA().cert_pem.bytes()).decode()
+    file = tmp_path / "webhooks.yaml"
+    file.write_text(WEBHOOKS.replace("OURS", ours).replace("THEIRS", theirs))
+    ran = pratique("certs", "renew", "certs", "--rotate-authority", "--webhooks", "webhooks.yaml")
+    assert "updated  webhooks.yaml, caBundle of 3 of 5 webhooks\n" in ran.stdout
+    both = base64.b64encode((folder / "ca.crt").read_bytes()).decode()
+    text = file.read_text()
+    found = [webhook["clientConfig"].get("caBundle") for webhook in yaml.safe_load(text)["webhooks"]]
+    assert found == [both, both, both, None, theirs]
+    assert text.startswith("# ours, and somebody else's\n")
+    assert "- name: a.example.com  # waits for a bundle\n" in text
+    again = pratique("certs", "renew", "certs", "--webhooks", "webhooks.yaml")
+    assert "kept     webhooks.yaml, caBundle of 3 of 5 webhooks\n" in again.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["nowhere"], "Path 'nowhere' does not exist"),
+        (["."], "holds no ca.crt and ca.key; pratique certs makes them"),
+        (
+            ["certs", "--before", "1441h"],
+            "certs/frontdoor/tls.crt lasts 60 days, so every run would renew it",
+        ),
+        (["certs", "--before", "soon"], "write 500ms, 10s or 1m30s"),
+        (["certs", "--rotate-authority", "--webhooks", "bad.yaml"], "is not YAML"),
+        (["certs", "--webhooks", "pod.yaml"], "no webhook trusts an authority of the folder"),
+    ],
+)
+@pytest.mark.usefixtures("folder")
+def test_what_cannot_be_renewed_is_told(
+    pratique: Program, tmp_path: Path, arguments: list[str], complaint: str
+) -> None:
+    (tmp_path / "pod.yaml").write_text("kind: Pod\n")
+    (tmp_path / "bad.yaml").write_text("webhooks: [")
+    ran = pratique("certs", "renew", *arguments)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert complaint in ran.stderr
+    assert not (tmp_path / "certs" / "ca-next.key").exists()
+
+
+def test_a_broken_pair_stops_the_renewal_before_anything_is_written(
+    pratique: Program, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "validator/tls.key").write_text("broken")
+    before = {path: path.read_bytes() for path in folder.rglob("*.*")}
+    days_later(monkeypatch, 50)
+    ran = pratique("certs", "renew", "certs")
+    assert ran.returncode == 2
+    assert "validator: tls.crt and tls.key are no certificate and its unencrypted key in PEM" in ran.stderr
+    assert {path: path.read_bytes() for path in folder.rglob("*.*")} == before

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from pratique.rpc import probes
+from pratique_cli.commands import certs
 from pratique_cli.main import HELP_FLAGS
 
 TEXT = (Path(__file__).parents[2] / "docs" / "tls.md").read_text("utf-8")
@@ -27,7 +28,7 @@ def undated(text: str) -> str:
 def test_certificates_are_made_and_renewed_as_the_page_shows(
     pratique: Callable[..., subprocess.CompletedProcess[str]],
 ) -> None:
-    assert len(SHOWN) == 2
+    assert len(SHOWN) == 3
     for command, shown in SHOWN:
         ran = pratique(*command.split())
         assert (ran.returncode, ran.stderr) == (0, "")
@@ -58,5 +59,6 @@ def test_every_flag_on_the_page_exists() -> None:
     known = {"--ca-file", "--cert-file", "--private-key-file", "--server-name"}  # of the probe
     modules = ["certs", *(f"services.{name}" for name in ("frontdoor", "mutator", "validator"))]
     commands = [importlib.import_module(f"pratique_cli.commands.{module}").command for module in modules]
+    commands.append(certs.renew)
     known |= {option for command in commands for param in command.params for option in param.opts}
     assert set(re.findall(r"--[a-z][a-z-]*[a-z]", TEXT)) <= known

@@ -17,12 +17,15 @@ from pathlib import Path
 
 import grpc
 import pytest
+from grpc_health.v1.health_pb2 import HealthCheckRequest
+from grpc_health.v1.health_pb2_grpc import HealthStub
 
 from pratique.admission.reviews import Call
 from pratique.admission.v1.validator_service_pb2_grpc import ValidatorServiceStub
 from pratique.apimachinery.json_values import MIN_PROVED_BYTES
 from pratique.rpc.check_digests import CheckDigests
 from pratique.rpc.messages import validate_request
+from pratique_cli.certificate_authority import CertificateSpec, IssuedCertificate, TrustedAuthorities, issue
 from support.services.reviews import review_of
 from support.steady_loads import steady_load
 from support.waiting import within
@@ -71,6 +74,11 @@ def make_certificates(folder: Path, *flags: str) -> None:
         "kube-apiserver",
         *flags,
     ]
+    subprocess.run(command, check=True, capture_output=True)
+
+
+def renew(folder: Path, *flags: str) -> None:
+    command = [sys.executable, "-m", "pratique_cli", "certs", "renew", str(folder), *flags]
     subprocess.run(command, check=True, capture_output=True)
 
 
@@ -178,6 +186,58 @@ def test_no_review_fails_while_all_certificates_are_renewed_under_load(
             assert within(SECONDS, functools.partial(is_other, port, item, old))
         answered = load.answered
         assert within(SECONDS, lambda: load.answered >= answered + 25)
+
+
+def trusts_both(port: int, folder: Path, end: float) -> bool:
+    """Whether the front door trusts authorities that last until ``end``, as callers and as services."""
+    text = ask(port, context(folder, "kube-apiserver"), "GET", "/metrics")[1].decode()
+    ends = dict(re.findall(r'expiration_timestamp_seconds{certificate="([a-z-]+)"} (\S+)', text))
+    return {float(ends[name]) for name in ("client-authorities", "services-authorities")} == {end}
+
+
+def lets_in(port: int, folder: Path, caller: IssuedCertificate) -> bool:
+    """Whether a gRPC service lets in a caller with a certificate of an authority that is to come."""
+    credentials = grpc.ssl_channel_credentials(
+        (folder / "ca.crt").read_bytes(), caller.key_pem, caller.certificate_pem
+    )
+    with grpc.secure_channel(f"127.0.0.1:{port}", credentials) as channel:
+        try:
+            return bool(HealthStub(channel).Check(HealthCheckRequest(), timeout=5))
+        except grpc.RpcError:
+            return False
+
+
+def test_no_review_fails_while_another_authority_takes_over(
+    ports: tuple[int, int, int], folder: Path
+) -> None:
+    door, *services = ports
+    asking = [context(folder, "kube-apiserver")]
+
+    def review() -> None:
+        code, body = ask(door, asking[0])
+        assert (code, json.loads(body)["response"]["allowed"]) == (200, True), body
+
+    with steady_load(review) as load:
+        renew(folder, "--rotate-authority")
+        asking[0] = context(folder, "kube-apiserver")
+        pem = (folder / "ca.crt").read_bytes()
+        following = TrustedAuthorities.read(pem, (folder / "ca-next.key").read_bytes()).signer
+        end = following.certificate.not_valid_after_utc.timestamp()
+        caller = issue(following, CertificateSpec("frontdoor", (), serves=False), 1)
+        assert within(SECONDS, lambda: trusts_both(door, folder, end))
+        for port in services:
+            assert within(SECONDS, functools.partial(lets_in, port, folder, caller))
+        contexts = [context(folder, "kube-apiserver"), *[context(folder, "frontdoor")] * 2]
+        before = [shown(port, item) for port, item in zip(ports, contexts, strict=True)]
+        renew(folder, "--rotate-authority")
+        asking[0] = context(folder, "kube-apiserver")
+        for port, item, old in zip(ports, contexts, before, strict=True):
+            assert within(SECONDS, functools.partial(is_other, port, item, old))
+        # the certificate that the front door shows its services is loaded with the one that it serves
+        renew(folder, "--rotate-authority")
+        answered = load.answered
+        assert within(SECONDS, lambda: load.answered >= answered + 25)
+    assert ask(door, context(folder, "kube-apiserver"))[0] == 200
 
 
 @pytest.mark.parametrize("proves", [True, False])
