@@ -247,7 +247,7 @@ FORMATS = ("text", "json", "jsonl", "yaml")
 REVIEW_FORMATS = (*FORMATS, "junit", "sarif", "github")
 """The output formats of reviews, which include those that CI systems read."""
 
-DECISION_FORMATS = ("text", "table", *REVIEW_FORMATS[1:])
+DECISION_FORMATS = ("text", "table", *REVIEW_FORMATS[1:], "policyreport", "openreports")
 """The output formats of ``pratique review``."""
 
 

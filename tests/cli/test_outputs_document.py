@@ -16,7 +16,7 @@ TEXT = (Path(__file__).parents[2] / "docs" / "outputs.md").read_text("utf-8")
 FILES = re.findall(r"^```yaml (\S+)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 COMMANDS = re.findall(r"^```console\n\$ pratique (.*?)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 DEPRECATED = "is deprecated. Please remove this controller from your configuration files and scripts."
-MEASURED = re.compile(r'((?:time="|durationMs"?: ?))[0-9.]+')
+MEASURED = re.compile(r'((?:time="|durationMs"?: ?|seconds: ))[0-9.]+')
 
 
 def lasting(text: str) -> str:
@@ -42,7 +42,7 @@ def test_each_command_prints_what_the_page_shows(
 def test_the_page_describes_every_format() -> None:
     assert all(f"`{name}`" in TEXT for name in DECISION_FORMATS)
     shown = {command.split(" -o ")[1].split()[0] for command, _ in COMMANDS if " -o " in command}
-    assert shown == set(DECISION_FORMATS) - {"json", "text"}
+    assert shown == set(DECISION_FORMATS) - {"json", "text", "openreports"}
 
 
 @pytest.mark.parametrize("name", DECISION_FORMATS)

@@ -356,7 +356,7 @@ def command(  # noqa: PLR0913 - one for each flag
         )
 
 
-_AT_THE_END = frozenset({"table", "junit", "sarif"})
+_AT_THE_END = frozenset({"table", "junit", "sarif", "policyreport", "openreports"})
 """The formats that show nothing before all decisions are made."""
 
 

@@ -222,6 +222,15 @@ def _open_report(name: str, stream: BinaryIO, *, blame: bool) -> ReviewOutput:
             from pratique_cli.outputs.sarif import SarifOutput  # noqa: PLC0415
 
             return SarifOutput(stream, blame=blame)
+        case "policyreport" | "openreports":
+            from pratique_cli.outputs.policy_reports import (  # noqa: PLC0415
+                OPEN_REPORTS,
+                POLICY_REPORTS,
+                PolicyReportOutput,
+            )
+
+            kinds = POLICY_REPORTS if name == "policyreport" else OPEN_REPORTS
+            return PolicyReportOutput(stream, kinds, blame=blame)
         case _:
             from pratique_cli.outputs.github import GitHubOutput  # noqa: PLC0415
 
