@@ -303,6 +303,13 @@ def test_addresses_of_services_are_canonical_and_have_a_parent(
     assert causes(made("IPAddress", name, spec=spec)) == expected
 
 
+def test_the_parent_of_an_address_never_changes() -> None:
+    stored, changed = (
+        made("IPAddress", "10.0.0.1", spec={"parentRef": {**PARENT, "name": name}}) for name in "ab"
+    )
+    assert causes(changed, stored) == ["spec.parentRef: Invalid value: null: field is immutable"]
+
+
 ONE_OF_EACH = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64"
 
 

@@ -184,3 +184,17 @@ def test_a_container_or_volume_is_refused_in_the_api_servers_words(
     manifest: JSONObject, expected: list[str]
 ) -> None:
     assert causes(manifest) == expected
+
+
+@pytest.mark.parametrize(
+    ("group", "expected"),
+    [
+        ({"podGroupName": "a"}, []),
+        ({}, ["spec.schedulingGroup.podGroupName: Invalid value: null: must specify one of: `podGroupName`"]),
+    ],
+)
+def test_the_scheduling_group_of_a_stored_pod_is_kept_and_validated(
+    group: JSONObject, expected: list[str]
+) -> None:
+    assert causes(pod(schedulingGroup=group), pod(schedulingGroup=group)) == expected
+    assert causes(pod(schedulingGroup=group)) == []

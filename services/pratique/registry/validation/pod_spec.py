@@ -121,6 +121,8 @@ def validate_pod_spec(
     errors += _validate_scheduling(spec, path, options)
     if os is not None:
         errors += validate_operating_system(spec, path)
+    if (group := spec.get("schedulingGroup")) is not None:
+        errors += _validate_scheduling_group(group, path / "schedulingGroup")
     return errors + validate_files_of_environments(spec, path)
 
 
@@ -216,3 +218,11 @@ def _validate_scheduling(spec: JSONObject, path: FieldPath, options: PodOptions)
     if (overhead := spec.get("overhead")) is not None:
         errors += validate_requirements({"limits": overhead}, path / "overhead")
     return errors
+
+
+def _validate_scheduling_group(group: JSONObject, path: FieldPath) -> list[FieldError]:
+    """Validate the group of a stored Pod or template; of new ones it is dropped, as its feature is off."""
+    name, place = group.get("podGroupName"), path / "podGroupName"
+    if name is None:
+        return [invalid(place, None, "must specify one of: `podGroupName`")]
+    return [invalid(place, name, message) for message in subdomain_name(name, False)]
