@@ -1,14 +1,12 @@
-"""A family for custom resources of two versions, which the API server converts by itself or by a webhook.
-
-Pratique calls no conversion webhooks. Where there is one, nothing asks for another version than that of the request.
-"""
+"""A family for custom resources of two versions, which are converted as they are or by a webhook."""
 
 from __future__ import annotations
 
 import base64
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from random import Random
+from typing import TypeAlias
 
 from differential.pairs import (
     MUTATING_BINDINGS,
@@ -30,7 +28,7 @@ from differential.pairs import (
 )
 from differential.webhooks import drawn_webhook
 from pratique.apimachinery.json_values import JSON, JSONObject
-from support.webhook_servers import Behaviour, Received, WebhookServer, answered
+from support.webhook_servers import Behaviour, Received, WebhookServer, answered, respond
 
 CONVERT = "/convert"
 """The path of the webhook that converts."""
@@ -65,22 +63,71 @@ _MUTATIONS = (
 )
 
 
-def _converted(received: Received) -> JSON:
-    review = received.review
-    wanted = review["request"]["desiredAPIVersion"]
-    objects = [
-        {**item, "apiVersion": wanted, "spec": {**item["spec"], "converted": True}}
-        for item in review["request"]["objects"]
-    ]
-    response = {
-        "uid": review["request"]["uid"],
-        "convertedObjects": objects,
-        "result": {"status": "Success"},
-    }
-    return {"apiVersion": review["apiVersion"], "kind": "ConversionReview", "response": response}
+_Change: TypeAlias = "Callable[[JSONObject], JSONObject]"
 
 
-CONVERTING: Mapping[str, Behaviour] = {CONVERT: answered(_converted)}
+def _converting(change: _Change = lambda converted: converted, /, **response: JSON) -> Behaviour:
+    """A webhook that marks what it converts, and changes it; ``response`` replaces members of its response."""
+
+    def converted(received: Received) -> JSON:
+        review = received.review
+        request = review["request"]
+        objects = [
+            change({**item, "apiVersion": request["desiredAPIVersion"], "spec": _marked(item)})
+            for item in request["objects"]
+        ]
+        usual = {"uid": request["uid"], "convertedObjects": objects, "result": {"status": "Success"}}
+        return {**_TYPE, "apiVersion": review["apiVersion"], "response": usual | response}
+
+    return answered(converted)
+
+
+def _marked(item: JSONObject) -> JSON:
+    spec = item.get("spec")
+    return {**spec, "converted": True} if isinstance(spec, dict) else spec
+
+
+def _metadata(**fields: JSON) -> _Change:
+    """Replace fields of the metadata; None takes one away."""
+
+    def changed(converted: JSONObject) -> JSONObject:
+        metadata = {**converted["metadata"], **fields}
+        return {
+            **converted,
+            "metadata": {name: value for name, value in metadata.items() if value is not None},
+        }
+
+    return changed
+
+
+_TYPE = {"kind": "ConversionReview"}
+CONVERTING: Mapping[str, Behaviour] = {
+    CONVERT: _converting(),
+    f"{CONVERT}/labels": _converting(_metadata(labels={"converted": "yes"}, annotations={"by": "webhook"})),
+    f"{CONVERT}/bad-label": _converting(_metadata(labels={"a b": "c d"})),
+    f"{CONVERT}/bad-annotation": _converting(_metadata(annotations={"a b": "c"})),
+    f"{CONVERT}/number-label": _converting(_metadata(labels={"a": 1})),
+    f"{CONVERT}/list-labels": _converting(_metadata(labels=["a"])),
+    f"{CONVERT}/generation": _converting(_metadata(finalizers=["example.com/x"], generation=7)),
+    f"{CONVERT}/name": _converting(_metadata(name="other")),
+    f"{CONVERT}/namespace": _converting(_metadata(namespace="other")),
+    f"{CONVERT}/uid": _converting(_metadata(uid="0")),
+    f"{CONVERT}/no-metadata": _converting(lambda converted: {**converted, "metadata": None}),
+    f"{CONVERT}/kind": _converting(lambda converted: {**converted, "kind": "Other"}),
+    f"{CONVERT}/version": _converting(lambda converted: {**converted, "apiVersion": "example.com/v9"}),
+    f"{CONVERT}/wrong-uid": _converting(uid="another"),
+    f"{CONVERT}/nothing": _converting(convertedObjects=[]),
+    f"{CONVERT}/failed": _converting(result={"status": "Failure", "message": "no such size"}),
+    f"{CONVERT}/failed-silently": _converting(result={"status": "Failure"}),
+    f"{CONVERT}/no-result": _converting(result=None),
+    f"{CONVERT}/500": respond(500, b"broken"),
+    f"{CONVERT}/empty": respond(200, b""),
+    f"{CONVERT}/not-json": respond(200, b"hello"),
+    f"{CONVERT}/other": respond(200, b'{"kind": "ConversionReview", "apiVersion": "example.com/v1"}'),
+    f"{CONVERT}/no-response": answered(
+        lambda received: {**_TYPE, "apiVersion": received.review["apiVersion"]}
+    ),
+}
 """What the server does, by path."""
 
 
@@ -89,20 +136,20 @@ class CustomResources:
     """Custom resources created, changed and deleted in both versions, under webhooks and policies."""
 
     name: str = "custom resources"
-    requests: int = 40
+    requests: int = 12
     setup: Setup = USUAL
 
     def world(self, random: Random, suffix: str, server: WebhookServer) -> World:
         """Draw a definition with a stored object, webhooks and policies."""
         namespace, group = f"w{suffix}", f"g{suffix}.example.com"
-        by_webhook = random.random() < 0.5
+        by_webhook = random.random() < 0.75
         for version in _VERSIONS:
             resource = Resource(group, version, "things", "Thing")
             RESOURCES[resource.api_version, resource.kind] = resource
         objects = [
             made(NAMESPACES, namespace),
             made(SERVICE_ACCOUNTS, "default", namespace),
-            _definition(group, server if by_webhook else None),
+            _definition(random, group, server if by_webhook else None),
             _thing(random, f"{group}/v1", namespace, _STORED),
         ]
         for resource, paths in ((MUTATING_WEBHOOKS, _MUTATING), (VALIDATING_WEBHOOKS, _VALIDATING)):
@@ -111,11 +158,11 @@ class CustomResources:
                 webhook = drawn_webhook(random, f"h{number}", f"{server.url}{random.choice(paths)}")
                 webhook["clientConfig"]["caBundle"] = base64.b64encode(server.ca_bundle).decode()
                 webhook["rules"] = [_rule(random, group)]
-                webhook["matchPolicy"] = _match_policy(random, by_webhook=by_webhook)
+                webhook["matchPolicy"] = random.choice(("Exact", "Equivalent"))
                 webhook.pop("matchConditions", None)
                 webhooks.append(webhook)
             objects.append(made(resource, f"c-{suffix}", webhooks=webhooks))
-        objects += _policies(random, suffix, group, by_webhook=by_webhook)
+        objects += _policies(random, suffix, group)
         return World(tuple(objects), namespace)
 
     def request(self, random: Random, world: World) -> Request:
@@ -136,7 +183,7 @@ class CustomResources:
         return Request(user, "PUT", resource, world.namespace, name, body)
 
 
-def _definition(group: str, server: WebhookServer | None) -> JSONObject:
+def _definition(random: Random, group: str, server: WebhookServer | None) -> JSONObject:
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     versions = [
         {"name": name, "served": True, "storage": name == "v1", "schema": {"openAPIV3Schema": schema}}
@@ -150,8 +197,10 @@ def _definition(group: str, server: WebhookServer | None) -> JSONObject:
     }
     if server is not None:
         bundle = base64.b64encode(server.ca_bundle).decode()
-        client = {"url": f"{server.url}{CONVERT}", "caBundle": bundle}
-        webhook = {"clientConfig": client, "conversionReviewVersions": ["v1"]}
+        path = random.choice((CONVERT, *CONVERTING))
+        client = {"url": f"{server.url}{path}", "caBundle": bundle}
+        accepted = random.choice((["v1"], ["v1", "v1beta1"], ["v1beta1"], ["v9", "v1"]))
+        webhook = {"clientConfig": client, "conversionReviewVersions": accepted}
         spec["conversion"] = {"strategy": "Webhook", "webhook": webhook}
     return made(DEFINITIONS, f"things.{group}", spec=spec)
 
@@ -172,17 +221,13 @@ def _rule(random: Random, group: str) -> JSONObject:
     }
 
 
-def _match_policy(random: Random, *, by_webhook: bool) -> str:
-    return "Exact" if by_webhook else random.choice(("Exact", "Equivalent"))
-
-
-def _policies(random: Random, suffix: str, group: str, *, by_webhook: bool) -> list[JSONObject]:
+def _policies(random: Random, suffix: str, group: str) -> list[JSONObject]:
     specs = []
     for _ in range(2):
         rule = _rule(random, group)
         if rule["operations"] == ["*"]:
             rule["operations"] = ["CREATE", "UPDATE"]
-        policy = _match_policy(random, by_webhook=by_webhook)
+        policy = random.choice(("Exact", "Equivalent"))
         constraints = {"resourceRules": [rule], "matchPolicy": policy}
         specs.append({"matchConstraints": constraints, "failurePolicy": random.choice(("Fail", "Ignore"))})
     validations = [{"expression": expression} for expression in random.sample(_TRUTHS, 2)]

@@ -99,6 +99,11 @@ LISTED = (
         ours=rf"{_ALLOWED}|(422 )?{{what}}.*",
     ),
     ListedDifference(
+        "conversion webhook for <kind> returned invalid object: must have the same UID",
+        real=r"500 (conversion webhook for \S+, Kind=\S+ (failed|returned).*|Object 'Kind' is missing in .*)",
+        ours=_ALLOWED,
+    ),
+    ListedDifference(
         "defaults of a CustomResourceDefinition",
         real=r".*spec\.validation\.openAPIV3Schema\.[^:]+\.default: Invalid value: .*",
         ours=r".*spec\.validation\.openAPIV3Schema\.properties.*",

@@ -123,7 +123,7 @@ def test_an_object_that_cannot_be_converted_is_a_policy_error(failure_policy: st
     assert failure_messages(found) == [
         (
             'policy "p" denied request: failed to configure policy: conversion webhook for '
-            f"{GROUP}/v1, Kind=Crontab failed: conversion webhooks are not supported"
+            f"{GROUP}/v1, Kind=Crontab failed: conversion webhooks are not called here"
         )
     ]
 

@@ -7,7 +7,7 @@ import copy
 from pratique.apimachinery.json_values import Document, JSONObject
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource, parse_api_version
 from pratique.cluster.api_resources import ApiResources
-from pratique.cluster.conversion import convert
+from pratique.cluster.conversion import convert, without_conversion_webhooks
 from pratique.cluster.store import ANY_NAMESPACE, Cluster
 
 
@@ -15,7 +15,8 @@ def converted(document: JSONObject, api_version: str, *, cluster: Cluster = ANY_
     """Convert an object, and check that it is left as it was."""
     before = copy.deepcopy(document)
     kind = GroupVersionKind(*parse_api_version(api_version), document["kind"])
-    found = convert(Document.from_data(document), _collection(kind, cluster.resources), kind, cluster)
+    collection, source = _collection(kind, cluster.resources), Document.from_data(document)
+    found = without_conversion_webhooks(lambda: convert(source, collection, kind, cluster))
     assert document == before
     result = found.data
     assert (result["apiVersion"], result["kind"]) == (api_version, document["kind"])

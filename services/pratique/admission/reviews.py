@@ -14,6 +14,7 @@ from pratique.apimachinery.json_values import JSON, NULL, Document
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
 from pratique.apimachinery.requests import Operation, UserInfo
 from pratique.cluster.authorization import Authorizer, RbacAuthorizer, authorizer_of
+from pratique.cluster.conversion import ConversionWebhooks
 from pratique.cluster.store import ANY_NAMESPACE, Cluster
 
 
@@ -103,6 +104,9 @@ class Review:
     authorizer: Authorizer = _DEFAULT_AUTHORIZER
     """Answers what users may do: from the roles in :attr:`cluster` or by asking its API server, unless another
     authorizer is given."""
+    conversion_webhooks: ConversionWebhooks | None = None
+    """Asks the webhooks that convert custom resources; None asks none, which is an error of the conversion. It stays in
+    this process."""
     deadline: Deadline | None = None
     """When the running handler is cancelled and counts as failed, if it is ``async``; None means never.
 

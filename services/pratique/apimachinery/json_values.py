@@ -169,7 +169,17 @@ class Document:
     A document is immutable: to change it, make a new document and leave ``data`` alone.
     """
 
-    __slots__ = ("_check_digest", "_checks", "_data", "_deferred", "_encoded", "_parsed", "_raw", "_shallow")
+    __slots__ = (
+        "_check_digest",
+        "_checks",
+        "_converted",
+        "_data",
+        "_deferred",
+        "_encoded",
+        "_parsed",
+        "_raw",
+        "_shallow",
+    )
 
     def __init__(self, raw: bytes | None, data: JSON = None, *, parsed: bool = False) -> None:
         """Use :meth:`from_raw` or :meth:`from_data`."""
@@ -181,6 +191,7 @@ class Document:
         self._check_digest: bytes | None = None
         self._deferred: DeferredCheck | None = None
         self._shallow = raw is not None
+        self._converted: dict[str, Document | str] | None = None
 
     @classmethod
     def from_raw(cls, raw: bytes) -> Document:
@@ -302,6 +313,14 @@ class Document:
                     checks.of_encoded(raw, shallow=self._shallow) if self._encoded else checks.of_checked(raw)
                 )
         return self._check_digest
+
+    def converted_to(self, api_version: str) -> Document | str | None:
+        """What a conversion webhook made of it, or why it made nothing; None if it has not been asked."""
+        return None if self._converted is None else self._converted.get(api_version)
+
+    def remember_conversion(self, api_version: str, result: Document | str) -> None:
+        """Keep the result of a conversion webhook, so that it is asked once: the object, or the error's text."""
+        self._converted = {**(self._converted or {}), api_version: result}
 
     def copy_data(self) -> JSON:
         """A fresh copy of the value, which the caller may change in place."""

@@ -1,16 +1,27 @@
-"""Converting objects to other versions of their API."""
+"""Converting objects to other versions of their API.
+
+Conversions of built-in kinds, and of custom resources that change nothing but their version, are made at once. Those
+that a webhook makes are not: :func:`convert` raises :class:`PendingConversionError`, its caller awaits
+:func:`fulfil_conversion` and calls it again, which then finds the result beside the document.
+
+Source of what is done with custom resources: ``k8s.io/apiextensions-apiserver/pkg/apiserver/conversion/converter.go``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Protocol, TypeVar
 
-from pratique.apimachinery.errors import ConversionError, InputError
+from pratique.apimachinery.errors import ConversionError, InputError, PratiqueError
 from pratique.apimachinery.json_values import Document, JSONObject, member
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource, kind_of
+from pratique.apimachinery.statuses import go_quoted
 from pratique.cluster import autoscaler_conversion, service_and_policy_conversion, workload_conversion
-from pratique.cluster.api_resources import CRD_GROUP, CRD_RESOURCE, built_in_resources
+from pratique.cluster.api_resources import CRD_GROUP, CRD_RESOURCE, built_in_resources, types_of_definition
 from pratique.cluster.conversion_fields import KindConverters
 from pratique.cluster.store import Cluster
+
+_R = TypeVar("_R")
 
 _CONVERTERS: Mapping[str, KindConverters] = {
     "ClusterRoleBinding": service_and_policy_conversion.RBAC_BINDINGS,
@@ -48,6 +59,81 @@ def _group(api_version: str) -> str:
     return api_version.rpartition("/")[0]
 
 
+class PendingConversionError(PratiqueError):
+    """A conversion webhook has to be asked first; see :func:`fulfil_conversion`."""
+
+    def __init__(
+        self, document: Document, before: GroupVersionKind, api_version: str, definition: JSONObject
+    ) -> None:
+        super().__init__(f"conversion of {before} to {api_version} is pending")
+        self.document: Document = document
+        """The object to convert."""
+        self.before: GroupVersionKind = before
+        """Its kind and version."""
+        self.api_version: str = api_version
+        """The version to convert it to."""
+        self.definition: JSONObject = definition
+        """The CustomResourceDefinition, which says whom to ask."""
+
+
+class ConversionWebhooks(Protocol):
+    """Asks the conversion webhooks of CustomResourceDefinitions."""
+
+    async def convert(self, pending: PendingConversionError, until: float | None) -> Document:
+        """Have an object converted.
+
+        Args:
+            pending: The object, and what it is to become.
+            until: When the answer is no longer of use, by ``time.monotonic``; None means never.
+
+        Raises:
+            ConversionError: there is no usable answer; the text is the API server's.
+        """
+
+
+async def fulfil_conversion(
+    pending: PendingConversionError, webhooks: ConversionWebhooks | None, until: float | None
+) -> None:
+    """Have an object converted, and keep the result, or the error, beside it.
+
+    Args:
+        pending: What :func:`convert` raised; call it again afterwards.
+        webhooks: Who asks; None if no webhook may be called, which is an error of the conversion.
+        until: As for :meth:`ConversionWebhooks.convert`.
+    """
+    if pending.document.converted_to(pending.api_version) is not None:
+        return
+    if webhooks is None:
+        refuse_conversion(pending)
+        return
+    result: Document | str
+    try:
+        result = await webhooks.convert(pending, until)
+    except ConversionError as error:
+        result = str(error)
+    pending.document.remember_conversion(pending.api_version, result)
+
+
+def refuse_conversion(pending: PendingConversionError) -> None:
+    """Keep an error beside the object, because no webhook may be called."""
+    text = failed_conversion(pending.before, "conversion webhooks are not called here")
+    pending.document.remember_conversion(pending.api_version, text)
+
+
+def without_conversion_webhooks(work: Callable[[], _R]) -> _R:
+    """Do work that may convert objects, where no webhook may be called: those conversions are errors."""
+    while True:
+        try:
+            return work()
+        except PendingConversionError as pending:
+            refuse_conversion(pending)
+
+
+def failed_conversion(before: GroupVersionKind, reason: str) -> str:
+    """The text of the error about a conversion webhook that gave no usable answer."""
+    return f"conversion webhook for {before} failed: {reason}"
+
+
 def convert(
     document: Document, resource: GroupVersionResource, kind: GroupVersionKind, cluster: Cluster
 ) -> Document:
@@ -61,6 +147,7 @@ def convert(
 
     Raises:
         ConversionError: it cannot be converted; the message says why, and reveals nothing of the object.
+        PendingConversionError: a webhook has to be asked first.
     """
     if document.is_null:
         return document
@@ -72,7 +159,9 @@ def convert(
     if before == kind:
         return document
     if built_in_resources().for_resource(resource) is None:
-        _check_strategy(before, resource, cluster)
+        by_webhook = _convert_custom(document, before, kind, resource, cluster)
+        if by_webhook is not None:
+            return by_webhook
         changed = data
     else:
         changed = _convert_built_in(data, before, kind)
@@ -98,11 +187,35 @@ def _by_way_of_shared(
     return target.from_shared(source.to_shared(data))
 
 
-def _check_strategy(before: GroupVersionKind, resource: GroupVersionResource, cluster: Cluster) -> None:
-    """Refuse a custom resource with a conversion webhook: conversion webhooks are not called."""
+def _convert_custom(
+    document: Document,
+    before: GroupVersionKind,
+    kind: GroupVersionKind,
+    resource: GroupVersionResource,
+    cluster: Cluster,
+) -> Document | None:
+    """What a webhook made of a custom resource; None if nothing but its version changes."""
     definition = cluster.get(CRD_GROUP, CRD_RESOURCE, f"{resource.resource}.{resource.group}")
     strategy = member(definition, "spec", "conversion", "strategy") or "None"
-    if strategy != "None":
+    if strategy == "None":
+        return None
+    if definition is None or strategy != "Webhook":
         raise ConversionError(
-            f"conversion webhook for {before} failed: conversion webhooks are not supported"
+            f"unknown conversion strategy {go_quoted(str(strategy))} for CRD {resource.resource}"
         )
+    for version, direction in ((kind.api_version, "to"), (before.api_version, "from")):
+        if version not in _api_versions(definition):
+            raise ConversionError(f"request to convert CR {direction} an invalid group/version: {version}")
+    if document.data.keys() == {"apiVersion", "kind"}:
+        return None  # there is nothing to convert, so no webhook is asked
+    found = document.converted_to(kind.api_version)
+    if found is None:
+        raise PendingConversionError(document, before, kind.api_version, definition)
+    if isinstance(found, str):
+        raise ConversionError(found)
+    return found
+
+
+def _api_versions(definition: JSONObject) -> set[str]:
+    """The versions of a definition, served or not."""
+    return {type_.kind.api_version for type_ in types_of_definition(definition) if not type_.subresource}

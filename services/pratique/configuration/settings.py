@@ -224,6 +224,8 @@ class ChainSettings:
     """How long replaced inputs are kept for processes that notice a change later."""
     first_denial_only: bool = False
     """Stop at the first denial, as the API server does, instead of collecting all."""
+    calls_conversion_webhooks: bool = True
+    """Whether the webhooks that convert custom resources may be called; without them such conversions are errors."""
 
     @property
     def is_live(self) -> bool:

@@ -43,6 +43,7 @@ from pratique.apimachinery.patches import PatchError, patch_document
 from pratique.apimachinery.statuses import Status
 from pratique.cluster import schemas
 from pratique.cluster.authorization import UnansweredError, continue_evaluation
+from pratique.cluster.conversion import ConversionWebhooks
 from pratique.cluster.go_decoding import TypedDecodingError
 from pratique.cluster.store import Cluster
 from pratique.cluster.typed_decoding import decode_changed, type_fault
@@ -410,6 +411,7 @@ class ControllerHost:
         *,
         provisions: bool = False,
         tells_places: bool = False,
+        conversion_webhooks: ConversionWebhooks | None = None,
     ) -> None:
         """Host the handlers of ``hosted`` for a phase.
 
@@ -419,6 +421,7 @@ class ControllerHost:
             phase: The phase to run.
             provisions: Whether the chain creates missing namespaces.
             tells_places: Whether the failure of a policy names its file and line.
+            conversion_webhooks: Asks the webhooks that convert custom resources, for reviews that bring none who does.
         """
         self.hosted = tuple(hosted)
         """The controllers, in chain order."""
@@ -427,11 +430,13 @@ class ControllerHost:
         self.runners: Mapping[str, HandlerRunner] = handler_runners(hosted, phase, tells_places=tells_places)
         """The runner of each handler, by its controller's name."""
         self._provisions = provisions
+        self._conversion_webhooks = conversion_webhooks
 
     def in_cluster(self, review: Review) -> Review:
-        """Return the review with this host's cluster."""
-        if review.cluster is not self.cluster:
-            review = dataclasses.replace(review, cluster=self.cluster)
+        """Return the review with this host's cluster, and with who asks conversion webhooks."""
+        asks = review.conversion_webhooks or self._conversion_webhooks
+        if review.cluster is not self.cluster or review.conversion_webhooks is not asks:
+            review = dataclasses.replace(review, cluster=self.cluster, conversion_webhooks=asks)
         return with_provisioned_namespace(review) if self._provisions else review
 
     def close_threads(self) -> None:
@@ -464,9 +469,17 @@ class MutatorHost(ControllerHost):
         *,
         provisions: bool = False,
         tells_places: bool = False,
+        conversion_webhooks: ConversionWebhooks | None = None,
     ) -> None:
         """Host the mutating handlers of ``hosted``, as :class:`ControllerHost` does."""
-        super().__init__(hosted, cluster, Phase.MUTATE, provisions=provisions, tells_places=tells_places)
+        super().__init__(
+            hosted,
+            cluster,
+            Phase.MUTATE,
+            provisions=provisions,
+            tells_places=tells_places,
+            conversion_webhooks=conversion_webhooks,
+        )
         if self.runners:
             schemas.load()  # checks mutated objects; loaded now so that the first review need not wait for it
 
@@ -508,9 +521,17 @@ class ValidatorHost(ControllerHost):
         *,
         provisions: bool = False,
         tells_places: bool = False,
+        conversion_webhooks: ConversionWebhooks | None = None,
     ) -> None:
         """Host the validating handlers of ``hosted``, as :class:`ControllerHost` does."""
-        super().__init__(hosted, cluster, Phase.VALIDATE, provisions=provisions, tells_places=tells_places)
+        super().__init__(
+            hosted,
+            cluster,
+            Phase.VALIDATE,
+            provisions=provisions,
+            tells_places=tells_places,
+            conversion_webhooks=conversion_webhooks,
+        )
 
     async def validate(
         self, review: Review, calls: Sequence[Call], deadline: Deadline | None = None

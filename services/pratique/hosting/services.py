@@ -20,8 +20,9 @@ from pratique.admission.controllers import Controller, Handler, Phase
 from pratique.admission.namespace_provisioning import provisions_namespaces
 from pratique.apimachinery.json_values import JSON
 from pratique.cluster.authorization import AUTHORIZED_SECONDS, UNAUTHORIZED_SECONDS
+from pratique.cluster.conversion import ConversionWebhooks
 from pratique.cluster.files import load_cluster
-from pratique.cluster.store import STALENESS_SECONDS, Cluster, ObjectStore, ReloadableCluster
+from pratique.cluster.store import ANY_NAMESPACE, STALENESS_SECONDS, Cluster, ObjectStore, ReloadableCluster
 from pratique.configuration.admission_configuration import load_plugin_configurations
 from pratique.configuration.input_digests import (
     InputDigests,
@@ -39,6 +40,9 @@ from pratique.hosting.cluster_roles import (
     looked_up_by_policies,
 )
 from pratique.hosting.running import ControllerHost
+from pratique.https.clients import HttpsClients
+from pratique.https.conversion_webhooks import HttpsConversionWebhooks
+from pratique.https.service_resolvers import cluster_resolver
 from pratique.telemetry.metrics import ReloadCounts
 from pratique.telemetry.reloading_files import Reloaded, keep_reloading
 
@@ -190,7 +194,12 @@ class HostFactory(Protocol[HostT_co]):
     """Creates a host, as the classes in :mod:`pratique.hosting.running` do."""
 
     def __call__(
-        self, hosted: Sequence[HostedController], cluster: Cluster, *, provisions: bool = False
+        self,
+        hosted: Sequence[HostedController],
+        cluster: Cluster,
+        *,
+        provisions: bool = False,
+        conversion_webhooks: ConversionWebhooks | None = None,
     ) -> HostT_co:
         """Host ``hosted``, which look up objects in ``cluster``."""
 
@@ -300,11 +309,22 @@ async def host_chain(
             live = await open_live_cluster(settings, looked_up)
         if live is not None and shared is None:
             stack.push_async_callback(live.close)
+
+        def resolve(host: str, port: int) -> tuple[str, int]:
+            # In a live cluster DNS finds Services, so their endpoints need not be followed.
+            return cluster_resolver(ANY_NAMESPACE if live is not None else inputs.cluster)(host, port)
+
+        webhooks = None
+        if settings.calls_conversion_webhooks:
+            webhooks = HttpsConversionWebhooks(HttpsClients(resolve))
+            stack.push_async_callback(webhooks.close)
         inputs = ReloadedInputs(
             settings,
             chain,
             local,
-            lambda cluster: host_of(controllers, cluster, provisions=provisions),
+            lambda cluster: host_of(
+                controllers, cluster, provisions=provisions, conversion_webhooks=webhooks
+            ),
             configuration=await open_configurations(settings, live),
             live=live,
         )

@@ -23,6 +23,7 @@ from pratique.cel.expressions import Expression
 from pratique.cel.policy_compiler import AdmissionActivation, request_variable
 from pratique.cel.values import Value
 from pratique.cluster.authorization import continue_evaluation
+from pratique.cluster.conversion import PendingConversionError, fulfil_conversion
 
 _NAMESPACE_METADATA = (
     "name",
@@ -89,18 +90,35 @@ def answer_within_limits(
 ) -> Answer | Awaitable[Answer]:
     """Decide at once, or in a thread if that exceeds the inline budget or an authorizer has to ask first.
 
-    ``decide`` is called again in the thread, and can continue where it was.
+    ``decide`` is called again in the thread, and can continue where it was; so it is when a webhook has converted an
+    object for it.
     """
     until = review.deadline.at if review.deadline is not None else None
+    pending: PendingConversionError | None = None
+    reason: BaseException
     try:
         return decide(EvaluationLimits(until, InlineBudget(INLINE_COST, INLINE_COST)))
     except SlowEvaluationError as error:
-        in_thread = functools.partial(_decide_in_thread, decide, EvaluationLimits(until))
-        return continue_evaluation(in_thread, error, until)
+        reason = error
+    except PendingConversionError as error:
+        reason = pending = error
+    in_thread = functools.partial(_decide_in_thread, decide, review, EvaluationLimits(until), pending)
+    return continue_evaluation(in_thread, reason, until)
 
 
-async def _decide_in_thread(decide: Callable[[EvaluationLimits], Answer], limits: EvaluationLimits) -> Answer:
-    return await asyncio.get_running_loop().run_in_executor(_THREADS, decide, limits)
+async def _decide_in_thread(
+    decide: Callable[[EvaluationLimits], Answer],
+    review: Review,
+    limits: EvaluationLimits,
+    pending: PendingConversionError | None = None,
+) -> Answer:
+    while True:
+        if pending is not None:
+            await fulfil_conversion(pending, review.conversion_webhooks, limits.until)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(_THREADS, decide, limits)
+        except PendingConversionError as error:
+            pending = error
 
 
 class Activation(dict[str, "Value"]):

@@ -21,7 +21,13 @@ from pratique.configuration.admissionregistration import PolicyBindingSpec, Poli
 from pratique.policies.activation import ReviewActivations
 from pratique.policies.compilation import Binding, Policy
 from pratique.policies.exceptions import find_exemption
-from pratique.policies.matching import Mismatch, PolicySettingError, collect_params, find_param_type
+from pratique.policies.matching import (
+    Mismatch,
+    ParamDocuments,
+    PolicySettingError,
+    collect_params,
+    find_param_type,
+)
 
 B = TypeVar("B", bound=PolicyBindingSpec)
 
@@ -76,6 +82,7 @@ class PolicyDispatcher:
         self._mutates = mutates
         self._context = MatchContext(review)
         self._activations: dict[MatchedResource, ReviewActivations] = {}
+        self._params: ParamDocuments = {}
 
     def dispatch(
         self, policy: Policy[PolicySpec], bindings: Sequence[Binding[B]], *, reports_policy: bool = True
@@ -89,6 +96,7 @@ class PolicyDispatcher:
 
         Raises:
             RefusalError: the request's Namespace does not exist, which denies the request whatever policies decide.
+            PendingConversionError: a webhook has to convert an object first.
         """
         try:
             matched = policy.matcher.match(self._context)
@@ -113,7 +121,9 @@ class PolicyDispatcher:
                 return unmatched
             if self._mutates:
                 self._context.converted(matched)
-            params = collect_params(kind, binding.spec.param_ref, review.namespace, review.cluster)
+            params = collect_params(
+                kind, binding.spec.param_ref, review.namespace, review.cluster, self._params
+            )
         except PolicySettingError as error:
             return Misconfigured(binding, str(error))
         except ConversionError as error:

@@ -57,8 +57,16 @@ def find_param_type(kind: ParamKind, cluster: Cluster) -> ResourceType:
     return found
 
 
+ParamDocuments: TypeAlias = "dict[int, Document]"
+"""Parameters as documents, by the identity of their data, so that a conversion of one is made once."""
+
+
 def collect_params(
-    kind: ResourceType | None, ref: ParamRef | None, namespace: str, cluster: Cluster
+    kind: ResourceType | None,
+    ref: ParamRef | None,
+    namespace: str,
+    cluster: Cluster,
+    documents: ParamDocuments | None = None,
 ) -> Sequence[JSON]:
     """Find the parameters of a binding; the policy is evaluated once with each of them.
 
@@ -67,17 +75,20 @@ def collect_params(
         ref: The binding's ``paramRef``; ignored if the policy has no ``paramKind``.
         namespace: The namespace of the request.
         cluster: The cluster that holds the parameters.
+        documents: Those of earlier calls for the same review, to which this adds.
 
     Returns:
         The parameters; a single null if the policy takes none; nothing if none were found and the binding allows that.
 
     Raises:
         PolicySettingError: the reference is invalid, or none were found and the binding requires one.
+        PendingConversionError: a webhook has to convert a parameter first.
     """
     if kind is None or ref is None:
         return (None,)
+    documents = {} if documents is None else documents
     found = [
-        _convert_param(param, kind, cluster)
+        _convert_param(documents.setdefault(id(param), Document.from_data(param)), kind, cluster)
         for param in _find_params(kind, ref, _params_namespace(kind, ref, namespace), cluster)
     ]
     if not found and ref.parameter_not_found_action == "Deny":
@@ -114,9 +125,9 @@ def _find_params(kind: ResourceType, ref: ParamRef, namespace: str, cluster: Clu
     return [param for param in found if selector.matches_object(param)]
 
 
-def _convert_param(param: JSONObject, kind: ResourceType, cluster: Cluster) -> JSON:
+def _convert_param(param: Document, kind: ResourceType, cluster: Cluster) -> JSON:
     try:
-        return convert(Document.from_data(param), kind.resource, kind.kind, cluster).data
+        return convert(param, kind.resource, kind.kind, cluster).data
     except ConversionError as error:
         raise PolicySettingError(str(error)) from None
 

@@ -18,6 +18,7 @@ from pratique.apimachinery.errors import RefusalError
 from pratique.apimachinery.json_values import JSON, Document, JSONObject
 from pratique.apimachinery.requests import Operation
 from pratique.cel.errors import EvaluationError, OutOfBudgetError, SlowEvaluationError
+from pratique.cluster.conversion import without_conversion_webhooks
 from pratique.configuration.admissionregistration import (
     MutatingAdmissionPolicySpec,
     PolicyBindingSpec,
@@ -96,7 +97,7 @@ class MutatingPolicies:
         again: Collection[str] | None = None,
         explain: bool = False,
     ) -> MutatingPoliciesDecision:
-        """Evaluate all policies, one after another, each on the result of those before it.
+        """Evaluate all policies, one after another, each on the result of those before it; ask no conversion webhook.
 
         Nothing is changed in place.
 
@@ -109,7 +110,8 @@ class MutatingPolicies:
         Raises:
             SlowEvaluationError: it exceeds the inline budget.
         """
-        return self.begin(review, again=again, explain=explain).admit(limits)
+        run = self.begin(review, again=again, explain=explain)
+        return without_conversion_webhooks(lambda: run.admit(limits))
 
     def begin(
         self, review: Review, *, again: Collection[str] | None = None, explain: bool = False
@@ -164,6 +166,7 @@ class MutatingPoliciesRun:
         Raises:
             SlowEvaluationError: the next policy exceeds the inline budget. Call this again with a larger one to
                 continue.
+            PendingConversionError: a webhook has to convert an object first. Call this again afterwards.
         """
         review = self._dispatcher.review
         if not self._hooks:

@@ -21,6 +21,7 @@ from pratique.cel import costs
 from pratique.cel.costs import Budget
 from pratique.cel.errors import OutOfBudgetError, SlowEvaluationError
 from pratique.cluster.api_resources import ApiResources
+from pratique.cluster.conversion import PendingConversionError, without_conversion_webhooks
 from pratique.configuration.admissionregistration import (
     ValidatingAdmissionPolicyBindingSpec,
     ValidatingAdmissionPolicySpec,
@@ -225,7 +226,7 @@ class ValidatingPolicies:
         explain: bool = False,
         span: Span | None = None,
     ) -> PoliciesDecision:
-        """Evaluate all policies, or a span of them. Gives their decisions in order.
+        """Evaluate all policies, or a span of them, without conversion webhooks. Gives their decisions in order.
 
         Args:
             review: The review; its cluster holds Namespaces and parameters, and expressions use its authorizer.
@@ -237,7 +238,8 @@ class ValidatingPolicies:
         Raises:
             SlowEvaluationError: it exceeds the inline budget.
         """
-        return self.begin(review, explain=explain, span=span).decide(limits)
+        run = self.begin(review, explain=explain, span=span)
+        return without_conversion_webhooks(lambda: run.decide(limits))
 
     def begin(
         self, review: Review, *, explain: bool = False, span: Span | None = None
@@ -293,6 +295,7 @@ class ValidatingPoliciesRun:
         Raises:
             SlowEvaluationError: the next policy exceeds the inline budget. Call this again with a larger one to
                 continue.
+            PendingConversionError: a webhook has to convert an object first. Call this again afterwards.
         """
         self._limits = limits
         try:
@@ -320,7 +323,7 @@ class ValidatingPoliciesRun:
         decisions, failures, checks = len(self._decisions), len(self._failures), len(self._checks)
         try:
             self._dispatch(numbered)
-        except SlowEvaluationError:
+        except (SlowEvaluationError, PendingConversionError):
             del self._decisions[decisions:], self._failures[failures:], self._checks[checks:]
             raise
 

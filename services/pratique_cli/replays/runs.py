@@ -90,14 +90,17 @@ WEBHOOKS = ("MutatingAdmissionWebhook", "ValidatingAdmissionWebhook")
 
 
 def without_webhooks(chain: ChainSettings) -> ChainSettings:
-    """Return a chain without the controllers that call webhooks."""
+    """Return a chain without the controllers that call webhooks, and without the webhooks that convert objects."""
     if chain.admission_control is not None:
         kept = tuple(name for name in chain.admission_control if name not in WEBHOOKS)
-        return dataclasses.replace(chain, admission_control=kept)
+        return dataclasses.replace(chain, admission_control=kept, calls_conversion_webhooks=False)
     enabled = tuple(name for name in chain.enable_admission_plugins if name not in WEBHOOKS)
     disabled = (*chain.disable_admission_plugins, *WEBHOOKS)
     return dataclasses.replace(
-        chain, enable_admission_plugins=enabled, disable_admission_plugins=tuple(dict.fromkeys(disabled))
+        chain,
+        enable_admission_plugins=enabled,
+        disable_admission_plugins=tuple(dict.fromkeys(disabled)),
+        calls_conversion_webhooks=False,
     )
 
 

@@ -76,7 +76,7 @@ class OfflinePlayground:
         Raises:
             ConfigurationError: the settings cannot be used.
         """
-        self._chain = chain
+        self._chain = dataclasses.replace(chain, calls_conversion_webhooks=False)
         self._timeout_seconds = timeout_seconds
         self.may_call_webhooks = may_call_webhooks
         self._sources = LocalSources.read(chain)

@@ -226,5 +226,5 @@ def test_a_custom_resource_with_a_conversion_webhook_is_refused() -> None:
     with pytest.raises(ConversionError) as raised:
         converted(CUSTOM, "example.com/v2", cluster=cluster)
     assert str(raised.value) == (
-        "conversion webhook for example.com/v1, Kind=Deployment failed: conversion webhooks are not supported"
+        "conversion webhook for example.com/v1, Kind=Deployment failed: conversion webhooks are not called here"
     )

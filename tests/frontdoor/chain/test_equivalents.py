@@ -337,7 +337,7 @@ def test_an_object_that_cannot_be_converted_is_denied_even_under_ignore(
     assert (decision.status.code, decision.status.reason) == (500, "InternalError")
     assert decision.status.message == (
         f"{beginning}conversion webhook for example.com/v1, Kind=Order failed: "
-        "conversion webhooks are not supported"
+        "conversion webhooks are not called here"
     )
     assert decision.steps[0].outcome is OutcomeStatus.FAILED
     assert server.received == []

@@ -30,7 +30,7 @@ from pratique.apimachinery.patches import PatchError, patch_document
 from pratique.apimachinery.statuses import Status
 from pratique.cluster import schemas
 from pratique.cluster.api_resources import built_in_resources
-from pratique.cluster.conversion import convert
+from pratique.cluster.conversion import PendingConversionError, convert, fulfil_conversion
 from pratique.cluster.go_decoding import TypedDecodingError
 from pratique.cluster.typed_decoding import decode_changed
 from pratique.policies.allow_lists import AllowList
@@ -72,6 +72,8 @@ class WebhookEffect:
     """The changed object in the version of the request; None if it has not changed."""
     violation: str = ""
     """What the webhook changed and may not; empty if it may change all of it."""
+    pending: PendingConversionError | None = None
+    """The conversion to the version of the request, if a webhook has to make it first."""
     is_retyped: bool = False
     """Whether the object became one of another kind that is known, which an API server notices after all webhooks."""
 
@@ -125,10 +127,31 @@ def effect_of(
         document = convert(
             document, requested_review.resource, requested_review.kind, requested_review.cluster
         )
+    except PendingConversionError as pending:
+        effect = WebhookEffect(operations=operations, violation=told, pending=pending)
     except (PatchError, ConversionError, TypedDecodingError, _RetypedError) as error:
-        return _refused_effect(error, decision.operations)
-    applied = tuple(diff(requested_review.object, document.data))
-    return WebhookEffect(operations=operations, applied=applied, document=document, violation=told)
+        effect = _refused_effect(error, decision.operations)
+    else:
+        applied = tuple(diff(requested_review.object, document.data))
+        effect = WebhookEffect(operations=operations, applied=applied, document=document, violation=told)
+    return effect
+
+
+async def _with_conversion(
+    effect: WebhookEffect, sent_kind: GroupVersionKind, requested_review: Review, deadline: Deadline
+) -> WebhookEffect:
+    """Return an effect after a webhook has converted the changed object, if one has to."""
+    pending = effect.pending
+    if pending is None:
+        return effect
+    await fulfil_conversion(pending, requested_review.conversion_webhooks, deadline.at)
+    converted = pending.document.converted_to(pending.api_version)
+    if not isinstance(converted, Document):
+        return _refused_effect(ConversionError(str(converted)), effect.operations)
+    # The next webhook that asks for the webhook's version sees what this one left, as in the API server.
+    converted.remember_conversion(sent_kind.api_version, pending.document)
+    applied = tuple(diff(requested_review.object, converted.data))
+    return dataclasses.replace(effect, applied=applied, document=converted, pending=None)
 
 
 def _allowed(allow_list: AllowList, before: Document, after: Document) -> tuple[Document, str]:
@@ -254,7 +277,8 @@ class MutatingWebhooks:
 
 
 async def _dispatch(hook: ChainWebhook, target: MatchedResource | None, context: AdmissionContext) -> bool:
-    match = hook.apply_exceptions(hook.matcher.match(context.match_context, target), context.review)
+    match = await hook.matcher.match_converted(context.match_context, target, context.deadline)
+    match = hook.apply_exceptions(match, context.review)
     if hook.matcher.conditions is not None:
         match = await hook.matcher.apply_conditions(match, context.deadline)
     if isinstance(match, Skipped):
@@ -311,6 +335,7 @@ async def _webhook_effect(
         effect = effect_of(hook.name, result, *reviews, allow_list)
     else:
         effect = await asyncio.to_thread(effect_of, hook.name, result, *reviews, allow_list)
+    effect = await _with_conversion(effect, sent_review.kind, context.review, context.deadline)
     if not effect.violation or allow_list is None or allow_list.drops:
         return result, effect
     failed = violating_result(hook, result, effect.violation)
@@ -450,7 +475,7 @@ async def _matching_webhooks(
     """Return the webhooks to call. One that cannot be matched denies the request before any is called."""
     matching, subject = [], MatchContext(review)
     for hook, target in candidates:
-        match = hook.apply_exceptions(hook.matcher.match(subject, target), review)
+        match = hook.apply_exceptions(await hook.matcher.match_converted(subject, target, deadline), review)
         if hook.matcher.conditions is not None:
             match = await hook.matcher.apply_conditions(match, deadline)
         if isinstance(match, Matched):

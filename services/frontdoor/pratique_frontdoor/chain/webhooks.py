@@ -41,6 +41,7 @@ from pratique.cel.policy_compiler import AdmissionActivation
 from pratique.cel.values import Value
 from pratique.cluster.api_resources import VIRTUAL_RESOURCES, ApiResources
 from pratique.cluster.authorization import continue_evaluation
+from pratique.cluster.conversion import PendingConversionError, fulfil_conversion
 from pratique.configuration.admissionregistration import MatchCondition, Webhook, WebhookConfiguration
 from pratique.configuration.policy_references import PolicyReferenceKind
 from pratique.policies.allow_lists import NO_ALLOW_LISTS, AllowList, AllowLists
@@ -120,6 +121,9 @@ class Matcher:
         """Decide whether the webhook is to be called, before its match conditions.
 
         ``target`` is the resource that the rules matched.
+
+        Raises:
+            PendingConversionError: a webhook has to convert the objects first.
         """
         if target is None:
             return Skipped(self.rules.mismatch(subject.review))
@@ -133,6 +137,16 @@ class Matcher:
             if isinstance(refusal, Status):
                 return Refused(refusal)
         return _converted_match(target, subject)
+
+    async def match_converted(
+        self, subject: MatchContext, target: MatchedResource | None, deadline: Deadline
+    ) -> Match:
+        """Do the same, and ask the webhooks that convert the objects, if there are any."""
+        while True:
+            try:
+                return self.match(subject, target)
+            except PendingConversionError as pending:
+                await fulfil_conversion(pending, subject.review.conversion_webhooks, deadline.at)
 
     async def apply_conditions(self, match: Match, deadline: Deadline) -> Match:
         """Apply the match conditions if everything else matches."""

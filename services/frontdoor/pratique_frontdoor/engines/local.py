@@ -12,11 +12,14 @@ from pratique.admission.controllers import Phase
 from pratique.admission.namespace_provisioning import provisions_namespaces
 from pratique.admission.results import Outcome
 from pratique.admission.reviews import Call, Deadline, Review
+from pratique.apimachinery.names import name_of
+from pratique.cluster.api_resources import CRD_GROUP, CRD_RESOURCE
 from pratique.cluster.store import Cluster
 from pratique.configuration.loading import Configurations
 from pratique.configuration.settings import ChainSettings
 from pratique.controllers.quota.ledger import with_ledger_url
 from pratique.hosting.running import MutatorHost, ValidatorHost
+from pratique.https.conversion_webhooks import HttpsConversionWebhooks, MayCall, conversion_settings
 from pratique_frontdoor.chain.assembly import ChainParts, assemble
 from pratique_frontdoor.chain.decisions import Decision
 from pratique_frontdoor.engines.engine import ChainSources, open_clients
@@ -75,6 +78,18 @@ def _configurations(settings: ChainSettings) -> Configurations:
     return load_configurations(settings.config)
 
 
+def _webhooks_of(store: Cluster) -> MayCall:
+    """Allow the conversion webhooks of the definitions that a cluster has now.
+
+    Definitions among the reviewed objects come into it later. What is reviewed must not decide whom this process calls.
+    """
+    allowed = {
+        name_of(definition): conversion_settings(definition)
+        for definition in store.list(CRD_GROUP, CRD_RESOURCE)
+    }
+    return lambda definition: allowed.get(name_of(definition)) == conversion_settings(definition)
+
+
 class LocalEngine:
     """Decides reviews without services."""
 
@@ -105,7 +120,13 @@ class LocalEngine:
             MutatorHost(hosted, store, provisions=making, tells_places=tells_places),
             ValidatorHost(hosted, store, provisions=making, tells_places=tells_places),
         )
-        self._webhooks = WebhookTransports(open_clients(store), sources.credentials())
+        clients = open_clients(store)
+        self._webhooks = WebhookTransports(clients, sources.credentials())
+        self._conversion_webhooks = (
+            HttpsConversionWebhooks(clients, _webhooks_of(store))
+            if settings.calls_conversion_webhooks
+            else None
+        )
         self.parts = ChainParts(
             controllers=sources.selected,
             configurations=configurations,
@@ -127,6 +148,7 @@ class LocalEngine:
         self, review: Review, phases: frozenset[Phase], deadline: Deadline, *, explain: bool = False
     ) -> Decision:
         """Run a review through the requested phases."""
+        review = dataclasses.replace(review, conversion_webhooks=self._conversion_webhooks)
         return await self._chain.decide(review, phases, deadline, explain=explain)
 
     async def on_admitted(self, review: Review) -> None:
@@ -141,4 +163,6 @@ class LocalEngine:
     async def close(self) -> None:
         """Close connections and controllers."""
         await self._webhooks.close()
+        if self._conversion_webhooks is not None:
+            await self._conversion_webhooks.close()
         await self._hosts.close()

@@ -24,6 +24,7 @@ from pratique.configuration.input_digests import (
 )
 from pratique.configuration.loading import Configurations, load_configurations
 from pratique.configuration.settings import OnOff
+from pratique.https.conversion_webhooks import HttpsConversionWebhooks
 from pratique.https.tls import ReloadedCertificate, keep_certificates_fresh
 from pratique.rpc.descriptions import QuotaUsage
 from pratique.telemetry.logs import describe_error
@@ -191,6 +192,11 @@ class RemoteEngine:
                 certificate.add_listener(self._renew_channels)
             self._background.add(asyncio.ensure_future(keep_certificates_fresh(tls.reloaded_credentials)))
 
+    @functools.cached_property
+    def _conversion_webhooks(self) -> HttpsConversionWebhooks | None:
+        calls = self._settings.chain.calls_conversion_webhooks
+        return HttpsConversionWebhooks(self._clients) if calls else None
+
     def _open_services(
         self, tls: ServicesTls | None, call_metrics: ServiceCallMetrics
     ) -> tuple[HostingService, HostingService]:
@@ -330,6 +336,7 @@ class RemoteEngine:
             review,
             cluster=decider.cluster,
             digest=digests.whole,
+            conversion_webhooks=self._conversion_webhooks,
             object_validation=self._settings.object_validation is OnOff.ON,
         )
         return await decider.chain.decide(review, phases, deadline, explain=explain)
@@ -379,6 +386,8 @@ class RemoteEngine:
             await self._live.close()
         for webhooks in self._webhooks:
             await webhooks.close()
+        if self._conversion_webhooks is not None:
+            await self._conversion_webhooks.close()
         await self._mutator.transport.close()
         await self._validator.transport.close()
 
