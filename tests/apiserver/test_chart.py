@@ -6,11 +6,13 @@ import base64
 import copy
 import importlib
 import re
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from pratique_cli.main import HELP_FLAGS
 from support.api_servers import ApiServer
@@ -29,6 +31,7 @@ from support.charts import (
 from support.cluster_manifests import objects
 from support.kubernetes_programs import program, why_not
 
+PAGE = Path(__file__).parents[2] / "docs" / "kubernetes.md"
 BUNDLE = base64.b64encode(b"-----BEGIN CERTIFICATE-----").decode()
 POLICY = "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\n"
 VALUE_SETS: dict[str, dict[str, Any]] = {
@@ -89,6 +92,23 @@ def test_the_kustomization_is_what_the_chart_renders(tmp_path: Path) -> None:
         check=True,
     )
     assert by_name(built.stdout) == by_name(rendered(tmp_path))
+
+
+def test_the_overlay_of_the_page_installs_what_helm_does_with_its_values(
+    api_server: ApiServer, tmp_path: Path
+) -> None:
+    shown = dict(re.findall(r"^```yaml (\S+)\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL))
+    shutil.copytree(DEPLOY / "kustomize", tmp_path / "deploy" / "kustomize")
+    (tmp_path / "overlay").mkdir()
+    (tmp_path / "overlay" / "kustomization.yaml").write_text(shown["overlay/kustomization.yaml"])
+    built = api_server.kubectl("kustomize", str(tmp_path / "overlay"))
+    assert built.returncode == 0, built.stderr
+    values = values_file(tmp_path, yaml.safe_load(shown["values.yaml"]))
+    assert by_name(built.stdout) == by_name(rendered(tmp_path, values))
+    api_server.create_namespace(RELEASE)
+    flags = ("--server-side", "--validate=strict", "--dry-run=server")
+    applied = api_server.kubectl("apply", *flags, "-k", str(tmp_path / "overlay"))
+    assert applied.returncode == 0, applied.stderr
 
 
 def test_helm_finds_nothing_wrong_in_the_chart(tmp_path: Path) -> None:

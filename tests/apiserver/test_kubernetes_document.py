@@ -39,6 +39,7 @@ class Reader:
         shutil.copytree(DEPLOY, folder / "deploy")
         for _, name, text in BLOCKS:
             if name:
+                (folder / name).parent.mkdir(exist_ok=True)
                 (folder / name).write_text(text)
 
     def _write_programs(self) -> None:
