@@ -99,6 +99,7 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chr
 def browser(chromium: webdriver.Chrome) -> Iterator[webdriver.Chrome]:
     """The browser for one test, which fails if a page reached beyond loopback or had an error."""
     chromium.set_window_size(1400, 1500)
+    chromium.get("about:blank")  # the page of an earlier test would go on asking a server that has ended
     for kind in ("browser", "performance"):
         new_log_entries(chromium, kind)
     yield chromium

@@ -167,6 +167,9 @@ def test_a_narrow_window_needs_no_sideways_scrolling(browser: Chrome, stack: Sta
     try:
         open_console(browser, stack)
         assert browser.execute_script("return document.documentElement.scrollWidth") == 360
+        row = browser.find_element(By.CSS_SELECTOR, "#decisions tbody tr")
+        request = row.find_element(By.CSS_SELECTOR, "td:nth-child(3)")
+        assert request.size["width"] > row.size["width"] / 2, "what is asked for has a line of its own"
     finally:
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 

@@ -65,12 +65,16 @@ def test_a_decision_opens_to_its_chain(browser: Chrome, recorded_console: str) -
 
 
 def test_hostile_names_and_messages_stay_text(browser: Chrome, recorded_console: str) -> None:
-    for path in ("/recording", "/recording/1", "/recording/2"):
+    for path, title in (
+        ("/recording", "Recording"),
+        ("/recording/1", "Decision"),
+        ("/recording/2", "Decision"),
+    ):
         browser.get("about:blank")
         browser.get(recorded_console + path)
         assert "<img src=x" in browser.find_element(By.TAG_NAME, "main").text
         assert browser.find_elements(By.TAG_NAME, "img") == []
-        assert browser.title == "Recording · Pratique"
+        assert browser.title == f"{title} · Pratique"
 
 
 def test_the_list_fits_a_narrow_window(browser: Chrome, recorded_console: str) -> None:

@@ -129,15 +129,19 @@ def object_lines(value: JSON, path: Path = (), indent: str = "") -> Iterator[Obj
             yield from _entry((*path, name), f"{indent}{_scalar(name)}:", item, indent + "  ")
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _entry((*path, index), f"{indent}-", item, indent + "  ")
+            # the first line of an item stands behind its dash, as people write lists
+            first, *others = _entry((*path, index), "", item, indent + "  ")
+            yield ObjectLine(first.path, f"{indent}- {first.text.lstrip()}")
+            yield from others
 
 
 def _entry(path: Path, head: str, value: JSON, indent: str) -> Iterator[ObjectLine]:
-    if isinstance(value, dict | list) and value:
-        yield ObjectLine(path, head)
-        yield from object_lines(value, path, indent)
-    else:
+    if not isinstance(value, dict | list) or not value:
         yield ObjectLine(path, f"{head} {_scalar(value)}")
+        return
+    if head:
+        yield ObjectLine(path, head)
+    yield from object_lines(value, path, indent)
 
 
 def _scalar(value: JSON) -> str:
