@@ -77,24 +77,25 @@ def _network(api_server: ApiServer) -> Iterator[Forwarder]:
 def _kubeconfig(api_server: ApiServer, network: Forwarder, config: Path) -> Iterator[Path]:
     """A user with the roles that ``pratique rules`` writes, and no others."""
     api_server.create_namespace(NAMESPACE)
-    roles = pratique("rules", "--rbac", "--authorizer", "cluster", "--config", config)
+    named = ("--service", f"{NAMESPACE}/{NAMESPACE}")
+    roles = pratique("rules", "--rbac", "--authorizer", "cluster", "--config", config, *named)
     assert roles.returncode == 0, roles.stderr
     assert "rolebindings" not in roles.stdout
     kubectl(api_server, "apply", "-f", "-", stdin=roles.stdout)
     services = ("frontdoor", "mutator", "validator")
     with contextlib.closing(api_server.client()) as client:
         for service in services:
-            bound = binding(f"asking-{service}", f"ClusterRole/pratique-{service}", f"User/{ROBOT}")
+            bound = binding(f"asking-{service}", f"ClusterRole/{NAMESPACE}-{service}", f"User/{ROBOT}")
             client.must("POST", f"{RBAC}/clusterrolebindings", bound)
     # the client takes a path with colons for several
     yield write_kubeconfig(api_server, config.parent, ROBOT, network.port).rename(
         config.parent / "kubeconfig"
     )
     with contextlib.closing(api_server.client()) as client:
-        for name in (f"{prefix}-{service}" for service in services for prefix in ("asking", "pratique")):
+        for name in (f"{prefix}-{service}" for service in services for prefix in ("asking", NAMESPACE)):
             client.must("DELETE", f"{RBAC}/clusterrolebindings/{name}")
         for service in services:
-            client.must("DELETE", f"{RBAC}/clusterroles/pratique-{service}")
+            client.must("DELETE", f"{RBAC}/clusterroles/{NAMESPACE}-{service}")
 
 
 @pytest.fixture(name="stack", scope="module")
