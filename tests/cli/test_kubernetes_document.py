@@ -52,6 +52,7 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[tuple
     folder = tmp_path_factory.mktemp("reader")
     shutil.copytree(EXAMPLE, folder / "examples" / EXAMPLE.name)
     for name, text in FILES.items():
+        (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text)
     reported = []
     for kind, text in OFFLINE:
