@@ -247,7 +247,10 @@ FORMATS = ("text", "json", "jsonl", "yaml")
 REVIEW_FORMATS = (*FORMATS, "junit", "sarif", "github")
 """The output formats of reviews, which include those that CI systems read."""
 
-DECISION_FORMATS = ("text", "table", *REVIEW_FORMATS[1:], "policyreport", "openreports")
+LIST_FORMATS = ("text", "table", *REVIEW_FORMATS[1:])
+"""The output formats of ``pratique plugins``."""
+
+DECISION_FORMATS = (*LIST_FORMATS, "policyreport", "openreports")
 """The output formats of ``pratique review``."""
 
 
@@ -266,10 +269,6 @@ class _Target(click.ParamType[OutputTarget]):
 
     def __init__(self, formats: Sequence[str]) -> None:
         self._format = _Format(formats, case_sensitive=False)
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        del param, ctx
-        return f"[{'|'.join(self._format.choices)}][=FILE]"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> OutputTarget:
         if isinstance(value, OutputTarget):
@@ -307,7 +306,9 @@ def outputs_flag(callback: Callable[..., Any]) -> Callable[..., Any]:
         type=_Target(DECISION_FORMATS),
         multiple=True,
         callback=one_to_stdout,
-        help="The output format, text by default. FORMAT=FILE writes to a file besides. Repeatable.",
+        metavar=_Target.name,
+        help=f"The format: {', '.join(DECISION_FORMATS)}; text by default. FORMAT=FILE writes to a file besides."
+        " Repeatable.",
     )(callback)
 
 

@@ -88,3 +88,9 @@ def test_deprecated_plugins_say_so(pratique: Program) -> None:
 
 def test_a_terminal_gets_the_table(on_terminal: Callable[..., str]) -> None:
     assert on_terminal("plugins", NO_COLOR="1").startswith("NAME  ")
+
+
+def test_a_list_of_plugins_is_no_report_on_policies(pratique: Program) -> None:
+    refused = pratique("plugins", "-o", "policyreport")
+    assert refused.returncode == 2
+    assert "'policyreport' is not a format; there are text, table, json" in refused.stderr

@@ -256,11 +256,11 @@ def test_an_old_custom_resource_can_come_with_its_definition(ask: Ask, tmp_path:
         },
     }
     ship = {"apiVersion": "example.com/v1", "kind": "Ship", "metadata": {"name": "a"}}
-    (tmp_path / "cluster.yaml").write_text(lines(definition))
+    (tmp_path / "crds.yaml").write_text(lines(definition))
     (tmp_path / "old.yaml").write_text(
         lines({**ship, "metadata": {"name": "a", "labels": {"colour": "red"}}}, definition)
     )
-    flags = ("--operation", "UPDATE", "--old", "old.yaml", "--cluster", "cluster.yaml")
+    flags = ("--operation", "UPDATE", "--old", "old.yaml", "--crds", "crds.yaml")
     assert ask(*flags, given=lines(ship))[0]["oldColour"] == "red"
 
 

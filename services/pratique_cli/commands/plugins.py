@@ -11,7 +11,7 @@ from pratique.admission.controllers import Controller
 from pratique.apimachinery.json_values import JSONObject
 from pratique.hosting.catalogue import load_catalogue
 from pratique_cli.encoding import encode_list
-from pratique_cli.options import DECISION_FORMATS, format_flag
+from pratique_cli.options import LIST_FORMATS, format_flag
 from pratique_cli.outputs.columns import Column, Row, table_text
 from pratique_cli.terminal import Palette, palette_for
 
@@ -25,7 +25,7 @@ _COLUMNS = (Column("NAME"), Column("PHASES"), Column("DEFAULT"), Column("DOES", 
 
 
 @click.command("plugins", epilog=EPILOG)
-@format_flag(*DECISION_FORMATS)
+@format_flag(*LIST_FORMATS)
 def command(output: str) -> None:
     """List the admission controllers, in chain order.
 
