@@ -30,7 +30,7 @@ def table(tallies: Mapping[str, Tally], seeds: Sequence[str]) -> str:
     named = ", ".join(f"`{seed}`" for seed in seeds)
     day = dt.datetime.now(tz=dt.UTC).date().isoformat()
     lines = [
-        f"Kubernetes {version()}, {day}, from the seeds {named}:",
+        f"Kubernetes {version()}, {day}, from the {'seeds' if len(seeds) > 1 else 'seed'} {named}:",
         "",
         "| family | pairs | refused by both | same | different, and argued | different | left out |",
         "|---|---|---|---|---|---|---|",
