@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from selenium.webdriver import Chrome
@@ -13,7 +14,7 @@ from selenium.webdriver.support.ui import Select
 
 from support.webhook_servers import WebhookServer, denied, serve
 
-from .conftest import PROGRAM
+from .conftest import PROGRAM, violations
 from .test_playground import POD, WEBHOOK, decided, refusal, type_case, wait_for_state
 
 MANIFEST = POD % "false"
@@ -99,3 +100,10 @@ def test_a_console_that_calls_none_has_no_box(browser: Chrome, console: str) -> 
     type_case(browser, console, manifest=MANIFEST)
     wait_for_state(browser, "Admitted")
     assert browser.find_elements(By.ID, "webhooks") == []
+
+
+def test_axe_finds_nothing_where_there_is_a_box(browser: Chrome, calling: str, packages: Path) -> None:
+    type_case(browser, calling, manifest=MANIFEST)
+    wait_for_state(browser, "Admitted")
+    for theme in ("light", "dark"):
+        assert violations(browser, packages, theme) == []
