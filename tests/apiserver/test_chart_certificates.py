@@ -4,6 +4,13 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import datetime as dt
+import hashlib
+import itertools
+import re
+import ssl
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,19 +34,49 @@ def certificate(secret: dict[str, Any], key: str = "tls.crt") -> x509.Certificat
     return x509.load_pem_x509_certificate(base64.b64decode(secret["data"][key]))
 
 
+def trusted(secret: dict[str, Any]) -> list[x509.Certificate]:
+    return x509.load_pem_x509_certificates(base64.b64decode(secret["data"]["ca.crt"]))
+
+
+def shake_hands(folder: Path, server: dict[str, Any], client: dict[str, Any]) -> None:
+    """Let two Pods that have these Secrets authenticate each other; raises ssl.SSLError if one does not."""
+
+    def context(secret: dict[str, Any], purpose: ssl.Purpose) -> ssl.SSLContext:
+        for name, data in secret["data"].items():
+            (folder / name).write_bytes(base64.b64decode(data))
+        made = ssl.create_default_context(purpose, cafile=str(folder / "ca.crt"))
+        made.load_cert_chain(folder / "tls.crt", folder / "tls.key")
+        made.verify_mode = ssl.CERT_REQUIRED
+        return made
+
+    inward, outward = ssl.MemoryBIO(), ssl.MemoryBIO()
+    caller = context(client, ssl.Purpose.SERVER_AUTH).wrap_bio(inward, outward, server_hostname="validator")
+    answerer = context(server, ssl.Purpose.CLIENT_AUTH).wrap_bio(outward, inward, server_side=True)
+    for step in (caller, answerer, caller, answerer):
+        try:
+            step.do_handshake()
+        except ssl.SSLWantReadError:
+            continue
+    assert answerer.getpeercert()
+
+
 class Installed:
     """A release whose certificates Helm makes."""
 
     def __init__(self, server: ApiServer, folder: Path, namespace: str) -> None:
-        self._server, self._folder, self._namespace = server, folder, namespace
+        server.create_namespace(namespace)
+        self.namespace = namespace
+        self._server, self._folder = server, folder
 
-    def run(self, verb: str, *flags: str) -> None:
-        common = (*of(self._namespace), *access(self._server), "--set=namespace.create=false")
+    def run(self, verb: str, *flags: str) -> str:
+        """Run Helm; what it prints."""
+        common = (*of(self.namespace), *access(self._server), "--set=namespace.create=false")
         ran = helm(self._folder, verb, RELEASE, str(CHART), *common, "--set=certificates.from=helm", *flags)
         assert ran.returncode == 0, ran.stderr
+        return ran.stdout
 
     def secret(self, name: str) -> dict[str, Any]:
-        path = f"/api/v1/namespaces/{self._namespace}/secrets/pratique-{name}"
+        path = f"/api/v1/namespaces/{self.namespace}/secrets/pratique-{name}"
         found: dict[str, Any] = self._server.ask("GET", path).body
         return found
 
@@ -47,19 +84,38 @@ class Installed:
         names = (*SERVICES, "kube-apiserver")
         return {name: self.secret(f"{name}-tls") for name in names}
 
+    def annotate(self, name: str, *annotations: str) -> None:
+        words = ("annotate", "--overwrite", "secret", f"pratique-{name}", *annotations)
+        assert self._server.kubectl(*words, f"--namespace={self.namespace}").returncode == 0
+
     def age(self, name: str) -> None:
         """Make a certificate due for renewal."""
-        words = ("annotate", "--overwrite", "secret", f"pratique-{name}-tls", "pratique/renew-after=1")
-        assert self._server.kubectl(*words, f"--namespace={self._namespace}").returncode == 0
+        self.annotate(f"{name}-tls", "pratique/renew-after=1")
+
+    def age_authority(self, which: str, seconds: int) -> None:
+        """Make a certificate of the authority one that ends in so many seconds."""
+        self.annotate("authority", f"pratique/{which}={int(time.time()) + seconds}")
+
+    def authority(self) -> list[x509.Certificate]:
+        """The certificate that signs, then all that are trusted."""
+        secret = self.secret("authority")
+        return [certificate(secret), *trusted(secret)]
+
+
+@pytest.fixture(name="release")
+def _release(api_server: ApiServer, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Installed]:
+    namespace = str(request.node.name).replace("_", "-")[5:60].strip("-")
+    release = Installed(api_server, tmp_path, namespace)
+    release.run("install")
+    yield release
+    ran = helm(tmp_path, "uninstall", RELEASE, "--namespace", namespace, *access(api_server))
+    assert ran.returncode == 0, ran.stderr
 
 
 def test_helm_makes_certificates_once_and_renews_those_that_are_due(
-    api_server: ApiServer, tmp_path: Path
+    api_server: ApiServer, tmp_path: Path, release: Installed
 ) -> None:
-    namespace = "made-once"
-    api_server.create_namespace(namespace)
-    release = Installed(api_server, tmp_path, namespace)
-    release.run("install")
+    namespace = release.namespace
     first, authority = release.secrets(), certificate(release.secret("authority"))
     assert is_authority(authority)
     for name, spec in wanted(namespace, "kube-apiserver").items():
@@ -85,8 +141,74 @@ def test_helm_makes_certificates_once_and_renews_those_that_are_due(
     kind = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/pratique"
     bundle = api_server.ask("GET", kind).body["webhooks"][0]["clientConfig"]["caBundle"]
     assert bundle == release.secret("authority")["data"]["tls.crt"]
-    ran = helm(tmp_path, "uninstall", RELEASE, "--namespace", namespace, *access(api_server))
-    assert ran.returncode == 0, ran.stderr
+
+
+LIFETIME, DAY = 3650 * 86400, 86400
+
+
+def test_the_authority_is_renewed_and_nobody_stops_trusting_anybody(
+    tmp_path: Path, release: Installed
+) -> None:
+    """An authority of the last release is renewed by four upgrades, years apart, whose states Pods may have mixed."""
+    without = ("pratique/ends-", "pratique/signed-by-")
+    for name in ("authority", *(f"{name}-tls" for name in release.secrets())):
+        release.annotate(name, *without)
+    states = [release.secrets()]
+
+    def upgrade() -> list[x509.Certificate]:
+        release.run("upgrade")
+        states.append(release.secrets())
+        return release.authority()
+
+    old, *_ = upgrade()
+    assert states[0]["validator"]["data"] == states[1]["validator"]["data"], "nothing was due"
+    release.age_authority("ends", LIFETIME // 3 - 60)
+    signer, *bundle = upgrade()
+    [new] = [item for item in bundle if item != old]
+    assert (signer, new.public_key()) == (old, old.public_key())
+    assert states[2]["validator"]["data"]["tls.crt"] == states[1]["validator"]["data"]["tls.crt"]
+    assert trusted(states[2]["validator"]) == [old, new]
+    assert upgrade() == [old, old, new], "a new certificate signs once it is known everywhere"
+    release.age_authority("next-ends", LIFETIME - 2 * DAY)
+    assert upgrade() == [new, new, old]
+    assert all(states[4][name]["data"]["tls.crt"] != states[3][name]["data"]["tls.crt"] for name in states[4])
+    signed_by = states[4]["validator"]["metadata"]["annotations"]["pratique/signed-by"]
+    signer_text = base64.b64decode(release.secret("authority")["data"]["tls.crt"])
+    assert signed_by == hashlib.sha256(signer_text).hexdigest()
+    release.age_authority("previous-ends", -1)
+    assert upgrade() == [new, new]
+    for before, after in itertools.pairwise(states):
+        for server, client in ((before, after), (after, before)):
+            shake_hands(tmp_path, server["validator"], client["frontdoor"])
+
+
+def test_an_authority_that_has_ended_is_replaced_at_once(tmp_path: Path, release: Installed) -> None:
+    old = certificate(release.secret("authority"))
+    release.age_authority("ends", -1)
+    release.run("upgrade")
+    [new, *bundle] = release.authority()
+    assert new != old
+    assert bundle == [new]
+    shake_hands(tmp_path, *(release.secrets()[name] for name in ("validator", "frontdoor")))
+
+
+def test_helm_says_when_what_it_has_made_ends(release: Installed) -> None:
+    release.annotate("mutator-tls", f"pratique/ends={20_000 * DAY}", f"pratique/renew-after={19_000 * DAY}")
+    release.annotate("validator-tls", f"pratique/renew-after={int(time.time()) + DAY}", "pratique/ends-")
+    told = release.run("upgrade")
+    ends = dt.datetime.fromtimestamp(time.time() + DAY + 365 * DAY // 3, dt.UTC)
+    assert re.search(rf"end on ({ends:%Y-%m-%d}) \(validator first\), and their authority on", told)
+    assert "pratique-kube-apiserver-tls again" in told
+
+
+def test_an_alert_comes_when_half_of_the_time_to_renew_is_over(tmp_path: Path) -> None:
+    def alerts(made_by: str) -> dict[str, str]:
+        given = {"certificates": {"from": made_by, "days": 90}, "monitoring": {"enabled": True}}
+        made = by_name(rendered(tmp_path, values_file(tmp_path, given)))["PrometheusRule", RELEASE]
+        return {rule["alert"]: rule["expr"] for group in made["spec"]["groups"] for rule in group["rules"]}
+
+    assert alerts("helm")["PratiqueCertificatesNeedHelm"].endswith(f"- time() < {15 * DAY}")
+    assert "PratiqueCertificatesNeedHelm" not in alerts("existing")
 
 
 @pytest.mark.parametrize("issuer", [{}, {"name": "vault", "kind": "ClusterIssuer"}])

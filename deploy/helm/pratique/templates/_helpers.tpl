@@ -185,18 +185,94 @@ pratique-{{ lower . | replace "." "-" | replace "_" "-" | trimAll "-" }}-tls
 {{- dict "items" (append $hosts "localhost") | toJson }}
 {{- end -}}
 
-{{/* The chart's own authority: the one that the cluster has, or a new one, which is the same wherever it is asked for. */}}
+{{/*
+The chart's own authority, the same wherever it is asked for: cert and key, which sign; bundle, which is what is trusted;
+ends, in seconds since 1970. In the last third of its lifetime it gets another certificate, of the same key. That one is
+trusted at once, but signs only a day later, when whoever checks has it: releases of Helm write key identifiers in
+different ways, and so a certificate of the new one may not be trusted by who has only the old one.
+*/}}
 {{- define "pratique.authority" -}}
 {{- if not (hasKey .Values "madeAuthority") }}
+{{- $days := 3650 }}
+{{- $lifetime := mul $days 86400 }}
+{{- $now := now | unixEpoch | int64 }}
+{{- $cert := "" }}{{- $key := "" }}{{- $ends := add $now $lifetime }}
+{{- $next := "" }}{{- $nextEnds := int64 0 }}
+{{- $previous := "" }}{{- $previousEnds := int64 0 }}
 {{- $stored := lookup "v1" "Secret" .Release.Namespace "pratique-authority" }}
-{{- $made := dict }}
 {{- if $stored }}
-{{- $made = dict "cert" (index $stored.data "tls.crt" | b64dec) "key" (index $stored.data "tls.key" | b64dec) }}
-{{- else }}
-{{- $new := genCA "pratique" 3650 }}
-{{- $made = dict "cert" $new.Cert "key" $new.Key }}
+{{- $cert = index $stored.data "tls.crt" | b64dec }}
+{{- $key = index $stored.data "tls.key" | b64dec }}
+{{- $made := $stored.metadata.creationTimestamp | toDate "2006-01-02T15:04:05Z07:00" | unixEpoch | int64 }}
+{{- $told := $stored.metadata.annotations | default dict }}
+{{- $ends = get $told "pratique/ends" | default (add $made $lifetime) | int64 }}
+{{- $next = get $stored.data "next.crt" | b64dec }}
+{{- $nextEnds = get $told "pratique/next-ends" | int64 }}
+{{- $previous = get $stored.data "previous.crt" | b64dec }}
+{{- $previousEnds = get $told "pratique/previous-ends" | int64 }}
+{{- if and (not $next) (gt $now (sub $ends (div $lifetime 3))) }}
+{{- $next = (genCAWithKey "pratique" $days $key).Cert }}
+{{- $nextEnds = add $now $lifetime }}
 {{- end }}
-{{- $_ := set .Values "madeAuthority" $made }}
+{{- if and $next (or (gt $now $ends) (gt $now (add (sub $nextEnds $lifetime) 86400))) }}
+{{- $previous = $cert }}{{- $previousEnds = $ends }}
+{{- $cert = $next }}{{- $ends = $nextEnds }}
+{{- $next = "" }}
+{{- end }}
+{{- if gt $now $previousEnds }}
+{{- $previous = "" }}
+{{- end }}
+{{- else }}
+{{- $new := genCA "pratique" $days }}
+{{- $cert = $new.Cert }}{{- $key = $new.Key }}
+{{- end }}
+{{- $authority := dict "cert" $cert "key" $key "ends" (toString $ends) "bundle" (print $cert $next $previous) }}
+{{- if $next }}
+{{- $_ := set $authority "next" (dict "cert" $next "ends" (toString $nextEnds)) }}
+{{- end }}
+{{- if $previous }}
+{{- $_ := set $authority "previous" (dict "cert" $previous "ends" (toString $previousEnds)) }}
+{{- end }}
+{{- $_ := set .Values "madeAuthority" $authority }}
 {{- end }}
 {{- toJson .Values.madeAuthority }}
+{{- end -}}
+
+{{/*
+The certificates that Helm signs, by name: data of the Secret; renewAfter and ends in seconds since 1970. What the cluster
+has stays until two thirds of its lifetime are over, or until the authority signs with another certificate.
+*/}}
+{{- define "pratique.certificates" -}}
+{{- if not (hasKey .Values "madeCertificates") }}
+{{- $root := . }}
+{{- $authority := include "pratique.authority" . | fromJson }}
+{{- $signer := buildCustomCert (b64enc $authority.cert) (b64enc $authority.key) }}
+{{- $days := int64 .Values.certificates.days }}
+{{- $now := now | unixEpoch | int64 }}
+{{- $found := dict }}
+{{- $services := list "frontdoor" "mutator" "validator" }}
+{{- range $name := concat $services (include "pratique.callers" . | splitList "," | compact) }}
+{{- $stored := lookup "v1" "Secret" $root.Release.Namespace (include "pratique.secretName" $name) | default dict }}
+{{- $told := dig "metadata" "annotations" dict $stored }}
+{{- $renewAfter := get $told "pratique/renew-after" | int64 }}
+{{- $ends := get $told "pratique/ends" | default (add $renewAfter (mul $days 28800)) | int64 }}
+{{- $data := deepCopy (get $stored "data" | default dict) }}
+{{- $signedBy := get $told "pratique/signed-by" | default (get $data "ca.crt" | b64dec | sha256sum) }}
+{{- if or (lt $renewAfter $now) (ne $signedBy (sha256sum $authority.cert)) }}
+{{- $addresses := list }}{{- $hosts := list }}
+{{- if has $name $services }}
+{{- $addresses = list "127.0.0.1" "::1" }}
+{{- $hosts = (include "pratique.hosts" (dict "service" $name "namespace" $root.Release.Namespace) | fromJson).items }}
+{{- end }}
+{{- $made := genSignedCert $name $addresses $hosts (int $days) $signer }}
+{{- $data = dict "tls.crt" (b64enc $made.Cert) "tls.key" (b64enc $made.Key) }}
+{{- $renewAfter = add $now (mul $days 57600) }}
+{{- $ends = add $now (mul $days 86400) }}
+{{- end }}
+{{- $_ := set $data "ca.crt" (b64enc $authority.bundle) }}
+{{- $_ := set $found $name (dict "data" $data "renewAfter" (toString $renewAfter) "ends" (toString $ends)) }}
+{{- end }}
+{{- $_ := set .Values "madeCertificates" $found }}
+{{- end }}
+{{- toJson .Values.madeCertificates }}
 {{- end -}}
