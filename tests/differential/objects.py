@@ -28,7 +28,7 @@ from differential.subresources import subresource_request, with_status
 from differential.tallies import Found, Tally
 from pratique.apimachinery.errors import PratiqueError
 from pratique.apimachinery.json_values import JSON, Document, JSONObject
-from pratique.apimachinery.requests import Operation
+from pratique.apimachinery.requests import Operation, UserInfo
 from pratique.cluster.api_resources import built_in_resources
 from pratique.manifests.requests import review_of_manifest
 from support.chains import decide
@@ -141,6 +141,10 @@ _NAMED = frozenset({"APIService", "CustomResourceDefinition"})
 """Kinds whose names follow from what is in them; a dry run does not mind that they are there."""
 
 
+_ADMIN = UserInfo("admin", "uid-of-admin", ("system:masters", "system:authenticated"))
+"""Whom the API server knows by the token of ``User.ADMIN``."""
+
+
 def _ours(request: Request, old: JSONObject | None) -> Answer:
     is_scale = request.subresource == "scale"
     try:
@@ -150,6 +154,7 @@ def _ours(request: Request, old: JSONObject | None) -> Answer:
             operation=Operation.UPDATE if old else Operation.CREATE,
             old=old,
             namespace=request.namespace or None,
+            user=_ADMIN,
             dry_run=True,
             subresource=request.subresource,
             object_validation=True,

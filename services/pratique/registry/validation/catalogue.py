@@ -27,6 +27,7 @@ from pratique.registry.validation import (
     runtime_classes,
     scheduling,
     services,
+    signing_requests,
     stateful_sets,
     storage,
     storage_versions,
@@ -34,6 +35,7 @@ from pratique.registry.validation import (
 )
 from pratique.registry.validation.job_statuses import JOB_STATUS_VALIDATIONS
 from pratique.registry.validation.kind_validation import SubresourceTable, ValidationTable
+from pratique.registry.validation.pod_certificate_statuses import POD_CERTIFICATE_STATUS_VALIDATIONS
 from pratique.registry.validation.pod_resizes import POD_RESIZE_VALIDATIONS
 from pratique.registry.validation.pod_statuses import POD_STATUS_VALIDATIONS
 from pratique.registry.validation.status_updates import STATUS_VALIDATIONS
@@ -63,6 +65,7 @@ VALIDATIONS: ValidationTable = {
     **runtime_classes.VALIDATIONS,
     **scheduling.VALIDATIONS,
     **services.VALIDATIONS,
+    **signing_requests.VALIDATIONS,
     **stateful_sets.VALIDATIONS,
     **storage.VALIDATIONS,
     **storage_versions.VALIDATIONS,
@@ -72,8 +75,10 @@ VALIDATIONS: ValidationTable = {
 
 SUBRESOURCE_VALIDATIONS: SubresourceTable = {
     **JOB_STATUS_VALIDATIONS,
+    **POD_CERTIFICATE_STATUS_VALIDATIONS,
     **POD_RESIZE_VALIDATIONS,
     **POD_STATUS_VALIDATIONS,
     **STATUS_VALIDATIONS,
+    **signing_requests.SIGNING_VALIDATIONS,
 }
 """The validation of updates of subresources, where there is more to it than metadata and tags."""

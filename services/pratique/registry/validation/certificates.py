@@ -1,13 +1,11 @@
-"""CertificateSigningRequests and ClusterTrustBundles.
+"""ClusterTrustBundles, and the names of signers.
 
 Source: ``k8s.io/kubernetes/pkg/apis/certificates/validation/validation.go``.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from pratique.admission.reviews import Review
 from pratique.apimachinery import names
@@ -16,9 +14,7 @@ from pratique.apimachinery.field_errors import (
     FieldError,
     FieldPath,
     covered,
-    duplicate,
     invalid,
-    not_supported,
     required,
     too_long,
 )
@@ -32,72 +28,10 @@ from pratique.registry.validation.metadata import (
     validate_metadata,
     validate_metadata_update,
 )
-from pratique.registry.validation.pem_blocks import authority_problem, certificate_request_problem, pem_blocks
+from pratique.registry.validation.pem_blocks import authority_problem, pem_blocks
 
 _METADATA = ROOT / "metadata"
 _SPEC = ROOT / "spec"
-_USAGES = (
-    "any", "cert sign", "client auth", "code signing", "content commitment", "crl sign", "data encipherment",
-    "decipher only", "digital signature", "email protection", "encipher only", "ipsec end system", "ipsec tunnel",
-    "ipsec user", "key agreement", "key encipherment", "microsoft sgc", "netscape sgc", "ocsp signing", "s/mime",
-    "server auth", "signing", "timestamping",
-)  # fmt: skip
-_LEGACY_SIGNER = "kubernetes.io/legacy-unknown"
-_SHORTEST_VALIDITY = 600
-
-
-def _any_name(_name: str, _is_prefix: bool) -> list[str]:  # noqa: FBT001 - the shape of a NameRule
-    return []
-
-
-def _validate_request(written: JSONObject, _review: Review) -> list[FieldError]:
-    """``ValidateCertificateSigningRequestCreate``; the strategy has emptied the status."""
-    errors = validate_metadata(written.get("metadata", {}), _any_name, _METADATA, namespaced=False)
-    return errors + _validate_request_spec(written.get("spec", {}), {})
-
-
-def _validate_request_spec(spec: JSONObject, old: JSONObject) -> list[FieldError]:
-    request = spec.get("request")
-    errors = []
-    if problem := certificate_request_problem(_bytes(request)):
-        errors.append(invalid(_SPEC / "request", request, problem))
-    errors += _validate_usages(spec.get("usages", ()), old.get("usages", ()), _SPEC / "usages")
-    signer, path = spec.get("signerName", ""), _SPEC / "signerName"
-    if signer == _LEGACY_SIGNER and old.get("signerName") != _LEGACY_SIGNER:
-        errors.append(invalid(path, signer, "the legacy signerName is not allowed via this API version"))
-    else:
-        errors += validate_signer_name(signer, path)
-    seconds = spec.get("expirationSeconds")
-    if seconds is not None and seconds < _SHORTEST_VALIDITY:
-        detail = "may not specify a duration less than 600 seconds (10 minutes)"
-        errors.append(invalid(_SPEC / "expirationSeconds", seconds, detail))
-    return errors
-
-
-def _bytes(encoded: str | None) -> bytes:
-    """The bytes of a field in base64."""
-    try:
-        return base64.b64decode(encoded or "")
-    except binascii.Error:
-        return b""
-
-
-def _validate_usages(usages: Sequence[str], old: Sequence[str], path: FieldPath) -> list[FieldError]:
-    """Validate usages; what was wrong in the stored object is tolerated."""
-    errors = [] if usages else [required(path)]
-    if set(old).issubset(_USAGES):
-        errors += [
-            not_supported(path / index, usage, _USAGES)
-            for index, usage in enumerate(usages)
-            if usage not in _USAGES
-        ]
-    if len(set(old)) == len(old):
-        errors += [
-            duplicate(path / index, usage) for index, usage in enumerate(usages) if usage in usages[:index]
-        ]
-    return errors
-
-
 _LONGEST_SUBDOMAIN, _LONGEST_LABEL = 253, 63
 _LONGEST_SIGNER = _LONGEST_SUBDOMAIN + 1 + _LONGEST_SUBDOMAIN + _LONGEST_LABEL + 1
 
@@ -125,14 +59,6 @@ def _first_bad_label(text: str, path: FieldPath, check: Callable[[str], list[str
             where = f"validating label {go_quoted(label)}"
             return [invalid(path, text, f"{where}: {message}") for message in messages]
     return []
-
-
-def _validate_request_update(written: JSONObject, old: JSONObject, _review: Review) -> list[FieldError]:
-    """``ValidateCertificateSigningRequestUpdate``; the strategy has restored the spec and the status."""
-    metadata, spec = written.get("metadata", {}), old.get("spec", {})
-    errors = validate_metadata(metadata, _any_name, _METADATA, namespaced=False)
-    errors += _validate_request_spec(spec, spec)
-    return errors + validate_metadata_update(metadata, old.get("metadata", {}), _METADATA)
 
 
 def bundle_name_rule(signer: str) -> NameRule:
@@ -203,8 +129,5 @@ def _validate_bundle_update(written: JSONObject, old: JSONObject, review: Review
 
 
 VALIDATIONS: ValidationTable = {
-    ("certificates.k8s.io", "certificatesigningrequests"): KindValidation(
-        _validate_request, _validate_request_update
-    ),
     ("certificates.k8s.io", "clustertrustbundles"): KindValidation(_validate_bundle, _validate_bundle_update),
 }

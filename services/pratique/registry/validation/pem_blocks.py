@@ -11,6 +11,8 @@ import dataclasses
 import re
 from collections.abc import Callable, Iterator
 
+from pratique.apimachinery.statuses import go_quoted
+
 _BLOCK = re.compile(
     rb"(?:^|\n)-----BEGIN (?P<type>[^\n]*?)-----[ \t\r]*\n"
     rb"(?P<headers>(?:[^\n:]*:[^\n]*\n)*)"
@@ -43,6 +45,7 @@ def pem_blocks(text: bytes) -> Iterator[PemBlock]:
         yield PemBlock(found["type"].decode(errors="replace"), bool(found["headers"]), der)
 
 
+_SEQUENCE = 0x30
 _NO_REQUEST = "PEM block type must be CERTIFICATE REQUEST"
 
 
@@ -76,7 +79,9 @@ def _undecodable(der: bytes) -> str:
             else "asn1: syntax error: truncated tag or length"
         )
     return (
-        "asn1: structure error: tags don't match" if der[0] != 0x30 else "asn1: syntax error: data truncated"
+        "asn1: structure error: tags don't match"
+        if der[0] != _SEQUENCE
+        else "asn1: syntax error: data truncated"
     )
 
 
@@ -89,6 +94,59 @@ def _signature_problem(request: object) -> str:
     if isinstance(key, ed25519.Ed25519PublicKey):
         return "x509: Ed25519 verification failure"
     return "crypto/rsa: verification error"
+
+
+def certificates_problem(text: bytes) -> str:
+    """Why a PEM file holds no certificates, or anything else; empty if it is right or empty: ``validateCertificate``.
+
+    A certificate that is no valid DER may be refused in other words than Go's.
+    """
+    number = 0
+    for block in pem_blocks(text):
+        if block.type != "CERTIFICATE":
+            return f"only CERTIFICATE PEM blocks are allowed, found {go_quoted(block.type)}"
+        if block.has_headers:
+            return "no PEM block headers are permitted"
+        number += 1
+        if not block.der:
+            return "found CERTIFICATE PEM block containing 0 certificates"
+        rest = block.der
+        while rest:
+            if problem := _certificate_problem(rest):
+                return problem
+            rest = rest[_sequence_length(rest) :]
+    return "" if number or not text else "must contain at least one CERTIFICATE PEM block"
+
+
+def _certificate_problem(der: bytes) -> str:
+    """Why bytes do not begin with a certificate; empty if they do: ``ParseCertificates``."""
+    from cryptography import x509  # noqa: PLC0415
+
+    length = _sequence_length(der)
+    if not length:
+        return "x509: malformed certificate"
+    try:
+        x509.load_der_x509_certificate(der[:length])
+    except ValueError:
+        header = _header_length(der)
+        malformed = not _sequence_length(der[header:length])
+        return "x509: malformed tbs certificate" if malformed else "x509: malformed certificate"
+    return ""
+
+
+def _header_length(der: bytes) -> int:
+    """The bytes of the tag and of the length of an element."""
+    return 2 + (der[1] & 0x7F if der[1] & 0x80 else 0)
+
+
+def _sequence_length(der: bytes) -> int:
+    """How long the sequence is that bytes begin with; 0 if they begin with none."""
+    if len(der) < 2 or der[0] != _SEQUENCE:
+        return 0
+    header = _header_length(der)
+    content = int.from_bytes(der[2:header]) if header > 2 else der[1]
+    length = header + content
+    return length if length <= len(der) else 0
 
 
 def authority_problem(der: bytes) -> str:
