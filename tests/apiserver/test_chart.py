@@ -58,6 +58,11 @@ VALUE_SETS: dict[str, dict[str, Any]] = {
         "certificates": {"from": "cert-manager"},
         "autoscaling": {"enabled": True, "inFlight": 20},
         "monitoring": {"enabled": True, "labels": {"release": "prometheus"}},
+        "networkPolicy": {
+            "egress": {
+                "services": [{"to": [{"podSelector": {}}], "ports": [{"protocol": "TCP", "port": 443}]}]
+            }
+        },
         "webhooks": {"enabled": True, "stage": "dry-run", "namespaces": ["shop"]},
     },
     "made-by-helm": {

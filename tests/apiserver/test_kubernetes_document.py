@@ -150,7 +150,7 @@ def follow_the_rollout(reader: Reader, commands: list[str]) -> None:
 
 
 def change_and_return(reader: Reader, stack: DeployedStack, upgrade: str) -> None:
-    change, off, on = upgrade.strip().split("\n")
+    change, off, on = upgrade.strip().replace("\\\n", "").split("\n")
     reader.run(change)
     wait_until_reviewed(reader, "default")
     reader.run(off)
