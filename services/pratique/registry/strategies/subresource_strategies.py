@@ -228,7 +228,8 @@ def _with_times(
 
 
 def _resource_claim(written: JSONObject, stored: JSONObject, _: str) -> JSONObject:
-    """Drop what is known of devices that the claim is given no longer."""
+    """Drop what is known of devices that the claim is given no longer, and a field of a feature that is off."""
+    written = _without_skipped_operations(written, stored)
     given = {_device(result) for result in list_at(written, "status", "allocation", "devices", "results")}
     before = {_device(result) for result in list_at(stored, "status", "allocation", "devices", "results")}
     devices = list_at(written, "status", "devices")
@@ -238,6 +239,22 @@ def _resource_claim(written: JSONObject, stored: JSONObject, _: str) -> JSONObje
     if not kept:
         return _without_status(written, "devices")
     return {**written, "status": {**mapping_at(written, "status"), "devices": kept}}
+
+
+_SKIPPED = "skipNodeOperations"
+
+
+def _without_skipped_operations(written: JSONObject, stored: JSONObject) -> JSONObject:
+    """Drop what ``DRAOptionalNodeOperations`` adds to results, unless stored ones have it."""
+    results, before = (
+        list_at(claim, "status", "allocation", "devices", "results") for claim in (written, stored)
+    )
+    if not any(_SKIPPED in result for result in results) or any(result.get(_SKIPPED) for result in before):
+        return written
+    kept = [{name: value for name, value in result.items() if name != _SKIPPED} for result in results]
+    status, allocation = mapping_at(written, "status"), mapping_at(written, "status", "allocation")
+    devices = {**mapping_at(allocation, "devices"), "results": kept}
+    return {**written, "status": {**status, "allocation": {**allocation, "devices": devices}}}
 
 
 def _device(result: JSONObject) -> tuple[JSON, ...]:

@@ -112,6 +112,24 @@ def validate_cidr(value: str, path: FieldPath) -> list[FieldError]:
     return [invalid(path, value, f"must be in canonical form ({go_quoted(str(parsed[1]))})")]
 
 
+_BITS_OF_IPV4, _BITS_BEFORE_IPV4 = 32, 96
+"""Of an IPv6 address that stands for one of IPv4."""
+
+
+def validate_interface_address(value: str, path: FieldPath) -> list[FieldError]:
+    """Validate an address with the prefix of its network: ``IsValidInterfaceAddress``."""
+    parsed = parse_cidr(value)
+    if parsed is None:
+        detail = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)"
+        return [invalid(path, value, detail)]
+    address, network = parsed
+    shown, length = canonical_ip(address), network.prefixlen
+    if "." in shown and length > _BITS_OF_IPV4:  # ::ffff:192.0.2.1/120
+        length -= _BITS_BEFORE_IPV4
+    canonical = f"{shown}/{length}"
+    return [] if value == canonical else [invalid(path, value, f'must be in canonical form ("{canonical}")')]
+
+
 def ip_warnings(value: str, path: FieldPath) -> list[str]:
     """What is odd in an address: ``GetWarningsForIP``."""
     address = parse_ip(value)

@@ -33,6 +33,7 @@ from pratique.registry.validation import (
     storage_versions,
     workloads,
 )
+from pratique.registry.validation.device_claim_statuses import DEVICE_CLAIM_STATUS_VALIDATIONS
 from pratique.registry.validation.job_statuses import JOB_STATUS_VALIDATIONS
 from pratique.registry.validation.kind_validation import SubresourceTable, ValidationTable
 from pratique.registry.validation.pod_certificate_statuses import POD_CERTIFICATE_STATUS_VALIDATIONS
@@ -74,6 +75,7 @@ VALIDATIONS: ValidationTable = {
 """The validation of every built-in kind that has one."""
 
 SUBRESOURCE_VALIDATIONS: SubresourceTable = {
+    **DEVICE_CLAIM_STATUS_VALIDATIONS,
     **JOB_STATUS_VALIDATIONS,
     **POD_CERTIFICATE_STATUS_VALIDATIONS,
     **POD_RESIZE_VALIDATIONS,

@@ -64,7 +64,11 @@ def _validate_admin_access(claim: JSONObject, review: Review) -> list[FieldError
     wanted = [index for index, each in enumerate(requests) if member(each, "exactly", "adminAccess") is True]
     if not wanted:
         return []
-    path = _SPEC / "devices" / "requests" / wanted[0] / "adminAccess"
+    return validate_admin_access(_SPEC / "devices" / "requests" / wanted[0] / "adminAccess", review)
+
+
+def validate_admin_access(path: FieldPath, review: Review) -> list[FieldError]:
+    """Validate that the namespace allows what a field asks for, admin access."""
     namespace = review.cluster.get("", "namespaces", review.namespace)
     if namespace is None:
         missing = f"namespaces {go_quoted(review.namespace)} not found"
@@ -78,7 +82,7 @@ def _validate_admin_access(claim: JSONObject, review: Review) -> list[FieldError
 def _validate_devices(claim: JSONObject, path: FieldPath) -> list[FieldError]:
     """``validateDeviceClaim``."""
     requests = claim.get("requests", [])
-    known = _request_names(requests)
+    known = request_names(requests)
     errors = validate_distinct(requests, _MAXIMUM, _validate_request, _name, path / "requests")
     errors += validate_bounded(
         claim.get("constraints", []),
@@ -89,7 +93,7 @@ def _validate_devices(claim: JSONObject, path: FieldPath) -> list[FieldError]:
     return errors + validate_bounded(
         claim.get("config", []),
         _MAXIMUM,
-        lambda configuration, place: _validate_configuration(configuration, place, known),
+        lambda configuration, place: validate_configuration_of_requests(configuration, place, known),
         path / "config",
     )
 
@@ -99,7 +103,7 @@ def _name(item: JSONObject) -> str:
     return name
 
 
-def _request_names(requests: Sequence[JSONObject]) -> frozenset[str]:
+def request_names(requests: Sequence[JSONObject]) -> frozenset[str]:
     """The names by which a claim may refer to its requests: ``gatherRequestNames``."""
     alternatives = {
         f"{_name(request)}/{_name(each)}"
@@ -168,26 +172,29 @@ def _validate_constraint(constraint: JSONObject, path: FieldPath, known: frozens
     return [*errors, required(path, _ONE_ATTRIBUTE)]
 
 
-def _validate_configuration(
+def validate_configuration_of_requests(
     configuration: JSONObject, path: FieldPath, known: frozenset[str]
 ) -> list[FieldError]:
-    """``validateDeviceClaimConfiguration``."""
+    """Validate the configuration of a device that is for some requests: ``validateDeviceClaimConfiguration``."""
     errors = _validate_references(configuration, path / "requests", known)
     return errors + validate_configuration(configuration, path, is_stored=False)
 
 
 def _validate_references(referring: JSONObject, path: FieldPath, known: frozenset[str]) -> list[FieldError]:
-    """Validate references to requests: ``validateRequestNameRef``."""
-    detail = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
-
     def validate(name: str, place: FieldPath) -> list[FieldError]:
-        segments = name.split("/")
-        if len(segments) > 2:
-            return [invalid(place, name, detail)]
-        errors = [error for segment in segments for error in validate_label_name(segment, place)]
-        return errors if name in known else [*errors, invalid(place, name, detail)]
+        return validate_request_reference(name, place, known)
 
     return validate_distinct(referring.get("requests", []), _MAXIMUM, validate, lambda name: name, path)
+
+
+def validate_request_reference(name: str, path: FieldPath, known: frozenset[str]) -> list[FieldError]:
+    """Validate a reference to a request, or to an alternative of one: ``validateRequestNameRef``."""
+    detail = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
+    segments = name.split("/")
+    if len(segments) > 2:
+        return [invalid(path, name, detail)]
+    errors = [error for segment in segments for error in validate_label_name(segment, path)]
+    return errors if name in known else [*errors, invalid(path, name, detail)]
 
 
 def _validate_claim_update(written: JSONObject, old: JSONObject, _review: Review) -> list[FieldError]:

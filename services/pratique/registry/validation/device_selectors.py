@@ -102,11 +102,11 @@ def validate_configuration(
     place = path / "opaque"
     errors = validate_driver_name(opaque.get("driver", ""), place / "driver", is_covered=True)
     parameters = opaque.get("parameters")
-    return errors + _validate_parameters(parameters, place / "parameters", is_stored=is_stored)
+    return errors + validate_parameters(parameters, place / "parameters", is_stored=is_stored)
 
 
-def _validate_parameters(parameters: JSON, path: FieldPath, *, is_stored: bool) -> list[FieldError]:
-    """``validateRawExtension``."""
+def validate_parameters(parameters: JSON, path: FieldPath, *, is_stored: bool) -> list[FieldError]:
+    """Validate an object of a driver, which means nothing to Kubernetes: ``validateRawExtension``."""
     if parameters is None:
         return [required(path)]
     if not is_stored and len(encode(parameters)) > _LARGEST_PARAMETERS:

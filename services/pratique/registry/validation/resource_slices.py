@@ -211,7 +211,7 @@ def _validate_device(
     return (
         errors
         + _validate_device_nodes(device, path, per_device=per_device)
-        + _validate_conditions(device, path)
+        + validate_binding_conditions(device, path)
     )
 
 
@@ -350,8 +350,8 @@ _CONDITIONS, _FAILURES = "bindingConditions", "bindingFailureConditions"
 _MAXIMUM_CONDITIONS = 4
 
 
-def _validate_conditions(device: JSONObject, path: FieldPath) -> list[FieldError]:
-    """``validateDeviceBindingParameters``."""
+def validate_binding_conditions(device: JSONObject, path: FieldPath) -> list[FieldError]:
+    """Validate the conditions that binding waits for, or fails by: ``validateDeviceBindingParameters``."""
     lists = {field: device.get(field, []) for field in (_CONDITIONS, _FAILURES)}
     errors: list[FieldError] = []
     for field, conditions in lists.items():

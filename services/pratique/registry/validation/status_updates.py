@@ -307,23 +307,6 @@ def _migration(written: JSONObject, old: JSONObject, review: Review) -> list[Fie
     return errors + [invalid(_CONDITIONS, value, problem) for problem in problems]
 
 
-def _resource_claim(written: JSONObject, _old: JSONObject, _: Review) -> list[FieldError]:
-    status, path = _status_of(written), _STATUS / "reservedFor"
-    consumers = list_at(status, "reservedFor")
-    errors = [
-        required(path / index / name)
-        for index, consumer in enumerate(consumers)
-        for name in ("resource", "name", "uid")
-        if not consumer.get(name)
-    ]
-    for index, device in enumerate(list_at(status, "devices")):
-        place = _STATUS / "devices" / index / "conditions"
-        errors += validate_conditions(list_at(device, "conditions"), place)
-    if consumers and status.get("allocation") is None:
-        errors.append(forbidden(path, "may not be specified when `allocated` is not set"))
-    return errors
-
-
 def _api_service(written: JSONObject, old: JSONObject, _: Review) -> list[FieldError]:
     errors = _validate_metadata(written, old)
     for index, condition in enumerate(list_at(written, "status", "conditions")):
@@ -392,7 +375,6 @@ STATUS_VALIDATIONS: SubresourceTable = {
     ("networking.k8s.io", "ingresses", "status"): SubresourceValidation(_ingress, _address_warnings),
     ("policy", "poddisruptionbudgets", "status"): SubresourceValidation(_disruption_budget),
     ("resource.k8s.io", "devicetaintrules", "status"): SubresourceValidation(_taint_rule),
-    ("resource.k8s.io", "resourceclaims", "status"): SubresourceValidation(_resource_claim),
     ("scheduling.k8s.io", "podgroups", "status"): SubresourceValidation(_conditions),
     ("storagemigration.k8s.io", "storageversionmigrations", "status"): SubresourceValidation(_migration),
 }
