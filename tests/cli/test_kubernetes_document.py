@@ -19,7 +19,7 @@ from support.cluster_manifests import EXAMPLE
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "kubernetes.md").read_text("utf-8")
 BLOCKS = re.findall(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
-FILES = {name: text for kind, name, text in BLOCKS if kind == "yaml"}
+FILES = {name: text for kind, name, text in BLOCKS if kind == "yaml" and name}
 OFFLINE = [
     (kind, text)
     for kind, name, text in BLOCKS
