@@ -81,6 +81,7 @@ MANIFESTS = [
     {"kind": "CronJob", "spec": {"jobTemplate": {"spec": {"template": {"spec": POD}}}}},
     {"kind": "VolumePod", "spec": {"containers": POD["containers"], **VOLUMES}},
     {"kind": "List", "apiVersion": "v1", "items": [{"kind": "Pod", "spec": POD}]},
+    {"kind": "JobSet", "spec": {"replicatedJobs": [{"template": {"spec": {"template": {"spec": POD}}}}]}},
 ]
 
 

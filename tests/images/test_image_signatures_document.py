@@ -58,7 +58,7 @@ def test_its_files_lead_to_the_verifier(tmp_path: Path, monkeypatch: pytest.Monk
         f"| {MAX_SIGNATURES} | only the first {MAX_SIGNATURES} count |",
         f"| a manifest | {MANIFEST_LIMIT >> 20} MiB |",
         f"| a payload or bundle | {BLOB_LIMIT >> 20} MiB |",
-        f"| images that are verified at a time | {MAX_CONCURRENT_IMAGES} |",
+        f"| images of one registry that are verified at a time | {MAX_CONCURRENT_IMAGES} |",
     ],
 )
 def test_its_limits_are_those_of_the_code(row: str) -> None:

@@ -63,7 +63,7 @@ def test_what_is_not_an_accepted_key_is_refused(pem: bytes, reason: str) -> None
 
 def test_a_payload_says_which_image_is_signed() -> None:
     claims = ImageSignature(
-        (b"",), b"", payload(DIGEST, reference="r.example.com/web", env="prod", count=3), is_bundle=False
+        b"", b"", payload(DIGEST, reference="r.example.com/web", env="prod", count=3), is_bundle=False
     ).claims()
     assert claims.digests == {DIGEST}
     assert claims.reference == "r.example.com/web"
@@ -129,6 +129,14 @@ def test_what_is_not_base64_signs_nothing(encoded: str) -> None:
     except UnusableSignatureError:
         return
     assert not signers
+
+
+@pytest.mark.parametrize("count", [0, 2, 50_000])
+def test_an_envelope_has_one_signature(count: int) -> None:
+    document = json.loads(bundle(statement(DIGEST), signer()))
+    document["dsseEnvelope"]["signatures"] *= count
+    with pytest.raises(UnusableSignatureError, match="not exactly one signature"):
+        read_bundle(json.dumps(document).encode())
 
 
 def test_a_statement_with_several_images_has_no_annotations_for_all() -> None:

@@ -8,10 +8,20 @@ import json
 
 import pytest
 
-from pratique.images.policies import DefaultAction, ImageVerificationPolicy, KeyRequirement
+from pratique.images.policies import DefaultAction, ImageRule, ImageVerificationPolicy, KeyRequirement
+from pratique.images.references import RepositoryPattern
 from pratique.images.registries import BLOB_LIMIT, RegistryClient
-from pratique.images.verification import MAX_SIGNATURES, ImageVerifier
-from support.image_registries import KINDS, ImageRegistry, bundle, failing, payload, signer, statement
+from pratique.images.verification import MAX_CONCURRENT_IMAGES, MAX_SIGNATURES, ImageVerifier
+from support.image_registries import (
+    KINDS,
+    ImageRegistry,
+    bundle,
+    failing,
+    payload,
+    registry,
+    signer,
+    statement,
+)
 from support.image_verifications import Verifying
 from support.webhook_servers import Received, closed_port, hanging
 
@@ -246,6 +256,43 @@ def test_only_so_many_signatures_are_looked_at(images: ImageRegistry, verifying:
     assert (
         sum("/blobs/" in path for path in (received.path for received in images.received)) == MAX_SIGNATURES
     )
+
+
+def test_only_so_many_referrers_are_looked_at(images: ImageRegistry, verifying: Verifying) -> None:
+    digest = images.push(WEB, "1.0")
+    described = [{"digest": f"sha256:{number:064}"} for number in range(MAX_SIGNATURES + 5)]
+    images.put(WEB, digest.replace(":", "-"), {"manifests": described})
+    assert f"more than {MAX_SIGNATURES} are not looked at" in refusal(verifying)
+    assert sum("manifests/sha256:" in path for path in images.paths()) == MAX_SIGNATURES
+
+
+def test_images_do_not_wait_for_those_of_another_registry(
+    images: ImageRegistry, verifying: Verifying
+) -> None:
+    images.sign(WEB, images.push(WEB, "1.0"), signer())
+    with registry() as silent:
+        silent.behaviours["/"] = hanging()
+        rule = ImageRule(
+            images=tuple(RepositoryPattern(f"{host}/**") for host in (silent.host, images.host)),
+            keys=(signer().public,),
+        )
+
+        async def verify(client: RegistryClient) -> bool:
+            verifier = ImageVerifier(ImageVerificationPolicy((rule,)), client)
+            waiting = [
+                asyncio.ensure_future(verifier.verify(f"{silent.host}/shop/web:{number}", 300))
+                for number in range(MAX_CONCURRENT_IMAGES)
+            ]
+            await asyncio.sleep(0)
+            try:
+                async with asyncio.timeout(60):
+                    return (await verifier.verify(f"{images.host}/shop/web:1.0", 300)).allowed
+            finally:
+                for task in waiting:
+                    task.cancel()
+                await asyncio.wait(waiting)
+
+        assert verifying.ask(verify)
 
 
 def test_a_blob_that_was_swapped_is_not_believed(images: ImageRegistry, verifying: Verifying) -> None:

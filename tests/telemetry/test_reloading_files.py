@@ -71,6 +71,32 @@ def test_the_first_value_must_be_good(file: Path) -> None:
         reloaded(file)
 
 
+def test_files_that_a_file_names_are_watched_even_if_another_change_names_them(file: Path) -> None:
+    """A file names the one that holds the number."""
+    first, second, third = (file.with_name(name) for name in ("first", "second", "third"))
+    write(file, "first")
+    write(first, 1)
+    write(second, 2)
+
+    def load() -> int:
+        return number_in(file.with_name(file.read_text()))
+
+    source = Reloaded("number", load, lambda: (file, file.with_name(file.read_text())))
+
+    async def scenario() -> None:
+        async with watched(source):
+            write(file, "second")
+            await until_it_is(source, 2)
+            write(second, 22)
+            await until_it_is(source, 22)
+            write(file, "third")  # is not there yet
+            await until_it_failed(source)
+            write(third, 3)
+            await until_it_is(source, 3)
+
+    asyncio.run(scenario())
+
+
 def test_a_new_value_replaces_the_old_one_and_listeners_get_it(file: Path) -> None:
     source = reloaded(file)
     announced: list[int] = []

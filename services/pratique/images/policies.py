@@ -143,16 +143,21 @@ class ImageVerificationPolicy:
     """The host of images that name none; empty refuses such images."""
     registries: Mapping[str, RegistryHost] = dataclasses.field(default_factory=dict)
     """How to reach registries, by host."""
-    key_files: tuple[Path, ...] = dataclasses.field(default=(), compare=False)
-    """The files that its keys come from."""
 
     def rules_for(self, image: ImageReference) -> Sequence[ImageRule]:
         """Return the rules that an image must satisfy."""
         return [rule for rule in self.rules if rule.matches(image)]
 
 
-def load_image_policy(file: Path, flag: str = "--policy") -> ImageVerificationPolicy:
+def load_image_policy(
+    file: Path, flag: str = "--policy", key_files: list[Path] | None = None
+) -> ImageVerificationPolicy:
     """Read a policy and its keys.
+
+    Args:
+        file: The policy.
+        flag: The flag that names it, for messages.
+        key_files: Gets the files that keys come from, even if one of them cannot be read.
 
     Raises:
         ConfigurationError: it is invalid; the text has a line for each mistake, with file, line and field.
@@ -164,13 +169,13 @@ def load_image_policy(file: Path, flag: str = "--policy") -> ImageVerificationPo
     if len(documents) != 1:
         raise ConfigurationError(f"{flag} {file}: expected one {KIND}, found {len(documents)} documents")
     try:
-        return _policy(documents[0], file.parent)
+        return _policy(documents[0], file.parent, [] if key_files is None else key_files)
     except (DocumentError, StrictDecodingError) as error:
         lines = describe_problems(documents[0], error.problems)
         raise ConfigurationError("\n".join([f"{flag} {lines[0]}", *lines[1:]])) from None
 
 
-def _policy(document: SourceDocument, folder: Path) -> ImageVerificationPolicy:
+def _policy(document: SourceDocument, folder: Path, key_files: list[Path]) -> ImageVerificationPolicy:
     data = document.data
     if (data.get("apiVersion"), data.get("kind")) != (API_VERSION, KIND):
         raise DocumentError(
@@ -178,7 +183,7 @@ def _policy(document: SourceDocument, folder: Path) -> ImageVerificationPolicy:
         )
     spec = decode_strictly(data, ImageVerificationDocument).spec
     errors: list[FieldError] = []
-    reader = _PolicyReader(folder, errors)
+    reader = _PolicyReader(folder, errors, key_files)
     policy = reader.policy(spec)
     if errors:
         raise to_document_error(errors)
@@ -188,10 +193,10 @@ def _policy(document: SourceDocument, folder: Path) -> ImageVerificationPolicy:
 class _PolicyReader:
     """Makes a policy of its written form, and collects every mistake."""
 
-    def __init__(self, folder: Path, errors: list[FieldError]) -> None:
+    def __init__(self, folder: Path, errors: list[FieldError], key_files: list[Path]) -> None:
         self._folder = folder
         self._errors = errors
-        self._key_files: list[Path] = []
+        self._key_files = key_files
 
     def policy(self, spec: ImageVerificationSpec) -> ImageVerificationPolicy:
         path = ROOT / "spec"
@@ -201,7 +206,7 @@ class _PolicyReader:
         action = self._member(spec.default_action, DefaultAction, path / "defaultAction")
         default = self._host(spec.default_registry, path / "defaultRegistry") if spec.default_registry else ""
         registries = dict(self._registries(spec.registries, path / "registries"))
-        return ImageVerificationPolicy(tuple(rules), action, default, registries, tuple(self._key_files))
+        return ImageVerificationPolicy(tuple(rules), action, default, registries)
 
     def _rule(self, rule: ImageRuleSpec, path: FieldPath) -> ImageRule:
         if not rule.images:

@@ -145,19 +145,16 @@ class SignedClaims:
 class ImageSignature:
     """A signature that has been read, and not been verified yet."""
 
-    signatures: Sequence[bytes]
-    """The signatures: one, or those of an envelope."""
+    signature: bytes
     signed: bytes
-    """The bytes that they sign."""
+    """The bytes that it signs."""
     payload: bytes
     """The statement in them."""
     is_bundle: bool
 
     def signers(self, keys: Sequence[PublicKey]) -> frozenset[PublicKey]:
         """Which of the keys have signed."""
-        return frozenset(
-            key for key in keys if any(key.verifies(signature, self.signed) for signature in self.signatures)
-        )
+        return frozenset(key for key in keys if key.verifies(self.signature, self.signed))
 
     def claims(self) -> SignedClaims:
         """What is signed. Call it only if a key has signed it.
@@ -196,7 +193,7 @@ def read_simple_signing(payload: bytes, encoded_signature: str) -> ImageSignatur
     Raises:
         UnusableSignatureError: the signature is not in Base64.
     """
-    return ImageSignature((_decoded(encoded_signature),), payload, payload, is_bundle=False)
+    return ImageSignature(_decoded(encoded_signature), payload, payload, is_bundle=False)
 
 
 def _claims_of_payload(payload: bytes) -> SignedClaims:
@@ -246,7 +243,7 @@ def read_bundle(content: bytes) -> ImageSignature:
     """Read a bundle.
 
     Raises:
-        UnusableSignatureError: it is none, or holds no envelope with a statement.
+        UnusableSignatureError: it is none, or holds no envelope with a statement and one signature.
     """
     try:
         bundle = _bundle_decoder.decode(content)
@@ -257,11 +254,12 @@ def read_bundle(content: bytes) -> ImageSignature:
         raise UnusableSignatureError("the bundle is not of version 0.3")
     if envelope is None or envelope.payload_type != _STATEMENT_TYPE:
         raise UnusableSignatureError("the bundle holds no in-toto statement")
+    if len(envelope.signatures) != 1:
+        # As the specification asks for. Each of them is tried with each key, and a bundle has room for thousands.
+        raise UnusableSignatureError("the envelope of the bundle has not exactly one signature")
     payload = _decoded(envelope.payload, limit=len(content))
-    signatures = tuple(_decoded(signature.sig) for signature in envelope.signatures)
-    return ImageSignature(
-        signatures, _encoding_to_sign(envelope.payload_type, payload), payload, is_bundle=True
-    )
+    signed = _encoding_to_sign(envelope.payload_type, payload)
+    return ImageSignature(_decoded(envelope.signatures[0].sig), signed, payload, is_bundle=True)
 
 
 def _encoding_to_sign(kind: str, payload: bytes) -> bytes:

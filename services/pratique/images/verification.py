@@ -31,7 +31,8 @@ from pratique.images.signatures import (
 MAX_SIGNATURES = 50
 """The most signatures of one image that are looked at, so that nobody who can push makes each Pod cost much."""
 MAX_CONCURRENT_IMAGES = 32
-"""The most images that are verified at a time; others wait."""
+"""The most images of one registry that are verified at a time; others wait. Each registry has its own, so that nobody
+waits for one that does not answer but those who use it."""
 
 _SIGNATURE_ANNOTATION = "dev.cosignproject.cosign/signature"
 _PREDICATE_ANNOTATION = "dev.sigstore.bundle.predicateType"
@@ -93,7 +94,7 @@ class ImageVerifier:
         """
         self._policy = policy
         self._client = client
-        self._turns = asyncio.Semaphore(MAX_CONCURRENT_IMAGES)
+        self._turns: dict[str, asyncio.Semaphore] = {}
         self._cache: cachetools.TTLCache[tuple[str, str], tuple[str, ...]] | None = None
         if cache_seconds:
             self._cache = cachetools.TTLCache(_CACHED_IMAGES, cache_seconds, timer=clock)
@@ -110,7 +111,9 @@ class ImageVerifier:
             rules = self._policy.rules_for(reference)
             if not rules:
                 return self._default(image)
-            async with self._turns, asyncio.timeout(seconds):
+            # Rules name the hosts, so there are never many.
+            turns = self._turns.setdefault(reference.host, asyncio.Semaphore(MAX_CONCURRENT_IMAGES))
+            async with turns, asyncio.timeout(seconds):
                 return await self._verify(image, reference, rules, Deadline.after(seconds))
         except TimeoutError:
             return ImageVerdict(image, allowed=False, reason="it was not verified in time")
@@ -158,6 +161,7 @@ class _SignatureSearch:
         self._keys = list(dict.fromkeys(key for rule in self._rules for key in rule.keys))
         self._verified: list[_VerifiedSignature] = []
         self._looked_at = 0
+        self._referrers = 0
         self._faults: collections.Counter[str] = collections.Counter()
 
     async def run(self, deadline: Deadline) -> str:
@@ -234,7 +238,13 @@ class _SignatureSearch:
             if (signature := await self._read(layer, deadline)) is not None:
                 yield signature
         for referrer in await self._client.referrers(self._image, self._digest, deadline):
-            for layer in await self._layers(referrer, deadline) if _may_sign(referrer) else ():
+            if not _may_sign(referrer):
+                continue
+            if self._referrers == MAX_SIGNATURES:
+                self._faults[f"more than {MAX_SIGNATURES} are not looked at"] = 1
+                return
+            self._referrers += 1
+            for layer in await self._layers(referrer, deadline):
                 if (signature := await self._read(layer, deadline)) is not None:
                     yield signature
 

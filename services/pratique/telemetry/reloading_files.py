@@ -213,19 +213,22 @@ somebody who waits for an object to disappear.
 class Reloaded(Generic[T]):
     """A value loaded from files, with the state of its last reload."""
 
-    def __init__(self, name: str, load: Callable[[], T], paths: Sequence[Path]) -> None:
+    def __init__(
+        self, name: str, load: Callable[[], T], paths: Sequence[Path] | Callable[[], Sequence[Path]]
+    ) -> None:
         """Load for the first time.
 
         Args:
             name: The name in logs and metrics, such as ``configuration``.
             load: Loads the value; reloads call it in a thread.
-            paths: The files and folders that ``load`` reads.
+            paths: The files and folders that ``load`` reads. If files name further files, a function that returns
+                those of the last attempt to load.
 
         Raises:
             Exception: whatever ``load`` raises.
         """
         self.name = name
-        self.paths = tuple(paths)
+        self._find_paths: Callable[[], Sequence[Path]] = paths if callable(paths) else lambda: paths
         self._load = load
         self.seen: Fingerprint = ()
         """The state of the files at the last load."""
@@ -239,6 +242,11 @@ class Reloaded(Generic[T]):
         self.reloads = ReloadCounts(name)
         """Counts of successful and failed loads."""
         self._listeners: list[Callable[[T], Awaitable[None] | None]] = []
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The files and folders that the value is loaded from."""
+        return tuple(self._find_paths())
 
     def add_listener(self, listener: Callable[[T], Awaitable[None] | None]) -> None:
         """Call ``listener`` with every new value. If it raises, the value is refused."""
@@ -360,10 +368,14 @@ async def keep_reloading(values: Sequence[Reloaded[Any]], *, poll_seconds: float
 
 async def _reload_on_change(reloaded: Reloaded[Any], poll_seconds: float) -> None:
     """Follow one value in its own task, so no value waits for another's files to settle."""
-    async with contextlib.aclosing(
-        watch(reloaded.paths, seen=reloaded.seen, poll_seconds=poll_seconds)
-    ) as changes:
-        async for _ in changes:
-            # A previous refresh may have loaded this change already.
-            if await asyncio.to_thread(fingerprint, reloaded.paths) != reloaded.seen:
-                await reloaded.refresh()
+    while True:
+        paths = reloaded.paths
+        async with contextlib.aclosing(
+            watch(paths, seen=reloaded.seen, poll_seconds=poll_seconds)
+        ) as changes:
+            async for _ in changes:
+                # A previous refresh may have loaded this change already.
+                if await asyncio.to_thread(fingerprint, reloaded.paths) != reloaded.seen:
+                    await reloaded.refresh()
+                if reloaded.paths != paths:
+                    break  # other files are to be watched from now on

@@ -51,13 +51,6 @@ Exit codes: 0 every image is verified, 1 at least one is refused, 2 wrong usage
 or unreadable input, 3 the program itself failed.
 """
 
-_POD_PATHS = (
-    ("spec",),
-    ("template", "spec"),
-    ("spec", "template", "spec"),
-    ("spec", "jobTemplate", "spec", "template", "spec"),
-)
-"""Where Pods, PodTemplates, workloads and CronJobs have the spec of a Pod."""
 _CONTAINER_FIELDS = ("initContainers", "containers", "ephemeralContainers")
 
 
@@ -183,12 +176,17 @@ def _images_of_files(files: Sequence[Path]) -> Iterator[str | InputError]:
 
 
 def _images_of(manifest: JSON) -> Iterator[str]:
-    """Yield the images of containers and volumes of a manifest, of whatever kind, that has the spec of a Pod."""
-    for path in _POD_PATHS:
-        for field in _CONTAINER_FIELDS:
-            containers = member(manifest, *path, field)
-            yield from _texts(containers, "image")
-        yield from _texts(member(manifest, *path, "volumes"), "image", "reference")
+    """Yield the images of containers and volumes of all that looks like the spec of a Pod, wherever it is."""
+    waiting = [manifest]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            for field in _CONTAINER_FIELDS:
+                yield from _texts(value.get(field), "image")
+            yield from _texts(value.get("volumes"), "image", "reference")
+            waiting += reversed(value.values())
+        elif isinstance(value, list):
+            waiting += reversed(value)
 
 
 def _texts(items: JSON, *path: str) -> Iterator[str]:

@@ -191,6 +191,22 @@ def test_a_policy_that_changes_decides_and_a_broken_one_does_not(
         assert not running.review("shop/web:1.0")["allowed"]
 
 
+def test_a_key_that_a_later_policy_names_is_read_again_when_it_changes(
+    registered: ImageRegistry, tmp_path: Path
+) -> None:
+    (tmp_path / "team.pub").write_bytes(signer().pem)
+    with image_verifier(tmp_path, registered) as running:
+        running.write_policy(signer(), keys=[{"file": "missing.pub"}])
+        assert within(60, lambda: running.ask(b"", method="GET", path="/readyz")[1] != "ok")
+        running.write_policy(signer(), keys=[{"file": "team.pub"}])
+        assert within(60, lambda: running.ask(b"", method="GET", path="/readyz")[1] == "ok")
+        assert running.review("shop/web:1.0")["allowed"]
+        (tmp_path / "team.pub").write_bytes(
+            signer("Ed25519").pem
+        )  # the key before is not to be trusted any more
+        assert within(60, lambda: not running.review("shop/web:1.0")["allowed"])
+
+
 class BrokenVerifier:
     """Stands in the place of the verifier that is in use, and has a fault."""
 
@@ -209,6 +225,42 @@ def test_a_fault_of_the_verifier_is_an_answer_so_that_nothing_is_allowed_by_defa
     status = json.loads(asyncio.run(answer_of(endpoint, image_review("secret"))))["status"]
     assert not status["allowed"]
     assert status["reason"].startswith('"secret": ')
+
+
+def test_all_reviews_together_hold_no_more_than_so_many_bytes() -> None:
+    broken: Any = BrokenVerifier()
+    settings = ImageVerifierSettings(listener=FrontDoorSettings(), policy=Path("images.yaml"))
+    endpoint = ReviewEndpoint(broken, settings, VerifierMetrics())
+    piece = b" " * (7 * 1024 * 1024)
+    codes: list[int] = []
+
+    async def arriving() -> None:
+        begun = False
+
+        async def receive() -> Any:
+            nonlocal begun
+            if begun:
+                await asyncio.sleep(3600)
+            begun = True
+            return {"type": "http.request", "body": piece, "more_body": True}
+
+        async def send(message: Any) -> None:
+            codes.extend([message["status"]] if "status" in message else [])
+
+        headers = [(b"content-type", b"application/json")]
+        scope = {"type": "http", "method": "POST", "path": "/review", "headers": headers}
+        await endpoint(scope, receive, send)
+
+    async def scenario() -> None:
+        tasks = [asyncio.ensure_future(arriving()) for _ in range(11)]
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        assert json.loads(await answer_of(endpoint, image_review("after")))["status"]["allowed"] is False
+
+    asyncio.run(scenario())
+    assert codes == [503] * 2  # nine of them have 63 MiB
 
 
 async def answer_of(endpoint: ReviewEndpoint, body: bytes) -> bytes:

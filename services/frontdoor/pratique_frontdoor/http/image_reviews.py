@@ -60,6 +60,8 @@ _MAX_BODY_BYTES = 7 * 1024 * 1024
 one ``defaultAllow`` would admit it."""
 _MAX_IMAGES = 100
 """The most different images of an ImageReview."""
+_MAX_HELD_BYTES = 64 * 1024 * 1024
+"""The most bytes of all ImageReviews at a time, as of AdmissionReviews: 256 of the largest would take 1.8 GiB."""
 _MAX_REVIEWS = 256
 """The most ImageReviews at a time; kube-apiserver has 200 mutating requests in flight by default."""
 _MAX_REASON = 4096
@@ -184,16 +186,23 @@ class CurrentVerifier:
         """
         self._settings = settings
         self._session = session
-        first = self._load()
-        config = settings.registries.registry_config
-        files = (settings.policy, *first.policy.key_files, *((config,) if config is not None else ()))
-        self.reloaded = Reloaded("image policy", self._load, files)
+        self._key_files: Sequence[Path] = ()
+        self.reloaded = Reloaded("image policy", self._load, self._files)
         """The files, and the state of their last reload."""
         self.reloaded.add_listener(self._use)
         self._use(self.reloaded.value)
 
+    def _files(self) -> Sequence[Path]:
+        """The files of the last attempt to load, as another policy may name other keys."""
+        config = self._settings.registries.registry_config
+        return (self._settings.policy, *self._key_files, *((config,) if config is not None else ()))
+
     def _load(self) -> VerifierInputs:
-        policy = load_image_policy(self._settings.policy)
+        key_files: list[Path] = []
+        try:
+            policy = load_image_policy(self._settings.policy, key_files=key_files)
+        finally:
+            self._key_files = key_files
         self._settings.registries.registries(policy)
         return VerifierInputs(policy, self._settings.registries.read_credentials())
 
@@ -214,6 +223,7 @@ class ReviewEndpoint:
         self._metrics = metrics
         self.in_flight = 0
         """How many ImageReviews are being answered."""
+        self._held_bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -232,8 +242,7 @@ class ReviewEndpoint:
             return _status_response(statuses.service_unavailable("too many image reviews are in flight"))
         try:
             check_head(scope["headers"], _MAX_BODY_BYTES)
-            body = b"".join(await read_body(receive, _MAX_BODY_BYTES, lambda _: None))
-            verdicts = await self._verify(_read_review(body))
+            verdicts = await self._verify(await self._read_images(receive))
         except RequestError as error:
             return _status_response(error.status)
         except ClientGoneError:
@@ -242,6 +251,22 @@ class ReviewEndpoint:
             return _status_response(failure_status(error, PATH))
         self._metrics.count_verdicts(verdicts)
         return Response(_answer(verdicts), media_type="application/json")
+
+    async def _read_images(self, receive: Receive) -> list[str]:
+        """Read the body of a request within the bytes of all, and the images that it names."""
+        held = 0
+
+        def hold(size: int) -> None:
+            nonlocal held
+            held += size
+            self._held_bytes += size
+            if self._held_bytes > _MAX_HELD_BYTES:
+                raise RequestError(statuses.service_unavailable("too many image reviews are in flight"))
+
+        try:
+            return _read_review(b"".join(await read_body(receive, _MAX_BODY_BYTES, hold)))
+        finally:
+            self._held_bytes -= held
 
     async def _verify(self, images: Sequence[str]) -> Sequence[ImageVerdict]:
         if len(images) > _MAX_IMAGES:
