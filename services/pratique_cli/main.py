@@ -77,6 +77,7 @@ SUMMARIES = {
 }
 
 MODULES_OF_EXTRAS = {
+    "certificates": {"cryptography"},
     "services": {
         *(
             "aiohttp",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import subprocess
 import sys
@@ -82,6 +84,9 @@ def test_offline_commands_need_no_extra(command: str, code: int) -> None:
             "ledger",
         ),
         ("prove examples/06-prove/bad", "prove"),
+        ("certs build/none", "certificates"),
+        ("certs renew examples", "certificates"),
+        ("verify-images registry.example.com/web:1 --key examples/review.json", "services"),
     ],
 )
 def test_what_needs_an_extra_says_in_one_line_what_to_install(command: str, extra: str) -> None:
@@ -110,6 +115,56 @@ def test_a_webhook_over_https_needs_the_services(tmp_path: Path) -> None:
     ran = run_bare("review", "--config", str(tmp_path / "config.yaml"), "examples/review.json")
     assert (ran.returncode, ran.stdout) == (2, "")
     assert "pip install 'pratique[services]'" in ran.stderr
+
+
+CERTIFICATE_REQUEST = """
+apiVersion: certificates.k8s.io/v1
+kind: CertificateSigningRequest
+metadata: {name: a}
+spec: {request: PEM, signerName: kubernetes.io/kubelet-serving, usages: [server auth]}
+"""
+
+
+def certificates(folder: Path) -> str:
+    """The options of openssl for a certificate in c.pem with its key in k.pem."""
+    return f"-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout {folder}/k.pem -out {folder}/c.pem -subj /CN=a"
+
+
+def made_by_openssl(folder: Path, *options: str) -> str:
+    """A certificate, or with other options a request, in Base64."""
+    command = ["openssl", "req", *options, *certificates(folder).split()]
+    subprocess.run(command, check=True, capture_output=True)
+    return base64.b64encode((folder / "c.pem").read_bytes()).decode()
+
+
+@pytest.mark.parametrize(
+    ("command", "options", "manifest"),
+    [
+        (
+            "review",
+            "-new",
+            CERTIFICATE_REQUEST,
+        ),
+        ("check", "-x509", HTTPS_WEBHOOK.replace('9/"', '9/", caBundle: PEM')),
+    ],
+)
+def test_certificates_need_an_extra(command: str, options: str, manifest: str, tmp_path: Path) -> None:
+    file = tmp_path / "manifest.yaml"
+    file.write_text(manifest.replace("PEM", made_by_openssl(tmp_path, options)))
+    ran = run_bare(command, str(file))
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.count("\n") == 1
+    assert "pip install 'pratique[certificates]'" in ran.stderr
+
+
+def test_pairs_of_certificates_and_keys_are_compared_without_an_extra(tmp_path: Path) -> None:
+    pairs = [(made_by_openssl(tmp_path, "-x509"), (tmp_path / "k.pem").read_bytes()) for _ in range(2)]
+    data = {"tls.crt": pairs[0][0], "tls.key": base64.b64encode(pairs[1][1]).decode()}
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "type": "kubernetes.io/tls"}
+    (tmp_path / "secret.json").write_text(json.dumps(secret | {"data": data}))
+    ran = run_bare("review", str(tmp_path / "secret.json"))
+    assert ran.returncode == 0
+    assert "warning: tls: private key does not match public key" in ran.stdout
 
 
 QUOTA = """

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pratique.apimachinery.errors import ConfigurationError, PartlyUsableError
-from pratique.https.tls_contexts import temporary_pem_file
+from pratique.apimachinery.pem import temporary_pem_file
 from pratique.telemetry.reloading_files import POLL_SECONDS, Reloaded, keep_reloading
 
 if TYPE_CHECKING:

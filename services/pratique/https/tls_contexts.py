@@ -8,37 +8,16 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import ipaddress
-import os
 import re
 import ssl
-import sys
-import tempfile
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pratique.apimachinery.errors import CallError
+from pratique.apimachinery.pem import temporary_pem_file
 
 if TYPE_CHECKING:
     from pratique.https.credentials import ClientCertificate
-
-
-@contextlib.contextmanager
-def temporary_pem_file(content: bytes) -> Iterator[str]:
-    """Give the path of a file with ``content``, which may be a private key: on Linux it stays in memory."""
-    if sys.platform == "linux":
-        descriptor = os.memfd_create("pem")
-        path = f"/proc/self/fd/{descriptor}"
-    else:
-        descriptor, path = tempfile.mkstemp()
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            yield path
-    finally:
-        if sys.platform != "linux":
-            Path(path).unlink()
 
 
 _MAX_LISTED_NAMES = 100

@@ -14,6 +14,7 @@ import click
 
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.json_values import JSON, member
+from pratique.https.sessions import HttpsSession
 from pratique.images.policies import (
     DefaultAction,
     ImageRule,
@@ -158,7 +159,7 @@ def _annotation(text: str) -> tuple[str, str]:
 async def _verify(
     images: Sequence[str], policy: ImageVerificationPolicy, registries: RegistrySettings, seconds: float
 ) -> Sequence[ImageVerdict]:
-    session = registries.open_session()
+    session: HttpsSession = registries.open_session()
     try:
         client = registries.client(session, policy, registries.read_credentials())
         return await ImageVerifier(policy, client).verify_all(images, seconds)

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import base64
+import datetime as dt
 from typing import Any
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from pratique.apimachinery.json_values import JSONObject
 from support.object_refusals import causes
@@ -129,3 +130,54 @@ def test_a_secret_for_tls_warns_of_what_is_no_pair(certificate: str, key: str, w
         "stringData": {"tls.crt": certificate, "tls.key": key},
     }
     assert causes(secret) == [f"warning: tls: {warning}"]
+
+
+def self_signed(key: Any) -> str:
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "a")])
+    algorithm = None if isinstance(key, ed25519.Ed25519PrivateKey) else hashes.SHA256()
+    builder = x509.CertificateBuilder(name, name, key.public_key(), 1, LONG_AGO, LONG_AGO)
+    return builder.sign(key, algorithm).public_bytes(serialization.Encoding.PEM).decode()
+
+
+def private(key: Any, form: str = "PKCS8", *, password: bytes = b"", block: str = "") -> str:
+    protection = serialization.BestAvailableEncryption(password) if password else serialization.NoEncryption()
+    written: bytes = key.private_bytes(
+        serialization.Encoding.PEM, getattr(serialization.PrivateFormat, form), protection
+    )
+    text = written.decode()
+    kind = text.partition("-----BEGIN ")[2].partition("-----")[0]
+    return text.replace(kind, block) if block else text
+
+
+LONG_AGO = dt.datetime(2001, 1, 1, tzinfo=dt.UTC)
+CURVE = ec.derive_private_key(7, ec.SECP256R1())
+SHORT = rsa.generate_private_key(65537, 1024)
+ANOTHER_TYPE = ["warning: tls: private key type does not match public key type"]
+ANOTHER_KEY = ["warning: tls: private key does not match public key"]
+
+
+@pytest.mark.parametrize(
+    ("certificate", "key", "warnings"),
+    [
+        (KEY, private(KEY), []),
+        (CURVE, private(CURVE), []),
+        (CURVE, private(CURVE, "TraditionalOpenSSL"), []),
+        (CURVE, private(CURVE, block="RSA PRIVATE KEY"), []),
+        (SHORT, private(SHORT, "TraditionalOpenSSL", block="PRIVATE KEY"), []),
+        (CURVE, private(ec.derive_private_key(8, ec.SECP256R1())), ANOTHER_KEY),
+        (CURVE, private(ec.derive_private_key(8, ec.SECP256R1()), block="RSA PRIVATE KEY"), ANOTHER_KEY),
+        (CURVE, private(ec.derive_private_key(8, ec.SECP384R1())), ANOTHER_KEY),
+        (CURVE, private(KEY), ANOTHER_TYPE),
+        (KEY, private(SHORT, "TraditionalOpenSSL"), ANOTHER_TYPE),
+        (CURVE, private(KEY, password=b"p"), []),
+    ],
+)
+def test_the_pair_of_a_secret_is_compared(certificate: Any, key: str, warnings: list[str]) -> None:
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "a", "namespace": "b"},
+        "type": "kubernetes.io/tls",
+        "stringData": {"tls.crt": self_signed(certificate), "tls.key": key},
+    }
+    assert causes(secret) == warnings

@@ -19,6 +19,7 @@ from pratique.apimachinery.field_errors import (
     too_long,
 )
 from pratique.apimachinery.json_values import JSONObject
+from pratique.apimachinery.pem import pem_blocks
 from pratique.apimachinery.statuses import go_quoted
 from pratique.registry.validation.kind_validation import KindValidation, ValidationTable
 from pratique.registry.validation.metadata import (
@@ -28,7 +29,7 @@ from pratique.registry.validation.metadata import (
     validate_metadata,
     validate_metadata_update,
 )
-from pratique.registry.validation.pem_blocks import authority_problem, pem_blocks
+from pratique.registry.validation.x509 import authority_problem
 
 _METADATA = ROOT / "metadata"
 _SPEC = ROOT / "spec"

@@ -38,7 +38,7 @@ from pratique.registry.validation.metadata import (
     validate_metadata,
     validate_metadata_update,
 )
-from pratique.registry.validation.pem_blocks import key_pair_problem
+from pratique.registry.validation.x509 import key_pair_problem
 
 _METADATA, _DATA = ROOT / "metadata", ROOT / "data"
 _MAX_SIZE = 1024 * 1024

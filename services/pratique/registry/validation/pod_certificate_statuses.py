@@ -22,12 +22,12 @@ from pratique.apimachinery.field_errors import (
     too_long,
 )
 from pratique.apimachinery.json_values import JSON, JSONObject, list_at, mapping_at
+from pratique.apimachinery.pem import PemBlock, pem_blocks
 from pratique.registry.custom_resources.formats import FORMATS
 from pratique.registry.go_values import differs
 from pratique.registry.validation.conditions import has_condition, validate_conditions
 from pratique.registry.validation.kind_validation import SubresourceTable, SubresourceValidation
 from pratique.registry.validation.metadata import validate_metadata_update
-from pratique.registry.validation.pem_blocks import PemBlock, pem_blocks
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate

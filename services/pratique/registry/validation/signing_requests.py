@@ -32,7 +32,7 @@ from pratique.registry.validation.kind_validation import (
     ValidationTable,
 )
 from pratique.registry.validation.metadata import validate_metadata, validate_metadata_update
-from pratique.registry.validation.pem_blocks import certificate_request_problem, certificates_problem
+from pratique.registry.validation.x509 import certificate_request_problem, certificates_problem
 
 _METADATA, _SPEC = ROOT / "metadata", ROOT / "spec"
 _CONDITIONS, _CERTIFICATE = ROOT / "status" / "conditions", ROOT / "status" / "certificate"

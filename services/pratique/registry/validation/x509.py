@@ -1,49 +1,15 @@
-"""PEM as Go reads it, and what it holds: certificate requests and certificates.
+"""What is wrong with certificate requests, with authorities, and with pairs of a certificate and its key.
 
-Sources: ``encoding/pem``, ``crypto/x509`` of Go and ``k8s.io/kubernetes/pkg/apis/certificates/helpers.go``.
+Sources: ``crypto/x509`` and ``crypto/tls`` of Go, ``k8s.io/kubernetes/pkg/apis/certificates/helpers.go``.
 """
 
 from __future__ import annotations
 
 import base64
-import binascii
-import dataclasses
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
+from pratique.apimachinery.pem import PemBlock, pem_blocks, temporary_pem_file
 from pratique.apimachinery.statuses import go_quoted
-
-_BLOCK = re.compile(
-    rb"(?:^|\n)-----BEGIN (?P<type>[^\n]*?)-----[ \t\r]*\n"
-    rb"(?P<headers>(?:[^\n:]*:[^\n]*\n)*)"
-    rb"(?P<body>(?:(?!-----)[^\n]*\n)*?)"
-    rb"-----END (?P=type)-----[ \t\r]*(?=\n|\Z)"
-)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class PemBlock:
-    """One block of a PEM file."""
-
-    type: str
-    """What it says it is, such as ``CERTIFICATE``."""
-    has_headers: bool
-    der: bytes
-    """What it holds."""
-
-
-def pem_blocks(text: bytes) -> Iterator[PemBlock]:
-    """The blocks of a PEM file; what is malformed is passed over: ``pem.Decode``."""
-    at = 0
-    while found := _BLOCK.search(text, at):
-        at = found.end()
-        try:
-            der = base64.b64decode(re.sub(rb"[ \t\r\n]", b"", found["body"]), validate=True)
-        except binascii.Error:
-            at = found.start() + 1
-            continue
-        yield PemBlock(found["type"].decode(errors="replace"), bool(found["headers"]), der)
-
 
 _SEQUENCE = 0x30
 _NO_REQUEST = "PEM block type must be CERTIFICATE REQUEST"
@@ -214,17 +180,37 @@ def _no_key(skipped: list[str]) -> str:
     )
 
 
-def _mismatch(certificate: bytes, key: bytes) -> str:
-    from cryptography import x509  # noqa: PLC0415
-    from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415
-    from cryptography.hazmat.primitives.serialization import load_der_private_key  # noqa: PLC0415
+_KEY_TYPES = ("PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY")
+"""What a key may be. Go tries all of them whatever its block says, and OpenSSL believes the block."""
+_MISMATCHES = {
+    "NO_CERTIFICATE_ASSIGNED": "tls: private key type does not match public key type",
+    "KEY_TYPE_MISMATCH": "tls: private key type does not match public key type",
+    "KEY_VALUES_MISMATCH": "tls: private key does not match public key",
+}
+"""By OpenSSL's reason. It keeps a certificate for each type of key, and finds none if the key is of another."""
 
+
+def _mismatch(certificate: bytes, key: bytes) -> str:
+    return next(filter(None, (_mismatch_of_type(certificate, key, name) for name in _KEY_TYPES)), "")
+
+
+def _mismatch_of_type(certificate: bytes, key: bytes, key_type: str) -> str:
+    """Compare the two as Python's own OpenSSL does, because the extra ``certificates`` need not be installed."""
+    import ssl  # noqa: PLC0415 - most chains see no certificates
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.set_ciphers("ALL:@SECLEVEL=0")  # weak keys are compared, too
+    written = (_encode(certificate, "CERTIFICATE"), _encode(key, key_type))
     try:
-        public = x509.load_der_x509_certificate(certificate).public_key()
-        private = load_der_private_key(key, None)
-    except (TypeError, UnsupportedAlgorithm, ValueError):
+        with temporary_pem_file(written[0]) as certificate_file, temporary_pem_file(written[1]) as key_file:
+            context.load_cert_chain(certificate_file, key_file, password=lambda: b"")
+    except ssl.SSLError as error:
+        return _MISMATCHES.get(error.reason or "", "")
+    except ValueError:  # what is no certificate or no key is not looked at
         return ""
-    own = private.public_key()
-    if type(own) is not type(public):
-        return "tls: private key type does not match public key type"
-    return "" if own == public else "tls: private key does not match public key"
+    return ""
+
+
+def _encode(der: bytes, block_type: str) -> bytes:
+    name = block_type.encode()
+    return b"-----BEGIN %b-----\n%b-----END %b-----\n" % (name, base64.encodebytes(der), name)
