@@ -70,6 +70,20 @@ VALUE_SETS: dict[str, dict[str, Any]] = {
         "liveCluster": {"enabled": True},
         "webhooks": {"enabled": True, "stage": "ignore"},
     },
+    "images": {
+        "chain": {"admissionControl": ["ImagePolicyWebhook"], "plugins": [{"name": "AlwaysPullImages"}]},
+        "imageVerifier": {
+            "enabled": True,
+            "policy": "kind: ImageVerificationPolicy",
+            "registrySecret": "users",
+        },
+        "networkPolicy": {
+            "egress": {"imageVerifier": [{"to": [{"podSelector": {}}], "ports": [{"port": 443}]}]}
+        },
+        "liveCluster": {"enabled": True},
+        "monitoring": {"enabled": True},
+        "webhooks": {"enabled": True, "caBundle": BUNDLE},
+    },
     "less": {
         "authentication": {"allowedNames": []},
         "networkPolicy": {"enabled": False},

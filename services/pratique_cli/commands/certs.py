@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pratique_cli.certificate_authority import CertificateSpec, WrittenCertificate
 
 _SERVICES = ("frontdoor", "mutator", "validator")
+_IMAGE_VERIFIER = "image-verifier"
 _THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _CLIENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,62}")
@@ -27,6 +28,7 @@ Examples:
   pratique certs certs
   pratique certs certs --namespace admission --client kube-apiserver
   pratique certs certs --host admission.example.com --days 90
+  pratique certs certs --namespace admission --image-verifier
   pratique certs certs -o yaml | kubectl apply -f -
   pratique certs renew certs --before 720h
 
@@ -148,6 +150,7 @@ def renew(  # noqa: PLR0913 - one for each flag
 @_namespace_flag
 @flag("--host", "hosts", multiple=True, help="A further name or IP address of all services. Repeatable.")
 @flag("--client", "clients", multiple=True, help="A client to make a certificate for. Repeatable.")
+@flag("--image-verifier", is_flag=True, help="Make a certificate for the image verifier, too.")
 @flag(
     "--days",
     type=WholeNumber(1, 3650),
@@ -161,13 +164,14 @@ def renew(  # noqa: PLR0913 - one for each flag
     help="Replace everything, including the authority; no client trusts the new one yet.",
 )
 @_output_flag
-def command(
+def command(  # noqa: PLR0913 - one for each flag
     folder: Path,
     service: str,
     namespace: str,
     hosts: tuple[str, ...],
     clients: tuple[str, ...],
     *,
+    image_verifier: bool,
     days: int,
     force: bool,
     output: str,
@@ -177,7 +181,8 @@ def command(
     For development and small clusters. DIR holds ca.crt and ca.key, and a folder with tls.crt, tls.key and ca.crt
     for each of frontdoor, mutator, validator and the clients. Only their owner can read the keys.
     """
-    wanted = _certificate_specs(service, namespace, hosts, clients)
+    services = (*_SERVICES, _IMAGE_VERIFIER) if image_verifier else _SERVICES
+    wanted = _certificate_specs(service, namespace, hosts, clients, services)
     _write(_fill_folder(folder, wanted, days, force=force), output, service, namespace)
 
 
@@ -191,7 +196,11 @@ def _write(certificates: Sequence[WrittenCertificate], output: str, service: str
 
 
 def _certificate_specs(
-    service: str, namespace: str, hosts: tuple[str, ...], clients: tuple[str, ...]
+    service: str,
+    namespace: str,
+    hosts: tuple[str, ...],
+    clients: tuple[str, ...],
+    services: tuple[str, ...] = _SERVICES,
 ) -> dict[str, CertificateSpec]:
     # Imported here, because it takes a tenth of a second that the help does not need.
     from pratique_cli.certificate_authority import CertificateSpec, check_hosts  # noqa: PLC0415
@@ -199,7 +208,7 @@ def _certificate_specs(
     _check_labels(service, namespace)
     check_hosts(hosts, "--host")
     for client in clients:
-        if not _CLIENT.fullmatch(client) or client in _SERVICES:
+        if not _CLIENT.fullmatch(client) or client in (*_SERVICES, _IMAGE_VERIFIER):
             reason = "expected at most 63 letters, digits and . _ : -, and not the name of a service"
             raise ConfigurationError(f"--client {client}: {reason}")
     serving = {
@@ -208,7 +217,7 @@ def _certificate_specs(
             tuple(dict.fromkeys((*_service_names(name, service, namespace), *_THIS_MACHINE, *hosts))),
             serves=True,
         )
-        for name in _SERVICES
+        for name in services
     }
     return serving | {client: CertificateSpec(client, (), serves=False) for client in clients}
 

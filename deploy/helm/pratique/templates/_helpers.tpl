@@ -9,7 +9,7 @@ app.kubernetes.io/part-of: pratique
 {{/* What Pods of all services have in common: who they are, and what they may do. */}}
 {{- define "pratique.pod" -}}
 serviceAccountName: pratique-{{ .service }}
-automountServiceAccountToken: {{ .Values.liveCluster.enabled }}
+automountServiceAccountToken: {{ and .Values.liveCluster.enabled (ne .service "image-verifier") }}
 # PRATIQUE_PORT and the like would be taken for flags
 enableServiceLinks: false
 # the seconds in which calls are still taken, and the 30 s that a review may last
@@ -36,6 +36,10 @@ topologySpreadConstraints:
   labelSelector: {matchLabels: {app.kubernetes.io/name: pratique-{{ $.service }}}}
 {{- end }}
 {{- end }}
+{{- end -}}
+
+{{/* What Pods of the chain mount. */}}
+{{- define "pratique.volumes" -}}
 volumes:
 - name: tls
   secret: {secretName: pratique-{{ .service }}-tls, defaultMode: 0440}
@@ -44,6 +48,10 @@ volumes:
 - name: {{ $kind }}
   configMap: {name: pratique-{{ $kind }}}
 {{- end }}
+{{- end }}
+{{- if include "pratique.plugins" . }}
+- name: admission
+  configMap: {name: pratique-admission}
 {{- end }}
 {{- with .Values.chain.policies.modules }}
 # modules, and what Python needs to find the controllers in them, as in an installed package
@@ -59,24 +67,32 @@ volumes:
 {{- end }}
 {{- end -}}
 
-{{- define "pratique.container" -}}
-image: {{ include "pratique.image" . }}
-envFrom: [{configMapRef: {name: pratique-chain}}]
-{{- if .Values.chain.policies.modules }}
-env: [{name: PYTHONPATH, value: /etc/pratique/policies}]
-{{- end }}
+{{/* How much a container may use, and what it may not do. */}}
+{{- define "pratique.confined" -}}
 resources:
   {{- toYaml .Values.resources | nindent 2 }}
 securityContext:
   allowPrivilegeEscalation: false
   readOnlyRootFilesystem: true
   capabilities: {drop: [ALL]}
+{{- end -}}
+
+{{- define "pratique.container" -}}
+image: {{ include "pratique.image" . }}
+envFrom: [{configMapRef: {name: pratique-chain}}]
+{{- if .Values.chain.policies.modules }}
+env: [{name: PYTHONPATH, value: /etc/pratique/policies}]
+{{- end }}
+{{ include "pratique.confined" . }}
 volumeMounts:
 - {name: tls, mountPath: /etc/pratique/tls, readOnly: true}
 {{- range $kind := list "config" "cluster" }}
 {{- if index $.Values.chain $kind }}
 - {name: {{ $kind }}, mountPath: /etc/pratique/{{ $kind }}, readOnly: true}
 {{- end }}
+{{- end }}
+{{- if include "pratique.plugins" . }}
+- {name: admission, mountPath: /etc/pratique/admission, readOnly: true}
 {{- end }}
 {{- if .Values.chain.policies.modules }}
 - {name: policies, mountPath: /etc/pratique/policies, readOnly: true}
@@ -89,6 +105,9 @@ volumeMounts:
 {{- if index $.Values.chain $kind }}
 - --{{ $kind }}=/etc/pratique/{{ $kind }}
 {{- end }}
+{{- end }}
+{{- if include "pratique.plugins" . }}
+- --admission-control-config-file=/etc/pratique/admission/admission.yaml
 {{- end }}
 {{- if .Values.liveCluster.enabled }}
 - --in-cluster
@@ -105,6 +124,9 @@ volumeMounts:
 labels: {app.kubernetes.io/name: pratique-{{ .service }}, app.kubernetes.io/part-of: pratique}
 annotations:
   checksum/chain: {{ include "pratique.variables" . | sha256sum | quote }}
+  {{- with include "pratique.plugins" . }}
+  checksum/admission: {{ sha256sum . | quote }}
+  {{- end }}
   {{- if .Values.chain.policies.modules }}
   checksum/policies: {{ toJson .Values.chain.policies | sha256sum | quote }}
   {{- end }}
@@ -138,6 +160,30 @@ PRATIQUE_DISABLE_ADMISSION_PLUGINS: {{ join "," . | quote }}
 {{- dict "items" $found | toJson }}
 {{- end -}}
 
+{{/* The plugins of the AdmissionConfiguration; empty without any. */}}
+{{- define "pratique.plugins" -}}
+{{- $plugins := list }}
+{{- $asking := dict }}
+{{- if .Values.imageVerifier.enabled }}
+{{- $settings := dict "kubeConfigFile" "/etc/pratique/admission/image-verifier.yaml" "allowTTL" .Values.imageVerifier.allowTTL }}
+{{- $asking = dict "name" "ImagePolicyWebhook" "configuration" (dict "imagePolicy" $settings) }}
+{{- end }}
+{{- range .Values.chain.plugins }}
+{{- $plugin := deepCopy . }}
+{{- if eq .name (get $asking "name") }}
+{{- $plugin = merge $plugin $asking }}
+{{- $asking = dict }}
+{{- end }}
+{{- $plugins = append $plugins $plugin }}
+{{- end }}
+{{- if $asking }}
+{{- $plugins = append $plugins $asking }}
+{{- end }}
+{{- if $plugins }}
+{{- toYaml $plugins }}
+{{- end }}
+{{- end -}}
+
 {{/* What a service looks up, by group: {"": [namespaces]}. */}}
 {{- define "pratique.lookedUp" -}}
 {{- $service := .service }}
@@ -168,6 +214,14 @@ pratique-{{ lower . | replace "." "-" | replace "_" "-" | trimAll "-" }}-tls
 {{- $names = append $names .Values.monitoring.clientName | uniq }}
 {{- end }}
 {{- join "," $names }}
+{{- end -}}
+
+{{/* The services that have a certificate. */}}
+{{- define "pratique.serving" -}}
+frontdoor,mutator,validator
+{{- if .Values.imageVerifier.enabled -}}
+,image-verifier
+{{- end -}}
 {{- end -}}
 
 {{/* The names by which a service is called, as those in its certificate: {items: [...]}. */}}
@@ -250,7 +304,7 @@ has stays until two thirds of its lifetime are over, or until the authority sign
 {{- $days := int64 .Values.certificates.days }}
 {{- $now := now | unixEpoch | int64 }}
 {{- $found := dict }}
-{{- $services := list "frontdoor" "mutator" "validator" }}
+{{- $services := include "pratique.serving" . | splitList "," }}
 {{- range $name := concat $services (include "pratique.callers" . | splitList "," | compact) }}
 {{- $stored := lookup "v1" "Secret" $root.Release.Namespace (include "pratique.secretName" $name) | default dict }}
 {{- $told := dig "metadata" "annotations" dict $stored }}
