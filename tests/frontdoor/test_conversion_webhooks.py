@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,13 @@ import pytest
 
 from pratique.admission.controllers import BOTH
 from pratique.admission.reviews import Deadline, Review
-from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.apimachinery.json_values import JSON, Document, JSONObject
+from pratique.apimachinery.kinds import GroupVersionKind
+from pratique.cluster.conversion import PendingConversionError
 from pratique.cluster.store import ObjectStore
 from pratique.configuration.settings import ChainSettings
+from pratique.https.clients import HttpsClients
+from pratique.https.conversion_webhooks import HttpsConversionWebhooks
 from pratique.manifests.requests import review_of_manifest
 from pratique_frontdoor.chain.decisions import Decision
 from pratique_frontdoor.engines.engine import open_local
@@ -236,6 +241,24 @@ def malformed(**members: JSON) -> Behaviour:
     )
 
 
+def respond_with_text(spec: str) -> Behaviour:
+    """Convert to an object with this text as its spec."""
+
+    async def behave(received: Received, writer: asyncio.StreamWriter) -> None:
+        request = received.review["request"]
+        made = converted(request["objects"][0], request["desiredAPIVersion"]) | {"spec": "SPEC"}
+        response = {"uid": request["uid"], "convertedObjects": [made], "result": {"status": "Success"}}
+        review = {
+            "kind": "ConversionReview",
+            "apiVersion": received.review["apiVersion"],
+            "response": response,
+        }
+        text = json.dumps(review).replace('"SPEC"', spec)
+        await respond(200, text.encode(), content_type="application/json")(received, writer)
+
+    return behave
+
+
 DEEP: JSONObject = {"size": json.loads("[" * 300 + "]" * 300)}
 UNUSABLE: dict[str, tuple[Behaviour, str]] = {
     "another uid": (converting(uid="x"), f'{FAILED}expected response.uid="'),
@@ -299,6 +322,14 @@ UNUSABLE: dict[str, tuple[Behaviour, str]] = {
     "too deep": (
         converting(lambda item: item | {"spec": DEEP}),
         f"{RETURNED}invalid object: it has too many",
+    ),
+    "a number that no float can hold": (
+        respond_with_text('{"amount": 1' + "0" * 400 + "}"),
+        f"{RETURNED}invalid object: it has a number out of the range of float64",
+    ),
+    "more values than memory is for": (
+        respond_with_text("[" + "[]," * 600_000 + "[]]"),
+        f"{FAILED}response body holds more than 600000 values",
     ),
     "an error": (respond(500, b"broken"), f'{FAILED}an error on the server ("broken") has prevented'),
     "nothing": (respond(200, b""), f"{FAILED}0-length response with status code: 200"),
@@ -395,3 +426,39 @@ def test_what_is_reviewed_does_not_decide_whom_to_call(tmp_path: Path) -> None:
         found
     )
     assert server.received == []
+
+
+def test_a_conversion_goes_on_while_many_other_webhooks_are_asked() -> None:
+    """Each has other authorities, and so connections of its own, of which only some are kept."""
+    called, release, others = threading.Event(), threading.Event(), 40
+
+    async def slow(received: Received, writer: asyncio.StreamWriter) -> None:
+        called.set()
+        await asyncio.to_thread(release.wait, 60)
+        await converting()(received, writer)
+
+    async def convert(webhooks: HttpsConversionWebhooks, server: WebhookServer, path: str, name: str) -> JSON:
+        client = client_of(server, path)
+        bundle = f"# {name}\n".encode() + server.ca_bundle
+        client["caBundle"] = base64.b64encode(bundle).decode()
+        before = GroupVersionKind(GROUP, "v1", "Order")
+        pending = PendingConversionError(
+            Document.from_data(ORDER), before, f"{GROUP}/v2", definition(client, "v1")
+        )
+        return (await webhooks.convert(pending, None)).data["spec"]
+
+    async def scenario(server: WebhookServer) -> None:
+        webhooks = HttpsConversionWebhooks(HttpsClients())
+        try:
+            first = asyncio.ensure_future(convert(webhooks, server, "/slow", "first"))
+            assert await asyncio.to_thread(called.wait, 60)
+            for number in range(others):
+                assert await convert(webhooks, server, "/convert", str(number)) == {"amount": 2}
+            release.set()
+            assert await first == {"amount": 2}
+        finally:
+            release.set()
+            await webhooks.close()
+
+    with serve({"/slow": slow, "/convert": converting()}) as server:
+        asyncio.run(scenario(server))

@@ -18,7 +18,12 @@ from pratique.apimachinery.decoding import GoTypes, ResponseDecoder
 from pratique.apimachinery.errors import BadAnswerError, CallError, CallTimeoutError, ConversionError
 from pratique.apimachinery.field_errors import ROOT
 from pratique.apimachinery.go_formats import decode_base64
-from pratique.apimachinery.json_reading import go_kind, is_within_structure_limits
+from pratique.apimachinery.json_reading import (
+    TOO_MANY_VALUES,
+    go_kind,
+    has_too_many_values,
+    is_within_structure_limits,
+)
 from pratique.apimachinery.json_values import (
     JSON,  # msgspec reads the types of fields
     Document,
@@ -138,21 +143,25 @@ class HttpsConversionWebhooks:
         config = _client_config(pending.definition)
         authority, path, to_service = _address(config, pending.definition)
         key = SessionKey(_ca_bundle(config), None, to_service)
-        await self._acquire(key)
         url = f"https://{authority}{path}?timeout={_TIMEOUT_SECONDS}s"
         deadline = Deadline.after(_TIMEOUT_SECONDS)
         if until is not None:
             deadline = Deadline(min(deadline.at, until))
         request = HttpRequest(url, authority, body, _HEADERS, ())
+        require_http_library()
+        self._clients.acquire(key)  # for this call, so that nobody else's closes it meanwhile
         try:
+            await self._keep_open(key)
             return response_body(await send_with_retries(self._clients.session(key), request, deadline))
         except CallTimeoutError as error:
             raise CallTimeoutError(f"{error} (Client.Timeout exceeded while awaiting headers)") from None
+        finally:
+            await self._clients.release(key)
 
-    async def _acquire(self, key: SessionKey) -> None:
+    async def _keep_open(self, key: SessionKey) -> None:
+        """Keep a session open for later calls, and the one that is kept for the longest time no more."""
         if key in self._sessions:
             return
-        require_http_library()
         self._clients.acquire(key)
         self._sessions[key] = None
         if len(self._sessions) > _MAX_SESSIONS:
@@ -233,6 +242,8 @@ def _encode_review(pending: PendingConversionError, version: str, uid: str) -> b
 
 def _converted_objects(body: bytes, version: str, uid: str) -> Sequence[JSON]:
     """The objects of an answer. v1 must name its kind and repeat the uid; v1beta1 need not."""
+    if has_too_many_values(body):
+        raise BadAnswerError(f"response body holds {TOO_MANY_VALUES}")  # before any of them takes memory
     review = _decoder.decode(body)
     found = _kind_of_review(review)
     _check_type(found, version)
@@ -261,7 +272,12 @@ def _limited(converted: JSONObject) -> Document:
         raw = b""
     if not raw or not is_within_structure_limits(raw):
         raise _UnusableAnswerError("invalid object: it has too many levels or values")
-    return Document.from_raw(raw)
+    document = Document.from_raw(raw)
+    try:
+        _ = document.data
+    except msgspec.ValidationError:
+        raise _UnusableAnswerError("invalid object: it has a number out of the range of float64") from None
+    return document
 
 
 def _kind_of_review(review: _ConversionReview) -> GroupVersionKind:
