@@ -179,6 +179,16 @@ def compile_expression(source: str, environment: Environment, *result_types: str
     return Expression(source, result_type, planned.without_operations(), code.function() if code else None)
 
 
+def checked_tree(source: str, environment: Environment) -> SyntaxTree:
+    """Parse and check an expression without planning its evaluation.
+
+    Raises:
+        CompilationError: the expression does not compile.
+    """
+    names = scan_struct_names(source) if environment.has_patches else _NO_NAMES
+    return _parse_and_check(source, environment, names)
+
+
 def _parse_and_check(source: str, environment: Environment, names: StructNames) -> SyntaxTree:
     if environment.has_patches:
         environment = dataclasses.replace(environment, structs=_structs(names))

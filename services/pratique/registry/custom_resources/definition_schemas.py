@@ -1,8 +1,7 @@
 """The schemas of definitions: what a JSON schema in a definition may say, and whether its rules compile.
 
 Source: ``ValidateCustomResourceDefinitionOpenAPISchema`` of
-``k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go``. What rules would cost at most is not
-estimated.
+``k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go``.
 """
 
 from __future__ import annotations
@@ -24,6 +23,13 @@ from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.registry.custom_resources.field_references import FieldReferenceError, resolve_field
 from pratique.registry.custom_resources.internal_definitions import go_items, go_rule
 from pratique.registry.custom_resources.rule_compilation import CompiledRule, compile_rule
+from pratique.registry.custom_resources.rule_costs import (
+    RULE_LIMIT,
+    SchemaCost,
+    child_cardinality,
+    rule_cost,
+    too_expensive,
+)
 from pratique.registry.custom_resources.rule_types import declared_type
 from pratique.registry.custom_resources.structural import META_FIELDS, Structural, structural
 from pratique.registry.custom_resources.structural_validation import conversion_problem
@@ -46,6 +52,14 @@ class SchemaOptions:
     requires_pruned_defaults: bool = True
     requires_atomic_sets: bool = True
     requires_map_keys: bool = True
+    unchanged: frozenset[str] = frozenset()
+    """The versions whose schemas are as they are stored, whatever their rules cost."""
+    limits_rules: bool = True
+    """Whether a single rule may cost too much."""
+
+    def of_version(self, name: str) -> SchemaOptions:
+        """The options for the schema of a version."""
+        return dataclasses.replace(self, limits_rules=name not in self.unchanged)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -62,6 +76,10 @@ class _Place:
 
     scope: tuple[Structural, ...] = ()
     """The nodes around it from the outermost one with rules on."""
+    cardinality: int | None = 1
+    """How often it can be in an object; None if nothing limits that."""
+    costs: SchemaCost = dataclasses.field(default_factory=SchemaCost)
+    """What all rules of the schema cost."""
 
     def within(self, path: FieldPath) -> _Place:
         """The same place inside a node whose values cannot be compared."""
@@ -85,8 +103,9 @@ def validate_schema(
 ) -> list[FieldError]:
     """Validate the schema of a version; its rules only if it is structural otherwise."""
     node = structural(schema) if compiles_rules else None
-    errors = _validate(schema, path, _Place(options), node, is_root=True)
-    return errors.schema + errors.rules
+    place = _Place(options)
+    errors = _validate(schema, path, place, node, is_root=True)
+    return errors.schema + errors.rules + place.costs.errors(path)
 
 
 def _validate(
@@ -98,9 +117,10 @@ def _validate(
     if node is not None and (place.scope or node.rules):
         place = dataclasses.replace(place, scope=(*place.scope, node))
     errors.schema += _validate_keywords(schema, path, place)
-    _validate_children(schema, path, place, node, errors, is_root=is_root)
-    _validate_combinations(schema, path, place, errors)
-    _validate_items(schema, path, place, node, errors)
+    inner = dataclasses.replace(place, cardinality=child_cardinality(schema, place.cardinality))
+    _validate_children(schema, path, inner, node, errors, is_root=is_root)
+    _validate_combinations(schema, path, inner, errors)
+    _validate_items(schema, path, inner, node, errors)
     errors.schema += _validate_extensions(schema, path, place.options)
     for index, rule in enumerate(schema.get(_RULES) or ()):
         errors.schema += _validate_rule(rule, schema, (path / _RULES) / index)
@@ -339,16 +359,27 @@ def _compile_rules(
         yield internal(path / _RULES, _NO_TYPE)
         return
     for index, rule in enumerate(node.rules):
-        compiled = compile_rule(rule, node, is_root=is_root)
-        yield from _errors_of(compiled, (path / _RULES) / index, place)
+        compiled, at = compile_rule(rule, node, is_root=is_root), (path / _RULES) / index
+        cost = rule_cost(compiled, node, place.cardinality, is_root=is_root)
+        yield from _errors_of_cost("estimated rule cost", cost.rule, at / "rule", place)
+        if compiled.error:
+            yield invalid(at / "rule", go_rule(rule), compiled.error)
+        if compiled.message_error:
+            yield invalid(at / "messageExpression", go_rule(rule), compiled.message_error)
+        else:
+            what = "estimated messageExpression cost"
+            yield from _errors_of_cost(what, cost.message, at / "messageExpression", place)
+        yield from _errors_of_old(compiled, at, place)
 
 
-def _errors_of(compiled: CompiledRule, at: FieldPath, place: _Place) -> Iterator[FieldError]:
+def _errors_of_cost(what: str, cost: int, at: FieldPath, place: _Place) -> Iterator[FieldError]:
+    if place.options.limits_rules and cost > RULE_LIMIT:
+        yield forbidden(at, too_expensive(what, cost, RULE_LIMIT))
+    place.costs.add(at, cost)
+
+
+def _errors_of_old(compiled: CompiledRule, at: FieldPath, place: _Place) -> Iterator[FieldError]:
     rule = compiled.written
-    if compiled.error:
-        yield invalid(at / "rule", go_rule(rule), compiled.error)
-    if compiled.message_error:
-        yield invalid(at / "messageExpression", go_rule(rule), compiled.message_error)
     if compiled.uses_old and place.uncorrelatable is not None:
         detail = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {place.uncorrelatable}"
         yield invalid(at / "rule", rule.get("rule") or "", detail)

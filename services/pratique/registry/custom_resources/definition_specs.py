@@ -71,8 +71,9 @@ def validate_spec(
     yield from _validate_versions(spec, path, options)
     yield from _validate_names(spec, path)
     status = any(_has_status(holder) for holder in (spec, *spec["versions"]))
+    first = options.of_version(spec.get("version") or "")
     yield from _validate_parts(
-        spec, path, path / "validation", spec.get("validation"), options, has_status=status
+        spec, path, path / "validation", spec.get("validation"), first, has_status=status
     )
     yield from _validate_conversion(
         spec["conversion"], path / "conversion", preserves=preserves, requires_review=requires_review
@@ -107,8 +108,9 @@ def _validate_versions(spec: JSONObject, path: FieldPath, options: SchemaOptions
         yield from _joined(at / index / "name", name, names.check_dns1035_label(name))
         yield from _validate_deprecation(version, at / index / "deprecationWarning")
         has_status = _has_status(version if own_subresources else spec)
+        own, place = options.of_version(name), at / index
         yield from _validate_parts(
-            version, at / index, at / index / "schema", version.get("schema"), options, has_status=has_status
+            version, place, place / "schema", version.get("schema"), own, has_status=has_status
         )
     found = [version.get("name") or "" for version in versions]
     if len(set(found)) != len(found):

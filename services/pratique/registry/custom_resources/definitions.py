@@ -6,6 +6,7 @@ Sources, below ``k8s.io/apiextensions-apiserver/pkg``: ``apis/apiextensions/vali
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 
 from pratique.admission.reviews import Review
@@ -64,7 +65,7 @@ def _validate_update(definition: JSONObject, old: JSONObject, _: Review) -> Iter
     yield from validate_spec(
         spec,
         _SPEC,
-        _options_of(stored, spec),
+        dataclasses.replace(_options_of(stored, spec), unchanged=_unchanged_versions(definition, old)),
         requires_schemas=has_schemas,
         requires_review=not review_versions or bool({"v1", "v1beta1"} & {*review_versions}),
     )
@@ -105,6 +106,15 @@ def _options_of(stored: list[JSONObject], spec: JSONObject) -> SchemaOptions:
         requires_atomic_sets=none_has(has_non_atomic_set),
         requires_map_keys=none_has(lambda node: next(validate_key_fields(node, ROOT), None) is not None),
     )
+
+
+def _unchanged_versions(definition: JSONObject, old: JSONObject) -> frozenset[str]:
+    """The versions whose schemas stay as they are: ``findVersionsWithUnchangedSchemas``."""
+    schemas, stored = (
+        {version.get("name") or "": version.get("schema") for version in list_at(found, "spec", "versions")}
+        for found in (definition, old)
+    )
+    return frozenset(name for name, schema in schemas.items() if name in stored and stored[name] == schema)
 
 
 _TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object"})

@@ -6,13 +6,15 @@ Sources: ``k8s.io/kubernetes/pkg/apis/resource/validation/validation.go`` and
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from pratique.apimachinery.field_errors import (
     FieldError,
     FieldPath,
     covered,
+    forbidden,
     internal,
     invalid,
     required,
@@ -22,9 +24,15 @@ from pratique.apimachinery.field_errors import (
 from pratique.apimachinery.json_values import JSON, JSONObject, encode
 from pratique.registry.validation.csi_objects import validate_driver_name
 
+if TYPE_CHECKING:
+    from pratique.cel.syntax_trees import SyntaxTree
+
 _MAXIMUM = 32
 """``DeviceSelectorsMaxSize`` and ``DeviceConfigMaxSize``."""
 _LONGEST_EXPRESSION = 10 * 1024
+_DEAREST_EXPRESSION = 1_000_000
+"""``CELSelectorExpressionMaxCost``."""
+_MOST_ATTRIBUTES = 32
 _LARGEST_PARAMETERS = 10 * 1024
 _HIDDEN = "<value omitted>"
 
@@ -57,28 +65,49 @@ def validate_selectors(
 
 
 def _validate_expression(expression: str, path: FieldPath) -> list[FieldError]:
-    """``validateCELExpression``, but for the estimate of what it may cost."""
+    """``validateCELExpression``."""
     if len(expression.encode()) > _LONGEST_EXPRESSION:
         return [too_long(path, _LONGEST_EXPRESSION)]
-    problem = _compilation_problem(expression)
-    if problem.startswith("program instantiation failed: "):
-        return [internal(path, problem)]
-    return [invalid(path, expression, problem)] if problem else []
-
-
-def _compilation_problem(expression: str) -> str:
     # Here, because CEL takes a tenth of a second to import, and most chains see no devices.
     from pratique.cel.environments import Environment  # noqa: PLC0415
     from pratique.cel.errors import CompilationError  # noqa: PLC0415
-    from pratique.cel.expressions import compile_expression  # noqa: PLC0415
+    from pratique.cel.expressions import checked_tree, compile_expression  # noqa: PLC0415
 
     variables = (("device", "kubernetes.DRADevice"),)
     environment = Environment(is_rule=True, has_bind=True, variables=variables)
     try:
         kind = compile_expression(expression, environment).result_type
     except CompilationError as error:
-        return str(error)
-    return "" if kind in {"bool", "dyn", "any"} else f"must evaluate to bool or the unknown type, not {kind}"
+        problem = str(error)
+        is_internal = problem.startswith("program instantiation failed: ")
+        return [internal(path, problem) if is_internal else invalid(path, expression, problem)]
+    if kind not in {"bool", "dyn", "any"}:
+        return [invalid(path, expression, f"must evaluate to bool or the unknown type, not {kind}")]
+    if _cost(checked_tree(expression, environment)) > _DEAREST_EXPRESSION:
+        return [forbidden(path, "too complex, exceeds cost limit")]
+    return []
+
+
+def _cost(tree: SyntaxTree) -> int:
+    """What a selector costs at most, by the limits of devices."""
+    from pratique.cel.call_estimates import DeclaredSize  # noqa: PLC0415
+    from pratique.cel.cost_estimates import estimate_cost  # noqa: PLC0415
+
+    name, domain = DeclaredSize("string", 2, 32), DeclaredSize("string", 2, 63)
+    attribute, amount = DeclaredSize("any", 1, 64), DeclaredSize("kubernetes.Quantity", 8)
+
+    def maps(value: DeclaredSize, member: DeclaredSize) -> DeclaredSize:
+        inner = f"map(string, {value.type})"
+        values = DeclaredSize(inner, 2, _MOST_ATTRIBUTES, key=name, element=value, member=member)
+        return DeclaredSize(f"map(string, {inner})", 2, _MOST_ATTRIBUTES, key=domain, element=values)
+
+    fields = {
+        "driver": domain,
+        "allowMultipleAllocations": DeclaredSize("bool", 4, 1),
+        "attributes": maps(attribute, attribute),
+        "capacity": maps(amount, dataclasses.replace(amount, elements=None)),
+    }
+    return estimate_cost(tree, DeclaredSize("kubernetes.DRADevice", 2, fields=fields))
 
 
 def validate_configurations(
