@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pratique.apimachinery.json_values import JSONObject
 from pratique_cli.main import main
 from support.front_doors.reviews import review_body
 from support.hostile_json import HOSTILE
@@ -23,11 +24,13 @@ LIMITED = {
 OBJECT = b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","namespace":"default"},"data":-}'
 
 
-def problem_of(path: Path, text: bytes, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+def problem_of(
+    path: Path, text: bytes, capsys: pytest.CaptureFixture[str], output: str = "text"
+) -> tuple[int, str]:
     file = path / "hostile.json"
     file.write_bytes(text)
     with pytest.raises(SystemExit) as ended:
-        main(["review", str(file)])
+        main(["review", str(file), "-o", output])
     assert isinstance(ended.value.code, int)
     return ended.value.code, capsys.readouterr().err
 
@@ -65,3 +68,57 @@ def test_the_last_duplicate_member_wins_as_in_kubectl(
         main(["review", str(file), "-o", "json"])
     assert ended.value.code == 0
     assert "first" not in json.dumps(capsys.readouterr().out)
+
+
+DIGITS = "9" * 5000
+"""More than Python reads as an integer."""
+METADATA = {"name": "x", "namespace": "default"}
+POD_TEMPLATE = {
+    "metadata": {"labels": {"a": "b"}},
+    "spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "b"}]},
+}
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": METADATA, "data": {DIGITS: "x"}},
+        {
+            "apiVersion": "batch/v1",
+            "kind": "CronJob",
+            "metadata": METADATA,
+            "spec": {"schedule": f"{DIGITS} * * * *", "jobTemplate": {"spec": {"template": POD_TEMPLATE}}},
+        },
+        {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": METADATA,
+            "spec": {
+                "completionMode": "Indexed",
+                "completions": 5,
+                "parallelism": 5,
+                "successPolicy": {"rules": [{"succeededIndexes": DIGITS}]},
+                "template": POD_TEMPLATE,
+            },
+        },
+        {
+            "apiVersion": "apps/v1",
+            "kind": "DaemonSet",
+            "metadata": METADATA
+            | {"annotations": {"deprecated.daemonset.template.generation": "0" * 5000 + "1"}},
+            "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": POD_TEMPLATE},
+        },
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": METADATA | {"annotations": {"deprecated.deployment.rollback.to": "0" * 5000 + "1"}},
+            "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": POD_TEMPLATE},
+        },
+    ],
+    ids=lambda manifest: manifest["kind"],
+)
+def test_numbers_of_thousands_of_digits_are_decided(
+    tmp_path: Path, manifest: JSONObject, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, said = problem_of(tmp_path, json.dumps(manifest).encode(), capsys, "table")
+    assert (code in {0, 1}, said) == (True, "")

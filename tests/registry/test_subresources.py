@@ -172,6 +172,11 @@ def test_a_status_is_held_against_the_rules_of_its_kind(kind: str, status: Any, 
     assert message(with_status(kind, status)) == errors
 
 
+def test_an_index_of_thousands_of_digits_is_read_as_the_number_that_it_is() -> None:
+    status = {"failed": 1, "startTime": TIME, "completedIndexes": "0" * 5000 + "7"}
+    assert "error parsing completedIndexes: too large index" in message(with_status("Job", status))
+
+
 def test_a_status_that_breaks_a_rule_already_can_change_elsewhere() -> None:
     finished = {"failed": 1, "active": 1, "conditions": [{"type": "Failed", "status": "True"}]}
     old = {**STORED["Job"], "status": finished}

@@ -256,6 +256,8 @@ def _decode_with_replacement(body: bytes) -> JSON:
         text = json.dumps(json.loads(body.decode("utf-8", "replace")), ensure_ascii=False)
     except RecursionError:
         raise _parse_error(_TOO_DEEP) from None
+    except ValueError:  # of what msgspec refuses, too: an integer of thousands of digits
+        raise _parse_error("a number is out of the range of float64") from None
     return json.loads(_LONE_SURROGATE.sub("\ufffd", text))
 
 

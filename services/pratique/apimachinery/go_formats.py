@@ -131,8 +131,17 @@ def _end(pattern: re.Pattern[str], text: str, start: int) -> int:
 
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
-_MAX_DIGITS = 4000
-"""Python refuses to parse integers of more than 4,300 digits; Go refuses more than 19, unless they are zeros."""
+_MAX_DIGITS = 19
+"""The digits of the largest int64. Python refuses to read more than 4,300 at all, even zeros."""
+
+
+_INDEX_DIGITS = 9
+"""More digits than an index needs: no document has a billion values."""
+
+
+def is_index(step: str) -> bool:
+    """Whether a step of a path may be the index of an item; what has more digits can only be the name of a member."""
+    return step.isascii() and step.isdecimal() and len(step) <= _INDEX_DIGITS
 
 
 def parse_int64(text: str, function: str = "ParseInt") -> int:
@@ -143,6 +152,8 @@ def parse_int64(text: str, function: str = "ParseInt") -> int:
     """
     if not _INTEGER.fullmatch(text):
         raise ValueError(f"strconv.{function}: parsing {go_quoted(text)}: invalid syntax")
-    if len(text) > _MAX_DIGITS or int(text) not in INT64:
+    digits = text.lstrip("+-0") or "0"
+    number = int(digits[: _MAX_DIGITS + 1]) * (-1 if text.startswith("-") else 1)
+    if number not in INT64:
         raise ValueError(f"strconv.{function}: parsing {go_quoted(text)}: value out of range")
-    return int(text)
+    return number

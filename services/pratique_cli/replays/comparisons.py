@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from pratique.apimachinery.diff import diff
+from pratique.apimachinery.go_formats import is_index
 from pratique.apimachinery.json_values import JSON, JSONObject, encode, member, unescape
 from pratique_cli.outputs.changes import ObjectPath, path_text
 from pratique_cli.outputs.findings import StepOrigin
@@ -171,7 +172,7 @@ def _overlap(first: str, second: str) -> bool:
 
 
 def _path(pointer: str) -> ObjectPath:
-    return tuple(int(step) if step.isdecimal() else unescape(step) for step in pointer.split("/")[1:])
+    return tuple(int(step) if is_index(step) else unescape(step) for step in pointer.split("/")[1:])
 
 
 def _warning_differences(before: ReplayedDecision, after: ReplayedDecision) -> Iterator[Difference]:

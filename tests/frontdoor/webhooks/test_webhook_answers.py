@@ -298,6 +298,12 @@ def test_invalid_unicode_is_replaced(spelled: bytes, text: str) -> None:
     assert read(body).warnings == (text,)
 
 
+def test_a_number_of_thousands_of_digits_is_no_answer() -> None:
+    text = json.dumps({**v1(warnings=["@"]), "more": "#"})
+    body = text.encode().replace(b"@", b"\xff").replace(b'"#"', b"9" * 5000)
+    assert "a number is out of the range of float64" in refusal(body)
+
+
 def test_an_answer_may_be_yaml() -> None:
     body = b"apiVersion: admission.k8s.io/v1\nkind: AdmissionReview\nresponse: {uid: '123', allowed: true}\n"
     assert read(body).allowed

@@ -6,6 +6,7 @@ import pytest
 
 from pratique.registry.validation.schedules import schedule_fault
 
+DIGITS = "9" * 5000
 FAULTS = {
     "* * * * *": "",
     "*/15 0-6 1,15 JAN-jun mon": "",
@@ -22,6 +23,9 @@ FAULTS = {
     "1-2-3 * * * *": "too many hyphens: 1-2-3",
     "1/2/3 * * * *": "too many slashes: 1/2/3",
     "a * * * *": 'failed to parse int from a: strconv.Atoi: parsing "a": invalid syntax',
+    f"{DIGITS} * * * *": (
+        f'failed to parse int from {DIGITS}: strconv.Atoi: parsing "{DIGITS}": value out of range'
+    ),
     "@never": "unrecognized descriptor: @never",
 }
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pratique.admission.results import OutcomeStatus
 from pratique.apimachinery.field_errors import Step
+from pratique.apimachinery.go_formats import is_index
 from pratique.apimachinery.json_values import JSON, member
 from pratique.apimachinery.statuses import Status, StatusCause
 from pratique.pods.pod_spec import CONTAINER_FIELDS
@@ -44,7 +45,7 @@ def parse_field(text: str) -> Path | None:
         if found.start() != end:
             return None
         name, subscript = found.groups()
-        steps.append(name if name is not None else int(subscript) if subscript.isdecimal() else subscript)
+        steps.append(name if name is not None else int(subscript) if is_index(subscript) else subscript)
         end = found.end()
     return tuple(steps) if steps and end == len(text) else None
 

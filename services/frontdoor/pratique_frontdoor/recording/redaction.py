@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
+from pratique.apimachinery.go_formats import is_index
 from pratique.apimachinery.json_values import JSON, JSONObject, decode, encode, go_json, unescape
 from pratique.apimachinery.statuses import go_quoted
 
@@ -278,7 +279,7 @@ def _json_string(text: str) -> str:
 
 
 def _step(written: str) -> str | int:
-    return 0 if written == "-" else int(written) if written.isdecimal() else unescape(written)
+    return 0 if written == "-" else int(written) if is_index(written) else unescape(written)
 
 
 def _leads_into_secret(value: JSON, path: Path) -> bool:

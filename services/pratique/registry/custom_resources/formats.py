@@ -10,7 +10,7 @@ import datetime as dt
 import ipaddress
 import re
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import re2  # type: ignore[import-untyped] # google-re2 comes without types
 
@@ -193,7 +193,11 @@ def _is_date_time(text: str) -> bool:
 _LOOSE_DURATION = re.compile(r"([0-9]+)\s*([A-Za-zµ]+)")
 _EXACT_UNITS = frozenset(["ns", "us", "µs", "ms", "s", "m", "h", "hr", "d", "w", "wk"])
 _UNIT_PREFIXES = ("nano", "micro", "milli", "sec", "min", "hour", "day", "week")
-_LARGEST_INT = 2**63 - 1
+_LARGEST_INT, _MOST_DIGITS = 2**63 - 1, 19
+
+
+def _significant(found: list[tuple[str, str]]) -> Iterator[str]:
+    return (factor.lstrip("0") or "0" for factor, _ in found)
 
 
 def _is_duration(text: str) -> bool:
@@ -204,7 +208,7 @@ def _is_duration(text: str) -> bool:
         found = _LOOSE_DURATION.findall(text)
     else:
         return True
-    if any(int(factor) > _LARGEST_INT for factor, _ in found):
+    if any(len(digits) > _MOST_DIGITS or int(digits) > _LARGEST_INT for digits in _significant(found)):
         return False
     return any(unit.lower() in _EXACT_UNITS or unit.lower().startswith(_UNIT_PREFIXES) for _, unit in found)
 

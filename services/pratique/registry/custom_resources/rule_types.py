@@ -184,6 +184,7 @@ def _to_timestamp(value: JSON) -> Value:
     return Timestamp(seconds * NANOSECONDS + int((found[3] or "")[:_NANO_DIGITS].ljust(_NANO_DIGITS, "0")))
 
 
+_MOST_DIGITS = 19
 _PART = re.compile(r"([0-9]+)\s*([A-Za-zµ]+)")
 _UNITS: tuple[tuple[int, tuple[str, ...], str], ...] = (
     (1, ("ns",), "nano"),
@@ -203,7 +204,10 @@ def _to_duration(value: JSON) -> Value:
         return Duration(durations.parse(value).nanoseconds)
     except InputError:
         total = 0
-    for count, unit in _PART.findall(value):
+    for digits, unit in _PART.findall(value):
+        count = digits.lstrip("0") or "0"
+        if len(count) > _MOST_DIGITS:
+            return value  # no duration, and int() takes quadratic time
         for nanoseconds, exact, prefix in _UNITS:
             if unit.lower() in exact or unit.lower().startswith(prefix):
                 total += int(count) * nanoseconds

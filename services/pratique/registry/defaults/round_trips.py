@@ -8,16 +8,15 @@ Sources: ``pkg/apis/{core,apps}/v1/conversion.go`` of Kubernetes 1.37.
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Callable, Mapping
 
+from pratique.apimachinery.go_formats import parse_int64
 from pratique.apimachinery.json_values import JSONObject
 from pratique.apimachinery.kinds import GroupVersionKind
 
 TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 """The annotation of a DaemonSet that counts the changes of its template."""
 _ROLLBACK_TO = "deprecated.deployment.rollback.to"
-_INTEGER = re.compile("[+-]?[0-9]+")
 
 
 def converted_back(kind: GroupVersionKind, written: JSONObject) -> JSONObject:
@@ -85,7 +84,10 @@ def template_generation(daemon_set: JSONObject) -> int | None:
     written = annotations.get(TEMPLATE_GENERATION)
     if written is None:
         return 0
-    return int(written) if _INTEGER.fullmatch(written) else None
+    try:
+        return parse_int64(written)
+    except ValueError:
+        return None
 
 
 def with_template_generation(daemon_set: JSONObject, generation: int) -> JSONObject:
@@ -103,11 +105,12 @@ def _deployment(deployment: JSONObject) -> JSONObject:
     metadata = deployment.get("metadata") or {}
     annotations = metadata.get("annotations") or {}
     revision = annotations.get(_ROLLBACK_TO)
-    if revision is None or (revision and not _INTEGER.fullmatch(revision)):
-        return deployment
     kept = {name: value for name, value in annotations.items() if name != _ROLLBACK_TO}
-    if revision:
-        kept[_ROLLBACK_TO] = str(int(revision))
+    try:
+        if revision:
+            kept[_ROLLBACK_TO] = str(parse_int64(revision))
+    except ValueError:
+        return deployment
     return (
         deployment if kept == annotations else {**deployment, "metadata": {**metadata, "annotations": kept}}
     )

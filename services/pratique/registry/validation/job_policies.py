@@ -5,7 +5,6 @@ Source: ``validatePodFailurePolicy`` and ``validateSuccessPolicy`` of ``pkg/apis
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from pratique.apimachinery import names
@@ -20,6 +19,7 @@ from pratique.apimachinery.field_errors import (
     too_long,
     too_many,
 )
+from pratique.apimachinery.go_formats import parse_int64
 from pratique.apimachinery.json_values import JSONObject
 from pratique.apimachinery.statuses import go_quoted
 from pratique.registry.validation.metadata import validate_nonnegative
@@ -135,7 +135,6 @@ def validate_success_policy(spec: JSONObject, path: FieldPath) -> list[FieldErro
 
 
 _LONGEST_INDEXES = 64 * 1024
-_INDEX = re.compile(r"\+?[0-9]+")
 
 
 def _validate_indexes(indexes: str, fault: str, path: FieldPath) -> list[FieldError]:
@@ -154,12 +153,15 @@ def _count_indexes(text: str, completions: int) -> tuple[int, str]:
                 "violates the requirement that an index interval can have at most two parts separated by '-'"
             )
             return 0, f"the fragment {go_quoted(interval)} {detail}"
+        numbers: list[int] = []
         for bound in bounds:
-            if not _INDEX.fullmatch(bound):
+            try:
+                numbers.append(parse_int64(bound, "Atoi"))
+            except ValueError:
                 return 0, f"cannot convert string to integer for index: {go_quoted(bound)}"
-            if int(bound) >= completions:
+            if numbers[-1] >= completions:
                 return 0, f"too large index: {go_quoted(bound)}"
-        first, final = int(bounds[0]), int(bounds[-1])
+        first, final = numbers[0], numbers[-1]
         for before, after in ((first, final),) * (len(bounds) - 1) + ((last, first),):
             if before >= after:
                 return 0, f"non-increasing order, previous: {before}, current: {after}"

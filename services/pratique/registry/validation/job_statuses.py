@@ -9,7 +9,6 @@ Sources: ``ValidateJobUpdateStatus`` of ``pkg/apis/batch/validation/validation.g
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from pratique.admission.reviews import Review
@@ -22,6 +21,7 @@ from pratique.apimachinery.field_errors import (
     invalid,
     required,
 )
+from pratique.apimachinery.go_formats import parse_int64
 from pratique.apimachinery.json_values import JSON, JSONObject, list_at, mapping_at
 from pratique.apimachinery.statuses import go_quoted
 from pratique.registry.go_values import differs, internal_value
@@ -190,16 +190,14 @@ def _interval(text: str, completions: int) -> tuple[int, int]:
     return first, last
 
 
-_NUMBER = re.compile(r"[+-]?[0-9]+", re.ASCII)
-_MAX_INT = 2**63 - 1
-
-
 def _index(text: str, completions: int) -> int:
-    if not _NUMBER.fullmatch(text) or abs(int(text[:30])) > _MAX_INT:
-        raise _IndexError(f"cannot convert string to integer for index: {go_quoted(text)}")
-    if int(text) >= completions:
+    try:
+        number = parse_int64(text, "Atoi")
+    except ValueError:
+        raise _IndexError(f"cannot convert string to integer for index: {go_quoted(text)}") from None
+    if number >= completions:
         raise _IndexError(f"too large index: {go_quoted(text)}")
-    return int(text)
+    return number
 
 
 def _overlap(completed: str, failed: str, completions: int) -> int | None:

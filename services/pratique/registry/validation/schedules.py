@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from pratique.apimachinery import durations
 from pratique.apimachinery.errors import InputError
-from pratique.apimachinery.statuses import go_quoted
+from pratique.apimachinery.go_formats import parse_int64
 
 
 class _Bounds(NamedTuple):
@@ -105,10 +105,10 @@ def _number_or_name(text: str, bounds: _Bounds) -> int:
 
 
 def _number(text: str) -> int:
-    if not re.fullmatch(r"[+-]?[0-9]+", text):
-        parsing = f"strconv.Atoi: parsing {go_quoted(text)}: invalid syntax"
-        raise _ScheduleError(f"failed to parse int from {text}: {parsing}")
-    number = int(text)
+    try:
+        number = parse_int64(text, "Atoi")
+    except ValueError as error:
+        raise _ScheduleError(f"failed to parse int from {text}: {error}") from None
     if number < 0:
         raise _ScheduleError(f"negative number ({number}) not allowed: {text}")
     return number
