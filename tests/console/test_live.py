@@ -101,7 +101,7 @@ def test_the_validators_tell_how_much_of_a_quota_is_used(tmp_path: Path) -> None
     flags = ("--console", "--cluster", str(cluster), "--admission-control", "ResourceQuota")
     with running(*flags, "--resource-quota-sync-period", "200ms") as stack:
         assert stack.post("/admit", pod_creation("web", uid="1"))["response"]["allowed"]
-        assert within(60, lambda: used(stack) == ["shop/small", "pods", "1"])
+        assert within(60, lambda: used(stack) == ["shop/small", "pods", "1", "5"])
 
 
 def used(stack: Stack) -> list[str]:
@@ -256,6 +256,8 @@ def test_what_metrics_tell_is_read() -> None:
         'pratique_inputs_info{digest="now",chain="",configuration="",cluster=""} 1',
         'pratique_certificate_expiration_timestamp_seconds{certificate="serving"} 86400',
         'pratique_quota_used{namespace="shop",resourcequota="small",resource="pods"} 2',
+        'pratique_quota_used{namespace="shop",resourcequota="small",resource="requests.memory"} 1610612736',
+        'pratique_quota_hard{namespace="shop",resourcequota="small",resource="requests.memory"} 2147483648',
         "pratique_quota_used_left_out 0",
         "not_shown 1",
     ]
@@ -264,4 +266,7 @@ def test_what_metrics_tell_is_read() -> None:
     assert (shown.in_flight, shown.calls, shown.agrees, shown.excluded) == (3, 70, False, True)
     assert state.digest == "now"
     assert [(item.name, item.days_left) for item in state.certificates] == [("serving", 0.5)]
-    assert [(use.resourcequota, use.resource, use.used) for use in state.quotas] == [("small", "pods", 2)]
+    assert [(use.resourcequota, use.resource, *use.shares) for use in state.quotas] == [
+        ("small", "pods", "2", ""),
+        ("small", "requests.memory", "1.5Gi", "2Gi"),
+    ]

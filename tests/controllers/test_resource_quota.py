@@ -360,7 +360,9 @@ def test_the_number_of_series_is_limited() -> None:
     ledger = dataclasses.replace(
         Silent(), known={("shop", f"{n:05}", ""): {"pods": Quantity(n)} for n in range(1200)}
     )
-    used_series, left_out = (next(iter(gauge.collect())) for gauge in _usage_gauges(ledger))
+    controller = QuotaController(ledger=ledger)
+    controller.stored.cluster = ObjectStore([quota({"pods": "9"}, name="00007")])
+    used_series, hard_series, left_out = (next(iter(gauge.collect())) for gauge in _usage_gauges(controller))
     assert len(used_series.samples) == MAX_SERIES
     assert used_series.samples[7].labels == {
         "namespace": "shop",
@@ -369,6 +371,8 @@ def test_the_number_of_series_is_limited() -> None:
     }
     assert used_series.samples[7].value == 7.0
     assert left_out.samples[0].value == 200.0
+    [hard] = hard_series.samples
+    assert (hard.labels["resourcequota"], hard.value) == ("00007", 9.0)
 
 
 def settings(configuration: JSON) -> Settings:

@@ -6,7 +6,7 @@ import dataclasses
 import enum
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
@@ -73,7 +73,15 @@ async def _run_nothing(cluster: Cluster) -> None:
     del cluster
 
 
-def _use_no_quotas() -> Mapping[tuple[str, ...], float]:
+class QuotaAmount(NamedTuple):
+    """How much of one resource of a ResourceQuota is used, in units of the resource: cores, bytes, objects."""
+
+    used: float
+    hard: float | None = None
+    """How much may be used; None if it is not known."""
+
+
+def _use_no_quotas() -> Mapping[tuple[str, ...], QuotaAmount]:
     """Report none: the controller keeps no quotas."""
     return {}
 
@@ -106,7 +114,7 @@ class Handlers:
     collectors: tuple[Collector, ...] = ()
     """The controller's own metrics, for the service that runs it. Label values must come from the configuration, never
     from reviewed objects."""
-    quota_usage: Callable[[], Mapping[tuple[str, ...], float]] = _use_no_quotas
+    quota_usage: Callable[[], Mapping[tuple[str, ...], QuotaAmount]] = _use_no_quotas
     """Returns how much of each quota is used: by namespace, name of the ResourceQuota, and resource."""
 
     @property

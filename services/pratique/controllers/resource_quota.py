@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from pratique.admission.controllers import VALIDATE, Controller, Handlers
+from pratique.admission.controllers import VALIDATE, Controller, Handlers, QuotaAmount
 from pratique.admission.results import Answer, Edits, allow
 from pratique.admission.reviews import QuotaMode, Review
 from pratique.admission.rules import Rule
@@ -82,6 +82,23 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
     """How often usage is recounted from the cluster's objects."""
 
 
+class StoredQuotas:
+    """The ResourceQuotas of a service's cluster, for those who look at their usage."""
+
+    def __init__(self) -> None:
+        """Know none yet: the service says which cluster it is."""
+        self.cluster: Cluster | None = None
+
+    def hard(self, namespace: str, name: str) -> ResourceList:
+        """Return how much of each resource a quota allows; empty if there is none, or if it cannot be read."""
+        stored = [] if self.cluster is None else self.cluster.list("", "resourcequotas", namespace)
+        for document in stored:
+            if member(document, "metadata", "name") == name:
+                with contextlib.suppress(InputError):
+                    return read_quota(document).hard
+        return {}
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaController:
     """The configured controller."""
@@ -93,6 +110,7 @@ class QuotaController:
     evaluation_seconds: float = EVALUATION_SECONDS
     charges: LabeledCounter = dataclasses.field(default_factory=lambda: LabeledCounter(*_CHARGES_METRIC))
     """Counts the results of charges."""
+    stored: StoredQuotas = dataclasses.field(default_factory=StoredQuotas)
 
     async def validate(self, review: Review) -> Answer:
         """Charge a request to all quotas that it affects, or deny it and charge none."""
@@ -167,6 +185,7 @@ class QuotaController:
 
     async def run_in_background(self, cluster: Cluster) -> None:
         """Reconcile the usage periodically until cancelled."""
+        self.stored.cluster = cluster
         await reconcile_every(self.ledger, cluster, self.sync_seconds, usage_of)
 
 
@@ -266,39 +285,48 @@ def _build(settings: Settings) -> Handlers:
         close=admission.ledger.close,
         run_in_background=admission.run_in_background,
         on_admitted=admission.on_admitted,
-        collectors=(admission.charges, *_usage_gauges(admission.ledger)),
-        quota_usage=lambda: _used_series(admission.ledger),
+        collectors=(admission.charges, *_usage_gauges(admission)),
+        quota_usage=lambda: _quota_amounts(admission),
     )
 
 
-def _used_series(ledger: Ledger) -> dict[tuple[str, ...], float]:
-    """The usage by quota and resource, as of the ledger's last reconciliation."""
-    series: dict[tuple[str, ...], float] = {}
-    for (namespace, name, _), usage in sorted(ledger.seen.items()):
-        for resource, amount in sorted(usage.items()):
-            if len(series) == MAX_SERIES:
-                return series
-            series[namespace, name, resource] = amount.as_float()
-    return series
+def _quota_amounts(admission: QuotaController) -> dict[tuple[str, ...], QuotaAmount]:
+    """The usage by quota and resource, as of the ledger's last reconciliation, and what they allow now."""
+    amounts: dict[tuple[str, ...], QuotaAmount] = {}
+    for (namespace, name, _), usage in sorted(admission.ledger.seen.items()):
+        allowed = admission.stored.hard(namespace, name)
+        for resource, used in sorted(usage.items()):
+            if len(amounts) == MAX_SERIES:
+                return amounts
+            hard = allowed[resource].as_float() if resource in allowed else None
+            amounts[namespace, name, resource] = QuotaAmount(used.as_float(), hard)
+    return amounts
+
+
+def _hard_series(admission: QuotaController) -> dict[tuple[str, ...], float]:
+    amounts = _quota_amounts(admission)
+    return {quota: amount.hard for quota, amount in amounts.items() if amount.hard is not None}
 
 
 def _series_left_out(ledger: Ledger) -> int:
     return max(0, sum(map(len, ledger.seen.values())) - MAX_SERIES)
 
 
-def _usage_gauges(ledger: Ledger) -> tuple[CallbackMetric, ...]:
+_QUOTA_LABELS = ("namespace", "resourcequota", "resource")
+
+
+def _usage_gauges(admission: QuotaController) -> tuple[CallbackMetric, ...]:
     used = "The usage of a ResourceQuota at the ledger's last reconciliation."
+    hard = "How much a ResourceQuota allows."
     left_out = "How many usage series are left out because there are too many."
+
+    def used_series() -> dict[tuple[str, ...], float]:
+        return {quota: amount.used for quota, amount in _quota_amounts(admission).items()}
+
     return (
-        CallbackMetric(
-            "pratique_quota_used",
-            used,
-            lambda: _used_series(ledger),
-            "namespace",
-            "resourcequota",
-            "resource",
-        ),
-        CallbackMetric("pratique_quota_used_left_out", left_out, lambda: _series_left_out(ledger)),
+        CallbackMetric("pratique_quota_used", used, used_series, *_QUOTA_LABELS),
+        CallbackMetric("pratique_quota_hard", hard, lambda: _hard_series(admission), *_QUOTA_LABELS),
+        CallbackMetric("pratique_quota_used_left_out", left_out, lambda: _series_left_out(admission.ledger)),
     )
 
 

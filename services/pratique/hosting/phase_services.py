@@ -9,7 +9,7 @@ from typing import Any, Generic
 from google.protobuf.message import Message
 from grpc.aio import ServicerContext
 
-from pratique.admission.controllers import Phase
+from pratique.admission.controllers import Phase, QuotaAmount
 from pratique.admission.results import Outcome
 from pratique.admission.reviews import Call, Deadline, Review
 from pratique.configuration.input_digests import RecentInputs
@@ -87,9 +87,9 @@ class PhaseService(Generic[HostT]):
         host = held.current
         controllers = [hosted.controller for hosted in host.hosted if hosted.controller.name in host.runners]
 
-        def quota_usage() -> dict[tuple[str, ...], float]:
+        def quota_usage() -> dict[tuple[str, ...], QuotaAmount]:
             usages = [hosted.handlers.quota_usage() for hosted in host.hosted]
-            return {quota: used for usage in usages for quota, used in usage.items()}
+            return {quota: amount for usage in usages for quota, amount in usage.items()}
 
         return (
             RpcService(service, {method: unary_handler(self.request_type, respond)}, stream, held),

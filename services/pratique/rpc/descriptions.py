@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import grpc
 
-from pratique.admission.controllers import Controller, Phase
+from pratique.admission.controllers import Controller, Phase, QuotaAmount
 from pratique.admission.rules import Rule
 from pratique.admission.v1 import catalogue_service_pb2 as pb
 from pratique.admission.v1 import catalogue_service_pb2_grpc
@@ -16,7 +16,7 @@ from pratique.configuration.input_digests import RecentInputs
 from pratique.rpc.handlers import IncomingRequest, inputs_to_messages, unary_handler
 from pratique.rpc.servers import RpcService
 
-QuotaUsage: TypeAlias = Mapping[tuple[str, ...], float]
+QuotaUsage: TypeAlias = Mapping[tuple[str, ...], QuotaAmount]
 """How much of each quota is used, by namespace, name of the ResourceQuota, and resource."""
 _MAX_USAGE = 1000
 """The most quota usage that is believed: as much as a service of ours reports."""
@@ -37,8 +37,14 @@ def catalogue_service(
             controllers=descriptions,
             held=inputs_to_messages(held),
             quota_usage=[
-                pb.QuotaUsage(namespace=namespace, resource_quota=name, resource=resource, used=used)
-                for (namespace, name, resource), used in usage.items()
+                pb.QuotaUsage(
+                    namespace=namespace,
+                    resource_quota=name,
+                    resource=resource,
+                    used=amount.used,
+                    hard=amount.hard,
+                )
+                for (namespace, name, resource), amount in usage.items()
             ],
         )
 
@@ -56,7 +62,9 @@ async def fetch_quota_usage(channel: grpc.aio.Channel, seconds: float) -> QuotaU
     catalogue = catalogue_service_pb2_grpc.CatalogueServiceStub(channel)
     response = await catalogue.Describe(pb.DescribeRequest(quota_usage=True), timeout=seconds)
     return {
-        (usage.namespace, usage.resource_quota, usage.resource): usage.used
+        (usage.namespace, usage.resource_quota, usage.resource): QuotaAmount(
+            usage.used, usage.hard if usage.HasField("hard") else None
+        )
         for usage in itertools.islice(response.quota_usage, _MAX_USAGE)
     }
 

@@ -23,6 +23,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from pratique.admission.controllers import QuotaAmount
 from pratique.apimachinery.errors import InputError
 from pratique_frontdoor.console.live import LiveDecisions, read_service_state
 from pratique_frontdoor.console.playground import (
@@ -38,7 +39,7 @@ from pratique_frontdoor.console.replay import Replayer
 
 T = TypeVar("T")
 
-ReadQuotaUsage: TypeAlias = Callable[[], Awaitable[Mapping[tuple[str, ...], float]]]
+ReadQuotaUsage: TypeAlias = Callable[[], Awaitable[Mapping[tuple[str, ...], QuotaAmount]]]
 """Returns how much of each quota is used: by namespace, name of the ResourceQuota, and resource."""
 
 _PAGE_NUMBER = re.compile(r"[0-9]{1,9}")
@@ -287,7 +288,7 @@ class LivePages:
                 self._last_state_at = now
             return self._last_state
 
-    def _render_state(self, metrics: str, quota_usage: Mapping[tuple[str, ...], float]) -> str:
+    def _render_state(self, metrics: str, quota_usage: Mapping[tuple[str, ...], QuotaAmount]) -> str:
         now = dt.datetime.now(dt.UTC)
         page, state = self._live.page(now), read_service_state(metrics, now.timestamp(), quota_usage)
         return self._templates.get_template("live_state.html").render(page=page, state=state)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import collections
 import dataclasses
 import datetime as dt
+import math
+import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 
+from pratique.admission.controllers import QuotaAmount
 from pratique.apimachinery.errors import InputError
 from pratique.cluster.store import ANY_NAMESPACE
 from pratique_frontdoor.console.playground import DecidedReview
@@ -173,6 +176,14 @@ class QuotaUse:
     resourcequota: str
     resource: str
     used: float
+    hard: float | None = None
+    """How much may be used; None if it is not known."""
+
+    @property
+    def shares(self) -> tuple[str, str]:
+        """How much is used, and how much may be, as people write amounts; the latter empty if it is not known."""
+        used = _amount_text(self.resource, self.used)
+        return used, "" if self.hard is None else _amount_text(self.resource, self.hard)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -191,12 +202,13 @@ _REPLICA = "pratique_frontdoor_replica_"
 _CERTIFICATE_END = "pratique_certificate_expiration_timestamp_seconds"
 _INPUTS = "pratique_inputs_info"
 _QUOTA = "pratique_quota_used"
-_SHOWN_METRICS = (_REPLICA, _CERTIFICATE_END, _INPUTS, f"{_QUOTA}{{")
+_QUOTA_HARD = "pratique_quota_hard"
+_SHOWN_METRICS = (_REPLICA, _CERTIFICATE_END, _INPUTS, f"{_QUOTA}{{", _QUOTA_HARD)
 _DAY_SECONDS = 24 * 60 * 60
 
 
 def read_service_state(
-    metrics: str, now: float, quota_usage: Mapping[tuple[str, ...], float] | None = None
+    metrics: str, now: float, quota_usage: Mapping[tuple[str, ...], QuotaAmount] | None = None
 ) -> ServiceState:
     """Read what the page shows from ``metrics``, in Prometheus' text format; ``now`` is in seconds since 1970.
 
@@ -208,10 +220,15 @@ def read_service_state(
         for name, labels, value in samples
         if name == _CERTIFICATE_END
     ]
-    quotas = [QuotaUse(**labels, used=value) for name, labels, value in samples if name == _QUOTA]
+    hard = {_quota_key(labels): value for name, labels, value in samples if name == _QUOTA_HARD}
+    quotas = [
+        QuotaUse(**labels, used=value, hard=hard.get(_quota_key(labels)))
+        for name, labels, value in samples
+        if name == _QUOTA
+    ]
     quotas += [
-        QuotaUse(namespace, name, resource, used)
-        for (namespace, name, resource), used in (quota_usage or {}).items()
+        QuotaUse(namespace, name, resource, amount.used, amount.hard)
+        for (namespace, name, resource), amount in (quota_usage or {}).items()
     ]
     return ServiceState(
         digest=next((labels["digest"] for name, labels, value in samples if name == _INPUTS and value), ""),
@@ -219,6 +236,24 @@ def read_service_state(
         certificates=sorted(certificates, key=lambda state: state.days_left),
         quotas=sorted(quotas, key=lambda use: (use.namespace, use.resourcequota, use.resource))[:MAX_ROWS],
     )
+
+
+def _quota_key(labels: Mapping[str, str]) -> tuple[str, str, str]:
+    return labels["namespace"], labels["resourcequota"], labels["resource"]
+
+
+_BYTE_UNITS = ("Ki", "Mi", "Gi", "Ti", "Pi")
+
+
+_COUNTED_IN_BYTES = re.compile(r"memory|storage$|hugepages-")
+
+
+def _amount_text(resource: str, amount: float) -> str:
+    """An amount as it is; one of bytes in the unit that makes it short."""
+    if amount < 1024 or not _COUNTED_IN_BYTES.search(resource):
+        return f"{amount:.10g}"
+    power = min(int(math.log(amount, 1024)), len(_BYTE_UNITS))
+    return f"{amount / 1024**power:.4g}{_BYTE_UNITS[power - 1]}"
 
 
 def _samples(metrics: str) -> Iterator[tuple[str, Mapping[str, str], float]]:

@@ -72,6 +72,8 @@ class ChainBox:
     """How long it took; empty for what is not timed by itself."""
     patch: str
     """Its operations as JSON, one a line; empty without any."""
+    patch_size: str
+    """How many operations and bytes the patch has, such as ``2 changes, 184 B``; empty without any."""
 
     @property
     def title(self) -> str:
@@ -218,7 +220,17 @@ def _column(step: Step) -> str:
 def _box(step: Step) -> ChainBox:
     patch = "\n".join(_operation(operation) for operation in step.patch)
     seconds = step.duration_seconds
-    return ChainBox(step, SYMBOLS[step.outcome], f"{seconds * 1000:.2f}" if seconds else "", patch)
+    milliseconds = f"{seconds * 1000:.2f}" if seconds else ""
+    return ChainBox(step, SYMBOLS[step.outcome], milliseconds, patch, patch_size_text(step.patch))
+
+
+def patch_size_text(patch: Sequence[JSONObject]) -> str:
+    """Say how many operations a patch has, and how many bytes they are as JSON; empty without any."""
+    if not patch:
+        return ""
+    size = len(encode(list(patch)))
+    amount = f"{size} B" if size < 10_000 else f"{size / 1024:.0f} KiB"
+    return f"{len(patch)} change{'s' if len(patch) > 1 else ''}, {amount}"
 
 
 def _operation(operation: JSONObject) -> str:
