@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from pratique.apimachinery.documents import read_objects
 from pratique.apimachinery.errors import ConfigurationError, InputError
+from pratique.apimachinery.json_values import JSON, json_type
+from pratique.apimachinery.manifest_files import walk
 from pratique.apimachinery.source_documents import SourceDocument, display_path
 from pratique.cluster.files import load_cluster
 from pratique.cluster.store import Cluster
@@ -42,6 +44,8 @@ class LoadedChain:
     cluster: Cluster | None
     left_out: Mapping[str, int] = dataclasses.field(default_factory=dict)
     """Objects that lie beside the configurations and are none, counted by kind."""
+    unreadable: bool = False
+    """Whether files of folders are among the problems, because they cannot be read or hold no objects."""
 
     def warnings(self) -> list[str]:
         """List type errors in policies, settings without effect, and what the release has dropped or does not read.
@@ -78,31 +82,73 @@ class LoadedChain:
             return find_violations(self.configurations, self.cluster, trial, rules=rules)
 
 
-def load_chain(chain: ChainSettings, paths: Sequence[Path] = ()) -> LoadedChain:
+def load_chain(chain: ChainSettings, paths: Sequence[Path] = (), excluded: Sequence[str] = ()) -> LoadedChain:
     """Load everything that the settings name, and the configurations of ``paths``; problems are collected.
 
-    ``paths`` may hold other objects besides, such as the manifests of a repository or of a Helm chart.
+    ``paths`` may hold other objects besides, such as the manifests of a repository, and their folders files that hold
+    no objects. What matches a pattern of ``excluded`` is left out of folders.
     """
     problems: list[str] = []
     left_out: Counter[str] = Counter()
-    documents = [document for path in paths for document in _configurations_of(path, problems, left_out)]
+    documents = [
+        document for path in paths for document in _configurations_of(path, problems, left_out, excluded)
+    ]
+    unreadable = bool(problems) and any(path.is_dir() for path in paths)
     configurations = _attempt(lambda: load_configurations(chain.config, documents), problems)
     cluster = _attempt(lambda: load_cluster(chain.cluster), problems)
     _attempt(lambda: _load_controllers(chain), problems)
-    return LoadedChain(chain, problems, configurations, cluster, left_out)
+    return LoadedChain(chain, problems, configurations, cluster, left_out, unreadable)
 
 
-def _configurations_of(path: Path, problems: list[str], left_out: Counter[str]) -> Iterator[SourceDocument]:
-    found = list(read_objects([path], problems, unique_keys=True))
-    others = Counter(_kind(document) for document in found if not is_configuration(document.data))
-    if found and others.total() == len(found):
+def _configurations_of(
+    path: Path, problems: list[str], left_out: Counter[str], excluded: Sequence[str]
+) -> Iterator[SourceDocument]:
+    others: Counter[str] = Counter()
+
+    def leave_out(data: JSON) -> bool:
+        """Leave out what is no object, if it holds no configuration that somebody wrote in the wrong form."""
+        if isinstance(data, list) and any(is_configuration(item) for item in data if isinstance(item, dict)):
+            return False
+        others[json_type(data).removeprefix("a ")] += 1
+        return True
+
+    found = list(read_objects([path], problems, unique_keys=True, excluded=excluded, leave_out=leave_out))
+    others.update(_kind(document) for document in found if not is_configuration(document.data))
+    configurations = [document for document in found if is_configuration(document.data)]
+    if others and not configurations:
         kinds = told_kinds(others)
         problems.append(
             f"{display_path(str(path))}: holds no webhook configuration and no policy, but {kinds}"
         )
         return
     left_out.update(others)
-    yield from (document for document in found if is_configuration(document.data))
+    yield from configurations
+
+
+EXCLUDE_HINT = "note: if a file of a folder is none of Kubernetes', leave it out: --exclude NAME"
+"""What to say if something in a folder cannot be read."""
+
+
+def exclusion_notes(paths: Iterable[Path], excluded: Sequence[str]) -> Iterator[str]:
+    """Tell how many files of folders are left out by patterns, and which patterns leave out none."""
+    folders = [path for path in paths if path.is_dir()]
+    everything = sum(map(_count_files, folders))
+    counts = {
+        pattern: everything - sum(_count_files(path, [pattern]) for path in folders) for pattern in excluded
+    }
+    if any(counts.values()):
+        left = everything - sum(_count_files(path, excluded) for path in folders)
+        yield f"note: left out by --exclude: {left} {'file' if left == 1 else 'files'}"
+    for pattern, count in counts.items():
+        if not count:
+            yield f"note: --exclude {pattern} matches no file of a folder"
+
+
+def _count_files(folder: Path, excluded: Sequence[str] = ()) -> int:
+    try:
+        return sum(not is_folder for _, is_folder in walk(folder, excluded))
+    except OSError:
+        return 0  # reading tells the problem
 
 
 def _kind(document: SourceDocument) -> str:

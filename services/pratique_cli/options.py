@@ -338,6 +338,16 @@ color_flag = flag(
 )
 """Add ``--color`` to a command, which gets it as ``color``."""
 
+exclude_flag = flag(
+    "--exclude",
+    type=NameList(),
+    multiple=True,
+    metavar="A,B",
+    help="Files and subfolders of folders to leave out, by name, or by path from the folder: values.yaml,"
+    " 'charts/*/templates'. Repeatable.",
+)
+"""Add ``--exclude`` to a command, which gets it as ``exclude``: patterns for :func:`walk`."""
+
 
 def timeout_flag(subject: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add ``--timeout``, the time limit of ``subject``, to a command, which gets it in seconds."""

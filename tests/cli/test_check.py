@@ -311,6 +311,44 @@ def test_other_objects_beside_configurations_are_left_out_and_told(pratique: Pro
     assert pratique("check", "-", stdin=f"{HOOK}---\n{POD}").returncode == 0
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("list.json", "[1, 2]", "1 list"),
+        ("playbook.yaml", "- hosts: all\n", "1 list"),
+        ("note.yaml", "just text\n", "1 string"),
+        ("package.json", '{"name": "web"}', "1 object without a kind"),
+    ],
+)
+def test_files_of_a_folder_that_hold_no_objects_are_left_out_and_told(
+    pratique: Program, tmp_path: Path, name: str, content: str, told: str
+) -> None:
+    (tmp_path / "mixed").mkdir()
+    (tmp_path / "mixed" / "hooks.yaml").write_text(HOOK)
+    (tmp_path / "mixed" / name).write_text(content)
+    ran = pratique("check", "mixed")
+    assert ran.returncode == 0
+    assert ran.stderr.startswith(f"pratique: note: left out what is no configuration: {told}\n")
+    assert pratique("check", "mixed/hooks.yaml", f"mixed/{name}").returncode == 2
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["- hosts: all\n---\n" + HOOK, "- kind: ValidatingWebhookConfiguration\n", "a: [", "just\n---\ntext\n"],
+)
+def test_a_file_that_may_hide_a_configuration_is_a_problem(
+    pratique: Program, tmp_path: Path, content: str
+) -> None:
+    (tmp_path / "mixed").mkdir()
+    (tmp_path / "mixed" / "hooks.yaml").write_text(HOOK)
+    (tmp_path / "mixed" / "other.yaml").write_text(content)
+    ran = pratique("check", "mixed")
+    assert ran.returncode == 2
+    assert ran.stderr.count("mixed/other.yaml: document 1, line") == 1
+    assert ran.stderr.endswith("leave it out: --exclude NAME\n")
+    assert pratique("check", "mixed", "--exclude", "other.yaml").returncode == 0
+
+
 def test_a_template_is_to_be_rendered_first(pratique: Program, tmp_path: Path) -> None:
     (tmp_path / "hooks.yaml").write_text(f"{{{{- if .Values.enabled }}}}\n{HOOK}")
     ran = pratique("check", "hooks.yaml")

@@ -74,6 +74,21 @@ def test_files_can_be_given_as_to_kubectl(pratique: Program) -> None:
     assert len(ran.stdout.splitlines()) == 4
 
 
+def test_files_of_a_folder_can_be_left_out(pratique: Program, files: Path) -> None:
+    for name in ("values.yaml", "kustomization.yaml"):
+        (files / "deep" / name).write_text("apiVersion: kustomize.config.k8s.io/v1\nkind: Kustomization\n")
+    ran = pratique("review", "deep")
+    assert ran.returncode == 2
+    assert "never sent to an API server: take what kubectl kustomize writes" in ran.stderr
+    assert ran.stderr.endswith("leave it out: --exclude NAME\n")
+    ran = pratique("review", "deep", "--exclude", "values.yaml,kustom*", "--exclude", "none")
+    assert ran.returncode == 0
+    assert ran.stderr.splitlines() == [
+        "pratique: note: left out by --exclude: 2 files",
+        "pratique: note: --exclude none matches no file of a folder",
+    ]
+
+
 def test_a_pipe_is_read_if_no_file_is_given(pratique: Program) -> None:
     assert "(standard input:1)" in pratique("review", stdin=GOOD).stdout
     ran = pratique("review")

@@ -207,7 +207,7 @@ def test_the_command_writes_the_same_with_any_number_of_processes(
     written = {(run.returncode, MEASURED.sub("", run.stdout), run.stderr) for run in runs}
     ((code, _, problems),) = written
     assert code == 2
-    assert len(problems.splitlines()) == 4
+    assert len(problems.splitlines()) == 5  # and the note about --exclude
 
 
 def test_jobs_can_be_set_by_the_environment(pratique: Pratique) -> None:

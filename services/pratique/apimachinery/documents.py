@@ -11,14 +11,15 @@ import dataclasses
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeAlias
 
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.field_errors import FieldPath
 from pratique.apimachinery.file_snapshots import read_recorded
-from pratique.apimachinery.json_values import JSON, decode, json_type, member
+from pratique.apimachinery.json_values import JSON, JSONObject, decode, json_type, member
+from pratique.apimachinery.manifest_files import list_files, os_error_text
 from pratique.apimachinery.source_documents import (
     STDIN,
     JsonOrigin,
@@ -36,36 +37,15 @@ from pratique.apimachinery.source_documents import (
 if TYPE_CHECKING:
     from pratique.apimachinery.yaml_values import YamlValue  # JSON alone needs no YAML parser
 
-FOLDER_SUFFIXES = frozenset({".yaml", ".yml", ".json"})
-"""The extensions read from a folder; other files are read only when named themselves."""
 
+class NotAnObjectError(InputError):
+    """A document is a list, a text, a number, a boolean or null, which no Kubernetes object is."""
 
-def walk(folder: Path) -> Iterator[tuple[Path, bool]]:
-    """Yield a folder, its manifest files, and all subfolders with theirs; True marks a folder.
-
-    Entries come in name order, files and subfolders mixed, as Go's ``filepath.Walk`` gives them to
-    ``kubectl apply -R``. Hidden subfolders are skipped: ``.git`` holds no manifests, and in a mounted ConfigMap
-    ``..data`` holds the same files again. Links to folders are followed; each folder is read once, so circular
-    links end.
-
-    Raises:
-        OSError: a folder cannot be read.
-    """
-    return _walk(folder, set())
-
-
-def _walk(folder: Path, walked: set[Path]) -> Iterator[tuple[Path, bool]]:
-    real = folder.resolve()
-    if real in walked:
-        return
-    walked.add(real)
-    yield folder, True
-    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
-        if entry.is_dir():
-            if not entry.name.startswith("."):
-                yield from _walk(entry, walked)
-        elif entry.suffix.lower() in FOLDER_SUFFIXES:
-            yield entry, False
+    def __init__(self, fault: InputError, data: JSON, *, is_alone: bool) -> None:
+        """Hold the error, what the document is instead, and whether it is all that its file holds."""
+        super().__init__(str(fault), file=fault.file, place=fault.place)
+        self.data = data
+        self.is_alone = is_alone
 
 
 JSON_LINES = ".jsonl"
@@ -159,7 +139,7 @@ def _read_json(text: SourceText, *, unique_keys: bool) -> Iterator[SourceDocumen
         yield from _read_yaml(text, unique_keys=unique_keys)
         return
     for index, value in enumerate(values):
-        yield _json_document(text, index, value, unique_keys=unique_keys)
+        yield _json_document(text, index, value, unique_keys=unique_keys, is_alone=len(values) == 1)
 
 
 def _read_values(text: SourceText) -> list[_Value]:
@@ -212,7 +192,9 @@ def _decode_value(text: SourceText, index: int, decoded: str, offset: int, end: 
         raise text.fault(index, position_of_offset(decoded, bad), f"not JSON: {problem}") from None
 
 
-def _json_document(text: SourceText, index: int, value: _Value, *, unique_keys: bool) -> SourceDocument:
+def _json_document(
+    text: SourceText, index: int, value: _Value, *, unique_keys: bool, is_alone: bool = False
+) -> SourceDocument:
     if unique_keys:
         decoded = text.raw.decode()
         found = find_duplicate(decoded, value.offset)
@@ -220,6 +202,8 @@ def _json_document(text: SourceText, index: int, value: _Value, *, unique_keys: 
             path, place = found
             problem = f'strict decoding error: duplicate field "{FieldPath(path)}"'
             raise text.fault(index, position_of_offset(decoded, place), problem)
+    if not isinstance(value.data, dict):
+        raise _not_an_object(text, index, value.line, value.data, is_alone=is_alone)
     return _document(text, index, value.line, value.data, JsonOrigin(text, value.offset))
 
 
@@ -232,9 +216,12 @@ def _read_yaml(
 
     index = 0
     try:
-        for value in read_yaml(text.raw, unique_keys=unique_keys) if values is None else values:
-            origin = YamlOrigin(text, value.line)
-            yield _document(text, index, value.line, value.value, origin)
+        found = iter(read_yaml(text.raw, unique_keys=unique_keys) if values is None else values)
+        for value in found:
+            if not isinstance(value.value, dict):
+                is_alone = index == 0 and next(found, None) is None
+                raise _not_an_object(text, index, value.line, value.value, is_alone=is_alone)
+            yield _document(text, index, value.line, value.value, YamlOrigin(text, value.line))
             index += 1
     except YamlReadError as fault:
         hint = _TEMPLATE_HINT if b"{{" in text.raw else ""
@@ -244,12 +231,16 @@ def _read_yaml(
 _TEMPLATE_HINT = "; it holds {{: if it is a template, render it first, as helm template does"
 
 
+def _not_an_object(
+    text: SourceText, index: int, line: int, data: JSON, *, is_alone: bool
+) -> NotAnObjectError:
+    problem = f"expected an object with apiVersion and kind, got {json_type(data)}"
+    return NotAnObjectError(text.fault(index, Position(line, 1), problem), data, is_alone=is_alone)
+
+
 def _document(
-    text: SourceText, index: int, line: int, data: JSON, origin: JsonOrigin | YamlOrigin
+    text: SourceText, index: int, line: int, data: JSONObject, origin: JsonOrigin | YamlOrigin
 ) -> SourceDocument:
-    if not isinstance(data, dict):
-        problem = f"expected an object with apiVersion and kind, got {json_type(data)}"
-        raise text.fault(index, Position(line, 1), problem)
     place = text.in_file(Position(line, 1))
     return SourceDocument(data, text.file, text.first_index + index, place.line, origin)
 
@@ -284,7 +275,7 @@ def read_documents(
     """Read the documents of a file, of the files of a folder and its subfolders, or of standard input.
 
     In folders, only ``.yaml``, ``.yml`` and ``.json`` files are read, in the order of
-    :func:`pratique.apimachinery.documents.walk`.
+    :func:`pratique.apimachinery.manifest_files.walk`.
     A ``.jsonl`` file, and standard input as long as every line is a JSON value, are read line by line, whatever
     their length.
 
@@ -325,7 +316,7 @@ def read_file(file: str, *, unique_keys: bool = False) -> Iterator[SourceDocumen
                 file, stream, lambda read: _read_open(read, file, unique_keys=unique_keys)
             )
     except OSError as error:
-        raise InputError(f"{file}: {_os_error_text(error)}") from None
+        raise InputError(f"{file}: {os_error_text(error)}") from None
 
 
 def _read_open(stream: BinaryIO, file: str, *, unique_keys: bool) -> Iterator[SourceDocument]:
@@ -334,27 +325,13 @@ def _read_open(stream: BinaryIO, file: str, *, unique_keys: bool) -> Iterator[So
     return read_text(stream.read(), file, unique_keys=unique_keys)
 
 
-def list_files(path: Path | str) -> list[str]:
-    """List the files to read: those of a folder and its subfolders, or the path itself.
-
-    Raises:
-        InputError: the folder cannot be read, or holds no such file.
-    """
-    folder = Path(path)
-    if str(path) == STDIN or not folder.is_dir():
-        return [str(path)]
-    try:
-        files = [str(entry) for entry, is_folder in walk(folder) if not is_folder]
-    except OSError as error:
-        raise InputError(f"{error.filename or path}: {_os_error_text(error)}", file=str(path)) from None
-    if not files:
-        problem = "holds no .yaml, .yml or .json file, and neither do its subfolders"
-        raise InputError(f"{path}: {problem}{_other_files_hint(folder)}", file=str(path))
-    return files
-
-
 def read_objects(
-    paths: Iterable[Path | str], problems: list[str], *, unique_keys: bool = False
+    paths: Iterable[Path | str],
+    problems: list[str],
+    *,
+    unique_keys: bool = False,
+    excluded: Sequence[str] = (),
+    leave_out: Callable[[JSON], bool] = lambda _: False,
 ) -> Iterator[SourceDocument]:
     """Read the objects of files and folders: lists are unwrapped, and test suites left out.
 
@@ -364,10 +341,12 @@ def read_objects(
         paths: Files and folders, or ``-`` for standard input.
         problems: Receives a line for each file that cannot be read; the other files are read all the same.
         unique_keys: Refuse an object that has a member twice. Otherwise the last one counts.
+        excluded: The files of folders to leave out, as for :func:`list_files <list_files>`.
+        leave_out: Tells whether what a file in a folder holds instead of objects is no problem.
     """
     for path in paths:
         try:
-            files = list_files(path)
+            files = list_files(path, excluded)
         except InputError as error:
             problems.append(str(error))
             continue
@@ -381,16 +360,14 @@ def read_objects(
                     found = True
                     if not is_suite(document.data):
                         yield from unwrap_lists([document])
+            except NotAnObjectError as error:
+                if file == str(path) or not error.is_alone or not leave_out(error.data):
+                    problems.append(str(error))
+                found = True
             except InputError as error:
                 problems.append(str(error))
         if not found and len(problems) == known:
             problems.append(f"{path}: {NO_DOCUMENTS}")
-
-
-def _other_files_hint(folder: Path) -> str:
-    """Name a file with another extension, which explains why nothing was read."""
-    names = sorted(entry.name for entry in folder.iterdir() if not entry.is_dir())
-    return f"; files with other endings, such as {names[0]}, are not read" if names else ""
 
 
 def _read_path(path: str, *, unique_keys: bool, stdin: BinaryIO | None) -> Iterator[SourceDocument]:
@@ -415,9 +392,3 @@ def _read_stream(stream: BinaryIO, file: str, *, unique_keys: bool) -> Iterator[
             return
         yield document
         index += 1
-
-
-def _os_error_text(error: OSError) -> str:
-    if isinstance(error, FileNotFoundError):
-        return "no such file or folder"
-    return (error.strerror or str(error)).lower()

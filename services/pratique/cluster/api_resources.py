@@ -163,7 +163,12 @@ def unknown_kind(kind: GroupVersionKind, known: Iterable[ResourceType]) -> str:
     return f'no matches for kind "{kind.kind}" in version "{kind.api_version}": {hint}'
 
 
+_KUSTOMIZE_GROUP = "kustomize.config.k8s.io"
+
+
 def _hint(kind: GroupVersionKind, known: tuple[ResourceType, ...]) -> str:
+    if kind.group == _KUSTOMIZE_GROUP:
+        return "it is read by kustomize, and never sent to an API server: take what kubectl kustomize writes"
     parents = [f"{t.resource.resource}/{t.subresource}" for t in known if t.subresource and t.kind == kind]
     if parents:
         return f"it is the kind of a subresource ({', '.join(parents)}), not of an object of its own"

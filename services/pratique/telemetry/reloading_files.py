@@ -22,9 +22,9 @@ from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from watchfiles import awatch
 
-from pratique.apimachinery.documents import walk
 from pratique.apimachinery.errors import InputError, PartlyUsableError, PratiqueError
 from pratique.apimachinery.file_snapshots import FilesSnapshot, record_files
+from pratique.apimachinery.manifest_files import walk
 from pratique.telemetry.logs import describe_error
 from pratique.telemetry.metrics import ReloadCounts
 

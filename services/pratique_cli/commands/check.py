@@ -14,8 +14,8 @@ import click
 from pratique.configuration.settings import ChainSettings
 from pratique_cli.chain_options import chain_flags
 from pratique_cli.exit_codes import ExitCode
-from pratique_cli.loading import load_chain, told_kinds
-from pratique_cli.options import ExistingPath, NameList, flag, flattened, format_flag
+from pratique_cli.loading import EXCLUDE_HINT, exclusion_notes, load_chain, told_kinds
+from pratique_cli.options import ExistingPath, NameList, exclude_flag, flag, flattened, format_flag
 from pratique_cli.terminal import palette_for, print_problem
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ Exit codes: 0 no problem, with or without warnings, 1 warnings and --strict,
 @flag("--rules", type=NameList(), multiple=True, help="Check only these rules of good practice.")
 @flag("--disable-rules", type=NameList(), multiple=True, help="Rules of good practice to skip.")
 @flag("--list-rules", is_flag=True, help="List the rules of good practice and exit.")
+@exclude_flag
 @format_flag("text", "table", "json", "jsonl", "yaml", "junit", "sarif", "github")
 @chain_flags
 def command(
@@ -67,10 +68,11 @@ def command(
     rules: tuple[tuple[str, ...], ...],
     disable_rules: tuple[tuple[str, ...], ...],
     list_rules: bool,
+    exclude: tuple[tuple[str, ...], ...],
 ) -> ExitCode:
     """Validate configurations and policies, and everything else that the chain flags name.
 
-    PATH holds webhook configurations and policies; other objects beside them are left out. Also reports violations of
+    PATH holds webhook configurations and policies; what else lies beside them is left out. Also reports violations of
     good practice.
     """
     if list_rules:
@@ -79,11 +81,16 @@ def command(
     chosen = _chosen_rules(flattened(rules), flattened(disable_rules))
     if not paths and chain == type(chain)():
         raise click.UsageError("Missing argument 'PATH...': name a configuration, or give a chain flag.")
-    loaded = load_chain(chain, paths)
+    excluded = flattened(exclude)
+    loaded = load_chain(chain, paths, excluded)
+    for note in exclusion_notes(paths, excluded):
+        print_problem(note)
     warnings, findings = loaded.warnings(), loaded.findings(chosen)
     if loaded.left_out:
         print_problem(f"note: left out what is no configuration: {told_kinds(loaded.left_out)}")
     _report(loaded.problems, warnings, findings, output)
+    if loaded.unreadable:
+        print_problem(EXCLUDE_HINT)
     if loaded.problems:
         return ExitCode.BAD_INPUT
     is_bad = warnings or any(finding.lint_rule.severity.value != "info" for finding in findings)

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 
-from pratique.apimachinery.documents import read_text, walk
+from pratique.apimachinery.documents import read_text
 from pratique.apimachinery.errors import ConfigurationError
+from pratique.apimachinery.manifest_files import walk
 from pratique.configuration.loading import Configurations, load_configurations
 from pratique_cli.encoding import dump_yaml, indented_json
 from pratique_cli.exit_codes import ExitCode

@@ -31,7 +31,7 @@ from pratique_cli.chain_options import (
     plugin_parameters,
 )
 from pratique_cli.exit_codes import ExitCode
-from pratique_cli.loading import cluster_notes, release_warnings
+from pratique_cli.loading import cluster_notes, exclusion_notes, release_warnings
 from pratique_cli.options import (
     ExistingPath,
     NameList,
@@ -39,6 +39,7 @@ from pratique_cli.options import (
     SectionedCommand,
     WholeNumber,
     color_flag,
+    exclude_flag,
     flag,
     flattened,
     outputs_flag,
@@ -208,6 +209,7 @@ SECTIONS = {
 @flag(
     "-R", "--recursive", is_flag=True, help="Accepted for kubectl's sake: folders include their subfolders."
 )
+@exclude_flag
 @flag(
     "--stdin-filename",
     metavar="NAME",
@@ -290,6 +292,7 @@ def command(  # noqa: PLR0913 - one for each flag
     outputs: tuple[OutputTarget, ...],
     *,
     named: tuple[Path, ...],
+    exclude: tuple[tuple[str, ...], ...],
     stdin_filename: str | None,
     recursive: bool,
     only: Selection,
@@ -332,6 +335,7 @@ def command(  # noqa: PLR0913 - one for each flag
             warn_exit_code=warn_exit_code,
             release=chain.release,
             expand=not no_expand,
+            reads_folders=any(path.is_dir() for path in paths),
         )
 
     if context and kubeconfig is None:
@@ -341,19 +345,20 @@ def command(  # noqa: PLR0913 - one for each flag
     chain = dataclasses.replace(chain, kubeconfig=kubeconfig, context=context, authorizer=authorizer)
     live = None if kubeconfig is None else _live_inputs(chain, kubeconfig, context)
     # Other processes start to read while this one starts to be able to decide.
-    paths, name = _paths_to_read((*files, *named)), stdin_filename or STDIN
-    with ReadAhead(paths, jobs or default_jobs(), report_problem, stdin_name=name) as parts:
+    paths, name, excluded = _paths_to_read((*files, *named)), stdin_filename or STDIN, flattened(exclude)
+    with ReadAhead(
+        paths, jobs or default_jobs(), report_problem, stdin_name=name, excluded=excluded
+    ) as parts:
         known = () if live is None else tuple(live.objects)
         paths_of_cluster = chain.cluster if live is None else chain.cluster or ()
         assumed = _assumed(flattened(assume))
         store = load_cluster(paths_of_cluster, known, definitions=crds, assumed=assumed)
         notes = cluster_notes(chain, store, assumed or ()) if live is None else []
-        for warning in (*notes, *release_warnings(chain, store)):
+        for warning in (*exclusion_notes(paths, excluded), *notes, *release_warnings(chain, store)):
             report_problem(warning)
         sources = None if live is None else live.sources
-        return asyncio.run(
-            _review(read_parts(tell_progress(parts, paths, progress)), chain, store, make_run, sources)
-        )
+        inputs = read_parts(tell_progress(parts, paths, progress, excluded))
+        return asyncio.run(_review(inputs, chain, store, make_run, sources))
 
 
 _AT_THE_END = frozenset({"table", "junit", "sarif", "policyreport", "openreports"})

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pratique.admission.reviews import QuotaMode, Review
-from pratique.apimachinery.documents import is_suite, list_files
+from pratique.apimachinery.documents import is_suite
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.json_values import Document, JSONObject
+from pratique.apimachinery.manifest_files import list_files
 from pratique.apimachinery.requests import Operation
 from pratique.apimachinery.source_documents import STDIN, SourceDocument
 from pratique.cluster.store import Cluster, ObjectStore

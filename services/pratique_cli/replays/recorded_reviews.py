@@ -13,10 +13,10 @@ from pathlib import Path
 
 from pratique.admission.controllers import Phase
 from pratique.admission.reviews import QuotaMode, Review
-from pratique.apimachinery.documents import list_files
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.field_errors import FieldPath, Step
 from pratique.apimachinery.json_values import JSON, JSONObject, encode, member
+from pratique.apimachinery.manifest_files import list_files
 from pratique.apimachinery.patches import PatchError, apply_patch
 from pratique.apimachinery.source_documents import SourceDocument
 from pratique.cluster.store import Cluster

@@ -18,12 +18,12 @@ from pratique.apimachinery.documents import (
     JSON_LINES,
     YamlValues,
     is_plain_yaml,
-    list_files,
     read_documents,
     read_line,
     read_source_text,
 )
 from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.manifest_files import list_files
 from pratique.apimachinery.names import DEFAULT_NAMESPACE, namespace_of
 from pratique.apimachinery.source_documents import (
     STDIN,
@@ -105,12 +105,12 @@ def read_inputs_with_progress(paths: Sequence[Path], progress: Progress) -> Iter
 
 
 def tell_progress(
-    parts: Iterable[PartValues], paths: Iterable[Path], progress: Progress
+    parts: Iterable[PartValues], paths: Iterable[Path], progress: Progress, excluded: Sequence[str] = ()
 ) -> Iterable[PartValues]:
     """Pass the parts of ``paths`` on, and tell how many of their bytes are done, if anybody sees it."""
     if not progress.is_shown:
         return parts
-    progress.expect(_total_bytes(paths))
+    progress.expect(_total_bytes(paths, excluded))
     return _telling(parts, progress)
 
 
@@ -120,12 +120,13 @@ def _telling(parts: Iterable[PartValues], progress: Progress) -> Iterator[PartVa
         progress.advance(len(part.text.raw))
 
 
-def _total_bytes(paths: Iterable[Path]) -> int:
+def _total_bytes(paths: Iterable[Path], excluded: Sequence[str]) -> int:
     """How many bytes all files hold; 0 if that is unknown, as of a stream."""
     total = 0
     for path in paths:
         try:
-            found = [os.stat(file) for file in list_files(str(path))] if str(path) != STDIN else []  # noqa: PTH116
+            files = list_files(path, excluded) if str(path) != STDIN else []
+            found = [os.stat(file) for file in files]  # noqa: PTH116 - a Path costs more than the call
         except (InputError, OSError):
             return 0  # reading tells the problem
         if not found or not all(stat.S_ISREG(one.st_mode) for one in found):
@@ -135,14 +136,19 @@ def _total_bytes(paths: Iterable[Path]) -> int:
 
 
 def parts_of(
-    paths: Iterable[Path | str], stdin: BinaryIO | None = None, stdin_name: str = STDIN
+    paths: Iterable[Path | str],
+    stdin: BinaryIO | None = None,
+    stdin_name: str = STDIN,
+    excluded: Sequence[str] = (),
 ) -> Iterator[Part]:
     """Divide inputs into parts, in order, without reading the parts themselves.
 
-    ``stdin_name`` is the file that standard input is taken for.
+    ``stdin_name`` is the file that standard input is taken for; what matches ``excluded`` is left out of folders.
     """
     for path in paths:
-        yield from _parts_of_path(str(path), sys.stdin.buffer if stdin is None else stdin, stdin_name)
+        yield from _parts_of_path(
+            str(path), sys.stdin.buffer if stdin is None else stdin, stdin_name, excluded
+        )
         yield Part(PartKind.END, SourceText(b"", str(path)))
 
 
@@ -167,13 +173,13 @@ def _no_documents(path: str) -> InputError:
     return InputError(f"{display_path(path)}: {problem}", file=path)
 
 
-def _parts_of_path(path: str, stdin: BinaryIO, stdin_name: str) -> Iterator[Part]:
+def _parts_of_path(path: str, stdin: BinaryIO, stdin_name: str, excluded: Sequence[str]) -> Iterator[Part]:
     if path == STDIN:
         yield Part(PartKind.STREAM, SourceText(b"", stdin_name), may_block=True)
         yield from _named_by_helm(_parts_of_stream(stdin, stdin_name, may_block=True))
         return
     try:
-        files = list_files(path)
+        files = list_files(path, excluded)
     except InputError as error:
         yield _problem(error, path)
         return

@@ -14,7 +14,7 @@ import os
 import select
 import socket
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Self
 
@@ -125,6 +125,8 @@ class ReadAhead:
         report_problem: Callable[[str], None],
         stdin: BinaryIO | None = None,
         stdin_name: str = STDIN,
+        *,
+        excluded: Sequence[str] = (),
     ) -> None:
         """Open nothing yet.
 
@@ -134,8 +136,9 @@ class ReadAhead:
             report_problem: Gets a line if another process fails.
             stdin: Read instead of this process's standard input.
             stdin_name: The file that standard input is taken for.
+            excluded: Patterns of what to leave out of folders.
         """
-        self._parts = parts_of(paths, stdin, stdin_name)
+        self._parts = parts_of(paths, stdin, stdin_name, excluded)
         self._most_processes = jobs - 1
         self._report_problem = report_problem
         self._window: deque[tuple[Part, _Batch | None]] = deque()

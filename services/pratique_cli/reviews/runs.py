@@ -16,6 +16,7 @@ from pratique.cluster.store import ObjectStore
 from pratique.configuration.settings import Release
 from pratique.lint.spellings import unread_spellings
 from pratique_cli.exit_codes import ExitCode
+from pratique_cli.loading import EXCLUDE_HINT
 from pratique_cli.outputs import ReviewCounts, ReviewedDocument, ReviewOutput, UndecidedDocument
 from pratique_cli.progress import Progress
 from pratique_cli.reviews.expansions import Expander, UndecidedPodError, object_path
@@ -58,6 +59,8 @@ class ReviewRun:
     """The Kubernetes release to follow; None means the current one."""
     expand: bool = True
     """Whether to review the Pods of workloads, too."""
+    reads_folders: bool = False
+    """Whether unreadable documents may lie in folders, where nobody named their files."""
     _waiting: list[ReviewedDocument | UndecidedDocument] = dataclasses.field(default_factory=list, init=False)
     """Results from the first retried document on, which are written in order after the retries."""
 
@@ -76,6 +79,8 @@ class ReviewRun:
         finally:
             self.progress.clear()
         self.output.finish(counts)
+        if counts.unreadable and self.reads_folders:
+            self.report_problem(EXCLUDE_HINT)
         code = _exit_code(counts)
         return self.warn_exit_code if code is ExitCode.ADMITTED and counts.warned else code
 

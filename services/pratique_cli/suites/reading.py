@@ -10,9 +10,10 @@ from pathlib import Path
 
 from pratique.admission.controllers import Phase
 from pratique.admission.reviews import impersonated_user
-from pratique.apimachinery.documents import SUITE_GROUP, is_suite, read_file, walk
+from pratique.apimachinery.documents import SUITE_GROUP, is_suite, read_file
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.json_values import JSON, json_type
+from pratique.apimachinery.manifest_files import walk
 from pratique.apimachinery.requests import Operation, UserInfo
 from pratique.apimachinery.source_documents import SourceDocument, unwrap_lists
 from pratique.configuration.settings import ChainSettings

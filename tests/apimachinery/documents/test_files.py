@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from pratique.apimachinery.documents import list_files, read_documents, read_file
+from pratique.apimachinery.documents import read_documents, read_file
 from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.manifest_files import list_files
 
 
 def names(path: Path) -> list[object]:
@@ -176,3 +177,32 @@ def test_only_folders_are_expanded(tmp_path: Path) -> None:
     assert list_files(tmp_path) == [str(tmp_path / "a.yaml")]
     assert list_files(tmp_path / "b.yaml") == [str(tmp_path / "b.yaml")]
     assert list_files("-") == ["-"]
+
+
+@pytest.mark.parametrize(
+    ("patterns", "left"),
+    [
+        ([], ["a.json", "a.yaml", "b/a.yaml", "b/c/d.yaml", "e/f.yaml"]),
+        (["a.yaml"], ["a.json", "b/c/d.yaml", "e/f.yaml"]),
+        (["./a.yaml", "a"], ["a.json", "b/c/d.yaml", "e/f.yaml"]),
+        (["b/a.yaml"], ["a.json", "a.yaml", "b/c/d.yaml", "e/f.yaml"]),
+        (["b"], ["a.json", "a.yaml", "e/f.yaml"]),
+        (["b/c/", "e/*"], ["a.json", "a.yaml", "b/a.yaml"]),
+        (["*.json", "[ef].yaml"], ["a.yaml", "b/a.yaml", "b/c/d.yaml"]),
+        (["A.yaml", "/a.yaml"], ["a.json", "a.yaml", "b/a.yaml", "b/c/d.yaml", "e/f.yaml"]),
+    ],
+)
+def test_patterns_leave_files_and_subfolders_out(
+    patterns: list[str], left: list[str], tmp_path: Path
+) -> None:
+    for name in ("a.json", "a.yaml", "b/a.yaml", "b/c/d.yaml", "e/f.yaml"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    assert [str(Path(file).relative_to(tmp_path)) for file in list_files(tmp_path, patterns)] == left
+
+
+def test_patterns_can_leave_no_file(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").touch()
+    with pytest.raises(InputError, match="neither do its subfolders, without what is excluded"):
+        list_files(tmp_path, ["*"])
+    assert list_files(tmp_path / "a.yaml", ["a.yaml"]) == [str(tmp_path / "a.yaml")]

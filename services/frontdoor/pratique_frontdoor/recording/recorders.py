@@ -17,9 +17,9 @@ from typing import NamedTuple, Protocol
 
 from pratique.admission.controllers import Phase
 from pratique.admission.reviews import Review
-from pratique.apimachinery.documents import list_files
 from pratique.apimachinery.errors import ConfigurationError, InputError
 from pratique.apimachinery.json_values import JSON, JSONObject, encode
+from pratique.apimachinery.manifest_files import list_files
 from pratique.apimachinery.requests import UserInfo
 from pratique.telemetry.reloading_files import Fingerprint, fingerprint
 from pratique_frontdoor.chain import decision_documents

@@ -1,0 +1,94 @@
+"""The files that a path stands for, as for ``kubectl apply -R -f``: a file is itself, a folder its manifests."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.source_documents import STDIN
+
+FOLDER_SUFFIXES = frozenset({".yaml", ".yml", ".json"})
+"""The extensions read from a folder; other files are read only when named themselves."""
+
+
+def walk(folder: Path, excluded: Sequence[str] = ()) -> Iterator[tuple[Path, bool]]:
+    """Yield a folder, its manifest files, and all subfolders with theirs; True marks a folder.
+
+    Entries come in name order, files and subfolders mixed, as Go's ``filepath.Walk`` gives them to
+    ``kubectl apply -R``. Hidden subfolders are skipped: ``.git`` holds no manifests, and in a mounted ConfigMap
+    ``..data`` holds the same files again. Links to folders are followed; each folder is read once, so circular
+    links end. Files and subfolders that match a pattern of ``excluded`` are skipped, too: see :func:`is_excluded`.
+
+    Raises:
+        OSError: a folder cannot be read.
+    """
+    return _walk(folder, set(), folder, excluded)
+
+
+def _walk(folder: Path, walked: set[Path], top: Path, excluded: Sequence[str]) -> Iterator[tuple[Path, bool]]:
+    real = folder.resolve()
+    if real in walked:
+        return
+    walked.add(real)
+    yield folder, True
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if excluded and is_excluded(entry.relative_to(top), excluded):
+            continue
+        if entry.is_dir():
+            if not entry.name.startswith("."):
+                yield from _walk(entry, walked, top, excluded)
+        elif entry.suffix.lower() in FOLDER_SUFFIXES:
+            yield entry, False
+
+
+def is_excluded(path: Path, patterns: Sequence[str]) -> bool:
+    """Whether a pattern matches a path below a folder: its name or, for a pattern with a slash, all of it.
+
+    ``*`` stands for any characters, slashes included, ``?`` for one of them, and ``[ab]`` for one of these.
+    """
+    written = [pattern.removeprefix("./").rstrip("/") for pattern in patterns]
+    return any(
+        fnmatch.fnmatchcase(path.as_posix() if "/" in pattern else path.name, pattern) for pattern in written
+    )
+
+
+def list_files(path: Path | str, excluded: Sequence[str] = ()) -> list[str]:
+    """List the files to read: those of a folder and its subfolders, or the path itself.
+
+    Args:
+        path: A file, a folder, or ``-``.
+        excluded: Patterns of what to leave out of a folder, as for :func:`is_excluded`.
+
+    Raises:
+        InputError: the folder cannot be read, or holds no such file.
+    """
+    folder = Path(path)
+    if str(path) == STDIN or not folder.is_dir():
+        return [str(path)]
+    try:
+        files = [str(entry) for entry, is_folder in walk(folder, excluded) if not is_folder]
+    except OSError as error:
+        raise InputError(f"{error.filename or path}: {os_error_text(error)}", file=str(path)) from None
+    if not files:
+        raise InputError(f"{path}: {_no_files(folder, excluded)}", file=str(path))
+    return files
+
+
+def _no_files(folder: Path, excluded: Sequence[str]) -> str:
+    problem = "holds no .yaml, .yml or .json file, and neither do its subfolders"
+    return f"{problem}, without what is excluded" if excluded else problem + _other_files_hint(folder)
+
+
+def _other_files_hint(folder: Path) -> str:
+    """Name a file with another extension, which explains why nothing was read."""
+    names = sorted(entry.name for entry in folder.iterdir() if not entry.is_dir())
+    return f"; files with other endings, such as {names[0]}, are not read" if names else ""
+
+
+def os_error_text(error: OSError) -> str:
+    """Say in lower case why the operating system refused a file."""
+    if isinstance(error, FileNotFoundError):
+        return "no such file or folder"
+    return (error.strerror or str(error)).lower()
