@@ -6,8 +6,10 @@ It issues certificates and keeps the folder or the Secrets that hold them. Keys 
 from __future__ import annotations
 
 import base64
+import contextlib
 import dataclasses
 import datetime as dt
+import fcntl
 import ipaddress
 import os
 import re
@@ -367,13 +369,15 @@ class CertificateFolder:
         """Make missing and unsuitable certificates, renew those past two thirds of their lifetime, keep the rest.
 
         Raises:
-            ConfigurationError: the existing authority cannot be used.
+            ConfigurationError: the existing authority cannot be used, or another run writes to the folder.
             OSError: a file cannot be read or written.
         """
-        what, authorities = self._authorities()
-        yield WrittenCertificate("", self.path / "ca.crt", what, authorities.signer)
-        for name, spec in specs.items():
-            yield self._signed(name, spec, authorities)
+        self.path.mkdir(parents=True, exist_ok=True)
+        with locked(self.path):
+            what, authorities = self._authorities()
+            yield WrittenCertificate("", self.path / "ca.crt", what, authorities.signer)
+            for name, spec in specs.items():
+                yield self._signed(name, spec, authorities)
 
     def _authorities(self) -> tuple[str, TrustedAuthorities]:
         certificate, key = self.path / "ca.crt", self.path / "ca.key"
@@ -409,6 +413,25 @@ class CertificateFolder:
             write_pair(folder, issued)
         write_file(folder / "ca.crt", authorities.bundle_pem, PUBLIC)
         return WrittenCertificate(name, folder / "tls.crt", what, issued)
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other runs away from a folder: two at a time could mix their keys, or take two steps of a rotation at once.
+
+    Raises:
+        ConfigurationError: another run writes to it.
+    """
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            problem = "another run writes to it; try again when that has ended"
+            raise ConfigurationError(f"{folder}: {problem}") from None
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def read_authorities(folder: Path) -> TrustedAuthorities | None:
@@ -457,4 +480,6 @@ def write_file(path: Path, content: bytes, mode: int) -> None:
     other.unlink(missing_ok=True)
     with os.fdopen(os.open(other, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
         file.write(content)
+        file.flush()
+        os.fsync(file.fileno())  # or a machine that fails could be left with an empty key
     other.replace(path)

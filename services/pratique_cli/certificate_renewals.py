@@ -26,6 +26,7 @@ from pratique_cli.certificate_authority import (
     is_signed_by,
     issue,
     issue_authority,
+    locked,
     read_authorities,
     read_pair,
     write_file,
@@ -61,9 +62,13 @@ class CertificateRenewal:
             The authority and the certificates, and what to do next, if anything is.
 
         Raises:
-            ConfigurationError: something in the folder cannot be used.
+            ConfigurationError: something in the folder cannot be used, or another run writes to it.
             OSError: a file cannot be read or written.
         """
+        with locked(self.path):
+            return self._run(rotate=rotate)
+
+    def _run(self, *, rotate: bool) -> tuple[Sequence[WrittenCertificate], str]:
         authorities = read_authorities(self.path)
         if authorities is None:
             raise ConfigurationError(f"{self.path}: holds no ca.crt and ca.key; pratique certs makes them")

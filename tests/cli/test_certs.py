@@ -458,3 +458,19 @@ def test_a_broken_pair_stops_the_renewal_before_anything_is_written(
     assert ran.returncode == 2
     assert "validator: tls.crt and tls.key are no certificate and its unencrypted key in PEM" in ran.stderr
     assert {path: path.read_bytes() for path in folder.rglob("*.*")} == before
+
+
+@pytest.mark.parametrize(
+    "arguments", [("certs",), ("renew", "certs"), ("renew", "certs", "--rotate-authority")]
+)
+def test_two_runs_do_not_write_to_a_folder_at_a_time(
+    pratique: Program, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    pratique("certs", "certs")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*.*") if path.is_file()}
+    with certificate_authority.locked(tmp_path / "certs"):
+        ran = pratique("certs", *arguments)
+        assert ran.returncode == 2
+        assert "certs: another run writes to it" in ran.stderr
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*.*") if path.is_file()} == before
+    assert pratique("certs", *arguments).returncode == 0
