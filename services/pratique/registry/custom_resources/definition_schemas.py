@@ -56,6 +56,10 @@ class SchemaOptions:
     """The versions whose schemas are as they are stored, whatever their rules cost."""
     limits_rules: bool = True
     """Whether a single rule may cost too much."""
+    many_selectable: frozenset[str] = frozenset()
+    """The versions that keep more selectable fields than there may be; the empty name stands for all of them."""
+    checks_authorities: bool = False
+    """Whether the CA bundle of a conversion webhook must hold certificates."""
 
     def of_version(self, name: str) -> SchemaOptions:
         """The options for the schema of a version."""
@@ -357,6 +361,10 @@ def _compile_rules(
 ) -> Iterator[FieldError]:
     if not all(map(_is_readable, place.scope)):
         yield internal(path / _RULES, _NO_TYPE)
+        return
+    parent = place.scope[-2] if len(place.scope) > 1 else None
+    if parent is not None and parent.is_int_or_string and node in (parent.items, parent.additional):
+        yield internal(path / _RULES, "failed to convert to declType for CEL validation rules")
         return
     for index, rule in enumerate(node.rules):
         compiled, at = compile_rule(rule, node, is_root=is_root), (path / _RULES) / index

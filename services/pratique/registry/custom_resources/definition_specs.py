@@ -20,19 +20,29 @@ from pratique.apimachinery.field_errors import (
     required,
     too_many,
 )
+from pratique.apimachinery.go_formats import decode_base64
 from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.configuration.admissionregistration import ClientConfig, ServiceReference
 from pratique.configuration.webhook_validation import validate_client_config
 from pratique.registry.custom_resources.default_validation import validate_defaults
 from pratique.registry.custom_resources.definition_schemas import SchemaOptions, validate_schema
 from pratique.registry.custom_resources.field_references import FieldReferenceError, resolve_field
-from pratique.registry.custom_resources.internal_definitions import GO_NAMES, ZEROS, go_schema, go_versions
+from pratique.registry.custom_resources.internal_definitions import (
+    GO_NAMES,
+    ZEROS,
+    go_schema,
+    go_versions,
+    nodes_of,
+    schemas_of,
+)
 from pratique.registry.custom_resources.structural import Structural, structural
 from pratique.registry.custom_resources.structural_validation import conversion_problem, validate_structural
+from pratique.registry.validation.x509 import authorities_problem
 
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 _COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
-_MAX_SELECTABLE = 8
+MAX_SELECTABLE = 8
+"""The most selectable fields of a version."""
 _MAX_WARNING_BYTES = 256
 
 
@@ -68,6 +78,11 @@ def validate_spec(
             has_schema = isinstance((version.get("schema") or {}).get("openAPIV3Schema"), dict)
             if not has_schema and (requires_schemas or (version.get("served") and not preserves)):
                 yield required((path / "versions") / index / "schema" / "openAPIV3Schema", detail)
+    if preserves and any(
+        node.get("default") is not None for schema in schemas_of(spec) for node in nodes_of(schema)
+    ):
+        detail = "must be false in order to use defaults in the schema"
+        yield invalid(path / "preserveUnknownFields", True, detail)
     yield from _validate_versions(spec, path, options)
     yield from _validate_names(spec, path)
     status = any(_has_status(holder) for holder in (spec, *spec["versions"]))
@@ -76,7 +91,11 @@ def validate_spec(
         spec, path, path / "validation", spec.get("validation"), first, has_status=status
     )
     yield from _validate_conversion(
-        spec["conversion"], path / "conversion", preserves=preserves, requires_review=requires_review
+        spec["conversion"],
+        path / "conversion",
+        preserves=preserves,
+        requires_review=requires_review,
+        checks_authorities=options.checks_authorities,
     )
 
 
@@ -160,7 +179,9 @@ def _validate_parts(
         yield from _validate_column(column, (path / "additionalPrinterColumns") / index)
     selectable = holder.get("selectableFields") or []
     if selectable and isinstance(schema, dict):
-        yield from _validate_selectable(selectable, structural(schema), path / "selectableFields")
+        may_be_many = (holder.get("name") or "") in options.many_selectable
+        at = path / "selectableFields"
+        yield from _validate_selectable(selectable, structural(schema), at, may_be_many=may_be_many)
     elif selectable:
         is_version = "name" in holder
         detail = (
@@ -287,7 +308,7 @@ def _validate_column(column: JSONObject, path: FieldPath) -> Iterator[FieldError
 
 
 def _validate_selectable(
-    fields: list[JSONObject], schema: Structural, path: FieldPath
+    fields: list[JSONObject], schema: Structural, path: FieldPath, *, may_be_many: bool
 ) -> Iterator[FieldError]:
     seen: set[str] = set()
     for index, field in enumerate(fields):
@@ -308,12 +329,17 @@ def _validate_selectable(
         if resolved in seen:
             yield duplicate(at, text)
         seen.add(resolved)
-    if len(seen) > _MAX_SELECTABLE:
-        yield too_many(path, len(seen), _MAX_SELECTABLE)
+    if len(seen) > MAX_SELECTABLE and not may_be_many:
+        yield too_many(path, len(seen), MAX_SELECTABLE)
 
 
 def _validate_conversion(
-    conversion: JSONObject, path: FieldPath, *, preserves: bool, requires_review: bool
+    conversion: JSONObject,
+    path: FieldPath,
+    *,
+    preserves: bool,
+    requires_review: bool,
+    checks_authorities: bool,
 ) -> Iterator[FieldError]:
     strategy, client = conversion["strategy"], conversion["webhookClientConfig"]
     if strategy != "None" and preserves:
@@ -325,6 +351,9 @@ def _validate_conversion(
             yield required(at, "required when strategy is set to Webhook")
         else:
             yield from validate_client_config(_client_config(client), at)
+            bundle = client.get("caBundle") or "" if checks_authorities else ""
+            if problem := authorities_problem(decode_base64(bundle)):
+                yield invalid(at / "caBundle", bundle, problem)
         yield from _validate_review_versions(
             versions, path / "conversionReviewVersions", requires=requires_review
         )

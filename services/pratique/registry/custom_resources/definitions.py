@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 
 from pratique.admission.reviews import Review
 from pratique.apimachinery.field_errors import ROOT, FieldError, invalid, required
+from pratique.apimachinery.go_formats import decode_base64
 from pratique.apimachinery.json_values import JSONObject, list_at, mapping_at, member
 from pratique.apimachinery.statuses import go_quoted
 from pratique.apimachinery.urls import parse_url
@@ -21,7 +22,7 @@ from pratique.registry.custom_resources.definition_schemas import (
     has_non_atomic_set,
     validate_key_fields,
 )
-from pratique.registry.custom_resources.definition_specs import validate_names, validate_spec
+from pratique.registry.custom_resources.definition_specs import MAX_SELECTABLE, validate_names, validate_spec
 from pratique.registry.custom_resources.internal_definitions import internal_spec, nodes_of, schemas_of
 from pratique.registry.custom_resources.structural import structural
 from pratique.registry.custom_resources.structural_validation import conversion_problem, validate_structural
@@ -32,6 +33,7 @@ from pratique.registry.validation.metadata import (
     validate_metadata,
     validate_metadata_update,
 )
+from pratique.registry.validation.x509 import authorities_problem
 
 _METADATA, _SPEC, _STATUS = ROOT / "metadata", ROOT / "spec", ROOT / "status"
 
@@ -65,7 +67,12 @@ def _validate_update(definition: JSONObject, old: JSONObject, _: Review) -> Iter
     yield from validate_spec(
         spec,
         _SPEC,
-        dataclasses.replace(_options_of(stored, spec), unchanged=_unchanged_versions(definition, old)),
+        dataclasses.replace(
+            _options_of(stored, spec),
+            unchanged=_unchanged_versions(definition, old),
+            many_selectable=_with_many_selectable(spec, old_spec),
+            checks_authorities=_is_established(old) and not _authorities_problem(old_spec),
+        ),
         requires_schemas=has_schemas,
         requires_review=not review_versions or bool({"v1", "v1beta1"} & {*review_versions}),
     )
@@ -115,6 +122,29 @@ def _unchanged_versions(definition: JSONObject, old: JSONObject) -> frozenset[st
         for found in (definition, old)
     )
     return frozenset(name for name, schema in schemas.items() if name in stored and stored[name] == schema)
+
+
+def _with_many_selectable(spec: JSONObject, old: JSONObject) -> frozenset[str]:
+    """The versions that keep too many selectable fields; the empty name stands for all: ``findTooMany…Allowed``."""
+    kept, stored = (
+        {
+            "": list_at(found, "selectableFields"),
+            **{
+                version.get("name") or "": list_at(version, "selectableFields")
+                for version in found["versions"]
+            },
+        }
+        for found in (spec, old)
+    )
+    return frozenset(
+        name for name, fields in kept.items() if len(fields) > MAX_SELECTABLE and stored.get(name) == fields
+    )
+
+
+def _authorities_problem(spec: JSONObject) -> str:
+    """What is wrong with the CA bundle of a conversion webhook; empty if there is none."""
+    client = spec["conversion"]["webhookClientConfig"] or {}
+    return authorities_problem(decode_base64(client.get("caBundle") or ""))
 
 
 _TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object"})
@@ -201,10 +231,6 @@ def _approval_state(definition: JSONObject) -> str:
 
 def _validate_preserving(spec: JSONObject) -> Iterator[FieldError]:
     if spec.get("preserveUnknownFields"):
-        nodes = (node for schema in schemas_of(spec) for node in nodes_of(schema))
-        if any(node.get("default") is not None for node in nodes):
-            detail = "must be false in order to use defaults in the schema"
-            yield invalid(_SPEC / "preserveUnknownFields", True, detail)
         instead = "set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
         yield invalid(_SPEC / "preserveUnknownFields", True, f"cannot set to true, {instead}")
 

@@ -136,7 +136,7 @@ def _validate_resource(value: JSONObject, path: str) -> Iterator[FieldError]:
             if problem:
                 yield invalid(field_path(f"{path}.{name}"), shown(value[name]), problem)
     if "metadata" in value:
-        yield from _validate_embedded_metadata(value["metadata"], f"{path}.metadata")
+        yield from _validate_embedded_metadata(value["metadata"], f"{path}.metadata".removeprefix("."))
 
 
 def _problem_of(name: str, text: JSON) -> str:

@@ -59,12 +59,29 @@ class _Update:
         self.path = path
 
 
+_INT_OR_STRING = "x-kubernetes-int-or-string"
+
+
 class SchemaValidator:
     """One node of a JSON schema, compiled."""
 
-    def __init__(self, written: JSONObject) -> None:
-        self._types = _types(written)
-        self._format = _format(written, self._types)
+    def __init__(self, written: JSONObject, *, is_raw: bool = False) -> None:
+        """Compile a schema.
+
+        Args:
+            written: The schema.
+            is_raw: Whether it is as defaults are held against it: formats that are not known count as types, and what
+                is an integer or a string may be anything.
+        """
+
+        def compiled(inner: JSONObject) -> SchemaValidator:
+            return SchemaValidator(inner, is_raw=is_raw)
+
+        def optional(inner: JSON) -> SchemaValidator | None:
+            return compiled(inner) if isinstance(inner, dict) else None
+
+        self._types = _types({**written, _INT_OR_STRING: False} if is_raw else written)
+        self._format = (written.get("format") or "") if is_raw else _format(written, self._types)
         self._nullable = bool(written.get("nullable"))
         self._enum: list[JSON] = written.get("enum") or []
         self._numbers = _number_bounds(written, self._types)
@@ -73,16 +90,16 @@ class SchemaValidator:
         self._bounds = (written.get("minProperties"), written.get("maxProperties"))
         self._sizes = (written.get("minItems"), written.get("maxItems"))
         self._unique = bool(written.get("uniqueItems"))
-        self._any_of = [SchemaValidator(clause) for clause in written.get("anyOf") or ()]
-        self._one_of = [SchemaValidator(clause) for clause in written.get("oneOf") or ()]
-        self._all_of = [SchemaValidator(clause) for clause in written.get("allOf") or ()]
-        self._not = _optional(written.get("not"))
+        self._any_of = [compiled(clause) for clause in written.get("anyOf") or ()]
+        self._one_of = [compiled(clause) for clause in written.get("oneOf") or ()]
+        self._all_of = [compiled(clause) for clause in written.get("allOf") or ()]
+        self._not = optional(written.get("not"))
         self._properties = {
-            name: SchemaValidator(child) for name, child in sorted((written.get("properties") or {}).items())
+            name: compiled(child) for name, child in sorted((written.get("properties") or {}).items())
         }
-        self._additional = _optional(written.get("additionalProperties"))
+        self._additional = optional(written.get("additionalProperties"))
         self._forbids_others = written.get("additionalProperties") is False
-        self._items = _optional(written.get("items"))
+        self._items = optional(written.get("items"))
         self.checks: Mapping[type, tuple[Predicate, ...]] = {
             kind: checks for kind in _KINDS if (checks := self._checks(kind)) is not None
         }
@@ -429,12 +446,8 @@ def _is_unique(items: list[JSON]) -> bool:
     return not any(deep_equal(item, other) for index, item in enumerate(items) for other in items[:index])
 
 
-def _optional(written: JSON) -> SchemaValidator | None:
-    return SchemaValidator(written) if isinstance(written, dict) else None
-
-
 def _types(written: JSONObject) -> tuple[str, ...]:
-    if written.get("x-kubernetes-int-or-string"):
+    if written.get(_INT_OR_STRING):
         return ("integer", "string")
     type_ = written.get("type")
     return (type_,) if type_ else ()

@@ -86,14 +86,14 @@ def certificates_problem(text: bytes) -> str:
 
 def _certificate_problem(der: bytes) -> str:
     """Why bytes do not begin with a certificate; empty if they do: ``ParseCertificates``."""
-    from cryptography import x509  # noqa: PLC0415
+    import ssl  # noqa: PLC0415 - most chains see no certificates
 
     length = _sequence_length(der)
     if not length:
         return "x509: malformed certificate"
     try:
-        x509.load_der_x509_certificate(der[:length])
-    except ValueError:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=der[:length])
+    except ssl.SSLError:
         header = _header_length(der)
         malformed = not _sequence_length(der[header:length])
         return "x509: malformed tbs certificate" if malformed else "x509: malformed certificate"
@@ -113,6 +113,25 @@ def _sequence_length(der: bytes) -> int:
     content = int.from_bytes(der[2:header]) if header > 2 else der[1]
     length = header + content
     return length if length <= len(der) else 0
+
+
+def authorities_problem(text: bytes) -> str:
+    """Why nothing of a CA bundle can be used; empty if something can, or if there is none: ``TLSConfigFor``.
+
+    A certificate that is no valid DER may be refused in other words than Go's.
+    """
+    blocks = list(pem_blocks(text))
+    certificates = [block.der for block in blocks if block.type == "CERTIFICATE" and not block.has_headers]
+    problems = [_certificate_problem(der) for der in certificates]
+    if not text or "" in problems:
+        return ""
+    if problems:
+        reason = f"failed to parse certificate: {problems[0]}"
+    else:
+        reason = (
+            "no valid certificate authority data seen" if blocks else "unable to parse bytes as PEM block"
+        )
+    return f"unable to load root certificates: {reason}"
 
 
 def authority_problem(der: bytes) -> str:
