@@ -26,9 +26,21 @@ _KEPT = frozenset(
 
 _LATER = {
     "eviction": ("deleteOptions", ("orphanDependents", "preconditions", "propagationPolicy")),
-    "token": ("spec", ("boundObjectRef",)),
 }
 """Fields that an API server asks about once admission is over."""
+_WEBHOOK = {
+    "kind": "ValidatingWebhookConfiguration",
+    "apiVersion": "admissionregistration.k8s.io/v1",
+    "name": "x",
+}
+_BONDS: tuple[JSONObject, ...] = (
+    {},
+    {},
+    {"boundObjectRef": {"kind": "ConfigMap", "apiVersion": "v1", "name": "x"}},
+    {"boundObjectRef": _WEBHOOK, "attestations": {"admissionReviewAPIGroups": ["*"]}},
+)
+"""What tokens are bound to; what may be bound to is asked for once admission is over."""
+_UNBOUND = frozenset({"Node", "Pod", "Secret"})
 
 
 @functools.cache
@@ -61,6 +73,8 @@ def subresource_request(random: Random, there: list[JSONObject]) -> tuple[Reques
     holder, fields = _LATER.get(subresource, ("", ()))
     for field in fields:
         mapping_at(body, holder).pop(field, None)
+    if subresource == "token" and str(mapping_at(body, "spec", "boundObjectRef").get("kind")) in _UNBOUND:
+        del body["spec"]["boundObjectRef"]
     is_created = subresource in {"binding", "eviction", "token"}
     method = "POST" if is_created else "PUT"
     request = Request(User.ADMIN, method, resource, namespace, name, body, subresource)
@@ -96,7 +110,7 @@ def _sent(random: Random, old: JSONObject, subresource: str) -> JSONObject:
             target = {"kind": "Node", "name": "n"}
             return {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
         case "token":
-            spec = {"audiences": ["a"], "expirationSeconds": 3600}
+            spec = {"audiences": ["a"], "expirationSeconds": 3600, **copy.deepcopy(random.choice(_BONDS))}
             return {
                 "apiVersion": "authentication.k8s.io/v1",
                 "kind": "TokenRequest",

@@ -303,6 +303,72 @@ def test_what_is_created_in_a_subresource_is_checked(
     assert (decision.status.code, decision.status.message) == (code, text)
 
 
+WEBHOOK = {
+    "apiVersion": "admissionregistration.k8s.io/v1",
+    "kind": "ValidatingWebhookConfiguration",
+    "name": "w",
+}
+ATTESTATIONS = "spec.attestations[admissionReviewAPIGroups]"
+
+
+def token_refusal(spec: JSONObject, cluster: ObjectStore | None = None) -> str:
+    """Why a token for the ServiceAccount ``a`` is refused; empty if it is not."""
+    spec = {"audiences": ["x"], "expirationSeconds": 3600, **spec}
+    review = review_of_manifest(
+        named("TokenRequest", "authentication.k8s.io/v1", spec=spec),
+        ObjectStore().resources,
+        subresource="token",
+        cluster=cluster or ObjectStore(assume_namespaces=True),
+        object_validation=True,
+    )
+    status = decide(review).status
+    return (
+        ""
+        if status is None
+        else status.message.removeprefix('TokenRequest.authentication.k8s.io "" is invalid: ')
+    )
+
+
+@pytest.mark.parametrize(
+    ("attestations", "error"),
+    [
+        ({"admissionReviewAPIGroups": ["*"]}, (
+            "cannot bind token to object of type admissionregistration.k8s.io/v1, Kind=ValidatingWebhookConfiguration"
+            " (feature gate APIServerWebhookAuthenticationToken is disabled)"
+        )),
+        ({}, (
+            "spec.attestations: Invalid value: {}: webhook bound requests require exactly one admissionReviewAPIGroups"
+            " attestation"
+        )),
+        ({"x": ["*"]}, 'spec.attestations[x]: Unsupported value: "x": supported values: "admissionReviewAPIGroups"'),
+        ({"admissionReviewAPIGroups": []}, f"{ATTESTATIONS}: Invalid value: []: must specify a single value"),
+        ({"admissionReviewAPIGroups": [""]}, f'{ATTESTATIONS}[0]: Invalid value: "": may not be an empty string'),
+    ],
+)  # fmt: skip
+def test_a_token_for_a_webhook_is_for_one_group(attestations: JSONObject, error: str) -> None:
+    assert token_refusal({"boundObjectRef": WEBHOOK, "attestations": attestations}) == error
+
+
+def test_a_token_is_bound_to_its_own_pods_nodes_and_secrets() -> None:
+    store = ObjectStore(assume_namespaces=True)
+    store.put(named("Pod", spec={"serviceAccountName": "b"}))
+    store.put(named("Secret", metadata={"name": "a", "namespace": "shop", "uid": "1"}))
+
+    def refusal(**reference: str) -> str:
+        return token_refusal({"boundObjectRef": {"apiVersion": "v1", "name": "a", **reference}}, store)
+
+    assert refusal(kind="ConfigMap") == "cannot bind token to object of type /v1, Kind=ConfigMap"
+    assert refusal(kind="Pod") == (
+        'cannot bind token for serviceaccount "a" to pod running with different serviceaccount name.'
+    )
+    assert refusal(kind="Secret", uid="1") == ""
+    assert refusal(kind="Secret", uid="2") == (
+        'Operation cannot be fulfilled on Secret "a": the UID in the bound object reference (2) does not match the UID'
+        " in record. The object might have been deleted and then recreated"
+    )
+    assert refusal(kind="Node") == ""
+
+
 def test_an_eviction_of_a_pod_is_no_other_pods() -> None:
     pod = review_of_manifest(
         named("Pod"), ObjectStore().resources, subresource="eviction", object_validation=True

@@ -138,6 +138,13 @@ def not_found(group: str, resource: str, name: str) -> Status:
     return failure(404, "NotFound", message, StatusDetails(name=name, group=group, kind=resource))
 
 
+def conflict(group: str, resource: str, name: str, text: str) -> Status:
+    """``NewConflict``: 409, ``Operation cannot be fulfilled on <resource> "<name>": <text>``."""
+    subject = f"{qualified_resource(group, resource)} {go_quoted(name)}"
+    message = f"Operation cannot be fulfilled on {subject}: {text}"
+    return failure(409, "Conflict", message, StatusDetails(name=name, group=group, kind=resource))
+
+
 def bad_request(text: str) -> Status:
     """``NewBadRequest``: 400."""
     return failure(400, "BadRequest", text)

@@ -15,10 +15,11 @@ from __future__ import annotations
 import dataclasses
 
 from pratique.admission.reviews import Review
-from pratique.apimachinery import field_errors, statuses
+from pratique.apimachinery import field_errors, names, statuses
 from pratique.apimachinery.field_errors import (
     ROOT,
     FieldError,
+    FieldPath,
     covered,
     invalid,
     not_supported,
@@ -26,7 +27,7 @@ from pratique.apimachinery.field_errors import (
 )
 from pratique.apimachinery.json_values import Document, JSONObject, list_at, mapping_at
 from pratique.apimachinery.kinds import GroupVersionKind
-from pratique.apimachinery.statuses import Status
+from pratique.apimachinery.statuses import Status, go_quoted
 from pratique.cluster.api_resources import CRD_GROUP, CRD_RESOURCE
 from pratique.registry.custom_resources.scales import with_replicas
 from pratique.registry.validation.metadata import (
@@ -157,8 +158,52 @@ def _refused_token(review: Review, request: JSONObject) -> Status | None:
             detail = f"must match the service account {field} if specified"
             errors = [invalid(_METADATA / field, metadata[field], detail)]
             return statuses.invalid(_TOKEN_GROUP, _TOKEN_KIND, review.name, errors)
-    errors = _validate_token(mapping_at(request, "spec"))
-    return statuses.invalid(_TOKEN_GROUP, _TOKEN_KIND, "", errors) if errors else None
+    spec = mapping_at(request, "spec")
+    errors = _validate_token(spec)
+    if errors:
+        return statuses.invalid(_TOKEN_GROUP, _TOKEN_KIND, "", errors)
+    return _refused_bond(review, spec["boundObjectRef"]) if spec.get("boundObjectRef") is not None else None
+
+
+_BOUND_KINDS = frozenset({"Node", "Pod", "Secret"})
+
+
+def _refused_bond(review: Review, reference: JSONObject) -> Status | None:
+    """Why a token cannot be bound to an object; what is not in the cluster may well exist."""
+    api_version = str(reference.get("apiVersion") or "")
+    group, _, version = ("" if api_version.count("/") > 1 else api_version).rpartition("/")
+    kind, name = str(reference.get("kind") or ""), str(reference.get("name") or "")
+    if group or kind not in _BOUND_KINDS:
+        gate = (
+            " (feature gate APIServerWebhookAuthenticationToken is disabled)"
+            if _is_webhook(reference)
+            else ""
+        )
+        what = f"{group}/{version}, Kind={kind}"
+        return statuses.bad_request(f"cannot bind token to object of type {what}{gate}")
+    namespace = "" if kind == "Node" else review.namespace
+    found = review.cluster.get("", f"{kind.lower()}s", name, namespace)
+    if found is None:
+        return None
+    if kind == "Pod" and mapping_at(found, "spec").get("serviceAccountName", "") != review.name:
+        account = go_quoted(review.name)
+        message = f"cannot bind token for serviceaccount {account} to pod running with different serviceaccount name."
+        return statuses.bad_request(message)
+    uid, own = reference.get("uid"), mapping_at(found, "metadata").get("uid", "")
+    if not uid or uid == own:
+        return None
+    detail = (
+        f"the UID in the bound object reference ({uid}) does not match the UID in record. The object might have been"
+        " deleted and then recreated"
+    )
+    return statuses.conflict("", kind, name, detail)
+
+
+def _is_webhook(reference: JSONObject) -> bool:
+    return (
+        reference.get("kind") in _WEBHOOKS
+        and reference.get("apiVersion") == "admissionregistration.k8s.io/v1"
+    )
 
 
 def _validate_token(spec: JSONObject) -> list[FieldError]:
@@ -171,11 +216,7 @@ def _validate_token(spec: JSONObject) -> list[FieldError]:
         errors += [invalid(_SPEC / "expirationSeconds", seconds, detail)] if is_wrong else []
     reference, attestations = mapping_at(spec, "boundObjectRef"), mapping_at(spec, "attestations")
     path = _SPEC / "attestations"
-    is_of_webhook = (
-        reference.get("kind") in _WEBHOOKS
-        and reference.get("apiVersion") == "admissionregistration.k8s.io/v1"
-    )
-    if not is_of_webhook:
+    if not _is_webhook(reference):
         detail = "attestations may only be specified with a webhook bound object reference"
         shown = dict(sorted(attestations.items()))
         return [invalid(path, shown, detail)] if attestations else errors
@@ -185,5 +226,22 @@ def _validate_token(spec: JSONObject) -> list[FieldError]:
         errors.append(invalid(_SPEC / "audiences", audiences, detail))
     if len(attestations) != 1:
         detail = "webhook bound requests require exactly one admissionReviewAPIGroups attestation"
-        errors.append(invalid(path, attestations or None, detail))
-    return errors
+        return [*errors, invalid(path, spec.get("attestations"), detail)]
+    ((key, groups),) = attestations.items()
+    return errors + _validate_attestation(key, groups, path.key(key))
+
+
+_REVIEWED_GROUPS = "admissionReviewAPIGroups"
+
+
+def _validate_attestation(key: str, groups: list[str] | None, path: FieldPath) -> list[FieldError]:
+    """``validateWebhookKeysAndValues``: a token for the core group is for all groups, which only ``*`` stands for."""
+    if key != _REVIEWED_GROUPS:
+        return [not_supported(path, key, (_REVIEWED_GROUPS,))]
+    if groups is None or len(groups) != 1:
+        return [invalid(path, groups, "must specify a single value")]
+    (group,) = groups
+    if not group:
+        return [invalid(path / 0, group, "may not be an empty string")]
+    problems = [] if group == "*" else names.check_dns1123_subdomain(group)
+    return [invalid(path / 0, group, f"must specify a valid API Group: {problem}") for problem in problems]

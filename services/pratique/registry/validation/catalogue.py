@@ -82,5 +82,6 @@ SUBRESOURCE_VALIDATIONS: SubresourceTable = {
     **POD_STATUS_VALIDATIONS,
     **STATUS_VALIDATIONS,
     **signing_requests.SIGNING_VALIDATIONS,
+    **storage_versions.STORAGE_VERSION_STATUS_VALIDATIONS,
 }
 """The validation of updates of subresources, where there is more to it than metadata and tags."""
