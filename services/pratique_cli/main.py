@@ -44,8 +44,15 @@ class LazyGroup(click.Group):
         if found is None or name is None:
             return name, found, rest
         module = importlib.import_module(f"{self._folder}.{name.replace('-', '_')}")
+        _print_log_records()
         command: click.Command = module.command
         return name, command, rest
+
+
+def _print_log_records() -> None:
+    """Print what is logged where no service logs; a command that prints no problems saves the import."""
+    if (terminal := sys.modules.get("pratique_cli.terminal")) is not None:
+        terminal.print_log_records()
 
 
 SUMMARIES = {

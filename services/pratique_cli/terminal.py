@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import os
 import shutil
 import sys
@@ -89,3 +90,19 @@ def print_problem(*lines: str, progress: Progress | None = None) -> None:
         progress.clear()
     sys.stdout.flush()
     click.echo("pratique: " + "\n".join(map(printable, lines)), err=True)
+
+
+def print_log_records() -> None:
+    """Print warnings and errors that are logged as problems, as long as no service logs by a handler of its own."""
+    logging.lastResort = _LogPrinter(logging.WARNING)
+
+
+class _LogPrinter(logging.Handler):
+    """Prints what is logged, with the fields that say what went wrong with which part; offline, nobody else would."""
+
+    _FIELDS = ("controller", "ledger", "error", "reason")
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print a record in one line."""
+        fields = [str(getattr(record, name)) for name in self._FIELDS if getattr(record, name, "")]
+        print_problem(": ".join([record.getMessage(), *fields]))

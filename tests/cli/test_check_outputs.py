@@ -44,6 +44,13 @@ def _check(pratique: Program, tmp_path: Path) -> Callable[..., subprocess.Comple
     return run
 
 
+def test_messages_do_not_say_again_where_it_is(check: Program) -> None:
+    ran = check("json", "invalid.yaml")
+    (found,) = json.loads(ran.stdout)
+    assert (ran.returncode, found["file"], found["line"]) == (2, "invalid.yaml", 9)
+    assert found["message"].startswith('ValidatingWebhookConfiguration "hooks": ')
+
+
 def parsed(output: str, text: str) -> Any:
     if output == "jsonl":
         return [json.loads(line) for line in text.splitlines()]

@@ -61,6 +61,8 @@ def test_text_and_json_name_file_and_line(pratique: Program, packages: Path, lab
     assert ran.returncode == 1
     assert error in ran.stdout
     assert "secret" not in ran.stdout + ran.stderr
+    assert ran.stderr.startswith("pratique: a controller failed: RequireTeam: ")
+    assert " < require_team (packages/team_policy.py:16) < " in ran.stderr
     as_json = pratique(*FLAGS, "RequireTeam", "-o", "json", "-", stdin=POD % labels, PYTHONPATH=str(packages))
     (step,) = json.loads(as_json.stdout)[0]["steps"]
     assert step["reason"].endswith(f'admission controller "RequireTeam" failed: {error}')

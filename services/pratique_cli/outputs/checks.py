@@ -23,6 +23,8 @@ _PLACE = re.compile(
     r"(?P<file>.+?): document \d+\b.*?\bline (?P<line>\d+)(?:, column (?P<column>\d+))?", re.DOTALL
 )
 """How messages about documents name the place, in all their forms."""
+_BEGINNING = re.compile(r": document \d+(, line \d+(, column \d+)?)?: (warning: )?")
+"""What follows the file in most messages, and is said by the fields of a finding."""
 _INVALID, _WARNING = "invalid", "warning"
 _OWN_RULES = {
     _INVALID: "An API server would refuse the configuration, or it cannot be read.",
@@ -70,7 +72,9 @@ def _of_text(text: str, level: str, rule: str) -> CheckFinding:
     if found is None:
         return CheckFinding(level, rule, text)
     place = Position(int(found["line"]), int(found["column"] or 1))
-    return CheckFinding(level, rule, text, file=found["file"], place=place)
+    beginning = _BEGINNING.match(text, found.end("file"))
+    message = text if beginning is None else text[beginning.end() :]
+    return CheckFinding(level, rule, message, file=found["file"], place=place)
 
 
 def _of_lint(finding: LintFinding) -> CheckFinding:
