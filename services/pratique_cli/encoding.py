@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from pratique.apimachinery.json_values import JSON, JSONObject, encode
+from pratique_cli.terminal import COMMANDS
 
 if TYPE_CHECKING:
     import yaml
@@ -17,14 +19,24 @@ _NEVER_FOLD = 1 << 30
 """Columns: never fold strings, or one changed word would look like several changed lines."""
 
 
+_JSON_COMMANDS = re.compile(COMMANDS.pattern.encode())
+_YAML_COMMANDS = re.compile(r"##(?:\[|vso\[)|^\s*::", re.MULTILINE)
+"""What a CI system could take for a command to itself; ``::`` counts at the start of a line, of which YAML has many."""
+
+
+def without_commands(text: bytes) -> bytes:
+    """Write JSON so that no CI system takes a text in it for a command; its value is the same."""
+    return _JSON_COMMANDS.sub(rb"\\u0023", text) if b"##" in text else text
+
+
 def indented_json(value: JSON) -> bytes:
     """Encode a value as indented JSON, with a line feed at the end."""
-    return msgspec.json.format(encode(value), indent=2) + b"\n"
+    return without_commands(msgspec.json.format(encode(value), indent=2)) + b"\n"
 
 
 def json_line(value: JSON) -> bytes:
     """Encode a value as one line of JSON."""
-    return encode(value) + b"\n"
+    return without_commands(encode(value)) + b"\n"
 
 
 def encode_document(document: JSONObject, output: str) -> bytes:
@@ -46,7 +58,7 @@ def dump_yaml(value: JSON, *, sort: bool = False) -> str:
     import yaml  # noqa: PLC0415 - see above
 
     text: str = yaml.dump(value, Dumper=_dumper(), sort_keys=sort, allow_unicode=True, width=_NEVER_FOLD)
-    return text
+    return COMMANDS.sub(r"\\x23", text) if "##" in text else text  # all of them are in double quotes
 
 
 @functools.cache
@@ -66,6 +78,8 @@ def _dumper() -> type[yaml.SafeDumper]:
         # kubectl reads more strings as numbers than PyYAML does, such as 0E0.
         plain = isinstance(resolve(text), str)
         style = "|" if "\n" in text else None if plain else "'"
+        if _YAML_COMMANDS.search(text):
+            style = '"'
         return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
     Dumper.add_representer(str, represent_string)

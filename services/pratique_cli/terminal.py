@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
+import re
 import shutil
 import sys
 from typing import TYPE_CHECKING, TextIO
@@ -77,8 +78,15 @@ def _can_encode_marks(stream: TextIO) -> bool:
     return True
 
 
+COMMANDS = re.compile(r"(?<=#)#(?=\[|vso\[)")
+"""The second ``#`` of ``##[`` and ``##vso[``, which GitHub Actions and Azure Pipelines take for commands to themselves,
+wherever they are in a line of a log: ``src/Runner.Common/ActionCommand.cs`` of https://github.com/actions/runner."""
+
+
 def printable(text: str) -> str:
-    """Escape control characters, so that foreign text cannot control the terminal."""
+    """Escape control characters and commands to CI, so that foreign text controls neither a terminal nor a job."""
+    if "##" in text:
+        text = COMMANDS.sub(r"\\x23", text)
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

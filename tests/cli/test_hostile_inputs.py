@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from pratique.apimachinery.json_values import JSONObject
 from pratique_cli.main import main
+from pratique_cli.options import DECISION_FORMATS
 from support.front_doors.reviews import review_body
 from support.hostile_json import HOSTILE
 
@@ -122,3 +125,37 @@ def test_numbers_of_thousands_of_digits_are_decided(
 ) -> None:
     code, said = problem_of(tmp_path, json.dumps(manifest).encode(), capsys, "table")
     assert (code in {0, 1}, said) == (True, "")
+
+
+COMMANDS = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {
+        "name": "x##vso[task.setvariable variable=PATH]y##[error]z",
+        "namespace": "##[error]n",
+        "labels": {"##[group]l": "##vso[a]"},
+        "annotations": {
+            "note": "first\n::error file=x::a\n  ::stop-commands::t\r::warning::\n##[debug]a",
+            "##vso[k]e\n::add-mask::y": "::error::one",
+        },
+    },
+    "spec": {"containers": [{"name": "##[error]c", "image": "##vso[i]\n\u2003::set-output name=a::b"}]},
+}
+
+
+@pytest.mark.parametrize("validation", ["on", "off"])
+@pytest.mark.parametrize("output", DECISION_FORMATS)
+def test_no_text_of_a_manifest_is_a_command_to_a_ci_system(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], output: str, validation: str
+) -> None:
+    file = tmp_path / "commands.json"
+    file.write_text(json.dumps(COMMANDS))
+    with pytest.raises(SystemExit):
+        main(["review", str(file), "-o", output, "--object-validation", validation])
+    said = "".join(capsys.readouterr())
+    lines = [line for line in re.split(r"[\r\n]", said) if not line.startswith("::error file=")]
+    assert not [line for line in lines if "##[" in line or "##vso[" in line]
+    assert not [line for line in lines if line.lstrip().startswith("::")]
+    if output in {"json", "jsonl", "yaml"} and validation == "off":
+        (decision,) = json.loads(said) if output == "json" else yaml.safe_load_all(said)
+        assert decision["object"]["metadata"] == COMMANDS["metadata"]

@@ -9,7 +9,7 @@ import msgspec
 
 from pratique.admission.reviews import Review
 from pratique.apimachinery.json_values import JSONObject, encode
-from pratique_cli.encoding import dump_yaml
+from pratique_cli.encoding import dump_yaml, without_commands
 from pratique_cli.outputs import ReviewCounts, ReviewedDocument, UndecidedDocument
 from pratique_cli.outputs.findings import encodable
 from pratique_frontdoor.chain.decision_documents import encode_decision, to_document
@@ -38,9 +38,10 @@ def _expanded_documents(
 def _json_document(reviewed: ReviewedDocument, *, blame: bool) -> bytes:
     """Make the document of a decision as compact JSON."""
     if blame:
-        return encode(decision_document(reviewed, blame=True))
+        return without_commands(encode(decision_document(reviewed, blame=True)))
     # The decision is encoded as fast as possible; the member is added to its text.
-    return encode_decision(reviewed.decision)[:-1] + b',"source":' + encode(_source(reviewed)) + b"}"
+    text = encode_decision(reviewed.decision)[:-1] + b',"source":' + encode(_source(reviewed)) + b"}"
+    return without_commands(text)
 
 
 def _source(reviewed: ReviewedDocument) -> JSONObject:

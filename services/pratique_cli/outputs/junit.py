@@ -22,6 +22,7 @@ from pratique.apimachinery.source_documents import display_path
 from pratique_cli.outputs import ReviewCounts, ReviewedDocument, UndecidedDocument, controller_summary
 from pratique_cli.outputs.changes import subject
 from pratique_cli.outputs.findings import findings
+from pratique_cli.terminal import COMMANDS
 from pratique_frontdoor.chain.decisions import Decision
 
 Part: TypeAlias = junitparser.Failure | junitparser.Error | junitparser.SystemOut
@@ -33,6 +34,9 @@ _IN_MEMORY_BYTES = 1 << 20
 
 # XML 1.0 (section 2.2) cannot represent these. It could represent DEL and the C1 controls, but terminals obey them.
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+_COMMAND_LINE = re.compile(r"^(\s*):(?=:)", re.MULTILINE)
+"""The first colon of a line that GitHub Actions would take for a command to itself."""
 
 HEAD = b'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="pratique">\n'
 TAIL = b"</testsuites>\n"
@@ -59,7 +63,8 @@ class _TestSuite(junitparser.TestSuite):
 def _serialised(element: _TestCase | _TestSuite) -> bytes:
     """Serialise without the XML declaration, which the standard library puts before every element."""
     xml: bytes = element.tostring()  # type: ignore[no-untyped-call]  # junitparser's own
-    return xml.partition(b"?>\n")[2] if xml.startswith(b"<?xml") else xml
+    xml = xml.partition(b"?>\n")[2] if xml.startswith(b"<?xml") else xml
+    return _COMMAND_LINE.sub(r"\1&#58;", COMMANDS.sub("&#35;", xml.decode())).encode()
 
 
 def failure(kind: str, message: str, body: str) -> junitparser.Failure:
