@@ -36,7 +36,10 @@ BUNDLE = base64.b64encode(b"-----BEGIN CERTIFICATE-----").decode()
 POLICY = "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\n"
 VALUE_SETS: dict[str, dict[str, Any]] = {
     "as-it-is": {},
-    "webhooks": {"webhooks": {"enabled": True, "caBundle": BUNDLE, "failurePolicy": {"mutating": "Fail"}}},
+    "webhooks": {
+        "rollout": {"mode": "Canary", "percent": 20},
+        "webhooks": {"enabled": True, "caBundle": BUNDLE, "failurePolicy": {"mutating": "Fail"}},
+    },
     "another-chain": {
         "chain": {
             "admissionControl": [],

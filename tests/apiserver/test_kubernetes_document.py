@@ -96,10 +96,12 @@ def _reader(tmp_path: Path) -> Iterator[Reader]:
 
 
 def pull_policy(reader: Reader, namespace: str, flags: str = "--dry-run=server") -> str:
-    """How a new Pod comes to pull its image."""
-    return reader.run(
-        f"kubectl -n {namespace} run web --image=registry.example/web:1.4 {flags} -o jsonpath='{{..imagePullPolicy}}'"
-    )
+    """How a new Pod comes to pull its image; one that is stored goes again at once, as no node has it."""
+    shown = "-o jsonpath='{..imagePullPolicy}'"
+    policy = reader.run(f"kubectl -n {namespace} run web --image=registry.example/web:1.4 {flags} {shown}")
+    if "--dry-run" not in flags:
+        reader.run(f"kubectl -n {namespace} delete pod web")
+    return policy
 
 
 def stack_of(reader: Reader, folder: Path) -> tuple[str, int]:
@@ -118,14 +120,16 @@ def wait_until_not_reviewed(reader: Reader, namespace: str, flags: str = "--dry-
 
 
 def test_the_page_installs_rolls_out_upgrades_and_removes(reader: Reader, tmp_path: Path) -> None:
-    (install, dry_run, seen, ignore, denied, fail, upgrade, uninstall) = (text for _, text in COMMANDS)
-    reader.run(install)
+    (install, shadow, created, enforce, denied, fail, upgrade, uninstall) = (text for _, text in COMMANDS)
+    assert "rollout.mode is Shadow" in reader.run(install)
+    mount_configuration(reader)
     assert reader.server.ask("GET", WEBHOOKS).code == 404
     folder = tmp_path / "stack"
     address = stack_of(reader, folder)
     certificates = tmp_path / "certs"
-    with deployed(folder, certificates, address, [free_port(), free_port()]) as stack:
-        follow_the_rollout(reader, [dry_run, seen, ignore, denied, fail])
+    flags = (f"--config={reader.folder / 'mounted'}",)
+    with deployed(folder, certificates, address, [free_port(), free_port()], *flags) as stack:
+        follow_the_rollout(reader, [shadow, created, enforce, denied, fail])
         change_and_return(reader, stack, upgrade)
         reader.run(uninstall)
     # nothing answers any more, and nothing is waited for
@@ -133,20 +137,37 @@ def test_the_page_installs_rolls_out_upgrades_and_removes(reader: Reader, tmp_pa
     wait_until_not_reviewed(reader, "default")
 
 
+def mount_configuration(reader: Reader) -> None:
+    """Do for the processes what kubelets do for Pods: write the files of the ConfigMap into the mounted folder."""
+    found = reader.server.ask("GET", "/api/v1/namespaces/pratique/configmaps/pratique-config").body
+    (reader.folder / "mounted").mkdir(exist_ok=True)
+    for name, text in found["data"].items():
+        (reader.folder / "mounted" / name).write_text(text)
+
+
 def follow_the_rollout(reader: Reader, commands: list[str]) -> None:
-    dry_run, seen, ignore, denied, fail = commands
-    reader.run(dry_run)
+    shadow, created, enforce, denied, fail = commands
+    reader.run(shadow)
+    assert within(60, lambda: told_of_shadows(reader, created))
+    assert pull_policy(reader, "shop") == "IfNotPresent", "nothing is enforced"
+    reader.run(enforce)
+    assert pull_policy(reader, "shop") == "IfNotPresent", "the file is what counts"
+    mount_configuration(reader)
     wait_until_reviewed(reader, "shop")
-    shows(reader, seen)
-    assert pull_policy(reader, "shop", "--restart=Never") == "IfNotPresent", "only dry runs are reviewed"
-    assert pull_policy(reader, "default") == "IfNotPresent", "only one namespace is reviewed"
-    reader.run(ignore)
-    assert within(
-        30, lambda: "created" not in reader.run("kubectl apply --dry-run=server -f spread.yaml 2>&1 || true")
-    )
     shows(reader, denied)
+    assert pull_policy(reader, "default") == "IfNotPresent", "only one namespace is reviewed"
     reader.run(fail)
     wait_until_reviewed(reader, "default")
+
+
+def told_of_shadows(reader: Reader, created: str) -> bool:
+    """Whether the audit log says what the page says it does; an API server calls new webhooks a moment later."""
+    [block] = re.findall(r"^```text\n(.*?)^```$", SECTION, re.MULTILINE | re.DOTALL)
+    lines = [line.removesuffix("…").partition(": ") for line in block.splitlines()]
+    before = len(reader.server.audit_events())
+    shows(reader, created)
+    told = [event.get("annotations", {}) for event in reader.server.audit_events()[before:]]
+    return any(all(found.get(key, "").startswith(text) for key, _, text in lines) for found in told)
 
 
 def change_and_return(reader: Reader, stack: DeployedStack, upgrade: str) -> None:
@@ -157,6 +178,11 @@ def change_and_return(reader: Reader, stack: DeployedStack, upgrade: str) -> Non
     wait_until_not_reviewed(reader, "default")
     reader.run(on)
     wait_until_reviewed(reader, "default")
+    reader.run(change.replace("replicas.validator=3", "webhooks.stage=dry-run"))
+    wait_until_not_reviewed(reader, "default", "--restart=Never")
+    wait_until_reviewed(reader, "default")
+    reader.run(on)
+    wait_until_reviewed(reader, "default", "--restart=Never")
     for replica in stack.replicas["frontdoor"]:
         replica.kill()
     refused = reader.run("kubectl apply --dry-run=server -f spread.yaml 2>&1 || true")

@@ -44,7 +44,7 @@ volumes:
 - name: tls
   secret: {secretName: pratique-{{ .service }}-tls, defaultMode: 0440}
 {{- range $kind := list "config" "cluster" }}
-{{- if index $.Values.chain $kind }}
+{{- if include "pratique.files" (dict "kind" $kind "root" $) }}
 - name: {{ $kind }}
   configMap: {name: pratique-{{ $kind }}}
 {{- end }}
@@ -87,7 +87,7 @@ env: [{name: PYTHONPATH, value: /etc/pratique/policies}]
 volumeMounts:
 - {name: tls, mountPath: /etc/pratique/tls, readOnly: true}
 {{- range $kind := list "config" "cluster" }}
-{{- if index $.Values.chain $kind }}
+{{- if include "pratique.files" (dict "kind" $kind "root" $) }}
 - {name: {{ $kind }}, mountPath: /etc/pratique/{{ $kind }}, readOnly: true}
 {{- end }}
 {{- end }}
@@ -102,7 +102,7 @@ volumeMounts:
 {{/* Flags that all services must have alike, beside the variables of pratique-chain. */}}
 {{- define "pratique.chain" -}}
 {{- range $kind := list "config" "cluster" }}
-{{- if index $.Values.chain $kind }}
+{{- if include "pratique.files" (dict "kind" $kind "root" $) }}
 - --{{ $kind }}=/etc/pratique/{{ $kind }}
 {{- end }}
 {{- end }}
@@ -182,6 +182,56 @@ PRATIQUE_DISABLE_ADMISSION_PLUGINS: {{ join "," . | quote }}
 {{- if $plugins }}
 {{- toYaml $plugins }}
 {{- end }}
+{{- end -}}
+
+{{/* The files of --config or --cluster, by name; empty without any. */}}
+{{- define "pratique.files" -}}
+{{- $files := deepCopy (index .root.Values.chain .kind) }}
+{{- if and (eq .kind "config") .root.Values.rollout.mode }}
+{{- if hasKey $files "rollout.yaml" }}
+{{- fail "chain.config: rollout.yaml is the file that rollout.mode writes; name yours otherwise" }}
+{{- end }}
+{{- $_ := set $files "rollout.yaml" (include "pratique.rollout" .root) }}
+{{- end }}
+{{- if $files }}
+{{- toYaml $files }}
+{{- end }}
+{{- end -}}
+
+{{/* The PolicyRollout of the chain's controllers. Those of policies and webhooks cannot be named, only what they run. */}}
+{{- define "pratique.rollout" -}}
+{{- $rollout := .Values.rollout }}
+{{- $policies := $rollout.policies }}
+{{- if not $policies }}
+{{- $chain := .Values.chain }}
+{{- $names := concat (default list $chain.admissionControl) $chain.enableAdmissionPlugins }}
+{{- range (include "pratique.controllers" . | fromJson).items }}
+{{- $names = append $names .name }}
+{{- end }}
+{{- $runners := list "MutatingAdmissionPolicy" "MutatingAdmissionWebhook" "ValidatingAdmissionPolicy" "ValidatingAdmissionWebhook" }}
+{{- range uniq $names | sortAlpha }}
+{{- if has . (list "ResourceQuota" "NamespaceAutoProvision") }}
+{{- fail (printf "rollout.policies is required: %s does more than answer, and cannot be in shadow; take it out of the chain, or name what is rolled out" .) }}
+{{- else if not (has . $runners) }}
+{{- $policies = append $policies (dict "kind" "AdmissionController" "name" .) }}
+{{- else if or $chain.config $.Values.liveCluster.policiesFrom }}
+{{- fail (printf "rollout.policies is required: name the policies or webhooks that %s runs one by one, and the controllers" .) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- $spec := dict "mode" $rollout.mode "policies" $policies }}
+{{- if eq $rollout.mode "Canary" }}
+{{- range $name := list "percent" "namespaces" "namespaceSelector" }}
+{{- with index $rollout $name }}
+{{- $_ := set $spec $name . }}
+{{- end }}
+{{- end }}
+{{- if eq (len $spec) 2 }}
+{{- fail "rollout.mode: Canary needs rollout.percent, rollout.namespaces or rollout.namespaceSelector" }}
+{{- end }}
+{{- end }}
+{{- $metadata := dict "name" "chart" }}
+{{- dict "apiVersion" "policy.pratique/v1alpha1" "kind" "PolicyRollout" "metadata" $metadata "spec" $spec | toYaml }}
 {{- end -}}
 
 {{/* What a service looks up, by group: {"": [namespaces]}. */}}
