@@ -27,6 +27,7 @@ from pratique.registry.custom_resources.definition_specs import validate_names
 from pratique.registry.go_values import internal_value
 from pratique.registry.validation.addresses import ip_warnings, parse_ip, validate_legacy_ip
 from pratique.registry.validation.conditions import STATUSES, has_condition, validate_conditions
+from pratique.registry.validation.json_paths import JSONPathError, check_json_path
 from pratique.registry.validation.kind_validation import SubresourceTable, SubresourceValidation
 from pratique.registry.validation.limits_and_quotas import validate_quota_resource_name
 from pratique.registry.validation.metadata import (
@@ -287,8 +288,19 @@ def _policy(written: JSONObject, old: JSONObject, review: Review) -> list[FieldE
     errors = []
     for index, warning in enumerate(list_at(written, "status", "typeChecking", "expressionWarnings")):
         errors += [] if warning.get("warning") else [required(path / index / "warning")]
-        errors += [] if warning.get("fieldRef", "").strip() else [required(path / index / "fieldRef")]
+        errors += _validate_field_reference(warning.get("fieldRef", "").strip(), path / index / "fieldRef")
     return errors + _conditions(written, old, review)
+
+
+def _validate_field_reference(reference: str, path: FieldPath) -> list[FieldError]:
+    """``validateFieldRef``."""
+    if not reference:
+        return [required(path)]
+    try:
+        check_json_path(f"{{{reference}}}")
+    except JSONPathError as error:
+        return [invalid(path, reference, f"invalid JSONPath: {error}")]
+    return []
 
 
 def _migration(written: JSONObject, old: JSONObject, review: Review) -> list[FieldError]:
