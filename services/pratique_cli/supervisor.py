@@ -145,7 +145,17 @@ async def start_service(service: ServiceCommand, port: int, tell: Callable[[str]
     """Start a service on ``port`` (0: a free one); ``tell`` gets each line of its output."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        *("-m", "pratique_cli", "serve", *service.arguments, "--port", str(port), "--until-stdin-closes"),
+        # -P: not with the modules of whatever folder this runs in
+        *(
+            "-P",
+            "-m",
+            "pratique_cli",
+            "serve",
+            *service.arguments,
+            "--port",
+            str(port),
+            "--until-stdin-closes",
+        ),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -191,10 +192,17 @@ def test_an_assumed_namespace_brings_no_account(pratique: Program, files: Path) 
     assert pratique("review", *flags, "namespaces,serviceaccounts", stdin=BAD).returncode == 0
 
 
+def test_the_action_runs_python_without_the_modules_of_the_repository() -> None:
+    action = yaml.safe_load((ROOT / "action.yml").read_text())
+    scripts = "".join(step.get("run", "") for step in action["runs"]["steps"])
+    assert re.findall(r"\bpython (?!-I )", scripts) == []
+
+
 @pytest.mark.parametrize(("given", "code"), [("good.yaml", 0), ("--pod-security baseline 'deep/er'", 1)])
 def test_the_action_reviews_with_its_arguments(files: Path, given: str, code: int) -> None:
     action = yaml.safe_load((ROOT / "action.yml").read_text())
     (step,) = (step for step in action["runs"]["steps"] if step.get("name") == "Review")
+    (files / "shlex.py").write_text("raise SystemExit('ran a module of the reviewed repository')")
     (files / "temp" / "pratique").mkdir(parents=True)
     (files / "temp" / "pratique" / "bin").symlink_to(PROGRAM.parent)
     variables = {

@@ -5,10 +5,18 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from pratique_cli.supervisor import ServiceCommand, ServiceProcess, StartError, Supervisor, exit_text
+from pratique_cli.supervisor import (
+    ServiceCommand,
+    ServiceProcess,
+    StartError,
+    Supervisor,
+    exit_text,
+    start_service,
+)
 
 MUTATOR = ServiceCommand("mutator", ("mutator", "--host", "127.0.0.1"))
 
@@ -149,3 +157,20 @@ def test_a_killed_supervisor_leaves_no_process() -> None:
     pid = asyncio.run(kill())
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+def test_services_run_no_modules_of_the_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("pratique_cli", "msgspec", "click"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('ran a module of the working folder')")
+    monkeypatch.chdir(tmp_path)
+
+    async def start() -> int:
+        service = await start_service(MUTATOR, 0, lambda _line: None)
+        try:
+            return await service.port() or 0
+        finally:
+            await service.stop(30)
+
+    assert asyncio.run(start()) > 0
