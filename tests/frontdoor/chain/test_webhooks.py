@@ -123,7 +123,8 @@ def test_a_webhook_that_is_down_denies_under_fail_with_the_message_of_the_api_se
 ) -> None:
     with serve(allowed()) as server, closed_port() as port:
         hook = webhook(server, "a", clientConfig={"url": f"https://127.0.0.1:{port}/a"})
-        decision = run(configured(tmp_path, kind, hook))
+        # More time than the webhook's own, of which the message would have what is left.
+        decision = run(configured(tmp_path, kind, hook), seconds=60.0)
     assert decision.status is not None
     assert (decision.status.code, decision.status.reason) == (500, "InternalError")
     assert decision.status.message == (
