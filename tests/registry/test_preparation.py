@@ -18,7 +18,7 @@ from pratique.manifests.pod_templates import pod_of_workload
 from pratique.manifests.requests import review_of_manifest
 from pratique.registry.strategies.preparation import prepare_for_validation
 
-NOW = dt.datetime(2026, 11, 23, 9, 30, 1, 999_999, tzinfo=dt.UTC)
+NOW = dt.datetime(2026, 11, 23, 9, 30, 1, 999_999, tzinfo=dt.UTC).timestamp()
 ANNOTATION = "container.apparmor.security.beta.kubernetes.io/c"
 PROFILE = {"type": "Unconfined"}
 

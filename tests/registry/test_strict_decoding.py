@@ -217,3 +217,34 @@ def test_the_metadata_of_custom_resources_is_decoded_in_the_order_of_its_names()
     decoded = decode_object_meta({"name": "a", "b": 1, "a": 1, "labels": None})
     assert decoded.data == {"name": "a"}
     assert decoded.unknown_fields == ("metadata.a", "metadata.b")
+
+
+def test_what_an_object_shares_with_one_that_was_decoded_is_not_decoded_again() -> None:
+    decoded = {"spec": {"containers": [{"name": 1}]}}
+    shared = {"spec": {**decoded["spec"], "hostname": "web"}, "metadata": {"name": "web"}}
+    assert decode(POD, Document.from_data(shared), decoded).data == shared
+
+
+@pytest.mark.parametrize(
+    ("changed", "text"),
+    [
+        (
+            {"spec": {"hostname": 1}},
+            "json: cannot unmarshal number into Go struct field PodSpec.spec.hostname of type string",
+        ),
+        (
+            {"metadata": 1},
+            "json: cannot unmarshal number into Go struct field Pod.metadata of type v1.ObjectMeta",
+        ),
+        (
+            {"spec": {"containers": [{"name": "web", "image": 1}]}},
+            "json: cannot unmarshal number into Go struct field Container.spec.containers.image of type string",
+        ),
+        ({"spec": {"oldname": "web"}}, 'strict decoding error: unknown field "spec.oldname"'),
+    ],
+)
+def test_what_differs_from_an_object_that_was_decoded_is_decoded(changed: JSONObject, text: str) -> None:
+    decoded: JSONObject = {"spec": {"containers": [{"name": "web"}]}, "metadata": {"name": "web"}}
+    with pytest.raises(StrictDecodingError) as raised:
+        decode(POD, Document.from_data({**decoded, **changed}), decoded).strictly()
+    assert str(raised.value) == text

@@ -13,7 +13,7 @@ from pratique.cluster.store import ANY_NAMESPACE, Cluster
 from pratique.manifests.requests import review_of_manifest
 from pratique.registry.object_validation import ObjectRefusedError, receive, store
 
-_NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+_NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC).timestamp()
 
 
 def causes(

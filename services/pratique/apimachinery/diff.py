@@ -43,10 +43,12 @@ def diff(before: JSON, after: JSON, pointer: str = "") -> list[JSONObject]:
         elif isinstance(old, list) and isinstance(new, list):
             deeper = _diff_arrays(pointer, old, new, operations)
         else:
-            deeper = []
             if not identical(old, new):
                 operations.append({"op": "replace", "path": pointer, "value": new})
-        pending += reversed(deeper)
+            continue
+        if deeper:
+            deeper.reverse()
+            pending += deeper
     return operations
 
 
@@ -119,19 +121,22 @@ def _diff_objects(
     pointer: str, old: JSONObject, new: JSONObject, operations: list[JSONObject]
 ) -> list[_DifferingValues]:
     deeper: list[_DifferingValues] = []
-    common = 0
+    kept, start = len(old), f"{pointer}/"
     for name, value in old.items():
         other = new.get(name, _MISSING)
-        if other is _MISSING:
-            operations.append({"op": "remove", "path": f"{pointer}/{escape(name)}"})
+        if other is value:
             continue
-        common += 1
-        if value is not other and _may_differ(value, other):
-            deeper.append((f"{pointer}/{escape(name)}", value, other))
-    if common < len(new):
-        for name, value in new.items():
-            if name not in old:
-                operations.append({"op": "add", "path": f"{pointer}/{escape(name)}", "value": value})
+        if other is _MISSING:
+            operations.append({"op": "remove", "path": start + escape(name)})
+            kept -= 1
+        elif _may_differ(value, other):
+            deeper.append((start + escape(name), value, other))
+    if kept < len(new):
+        operations += [
+            {"op": "add", "path": start + (name if name.isalnum() else escape(name)), "value": value}
+            for name, value in new.items()
+            if name not in old
+        ]
     return deeper
 
 
@@ -170,7 +175,7 @@ def _differing_items(
 
 def _differing_runs(old: list[JSON], new: list[JSON]) -> list[_DifferingRun]:
     """The runs in which two arrays differ, between the items they have in common."""
-    if len(old) == len(new) and _have_same_names(old, new):
+    if len(old) == len(new) and (_have_same_names(old, new) or _is_same_item(old, new)):
         return []  # as most arrays: items that changed in place
     # Common heads and tails are cheap to find, and most changes leave little in between.
     shorter = min(len(old), len(new))
@@ -219,6 +224,11 @@ def _have_same_names(old: list[JSON], new: list[JSON]) -> bool:
             return False
         found.add(name)
     return True
+
+
+def _is_same_item(old: list[JSON], new: list[JSON]) -> bool:
+    """Tell whether both arrays have one item, which may have changed in place."""
+    return len(old) == 1 and _item_name(old[0]) == _item_name(new[0])
 
 
 def _item_name(item: JSON) -> JSON:

@@ -51,7 +51,7 @@ _MAXIMUM_SUBDOMAIN = 253  # RFC 1035: 255 bytes with the length bytes of the fir
 
 def check_dns1123_label(value: str) -> list[str]:
     """Validate the name of a namespace or container: ``IsDNS1123Label``."""
-    if len(value) <= _MAXIMUM_LABEL and _compiled(_LABEL).fullmatch(value):
+    if len(value) <= _MAXIMUM_LABEL and _is_label(value):
         return []
     messages = _check_length(value, _MAXIMUM_LABEL)
     if not _matches(_LABEL, value):
@@ -59,6 +59,12 @@ def check_dns1123_label(value: str) -> list[str]:
         other = _regex_message(_LABEL_MESSAGE, _LABEL, "my-name", "123-abc")
         messages.append("must not contain dots" if dotted else other)
     return messages
+
+
+@functools.lru_cache(1024)
+def _is_label(value: str) -> bool:
+    """Tell whether a value has the form of a label. Most objects are in the same few namespaces."""
+    return _matches(_LABEL, value)
 
 
 def check_dns1123_subdomain(value: str) -> list[str]:

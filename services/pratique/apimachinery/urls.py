@@ -53,6 +53,19 @@ def parse_url(text: str) -> Url:
     return dataclasses.replace(url, fragment=fragment)
 
 
+def parse_request_url(text: str) -> Url:
+    """Parse an absolute URL or path.
+
+    Raises:
+        ValueError: it is invalid; the message is that of Go's ``url.ParseRequestURI``.
+    """
+    if not text:
+        raise ValueError('parse "": empty url')
+    if not text.startswith(("/", ":")) and text != "*" and not _SCHEME.match(text):
+        raise ValueError(f"parse {go_quoted(text)}: invalid URI for request")
+    return parse_url(text)
+
+
 def _parse(text: str) -> Url:
     if _CONTROL_CHARACTER.search(text):
         raise ValueError("net/url: invalid control character in URL")

@@ -125,6 +125,7 @@ def load() -> None:
     _schema_file()
 
 
+@functools.lru_cache(1024)
 def built_in_schema(kind: GroupVersionKind) -> Structure | None:
     """The schema of a built-in kind; None if Kubernetes has no such kind."""
     name = _schema_file().kinds.get(f"{kind.group}/{kind.version}/{kind.kind}")

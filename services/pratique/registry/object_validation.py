@@ -11,10 +11,10 @@ for custom resources, ``k8s.io/apiextensions-apiserver/pkg/registry/customresour
 from __future__ import annotations
 
 import dataclasses
-import datetime as dt
 import functools
 import re
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from pratique.admission.reviews import Review
 from pratique.apimachinery import statuses
@@ -30,7 +30,6 @@ from pratique.cluster.conversion import convert
 from pratique.cluster.schemas import built_in_schema
 from pratique.cluster.store import with_namespace_defaults
 from pratique.manifests.registry_strategies import name_of_created
-from pratique.registry.custom_resources.registry import CustomResourceRegistry
 from pratique.registry.declarative_validation import with_declared_errors
 from pratique.registry.defaults.defaulting import with_defaults
 from pratique.registry.strategies.preparation import (
@@ -54,6 +53,9 @@ from pratique.registry.validation.metadata import (
     validate_metadata,
     validate_metadata_update,
 )
+
+if TYPE_CHECKING:
+    from pratique.registry.custom_resources.registry import CustomResourceRegistry
 
 
 class ObjectRefusedError(PratiqueError):
@@ -116,16 +118,21 @@ def owner_warnings(review: Review) -> tuple[str, ...]:
 
 
 def _distinct_owners(written: JSON) -> tuple[list[JSON], list[str]]:
-    """The owners of an object, each once, and the UIDs of the others."""
+    """The owners of an object, each once, and the UIDs of the others; none of either if nothing can be there twice."""
+    owners = member(written, "metadata", "ownerReferences")
+    if not isinstance(owners, list) or len(owners) < _FEWEST_WITH_DUPLICATES:
+        return [], []
     distinct: list[JSON] = []
     duplicates: list[str] = []
-    owners = member(written, "metadata", "ownerReferences")
-    for owner in owners if isinstance(owners, list) else ():
+    for owner in owners:
         if owner in distinct:
             duplicates.append(str(member(owner, "uid") or ""))
         else:
             distinct.append(owner)
     return distinct, duplicates
+
+
+_FEWEST_WITH_DUPLICATES = 2
 
 
 def _with_distinct_owners(decoded: JSONObject) -> JSONObject:
@@ -145,7 +152,7 @@ def receive(review: Review) -> Review:
     try:
         custom = _custom_resources(review)
         if custom is None:
-            found = decode(review.kind, review.object_document)
+            found = decode(review.kind, review.object_document, review.made_of)
             _check_numbers(review.kind, found.data)
             decoded = found.strictly()
         else:
@@ -156,7 +163,7 @@ def receive(review: Review) -> Review:
     refused = refused_update(review, is_custom=custom is not None)
     if refused is not None:
         raise ObjectRefusedError(refused)
-    return _with_object(review, _defaulted(review, placed))
+    return _with_object(review, _defaulted(review, placed, review.made_of))
 
 
 _UNREGISTERED = 'no kind is registered for the type v1.Scale in scheme "pkg/runtime/scheme.go:111"'
@@ -228,8 +235,12 @@ def complete(review: Review, received: JSON = None) -> Review:
     return _with_object(review, _defaulted(review, written, received))
 
 
-def store(review: Review, now: dt.datetime) -> StoredObject:
+def store(review: Review, now: float) -> StoredObject:
     """Prepare and validate the object that an API server is about to store.
+
+    Args:
+        review: The review after the mutating phase.
+        now: The time of creation, in seconds since 1970.
 
     Raises:
         ObjectRefusedError: it is invalid; the Status has every cause, in the API server's order.
@@ -408,6 +419,9 @@ class _Definition:
 
 @functools.lru_cache(_MAX_REGISTRIES)
 def _registry(definition: _Definition, version: str) -> CustomResourceRegistry:
+    # Imported here, because it takes a tenth of a second, and most manifests are of built-in kinds.
+    from pratique.registry.custom_resources.registry import CustomResourceRegistry  # noqa: PLC0415 - see above
+
     return CustomResourceRegistry(definition.data, version)
 
 

@@ -48,16 +48,35 @@ class DecodedObject:
         return self.data
 
 
-def decode(kind: GroupVersionKind, document: Document) -> DecodedObject:
+def decode(kind: GroupVersionKind, document: Document, before: JSON = None) -> DecodedObject:
     """Decode an object of a built-in kind, as with ``fieldValidation=Warn``. An object of another kind stays as it is.
+
+    Args:
+        kind: The kind and version.
+        document: The object.
+        before: An object that was decoded before: parts that both share are not looked at.
 
     Raises:
         StrictDecodingError: a value has the wrong type.
     """
     found, data = _type_and_check(kind), document.data
-    if found is None or found[1](data):
+    if found is None or found[1](data if before is None else _without_shared(data, before)):
         return DecodedObject(data)
     return _decode(found[0], document, Place())
+
+
+def _without_shared(value: JSON, before: JSON) -> JSON:
+    """The value without the members that an object before has at the same place."""
+    if type(value) is not dict or type(before) is not dict:
+        return value
+    return {
+        name: _without_shared(child, before.get(name))
+        for name, child in value.items()
+        if child is not before.get(name, _NONE)
+    }
+
+
+_NONE = object()
 
 
 def decode_object_meta(metadata: JSON, path: str = "metadata") -> DecodedObject:

@@ -158,6 +158,8 @@ class Expander:
         if workload_pod is None:
             return reviewed
         review = _review_of(workload_pod, reviewed.review, number)
+        if reviewed.decision.is_as_validated:
+            review = review.with_parts_of({"spec": member(workload, *workload_pod.template, "spec")})
         # The Pods of a recorded workload are charged by their own recorded reviews, if there are any.
         counts = reviewed.decision.allowed and reviewed.document.data.get("kind") != "AdmissionReview"
         charging = _charging(reviewed.review, workload) if counts else QuotaMode.CHECK

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.apimachinery.kinds import GroupVersionKind
-from pratique.cluster.schemas import built_in_schema, built_in_type
+from pratique.cluster import schemas
+from pratique.cluster.schemas import built_in_type
 from pratique.registry.defaults.defaulting import defaulted_types, with_defaults, with_defaults_of_changes
 from pratique.registry.defaults.group_defaults import GROUP_DEFAULTS
 from pratique.registry.defaults.literal_defaults import LITERALS
@@ -20,7 +21,7 @@ from pratique.registry.defaults.pod_defaults import CORE_DEFAULTS, image_tag
 from support.strategies.built_in_objects import objects_of
 
 FUNCTIONS = {*LITERALS, *CORE_DEFAULTS, *GROUP_DEFAULTS}
-SCHEMAS = Path(built_in_schema.__code__.co_filename).with_name("built_in.json")
+SCHEMAS = Path(schemas.__file__).with_name("built_in.json")
 KINDS = [
     GroupVersionKind(*name.split("/"))
     for name, type_ in sorted(json.loads(SCHEMAS.read_text())["kinds"].items())

@@ -20,7 +20,7 @@ from pratique.registry.defaults.defaulting import with_defaults
 from pratique.registry.strategies.preparation import prepare_for_validation
 from support.strategies.built_in_objects import objects_of
 
-NOW = dt.datetime(2026, 11, 23, 9, 30, 1, tzinfo=dt.UTC)
+NOW = dt.datetime(2026, 11, 23, 9, 30, 1, tzinfo=dt.UTC).timestamp()
 KINDS = [
     type_.kind
     for type_ in built_in_resources()

@@ -14,7 +14,7 @@ from pratique.manifests.requests import review_of_manifest
 from pratique.registry.object_validation import complete, receive
 from pratique.registry.strategies.preparation import as_read_back, prepare_for_validation
 
-NOW = dt.datetime(2026, 11, 23, 9, 30, 1, tzinfo=dt.UTC)
+NOW = dt.datetime(2026, 11, 23, 9, 30, 1, tzinfo=dt.UTC).timestamp()
 VERSIONS = {
     "APIService": "apiregistration.k8s.io/v1",
     "CSIDriver": "storage.k8s.io/v1",

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import datetime as dt
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -141,6 +140,19 @@ class Decision:
     def object(self) -> JSON:
         """The object after the chain as JSON; None on DELETE."""
         return self.object_document.data
+
+    @property
+    def is_as_validated(self) -> bool:
+        """Whether the object was validated, so that it has its defaults, and nothing has changed it since."""
+        for step in reversed(self.steps):
+            if step.controller == OBJECT_VALIDATION:
+                return step.phase is Phase.VALIDATE and step.outcome in _VALIDATED
+            if step.patch:
+                return False
+        return False
+
+
+_VALIDATED = frozenset({OutcomeStatus.ALLOWED, OutcomeStatus.MUTATED})
 
 
 MAX_WARNINGS_LENGTH = 4096
@@ -539,7 +551,7 @@ class Chain:
         if not self.shows_stored_objects and not _gets_app_armor_fields(review):
             return
         await check_documents(review)
-        now = dt.datetime.now(dt.UTC)
+        now = time.time()
         if len(review.object_document.raw) > LARGE_BYTES:
             context.validated = await asyncio.to_thread(prepare_for_validation, review, now)
         else:

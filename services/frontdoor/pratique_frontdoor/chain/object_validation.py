@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import datetime as dt
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -91,7 +90,7 @@ class _ObjectStages:
 
 
 def _store(review: Review) -> StoredObject:
-    return object_validation.store(review, dt.datetime.now(dt.UTC))
+    return object_validation.store(review, time.time())
 
 
 async def _run(

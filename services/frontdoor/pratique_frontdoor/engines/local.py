@@ -148,7 +148,7 @@ class LocalEngine:
         self, review: Review, phases: frozenset[Phase], deadline: Deadline, *, explain: bool = False
     ) -> Decision:
         """Run a review through the requested phases."""
-        review = dataclasses.replace(review, conversion_webhooks=self._conversion_webhooks)
+        review = review.with_conversion_webhooks(self._conversion_webhooks)
         return await self._chain.decide(review, phases, deadline, explain=explain)
 
     async def on_admitted(self, review: Review) -> None:

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from pratique.apimachinery import names
+from pratique.apimachinery.urls import parse_request_url
 from pratique.cel.activation import Frame, Implementation
 from pratique.cel.declarations import Library, Overload
 from pratique.cel.libraries.strings import require_types
-from pratique.cel.libraries.urls import parse_request_url
 from pratique.cel.values import OPTIONAL_NONE, Optional, Value, optional_of
 
 _UUID = re.compile(r"[0-9A-Fa-f]{8}-?[0-9A-Fa-f]{4}-?[0-9A-Fa-f]{4}-?[0-9A-Fa-f]{4}-?[0-9A-Fa-f]{12}")

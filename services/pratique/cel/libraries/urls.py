@@ -11,15 +11,13 @@ import urllib.parse
 from collections.abc import Callable
 from typing import ClassVar
 
-from pratique.apimachinery.statuses import go_quoted
-from pratique.apimachinery.urls import Url, parse_url
+from pratique.apimachinery.urls import Url, parse_request_url
 from pratique.cel.activation import Frame
 from pratique.cel.declarations import Library, Overload
 from pratique.cel.errors import EvaluationError, NoSuchOverloadError
 from pratique.cel.libraries.strings import require_types
 from pratique.cel.values import Value
 
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9\-._~!$&'()*+,;=:@/%\[\]]*", re.ASCII)
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _UNESCAPED = "/-._~$&+,:;=@!'()*[]"
@@ -31,15 +29,6 @@ class UrlValue:
 
     cel_type: ClassVar[str] = "kubernetes.URL"
     parts: Url
-
-
-def parse_request_url(text: str) -> Url:
-    """Parse an absolute URL or path. Raises ValueError with the message of Go's ``url.ParseRequestURI``."""
-    if not text:
-        raise ValueError('parse "": empty url')
-    if not text.startswith(("/", ":")) and text != "*" and not _SCHEME.match(text):
-        raise ValueError(f"parse {go_quoted(text)}: invalid URI for request")
-    return parse_url(text)
 
 
 def _url(_: Frame, text: Value) -> UrlValue:

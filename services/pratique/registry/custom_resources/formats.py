@@ -16,7 +16,7 @@ import re2  # type: ignore[import-untyped] # google-re2 comes without types
 
 from pratique.apimachinery import durations
 from pratique.apimachinery.errors import InputError
-from pratique.cel.libraries.urls import parse_request_url
+from pratique.apimachinery.urls import parse_request_url
 
 Check = Callable[[str], bool]
 """Tells whether a string has a format."""

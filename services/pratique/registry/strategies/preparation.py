@@ -15,6 +15,7 @@ Sources: ``Create`` and ``Update`` in ``k8s.io/apiserver/pkg/registry/generic/re
 from __future__ import annotations
 
 import datetime as dt
+import functools
 from collections.abc import Mapping
 
 from pratique.admission.reviews import Review
@@ -106,22 +107,25 @@ def without_system_fields(review: Review, written: JSONObject) -> JSONObject:
     return written if kept is metadata else {**written, "metadata": kept}
 
 
-_SECONDS = len("2006-01-02T15:04:05")
+@functools.lru_cache(8)
+def _time_text(seconds: int) -> str:
+    """A time as it is stored. It is remembered, because many objects are made in one second."""
+    return f"{dt.datetime.fromtimestamp(seconds, dt.UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
-def prepare_for_validation(review: Review, now: dt.datetime) -> Review:
+def prepare_for_validation(review: Review, now: float) -> Review:
     """The review as validating controllers see it: with the object that is about to be stored.
 
     A uid or creation time that the object has already is kept, so nothing changes behind an API server.
 
     Args:
         review: The review after the mutating phase.
-        now: The time of creation.
+        now: The time of creation, in seconds since 1970.
     """
     written = review.object
     if not isinstance(written, dict) or not isinstance(written.get("metadata"), dict):
         return review
-    prepared = _prepared(review, written, f"{now.isoformat()[:_SECONDS]}Z")
+    prepared = _prepared(review, written, _time_text(int(now)))
     if prepared is written:
         return review
     return review.with_object(Document.from_data(prepared).after(review.object_document))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from pratique.registry.custom_resources import definitions
+from collections.abc import Iterable
+
+from pratique.admission.reviews import Review
+from pratique.apimachinery.json_values import JSONObject
 from pratique.registry.validation import (
     admissionregistration,
     apiregistration,
@@ -35,11 +38,38 @@ from pratique.registry.validation import (
 )
 from pratique.registry.validation.device_claim_statuses import DEVICE_CLAIM_STATUS_VALIDATIONS
 from pratique.registry.validation.job_statuses import JOB_STATUS_VALIDATIONS
-from pratique.registry.validation.kind_validation import SubresourceTable, ValidationTable
+from pratique.registry.validation.kind_validation import (
+    Errors,
+    KindValidation,
+    SubresourceTable,
+    ValidationTable,
+)
 from pratique.registry.validation.pod_certificate_statuses import POD_CERTIFICATE_STATUS_VALIDATIONS
 from pratique.registry.validation.pod_resizes import POD_RESIZE_VALIDATIONS
 from pratique.registry.validation.pod_statuses import POD_STATUS_VALIDATIONS
 from pratique.registry.validation.status_updates import STATUS_VALIDATIONS
+
+_DEFINITIONS = ("apiextensions.k8s.io", "customresourcedefinitions")
+
+
+def _of_definitions() -> KindValidation:
+    # Imported here, because its rules need CEL, which takes a tenth of a second, and most manifests are no definitions.
+    from pratique.registry.custom_resources import definitions  # noqa: PLC0415 - see above
+
+    return definitions.VALIDATIONS[_DEFINITIONS]
+
+
+def _create_definition(written: JSONObject, review: Review) -> Errors:
+    return _of_definitions().create(written, review)
+
+
+def _update_definition(written: JSONObject, old: JSONObject, review: Review) -> Errors:
+    return _of_definitions().update(written, old, review)
+
+
+def _warn_of_definition(written: JSONObject, old: JSONObject | None, review: Review) -> Iterable[str]:
+    return _of_definitions().warnings(written, old, review)
+
 
 VALIDATIONS: ValidationTable = {
     **admissionregistration.VALIDATIONS,
@@ -48,7 +78,7 @@ VALIDATIONS: ValidationTable = {
     **certificates.VALIDATIONS,
     **coordination.VALIDATIONS,
     **core_objects.VALIDATIONS,
-    **definitions.VALIDATIONS,
+    _DEFINITIONS: KindValidation(_create_definition, _update_definition, _warn_of_definition),
     **device_resources.VALIDATIONS,
     **discovery.VALIDATIONS,
     **events.VALIDATIONS,

@@ -21,9 +21,9 @@ from pratique.apimachinery.field_errors import (
 )
 from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.apimachinery.quantities import Quantity
+from pratique.pods.pod_spec import CONTAINER_FIELDS
 from pratique.registry.validation.core_objects import check_key
 from pratique.registry.validation.metadata import subdomain_name
-from pratique.registry.validation.pod_context import visit_containers
 from pratique.registry.validation.volume_paths import validate_no_backsteps
 
 _RELAXED_NAME = re.compile(r"[ -<>-~]+")
@@ -211,14 +211,15 @@ def validate_files_of_environments(spec: JSONObject, path: FieldPath) -> list[Fi
     """Validate that variables are read from files of empty volumes: ``validateFileKeyRefVolumes``."""
     return [
         error
-        for container, place in visit_containers(spec, path)
-        if "env" in container
+        for field in CONTAINER_FIELDS
+        for number, container in enumerate(spec.get(field) or ())
         for index, variable in enumerate(container.get("env") or ())
-        if (reference := (variable.get("valueFrom") or {}).get("fileKeyRef")) is not None
+        if (source := variable.get("valueFrom")) is not None
+        if (reference := source.get("fileKeyRef")) is not None
         for error in _validate_volume_of_file(
             spec,
             reference.get("volumeName", ""),
-            place / "env" / index / "valueFrom" / "fileKeyRef" / "volumeName",
+            path / field / number / "env" / index / "valueFrom" / "fileKeyRef" / "volumeName",
         )
     ]
 

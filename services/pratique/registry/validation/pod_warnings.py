@@ -74,8 +74,7 @@ def pod_template_warnings(template: JSONObject, path: FieldPath, old: JSONObject
     return [
         *(() if is_plain else _of_placement(spec, place)),
         *(_of_annotations(annotations, path / "metadata" / "annotations") if annotations else ()),
-        *_of_volumes(spec.get("volumes") or (), place / "volumes"),
-        *_of_overlaps(spec.get("volumes") or ()),
+        *(_of_all_volumes(volumes, place / "volumes") if (volumes := spec.get("volumes")) else ()),
         *(() if is_plain else _of_references(spec, place)),
         *_of_containers(spec, annotations, containers, path / "metadata" / "annotations"),
         *_of_all_ports(containers),
@@ -139,6 +138,11 @@ def _of_node_term(term: JSONObject, path: FieldPath, *, with_values: bool) -> It
                 yield f"{place / 'values' / number}: {value} is invalid, {message}"
 
 
+def _of_all_volumes(volumes: Sequence[JSONObject], path: FieldPath) -> list[str]:
+    with_files = [volume for volume in volumes if not _WITH_FILES.isdisjoint(volume)]
+    return [*_of_volumes(volumes, path), *(_of_overlaps(with_files) if with_files else ())]
+
+
 def _of_volumes(volumes: Sequence[JSONObject], path: FieldPath) -> Iterator[str]:
     for index, volume in enumerate(volumes):
         if _ODD_VOLUMES.isdisjoint(volume):
@@ -173,7 +177,10 @@ def _of_overlaps(volumes: Sequence[JSONObject]) -> Iterator[str]:
         if (projected := volume.get("projected")) is None:
             continue
         groups: list[list[_Path]] = []
-        for source in projected.get("sources") or ():
+        sources = projected.get("sources") or ()
+        if _are_different_files(sources):
+            continue
+        for source in sources:
             if all(value is None for value in source.values()):
                 yield f"{_titled(volume)} (Projected) has no sources provided"
             else:
@@ -188,6 +195,28 @@ _FILES_OF = {
     "downwardAPI": ("DownwardAPI", ""),
 }
 """The volumes with files of one source, what they are called, and the field with the name of the source."""
+_WITH_FILES = _FILES_OF.keys() | {"projected"}
+
+
+def _are_different_files(sources: Sequence[JSONObject]) -> bool:
+    """Tell most sources of a projected volume, whose files have different names, from those to look into."""
+    found: set[str] = set()
+    for source in sources:
+        if len(source) != 1 or _PROJECTED.isdisjoint(source):
+            return False
+        for given in source.values():
+            if given is None:
+                return False
+            for item in (given,) if "path" in given else given.get("items") or ():
+                path = item.get("path", "")
+                if path in found or "/" in path:
+                    return False
+                found.add(path)
+    return True
+
+
+_PROJECTED = frozenset({"configMap", "downwardAPI", "secret", "serviceAccountToken"})
+"""The most frequent sources of files."""
 
 
 def _titled(volume: JSONObject) -> str:
@@ -265,7 +294,7 @@ def _of_containers(
         if resources := container.get("resources"):
             yield from _of_resources(resources, place / "resources")
         variables = container.get("env") or ()
-        if len({variable.get("name", "") for variable in variables}) < len(variables):
+        if len(variables) > 1 and len({variable.get("name", "") for variable in variables}) < len(variables):
             yield from _of_environment(variables, place / "env")
 
 
@@ -336,14 +365,16 @@ class _Port(NamedTuple):
 
 
 def _of_all_ports(containers: Sequence[_Place]) -> Iterator[str]:
+    all_ports = [port for container, _ in containers for port in container.get("ports") or ()]
+    if not all_ports or (len(all_ports) == 1 and not all_ports[0].get("hostIP")):
+        return
     ports = [
         _Port(port, place, index)
         for container, place in containers
         for index, port in enumerate(container.get("ports") or ())
     ]
-    if len(ports) > 1 or (ports and ports[0].port.get("hostIP")):
-        yield from _of_ports(ports)
-        yield from _of_port_names(ports)
+    yield from _of_ports(ports)
+    yield from _of_port_names(ports)
 
 
 def _of_ports(ports: Sequence[_Port]) -> Iterator[str]:

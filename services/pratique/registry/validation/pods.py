@@ -51,6 +51,7 @@ def validate_pod(pod: JSONObject, options: PodOptions) -> list[FieldError]:
         error
         for field in ("containers", "initContainers")
         for index, container in enumerate(spec.get(field) or ())
+        if container.get("image", "") != container.get("image", "").strip()
         for error in validate_padding(container, _SPEC / field / index)
     ]
 

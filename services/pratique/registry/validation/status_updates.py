@@ -23,7 +23,6 @@ from pratique.apimachinery.field_errors import (
 )
 from pratique.apimachinery.json_values import JSONObject, list_at, mapping_at
 from pratique.apimachinery.quantities import Quantity, is_native_resource
-from pratique.registry.custom_resources.definition_specs import validate_names
 from pratique.registry.go_values import internal_value
 from pratique.registry.validation.addresses import ip_warnings, parse_ip, validate_legacy_ip
 from pratique.registry.validation.conditions import STATUSES, has_condition, validate_conditions
@@ -330,6 +329,8 @@ def _api_service(written: JSONObject, old: JSONObject, _: Review) -> list[FieldE
 
 
 def _definition(written: JSONObject, old: JSONObject, _: Review) -> list[FieldError]:
+    from pratique.registry.custom_resources.definition_specs import validate_names  # noqa: PLC0415 - needs CEL
+
     accepted = mapping_at(written, "status", "acceptedNames")
     return [*_validate_metadata(written, old), *validate_names(accepted, _STATUS / "acceptedNames")]
 

@@ -106,7 +106,8 @@ def _validate_source(
     errors: list[FieldError] = []
     has_source = False
     # Volumes have one of the thirty, as a rule: those that are there are put in the API server's order.
-    for name in sorted((field for field in volume if field in _PLACES), key=_PLACES.__getitem__):
+    given = [field for field in volume if field in _PLACES]
+    for name in sorted(given, key=_PLACES.__getitem__) if len(given) > 1 else given:
         source = volume[name]
         if source is None:
             continue

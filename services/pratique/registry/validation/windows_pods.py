@@ -19,6 +19,7 @@ from pratique.apimachinery.field_errors import (
     required,
 )
 from pratique.apimachinery.json_values import JSONObject
+from pratique.pods.pod_spec import CONTAINER_FIELDS
 from pratique.registry.validation.pod_context import visit_containers
 
 _OF_LINUX_PODS = (
@@ -137,6 +138,9 @@ def _host_process(holder: JSONObject) -> bool | None:
 
 def validate_host_processes(spec: JSONObject, path: FieldPath) -> list[FieldError]:
     """Validate that all containers are processes of the host, or none: ``validateWindowsHostProcessPod``."""
+    holders = (spec, *(container for field in CONTAINER_FIELDS for container in spec.get(field) or ()))
+    if all(_host_process(holder) is None for holder in holders if holder.get("securityContext")):
+        return []
     of_pod, errors, found = _host_process(spec), [], []
     for container, place in visit_containers(spec, path):
         own = _host_process(container)
