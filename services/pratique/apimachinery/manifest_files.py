@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -62,7 +63,7 @@ def list_files(path: Path | str, excluded: Sequence[str] = ()) -> list[str]:
         excluded: Patterns of what to leave out of a folder, as for :func:`is_excluded`.
 
     Raises:
-        InputError: the folder cannot be read, or holds no such file.
+        InputError: the folder cannot be read, holds no such file, or a device or pipe with the name of one.
     """
     folder = Path(path)
     if str(path) == STDIN or not folder.is_dir():
@@ -73,7 +74,21 @@ def list_files(path: Path | str, excluded: Sequence[str] = ()) -> list[str]:
         raise InputError(f"{error.filename or path}: {os_error_text(error)}", file=str(path)) from None
     if not files:
         raise InputError(f"{path}: {_no_files(folder, excluded)}", file=str(path))
+    endless = next(filter(_may_be_endless, files), None)
+    if endless is not None:
+        raise InputError(
+            f"{endless}: is a device or a pipe, which is read only where it is named", file=endless
+        )
     return files
+
+
+def _may_be_endless(file: str) -> bool:
+    """Whether reading a file may never end: a link in a repository may lead to /dev/zero or to a terminal."""
+    try:
+        mode = Path(file).stat().st_mode
+    except OSError:
+        return False  # whoever reads it tells why it cannot be read
+    return not (stat.S_ISREG(mode) or stat.S_ISSOCK(mode))
 
 
 def _no_files(folder: Path, excluded: Sequence[str]) -> str:

@@ -172,6 +172,18 @@ def test_a_path_that_is_no_file_is_reported(tmp_path: Path) -> None:
     assert refusal(tmp_path / "loop.yaml") == f"{tmp_path / 'loop.yaml'}: too many levels of symbolic links"
 
 
+@pytest.mark.parametrize("what", ["a device", "a pipe"])
+def test_what_may_never_end_is_read_only_where_it_is_named(tmp_path: Path, what: str) -> None:
+    file = tmp_path / "a.yaml"
+    if what == "a pipe":
+        os.mkfifo(file)
+    else:
+        file.symlink_to("/dev/zero")
+    (tmp_path / "b.yaml").write_text("a: 1")
+    assert refusal(tmp_path) == f"{file}: is a device or a pipe, which is read only where it is named"
+    assert list_files(file) == [str(file)]
+
+
 def test_only_folders_are_expanded(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").touch()
     assert list_files(tmp_path) == [str(tmp_path / "a.yaml")]
