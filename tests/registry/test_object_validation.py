@@ -142,3 +142,11 @@ def test_the_patch_of_a_decision_is_what_all_steps_have_changed(changes: dict[st
     patched = patch_document(Document.from_data(written), decision.patch)
     assert patched == decision.object_document
     assert bool(decision.patch) is (written != decision.object_document.data)
+
+
+def test_every_step_tells_how_long_it_took() -> None:
+    decision = decide_manifest(POD, controllers=["DefaultTolerationSeconds"])
+    assert [(step.name, step.duration_seconds > 0) for step in own_steps(decision)] == [
+        ("defaults", True),
+        ("validation", True),
+    ]

@@ -6,7 +6,7 @@ import asyncio
 import dataclasses
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from pratique.admission.controllers import Phase
 from pratique.admission.results import OutcomeStatus
@@ -24,6 +24,15 @@ VALIDATION = "validation"
 """The step that prepares an object for storage and validates it."""
 
 _Made = TypeVar("_Made")
+
+
+class _Begun(NamedTuple):
+    """A step that has begun."""
+
+    name: str
+    phase: Phase
+    at: float
+    """When, in seconds on the monotonic clock."""
 
 
 def object_stages(context: AdmissionContext, first: Phase) -> _ObjectStages | None:
@@ -56,13 +65,12 @@ class _ObjectStages:
 
     async def receive(self, context: AdmissionContext) -> None:
         """Decode the object strictly and fill in its defaults, before the mutating phase."""
+        step = _Begun(DEFAULTS, self.first, time.monotonic())
         context.record.warnings += object_validation.deprecation_warnings(context.review)
-        received = await _run(
-            context, object_validation.receive, DEFAULTS, self.first, is_large=self.is_large
-        )
+        received = await _run(context, object_validation.receive, step, is_large=self.is_large)
         if received is not None:
             context.record.warnings += object_validation.owner_warnings(context.review)
-            _continue_with(context, received, received.object_document, DEFAULTS, self.first)
+            _continue_with(context, received, received.object_document, step)
             self.received = context.review.object_document
 
     async def complete(self, context: AdmissionContext) -> None:
@@ -74,17 +82,19 @@ class _ObjectStages:
         def make(review: Review) -> Review:
             return object_validation.complete(review, received.data)
 
-        completed = await _run(context, make, DEFAULTS, Phase.MUTATE, is_large=self.is_large)
+        step = _Begun(DEFAULTS, Phase.MUTATE, time.monotonic())
+        completed = await _run(context, make, step, is_large=self.is_large)
         if completed is not None and completed is not context.review:
-            _continue_with(context, completed, completed.object_document, DEFAULTS, Phase.MUTATE)
+            _continue_with(context, completed, completed.object_document, step)
 
     async def store(self, context: AdmissionContext) -> None:
         """Prepare and validate the object, between the phases."""
-        stored = await _run(context, _store, VALIDATION, Phase.VALIDATE, is_large=self.is_large)
+        step = _Begun(VALIDATION, Phase.VALIDATE, time.monotonic())
+        stored = await _run(context, _store, step, is_large=self.is_large)
         if stored is None:
             return
         shown = _without_made_up(stored.review.object, context.review.object)
-        _continue_with(context, stored.review, Document.from_data(shown), VALIDATION, Phase.VALIDATE)
+        _continue_with(context, stored.review, Document.from_data(shown), step)
         context.validated = stored.review
         context.record.warnings += stored.warnings
 
@@ -94,10 +104,10 @@ def _store(review: Review) -> StoredObject:
 
 
 async def _run(
-    context: AdmissionContext, make: Callable[[Review], _Made], name: str, phase: Phase, *, is_large: bool
+    context: AdmissionContext, make: Callable[[Review], _Made], step: _Begun, *, is_large: bool
 ) -> _Made | None:
     """Make something of the object, in a thread if it is large; None, with a denial, if it is refused."""
-    review, begun = context.review, time.monotonic()
+    review = context.review
     await check_documents(review)
     try:
         if is_large:
@@ -106,34 +116,33 @@ async def _run(
     except ObjectRefusedError as error:
         status = error.status
         context.record.deny(status)
-        step = Step(
+        denied = Step(
             controller=OBJECT_VALIDATION,
-            phase=phase,
-            name=name,
+            phase=step.phase,
+            name=step.name,
             outcome=OutcomeStatus.DENIED,
             reason=status.message,
             code=status.code,
-            duration_seconds=time.monotonic() - begun,
+            duration_seconds=time.monotonic() - step.at,
         )
-        context.record.steps.append(step)
+        context.record.steps.append(denied)
         return None
 
 
-def _continue_with(
-    context: AdmissionContext, review: Review, document: Document, name: str, phase: Phase
-) -> None:
+def _continue_with(context: AdmissionContext, review: Review, document: Document, step: _Begun) -> None:
     """Continue with a document in the place of the object of a review that differs in nothing else."""
     before = context.review.object
     patch = () if document.data is before else tuple(diff(before, document.data))
-    unchanged = OutcomeStatus.ALLOWED if phase is Phase.VALIDATE else OutcomeStatus.UNCHANGED
-    step = Step(
+    unchanged = OutcomeStatus.ALLOWED if step.phase is Phase.VALIDATE else OutcomeStatus.UNCHANGED
+    ended = Step(
         controller=OBJECT_VALIDATION,
-        phase=phase,
-        name=name,
+        phase=step.phase,
+        name=step.name,
         outcome=OutcomeStatus.MUTATED if patch else unchanged,
         patch=patch,
+        duration_seconds=time.monotonic() - step.at,
     )
-    context.record.steps.append(step)
+    context.record.steps.append(ended)
     if patch:
         context.continue_with(review.with_object(document), patch)
 
