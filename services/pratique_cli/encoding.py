@@ -26,7 +26,8 @@ _YAML_COMMANDS = re.compile(r"##(?:\[|vso\[)|^\s*::", re.MULTILINE)
 
 def without_commands(text: bytes) -> bytes:
     """Write JSON so that no CI system takes a text in it for a command; its value is the same."""
-    return _JSON_COMMANDS.sub(rb"\\u0023", text) if b"##" in text else text
+    # One byte is found ten times as fast as two.
+    return _JSON_COMMANDS.sub(rb"\\u0023", text) if b"#" in text and b"##" in text else text
 
 
 def indented_json(value: JSON) -> bytes:
