@@ -29,6 +29,35 @@ _STEPS_BETWEEN_YIELDS = 256
 """Iterations between checks of the clock: about 0.2 ms, the longest that another thread waits for the interpreter."""
 
 
+KeyedList: TypeAlias = "tuple[list[Value], tuple[str, ...]]"
+"""A list that is a set, or a map by the keys that are named."""
+
+
+class KeyedVariables(dict[str, Value]):
+    """The variables of a rule, in whose values lists may be sets, or maps by keys of their items."""
+
+    def __init__(self, variables: Mapping[str, Value], find: Callable[[], Iterable[KeyedList]]) -> None:
+        """Take the variables, and what finds those lists, which few expressions compare."""
+        super().__init__(variables)
+        self._find = find
+        self._known: dict[int, KeyedList] | None = None
+
+    def list_keys(self, value: Value) -> tuple[str, ...] | None:
+        """The keys of the items of a list; none of a set, and None of any other list.
+
+        It is a matter of identity, because expressions pass lists on without copying them.
+        """
+        if self._known is None:
+            self._known = {id(found[0]): found for found in self._find()}
+        found = self._known.get(id(value))
+        return None if found is None else found[1]
+
+    def add_list(self, items: list[Value], keys: tuple[str, ...]) -> None:
+        """Remember a list that was made of another one."""
+        if self._known is not None:
+            self._known[id(items)] = (items, keys)
+
+
 class Frame:
     """The state of one evaluation of one expression."""
 
@@ -81,6 +110,16 @@ class Frame:
             self._go_values = frozenset(map(id, _go_values(self.variables)))
             self.add_work(len(self._go_values))
         return id(value) in self._go_values
+
+    def list_keys(self, value: Value) -> tuple[str, ...] | None:
+        """The keys of the items of a list; none of a set, and None of any other list."""
+        variables = self.variables
+        return variables.list_keys(value) if isinstance(variables, KeyedVariables) else None
+
+    def add_list(self, items: list[Value], keys: tuple[str, ...]) -> None:
+        """Remember a list that was made of a set, or of a map by keys of its items."""
+        if isinstance(self.variables, KeyedVariables):
+            self.variables.add_list(items, keys)
 
     def charge(self, cost: int) -> None:
         """Charge for a step. Raises CostLimitError if that exceeds the limit."""

@@ -18,14 +18,13 @@ from pratique.cel.errors import EvaluationError
 from pratique.cel.libraries.formatting import CLAUSES, FORMATTING, Clause, ClauseKind, fill_clauses
 from pratique.cel.syntax_trees import (
     CallExpr,
-    Comprehension,
     Constant,
     ListLiteral,
     MapLiteral,
     Node,
-    Select,
-    StructLiteral,
     SyntaxTree,
+    parts_of,
+    walk,
 )
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ class AstIssue:
 
 def validate_ast(tree: SyntaxTree, functions: Functions) -> list[AstIssue]:
     """Find what Kubernetes refuses, in the order of their positions."""
-    nodes = list(_walk(tree.root))
+    nodes = list(walk(tree.root))
     if overflowing := [AstIssue(node.number, "invalid double literal") for node in nodes if _overflows(node)]:
         return overflowing  # cel-go's parser refuses it, so nothing else is looked at
     issues = [
@@ -62,28 +61,6 @@ def validate_ast(tree: SyntaxTree, functions: Functions) -> list[AstIssue]:
 def _overflows(node: Node) -> bool:
     """Whether a node is a number that no double can hold, which the parser reads as infinity."""
     return isinstance(node, Constant) and isinstance(node.value, float) and math.isinf(node.value)
-
-
-def _walk(node: Node) -> Iterator[Node]:
-    yield node
-    for child in _children(node):
-        yield from _walk(child)
-
-
-def _children(node: Node) -> Sequence[Node]:
-    match node:
-        case Select(_, operand):
-            return (operand,)
-        case CallExpr(arguments=parts) | ListLiteral(elements=parts):
-            return parts
-        case StructLiteral(_, _, fields):
-            return [field.value for field in fields]
-        case MapLiteral(_, entries):
-            return [part for entry in entries for part in (entry.key, entry.value)]
-        case Comprehension():
-            return (node.items, node.start, node.condition, node.step, node.result)
-        case _:
-            return ()
 
 
 def _invalid_literal(node: Node, name: str, functions: Functions) -> AstIssue | None:
@@ -145,7 +122,7 @@ class _FormatCheck:
             self._blamed = node.number
             raise EvaluationError(f"{FORMATTING}: {kind.refusal}, was given {to_type_name(found)}")
         if deep and isinstance(node, ListLiteral | MapLiteral):
-            for child in _children(node):
+            for child in parts_of(node):
                 self._check_type(child, kind, deep=True)
 
 
@@ -159,7 +136,7 @@ def _mixed_literals(node: Node, tree: SyntaxTree) -> Iterator[AstIssue]:
     elif isinstance(node, MapLiteral):
         yield from _mixed_types([(entry.key, False) for entry in node.entries], tree)
         yield from _mixed_types([(entry.value, entry.optional) for entry in node.entries], tree)
-    for child in _children(node):
+    for child in parts_of(node):
         yield from _mixed_literals(child, tree)
 
 
@@ -170,7 +147,7 @@ def _mixed_types(nodes: Sequence[tuple[Node, bool]], tree: SyntaxTree) -> Iterat
         kind = render_type(tree.types.get(node.number, b""))
         if optional:
             kind = parse_type(kind)[1][0] if kind.startswith("optional_type(") else kind
-        if isinstance(node, ListLiteral | MapLiteral) and not _children(node):
+        if isinstance(node, ListLiteral | MapLiteral) and not parts_of(node):
             continue  # the type of its elements or entries follows from the others
         expected = expected or kind
         if kind != expected:

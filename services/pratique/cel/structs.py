@@ -145,8 +145,7 @@ def equal(left: Value, right: Value, frame: Frame) -> bool:
     if kind is not other:
         return _equal_across_types(left, right, frame)
     if kind is list:
-        frame.add_work(len(left))
-        return len(left) == len(right) and _equal_in_turn(left, right, zip(left, right, strict=True), frame)
+        return _equal_lists(left, right, frame)
     if kind is dict:
         return _equal_maps(left, right, frame)
     if kind is Optional:
@@ -154,6 +153,56 @@ def equal(left: Value, right: Value, frame: Frame) -> bool:
     if kind is Struct:
         return left.cel_type == right.cel_type and _equal_maps(left.fields, right.fields, frame)
     return bool(left == right)
+
+
+def _equal_lists(left: list[Value], right: list[Value], frame: Frame) -> bool:
+    frame.add_work(len(left))
+    if (keys := frame.list_keys(left)) is not None:
+        return _equal_keyed(left, right, keys, frame)
+    return len(left) == len(right) and _equal_in_turn(left, right, zip(left, right, strict=True), frame)
+
+
+def _equal_keyed(left: list[Value], right: list[Value], keys: tuple[str, ...], frame: Frame) -> bool:
+    """Whether a set, or a map by keys of its items, equals a list in any order."""
+    if len(left) != len(right):
+        return False
+    items = {_item_key(item, keys): item for item in left}
+    seen = set()
+    for other in right:
+        key = _item_key(other, keys)
+        if key not in items or (keys and not equal(items[key], other, frame)):
+            return False
+        seen.add(key)
+    return len(seen) == len(items)
+
+
+def add_keyed(left: list[Value], right: list[Value], keys: tuple[str, ...]) -> list[Value]:
+    """The union of a set, or of a map by keys of its items, and a list, whose items win."""
+    merged = list(left)
+    places = {_item_key(item, keys): place for place, item in enumerate(left)}
+    for item in right:
+        key = _item_key(item, keys)
+        if key not in places:
+            merged.append(item)
+            if not keys:  # of what a map gets twice, it has both, as in Kubernetes
+                places[key] = len(places)
+        elif keys:
+            merged[places[key]] = item
+    return merged
+
+
+def _item_key(item: Value, keys: tuple[str, ...]) -> tuple[Value, ...]:
+    """What tells an item from others. Raises EvaluationError if it is a list or a map in a set."""
+    if keys:
+        fields = item if type(item) is dict else {}
+        return tuple(_scalar_key(fields.get(key)) for key in keys)
+    if type(item) in _COLLECTIONS:
+        raise EvaluationError("listSet operations are only supported on lists of scalar values")
+    return _scalar_key(item)
+
+
+def _scalar_key(value: Value) -> tuple[Value, ...]:
+    return (type(value), str(value) if type(value) in _COLLECTIONS else value)
 
 
 def _equal_across_types(left: Value, right: Value, frame: Frame | None) -> bool:

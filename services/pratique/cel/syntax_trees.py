@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 from pratique.cel.values import Uint, Value
@@ -240,6 +240,30 @@ class SyntaxTree:
         """
         positions = messages_at(read_message(self._source_info), 4)
         return {number_at(entry, 1): number_at(entry, 2) for entry in positions}
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """A node, and all nodes in it."""
+    yield node
+    for child in parts_of(node):
+        yield from walk(child)
+
+
+def parts_of(node: Node) -> Sequence[Node]:
+    """The nodes that a node is made of."""
+    match node:
+        case Select(_, operand):
+            return (operand,)
+        case CallExpr(arguments=parts) | ListLiteral(elements=parts):
+            return parts
+        case StructLiteral(_, _, fields):
+            return [field.value for field in fields]
+        case MapLiteral(_, entries):
+            return [part for entry in entries for part in (entry.key, entry.value)]
+        case Comprehension():
+            return (node.items, node.start, node.condition, node.step, node.result)
+        case _:
+            return ()
 
 
 def decode_checked_expression(serialized: bytes) -> SyntaxTree:

@@ -177,6 +177,93 @@ def test_items_of_keyed_lists_are_compared_with_the_stored_items_of_their_keys()
     assert [str(error.path) for error in _evaluate(schema, [{"k": "b", "v": 4}], old).errors] == ["f[0].v"]
 
 
+_NAMES = {**_TEXT, "maxLength": 9}
+_SET = {"type": "array", "x-kubernetes-list-type": "set", "items": _NAMES}
+_BY_NAME = {
+    "type": "array",
+    "x-kubernetes-list-type": "map",
+    "x-kubernetes-list-map-keys": ["k"],
+    "items": {"type": "object", "properties": {"k": _NAMES, "v": _INTEGER}},
+}
+_LISTS = {
+    "type": "object",
+    "properties": {
+        "set": _SET,
+        "map": _BY_NAME,
+        "list": {"type": "array", "items": _NAMES},
+        "inner": {"type": "object", "additionalProperties": _SET},
+        "parts": {**_SET, "items": {"type": "object", "properties": {"a": _NAMES}}},
+    },
+}
+_STORED_LISTS = {
+    "set": ["a", "b"],
+    "map": [{"k": "a", "v": 1}, {"k": "b", "v": 2}],
+    "list": ["a", "b"],
+    "inner": {"x": ["a", "b"]},
+}
+_TURNED_LISTS = {
+    "set": ["b", "a"],
+    "map": [{"k": "b", "v": 2}, {"k": "a", "v": 1}],
+    "list": ["b", "a"],
+    "inner": {"x": ["b", "a"]},
+}
+
+
+@pytest.mark.parametrize(
+    ("rule", "holds"),
+    [
+        ("self.set == oldSelf.set", True),
+        ("self.set != oldSelf.set", False),
+        ("self.list == oldSelf.list", False),
+        ("self.set == oldSelf.list", True),
+        ("oldSelf.list == self.set", False),
+        ("self.map == oldSelf.map", True),
+        ("self.inner == oldSelf.inner", True),
+        ("[self.set] == [oldSelf.set]", True),
+        ("dyn(self.set) == dyn(oldSelf.set)", True),
+        ("(self.set.size() > 1 ? self.set : self.list) == oldSelf.set", True),
+        ("self.set.map(x, x) == oldSelf.set", False),
+        ("self.set + ['z', 'a'] == ['a', 'b', 'z']", True),
+        ("self.set + ['z', 'a', 'z'] == ['z', 'b', 'a']", True),
+        ("(self.set + oldSelf.set).size() == 2", True),
+        ("(self.list + oldSelf.list).size() == 4", True),
+        ("self.map + oldSelf.map.filter(x, x.v > 1) == oldSelf.map", True),
+        ("(self.map + oldSelf.map).size() == 2", True),
+        ("self.map == self.map.filter(x, x.v > 1)", False),
+    ],
+)
+def test_sets_and_maps_are_compared_and_added_by_their_items(rule: str, holds: bool) -> None:  # noqa: FBT001
+    found = _evaluate(_with_rule(_LISTS, rule), _TURNED_LISTS, _STORED_LISTS)
+    assert [str(error) for error in found.errors] == (
+        [] if holds else [f"f: Invalid value: failed rule: {rule}"]
+    )
+
+
+def test_sets_of_objects_cannot_be_compared() -> None:
+    rule, value = "self.parts == self.parts", {"parts": [{"a": "x"}]}
+    (error,) = _evaluate(_with_rule(_LISTS, rule), value).errors
+    assert str(error) == (
+        'f: Invalid value: "object": listSet operations are only supported on lists of scalar values evaluating rule:'
+        f" {rule}"
+    )
+
+
+_NO_INTEGER = 'f: Invalid value: "object": invalid data, expected int, got float64 evaluating rule'
+
+
+@pytest.mark.parametrize(
+    ("value", "errors"),
+    [
+        ({"a": 3, "b-c": 1}, []),
+        ({"a": 3.0, "b-c": 1}, [f"{_NO_INTEGER}: self.a > 2"]),
+        ({"a": 3, "b-c": 1.0}, []),
+    ],
+)  # fmt: skip
+def test_a_float_is_no_integer_to_rules(value: JSON, errors: list[str]) -> None:
+    found = _evaluate(_with_rule(_OBJECT, "self.a > 2"), value).errors
+    assert [str(error) for error in found] == errors
+
+
 def test_rules_of_an_object_stop_when_the_budget_is_used_up() -> None:
     """One error says so, and rules after it are not evaluated."""
     heavy = "self.all(x, self.all(y, self.all(z, x + y + z >= 0)))"

@@ -11,7 +11,7 @@ from pratique.cel.activation import Frame
 from pratique.cel.declarations import Library, Overload
 from pratique.cel.errors import EvaluationError, NoSuchOverloadError
 from pratique.cel.interpretables import find
-from pratique.cel.structs import compare, contains
+from pratique.cel.structs import add_keyed, compare, contains
 from pratique.cel.values import (
     MAXIMUM_INT,
     MAXIMUM_SECONDS,
@@ -77,6 +77,10 @@ def add(frame: Frame, left: Value, right: Value) -> Value:
         raise NoSuchOverloadError
     if kind in (list, str, bytes):
         frame.add_work(len(left) + len(right))  # cel-go counts no cost if the checker does not know the types
+    if kind is list and (keys := frame.list_keys(left)) is not None:
+        merged = add_keyed(left, right, keys)
+        frame.add_list(merged, keys)
+        return merged
     if kind is Duration:
         return checked_duration(left.nanoseconds + right.nanoseconds)
     return _checked(kind, left + right)

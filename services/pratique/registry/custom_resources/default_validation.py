@@ -76,8 +76,7 @@ def _validate(
     default = schema.default
     if meta is None and must_be_pruned:
         unknown = pruning.UnknownFields()
-        pruning.prune(default, schema, unknown, is_root=schema.is_embedded)
-        if unknown.paths:
+        if pruning.prune(default, schema, unknown, is_root=schema.is_embedded) != default:
             yield invalid(path, shown(default), "must not have unknown fields")
     errors = _errors_of_object(schema, path) if meta is None else _errors_of_metadata(schema, path, meta)
     if not errors:

@@ -10,10 +10,16 @@ import re
 
 from pratique.apimachinery.json_values import JSONObject
 from pratique.cel.declarations import restore_type_paths
+from pratique.cel.environments import Environment
 from pratique.cel.errors import CompilationError
 from pratique.cel.expressions import Expression, compile_expression
 from pratique.registry.custom_resources.field_references import FieldReferenceError, resolve_field
-from pratique.registry.custom_resources.rule_types import OLD_SELF, rule_environment
+from pratique.registry.custom_resources.rule_types import (
+    OLD_SELF,
+    compares_lists,
+    has_keyed_lists,
+    rule_environment,
+)
 from pratique.registry.custom_resources.structural import Structural
 
 _QUOTED = re.compile(
@@ -43,6 +49,8 @@ class CompiledRule:
     optional_old: bool = False
     field: str = ""
     """The field that its errors are about, relative to the value."""
+    compares_lists: bool = False
+    """Whether it may compare or add lists that are sets or maps."""
 
     @property
     def description(self) -> str:
@@ -71,19 +79,26 @@ def compile_rule(written: JSONObject, schema: Structural, *, is_root: bool) -> C
         return CompiledRule(written, error=restore_type_paths(str(error)))
     if expression.result_type != "bool":
         return CompiledRule(written, error="cel expression must evaluate to a bool")
-    message, message_error = None, ""
-    if written.get("messageExpression"):
-        try:
-            message = compile_expression(written["messageExpression"], environment)
-        except CompilationError as error:
-            message_error = f"messageExpression {restore_type_paths(str(error))}"
-        else:
-            if message.result_type != "string":
-                message, message_error = None, "messageExpression must evaluate to a string"
+    message, message_error = _compile_message(written.get("messageExpression") or "", environment)
     try:
         field = resolve_field(written.get("fieldPath") or "", schema)[0]
     except FieldReferenceError:
         field = ""
-    return CompiledRule(
-        written, expression, "", message, message_error, uses_old_self(source), optional_old, field
-    )
+    keyed = has_keyed_lists(schema) and compares_lists(source, environment)
+    if keyed:  # its code takes lists for lists
+        expression = expression.without_code()
+    old = uses_old_self(source)
+    return CompiledRule(written, expression, "", message, message_error, old, optional_old, field, keyed)
+
+
+def _compile_message(source: str, environment: Environment) -> tuple[Expression | None, str]:
+    """Compile a message expression, if there is one, or tell why it does not compile."""
+    if not source:
+        return None, ""
+    try:
+        message = compile_expression(source, environment)
+    except CompilationError as error:
+        return None, f"messageExpression {restore_type_paths(str(error))}"
+    if message.result_type != "string":
+        return None, "messageExpression must evaluate to a string"
+    return message, ""

@@ -10,15 +10,19 @@ import dataclasses
 import datetime as dt
 import functools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import ClassVar, TypeAlias
 
 from pratique.apimachinery import durations
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.go_formats import decode_base64, go_type_of
 from pratique.apimachinery.json_values import JSON
+from pratique.cel.activation import KeyedList
+from pratique.cel.compilation_errors import render_type
 from pratique.cel.declarations import declare_schema, field_name
 from pratique.cel.environments import Environment
+from pratique.cel.expressions import checked_tree
+from pratique.cel.syntax_trees import CallExpr, walk
 from pratique.cel.values import NANOSECONDS, Duration, Timestamp, Value
 from pratique.cluster.schemas import ListType, MapType, Scalar, Structure, Type
 from pratique.registry.custom_resources.structural import Structural
@@ -102,26 +106,48 @@ Conversion: TypeAlias = Callable[[JSON], Value]
 """Makes the CEL value of a JSON value."""
 
 
-def conversion(schema: Structural) -> Conversion | None:
-    """Compile the conversion of a schema's values to CEL; None if they are CEL values as they are."""
-    if schema.is_int_or_string or schema.type == "number":
-        return None if schema.is_int_or_string else _to_double
-    if schema.type == "string":
-        return _TEXT_CONVERSIONS.get(schema.written.get("format") or "")
+def conversion(schema: Structural, *, has_floats: bool = False) -> Conversion | None:
+    """Compile the conversion of a schema's values to CEL; None if they are CEL values as they are.
+
+    Args:
+        schema: The schema.
+        has_floats: Whether there may be a float where an integer belongs, as ``3.0``, which rules cannot read.
+    """
+    convert = functools.partial(conversion, has_floats=has_floats)
+    if schema.is_int_or_string or schema.type in ("integer", "number", "string"):
+        return _scalar_conversion(schema, has_floats=has_floats)
     if schema.type == "array" and schema.items is not None:
-        items = conversion(schema.items)
+        items = convert(schema.items)
         return None if items is None else functools.partial(_convert_items, items)
     if schema.type == "object" and schema.additional is not None:
-        values = conversion(schema.additional)
+        values = convert(schema.additional)
         return None if values is None else functools.partial(_convert_values, values)
-    return _member_conversion(schema) if schema.type == "object" else None
+    return _member_conversion(schema, convert) if schema.type == "object" else None
 
 
-def _member_conversion(schema: Structural) -> Conversion | None:
-    converted = {name: conversion(child) for name, child in schema.properties.items()}
+def _scalar_conversion(schema: Structural, *, has_floats: bool) -> Conversion | None:
+    if schema.is_int_or_string:
+        return _to_int_or_string if has_floats else None
+    if schema.type == "string":
+        return _TEXT_CONVERSIONS.get(schema.written.get("format") or "")
+    whole = _to_integer if has_floats else None
+    return _to_double if schema.type == "number" else whole
+
+
+def _member_conversion(
+    schema: Structural, compiled: Callable[[Structural], Conversion | None]
+) -> Conversion | None:
+    converted = {name: compiled(child) for name, child in schema.properties.items()}
     needed = {name: convert for name, convert in converted.items() if convert is not None}
     renamed = {name: shown for name in schema.properties if (shown := field_name(name)) not in (name, None)}
     return functools.partial(_convert_members, needed, renamed) if needed or renamed else None
+
+
+def has_float(value: JSON) -> bool:
+    """Whether there is a float anywhere in a value."""
+    if type(value) is dict:
+        return any(map(has_float, value.values()))
+    return any(map(has_float, value)) if type(value) is list else type(value) is float
 
 
 def _convert_members(needed: Mapping[str, Conversion], renamed: Mapping[str, str], value: JSON) -> Value:
@@ -145,6 +171,16 @@ def _to_double(value: JSON) -> Value:
     if type(value) is int:
         return float(value)
     return value if value is None or type(value) is float else _invalid("float", value)
+
+
+def _to_integer(value: JSON) -> Value:
+    return _invalid("int", value) if type(value) is float else value
+
+
+def _to_int_or_string(value: JSON) -> Value:
+    if type(value) is not float:
+        return value
+    return InvalidData("invalid data, expected XIntOrString value to be either a string or integer")
 
 
 def _invalid(wanted: str, value: JSON) -> InvalidData:
@@ -235,3 +271,50 @@ def invalid_parts(value: Value) -> list[InvalidData]:
         return [value]
     members = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return [found for member in members for found in invalid_parts(member)]
+
+
+# Lists that are sets, or maps by keys of their items
+
+
+@functools.lru_cache(4096)
+def has_keyed_lists(schema: Structural) -> bool:
+    """Whether lists in the values of a schema are sets or maps, which rules compare and add in their own way."""
+    return schema.list_type in _KEYED or any(map(has_keyed_lists, schema.children))
+
+
+_KEYED = frozenset({"set", "map"})
+
+
+def keyed_lists(value: Value, schema: Structural) -> Iterator[KeyedList]:
+    """The sets and maps in a value, as rules have it, each with the keys of its items."""
+    if not has_keyed_lists(schema):
+        return
+    if isinstance(value, list) and schema.items is not None:
+        if schema.list_type in _KEYED:
+            yield value, tuple(field_name(key) or key for key in schema.map_keys)
+        for item in value:
+            yield from keyed_lists(item, schema.items)
+    elif isinstance(value, dict):
+        for name, child in schema.properties.items():
+            shown = field_name(name)
+            yield from keyed_lists(value.get(name if shown is None else shown), child)
+        if schema.additional is not None:
+            for member in value.values():
+                yield from keyed_lists(member, schema.additional)
+
+
+def compares_lists(source: str, environment: Environment) -> bool:
+    """Whether an expression may compare or add lists, or values that have some in them."""
+    if not any(operator in source for operator in ("=", "+")):
+        return False
+    tree = checked_tree(source, environment)
+    compared = (
+        node.arguments[0]
+        for node in walk(tree.root)
+        if isinstance(node, CallExpr) and node.function in {"_==_", "_!=_", "_+_"}
+    )
+    return any(render_type(tree.types.get(node.number, b"")) not in _PLAIN for node in compared)
+
+
+_PLAIN = frozenset({"string", "int", "uint", "double", "bool", "bytes", "timestamp", "duration", "null"})
+"""Types whose values have no lists in them."""

@@ -9,24 +9,28 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from pratique.apimachinery.field_errors import OMITTED, FieldError, duplicate, forbidden, invalid, required
 from pratique.apimachinery.json_values import JSON
 from pratique.apimachinery.statuses import go_quoted
 from pratique.cel import costs
+from pratique.cel.activation import KeyedList, KeyedVariables
 from pratique.cel.declarations import field_name
 from pratique.cel.errors import CompilationError, EvaluationError
 from pratique.cel.expressions import Expression
-from pratique.cel.values import OPTIONAL_NONE, Value, optional_of
+from pratique.cel.values import OPTIONAL_NONE, Optional, Value, optional_of
 from pratique.registry.custom_resources.correlation import Correlation, MapList
 from pratique.registry.custom_resources.rule_compilation import CompiledRule, compile_rule
 from pratique.registry.custom_resources.rule_types import (
     OLD_SELF,
     SELF,
+    Conversion,
     conversion,
     declared_type,
+    has_float,
     invalid_parts,
+    keyed_lists,
 )
 from pratique.registry.custom_resources.structural import Structural
 from pratique.registry.custom_resources.value_validation import field_path, shown
@@ -84,7 +88,9 @@ class _BudgetUsedUpError(Exception):
 class RuleResults:
     """What the rules of an object found."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_floats: bool = False) -> None:
+        self.has_floats = has_floats
+        """Whether there are floats in the object, which may be where integers belong."""
         self.errors: list[FieldError] = []
         self.warnings: list[str] = []
         """The errors of unchanged values."""
@@ -134,10 +140,14 @@ class RuleValidator:
 
     def validate(self, value: JSON, old: JSON, correlation: Correlation | None) -> RuleResults:
         """Evaluate the rules of an object; ``correlation`` is None unless it is an update."""
-        results = RuleResults()
+        results = RuleResults(has_floats=has_float(value) or has_float(old))
         with contextlib.suppress(_BudgetUsedUpError):
             self.evaluate(results, _Target("", value, old, _Ratchet(correlation)))
         return results
+
+    @functools.cached_property
+    def _strict_conversion(self) -> Conversion | None:
+        return conversion(self._schema, has_floats=True)
 
     @functools.cached_property
     def _compiled(self) -> tuple[CompiledRule, ...]:
@@ -183,7 +193,10 @@ class RuleValidator:
             return
         if results.budget <= 0:
             results.stop(path, type_, _OUT_OF_BUDGET)
-        activation, optional_activation = self._activations(target)
+        convert = self._strict_conversion if results.has_floats else self._convert
+        activation, optional_activation = _activations(target, convert)
+        if any(rule.compares_lists for rule in compiled):
+            activation, optional_activation = map(self._with_keyed_lists, (activation, optional_activation))
         for rule in compiled:
             if rule.error:
                 results.fail(path, type_, f"rule compile error: {rule.error}")
@@ -194,14 +207,13 @@ class RuleValidator:
                 if not self._holds(rule, rule.expression, variables, results, path):
                     self._refuse(rule, variables, results, target)
 
-    def _activations(self, target: _Target) -> tuple[dict[str, Value], dict[str, Value]]:
-        """The variables of a rule, and of one whose ``oldSelf`` is optional."""
-        convert = self._convert or (lambda unchanged: unchanged)
-        value = convert(target.value)
-        if target.old is None:
-            return {SELF: value}, {SELF: value, OLD_SELF: OPTIONAL_NONE}
-        old = convert(target.old)
-        return {SELF: value, OLD_SELF: old}, {SELF: value, OLD_SELF: optional_of(old)}
+    def _with_keyed_lists(self, variables: dict[str, Value]) -> dict[str, Value]:
+        def find() -> Iterator[KeyedList]:
+            for value in variables.values():
+                inner = value.value if isinstance(value, Optional) else value
+                yield from keyed_lists(inner, self._schema)
+
+        return KeyedVariables(variables, find)
 
     def _holds(
         self,
@@ -256,6 +268,15 @@ class RuleValidator:
             results.errors.append(error)
         if problem:
             raise _BudgetUsedUpError
+
+
+def _activations(target: _Target, convert: Conversion | None) -> tuple[dict[str, Value], dict[str, Value]]:
+    """The variables of a rule, and of one whose ``oldSelf`` is optional."""
+    value = target.value if convert is None else convert(target.value)
+    if target.old is None:
+        return {SELF: value}, {SELF: value, OLD_SELF: OPTIONAL_NONE}
+    old = target.old if convert is None else convert(target.old)
+    return {SELF: value, OLD_SELF: old}, {SELF: value, OLD_SELF: optional_of(old)}
 
 
 def _message(

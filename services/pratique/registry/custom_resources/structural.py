@@ -40,6 +40,12 @@ class Structural:
     all_of: tuple[Structural, ...] = ()
     """The conjuncts of ``allOf``, for their rules."""
 
+    @property
+    def children(self) -> tuple[Structural, ...]:
+        """The schemas of its members and of its items."""
+        inner = (self.items, self.additional)
+        return (*self.properties.values(), *(child for child in inner if child is not None))
+
     def child(self, name: str) -> Structural | None:
         """The schema of a member; None if there is none."""
         found = self.properties.get(name)
@@ -73,5 +79,4 @@ def any_node(schema: Structural, *, embedded: bool = False, rules: bool = False)
     """Whether any node of a schema is an embedded resource, or has rules."""
     if (embedded and schema.is_embedded) or (rules and schema.rules):
         return True
-    children = [*schema.properties.values(), *filter(None, (schema.items, schema.additional))]
-    return any(any_node(child, embedded=embedded, rules=rules) for child in children)
+    return any(any_node(child, embedded=embedded, rules=rules) for child in schema.children)
