@@ -100,8 +100,37 @@ def load_chain(chain: ChainSettings, paths: Sequence[Path] = (), excluded: Seque
     return LoadedChain(chain, problems, configurations, cluster, left_out, unreadable)
 
 
+def load_found(paths: Iterable[Path], *, required: bool = True) -> tuple[Configurations, Counter[str]]:
+    """Load the configurations of paths, and count by kind what else lies there.
+
+    Raises:
+        ConfigurationError: something cannot be read, a configuration is invalid, or a path holds none if it is
+            ``required`` to.
+    """
+    problems: list[str] = []
+    left_out: Counter[str] = Counter()
+    documents = [
+        document
+        for path in paths
+        for document in _configurations_of(path, problems, left_out, required=required)
+    ]
+    if problems:
+        raise ConfigurationError("\n".join(problems))
+    return load_configurations((), documents), left_out
+
+
+def left_out_notes(left_out: Mapping[str, int]) -> list[str]:
+    """Tell what lies beside configurations, if anything."""
+    return [f"note: left out what is no configuration: {told_kinds(left_out)}"] if left_out else []
+
+
 def _configurations_of(
-    path: Path, problems: list[str], left_out: Counter[str], excluded: Sequence[str]
+    path: Path,
+    problems: list[str],
+    left_out: Counter[str],
+    excluded: Sequence[str] = (),
+    *,
+    required: bool = True,
 ) -> Iterator[SourceDocument]:
     others: Counter[str] = Counter()
 
@@ -113,9 +142,15 @@ def _configurations_of(
         return True
 
     found = list(read_objects([path], problems, unique_keys=True, excluded=excluded, leave_out=leave_out))
-    others.update(_kind(document) for document in found if not is_configuration(document.data))
-    configurations = [document for document in found if is_configuration(document.data)]
-    if others and not configurations:
+
+    def is_wanted(document: SourceDocument) -> bool:
+        """Tell configurations; settings lie beside the policy in a package of ``new policy``, and mislead alone."""
+        is_beside = path.is_dir() and _kind(document) == "AdmissionConfiguration"
+        return is_configuration(document.data) and not is_beside
+
+    others.update(_kind(document) for document in found if not is_wanted(document))
+    configurations = list(filter(is_wanted, found))
+    if required and others and not configurations:
         kinds = told_kinds(others)
         problems.append(
             f"{display_path(str(path))}: holds no webhook configuration and no policy, but {kinds}"

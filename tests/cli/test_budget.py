@@ -160,3 +160,12 @@ def test_wrong_usage_is_one_clear_error(
     done = pratique("budget", *arguments)
     assert done.returncode == 2
     assert words in done.stderr
+
+
+def test_other_files_beside_the_webhooks_are_told(pratique: Program, webhooks: Path, tmp_path: Path) -> None:
+    (tmp_path / "mixed").mkdir()
+    (tmp_path / "mixed" / "webhooks.yaml").write_text(webhooks.read_text())
+    (tmp_path / "mixed" / "list.json").write_text("[]")
+    ran = pratique("budget", "mixed")
+    assert ran.stderr == "pratique: note: left out what is no configuration: 1 list\n"
+    assert ran.stdout == pratique("budget", "mixed/webhooks.yaml").stdout

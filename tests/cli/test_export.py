@@ -220,3 +220,13 @@ def test_a_file_that_is_not_python_is_bad_input(pratique: Program, tmp_path: Pat
     done = pratique("export", "p.py")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "pratique: p.py, line 1: is not Python that can be read\n"
+
+
+def test_a_package_is_exported_whatever_lies_beside_its_policy(pratique: Program, tmp_path: Path) -> None:
+    pratique("new", "policy", "RequireOwner")
+    ran = pratique("export", "require-owner")
+    assert ran.returncode == 1  # settings cannot be exported
+    note = "pratique: note: left out what is no configuration: 1 AdmissionConfiguration, 1 AdmissionReview"
+    assert ran.stderr.splitlines()[0] == note
+    assert "require_owner.py:" in ran.stderr
+    assert pratique("export", "require-owner/admission.yaml").returncode == 2

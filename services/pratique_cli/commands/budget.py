@@ -11,9 +11,9 @@ import click
 
 from pratique.apimachinery.documents import read_documents
 from pratique.apimachinery.json_values import JSONObject
-from pratique.configuration.loading import load_configurations
 from pratique_cli.encoding import encode_list
 from pratique_cli.exit_codes import ExitCode
+from pratique_cli.loading import left_out_notes, load_found
 from pratique_cli.options import ExistingPath, Seconds, flag, format_flag
 from pratique_cli.outputs.columns import Column, Row, table_text
 from pratique_cli.request_latencies import (
@@ -23,7 +23,7 @@ from pratique_cli.request_latencies import (
     recorded_times,
     request_latencies,
 )
-from pratique_cli.terminal import Palette, palette_for, printable
+from pratique_cli.terminal import Palette, palette_for, print_problem, printable
 
 EPILOG = """\b
 The worst latency is what calls may take by their timeouts: mutating webhooks
@@ -85,11 +85,15 @@ def command(
 ) -> ExitCode:
     """Show how long each kind of request may take in admission, and refuse what takes longer than an API server waits.
 
-    PATH is what --config takes. Policies have no timeouts, and count by recorded times alone.
+    PATH holds webhook configurations and policies; what else lies beside them is left out. Policies have no timeouts,
+    and count by recorded times alone.
     """
     recorded = recorded_times(itertools.chain.from_iterable(map(read_documents, recordings)))
     limits = ServiceLimits(mutator_timeout, validator_timeout)
-    latencies = request_latencies(load_configurations(paths), limits, recorded)
+    configurations, left_out = load_found(paths)
+    for note in left_out_notes(left_out):
+        print_problem(note)
+    latencies = request_latencies(configurations, limits, recorded)
     beyond = [latency for latency in latencies if latency.worst > within]
     if output == "json":
         click.echo(encode_list([_document(latency, within) for latency in latencies], "json"), nl=False)

@@ -14,7 +14,7 @@ import click
 from pratique.configuration.settings import ChainSettings
 from pratique_cli.chain_options import chain_flags
 from pratique_cli.exit_codes import ExitCode
-from pratique_cli.loading import EXCLUDE_HINT, exclusion_notes, load_chain, told_kinds
+from pratique_cli.loading import EXCLUDE_HINT, exclusion_notes, left_out_notes, load_chain
 from pratique_cli.options import ExistingPath, NameList, exclude_flag, flag, flattened, format_flag
 from pratique_cli.terminal import palette_for, print_problem
 
@@ -86,8 +86,8 @@ def command(
     for note in exclusion_notes(paths, excluded):
         print_problem(note)
     warnings, findings = loaded.warnings(), loaded.findings(chosen)
-    if loaded.left_out:
-        print_problem(f"note: left out what is no configuration: {told_kinds(loaded.left_out)}")
+    for note in left_out_notes(loaded.left_out):
+        print_problem(note)
     _report(loaded.problems, warnings, findings, output)
     if loaded.unreadable:
         print_problem(EXCLUDE_HINT)

@@ -13,6 +13,7 @@ from pratique.apimachinery.manifest_files import walk
 from pratique.configuration.loading import Configurations, load_configurations
 from pratique_cli.encoding import dump_yaml, indented_json
 from pratique_cli.exit_codes import ExitCode
+from pratique_cli.loading import left_out_notes, load_found
 from pratique_cli.options import ExistingPath, format_flag
 from pratique_cli.policy_exports import NotExported, PolicyExport, export_source
 from pratique_cli.terminal import print_problem
@@ -39,10 +40,13 @@ unreadable input, 3 the program itself failed.
 def command(paths: Sequence[Path], *, output: str) -> ExitCode:
     """Write Python policies as native ones of Kubernetes where they can be said so, and tell what cannot.
 
-    PATH is a Python file with policies, what --config takes, or a folder of both.
+    PATH is a Python file with policies, webhook configurations and policies as --config takes them, or a folder of
+    both; what else lies there is left out.
     """
     sources, others = _sorted_paths(paths)
-    configurations = load_configurations(others)
+    configurations, left_out = load_found(others, required=not sources)
+    for note in left_out_notes(left_out):
+        print_problem(note)
     found = [export for source in sources for export in export_source(source)]
     exports, problems = _valid(item for item in found if isinstance(item, PolicyExport))
     problems += [item for item in found if isinstance(item, NotExported)]
