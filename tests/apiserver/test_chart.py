@@ -133,9 +133,17 @@ def test_the_overlay_of_the_page_installs_what_helm_does_with_its_values(
     assert applied.returncode == 0, applied.stderr
 
 
-def test_helm_finds_nothing_wrong_in_the_chart(tmp_path: Path) -> None:
-    linted = helm(tmp_path, "lint", "--strict", str(CHART), *of(RELEASE), "--kube-version=1.37.0")
+@pytest.mark.parametrize("name", VALUE_SETS)
+def test_helm_finds_nothing_wrong_in_the_chart(tmp_path: Path, name: str) -> None:
+    flags = ("--kube-version=1.37.0", values_file(tmp_path, VALUE_SETS[name]))
+    linted = helm(tmp_path, "lint", "--strict", str(CHART), *of(RELEASE), *flags)
     assert linted.returncode == 0, linted.stdout
+
+
+def test_the_readme_of_the_chart_tells_of_each_value() -> None:
+    text = (CHART / "README.md").read_text()
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    assert re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE) == list(values)
 
 
 @pytest.mark.parametrize("name", VALUE_SETS)
@@ -253,7 +261,8 @@ def test_webhooks_come_last_and_go_first(api_server: ApiServer, tmp_path: Path, 
     last = max(index for index, resource in enumerate(deleted) if resource in webhooks)
     assert set(deleted[: last + 1]) == webhooks, deleted
     assert {"deployments", "services", "serviceaccounts", "clusterroles"} <= set(deleted[last:])
-    for kind in webhooks:
-        assert (
-            api_server.ask("GET", f"{path.rpartition('/')[0].rpartition('/')[0]}/{kind}/pratique").code == 404
-        )
+    kinds = (*webhooks, "validatingadmissionpolicies", "validatingadmissionpolicybindings")
+    kinds += ("clusterroles", "clusterrolebindings", "secrets", "networkpolicies", "poddisruptionbudgets")
+    left = api_server.kubectl("get", ",".join(kinds), f"--namespace={namespace}", "-o", "name")
+    assert left.returncode == 0, left.stderr
+    assert "pratique" not in left.stdout

@@ -67,7 +67,7 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[tuple
 
 def test_every_command_prints_what_the_page_shows(followed: tuple[Path, list[tuple[str, str]]]) -> None:
     _, reported = followed
-    assert len(reported) == 5
+    assert len(reported) == 6
     assert [undated(written) for _, written in reported] == [undated(shown) for shown, _ in reported]
 
 
@@ -89,6 +89,17 @@ def test_the_written_webhooks_trust_the_authority_and_match_what_the_policy_does
     assert mutating["webhooks"][0]["clientConfig"]["caBundle"] == trusted
     matched = {resource for rule in validating["webhooks"][0]["rules"] for resource in rule["resources"]}
     assert matched >= {"pods", "pods/ephemeralcontainers"}
+
+
+def test_the_first_webhooks_are_for_one_namespace_and_wait_for_nobody(
+    followed: tuple[Path, list[tuple[str, str]]],
+) -> None:
+    folder, _ = followed
+    documents = yaml.safe_load_all((folder / "one-namespace.yaml").read_text())
+    for webhook in (webhook for document in documents for webhook in document["webhooks"]):
+        [expression] = webhook["namespaceSelector"]["matchExpressions"]
+        assert (expression["operator"], expression["values"]) == ("In", ["pratique-trial"])
+        assert webhook["failurePolicy"] == "Ignore"
 
 
 def test_secrets_hold_what_pods_mount_and_not_the_api_servers_key(
