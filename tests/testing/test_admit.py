@@ -189,3 +189,18 @@ def test_only_a_controller_is_a_policy() -> None:
 def test_a_review_takes_no_more_attributes() -> None:
     with pytest.raises(InputError, match="leave out user"):
         admit(add_team, make_review(POD), user="ada")
+
+
+def test_a_decision_shows_why_and_nothing_of_the_object() -> None:
+    secret = {**POD, "metadata": {**POD["metadata"], "name": "web-1", "annotations": {"token": "hidden"}}}
+    denied, changed = admit(short_names, secret), admit(ALWAYS_PULL_IMAGES, secret)
+    assert repr(denied).startswith('<Decision: denied, 403 Forbidden: pods "web-1" is forbidden: ')
+    assert repr(changed) == "<Decision: allowed, changes: 1>"
+    assert "hidden" not in repr(denied) + repr(changed)
+
+
+def test_wrong_manifests_are_told_without_the_ways_below() -> None:
+    with pytest.raises(InputError, match="is a text: write Path") as refused:
+        admit(short_names, "pod.yaml")
+    assert "source_documents.py" not in {Path(entry.path).name for entry in refused.traceback}
+    assert all(entry.locals.get("__tracebackhide__") for entry in refused.traceback[1:])

@@ -49,6 +49,7 @@ def admit(
         InputError: the manifest, the arguments or the settings cannot be used.
         TimeoutError: there is no decision in time.
     """
+    __tracebackhide__ = True
     given = {} if settings is None else {policy.name: settings}
     chain = PolicyChain(policy, admission_control=[policy.name], settings=given)
     return chain.admit(request, phase=phase, timeout_seconds=timeout_seconds, **review)
@@ -122,6 +123,7 @@ class PolicyChain:
             InputError: the manifest or the arguments cannot be used.
             TimeoutError: there is no decision in time.
         """
+        __tracebackhide__ = True
         if phase not in _PHASES:
             raise InputError(f"phase {phase!r} is none of {', '.join(_PHASES)}")
         if not isinstance(request, Review):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -10,6 +10,7 @@ from pratique.admission.reviews import Review, impersonated_user
 from pratique.apimachinery.documents import read_documents, read_text
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.json_values import JSONObject, decode, encode
+from pratique.apimachinery.manifest_files import FOLDER_SUFFIXES
 from pratique.apimachinery.requests import Operation, UserInfo
 from pratique.apimachinery.source_documents import SourceDocument, unwrap_lists
 from pratique.cluster.files import load_cluster
@@ -53,6 +54,36 @@ def make_review(  # noqa: PLR0913 - a request has this many attributes besides t
     Raises:
         InputError: a manifest is not one object of a known kind, or the request is impossible.
     """
+    __tracebackhide__ = True
+    try:
+        return _make_review(
+            manifest,
+            cluster,
+            operation=operation,
+            old=old,
+            namespace=namespace,
+            user=user,
+            groups=tuple(groups),
+            subresource=subresource,
+            dry_run=dry_run,
+            object_validation=object_validation,
+        )
+    except InputError as error:
+        raise error.with_traceback(
+            None
+        ) from None  # pytest shows the line of the test, and not our ways below it
+
+
+def _make_review(
+    manifest: Manifest,
+    cluster: Iterable[Manifest] | None,
+    *,
+    operation: str,
+    old: Manifest | None,
+    user: UserInfo | str,
+    groups: Sequence[str],
+    **shape: Any,
+) -> Review:
     store = _store_of(cluster)
     try:
         action = Operation(operation)
@@ -60,7 +91,7 @@ def make_review(  # noqa: PLR0913 - a request has this many attributes besides t
         known = ", ".join(Operation)
         raise InputError(f"operation {operation!r} is none of {known}") from None
     if isinstance(user, str):
-        user = impersonated_user(user, tuple(groups))
+        user = impersonated_user(user, groups)
     elif groups:
         raise InputError("groups belong to a user given by name; a UserInfo has its own")
     return review_of_manifest(
@@ -68,12 +99,9 @@ def make_review(  # noqa: PLR0913 - a request has this many attributes besides t
         store.resources,
         operation=action,
         old=None if old is None else _object_in(old),
-        namespace=namespace,
         user=user,
-        subresource=subresource,
-        dry_run=dry_run,
         cluster=store,
-        object_validation=object_validation,
+        **shape,
     )
 
 
@@ -98,6 +126,8 @@ def _documents_in(manifest: Manifest) -> Iterable[SourceDocument]:
     if isinstance(manifest, Path):
         return read_documents(manifest)
     if isinstance(manifest, str):
+        if manifest.endswith(tuple(FOLDER_SUFFIXES)) and "\n" not in manifest:
+            raise InputError(f"{manifest!r} is a text: write Path({manifest!r}) to read a file")
         return read_text(manifest.encode(), "manifest")
     # what is read back is what any client could have sent, and no test can change it afterwards
     return read_text(encode(decode(encode(dict(manifest)))), "manifest")

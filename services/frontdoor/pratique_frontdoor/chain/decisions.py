@@ -106,7 +106,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """What it changed that is not allowed; None if all is."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Decision:
     """The decision of the chain about one review."""
 
@@ -130,6 +130,14 @@ class Decision:
     """The duration of each phase that ran, as metrics count it."""
     expanded: tuple[Decision, ...] = ()
     """Decisions on the Pods that a reviewed workload would create."""
+
+    def __repr__(self) -> str:
+        """What was decided and why, as a failing test shows it; nothing of the object, which may hold secrets."""
+        if self.status is not None:
+            return f"<Decision: denied, {self.status.code} {self.status.reason}: {self.status.message}>"
+        changes = f", changes: {len(self.patch)}" if self.patch else ""
+        warnings = f", warnings: {'; '.join(self.warnings)}" if self.warnings else ""
+        return f"<Decision: allowed{changes}{warnings}>"
 
     @property
     def message(self) -> str:
