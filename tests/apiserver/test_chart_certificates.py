@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import dataclasses
 import datetime as dt
 import hashlib
@@ -16,6 +17,9 @@ from typing import Any
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from pratique_cli.certificate_authority import CertificateSpec, is_authority, is_signed_by
 from pratique_cli.commands import certs
@@ -180,6 +184,45 @@ def test_the_authority_is_renewed_and_nobody_stops_trusting_anybody(
     for before, after in itertools.pairwise(states):
         for server, client in ((before, after), (after, before)):
             shake_hands(tmp_path, server["validator"], client["frontdoor"])
+
+
+def signed_by(key: rsa.RSAPrivateKey, identifier: bytes, trusted: bytes = b"") -> dict[str, Any]:
+    """A Secret whose certificate an authority has signed; the authority writes its key's identifier in its own way.
+
+    Without ``trusted``, the authority's own certificate is in its place.
+    """
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "validator" if trusted else "pratique")])
+    issuer = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "pratique")])
+    own = rsa.generate_private_key(65537, 2048) if trusted else key
+    now = dt.datetime.now(dt.UTC)
+    builder = (
+        x509.CertificateBuilder(issuer, name, own.public_key(), x509.random_serial_number())
+        .not_valid_before(now - dt.timedelta(days=1))
+        .not_valid_after(now + dt.timedelta(days=1))
+        .add_extension(x509.BasicConstraints(ca=not trusted, path_length=None), critical=True)
+    )
+    if trusted:
+        names = x509.SubjectAlternativeName([x509.DNSName("validator")])
+        signer = x509.AuthorityKeyIdentifier(identifier, None, None)
+        builder = builder.add_extension(names, critical=False).add_extension(signer, critical=False)
+    else:
+        builder = builder.add_extension(x509.SubjectKeyIdentifier(identifier), critical=False)
+    pem = builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM)
+    private = own.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    parts = {"tls.crt": pem, "tls.key": private, "ca.crt": trusted or pem}
+    return {"data": {part: base64.b64encode(text).decode() for part, text in parts.items()}}
+
+
+@pytest.mark.parametrize(("trusts", "accepted"), [("old", False), ("both", True)])
+def test_a_certificate_of_the_same_key_may_not_be_trusted_by_who_has_only_the_old_one(
+    tmp_path: Path, trusts: str, *, accepted: bool
+) -> None:
+    """So the chart lets a new certificate of the authority be known before it signs."""
+    key = rsa.generate_private_key(65537, 2048)
+    old, new = (base64.b64decode(signed_by(key, sign * 20)["data"]["tls.crt"]) for sign in (b"o", b"n"))
+    bundle = old if trusts == "old" else old + new
+    with contextlib.nullcontext() if accepted else pytest.raises(ssl.SSLCertVerificationError):
+        shake_hands(tmp_path, signed_by(key, b"n" * 20, bundle), signed_by(key, b"o" * 20, bundle))
 
 
 def test_an_authority_that_has_ended_is_replaced_at_once(tmp_path: Path, release: Installed) -> None:
