@@ -20,7 +20,7 @@ _NEVER_FOLD = 1 << 30
 
 
 _JSON_COMMANDS = re.compile(COMMANDS.pattern.encode())
-_YAML_COMMANDS = re.compile(r"##(?:\[|vso\[)|^\s*::", re.MULTILINE)
+_YAML_COMMANDS = re.compile(r"##(?:\[|vso\[)|^[^\S\n]*::", re.MULTILINE)
 """What a CI system could take for a command to itself; ``::`` counts at the start of a line, of which YAML has many."""
 
 

@@ -159,3 +159,16 @@ def test_no_text_of_a_manifest_is_a_command_to_a_ci_system(
     if output in {"json", "jsonl", "yaml"} and validation == "off":
         (decision,) = json.loads(said) if output == "json" else yaml.safe_load_all(said)
         assert decision["object"]["metadata"] == COMMANDS["metadata"]
+
+
+def test_a_million_empty_lines_are_written_in_linear_time(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": METADATA,
+        "data": {"a": "\n" * 1_000_000},
+    }
+    code, said = problem_of(tmp_path, json.dumps(manifest).encode(), capsys, "yaml")
+    assert (code, said) == (0, "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from pratique.apimachinery.requests import Operation
 from pratique.cluster.store import ANY_NAMESPACE
 from pratique.processes.large_texts import LargeTextReader
 from pratique_frontdoor.chain.decisions import Decision
-from pratique_frontdoor.http.codecs import decode_large_review, decode_review, encode_answer
+from pratique_frontdoor.http.codecs import MAX_TYPE_LENGTH, decode_large_review, decode_review, encode_answer
 
 REQUEST = {
     "uid": "u1",
@@ -121,6 +122,19 @@ def test_a_large_invalid_review_has_the_same_error_message(
     with pytest.raises(ReviewError) as as_large:
         decode_large_review([given[0]], ANY_NAMESPACE, reader.strip_members)
     assert str(as_large.value) == str(as_small.value)
+
+
+@pytest.mark.parametrize(
+    "field", ["kind.group", "kind.kind", "requestKind.version", "resource.resource", "subResource"]
+)
+def test_no_type_has_a_name_that_fills_what_is_remembered_of_types(field: str) -> None:
+    name, _, part = field.partition(".")
+    before = {"group": "g", "version": "v1", "kind": "K", "resource": "r"}
+    for length, is_refused in ((MAX_TYPE_LENGTH, False), (MAX_TYPE_LENGTH + 1, True)):
+        changes: dict[str, Any] = {name: before | {part: "x" * length} if part else "x" * length}
+        given = body(**changes)
+        with pytest.raises(ReviewError, match="1024 characters") if is_refused else nullcontext():
+            decode_review(given, ANY_NAMESPACE)
 
 
 def test_an_error_never_repeats_the_object() -> None:

@@ -48,6 +48,13 @@ def test_a_registry_may_ask_for_the_password_itself(signed: ImageRegistry, verif
     assert authorizations(signed) == {"", "Basic Y2k6c2VjcmV0"}
 
 
+def test_a_challenge_of_half_a_million_letters_is_read_in_linear_time(
+    signed: ImageRegistry, verifying: Verifying
+) -> None:
+    signed.behaviours["/v2/"] = respond(401, headers={"WWW-Authenticate": f"Bearer {'a' * 500_000}"})
+    assert "sends for tokens to what is not a URL" in verifying.verify("shop/web:1.0").reason
+
+
 def test_a_registry_cannot_send_for_tokens_elsewhere(signed: ImageRegistry, verifying: Verifying) -> None:
     with registry() as other:
         asking_for_tokens(signed, realm=f"https://{other.host}/token", login="ci:secret")

@@ -54,13 +54,20 @@ class GoScalarError(PratiqueError):
     """A text cannot be read. The message is Go's."""
 
 
-@functools.lru_cache(maxsize=1024)
+_LONGEST_REMEMBERED = 64
+"""Characters of a time that is remembered: twice the usual ones, of which any number could have a million digits."""
+
+
 def canonical_time(text: str, layout: str = TIME_LAYOUT) -> str:
     """A time as Go writes it after reading it: in UTC, with as many digits as the layout has.
 
     Raises:
         GoScalarError: the text is not a time; the message quotes the rest from the mismatch on.
     """
+    return _known_time(text, layout) if len(text) <= _LONGEST_REMEMBERED else _read_time(text, layout)
+
+
+def _read_time(text: str, layout: str) -> str:
     parts = _time_parts(text, layout)
     days = calendar.monthrange(parts["year"] or 4, parts["month"])[1]
     if not 1 <= parts["day"] <= days:
@@ -74,6 +81,9 @@ def canonical_time(text: str, layout: str = TIME_LAYOUT) -> str:
         return text
     fraction = f".{parts['fraction']:06}" if layout == MICRO_TIME_LAYOUT else ""
     return f"{read:%Y-%m-%dT%H:%M:%S}".rjust(19, "0") + f"{fraction}Z"
+
+
+_known_time = functools.lru_cache(maxsize=1024)(_read_time)
 
 
 def _time_parts(text: str, layout: str) -> dict[str, int]:

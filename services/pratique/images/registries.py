@@ -50,7 +50,7 @@ _DEFAULT_TOKEN_SECONDS = 60
 _TOKEN_MARGIN_SECONDS = 10
 _MAX_TOKEN_SECONDS = 300
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_CHALLENGE = re.compile(r'([a-zA-Z]+)="([^"]*)"')
+_CHALLENGE = re.compile(r'(?<![a-zA-Z])([a-zA-Z]+)="([^"]*)"')
 _URL = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(?:[/?][!-~]*)?")
 _TOKEN = re.compile(r"[!-~]{1,16384}")
 """What a header can hold."""

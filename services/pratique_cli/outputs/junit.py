@@ -35,7 +35,7 @@ _IN_MEMORY_BYTES = 1 << 20
 # XML 1.0 (section 2.2) cannot represent these. It could represent DEL and the C1 controls, but terminals obey them.
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
-_COMMAND_LINE = re.compile(r"^(\s*):(?=:)", re.MULTILINE)
+_COMMAND_LINE = re.compile(r"^([^\S\n]*):(?=:)", re.MULTILINE)
 """The first colon of a line that GitHub Actions would take for a command to itself."""
 
 HEAD = b'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="pratique">\n'

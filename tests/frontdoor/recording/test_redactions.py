@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import json
+import sys
 
 import pytest
 from hypothesis import given
@@ -18,7 +19,7 @@ from pratique.cluster.store import ANY_NAMESPACE
 from pratique_frontdoor.chain.decisions import Decision, Step
 from pratique_frontdoor.http.codecs import decode_review
 from pratique_frontdoor.recording.recorders import LineWriter, RecordedDecision
-from pratique_frontdoor.recording.redaction import Redaction
+from pratique_frontdoor.recording.redaction import Redaction, SecretKind, secret_kind
 from support.front_doors.reviews import review_document
 from support.pods import container, pod
 
@@ -239,3 +240,10 @@ def test_a_review_without_secrets_is_recorded_unchanged(version: str) -> None:
     assert line["review"] == {**document, "request": kept}
     assert (line["path"], line["phase"], line["configuration"]) == ("/admit", "admit", "sha256:0")
     assert line["time"] == "1970-01-01T00:00:00Z"
+
+
+def test_no_long_name_of_a_member_is_remembered() -> None:
+    name = "-" * 1000 + "password"
+    references = sys.getrefcount(name)
+    assert secret_kind((name,), CANARY, in_secret=False) is SecretKind.TEXT
+    assert sys.getrefcount(name) == references

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from pratique.cluster.schemas import built_in_type
 from pratique.registry.defaults.defaulting import defaulted_types, with_defaults, with_defaults_of_changes
 from pratique.registry.defaults.group_defaults import GROUP_DEFAULTS
 from pratique.registry.defaults.literal_defaults import LITERALS
-from pratique.registry.defaults.pod_defaults import CORE_DEFAULTS, image_tag
+from pratique.registry.defaults.pod_defaults import CORE_DEFAULTS, image_tag, pull_policy
 from support.strategies.built_in_objects import objects_of
 
 FUNCTIONS = {*LITERALS, *CORE_DEFAULTS, *GROUP_DEFAULTS}
@@ -149,3 +150,10 @@ def test_what_a_mutation_left_as_it_was_is_as_if_it_were_filled_in_again(
     mutated = changed(before, added)
 
     assert with_defaults(kind, mutated, before) == with_defaults(kind, copy.deepcopy(mutated))
+
+
+def test_no_long_name_of_an_image_is_remembered() -> None:
+    image = "a" * 100_000
+    references = sys.getrefcount(image)
+    assert pull_policy(image) == "IfNotPresent"
+    assert sys.getrefcount(image) == references

@@ -66,6 +66,10 @@ _decoder = msgspec.json.Decoder(_ReceivedAdmissionReview)
 
 _OBJECTS = MemberSelection("request", ("object", "oldObject", "options"))
 
+MAX_TYPE_LENGTH = 1024
+"""Characters of a group, a version, a kind, a resource or a subresource: four times the longest that can be. What
+matches a kind of request is remembered, and whoever sends reviews could fill the memory with kinds that nobody has."""
+
 _REUSED_BYTES = 16 * 1024
 """Up to this size, the parsed body is kept: most reviews are smaller. The worst case takes thirty times as much
 memory, and a thousand reviews can be in flight."""
@@ -270,6 +274,16 @@ def _check_names(request: _ReceivedRequest) -> None:
     for field, text in (("name", request.name), ("namespace", request.namespace)):
         if text is not None and "\0" in text:
             raise ReviewError(f"not an AdmissionReview that can be answered: a NUL - at `$.request.{field}`")
+    types = (request.kind, request.resource, request.request_kind, request.request_resource)
+    texts = [text for type_ in types if type_ is not None for text in msgspec.structs.astuple(type_)]
+    if any(
+        len(text or "") > MAX_TYPE_LENGTH
+        for text in (*texts, request.sub_resource, request.request_sub_resource)
+    ):
+        where = "in the kind, the resource or the subresource"
+        raise ReviewError(
+            f"not an AdmissionReview that can be answered: more than {MAX_TYPE_LENGTH} characters {where}"
+        )
 
 
 def _review(

@@ -60,9 +60,19 @@ def secret_kind(path: Path, value: object, *, in_secret: bool) -> SecretKind:
     return SecretKind.TEXT if _is_credential(name) else SecretKind.OPEN
 
 
-@functools.lru_cache(maxsize=1024)
+_LONGEST_REMEMBERED = 128
+"""Characters of what is remembered, so that nobody fills the memory with names of members."""
+
+
 def _is_credential(name: str) -> bool:
+    return _is_known_credential(name) if len(name) <= _LONGEST_REMEMBERED else _means_credential(name)
+
+
+def _means_credential(name: str) -> bool:
     return name.lower().replace("-", "").replace("_", "") in _CREDENTIALS
+
+
+_is_known_credential = functools.lru_cache(maxsize=1024)(_means_credential)
 
 
 def _in_secret(parent: str | int, name: str | int, value: object) -> SecretKind:

@@ -190,7 +190,8 @@ def _is_date_time(text: str) -> bool:
     return time is not None and time[1] <= "23" and time[2] <= "59" and time[3] <= "59"
 
 
-_LOOSE_DURATION = re.compile(r"([0-9]+)\s*([A-Za-zµ]+)")
+_LOOSE_DURATION = re.compile(r"(?<![0-9])([0-9]+)\s*([A-Za-zµ]+)")
+"""Begins where digits do: begun at each of them, a search in a million digits would take hours."""
 _EXACT_UNITS = frozenset(["ns", "us", "µs", "ms", "s", "m", "h", "hr", "d", "w", "wk"])
 _UNIT_PREFIXES = ("nano", "micro", "milli", "sec", "min", "hour", "day", "week")
 _LARGEST_INT, _MOST_DIGITS = 2**63 - 1, 19

@@ -221,7 +221,7 @@ def _to_timestamp(value: JSON) -> Value:
 
 
 _MOST_DIGITS = 19
-_PART = re.compile(r"([0-9]+)\s*([A-Za-zµ]+)")
+_PART = re.compile(r"(?<![0-9])([0-9]+)\s*([A-Za-zµ]+)")
 _UNITS: tuple[tuple[int, tuple[str, ...], str], ...] = (
     (1, ("ns",), "nano"),
     (1_000, ("us", "µs"), "micro"),

@@ -119,10 +119,20 @@ _MAX_REPOSITORY_NAME = 255
 _DIGEST_LENGTHS = {"sha256": 64, "sha384": 96, "sha512": 128}
 
 
-@functools.lru_cache(4096)
+_LONGEST_REMEMBERED = 512
+"""Characters of what is remembered: names of images have fewer, and whoever makes Pods could fill the memory."""
+
+
 def pull_policy(image: str) -> str:
     """When to pull an image: always if it is the latest, by its tag or for want of one."""
+    return _known_policy(image) if len(image) <= _LONGEST_REMEMBERED else _policy_of(image)
+
+
+def _policy_of(image: str) -> str:
     return "Always" if image_tag(image) == "latest" else "IfNotPresent"
+
+
+_known_policy = functools.lru_cache(4096)(_policy_of)
 
 
 def image_tag(image: str) -> str:
