@@ -192,6 +192,14 @@ def test_an_assumed_namespace_brings_no_account(pratique: Program, files: Path) 
     assert pratique("review", *flags, "namespaces,serviceaccounts", stdin=BAD).returncode == 0
 
 
+def test_what_the_repository_offers_reads_certificates() -> None:
+    action = yaml.safe_load((ROOT / "action.yml").read_text())
+    hooks = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    (install,) = (step["run"] for step in action["runs"]["steps"] if step.get("name") == "Install")
+    assert '"${ACTION_PATH}[certificates]"' in install
+    assert all("cryptography" in hook["additional_dependencies"] for hook in hooks)
+
+
 def test_the_action_runs_python_without_the_modules_of_the_repository() -> None:
     action = yaml.safe_load((ROOT / "action.yml").read_text())
     scripts = "".join(step.get("run", "") for step in action["runs"]["steps"])

@@ -220,7 +220,8 @@ SECTIONS = {
     type=click.Choice(list(PHASES)),
     default="admit",
     show_default=True,
-    help="The phases of each request: mutating, validating, or both.",
+    help="The phases of each request: mutating, validating, or both. Validating alone takes objects as mutated"
+    " already: Pods with their serviceAccountName, for example.",
 )
 @outputs_flag
 @flag(
