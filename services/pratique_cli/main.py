@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import click
 
 from pratique_cli.exit_codes import ExitCode, end_by
+from pratique_cli.extras import missing_extra
 
 HELP_FLAGS = ("-h", "--help")
 COMPLETION_VARIABLE = "_PRATIQUE_COMPLETE"
@@ -82,28 +83,6 @@ SUMMARIES = {
     "completion": "Write the script that completes commands in your shell.",
     "version": "Show the version.",
 }
-
-MODULES_OF_EXTRAS = {
-    "certificates": {"cryptography"},
-    "services": {
-        *(
-            "aiohttp",
-            "grpc",
-            "grpc_health",
-            "grpc_reflection",
-            "h2",
-            "httptools",
-            "multidict",
-            "opentelemetry",
-        ),
-        *("prometheus_client", "starlette", "uvicorn", "uvloop", "watchfiles", "yarl"),
-    },
-    "ledger": {"psycopg", "sqlalchemy"},
-    "cluster": {"kubernetes_asyncio"},
-    "console": {"jinja2", "rich"},
-    "prove": {"hypothesis"},
-}
-"""The top-level modules of what each extra of ``pyproject.toml`` installs."""
 
 EPILOG = """\b
 Examples:
@@ -195,23 +174,14 @@ def _report_exception(error: Exception) -> int:
         traceback.print_exception(error)
     if isinstance(error, InputError):
         return _report_error(str(error), ExitCode.BAD_INPUT)
-    if isinstance(error, ModuleNotFoundError) and (extra := _extra_of(error.name or "")):
-        return _report_error(
-            f"this needs {error.name}, which is not installed: pip install 'pratique[{extra}]'",
-            ExitCode.BAD_INPUT,
-        )
+    if isinstance(error, ModuleNotFoundError) and (problem := missing_extra(error)):
+        return _report_error(problem, ExitCode.BAD_INPUT)
     if isinstance(error, OSError):
         return _report_error(
             f"the operating system refused: {error.strerror}{_file_of(error)}", ExitCode.BROKEN
         )
     advice = "please report it, with what PRATIQUE_DEBUG=1 shows"
     return _report_error(f"internal error: {_describe(error)}; {advice}", ExitCode.BROKEN)
-
-
-def _extra_of(module: str) -> str:
-    """The extra that installs a module; empty if none does."""
-    package = module.partition(".")[0]
-    return next((extra for extra, packages in MODULES_OF_EXTRAS.items() if package in packages), "")
 
 
 def _file_of(error: OSError) -> str:

@@ -9,7 +9,7 @@ from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
-from pratique_cli.main import MODULES_OF_EXTRAS
+from pratique_cli.extras import MODULES_OF_EXTRAS
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())

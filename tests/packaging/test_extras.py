@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pratique_cli.main import MODULES_OF_EXTRAS
+from pratique_cli.extras import MODULES_OF_EXTRAS
 
 BARE = f"""
 import importlib.util
@@ -137,24 +137,22 @@ def made_by_openssl(folder: Path, *options: str) -> str:
     return base64.b64encode((folder / "c.pem").read_bytes()).decode()
 
 
-@pytest.mark.parametrize(
-    ("command", "options", "manifest"),
-    [
-        (
-            "review",
-            "-new",
-            CERTIFICATE_REQUEST,
-        ),
-        ("check", "-x509", HTTPS_WEBHOOK.replace('9/"', '9/", caBundle: PEM')),
-    ],
-)
-def test_certificates_need_an_extra(command: str, options: str, manifest: str, tmp_path: Path) -> None:
+def test_a_request_for_a_certificate_needs_an_extra_and_others_are_reviewed(tmp_path: Path) -> None:
     file = tmp_path / "manifest.yaml"
-    file.write_text(manifest.replace("PEM", made_by_openssl(tmp_path, options)))
-    ran = run_bare(command, str(file))
+    file.write_text(CERTIFICATE_REQUEST.replace("PEM", made_by_openssl(tmp_path, "-new")))
+    ran = run_bare("review", str(file), "examples/review.json")
+    assert ran.returncode == 2
+    assert ran.stdout.endswith("1 reviewed, 1 admitted, 0 denied, 1 unreadable\n")
+    assert "manifest.yaml: document 1, line 2, column 1: this needs cryptography" in ran.stderr
+    assert ran.stderr.endswith("pip install 'pratique[certificates]'\n")
+
+
+def test_the_authority_of_a_webhook_needs_an_extra(tmp_path: Path) -> None:
+    bundle = f'9/", caBundle: {made_by_openssl(tmp_path, "-x509")}'
+    (tmp_path / "hooks.yaml").write_text(HTTPS_WEBHOOK.replace('9/"', bundle))
+    ran = run_bare("check", str(tmp_path / "hooks.yaml"))
     assert (ran.returncode, ran.stdout) == (2, "")
-    assert ran.stderr.count("\n") == 1
-    assert "pip install 'pratique[certificates]'" in ran.stderr
+    assert ran.stderr.endswith("pip install 'pratique[certificates]'\n")
 
 
 def test_pairs_of_certificates_and_keys_are_compared_without_an_extra(tmp_path: Path) -> None:

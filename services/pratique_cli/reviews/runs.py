@@ -16,6 +16,7 @@ from pratique.cluster.store import ObjectStore
 from pratique.configuration.settings import Release
 from pratique.lint.spellings import unread_spellings
 from pratique_cli.exit_codes import ExitCode
+from pratique_cli.extras import missing_extra
 from pratique_cli.loading import EXCLUDE_HINT
 from pratique_cli.outputs import ReviewCounts, ReviewedDocument, ReviewOutput, UndecidedDocument
 from pratique_cli.progress import Progress
@@ -100,6 +101,11 @@ class ReviewRun:
         except TimeoutError:
             problem = f"no decision within {self.timeout_seconds:g} s; --timeout allows more"
             self._report_undecided(document.fault((), problem), review, counts)
+            return
+        except ModuleNotFoundError as error:
+            if not (problem := missing_extra(error)):
+                raise
+            self._report_unreadable(document.fault((), problem), counts)
             return
         counts.count(allowed=decision.allowed)
         expander.remember_pod(review, decision)

@@ -1,0 +1,34 @@
+"""The extras of the package, and what to install if one is missing."""
+
+from __future__ import annotations
+
+MODULES_OF_EXTRAS = {
+    "certificates": {"cryptography"},
+    "services": {
+        *(
+            "aiohttp",
+            "grpc",
+            "grpc_health",
+            "grpc_reflection",
+            "h2",
+            "httptools",
+            "multidict",
+            "opentelemetry",
+        ),
+        *("prometheus_client", "starlette", "uvicorn", "uvloop", "watchfiles", "yarl"),
+    },
+    "ledger": {"psycopg", "sqlalchemy"},
+    "cluster": {"kubernetes_asyncio"},
+    "console": {"jinja2", "rich"},
+    "prove": {"hypothesis"},
+}
+"""The top-level modules of what each extra of ``pyproject.toml`` installs."""
+
+
+def missing_extra(error: ModuleNotFoundError) -> str:
+    """Say which extra to install for a module that was not found; empty if no extra has it."""
+    package = (error.name or "").partition(".")[0]
+    for extra, packages in MODULES_OF_EXTRAS.items():
+        if package in packages:
+            return f"this needs {error.name}, which is not installed: pip install 'pratique[{extra}]'"
+    return ""
