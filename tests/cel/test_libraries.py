@@ -86,6 +86,15 @@ def test_a_documented_example_evaluates_to_true(expression: str, evaluate: Calla
     assert evaluate(expression) is True
 
 
+def test_a_format_string_of_an_object_is_filled_in_linear_time(evaluate: Callable[..., Any]) -> None:
+    """In quadratic time, it would take minutes."""
+    assert evaluate("request.name.format([]).size() == 1000000", request={"name": "%%" * 1_000_000})
+
+
+def test_a_precision_may_have_thousands_of_zeros(evaluate: Callable[..., Any]) -> None:
+    assert evaluate(f"'%.{'0' * 5000}1f'.format([1.25])") == "1.2"
+
+
 @pytest.mark.parametrize(
     ("expression", "error"),
     [

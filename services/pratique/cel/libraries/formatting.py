@@ -58,44 +58,45 @@ def fill_clauses(
         EvaluationError: a clause is malformed or has no argument, in cel-go's words.
     """
     written: list[str] = []
-    place = 0
-    before, percent, rest = text.partition("%")
-    while percent:
-        written.append(before)
-        if rest.startswith("%"):
+    place = begin = 0
+    while (percent := text.find("%", begin)) >= 0:
+        written.append(text[begin:percent])
+        begin = percent + 1
+        if text.startswith("%", begin):
             written.append("%")
-            rest = rest[1:]
-        else:
-            if place >= arguments and (rest or not compiling):
-                raise EvaluationError(f"index {place} out of range")
-            clause, rest = _read_clause(rest)
-            written.append(write(clause, place))
-            place += 1
-        before, percent, rest = rest.partition("%")
-    return "".join([*written, before])
+            begin += 1
+            continue
+        if place >= arguments and (begin < len(text) or not compiling):
+            raise EvaluationError(f"index {place} out of range")
+        clause, begin = _read_clause(text, begin)
+        written.append(write(clause, place))
+        place += 1
+    return "".join([*written, text[begin:]])
 
 
-def _read_clause(rest: str) -> tuple[Clause, str]:
-    if not rest:
+def _read_clause(text: str, begin: int) -> tuple[Clause, int]:
+    """Read the clause that begins there; where it ends."""
+    if begin == len(text):
         raise EvaluationError("unexpected end of string")
-    precision, rest = _read_precision(rest) if rest[0] == "." else (_DEFAULT_PRECISION, rest)
-    letter = rest[0]
+    precision, place = _read_precision(text, begin + 1) if text[begin] == "." else (_DEFAULT_PRECISION, begin)
+    letter = text[place]
     if letter not in CLAUSES:
         first_byte = chr(letter.encode()[0])  # cel-go reads the string byte by byte
         raise _clause_error(f'unrecognized formatting clause "{first_byte}"')
-    return Clause(letter, precision), rest[1:]
+    return Clause(letter, precision), place + 1
 
 
-def _read_precision(rest: str) -> tuple[int, str]:
-    length = next((place for place, digit in enumerate(rest[1:]) if digit not in _DIGITS), None)
-    if length is None:
+def _read_precision(text: str, begin: int) -> tuple[int, int]:
+    end = next((place for place in range(begin, len(text)) if text[place] not in _DIGITS), None)
+    if end is None:
         raise _precision_error("could not find end of precision specifier")
-    digits, rest = rest[1 : length + 1], rest[length + 1 :]
-    if not digits or len(digits.lstrip("0")) > _LONGEST_INT or int(digits) > MAXIMUM_INT:
+    digits = text[begin:end]
+    significant = digits.lstrip("0") or "0"
+    if not digits or len(significant) > _LONGEST_INT or int(significant) > MAXIMUM_INT:
         problem = "value out of range" if digits else "invalid syntax"
         failure = f"strconv.Atoi: parsing {go_quoted(digits)}: {problem}"
         raise _precision_error(f"error while converting precision to integer: {failure}")
-    return int(digits), rest
+    return int(significant), end
 
 
 def _clause_error(text: str) -> EvaluationError:
