@@ -173,3 +173,35 @@ def test_the_api_server_sends_its_certificate_only_to_the_front_door(
     credentials = WebhookCredentials(load_kubeconfig(here / "kubeconfig"), environment={})
     assert credentials.for_target("pratique.pratique.svc:443").certificate is not None
     assert credentials.for_target("other.pratique.svc:443").certificate is None
+
+
+@pytest.mark.parametrize(
+    ("volume", "code"),
+    [
+        ({"image": {"reference": "tools:1"}}, 1),
+        ({"image": {"reference": f"tools@sha256:{'0' * 64}"}}, 0),
+        ({"emptyDir": {}}, 0),
+    ],
+)
+def test_the_guard_asks_for_digests_of_images_that_are_volumes(
+    tmp_path: Path, volume: dict[str, object], code: int
+) -> None:
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "web", "namespace": "pratique"},
+        "spec": {
+            "containers": [{"name": "web", "image": f"web@sha256:{'0' * 64}"}],
+            "volumes": [{"name": "tools", **volume}],
+        },
+    }
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "pratique"}}
+    (tmp_path / "cluster.yaml").write_text(yaml.safe_dump(namespace))
+    (tmp_path / "pod.yaml").write_text(yaml.safe_dump(pod))
+    ran = sh(
+        tmp_path,
+        "pratique review --cluster cluster.yaml --assume serviceaccounts"
+        f" --config {EXAMPLE / 'stack' / '05-guards.yaml'} pod.yaml",
+    )
+    assert ran.returncode == code, ran.stderr
+    assert ("are volumes are named by their digest" in ran.stdout) is bool(code)
