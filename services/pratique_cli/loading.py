@@ -160,7 +160,7 @@ def _configurations_of(
     yield from configurations
 
 
-EXCLUDE_HINT = "note: if a file of a folder is none of Kubernetes', leave it out: --exclude NAME"
+EXCLUDE_HINT = "note: if a file in a folder is not for Kubernetes, leave it out: --exclude NAME"
 """What to say if something in a folder cannot be read."""
 
 
