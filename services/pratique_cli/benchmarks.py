@@ -39,7 +39,7 @@ class StepCost:
     mean_seconds: float
     p99_seconds: float
     share: float
-    """Its part of the time that all decisions took, from 0 to 1. What no step is measured for, as object validation,
+    """Its part of the time that all decisions took, from 0 to 1. What no step is measured for, as putting it together,
     is the rest; steps that run side by side may add up to more than 1."""
 
 
