@@ -91,6 +91,18 @@ def wait_for_state(browser: Chrome, text: str) -> None:
     WebDriverWait(browser, 60).until(lambda here: text in here.find_element(By.ID, "state").text)
 
 
+def focus(browser: Chrome) -> str:
+    """The ID of the element with the focus; empty if none has it."""
+    found: str = browser.execute_script("return document.activeElement.id")
+    return found
+
+
+def clicked_into_manifest(browser: Chrome) -> bool:
+    """Click into the editor; False if the page has moved beneath the click, as it may on a busy machine."""
+    browser.find_element(By.ID, "manifest").click()
+    return focus(browser) == "manifest"
+
+
 def test_a_decision_appears_beneath_while_you_type(browser: Chrome, console: str) -> None:
     type_case(browser, console, manifest=POD % "false", cluster=STRICT_CLUSTER)
     wait_for_state(browser, "Admitted")
@@ -118,9 +130,9 @@ def test_the_lines_of_an_editor_stand_close_together(browser: Chrome, console: s
 
 def test_tab_leaves_an_editor(browser: Chrome, console: str) -> None:
     type_case(browser, console, manifest="kind: Pod")
-    browser.find_element(By.ID, "manifest").click()
+    WebDriverWait(browser, 60).until(clicked_into_manifest)
     ActionChains(browser).send_keys(Keys.TAB).perform()
-    assert browser.execute_script("return document.activeElement.id") == "policies"
+    assert focus(browser) == "policies"
 
 
 def test_a_hostile_name_stays_text(browser: Chrome, console: str) -> None:
