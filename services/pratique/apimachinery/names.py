@@ -67,9 +67,20 @@ def _is_label(value: str) -> bool:
     return _matches(_LABEL, value)
 
 
+@functools.lru_cache(1024)
+def _is_subdomain(value: str) -> bool:
+    """Tell whether a value has the form of a subdomain. An object, its selector and its Pods have names in common."""
+    return _matches(_SUBDOMAIN, value)
+
+
+@functools.lru_cache(1024)
+def _is_label_value(value: str) -> bool:
+    return _matches(_LABEL_VALUE, value)
+
+
 def check_dns1123_subdomain(value: str) -> list[str]:
     """Validate the name of most objects: ``IsDNS1123Subdomain``."""
-    if len(value) <= _MAXIMUM_SUBDOMAIN and _compiled(_SUBDOMAIN).fullmatch(value):
+    if len(value) <= _MAXIMUM_SUBDOMAIN and _is_subdomain(value):
         return []
     messages = _check_length(value, _MAXIMUM_SUBDOMAIN)
     if not _matches(_SUBDOMAIN, value):
@@ -129,7 +140,7 @@ def _label_key_message() -> str:
 
 def check_label_value(value: str) -> list[str]:
     """Validate the value of a label: ``IsValidLabelValue``."""
-    if len(value) <= _MAXIMUM_LABEL and _compiled(_LABEL_VALUE).fullmatch(value):
+    if len(value) <= _MAXIMUM_LABEL and _is_label_value(value):
         return []
     messages = []
     if _length(value) > _MAXIMUM_LABEL:

@@ -199,7 +199,7 @@ def is_best_effort(pod: JSON) -> bool:
 def qos_class(pod: JSONObject) -> str:
     """The QoS class of a Pod by its specification: ``ComputePodQOS``."""
     own = member(pod, "spec", "resources")
-    if any(_sets(own, kind) for kind in ("requests", "limits")):
+    if own is not None and any(_sets(own, kind) for kind in ("requests", "limits")):
         return _qos_class_of(own)
     containers = (*list_at(pod, "spec", "initContainers"), *list_at(pod, "spec", "containers"))
     classes = {_qos_class_of(member(container, "resources")) for container in containers}
@@ -217,8 +217,11 @@ def _qos_class_of(resources: JSON) -> str:
     if not requests and not limits:
         return BEST_EFFORT
     amounts = tuple((requests.get(name), limits.get(name)) for name in _QOS_RESOURCES)
-    is_text = all(type(amount) is str or amount is None for pair in amounts for amount in pair)
+    is_text = all(_TEXT_OR_NONE.issuperset(map(type, pair)) for pair in amounts)
     return (_known_qos_class if is_text else _qos_class_of_amounts)(amounts)
+
+
+_TEXT_OR_NONE = frozenset({str, type(None)})
 
 
 def _qos_class_of_amounts(amounts: tuple[tuple[JSON, JSON], ...]) -> str:
