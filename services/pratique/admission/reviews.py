@@ -126,8 +126,8 @@ class Review:
     object_validation: bool = False
     """Whether the chain decodes, defaults and validates the object as an API server does. It stays in this process."""
     made_of: JSON = None
-    """An object that has been stored, and its parts again in this one: they have been decoded already, and have their
-    defaults. None looks at everything. It stays in this process."""
+    """A stored object that this one shares parts with. The shared parts are decoded and have their defaults, so object
+    validation does not do that again; None if there is no such object. It stays in this process."""
     is_retry: bool = False
     """Whether the same call was sent before to a service that may have carried it out. A controller that commits quota
     then checks whether it already has."""

@@ -118,9 +118,9 @@ def owner_warnings(review: Review) -> tuple[str, ...]:
 
 
 def _distinct_owners(written: JSON) -> tuple[list[JSON], list[str]]:
-    """The owners of an object, each once, and the UIDs of the others; none of either if nothing can be there twice."""
+    """The owners of an object, each once, and the UIDs of the others."""
     owners = member(written, "metadata", "ownerReferences")
-    if not isinstance(owners, list) or len(owners) < _FEWEST_WITH_DUPLICATES:
+    if not isinstance(owners, list):
         return [], []
     distinct: list[JSON] = []
     duplicates: list[str] = []
@@ -130,9 +130,6 @@ def _distinct_owners(written: JSON) -> tuple[list[JSON], list[str]]:
         else:
             distinct.append(owner)
     return distinct, duplicates
-
-
-_FEWEST_WITH_DUPLICATES = 2
 
 
 def _with_distinct_owners(decoded: JSONObject) -> JSONObject:

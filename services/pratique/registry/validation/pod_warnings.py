@@ -177,10 +177,7 @@ def _of_overlaps(volumes: Sequence[JSONObject]) -> Iterator[str]:
         if (projected := volume.get("projected")) is None:
             continue
         groups: list[list[_Path]] = []
-        sources = projected.get("sources") or ()
-        if _are_different_files(sources):
-            continue
-        for source in sources:
+        for source in projected.get("sources") or ():
             if all(value is None for value in source.values()):
                 yield f"{_titled(volume)} (Projected) has no sources provided"
             else:
@@ -196,27 +193,6 @@ _FILES_OF = {
 }
 """The volumes with files of one source, what they are called, and the field with the name of the source."""
 _WITH_FILES = _FILES_OF.keys() | {"projected"}
-
-
-def _are_different_files(sources: Sequence[JSONObject]) -> bool:
-    """Tell most sources of a projected volume, whose files have different names, from those to look into."""
-    found: set[str] = set()
-    for source in sources:
-        if len(source) != 1 or _PROJECTED.isdisjoint(source):
-            return False
-        for given in source.values():
-            if given is None:
-                return False
-            for item in (given,) if "path" in given else given.get("items") or ():
-                path = item.get("path", "")
-                if path in found or "/" in path:
-                    return False
-                found.add(path)
-    return True
-
-
-_PROJECTED = frozenset({"configMap", "downwardAPI", "secret", "serviceAccountToken"})
-"""The most frequent sources of files."""
 
 
 def _titled(volume: JSONObject) -> str:
