@@ -30,6 +30,7 @@ axe.run(document).then((found) => done(found.violations.map(
 """
 HOSTILE = "<img src=x onerror=document.title=1>"
 KEY = "AKIA-not-for-the-page"
+PATIENCE_SECONDS = 120  # far more than a page takes, so that a busy machine fails nothing
 
 
 @pytest.fixture(scope="session")
@@ -91,6 +92,7 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chr
     options.add_experimental_option("prefs", {"download.default_directory": str(profile)})
     options.set_capability("goog:loggingPrefs", {"performance": "ALL", "browser": "ALL"})
     driver = webdriver.Chrome(options, Service(str(DRIVER)))
+    driver.set_script_timeout(PATIENCE_SECONDS)
     yield driver
     driver.quit()
 

@@ -12,7 +12,7 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
-from .conftest import ROOT, SOURCES, violations
+from .conftest import PATIENCE_SECONDS, ROOT, SOURCES, violations
 
 BUNDLE = ROOT / "services/frontdoor/pratique_frontdoor/console/static/editor.js"
 
@@ -25,7 +25,7 @@ def test_axe_finds_nothing_on_the_playground(
     browser.get("about:blank")
     browser.get(f"{console}/playground")
     Select(browser.find_element(By.ID, "example")).select_by_value(example)
-    WebDriverWait(browser, 60).until(lambda here: here.find_elements(By.TAG_NAME, "article"))
+    WebDriverWait(browser, PATIENCE_SECONDS).until(lambda here: here.find_elements(By.TAG_NAME, "article"))
     assert violations(browser, packages, theme) == []
 
 

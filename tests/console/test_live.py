@@ -26,8 +26,12 @@ from support.recordings import deployment, pod_creation, written
 from support.validating_policies import binding, policy
 from support.waiting import within
 
-from .conftest import HOSTILE, KEY, violations
+from .conftest import HOSTILE, KEY, PATIENCE_SECONDS, violations
 
+REPLICAS = """
+return [...document.querySelectorAll("[aria-label=Replicas] tbody tr")].map((row) => row.innerText.trim());
+"""
+TWO_PERIODS = "setTimeout(arguments[0], 2500)"
 NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
 
 
@@ -53,7 +57,15 @@ def wait_for(browser: Chrome, name: str, text: str) -> None:
         script = "return document.querySelector(arguments[0])?.textContent ?? ''"
         return text in " ".join(here.execute_script(script, name).split())
 
-    WebDriverWait(browser, 60).until(shown)
+    WebDriverWait(browser, PATIENCE_SECONDS).until(shown)
+
+
+def open_paused(browser: Chrome, stack: Stack, name: str, text: str) -> None:
+    """Open the console, and hold it as soon as it shows this: elements that are found stay in the page."""
+    open_console(browser, stack)
+    wait_for(browser, name, text)
+    browser.find_element(By.ID, "pause").click()
+    wait_for(browser, "#state", "Paused.")
 
 
 def test_decisions_appear_as_they_come(browser: Chrome, stack: Stack) -> None:
@@ -61,26 +73,26 @@ def test_decisions_appear_as_they_come(browser: Chrome, stack: Stack) -> None:
     assert stack.post("/admit", deployment(9, "large", uid="9"))["response"]["allowed"] is False
     wait_for(browser, "#decisions", "CREATE deployments.apps shop/large")
     wait_for(browser, "[aria-label='Denials by policy']", "ValidatingAdmissionPolicy/replicas")
-    assert "at most 5" in browser.find_element(By.ID, "decisions").text
+    wait_for(browser, "#decisions", "at most 5")
     assert browser.find_element(By.ID, "state").text == ""
 
 
 def test_each_replica_is_shown_with_its_load(browser: Chrome, stack: Stack) -> None:
     stack.post("/admit", deployment(uid="1"))
     open_console(browser, stack)
-    rows = [row.text for row in browser.find_elements(By.CSS_SELECTOR, "[aria-label=Replicas] tbody tr")]
+    WebDriverWait(browser, PATIENCE_SECONDS).until(
+        lambda here: all(row.endswith("✓ used") for row in here.execute_script(REPLICAS))
+    )
+    rows = browser.execute_script(REPLICAS)
     assert [row.split()[0] for row in rows] == ["mutator", "validator", "validator"]
-    assert all(row.endswith("✓ used") for row in rows)
-    digest = browser.find_element(By.CSS_SELECTOR, ".digest code").text
+    digest = browser.execute_script("return document.querySelector('.digest code').innerText")
     assert f'digest="{digest}"' in stack.get("/metrics")[1]
 
 
 def test_a_decision_that_is_kept_opens_without_its_secrets(browser: Chrome, stack: Stack) -> None:
     secret = {"name": "TOKEN", "value": KEY}
     stack.post("/admit", deployment(1, "secretive", secret, uid="s"))
-    open_console(browser, stack)
-    wait_for(browser, "#decisions", "shop/secretive")
-    browser.find_element(By.ID, "pause").click()
+    open_paused(browser, stack, "#decisions", "shop/secretive")
     browser.find_element(By.PARTIAL_LINK_TEXT, "shop/secretive").click()
     assert "✓ Admitted" in browser.find_element(By.CSS_SELECTOR, "article h2").text
     assert "redacted:" in browser.page_source
@@ -113,8 +125,7 @@ def used(stack: Stack) -> list[str]:
 
 def test_axe_finds_nothing(browser: Chrome, stack: Stack, packages: Path) -> None:
     stack.post("/admit", deployment(9, "large", uid="9"))
-    open_console(browser, stack)
-    browser.find_element(By.ID, "pause").click()
+    open_paused(browser, stack, "#decisions", "shop/large")
     for theme in ("light", "dark"):
         assert violations(browser, packages, theme) == []
 
@@ -137,35 +148,46 @@ def test_a_hostile_name_stays_text(browser: Chrome, stack: Stack) -> None:
 
 
 def test_a_paused_page_stays_as_it_is(browser: Chrome, stack: Stack) -> None:
-    open_console(browser, stack)
-    browser.find_element(By.ID, "pause").click()
+    open_paused(browser, stack, "#totals", "admitted")
     before = browser.find_element(By.ID, "totals").text
     stack.post("/admit", deployment(1, "unseen", uid="p"))
-    browser.execute_async_script("setTimeout(arguments[0], 2500)")  # two periods of the page
+    browser.execute_async_script(TWO_PERIODS)
     assert browser.find_element(By.ID, "totals").text == before
     browser.find_element(By.ID, "pause").click()
     wait_for(browser, "#decisions", "shop/unseen")
 
 
 def test_the_keyboard_alone_opens_a_decision_while_the_page_changes(browser: Chrome, stack: Stack) -> None:
+    reached = "CREATE deployments.apps shop/reached"
     stack.post("/admit", deployment(1, "reached", uid="k"))
     open_console(browser, stack)
     wait_for(browser, "#decisions", "shop/reached")
     for _ in range(60):
         ActionChains(browser).send_keys(Keys.TAB).perform()
-        if browser.switch_to.active_element.text == "CREATE deployments.apps shop/reached":
+        if browser.execute_script("return document.activeElement.innerText") == reached:
             break
     stack.post("/admit", deployment(1, "later", uid="l"))
     wait_for(browser, "#decisions", "shop/later")
     ActionChains(browser).send_keys(Keys.ENTER).perform()
-    assert "shop/reached" in browser.find_element(By.CSS_SELECTOR, "article h2").text
+    wait_for(browser, "article h2", "shop/reached")
+
+
+def test_a_link_that_is_pressed_while_the_page_changes_is_followed(browser: Chrome, stack: Stack) -> None:
+    stack.post("/admit", deployment(1, "pressed", uid="m"))
+    open_paused(browser, stack, "#decisions", "shop/pressed")
+    link = browser.find_element(By.PARTIAL_LINK_TEXT, "shop/pressed")
+    ActionChains(browser).click_and_hold(link).perform()
+    browser.execute_script("document.getElementById('pause').click()")  # the page goes on
+    browser.execute_async_script(TWO_PERIODS)
+    ActionChains(browser).release().perform()
+    wait_for(browser, "article h2", "shop/pressed")
 
 
 def test_a_narrow_window_needs_no_sideways_scrolling(browser: Chrome, stack: Stack) -> None:
     size = {"width": 360, "height": 800, "deviceScaleFactor": 1, "mobile": True}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     try:
-        open_console(browser, stack)
+        open_paused(browser, stack, "#decisions", "shop/")
         assert browser.execute_script("return document.documentElement.scrollWidth") == 360
         row = browser.find_element(By.CSS_SELECTOR, "#decisions tbody tr")
         request = row.find_element(By.CSS_SELECTOR, "td:nth-child(3)")

@@ -15,7 +15,7 @@ from selenium.webdriver import ActionChains, Chrome, Keys
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
-from .conftest import PROGRAM
+from .conftest import PATIENCE_SECONDS, PROGRAM
 
 POD = """\
 apiVersion: v1
@@ -48,6 +48,27 @@ webhooks:
     admissionReviewVersions: [v1]
 """
 
+# Each of these is done in one go, which no decision and no drawing comes between.
+TYPE_AT_ONCE = """
+for (const [id, text] of Object.entries(arguments[0])) {
+  const editor = document.getElementById(id);
+  editor.value = text;
+  editor.dispatchEvent(new Event("input"));
+}
+"""
+MARKED_LINES = """
+const root = document.getElementById(arguments[0]).shadowRoot;
+const top = (element) => element.getBoundingClientRect().top;
+const numbers = [...root.querySelectorAll(".cm-lineNumbers .cm-gutterElement")];
+return [...root.querySelectorAll(".marks .error, .marks .warning")].map(
+  (mark) => `${mark.innerText} ${numbers.find((number) => top(number) === top(mark)).innerText}`);
+"""
+LINES = """
+const root = document.getElementById(arguments[0]).shadowRoot;
+return [...root.querySelectorAll(".cm-line")].map(
+  (line) => [line.innerText.replace("\\n", ""), line.getBoundingClientRect().top]);
+"""
+
 
 def send(console: str, path: str, case: object, **headers: str) -> bytes:
     wanted = {"Content-Type": "application/json", "Origin": console} | headers
@@ -71,24 +92,19 @@ def refusal(console: str, path: str, case: object, **headers: str) -> tuple[int,
 def type_case(browser: Chrome, console: str, **texts: str) -> None:
     browser.get("about:blank")
     browser.get(f"{console}/playground")
-    for editor, text in texts.items():
-        script = "arguments[0].value = arguments[1]; arguments[0].dispatchEvent(new Event('input'))"
-        browser.execute_script(script, browser.find_element(By.ID, editor), text)
+    browser.execute_script(TYPE_AT_ONCE, texts)
 
 
 def marked_lines(browser: Chrome, editor: str) -> list[str]:
     """The symbols in an editor's gutter, each with the number of its line."""
-    root = browser.find_element(By.ID, editor).shadow_root
-    numbers = {
-        number.rect["y"]: number.text
-        for number in root.find_elements(By.CSS_SELECTOR, ".cm-lineNumbers .cm-gutterElement")
-    }
-    marks = root.find_elements(By.CSS_SELECTOR, ".marks .error, .marks .warning")
-    return [f"{mark.text} {numbers[mark.rect['y']]}" for mark in marks]
+    found: list[str] = browser.execute_script(MARKED_LINES, editor)
+    return found
 
 
 def wait_for_state(browser: Chrome, text: str) -> None:
-    WebDriverWait(browser, 60).until(lambda here: text in here.find_element(By.ID, "state").text)
+    WebDriverWait(browser, PATIENCE_SECONDS).until(
+        lambda here: text in here.find_element(By.ID, "state").text
+    )
 
 
 def focus(browser: Chrome) -> str:
@@ -117,9 +133,9 @@ def test_a_denial_is_marked_at_its_line_and_leads_there(browser: Chrome, console
 
 def test_the_lines_of_an_editor_stand_close_together(browser: Chrome, console: str) -> None:
     type_case(browser, console, manifest=POD % "false")
-    lines = browser.find_element(By.ID, "manifest").shadow_root.find_elements(By.CLASS_NAME, "cm-line")
-    assert [line.text for line in lines] == (POD % "false").split("\n")
-    assert lines[-1].rect["y"] - lines[0].rect["y"] == 20 * (len(lines) - 1)
+    texts, tops = zip(*browser.execute_script(LINES, "manifest"), strict=True)
+    assert list(texts) == (POD % "false").split("\n")
+    assert tops[-1] - tops[0] == 20 * (len(tops) - 1)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from support.recordings import written
 from support.validating_policies import binding, policy
 from support.waiting import within
 
-from .conftest import HOSTILE, PROGRAM, violations
+from .conftest import HOSTILE, PATIENCE_SECONDS, PROGRAM, violations
 from .test_playground import refusal
 
 SERVICES = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["services"]}
@@ -53,7 +53,13 @@ def replay(browser: Chrome, console: str) -> None:
     browser.get("about:blank")
     browser.get(f"{console}/replay")
     browser.find_element(By.ID, "start").click()
-    WebDriverWait(browser, 60).until(lambda here: here.find_element(By.ID, "state").text == "Done.")
+    wait_until_done(browser)
+
+
+def wait_until_done(browser: Chrome) -> None:
+    WebDriverWait(browser, PATIENCE_SECONDS).until(
+        lambda here: here.find_element(By.ID, "state").text == "Done."
+    )
 
 
 def test_differences_are_grouped_by_the_policy_that_makes_them(
@@ -99,7 +105,7 @@ def test_the_keyboard_alone_replays(browser: Chrome, replaying_console: str) -> 
         ):
             break
     ActionChains(browser).send_keys(Keys.ENTER).perform()
-    WebDriverWait(browser, 60).until(lambda here: here.find_element(By.ID, "state").text == "Done.")
+    wait_until_done(browser)
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

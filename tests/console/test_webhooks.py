@@ -18,6 +18,11 @@ from .conftest import PROGRAM, violations
 from .test_playground import POD, WEBHOOK, decided, refusal, type_case, wait_for_state
 
 MANIFEST = POD % "false"
+TYPE_AND_TICK = """
+document.getElementById("manifest").dispatchEvent(new Event("input"));
+document.getElementById("webhooks").click();
+setTimeout(arguments[0], 1000);  // longer than the page waits for another key
+"""
 
 
 @pytest.fixture(name="calling", scope="module")
@@ -94,6 +99,16 @@ def test_a_box_calls_webhooks_until_another_case_is_opened(
     Select(browser.find_element(By.ID, "example")).select_by_value("defaults-and-limits")
     wait_for_state(browser, "Admitted")
     assert not box.is_selected()
+
+
+def test_a_tick_right_behind_what_is_typed_calls_a_webhook_once(
+    browser: Chrome, calling: str, server: WebhookServer
+) -> None:
+    type_case(browser, calling, manifest=MANIFEST, policies=configuration(server))
+    wait_for_state(browser, "Admitted")
+    browser.execute_async_script(TYPE_AND_TICK)
+    wait_for_state(browser, "Denied")
+    assert len(server.received) == 1
 
 
 def test_a_console_that_calls_none_has_no_box(browser: Chrome, console: str) -> None:

@@ -2,6 +2,7 @@ const PERIOD = 1000; // ms between looks
 const live = document.getElementById("live");
 const pause = document.getElementById("pause");
 const state = document.getElementById("state");
+let isPressed = false; // a link that is replaced under a pressed button would not be followed
 const isPaused = () => pause.getAttribute("aria-pressed") === "true";
 
 // Links and scrolled tables keep the focus and their place across updates, by their address or their name.
@@ -27,7 +28,7 @@ async function update() {
   try {
     const answer = await fetch(live.dataset.source);
     const text = await answer.text();
-    if (isPaused()) return;
+    if (isPaused() || isPressed) return;
     if (answer.ok) replace(text);
     state.textContent = answer.ok ? "" : "The front door refuses to tell: load the page again.";
   } catch {
@@ -41,6 +42,9 @@ async function keepUpdating() {
     await update();
   }
 }
+
+addEventListener("pointerdown", (event) => { isPressed = event.button === 0; });
+for (const name of ["pointerup", "pointercancel"]) addEventListener(name, () => { isPressed = false; });
 
 pause.addEventListener("click", () => {
   pause.setAttribute("aria-pressed", String(!isPaused()));

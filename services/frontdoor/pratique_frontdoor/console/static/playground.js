@@ -33,6 +33,7 @@ async function post(path) {
 }
 
 async function decide() {
+  clearTimeout(timer); // what was typed is in this decision
   const number = (newest += 1);
   const state = find("state");
   if (!find("manifest").value.trim()) {
