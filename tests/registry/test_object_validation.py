@@ -15,6 +15,7 @@ from pratique.apimachinery.patches import patch_document
 from pratique_frontdoor.chain.decisions import OBJECT_VALIDATION, Decision, Step
 from support.chains import decided, pod_review
 from support.manifest_decisions import decide_manifest
+from support.stored_objects import definitions
 
 POD: dict[str, Any] = {
     "apiVersion": "v1",
@@ -150,3 +151,56 @@ def test_every_step_tells_how_long_it_took() -> None:
         ("defaults", True),
         ("validation", True),
     ]
+
+
+MALFORMED: dict[str, tuple[str, Any, str]] = {
+    "a string for a struct": (
+        "spec",
+        "x",
+        "cannot unmarshal string into Go struct field Pod.spec of type v1.PodSpec",
+    ),
+    "numbers for structs": (
+        "spec.containers",
+        [1],
+        "cannot unmarshal number into Go struct field PodSpec.spec.containers of type v1.Container",
+    ),
+    "a number for a name": (
+        "spec.containers.0.name",
+        5,
+        "cannot unmarshal number into Go struct field Container.spec.containers.name of type string",
+    ),
+    "a list for labels": (
+        "metadata.labels",
+        ["a"],
+        "cannot unmarshal array into Go struct field ObjectMeta.metadata.labels of type map[string]string",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MALFORMED)
+def test_an_update_of_what_no_api_server_stores_is_refused_and_meets_no_controller(case: str) -> None:
+    path, value, problem = MALFORMED[case]
+    decision = decide_manifest(POD, old=changed(path, value), controllers=["AlwaysDeny"])
+    assert [step.controller for step in decision.steps] == [OBJECT_VALIDATION]
+    assert decision.status is not None
+    assert decision.status.code == 400
+    assert message(decision) == f'oldObject: Pod in version "v1" cannot be handled as a Pod: json: {problem}'
+
+
+def test_unknown_fields_and_nulls_of_a_stored_object_are_dropped() -> None:
+    container = POD["spec"]["containers"][0] | {"img": "x", "command": None, "env": None}
+    stored = POD | {"spec": {"containers": [container], "priority": None, "foo": 1}, "status": None}
+    assert decide_manifest(POD, old=stored).status is None
+
+
+def test_the_metadata_of_a_stored_custom_resource_is_decoded() -> None:
+    ship = {
+        "apiVersion": "lab.example.com/v1",
+        "kind": "Ship",
+        "metadata": {"name": "a"},
+    }
+    decision = decide_manifest(
+        ship, old=ship | {"metadata": {"name": "a", "labels": 1}}, definitions=definitions()
+    )
+    assert message(decision).startswith("oldObject: Ship in version ")
+    assert message(decision).endswith(" of type map[string]string")

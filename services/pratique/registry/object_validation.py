@@ -140,11 +140,11 @@ def _with_distinct_owners(decoded: JSONObject) -> JSONObject:
 
 
 def receive(review: Review) -> Review:
-    """Decode the object of a review strictly, and fill in its namespace and its defaults.
+    """Decode the object of a review strictly, and fill in its namespace and its defaults; decode the stored object.
 
     Raises:
-        ObjectRefusedError: it cannot be decoded, names another namespace or name than the request, or updates without
-            a resource version what needs one.
+        ObjectRefusedError: one of them cannot be decoded; or the object names another namespace or name than the
+            request, or updates without a resource version what needs one.
     """
     try:
         custom = _custom_resources(review)
@@ -160,13 +160,35 @@ def receive(review: Review) -> Review:
     refused = refused_update(review, is_custom=custom is not None)
     if refused is not None:
         raise ObjectRefusedError(refused)
-    return _with_object(review, _defaulted(review, placed, review.made_of))
+    return _with_object(_with_decoded_stored(review), _defaulted(review, placed, review.made_of))
+
+
+def _with_decoded_stored(review: Review) -> Review:
+    """The review with the stored object as Go has it: nothing of the wrong type, no nulls, no unknown fields.
+
+    An API server never stores anything else. Whoever sends a review may.
+    """
+    document = review.old_object_document
+    if review.operation is not Operation.UPDATE or not isinstance(document.data, dict):
+        return review
+    custom = _custom_resources(review)
+    try:
+        if custom is None:
+            decoded = decode(review.kind, document).data
+            _check_numbers(review.kind, decoded)
+        else:
+            decoded = custom.decode_stored(document)
+    except StrictDecodingError as error:
+        raise ObjectRefusedError(_undecodable(review, str(error), "oldObject: ")) from None
+    if decoded is document.data:
+        return review
+    return dataclasses.replace(review, old_object_document=Document.from_data(decoded).after(document))
 
 
 _UNREGISTERED = 'no kind is registered for the type v1.Scale in scheme "pkg/runtime/scheme.go:111"'
 
 
-def _undecodable(review: Review, problem: str) -> Status:
+def _undecodable(review: Review, problem: str, where: str = "") -> Status:
     """What an API server answers to what it cannot decode: ``transformDecodeError``.
 
     It does not find the kind of its own answer among custom resources, if that is a Scale.
@@ -175,7 +197,7 @@ def _undecodable(review: Review, problem: str) -> Status:
     if is_scale(review) and custom_resource_of(review) is not None:
         return statuses.bad_request(_UNREGISTERED)
     return statuses.bad_request(
-        f"{kind.kind} in version {go_quoted(kind.version)} cannot be handled as a {kind.kind}: {problem}"
+        f"{where}{kind.kind} in version {go_quoted(kind.version)} cannot be handled as a {kind.kind}: {problem}"
     )
 
 

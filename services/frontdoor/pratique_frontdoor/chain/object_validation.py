@@ -143,8 +143,10 @@ def _continue_with(context: AdmissionContext, review: Review, document: Document
         duration_seconds=time.monotonic() - step.at,
     )
     context.record.steps.append(ended)
-    if patch:
-        context.continue_with(review.with_object(document), patch)
+    if patch or review.old_object_document is not context.review.old_object_document:
+        context.continue_with(
+            review.with_object(document if patch else context.review.object_document), patch
+        )
 
 
 _MADE_UP = ("uid", "creationTimestamp", "resourceVersion")

@@ -103,6 +103,14 @@ class CustomResourceRegistry:
             raise StrictDecodingError(f"strict decoding error: {texts}")
         return decoded
 
+    def decode_stored(self, document: Document) -> JSONObject:
+        """Decode and prune an object as stored, whose unknown fields are dropped.
+
+        Raises:
+            StrictDecodingError: its metadata has the wrong type.
+        """
+        return self._coerced(document.data, [])
+
     def with_defaults(self, written: JSONObject) -> JSONObject:
         """The object, pruned and with defaults; the same one if nothing is to be done."""
         if self._is_complete(written):
