@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
+import trustme
 
 from pratique.admission.reviews import Deadline
 from pratique.apimachinery.errors import CallError, ConfigurationError
@@ -122,6 +125,82 @@ def test_insecure_skip_tls_verify_disables_verification(tmp_path: Path) -> None:
     certificate = Authority().issue("images.example.com", expired=True)
     with serve(verdict(allowed=True), certificate=certificate) as server:
         assert ask(tmp_path, kubeconfig(server.url, cluster={"insecure-skip-tls-verify": True}))
+
+
+_paddings = itertools.count(1)
+
+
+def rewrite(file: Path, content: bytes) -> None:
+    """Change a file; its size differs each time, because two changes may come within the resolution of its times."""
+    file.write_bytes(content + b"\n" * next(_paddings))
+
+
+def outcomes(folder: Path, document: JSONObject, changes: Iterable[Callable[[], object]]) -> list[str]:
+    """What one backend answers: the first call, and one after each change; why a call got no answer."""
+
+    async def run() -> list[str]:
+        backend = open_backend(Path(written(folder, document)))
+        found = []
+        try:
+            for change in (lambda: None, *changes):
+                change()
+                try:
+                    await backend.ask(QUESTION, Deadline.after(20))
+                    found.append("answered")
+                except CallError as error:
+                    found.append(str(error).rpartition(": ")[2])
+        finally:
+            await backend.close()
+            await asyncio.sleep(0)
+        return found
+
+    return asyncio.run(run())
+
+
+def test_a_changed_authority_counts_from_the_next_call(tmp_path: Path) -> None:
+    trusted, file, unknown = authority().pem, tmp_path / "ca.pem", "certificate signed by unknown authority"
+    changes = {
+        lambda: rewrite(file, trusted): "answered",
+        lambda: rewrite(file, b"half a cert"): "answered",  # what cannot be used leaves the last that could
+        lambda: rewrite(file, b""): "answered",
+        file.unlink: "answered",
+        lambda: rewrite(file, Authority().pem): unknown,  # on a connection that was open, too
+        lambda: rewrite(file, Authority().pem + trusted): "answered",
+    }
+    rewrite(file, Authority().pem)
+    with serve(verdict(allowed=True)) as server:
+        document = kubeconfig(server.url, cluster={"certificate-authority": "ca.pem"})
+        assert outcomes(tmp_path, document, changes) == [unknown, *changes.values()]
+
+
+def test_a_changed_client_certificate_is_shown_from_the_next_call(tmp_path: Path) -> None:
+    certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
+
+    def write_certificate(issued: trustme.LeafCert) -> None:
+        rewrite(certificate, issued.cert_chain_pems[0].bytes())
+
+    def write_both(issued: trustme.LeafCert) -> None:
+        write_certificate(issued)
+        rewrite(key, issued.private_key_pem.bytes())
+
+    write_both(clients().issue("first"))
+    changes = [
+        lambda: write_both(clients().issue("second")),
+        lambda: write_certificate(clients().issue("third")),  # its key is not there yet
+        lambda: write_both(Authority().issue("stranger")),
+    ]
+    user: JSONObject = {"client-certificate": "tls.crt", "client-key": "tls.key"}
+    with serve(verdict(allowed=True), clients=clients()) as server:
+        *found, last = outcomes(tmp_path, kubeconfig(server.url, user=user), changes)
+    assert found == ["answered"] * 3
+    assert last != "answered"
+    assert len(server.received) == 3
+
+
+def test_an_empty_file_of_authorities_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_bytes(b"\n")
+    document = kubeconfig("https://localhost", cluster={"certificate-authority": "ca.pem"})
+    assert refusal(tmp_path, document) == f"certificate-authority: {tmp_path}/ca.pem is empty"
 
 
 NOTHING = "no configuration has been provided, try setting KUBERNETES_MASTER environment variable"

@@ -62,6 +62,17 @@ class ClientCertificate:
         """A value that changes with either file."""
         return (self.certificate.stamp, self.key.stamp)
 
+    def as_read(self) -> ClientCertificate:
+        """The certificate as its files hold it now, which does not follow them.
+
+        Raises:
+            CallError: a file cannot be read.
+        """
+        return ClientCertificate(
+            dataclasses.replace(self.certificate, data=self.certificate.read()),
+            dataclasses.replace(self.key, data=self.key.read()),
+        )
+
 
 class TokenFile:
     """A file with a bearer token, read again about once a minute."""
