@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import itertools
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -12,10 +14,11 @@ from typing import TYPE_CHECKING, TypeVar
 from pratique.apimachinery.documents import read_objects
 from pratique.apimachinery.errors import ConfigurationError, InputError
 from pratique.apimachinery.json_values import JSON, json_type
-from pratique.apimachinery.manifest_files import walk
+from pratique.apimachinery.manifest_files import is_excluded, walk
+from pratique.apimachinery.selectors import EXISTS, IN, LabelSelector
 from pratique.apimachinery.source_documents import SourceDocument, display_path
 from pratique.cluster.files import load_cluster
-from pratique.cluster.store import Cluster
+from pratique.cluster.store import NAME_LABEL, Cluster
 from pratique.configuration.admissionregistration import PolicyConfiguration, ValidatingAdmissionPolicySpec
 from pratique.configuration.loading import Configurations, is_configuration, load_configurations
 from pratique.configuration.settings import ChainSettings
@@ -166,24 +169,27 @@ EXCLUDE_HINT = "note: if a file in a folder is not for Kubernetes, leave it out:
 
 def exclusion_notes(paths: Iterable[Path], excluded: Sequence[str]) -> Iterator[str]:
     """Tell how many files of folders are left out by patterns, and which patterns leave out none."""
+    if not excluded:
+        return
     folders = [path for path in paths if path.is_dir()]
-    everything = sum(map(_count_files, folders))
-    counts = {
-        pattern: everything - sum(_count_files(path, [pattern]) for path in folders) for pattern in excluded
-    }
-    if any(counts.values()):
-        left = everything - sum(_count_files(path, excluded) for path in folders)
+    found = [patterns for folder in folders for patterns in _matching_patterns(folder, excluded)]
+    left = sum(map(bool, found))
+    if left:
         yield f"note: left out by --exclude: {left} {'file' if left == 1 else 'files'}"
-    for pattern, count in counts.items():
-        if not count:
+    used = set(itertools.chain.from_iterable(found))
+    for pattern in dict.fromkeys(excluded):
+        if pattern not in used:
             yield f"note: --exclude {pattern} matches no file of a folder"
 
 
-def _count_files(folder: Path, excluded: Sequence[str] = ()) -> int:
-    try:
-        return sum(not is_folder for _, is_folder in walk(folder, excluded))
-    except OSError:
-        return 0  # reading tells the problem
+def _matching_patterns(folder: Path, excluded: Sequence[str]) -> Iterator[list[str]]:
+    """Yield for each file of a folder the patterns that match it or a subfolder that it is in."""
+    with contextlib.suppress(OSError):  # reading tells the problem
+        for file, is_folder in walk(folder):
+            if not is_folder:
+                path = file.relative_to(folder)
+                steps = (path, *path.parents)
+                yield [pattern for pattern in excluded if any(is_excluded(step, [pattern]) for step in steps)]
 
 
 def _kind(document: SourceDocument) -> str:
@@ -208,6 +214,44 @@ def cluster_notes(chain: ChainSettings, cluster: Cluster, assumed: Collection[st
         return []
     advice = f"add Namespaces, or --assume {NAMESPACES}; to add kinds alone, use --crds instead"
     return [f"note: --cluster holds no Namespace, so there is none, and what is in one is denied: {advice}"]
+
+
+def label_notes(configurations: Configurations) -> list[str]:
+    """Tell which webhooks, policies and bindings want labels that assumed namespaces do not have."""
+    names = [*_webhooks_by_label(configurations), *_policies_by_label(configurations)]
+    if not names:
+        return []
+    shown = ", ".join(names[:_MOST_NAMES]) + (" …" if len(names) > _MOST_NAMES else "")
+    known = f"without --cluster, a namespace has no label but {NAME_LABEL}, unless this run creates it"
+    return [f"note: {known}; more is wanted by the namespaceSelector of {shown}"]
+
+
+_MOST_NAMES = 5
+"""Names in a note: who has more reads the first ones, and their own selectors."""
+
+
+def _webhooks_by_label(configurations: Configurations) -> Iterator[str]:
+    for configuration in (*configurations.mutating, *configurations.validating):
+        for webhook in configuration.webhooks:
+            if _wants_label(webhook.namespace_selector):
+                yield f'webhook "{webhook.name}"'
+
+
+def _policies_by_label(configurations: Configurations) -> Iterator[str]:
+    for policy in (*configurations.mutating_policies, *configurations.validating_policies):
+        if policy.spec.match_constraints and _wants_label(policy.spec.match_constraints.namespace_selector):
+            yield f'{policy.kind.value} "{policy.name}"'
+    for binding in (*configurations.mutating_bindings, *configurations.validating_bindings):
+        if binding.spec.match_resources and _wants_label(binding.spec.match_resources.namespace_selector):
+            yield f'{binding.kind.value} "{binding.name}"'
+
+
+def _wants_label(selector: LabelSelector | None) -> bool:
+    """Whether a selector requires a label besides the name, which every namespace has."""
+    if selector is None:
+        return False
+    wanted = [item.key for item in selector.match_expressions if item.operator in (EXISTS, IN)]
+    return any(key != NAME_LABEL for key in (*selector.match_labels, *wanted))
 
 
 def release_warnings(chain: ChainSettings, cluster: Cluster) -> list[str]:

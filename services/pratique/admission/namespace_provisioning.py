@@ -58,9 +58,7 @@ class _ClusterWithNamespace(ReloadableCluster):
     def get(self, group: str, resource: str, name: str, namespace: str = "") -> JSONObject | None:
         found = super().get(group, resource, name, namespace)
         if found is None and (name if resource == "namespaces" else namespace) == self._namespace:
-            assumed = ANY_NAMESPACE.get(group, resource, name, namespace)
-            # Selectors and policies can use the label with its name, which every stored namespace has.
-            return assumed and store.with_namespace_defaults(assumed) if resource == "namespaces" else assumed
+            return ANY_NAMESPACE.get(group, resource, name, namespace)
         return found
 
     def list(self, group: str, resource: str, namespace: str | None = None) -> Sequence[JSONObject]:

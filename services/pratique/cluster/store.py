@@ -77,11 +77,14 @@ def check_namespace_name(name: str) -> None:
 
 
 def assumed_namespace(name: str) -> JSONObject:
-    """An assumed Namespace: unlabelled and Active."""
+    """An assumed Namespace: Active, and without labels but the one that the API server sets on each.
+
+    Source: as for :func:`with_namespace_defaults`.
+    """
     return {
         "apiVersion": "v1",
         "kind": "Namespace",
-        "metadata": {"name": name},
+        "metadata": {"name": name, "labels": {NAME_LABEL: name}},
         "status": {"phase": "Active"},
     }
 
@@ -282,8 +285,8 @@ class ObjectStore:
             objects: Kubernetes objects.
             resources: The kinds that are known besides those of CustomResourceDefinitions; None means those of
                 Kubernetes.
-            assume_namespaces: Assume that every namespace exists, unlabelled, with its ``default`` ServiceAccount,
-                until it is put or removed.
+            assume_namespaces: Assume that every namespace exists, with no label but its name, and with its ``default``
+                ServiceAccount, until it is put or removed.
             assumed: The same for some of :data:`ASSUMABLE` alone.
 
         Raises:
@@ -423,7 +426,9 @@ class ObjectStore:
         at = (storage_group(group, resource), resource)
         objects = self._objects.get(at, {}).get(namespace)
         if objects is None:
-            return False  # assumed objects have no labels
+            return (
+                False  # assumed ServiceAccounts have no labels, and assumed Namespaces cannot be enumerated
+            )
         index = self._label_indexes.get((*at, namespace))
         if index is None:
             index = self._label_indexes[*at, namespace] = _LabelIndex(objects)

@@ -80,7 +80,7 @@ class AssumedCluster:
         """Get one object; a Namespace or ServiceAccount always exists."""
         found = self.known.get(group, resource, name, namespace)
         if (group, resource) == ("", "namespaces") and name:
-            return with_namespace_defaults(found or assumed_namespace(name))
+            return with_namespace_defaults(found) if found else assumed_namespace(name)
         if found is None and (group, resource) == ("", "serviceaccounts") and name and namespace:
             account = assumed_service_account(namespace)
             return {**account, "metadata": {**account["metadata"], "name": name}}

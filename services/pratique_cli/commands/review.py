@@ -31,7 +31,7 @@ from pratique_cli.chain_options import (
     plugin_parameters,
 )
 from pratique_cli.exit_codes import ExitCode
-from pratique_cli.loading import cluster_notes, exclusion_notes, release_warnings
+from pratique_cli.loading import cluster_notes, exclusion_notes, label_notes, release_warnings
 from pratique_cli.options import (
     ExistingPath,
     NameList,
@@ -426,6 +426,10 @@ async def _review(
             await stack.enter_async_context(asking_api_server(chain, store))
         engine = open_local(chain, store, sources, tells_places=True)
         stack.push_async_callback(engine.close)
-        for line in engine.without_effect():
+        assumes_all = not chain.cluster and chain.kubeconfig is None
+        for line in (
+            *engine.without_effect(),
+            *(label_notes(engine.parts.configurations) if assumes_all else ()),
+        ):
             print_problem(line)
         return await make_run(engine, store).run(inputs)

@@ -12,11 +12,11 @@ def assuming() -> ObjectStore:
 
 
 @pytest.mark.parametrize("cluster", [ANY_NAMESPACE, assuming(), ReloadableCluster(ANY_NAMESPACE)])
-def test_every_namespace_exists_unlabelled_and_active(cluster: Cluster) -> None:
+def test_every_namespace_is_active_and_has_no_label_but_its_name(cluster: Cluster) -> None:
     assert cluster.get("", "namespaces", "anything") == {
         "apiVersion": "v1",
         "kind": "Namespace",
-        "metadata": {"name": "anything"},
+        "metadata": {"name": "anything", "labels": {"kubernetes.io/metadata.name": "anything"}},
         "status": {"phase": "Active"},
     }
 
