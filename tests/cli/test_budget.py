@@ -132,11 +132,16 @@ def test_a_recording_is_read_as_it_was_written(pratique: Program, webhooks: Path
     assert pods["recorded"]["reviews"] == 1
 
 
-def test_text_shows_what_does_not_fit_and_a_table_everything(pratique: Program, webhooks: Path) -> None:
+def test_text_shows_why_something_does_not_fit_and_a_table_all_figures(
+    pratique: Program, webhooks: Path
+) -> None:
     text, table = pratique("budget", webhooks), pratique("budget", webhooks, "-o", "table")
     assert text.stdout == (
-        "CREATE pods: up to 12s of 10s (mutate 5s, again 3s, validate 4s)\n"
+        "✗ CREATE pods: up to 12s of 10s (mutate 5s, again 3s, validate 4s)\n"
         "    m/first.example.com, m/second.example.com, v/short.example.com, v/long.example.com\n"
+        "✓ CREATE *.*: up to 2s of 10s\n"
+        "✓ DELETE *.*: up to 2s of 10s\n"
+        "✓ UPDATE *.*: up to 2s of 10s\n"
         "4 kinds of requests: 1 may take longer than 10s\n"
     )
     head, *rows, summary = table.stdout.splitlines()

@@ -99,8 +99,9 @@ def command(
         click.echo(encode_list([_document(latency, within) for latency in latencies], "json"), nl=False)
     else:
         palette = palette_for(sys.stdout, colour=None)
-        shown = latencies if output == "table" else beyond
-        lines = _table(shown, within, palette) if output == "table" else _texts(shown, within)
+        lines = (
+            _table(latencies, within, palette) if output == "table" else _texts(latencies, within, palette)
+        )
         kinds = "kind" if len(latencies) == 1 else "kinds"
         summary = f"{len(latencies)} {kinds} of requests: {len(beyond)} may take longer than {within:g}s"
         click.echo("\n".join([*lines, summary]), color=palette.colour)
@@ -129,14 +130,21 @@ def _document(latency: RequestLatency, within: float) -> JSONObject:
     }
 
 
-def _texts(latencies: Sequence[RequestLatency], within: float) -> list[str]:
+def _texts(latencies: Sequence[RequestLatency], within: float, palette: Palette) -> list[str]:
+    """Write a line for each kind of request, and why those take long that do not fit."""
     lines = []
     for latency in latencies:
-        told = f"mutate {latency.first_round:g}s, again {latency.reinvocation:g}s"
-        lines.append(
-            f"{printable(str(latency.kind))}: up to {latency.worst:g}s of {within:g}s "
-            f"({told}, validate {latency.validation:g}s){_recorded_text(latency)}"
+        fits = latency.worst <= within
+        mark, colour = ("✓", "green") if fits else ("✗", "red")
+        line = (
+            f"{palette.paint(palette.mark(mark), colour)} {printable(str(latency.kind))}: "
+            f"up to {latency.worst:g}s of {within:g}s"
         )
+        if fits:
+            lines.append(line + _recorded_text(latency))
+            continue
+        told = f"mutate {latency.first_round:g}s, again {latency.reinvocation:g}s"
+        lines.append(f"{line} ({told}, validate {latency.validation:g}s){_recorded_text(latency)}")
         called = (*latency.mutating, *latency.validating)
         lines.append(f"    {', '.join(map(printable, called)) or 'no webhooks'}")
     return lines
