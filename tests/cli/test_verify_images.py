@@ -59,6 +59,16 @@ def test_images_are_verified_by_a_key(images: ImageRegistry, verify: Verify) -> 
     assert verify(f"{web}@{digest}", "--key", "cosign.pub", "--require-digest")[0] == ExitCode.ADMITTED
 
 
+def test_an_image_without_a_registry_is_of_the_default_one(images: ImageRegistry, verify: Verify) -> None:
+    digest = images.push("library/web", "1.0")
+    images.sign("library/web", digest, signer())
+    code, out, _ = verify("web:1.0", "--key", "cosign.pub", "--default-registry", images.host)
+    assert (code, out) == (0, f"✓ web:1.0: {digest} is signed with cosign.pub\n1 image: 0 refused\n")
+    code, out, _ = verify("web:1.0", "--key", "cosign.pub")
+    assert code == ExitCode.DENIED
+    assert "registry.example.com/library/web, or say it once: --default-registry" in out
+
+
 def test_one_of_the_keys_must_have_signed_or_all(images: ImageRegistry, verify: Verify) -> None:
     images.sign("shop/web", images.push("shop/web", "1.0"), signer())
     Path("other.pub").write_bytes(signer("Ed25519").pem)
@@ -119,6 +129,8 @@ def test_images_of_manifests_are_verified_by_a_policy(
         ),
         (["r.example.com/web", "--policy", "cosign.pub"], "--policy cosign.pub"),
         (["r.example.com/web", "--policy", "cosign.pub", "--require-digest"], "a policy has its own"),
+        (["web", "--policy", "cosign.pub", "--default-registry", "r.example.com"], "a policy has its own"),
+        (["web", "--key", "cosign.pub", "--default-registry", "a/b"], '"a/b" is not a host'),
         (["r.example.com/web", "--key", "registries.pem"], "registries.pem: is not a public key in PEM"),
         (["r.example.com/web", "--key", "cosign.pub", "--annotation", "env"], "'env' is not NAME=VALUE"),
         (

@@ -89,21 +89,27 @@ def parse_reference(text: str, default_registry: str = "") -> ImageReference:
     is_tag = _TAG.fullmatch(tag) is not None or (not tag and path == name)
     if not host and is_tag and _REPOSITORY.fullmatch(repository):
         raise InputError(
-            f"image {go_quoted(text)}: names no registry; write registry.example.com/{repository}, or name the "
-            "defaultRegistry in a policy"
+            f"image {go_quoted(text)}: names no registry, and none is known by default; write the host that nodes pull "
+            f"it from, as in registry.example.com/{_in_default_registry(repository)}, or say it once: "
+            "--default-registry, or defaultRegistry in a policy"
         )
     if not (is_tag and _HOST.fullmatch(host) and _REPOSITORY.fullmatch(repository)):
         raise InputError(
             f"image {go_quoted(text)}: is not a reference such as registry.example.com/shop/web:1.0"
         )
     host = normalize_host(host)
-    if host == default_registry and "/" not in repository:
-        repository = _OFFICIAL_PREFIX + repository
+    if host == default_registry:
+        repository = _in_default_registry(repository)
     if len(host) + 1 + len(repository) > _MAX_NAME:
         raise InputError(
             f"image {go_quoted(text)}: host and repository have more than {_MAX_NAME} characters"
         )
     return ImageReference(host, repository, tag or ("" if digest else _DEFAULT_TAG), digest)
+
+
+def _in_default_registry(repository: str) -> str:
+    """The path of a repository in the default registry: what is in no folder is in ``library``."""
+    return repository if "/" in repository else _OFFICIAL_PREFIX + repository
 
 
 def _split(path: str, default_registry: str) -> tuple[str, str]:

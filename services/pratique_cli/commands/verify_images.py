@@ -23,7 +23,7 @@ from pratique.images.policies import (
     load_image_policy,
     read_public_key,
 )
-from pratique.images.references import RepositoryPattern, parse_reference
+from pratique.images.references import RepositoryPattern, normalize_host, parse_reference
 from pratique.images.registry_settings import RegistrySettings
 from pratique.images.verification import ImageVerdict, ImageVerifier
 from pratique_cli.encoding import encode_list
@@ -53,6 +53,13 @@ or unreadable input, 3 the program itself failed.
 """
 
 _CONTAINER_FIELDS = ("initContainers", "containers", "ephemeralContainers")
+
+
+def _host(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    try:
+        return normalize_host(value) if value else ""
+    except InputError as error:
+        raise click.BadParameter(str(error), ctx, param) from None
 
 
 @click.command("verify-images", epilog=EPILOG)
@@ -86,6 +93,13 @@ _CONTAINER_FIELDS = ("initContainers", "containers", "ephemeralContainers")
     help="What a signature must say for it to count, as cosign sign -a writes it. Repeatable.",
 )
 @flag("--require-digest", is_flag=True, help="Refuse images that are named by a tag, which can move.")
+@flag(
+    "--default-registry",
+    metavar="HOST",
+    default="",
+    callback=_host,
+    help="The registry of images that name none, such as nginx: the one that your nodes pull them from.",
+)
 @registry_flags
 @timeout_flag("each image")
 @format_flag(*FORMATS)
@@ -106,7 +120,7 @@ def command(
         raise click.UsageError("give --policy, or at least one --key, and not both")
     if policy is not None and any(of_keys.values()):
         raise click.UsageError(
-            "--all-keys, --annotation and --require-digest go with --key; a policy has its own"
+            "--all-keys, --annotation, --require-digest and --default-registry go with --key; a policy has its own"
         )
     code, named = ExitCode.ADMITTED, list(images)
     for found in _images_of_files(files):
@@ -133,12 +147,13 @@ def _policy_of_keys(
     all_keys: bool,
     annotations: Sequence[str],
     require_digest: bool,
+    default_registry: str,
 ) -> ImageVerificationPolicy:
     """Make the policy by which all images need the signatures of keys."""
     names: dict[str, None] = {}
     for image in images:
         with contextlib.suppress(InputError):  # it is refused when it is verified
-            names[parse_reference(image).name] = None
+            names[parse_reference(image, default_registry).name] = None
     rule = ImageRule(
         images=tuple(map(RepositoryPattern, names)),
         keys=tuple(dict.fromkeys(map(read_public_key, keys))),
@@ -146,7 +161,7 @@ def _policy_of_keys(
         annotations=dict(map(_annotation, annotations)),
         require_digest=require_digest,
     )
-    return ImageVerificationPolicy((rule,), DefaultAction.DENY)
+    return ImageVerificationPolicy((rule,), DefaultAction.DENY, default_registry)
 
 
 def _annotation(text: str) -> tuple[str, str]:
