@@ -35,6 +35,14 @@ class LedgerDamageError(Exception):
     """The ledger is damaged or not the same as before, so its charges are unknown. The text says what is wrong."""
 
 
+class LedgerReplacedError(LedgerDamageError):
+    """Another ledger, or an older copy, is in the place of the ledger that was in use."""
+
+    def __init__(self, text: str = "it is not the same ledger as before") -> None:
+        """``text`` says how that shows."""
+        super().__init__(text)
+
+
 class LedgerFiles:
     """The open files of a ledger."""
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from pratique.apimachinery.json_values import JSONObject, member
 from pratique.cluster.store import Cluster
 from pratique.controllers.quota.ledger import Charge, Usage, UsageOf
-from pratique.controllers.quota.ledger_integrity import LedgerDamageError
+from pratique.controllers.quota.ledger_integrity import LedgerReplacedError
 from pratique.telemetry.logs import describe_error
 
 _MAX_MARKS = 64
@@ -45,10 +45,10 @@ class LedgerObservations:
         """Record the ledger's progress. Look at the cluster afterwards, with :meth:`record_cluster`.
 
         Raises:
-            LedgerDamageError: The ledger had progressed further before.
+            LedgerReplacedError: The ledger had progressed further before.
         """
         if settled < self._settled or turn < (self.turn or 0):
-            raise LedgerDamageError("it lacks charges that it had before: an older copy has replaced it")
+            raise LedgerReplacedError("it lacks charges that it had before: an older copy has replaced it")
         self._seen_before = (self._looked_at, self._settled)
         self.turn, self._settled, self._looked_at = turn, settled, self._clock()
         # the ledger deletes charges, so its latest one may be an earlier one

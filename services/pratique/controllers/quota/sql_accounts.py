@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -20,6 +21,7 @@ from pratique.controllers.quota.ledger import (
 from pratique.controllers.quota.ledger_integrity import (
     LedgerDamageError,
     LedgerFiles,
+    LedgerReplacedError,
 )
 from pratique.controllers.quota.ledger_observations import UsageCount, has_arrived, was_removed
 from pratique.controllers.quota.sql_database import ACCOUNTS, CHARGES, LEDGER, LedgerDatabase
@@ -45,7 +47,7 @@ class SQLAccounts:
     def read(self, accounts: Sequence[Account]) -> dict[AccountKey, Usage]:
         """The usage of the known accounts, all of one moment, without a lock."""
         with self.database.reader.connect() as connection:
-            return _select_usage(connection, accounts)
+            return _select_usage(self.database, connection, accounts)
 
     def read_all(self) -> dict[AccountKey, Usage]:
         """The usage of every account."""
@@ -88,9 +90,10 @@ class SQLAccounts:
 
         Raises:
             RefusalError: ``decide`` refused; nothing is written.
+            LedgerDamageError: It is not the same ledger, or the database ignored what was written.
         """
         with self.database.writer.begin() as connection:
-            used = _select_usage(connection, accounts, lock=True)
+            used = _select_usage(self.database, connection, accounts, lock=True)
             if any(account.key not in used for account in accounts):
                 return False
             before = [used[account.key] for account in accounts]
@@ -123,12 +126,12 @@ class SQLAccounts:
         turn in any case.
 
         Raises:
-            LedgerDamageError: It is not the same ledger.
+            LedgerReplacedError: It is not the same ledger.
         """
         with self.database.writer.begin() as connection:
             ledger_row = connection.execute(sa.select(LEDGER)).first()
             if ledger_row is None or ledger_row.identity != self.database.identity:
-                raise LedgerDamageError("it is not the same ledger as before")
+                raise LedgerReplacedError
             latest = connection.execute(sa.select(sa.func.max(CHARGES.c.number))).scalar() or 0
             accounts, now = None, ledger_row.turn
             if always or now == turn:
@@ -149,20 +152,38 @@ class SQLAccounts:
 
 
 def _select_usage(
-    connection: sa.Connection, accounts: Sequence[Account], *, lock: bool = False
+    database: LedgerDatabase,
+    connection: sa.Connection,
+    accounts: Sequence[Account],
+    *,
+    lock: bool = False,
 ) -> dict[AccountKey, Usage]:
     # always in the order of the key, so that two transactions with the same rows never deadlock
     query = (
-        sa.select(ACCOUNTS)
+        sa.select(ACCOUNTS, LEDGER.c.identity)
+        .join_from(ACCOUNTS, LEDGER, sa.true())
         .where(_ACCOUNT_KEY.in_([account.key for account in accounts]))
         .order_by(*ACCOUNTS.primary_key.columns)
     )
-    rows = connection.execute(query.with_for_update() if lock else query)
+    rows = connection.execute(query.with_for_update(of=ACCOUNTS) if lock else query).all()
+    if any(row.identity != database.identity for row in rows):
+        raise LedgerReplacedError
     return {(row.namespace, row.name, row.uid): ledger.decode_usage(row.used) for row in rows}
 
 
 def _write_usage(connection: sa.Connection, key: AccountKey, used: str) -> None:
-    connection.execute(sa.update(ACCOUNTS).where(_ACCOUNT_KEY.in_([key])).values(used=used))
+    written = connection.execute(sa.update(ACCOUNTS).where(_ACCOUNT_KEY.in_([key])).values(used=used))
+    _check_written(written)
+
+
+def _check_written(result: sa.CursorResult[Any]) -> None:
+    """Check that a row was written: a trigger, a rule or a policy of the database can leave it out, silently.
+
+    Raises:
+        LedgerDamageError: It was not.
+    """
+    if result.rowcount == 0:
+        raise LedgerDamageError("the database ignored a write: its tables have triggers, rules or policies")
 
 
 def _insert_charge(connection: sa.Connection, account: Account, more: Usage, charge: Charge) -> None:
@@ -178,7 +199,8 @@ def _insert_charge(connection: sa.Connection, account: Account, more: Usage, cha
         "old_resource_version": charge.old_resource_version,
         "request_uid": charge.request_uid,
     }
-    connection.execute(sa.insert(CHARGES), row)
+    insert = sa.insert(CHARGES).execution_options(preserve_rowcount=True)
+    _check_written(connection.execute(insert, row))
 
 
 _CHARGE_ACCOUNT_KEY = sa.tuple_(CHARGES.c.namespace, CHARGES.c.quota_name, CHARGES.c.quota_uid)

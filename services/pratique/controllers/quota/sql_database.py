@@ -30,7 +30,7 @@ from pratique.controllers.quota.ledger_integrity import (
 )
 
 if TYPE_CHECKING:
-    from sqlalchemy.engine.interfaces import DBAPIConnection
+    from sqlalchemy.engine.interfaces import DBAPIConnection, ExceptionContext
 
 
 STORAGE_ERRORS = (SQLAlchemyError, OSError, msgspec.DecodeError, QuantityError, LedgerDamageError)
@@ -121,6 +121,11 @@ _POSTGRESQL_OPTIONS = (
     f"-c lock_timeout={_LOCK_SECONDS}s -c statement_timeout={_STATEMENT_SECONDS}s"
     f" -c idle_in_transaction_session_timeout={_IDLE_SECONDS}s"
 )
+_KEEPALIVES = {"keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3}
+"""Seconds of silence before a probe, seconds between probes, and how many may be lost: a server that vanished while a
+thread waits for its answer is given up after as long as a statement may take. By default that takes two hours."""
+_READ_ONLY = "25006"
+"""PostgreSQL's code for a write on a server, or in a session, that only reads."""
 _CREATE_TABLES_LOCK = 0x70726174
 """PostgreSQL's advisory lock for creating the tables: an arbitrary number that others are unlikely to use."""
 _WRITES_OPTION = "pratique_writes"
@@ -217,8 +222,11 @@ def _identity(connection: sa.Connection) -> str:
 
 
 def _postgresql_database(place: LedgerLocation) -> LedgerDatabase:
+    url = sa.make_url(f"postgresql+psycopg://{place.address}")
+    own = url.query.get("options", ())
+    options = " ".join([*([own] if isinstance(own, str) else own), _POSTGRESQL_OPTIONS])
     engine = sa.create_engine(
-        f"postgresql+psycopg://{place.address}",
+        url,
         pool_size=CONNECTIONS[place.storage],
         max_overflow=0,
         pool_pre_ping=True,  # a restarted server is found again, at the cost of a round trip
@@ -228,11 +236,19 @@ def _postgresql_database(place: LedgerLocation) -> LedgerDatabase:
             "client_encoding": "utf8",  # otherwise the texts of an SQL_ASCII database would be bytes
             "connect_timeout": _CONNECT_SECONDS,
             "tcp_user_timeout": _STATEMENT_SECONDS * 1000,
-            "options": _POSTGRESQL_OPTIONS,
+            "options": options,
+            **_KEEPALIVES,
         },
         hide_parameters=True,
     )
+    event.listen(engine, "handle_error", _leave_read_only_server)
     return LedgerDatabase(engine.execution_options(isolation_level="AUTOCOMMIT"), engine)
+
+
+def _leave_read_only_server(context: ExceptionContext) -> None:
+    """Close all connections to a server that only reads: after a failover, new ones lead to the one that writes."""
+    if getattr(context.original_exception, "sqlstate", None) == _READ_ONLY:
+        context.is_disconnect = True
 
 
 def _sqlite_database(place: LedgerLocation) -> LedgerDatabase:

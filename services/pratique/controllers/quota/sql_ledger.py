@@ -24,6 +24,7 @@ from pratique.controllers.quota.ledger import (
     Usage,
     UsageOf,
 )
+from pratique.controllers.quota.ledger_integrity import LedgerReplacedError
 from pratique.controllers.quota.ledger_observations import LedgerObservations, count_accounts
 
 if TYPE_CHECKING:
@@ -83,6 +84,8 @@ class SQLLedger:
         self._connecting = threading.Lock()
         self._stored: SQLAccounts | MemoryAccounts | None = None
         self._failing = False
+        self._replaced = ""
+        """How it showed that a server has another ledger than before."""
 
     async def charge(self, accounts: Sequence[Account], charge: Charge, decide: Decide) -> None:
         """Charge all accounts or none: see ``Ledger``."""
@@ -174,12 +177,17 @@ class SQLLedger:
     def _run(self, job: Callable[[], _Result]) -> _Result:
         if self._place.storage is LedgerStorage.MEMORY:
             return job()
+        if self._replaced:
+            raise CallError(f"the quota ledger is unavailable: {self._replaced}")
         try:
             if self._stored is not None and self._stored.files is not None:
                 self._stored.files.check_same()
             result = job()
         except _storage_errors() as error:
             reason = _storage_error_reason(error)
+            if isinstance(error, LedgerReplacedError) and self._place.storage is LedgerStorage.POSTGRESQL:
+                # Charges whose objects are not in the cluster yet are lost. A file would say so at every charge.
+                reason = self._replaced = f"{reason}: restart what charges it, to use it as it is"
             self._log_change(failing=True, reason=reason)
             raise CallError(f"the quota ledger is unavailable: {reason}") from None
         self._log_change(failing=False)
