@@ -83,6 +83,11 @@ def sent(door: Door, packets: Iterable[bytes]) -> bytes:
         (b"GET http://other/livez HTTP/1.1\r\nHost: x\r\n\r\n", 200, OPEN),
         (b"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", 404, OPEN),
         (b"GET livez HTTP/1.1\r\nHost: x\r\n\r\n", 400, CLOSED),
+        (b"GET http://x HTTP/1.1\r\nHost: x\r\n\r\n", 400, CLOSED),
+        (b"GET http:///livez HTTP/1.1\r\nHost: x\r\n\r\n", 400, CLOSED),
+        (b"GET http://x:99999/livez HTTP/1.1\r\nHost: x\r\n\r\n", 400, CLOSED),
+        (POST.replace(b"/validate", b"http:///validate") + LENGTH + b"\r\n" + BODY, 400, CLOSED),
+        (POST.replace(b"/validate", b"http:///validate") + CHUNKED + b"\r\n" + CHUNKS, 400, CLOSED),
         (b"CONNECT x:443 HTTP/1.1\r\nHost: x\r\n\r\n", 400, CLOSED),
         # sections 6.2 and 6.3 are about lengths
         (POST + LENGTH + b"\r\n" + BODY, 200, OPEN),
@@ -137,6 +142,11 @@ def test_requests_are_accepted_or_refused_as_rfc_9112_requires(
 ) -> None:
     answers = [item for item in codes(sent(allowing, [request_bytes, LAST])) if item != 100]
     assert answers == ([code] if closed else [code, 200])
+
+
+def test_a_target_that_cannot_be_read_is_refused_behind_an_answered_request_too(allowing: Door) -> None:
+    refused = POST.replace(b"/validate", b"http:///validate") + LENGTH + b"\r\n" + BODY
+    assert codes(sent(allowing, [GET + b"Host: x\r\n\r\n" + refused, LAST])) == [200, 400]
 
 
 def test_a_trailer_never_becomes_a_header(tmp_path: Path) -> None:

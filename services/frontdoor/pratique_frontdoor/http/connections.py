@@ -476,7 +476,12 @@ class HttpConnection(HttpToolsProtocol):
             self._complaint = str(error)
             raise
         self._expect_body(self._head_came_at)
-        super().on_headers_complete()
+        try:
+            super().on_headers_complete()
+        except Exception:  # whatever it is that uvicorn cannot take apart
+            self._complaint = "its target is neither a path nor a URL with one"
+            self._framing.begin()  # nothing answers this request, so that the refusal is the answer
+            raise
         if self.scope["method"] != "HEAD":  # its response has no body
             self.cycle.transport = ResponseWriter(self.transport)  # type: ignore[assignment] # it has the methods that are used
 
