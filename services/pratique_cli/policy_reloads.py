@@ -28,7 +28,7 @@ _POLL_MILLISECONDS = 2000
 """How often to look for changes without events."""
 _SETTLED_SECONDS = 0.3
 """How long files must stay unchanged: editors and formatters write one after another."""
-_TRIAL_SECONDS = 30.0
+_TRIAL_SECONDS = 60.0
 """How long policies may take to be imported and checked."""
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import functools
 import http.client
@@ -19,12 +20,15 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from pratique.configuration.settings import ChainSettings
+from pratique_cli.commands import up as up_command
+from pratique_cli.local_stack import Stack as LocalStack
 from support.controller_packages import lay_out
 from support.waiting import within
 
 PROGRAM = Path(sys.executable).with_name("pratique")
 PROCESS = re.compile(r"^\[pratique\] (\S+) is process (\d+),", re.MULTILINE)
-PATIENCE = 40.0
+PATIENCE = 120.0
 """A timeout in seconds for steps that take two on an idle machine."""
 
 REVIEW = {
@@ -67,6 +71,8 @@ class Running:
     def url(self) -> str:
         line = self._stream("stdout").readline()
         assert line.startswith("pratique: ready on http://127.0.0.1:"), (line, self.said())
+        # Standard error, which a thread reads, has told of the processes before, the front door's the last.
+        wait_for(lambda: "frontdoor" in self.children(), "the services are not announced")
         return line.split()[-1]
 
     def rest_of_output(self) -> str:
@@ -168,7 +174,15 @@ def test_a_killed_service_restarts_on_the_same_port(stack: tuple[Running, str], 
     assert f"{service} was killed by SIGKILL; restarting" in "".join(running.lines[seen:])
     assert alive(running.children()[service])
     assert not alive(killed)
-    wait_for(lambda: decide(url)["allowed"], "reviews are not answered")
+    wait_for(lambda: is_admitted(url), "reviews are not answered")
+
+
+def is_admitted(url: str) -> bool:
+    """Whether a review is decided and allowed; False while a service has not been found again."""
+    try:
+        return bool(decide(url)["allowed"])
+    except (OSError, http.client.HTTPException, AssertionError):
+        return False
 
 
 def test_chain_flags_reach_the_services() -> None:
@@ -209,7 +223,7 @@ def test_a_second_signal_ends_everything_at_once() -> None:
         wait_for(lambda: "draining" in running.said(), "nothing drains")
         running.process.send_signal(signal.SIGINT)
         assert running.ended() == -signal.SIGINT
-        assert not any(map(alive, children.values()))
+        wait_for(lambda: not any(map(alive, children.values())), "services are left behind")
 
 
 def test_services_end_when_pratique_up_is_killed() -> None:
@@ -340,3 +354,29 @@ def test_without_policies_there_is_nothing_to_reload() -> None:
         url = running.url()
         wait_for(lambda: "nothing to reload: no policies in Python" in running.said(), "it does not say so")
         assert decide(url)["allowed"]
+
+
+def test_a_start_that_takes_long_tells_what_it_waits_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(up_command, "_TELL_SECONDS", 0.05)
+    told: list[tuple[str, str]] = []
+
+    def tell(name: str, line: str) -> None:
+        told.append((name, line))
+
+    async def run() -> int:
+        chain = ChainSettings(admission_control=("AlwaysPullImages",))
+        stack = LocalStack(chain, validators=1, host="127.0.0.1", port=0, tell=tell)
+        try:
+            await up_command._start(stack, tell)  # noqa: SLF001 - the command would wait for signals
+            count = len(told)
+            await asyncio.sleep(0.2)
+            return sum(line.startswith("not healthy yet") for _, line in told[count:])
+        finally:
+            await stack.kill()
+
+    assert asyncio.run(run()) == 0
+    assert "pratique: ready on " in capsys.readouterr().out
+    waits = [line for name, line in told if name == "pratique" and line.startswith("not healthy yet: ")]
+    assert waits[0] == "not healthy yet: services that do not say that they are ready"

@@ -47,7 +47,7 @@ _log = logging.getLogger(__name__)
 
 GRACE_SECONDS = 1.0
 """How many seconds a worker may take to confirm a cancelled call. If it takes longer, its event loop is blocked."""
-START_SECONDS = 60.0
+START_SECONDS = 120.0
 """How many seconds a worker may take to start. A package may load a model first."""
 
 _WORKER_MODULE = "pratique.hosting.worker_process"

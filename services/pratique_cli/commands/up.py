@@ -26,8 +26,10 @@ from pratique_cli.supervisor import StartError, until_stdin_closes_flag
 from pratique_cli.terminal import palette_for, printable
 
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_START_SECONDS = 60.0
-"""How long the stack may take to become healthy; a slow laptop takes 5 s."""
+_START_SECONDS = 300.0
+"""How long the stack may take to become healthy; a slow laptop takes 5 s, a busy machine over a minute."""
+_TELL_SECONDS = 15.0
+"""How often a start that takes longer than that tells what it waits for."""
 
 EPILOG = """\b
 Examples:
@@ -89,7 +91,7 @@ def command(
     tell = _line_printer()
     stack = Stack(chain, validators=validators, host=host, port=port, tell=tell, front_door=front_door)
     background = functools.partial(_reload_policies, stack, chain, tell) if reload else _nothing
-    return asyncio.run(_run(stack, background))
+    return asyncio.run(_run(stack, background, tell))
 
 
 def _check_address(host: str, port: int) -> None:
@@ -150,13 +152,15 @@ async def _reload_policies(stack: Stack, chain: ChainSettings, tell: Callable[[s
             tell("pratique", f"{shown}; the services from before keep running")
 
 
-async def _run(stack: Stack, background: Callable[[], Coroutine[Any, Any, None]]) -> ExitCode:
+async def _run(
+    stack: Stack, background: Callable[[], Coroutine[Any, Any, None]], tell: Callable[[str, str], None]
+) -> ExitCode:
     """Run the stack until a signal, with ``background`` beside it once it is healthy."""
     loop = asyncio.get_running_loop()
     signals: asyncio.Queue[signal.Signals] = asyncio.Queue()
     for number in _STOPPING:
         loop.add_signal_handler(number, signals.put_nowait, number)
-    starting = asyncio.create_task(_start(stack))
+    starting = asyncio.create_task(_start(stack, tell))
     signalled = asyncio.create_task(signals.get())
     await asyncio.wait({starting, signalled}, return_when=asyncio.FIRST_COMPLETED)
     if not starting.done():
@@ -184,10 +188,20 @@ async def _until_signal(
         await beside
 
 
-async def _start(stack: Stack) -> None:
-    async with asyncio.timeout(_START_SECONDS):
-        url = await stack.start()
+async def _start(stack: Stack, tell: Callable[[str, str], None]) -> None:
+    telling = asyncio.create_task(_tell_delays(stack, tell))
+    try:
+        async with asyncio.timeout(_START_SECONDS):
+            url = await stack.start()
+    finally:
+        telling.cancel()
     click.echo(f"pratique: ready on {url}")
+
+
+async def _tell_delays(stack: Stack, tell: Callable[[str, str], None]) -> None:
+    while True:
+        await asyncio.sleep(_TELL_SECONDS)
+        tell("pratique", printable(f"not healthy yet: {stack.waits_for}"))
 
 
 def _start_exit_code(starting: asyncio.Task[None], stack: Stack) -> ExitCode:
