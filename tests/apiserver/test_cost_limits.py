@@ -14,6 +14,9 @@ from support.api_servers import ApiServer
 from support.waiting import within
 
 NAMESPACE = "costs"
+PATIENCE_SECONDS = 120.0
+"""How long a review may take here: the most that expressions may cost takes a busy machine longer than any API server
+waits."""
 MAPS = "object.data.map(a, object.data.map(b, a + b)).size() > 0"
 LARGEST = {
     "pairs": (407, "object.data.all(a, object.data.all(b, a == a))"),
@@ -72,7 +75,7 @@ def own_refusal(folder: Path, name: str, keys: int) -> str:
     file = folder / "policies.yaml"
     file.write_text("\n---\n".join(map(json.dumps, POLICIES[name])))
     chain = PolicyChain(config=[file], admission_control=["ValidatingAdmissionPolicy"])
-    answer = chain.admit(config_map(name, keys))
+    answer = chain.admit(config_map(name, keys), timeout_seconds=PATIENCE_SECONDS)
     return "" if answer.allowed else answer.message
 
 

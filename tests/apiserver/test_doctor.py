@@ -70,7 +70,7 @@ def kubeconfig(folder: Path, port: int, authority_file: Path, user: str = "admin
 
 def doctor(file: Path, *flags: str) -> subprocess.CompletedProcess[str]:
     command = [str(PROGRAM), "doctor", f"--kubeconfig={file}", *flags]
-    return subprocess.run(command, text=True, capture_output=True, timeout=60, check=False)
+    return subprocess.run(command, text=True, capture_output=True, timeout=120, check=False)
 
 
 @pytest.fixture(name="server", scope="module")

@@ -190,7 +190,7 @@ def test_wrong_sources_are_one_clear_error(
     kubeconfig = str(write_kubeconfig(server, tmp_path))
     given = [word.format(kubeconfig=kubeconfig) for word in arguments]
     command = [sys.executable, "-m", "pratique_cli", "serve", "all", "--port", "0", *given]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
     assert "Traceback" not in done.stderr

@@ -15,7 +15,7 @@ from pathlib import Path
 from chaos.histories import Counted
 from support.waiting import until
 
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 120.0
 """Seconds that a start may take on a busy machine; on an idle one it takes one."""
 WORKERS_END_SECONDS = 10.0
 """Seconds that the workers of a stopped service may take to end; on an idle machine it takes milliseconds."""

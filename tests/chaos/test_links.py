@@ -43,7 +43,7 @@ async def talking(link: Link) -> AsyncIterator[tuple[asyncio.StreamReader, async
 
 def run(scenario: Callable[[], Awaitable[None]]) -> None:
     async def limited() -> None:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             await scenario()
 
     asyncio.run(limited())
@@ -113,7 +113,7 @@ def test_a_cut_of_requests_delivers_only_a_part() -> None:
             with link.cutting(4, answers=False):
                 async with talking(link) as (_, writer):
                     writer.write(b"0123456789")
-                    await until(10, _async(lambda: heard == b"0123"))
+                    await until(120, _async(lambda: heard == b"0123"))
 
     run(scenario)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from chaos.evidence import WAIT_SECONDS
 from chaos.histories import History, Waited, read_history
 from chaos.waits import run_delay, watching
+from support.waiting import within
 
 
 def waited(folder: Path, busy_seconds: float) -> float:
@@ -38,11 +39,17 @@ def test_a_sleeping_process_has_not_waited_for_a_processor() -> None:
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
+        assert within(120, lambda: state(process.pid) == "S")  # until then it may wait for a processor
         before = run_delay(process.pid)
         time.sleep(WAIT_SECONDS)  # what is tested is that time passes
         after = run_delay(process.pid)
         process.kill()
     assert before is None or (after is not None and after - before < WAIT_SECONDS / 2)
+
+
+def state(pid: int) -> str:
+    """What a process does, as the kernel says in a letter."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def test_a_process_that_is_gone_has_no_wait() -> None:

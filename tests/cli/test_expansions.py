@@ -418,13 +418,13 @@ def test_pods_that_time_out_are_reported(tmp_path: Path, patience: int, denied: 
         engine=LateEngine(store, patience),
         store=store,
         phases=BOTH,
-        timeout_seconds=0.05,
+        timeout_seconds=0.5,
         output=TextOutput(written, Palette()),
         report_problem=complaints.append,
     )
     assert asyncio.run(run.run(read_inputs(tmp_path / "a.yaml"))) is ExitCode.BROKEN
     assert [complaint.partition(": no decision")[2] for complaint in complaints] == [
-        " on its Pods within 0.05 s; --timeout allows more"
+        " on its Pods within 0.5 s; --timeout allows more"
     ]
     assert written.getvalue().count("denied    Pod") == denied
 
@@ -440,7 +440,7 @@ def test_pods_that_time_out_are_errors_in_reports(
         engine=LateEngine(store, 1),
         store=store,
         phases=BOTH,
-        timeout_seconds=0.05,
+        timeout_seconds=0.5,
         output=make(written),
         report_problem=lambda _: None,
     )

@@ -28,13 +28,13 @@ def child(handler: str = "") -> subprocess.Popen[str]:
 
 def test_a_service_drains_when_its_stdin_closes() -> None:
     process = child("signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))")
-    process.communicate(timeout=20)
+    process.communicate(timeout=120)
     assert process.returncode == 7
 
 
 def test_a_service_that_does_not_drain_is_killed() -> None:
     process = child("signal.signal(signal.SIGTERM, signal.SIG_IGN)")
-    process.communicate(timeout=20)
+    process.communicate(timeout=120)
     assert process.returncode == -9
 
 
@@ -45,5 +45,5 @@ def test_input_on_stdin_does_not_stop_a_service() -> None:
     process.stdin.flush()
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(timeout=0.3)
-    process.communicate(timeout=20)
+    process.communicate(timeout=120)
     assert process.returncode == -15

@@ -104,7 +104,7 @@ def test_decisions_of_the_stack_can_be_recorded_and_replayed(
             answers = [stack.post("/admit", deployment(n, uid=f"u{n}"))["response"] for n in range(3)]
         finally:
             process.send_signal(signal.SIGINT)
-            process.wait(timeout=60)
+            process.wait(timeout=120)
     assert [answer["uid"] for answer in answers] == ["u0", "u1", "u2"]
     lines = [json.loads(line) for line in (tmp_path / "reviews.jsonl").read_text().splitlines()]
     assert [line["review"]["request"]["uid"] for line in lines] == ["u0", "u1", "u2"]

@@ -352,7 +352,7 @@ def test_a_closed_pipe_is_not_an_error(tmp_path: Path) -> None:
         process.stdout.readline()
         process.stdout.close()
         assert process.stderr.read() == b""
-        assert process.wait(timeout=30) == -signal.SIGPIPE
+        assert process.wait(timeout=120) == -signal.SIGPIPE
 
 
 def test_each_decision_is_written_at_once() -> None:
@@ -383,7 +383,7 @@ def test_an_interrupt_ends_by_the_signal_without_output(tmp_path: Path) -> None:
         process.stdin.flush()
         process.stdout.readline()
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=30) == -signal.SIGINT
+        assert process.wait(timeout=120) == -signal.SIGINT
         assert process.stderr.read().strip() == ""
 
 

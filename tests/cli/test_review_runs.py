@@ -49,14 +49,14 @@ def test_a_review_that_times_out_is_reported_and_the_others_go_on(tmp_path: Path
         engine=LateEngine(store),
         store=store,
         phases=BOTH,
-        timeout_seconds=0.05,
+        timeout_seconds=0.5,
         output=TextOutput(written, Palette()),
         report_problem=complaints.append,
     )
     assert asyncio.run(run.run(read_inputs(tmp_path / "a.yaml"))) is ExitCode.BROKEN
     (complaint,) = complaints
     place = f"{tmp_path / 'a.yaml'}: document 2, line 5, column 1"
-    assert complaint == f"{place}: no decision within 0.05 s; --timeout allows more"
+    assert complaint == f"{place}: no decision within 0.5 s; --timeout allows more"
     assert written.getvalue().endswith("2 reviewed, 2 admitted, 0 denied, 1 undecided\n")
 
 

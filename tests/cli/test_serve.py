@@ -58,14 +58,14 @@ def test_a_grpc_service_announces_that_it_is_ready(service: str) -> None:
         assert found
         assert probe(found[1]) is None
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=120) == 0
 
 
 def test_the_front_door_announces_that_it_is_ready_and_drains() -> None:
     with serving("frontdoor", "--port", "0", "--drain-seconds", "0") as (process, line):
         assert re.fullmatch(r"pratique: frontdoor ready on http://127\.0\.0\.1:\d+\n", line)
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=120) == 0
 
 
 def test_a_service_can_end_with_its_standard_input() -> None:
@@ -73,4 +73,4 @@ def test_a_service_can_end_with_its_standard_input() -> None:
         assert line
         assert process.stdin is not None
         process.stdin.close()
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=120) == 0

@@ -44,7 +44,7 @@ def run(
     async def followed() -> None:
         suspended: list[bool] = []
         following = asyncio.create_task(configurations.keep_current(suspended.append))
-        await asyncio.wait_for(scenario(objects, configurations), 60)
+        await asyncio.wait_for(scenario(objects, configurations), 120)
         following.cancel()
 
     asyncio.run(followed())

@@ -199,7 +199,7 @@ def test_a_narrow_window_needs_no_sideways_scrolling(browser: Chrome, stack: Sta
 def fetched(url: str, **headers: str) -> tuple[int, str | None]:
     """The code of an answer, and how it asks for credentials."""
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=60) as answer:
+        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=120) as answer:
             return answer.status, None
     except urllib.error.HTTPError as refused:
         with refused:

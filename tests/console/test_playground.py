@@ -73,7 +73,7 @@ return [...root.querySelectorAll(".cm-line")].map(
 def send(console: str, path: str, case: object, **headers: str) -> bytes:
     wanted = {"Content-Type": "application/json", "Origin": console} | headers
     request = urllib.request.Request(console + path, json.dumps(case).encode(), wanted)
-    with urllib.request.urlopen(request, timeout=60) as answer:
+    with urllib.request.urlopen(request, timeout=120) as answer:
         body: bytes = answer.read()
     return body
 

@@ -21,7 +21,7 @@ from .conftest import KEY, PROGRAM
 
 def fetched(url: str) -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(url, timeout=60) as answer:
+        with urllib.request.urlopen(url, timeout=120) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as refused:
         with refused:
@@ -150,7 +150,7 @@ def test_a_file_without_any_decision_is_no_recording(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="this is no recording"):
         Recording(other)
     command = [str(PROGRAM), "console", "--port", "0", "--record", str(other)]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert (ran.returncode, "this is no recording" in ran.stderr) == (2, True)
 
 

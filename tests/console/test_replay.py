@@ -126,7 +126,7 @@ def test_pages_of_others_may_not_replay(replaying_console: str) -> None:
 
 def test_there_is_nothing_to_replay_without_a_recording(console: str) -> None:
     with pytest.raises(urllib.error.HTTPError, match="404"):
-        urllib.request.urlopen(f"{console}/replay", timeout=60)
+        urllib.request.urlopen(f"{console}/replay", timeout=120)
 
 
 def finished(replayer: RecordingReplayer) -> ReplayState:

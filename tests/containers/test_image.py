@@ -31,7 +31,7 @@ def _port() -> Iterator[int]:
 
 
 def ask(port: int, method: str, path: str, body: bytes | None = None) -> tuple[int, Any]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
     connection.request(method, path, body, {"Content-Type": "application/json"})
     answer = connection.getresponse()
     content = answer.read()

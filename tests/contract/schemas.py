@@ -16,7 +16,7 @@ BASELINE = PROTO / "baseline.binpb"
 def buf(*arguments: str, folder: Path = PROTO) -> subprocess.CompletedProcess[bytes]:
     """Run buf in a folder that has a ``buf.yaml``."""
     command = [str(Path(sys.executable).parent / "buf"), *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, check=False, timeout=60)
+    return subprocess.run(command, cwd=folder, capture_output=True, check=False, timeout=120)
 
 
 def files_of(image: bytes) -> dict[str, descriptor_pb2.FileDescriptorProto]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import signal
 from contextlib import AbstractAsyncContextManager
@@ -16,6 +17,8 @@ from support.services.processes import PATIENCE_SECONDS, Process, running
 from support.services.reviews import review_of
 from support.services.servers import KINDS, Kind
 
+CALL_SECONDS = 30
+"""As long as a call may take at most."""
 both_services = pytest.mark.parametrize("kind", KINDS, ids=str)
 both_signals = pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda it: it.name)
 
@@ -28,7 +31,7 @@ async def begin(
     kind: Kind, process: Process, channel: grpc.aio.Channel, controller: str, calls: int = 1
 ) -> asyncio.Future[list[list[Outcome]]]:
     """Send reviews to a controller, and wait until it has begun with all of them."""
-    asking = [kind.ask(channel, review_of(), [Call(controller)], PATIENCE_SECONDS) for _ in range(calls)]
+    asking = [kind.ask(channel, review_of(), [Call(controller)], CALL_SECONDS) for _ in range(calls)]
     answers = asyncio.gather(*asking)
     for _ in range(calls):
         assert await process.line() == "began\n"
@@ -51,19 +54,31 @@ def test_calls_in_flight_are_finished(kind: Kind, number: signal.Signals) -> Non
 
 @both_services
 def test_a_draining_service_accepts_no_new_calls(kind: Kind) -> None:
-    async def run() -> grpc.StatusCode:
+    async def run() -> None:
         async with slow_service(kind) as process, grpc.aio.insecure_channel(process.address) as channel:
-            answers = await begin(kind, process, channel, "slow")
+            answers = await begin(kind, process, channel, "hanging")  # so that it goes on draining
             process.signal()
             assert json.loads(await process.log())["message"] == "draining"
-            await asyncio.sleep(0.1)
-            async with grpc.aio.insecure_channel(process.address) as late:
-                with pytest.raises(grpc.aio.AioRpcError) as error:
-                    await kind.ask(late, review_of(), [Call("slow")])
-            await answers
-            return error.value.code()
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                while await late_code(kind, process) is not grpc.StatusCode.UNAVAILABLE:
+                    pass  # the drain has been told of, and is about to begin: a call of that moment may be cancelled
+            assert process.is_running
+            process.signal()
+            await process.ended()
+            with pytest.raises(grpc.aio.AioRpcError):
+                await answers
 
-    assert asyncio.run(run()) is grpc.StatusCode.UNAVAILABLE
+    asyncio.run(run())
+
+
+async def late_code(kind: Kind, process: Process) -> grpc.StatusCode:
+    """How a call on a connection of its own ends."""
+    async with grpc.aio.insecure_channel(process.address) as late:
+        try:
+            await kind.ask(late, review_of(), [Call("slow")], CALL_SECONDS)
+        except grpc.aio.AioRpcError as error:
+            return error.code()
+    return grpc.StatusCode.OK
 
 
 @pytest.mark.parametrize("controller", ["hanging", "blocking"])
@@ -106,10 +121,14 @@ def test_a_second_signal_ends_a_service_that_is_busy() -> None:
         kind = KINDS[0]
         async with slow_service(kind) as process, grpc.aio.insecure_channel(process.address) as channel:
             answers = await begin(kind, process, channel, "busy")
-            process.signal()
-            await asyncio.sleep(0.2)  # nothing tells that the first has arrived: the loop is busy
-            process.signal()
-            code, _ = await process.ended()
+            ending = asyncio.ensure_future(process.ended())
+            while not ending.done():
+                with contextlib.suppress(ProcessLookupError):
+                    process.signal()
+                await asyncio.wait(
+                    [ending], timeout=0.2
+                )  # nothing tells that one has arrived: the loop is busy
+            code, _ = await ending
             with pytest.raises(grpc.aio.AioRpcError):
                 await answers
             return code

@@ -26,7 +26,7 @@ def project(tmp_path: Path) -> Path:
 
 def generate(project: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(project / "scripts" / "generate_protos.py")]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
 
 
 def code_of(project: Path) -> dict[str, tuple[int, str]]:

@@ -31,7 +31,7 @@ def service(kind: Kind, *flags: str) -> AbstractAsyncContextManager[Process]:
 async def hosted_by(process: Process) -> list[str]:
     async with grpc.aio.insecure_channel(process.address) as channel:
         stub = catalogue_service_pb2_grpc.CatalogueServiceStub(channel)
-        answer = await stub.Describe(catalogue_service_pb2.DescribeRequest(), timeout=10)
+        answer = await stub.Describe(catalogue_service_pb2.DescribeRequest(), timeout=60)
         return [controller.name for controller in answer.controllers]
 
 
@@ -75,7 +75,7 @@ def test_a_changed_cluster_is_seen_and_a_broken_one_is_not(tmp_path: Path) -> No
         async with service(kind, "--cluster", str(file)) as process:
             assert await decided(process, kind) is Denied
             file.write_text(NAMESPACE)
-            await asyncio.wait_for(until_allowed(process, kind), 20)
+            await asyncio.wait_for(until_allowed(process, kind), 120)
             await until_logged(process, "cluster reloaded")
             file.write_text("kind: [")
             await until_logged(process, "cluster kept, the new one cannot be used")

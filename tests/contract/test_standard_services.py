@@ -40,7 +40,7 @@ def test_every_service_and_the_server_are_healthy(kind: Kind) -> None:
     async def check(channel: grpc.aio.Channel) -> None:
         stub = health_pb2_grpc.HealthStub(channel)
         for name in ("", *offered(kind)):
-            answer = await stub.Check(health_pb2.HealthCheckRequest(service=name), timeout=5)
+            answer = await stub.Check(health_pb2.HealthCheckRequest(service=name), timeout=60)
             assert answer.status == SERVING
 
     on_channel(kind, check)
@@ -50,7 +50,7 @@ def test_the_health_of_an_unknown_service_is_not_found(kind: Kind) -> None:
     async def check(channel: grpc.aio.Channel) -> None:
         stub = health_pb2_grpc.HealthStub(channel)
         with pytest.raises(grpc.aio.AioRpcError) as error:
-            await stub.Check(health_pb2.HealthCheckRequest(service="no.such.Service"), timeout=5)
+            await stub.Check(health_pb2.HealthCheckRequest(service="no.such.Service"), timeout=60)
         assert error.value.code() is grpc.StatusCode.NOT_FOUND
 
     on_channel(kind, check)
@@ -70,12 +70,12 @@ async def draining(kind: Kind, drain_seconds: float = 0) -> AsyncIterator[tuple[
 def test_a_health_watch_sees_the_shutdown_and_does_not_delay_it(kind: Kind) -> None:
     async def run() -> list[int]:
         async with draining(kind, drain_seconds=0.2) as (server, channel):
-            watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), timeout=20)
+            watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), timeout=60)
             answers = aiter(watch)
             heard = [(await anext(answers)).status]
             end = asyncio.ensure_future(server.drain())
             heard += [answer.status async for answer in answers]
-            await asyncio.wait_for(end, 10)
+            await asyncio.wait_for(end, 120)
         return heard
 
     assert asyncio.run(run()) == [SERVING, NOT_SERVING]
@@ -87,7 +87,7 @@ def test_an_open_reflection_stream_does_not_delay_the_shutdown(kind: Kind) -> No
             stream = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo(timeout=20)
             await stream.write(reflection_pb2.ServerReflectionRequest(list_services=""))
             assert (await stream.read()).HasField("list_services_response")
-            await asyncio.wait_for(server.drain(), 10)
+            await asyncio.wait_for(server.drain(), 120)
 
     asyncio.run(run())
 
@@ -99,7 +99,7 @@ def test_a_reflection_answer_in_transit_does_not_delay_the_shutdown(kind: Kind) 
                 stream = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo(timeout=20)
                 await stream.write(reflection_pb2.ServerReflectionRequest(list_services=""))
                 await stream.read()
-                await asyncio.wait_for(server.drain(), 10)
+                await asyncio.wait_for(server.drain(), 120)
 
     asyncio.run(run())
 
@@ -143,7 +143,7 @@ def test_reflection_serves_the_files_of_every_service(kind: Kind) -> None:
 def test_describe_lists_the_hosted_controllers(kind: Kind) -> None:
     async def check(channel: grpc.aio.Channel) -> None:
         stub = catalogue_service_pb2_grpc.CatalogueServiceStub(channel)
-        answer = await stub.Describe(catalogue_service_pb2.DescribeRequest(), timeout=5)
+        answer = await stub.Describe(catalogue_service_pb2.DescribeRequest(), timeout=60)
         [described] = answer.controllers
         phase = {"mutator": "PHASE_MUTATE", "validator": "PHASE_VALIDATE"}[kind.name]
         assert (described.name, described.summary) == ("c", "Does what c does.")

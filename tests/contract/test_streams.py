@@ -100,7 +100,7 @@ def test_a_controller_is_cancelled_when(kind: Kind, ending: str, carrier: Any) -
         return allow()
 
     async def test(stream: Stream) -> None:
-        await stream.send(stream.asking(1, "n", 200 if ending == "its deadline passes" else 30_000))
+        await stream.send(stream.asking(1, "n", 2000 if ending == "its deadline passes" else 30_000))
         await asyncio.wait_for(began.wait(), SECONDS)
         if ending == "it is given up":
             await stream.send(stream.asking(2, "a"), give_up=(1, 99))

@@ -325,7 +325,7 @@ def test_a_hanging_server_costs_only_its_estimates(caplog: pytest.LogCaptureFixt
 
     def answer(question: Question) -> Reply:
         if "memory" in question.query:
-            over.wait(60)
+            over.wait(120)
         return vector(usage=1, samples=30)
 
     with serve(answer) as server:

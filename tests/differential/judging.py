@@ -65,7 +65,7 @@ _INVALID = 422
 _NOT_OF_ADMISSION = ("authorization.k8s.io/", "authentication.kubernetes.io/")
 """Annotations of those who let a request in, and of who makes a token."""
 _DRY_RUN: JSONObject = {"kind": "DeleteOptions", "apiVersion": "v1", "dryRun": ["All"]}
-_PATIENCE_SECONDS = 30
+_PATIENCE_SECONDS = 120
 _RBAC = (CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS, ROLES, ROLE_BINDINGS)
 
 

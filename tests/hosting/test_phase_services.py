@@ -34,7 +34,7 @@ def test_the_catalogue_lists_only_controllers_with_a_handler_for_the_phase(
     async def run() -> list[str]:
         async with serving(kind, *hosts) as channel:
             stub = catalogue_service_pb2_grpc.CatalogueServiceStub(channel)
-            answer = await stub.Describe(catalogue_service_pb2.DescribeRequest(), timeout=10)
+            answer = await stub.Describe(catalogue_service_pb2.DescribeRequest(), timeout=60)
             return [controller.name for controller in answer.controllers]
 
     assert asyncio.run(run()) == names

@@ -74,7 +74,7 @@ def test_waiting_controllers_wait_concurrently() -> None:
 
 
 def test_blocking_controllers_block_concurrently() -> None:
-    together = threading.Barrier(3, timeout=5)
+    together = threading.Barrier(3, timeout=120)
 
     def meeting(_review: Review) -> Answer:
         together.wait()

@@ -60,7 +60,7 @@ def test_an_expiring_certificate_is_logged(file: Path, caplog: pytest.LogCapture
 
     async def run() -> None:
         watching = asyncio.ensure_future(keep_certificates_fresh([certificate]))
-        await until(10, warned)
+        await until(120, warned)
         watching.cancel()
         await asyncio.wait([watching])
 

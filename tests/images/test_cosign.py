@@ -54,14 +54,14 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield found[1]
     finally:
         process.terminate()
-        process.wait(timeout=30)
+        process.wait(timeout=120)
 
 
 def push(host: str, repository: str) -> str:
     """Push an image without layers; its digest."""
     config = json.dumps({"os": "linux", "architecture": repository, "rootfs": {"type": "layers"}}).encode()
     digest = f"sha256:{hashlib.sha256(config).hexdigest()}"
-    connection = http.client.HTTPConnection(host, timeout=30)
+    connection = http.client.HTTPConnection(host, timeout=120)
 
     def send(method: str, url: str, body: bytes = b"", kind: str = "application/octet-stream") -> str:
         connection.request(method, url, body, {"Content-Type": kind})

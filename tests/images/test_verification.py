@@ -285,7 +285,7 @@ def test_images_do_not_wait_for_those_of_another_registry(
             ]
             await asyncio.sleep(0)
             try:
-                async with asyncio.timeout(60):
+                async with asyncio.timeout(120):
                     return (await verifier.verify(f"{images.host}/shop/web:1.0", 300)).allowed
             finally:
                 for task in waiting:

@@ -125,7 +125,7 @@ def test_expensive_evaluations_share_two_threads() -> None:
     def decide(limits: EvaluationLimits) -> Answer:
         if limits.inline_budget is not None:
             raise SlowEvaluationError
-        begun.wait(30)  # passes only in pairs
+        begun.wait(120)  # passes only in pairs
         seen.add(threading.current_thread().name)
         return Allow()
 

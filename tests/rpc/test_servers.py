@@ -19,7 +19,7 @@ async def start_and_ask(settings: ServerSettings) -> str:
     try:
         address = await server.start()
         async with grpc.aio.insecure_channel(address) as channel:
-            await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=5)
+            await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=60)
         return address
     finally:
         await server.stop()
@@ -78,9 +78,9 @@ def test_a_connection_ends_at_its_maximum_age_without_a_failed_call() -> None:
             async with grpc.aio.insecure_channel(address) as channel:
                 ask = health_pb2_grpc.HealthStub(channel).Check
                 for _ in range(3):
-                    await ask(health_pb2.HealthCheckRequest(), timeout=5)
+                    await ask(health_pb2.HealthCheckRequest(), timeout=60)
                     connected = grpc.ChannelConnectivity.READY
-                    await asyncio.wait_for(channel.wait_for_state_change(connected), 10)
+                    await asyncio.wait_for(channel.wait_for_state_change(connected), 120)
         finally:
             await server.stop()
 

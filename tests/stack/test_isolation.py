@@ -22,6 +22,8 @@ from support.services.reviews import review_of
 from support.services.servers import KINDS, MUTATOR, VALIDATOR, Kind
 from support.waiting import within
 
+LEAST_BESIDE = 10
+"""Reviews that are answered while a controller spins: a service that waited for it would answer none."""
 NAMES = ("AlwaysAdmit", "SpinAsync", "ExitAtOnce", "Segfault", "RaiseUnusual", "DenyIt", "SayPid")
 
 
@@ -62,24 +64,32 @@ def test_a_service_survives_hostile_controllers(kind: Kind) -> None:
 def test_a_spinning_controller_does_not_delay_other_reviews() -> None:
     async def run() -> tuple[list[float], list[float], Outcome]:
         async with service(VALIDATOR) as process, grpc.aio.insecure_channel(process.address) as channel:
-            before = await _latencies(channel)
+            idle: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+            before = await _latencies(channel, idle)
             spinning = asyncio.ensure_future(ask(VALIDATOR, channel, "SpinAsync", seconds=5))
-            during = await _latencies(channel)
-            assert not spinning.done()
+            during = await _latencies(channel, spinning)
             [outcome] = await spinning
             return before, during, outcome
 
     before, during, outcome = asyncio.run(run())
+    assert len(during) >= LEAST_BESIDE
     assert outcome.decision == Failed(FailureKind.TIMEOUT, "context deadline exceeded")
-    print(f"p99 of others {before[-5] * 1000:.1f} ms, while one spins {during[-5] * 1000:.1f} ms")  # noqa: T201
+    print(f"p99 of others {p99(before):.1f} ms, while one spins {p99(during):.1f} ms")  # noqa: T201
 
 
-async def _latencies(channel: grpc.aio.Channel) -> list[float]:
-    latencies = []
-    for _ in range(400):
+def p99(latencies: list[float]) -> float:
+    return latencies[-1 - len(latencies) // 100] * 1000
+
+
+async def _latencies(channel: grpc.aio.Channel, until: asyncio.Future[Any]) -> list[float]:
+    """How long reviews take that are answered before ``until`` is done: 400, or as many as a slow machine has."""
+    latencies: list[float] = []
+    while len(latencies) < 400:
         began = time.perf_counter()
         [denied] = await ask(VALIDATOR, channel, "DenyIt")
         assert isinstance(denied.decision, Denied)
+        if until.done():
+            break
         latencies.append(time.perf_counter() - began)
     return sorted(latencies)
 
@@ -109,4 +119,4 @@ def test_no_process_outlives_a_service_that_is_killed() -> None:
             return int(outcome.warnings[0])
 
     pid = asyncio.run(run())
-    assert within(20, lambda: not Path(f"/proc/{pid}").exists())
+    assert within(120, lambda: not Path(f"/proc/{pid}").exists())

@@ -60,7 +60,7 @@ def validator(cluster: Path, state: str) -> Iterator[str]:
             yield ready[1]
         finally:
             process.terminate()
-            process.communicate(timeout=60)
+            process.communicate(timeout=120)
 
 
 def refused(address: str, name: str) -> str:

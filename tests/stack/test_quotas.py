@@ -212,7 +212,7 @@ def test_deleting_an_object_releases_its_usage(cluster: Path, tmp_path: Path) ->
     ) as stack:
         assert not stack.post("/validate", create("new"))["response"]["allowed"]
         write(cluster, counted(quota(hard=3), used=3), *pods[1:])
-        until = time.monotonic() + 60
+        until = time.monotonic() + 120
         while not stack.post("/validate", create("new"))["response"]["allowed"]:
             assert time.monotonic() < until
             time.sleep(0.1)

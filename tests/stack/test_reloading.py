@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from pratique.telemetry.reloading_files import SUSPECT_SECONDS
 from support.local_stacks import Stack, running, running_alone
 from support.waiting import within
 from support.webhook_servers import WebhookServer, allowed, denied, serve
@@ -72,9 +73,9 @@ def answer(stack: Stack, review: Any = REVIEW, path: str = "/validate") -> Any:
 def test_a_changed_configuration_is_loaded(stack: Stack, folder: Path, server: WebhookServer) -> None:
     assert answer(stack)["allowed"]
     configure(folder, server, "deny")
-    assert within(20, lambda: not answer(stack)["allowed"])
+    assert within(120, lambda: not answer(stack)["allowed"])
     configure(folder, server, "allow")
-    assert within(20, lambda: bool(answer(stack)["allowed"]))
+    assert within(120, lambda: bool(answer(stack)["allowed"]))
 
 
 def test_an_invalid_configuration_leaves_the_last_good_one(
@@ -90,7 +91,7 @@ def test_an_invalid_configuration_leaves_the_last_good_one(
 def test_services_load_a_changed_cluster(stack: Stack, folder: Path) -> None:
     assert answer(stack, IN_SHOP, "/mutate")["allowed"]
     (folder / "cluster.yaml").write_text(namespaces("default"))
-    assert within(20, lambda: not answer(stack, IN_SHOP, "/mutate")["allowed"])
+    assert within(120, lambda: not answer(stack, IN_SHOP, "/mutate")["allowed"])
     assert answer(stack, IN_SHOP, "/mutate")["status"]["message"] == 'namespaces "shop" not found'
 
 
@@ -116,6 +117,7 @@ metadata: {name: no-pods, namespace: third}
 spec: {hard: {pods: "0"}}
 """
 NAMESPACES = ("first", "second", "third")
+MOST_PAUSE_SECONDS = SUSPECT_SECONDS - 1
 EMPTIES = {"nothing": "", "blanks": " \n\n", "comment": "# later\n", "marker": "---\n", "null": "null\n"}
 
 
@@ -130,7 +132,7 @@ class Files:
     def reset(self) -> None:
         self.config.write_text(FULL)
         self.cluster.write_text(CLUSTER)
-        assert within(30, lambda: not self.warned() and not any(map(self.admitted, NAMESPACES)))
+        assert within(120, lambda: not self.warned() and not any(map(self.admitted, NAMESPACES)))
 
     def admitted(self, namespace: str) -> bool:
         request = REVIEW["request"]
@@ -166,7 +168,7 @@ def test_an_emptied_file_removes_nothing(guarded: Files, emptied: str, content: 
     guarded.reset()
     file: Path = getattr(guarded, emptied)
     file.write_text(content)
-    assert within(30, guarded.warned)
+    assert within(120, guarded.warned)
     time.sleep(1)  # the services may notice later than the front door
     assert [name for name in NAMESPACES if guarded.admitted(name)] == []
 
@@ -174,22 +176,29 @@ def test_an_emptied_file_removes_nothing(guarded: Files, emptied: str, content: 
 @pytest.mark.parametrize("pause", [0.15, 2.0])
 @pytest.mark.parametrize("left", [0, len(VETO.format(name="first"))], ids=["nothing", "its first half"])
 def test_a_file_rewritten_in_place_allows_nothing(guarded: Files, left: int, pause: float) -> None:
-    guarded.reset()
-    asked = 0
-    for _ in range(3):
+    rounds = 0
+    while rounds < 3:
+        guarded.reset()
+        begun = time.monotonic()
         with guarded.config.open("w") as file:
             file.write(FULL[:left])
             file.flush()
-            end = time.monotonic() + pause
-            while time.monotonic() < end:
-                assert not guarded.admitted("second")
-                asked += 1
+            admitted = asked_for(guarded, pause)
             file.write(FULL[left:])
-        end = time.monotonic() + 0.7  # longer than files have to rest
-        while time.monotonic() < end:
-            assert not guarded.admitted("second")
-            asked += 1
-    assert asked > 10
+        if time.monotonic() - begun > MOST_PAUSE_SECONDS:
+            continue  # a busy machine took so long that the file is taken for whole
+        admitted += asked_for(guarded, 0.7)  # longer than files have to rest
+        assert not any(admitted)
+        rounds += 1
+
+
+def asked_for(guarded: Files, seconds: float) -> list[bool]:
+    """Ask for that long, and at least twice, whether the Pod is admitted that the second half denies."""
+    end = time.monotonic() + seconds
+    answers = [guarded.admitted("second") for _ in range(2)]
+    while time.monotonic() < end:
+        answers.append(guarded.admitted("second"))
+    return answers
 
 
 def without_the_second(guarded: Files) -> None:
@@ -209,7 +218,7 @@ def another_file_instead(guarded: Files) -> None:
 def test_a_removed_configuration_is_gone(guarded: Files, edit: Callable[[Files], None]) -> None:
     guarded.reset()
     edit(guarded)
-    assert within(30, lambda: guarded.admitted("second"))
+    assert within(120, lambda: guarded.admitted("second"))
     assert guarded.admitted("first") is (edit is an_empty_list)
     (guarded.config.parent / "more.yaml").unlink(missing_ok=True)
 
@@ -217,6 +226,6 @@ def test_a_removed_configuration_is_gone(guarded: Files, edit: Callable[[Files],
 def test_an_emptied_folder_removes_nothing(guarded: Files) -> None:
     guarded.reset()
     guarded.config.unlink()
-    assert within(30, guarded.warned)
+    assert within(120, guarded.warned)
     time.sleep(6)  # longer than files rest that may be half written
     assert not guarded.admitted("second")

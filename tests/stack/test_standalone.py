@@ -65,7 +65,7 @@ def create(name: str) -> JSONObject:
 
 
 def get(stack: Stack, path: str) -> tuple[int, str]:
-    connection = http.client.HTTPConnection("127.0.0.1", stack.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", stack.port, timeout=120)
     connection.request("GET", path)
     answer = connection.getresponse()
     text = answer.read().decode()
@@ -127,12 +127,12 @@ def test_it_is_ready_and_says_what_it_checked(alone: Stack) -> None:
 def test_it_ends_on_sigterm() -> None:
     with running_alone() as stack:
         stack.process.send_signal(signal.SIGTERM)
-        assert stack.process.wait(timeout=60) == 0
+        assert stack.process.wait(timeout=120) == 0
 
 
 @pytest.mark.parametrize("flag", ["--mutator", "--validator", "--services-ca-file", "--calls"])
 def test_it_has_no_flags_for_services(flag: str) -> None:
     command = [sys.executable, "-m", "pratique_cli", "serve", "all", flag, "x"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 2
     assert f"No such option: {flag}" in done.stderr or f"No such option '{flag}'" in done.stderr

@@ -60,7 +60,7 @@ def serve(service: str, *flags: str) -> Iterator[int]:
             yield int(found[1])
         finally:
             process.send_signal(signal.SIGTERM)
-            process.wait(timeout=60)
+            process.wait(timeout=120)
 
 
 def make_certificates(folder: Path, *flags: str) -> None:
@@ -133,7 +133,7 @@ def context(folder: Path, client: str | None = None) -> ssl.SSLContext:
 
 
 def ask(port: int, tls: ssl.SSLContext, method: str = "POST", path: str = "/admit") -> tuple[int, bytes]:
-    connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=30, context=tls)
+    connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=120, context=tls)
     with contextlib.closing(connection):
         body, headers = (REVIEW, {"Content-Type": "application/json"}) if method == "POST" else (None, {})
         connection.request(method, path, body, headers)
@@ -145,7 +145,7 @@ def shown(port: int, tls: ssl.SSLContext) -> bytes | None:
     """The certificate that a new connection is shown, over HTTP/2 or not."""
     tls.set_alpn_protocols(["h2", "http/1.1"])
     with (
-        socket.create_connection(("127.0.0.1", port), timeout=30) as plain,
+        socket.create_connection(("127.0.0.1", port), timeout=120) as plain,
         tls.wrap_socket(plain, server_hostname="127.0.0.1") as connection,
     ):
         return connection.getpeercert(binary_form=True)
@@ -202,7 +202,7 @@ def lets_in(port: int, folder: Path, caller: IssuedCertificate) -> bool:
     )
     with grpc.secure_channel(f"127.0.0.1:{port}", credentials) as channel:
         try:
-            return bool(HealthStub(channel).Check(HealthCheckRequest(), timeout=5))
+            return bool(HealthStub(channel).Check(HealthCheckRequest(), timeout=60))
         except grpc.RpcError:
             return False
 

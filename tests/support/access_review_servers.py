@@ -40,7 +40,7 @@ class _Handler(BaseHTTPRequestHandler):
         assert self.path == "/apis/authorization.k8s.io/v1/subjectaccessreviews"
         self.server.asked.append(spec)
         self.server.arrived.set()
-        self.server.released.wait(60)
+        self.server.released.wait(120)
         scripted = self.server.script.pop(0) if self.server.script else None
         code, body = scripted or (201, {"status": {"allowed": spec["user"] == "ann"}})
         if code == 0:

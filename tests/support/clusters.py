@@ -23,7 +23,7 @@ from support.cluster_webhooks import (
 from support.deployed_stacks import DeployedStack, deployed, make_certificates
 from support.waiting import within
 
-_PATIENCE_SECONDS = 30
+_PATIENCE_SECONDS = 120
 """In which an API server comes to call new webhooks."""
 
 

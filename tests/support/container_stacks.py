@@ -86,10 +86,10 @@ def _contained(network: Network, name: str, *command: str) -> DockerContainer:
 
 def wait_until_ready(port: int) -> None:
     """Wait until the front door says that all whom it asks are there."""
-    until = time.monotonic() + 60
+    until = time.monotonic() + 120
     while time.monotonic() < until:
         with contextlib.suppress(OSError, http.client.HTTPException):
-            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
             with contextlib.closing(connection):
                 connection.request("GET", "/readyz")
                 if connection.getresponse().status == 200:
@@ -101,7 +101,7 @@ def wait_until_ready(port: int) -> None:
 def wait_until_healthy(validator: Container) -> None:
     """Wait until a validator reports that it serves, as a rolling restart does before the next one."""
     probe = ["python", "-m", "pratique.rpc.probes", "127.0.0.1:9002"]
-    until = time.monotonic() + 60
+    until = time.monotonic() + 120
     while validator.exec_run(probe).exit_code != 0:
         if time.monotonic() > until:
             raise TimeoutError("the validator did not become healthy")
@@ -147,7 +147,7 @@ def wait_for_more(asked: Asked, number: int) -> None:
 
 
 def _ask(port: int, timeout: str, asked: Asked) -> None:
-    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=120)) as connection:
         number = 0
         while not asked.ended.is_set():
             number += 1

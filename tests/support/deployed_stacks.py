@@ -21,7 +21,7 @@ from support.waiting import within
 
 CLIENT = "kube-apiserver"
 _MOUNT = "/etc/pratique/tls"
-_PATIENCE_SECONDS = 60
+_PATIENCE_SECONDS = 120
 _SHORT = {"drain-seconds": "1"}
 """What takes less time than in a cluster, where kube-proxy needs some to learn of a Pod that goes."""
 
@@ -89,7 +89,7 @@ class DeployedStack:
     def is_ready(self, port: int) -> bool:
         """Ask a front door whether it has a mutator and a validator to call, as a kubelet asks."""
         tls = ssl.create_default_context(cafile=self.certificates / "ca.crt")
-        connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=10, context=tls)
+        connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=120, context=tls)
         with contextlib.closing(connection), contextlib.suppress(OSError, http.client.HTTPException):
             connection.request("GET", "/readyz")
             return connection.getresponse().status == 200

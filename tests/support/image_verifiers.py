@@ -46,7 +46,7 @@ class RunningVerifier:
         context = ssl.create_default_context(cadata=authority().pem.decode())
         if certificate:
             client_certificate().configure_cert(context)
-        connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=30, context=context)
+        connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=120, context=context)
         with contextlib.closing(connection):
             connection.request(method, path, body, {"Content-Type": "application/json"})
             answer = connection.getresponse()
@@ -136,4 +136,4 @@ def image_verifier(folder: Path, images: ImageRegistry, *flags: str) -> Iterator
             yield RunningVerifier(int(found[1]), folder, images)
         finally:
             process.send_signal(signal.SIGINT)
-            process.wait(timeout=60)
+            process.wait(timeout=120)

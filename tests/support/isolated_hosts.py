@@ -22,7 +22,7 @@ from support.pods import pod
 from support.services import hostile_controllers
 from support.services.reviews import review_of
 
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 120
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ from typing import Any
 
 from support.local_stacks import Stack
 
-_PATIENCE_SECONDS = 60.0
+_PATIENCE_SECONDS = 120.0
 
 
 def review(namespace: str, operation: str = "CREATE") -> dict[str, Any]:

@@ -35,7 +35,7 @@ class Stack:
 
     def connect(self) -> http.client.HTTPConnection:
         """A keep-alive connection to the front door."""
-        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
 
     def post(self, path: str, body: Any, connection: http.client.HTTPConnection | None = None) -> Any:
         """Post an AdmissionReview, which has to be decided, and give the answer's JSON."""
@@ -94,7 +94,7 @@ def _running(*arguments: str) -> Iterator[Stack]:
             yield Stack(process, int(found.group(1)))
         finally:
             process.send_signal(signal.SIGINT)
-            process.wait(timeout=60)
+            process.wait(timeout=120)
 
 
 def _children(parent: int) -> list[int]:

@@ -18,7 +18,7 @@ from typing import Any
 
 from support.waiting import within
 
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 120
 _READY = re.compile(r"pratique: ready on http://127\.0\.0\.1:(\d+)")
 _SERVED = re.compile(r'^\[(\S+)\] .*"metrics are served", "address": "([^"]+)"')
 

@@ -28,7 +28,7 @@ _SETTINGS = (
     "max_connections=50",
     "shared_buffers=16MB",
 )
-_PATIENCE_SECONDS = 60
+_PATIENCE_SECONDS = 120
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from pratique_frontdoor.http.codecs import decode_review
 from pratique_frontdoor.recording.recorders import LineWriter, RecordedDecision
 from support.pods import pod
 
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 120.0
 
 
 def create(

@@ -23,7 +23,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import (
 
 from support.waiting import within
 
-PATIENCE_SECONDS = 20
+PATIENCE_SECONDS = 120
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -32,4 +32,4 @@ async def streams_to(transport: GrpcTransport, replicas: int) -> None:
     async def there() -> bool:
         return transport.streams == replicas
 
-    await until(20, there)
+    await until(120, there)

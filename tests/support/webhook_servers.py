@@ -167,7 +167,7 @@ class WebhookServer:
 
     def wait_until_started(self) -> None:
         """Wait until it listens."""
-        assert self._started.wait(10)
+        assert self._started.wait(120)
 
     def stop(self) -> None:
         """End it, and all that it has not answered."""
@@ -235,7 +235,7 @@ def serve(
         yield server
     finally:
         server.stop()
-        thread.join(10)
+        thread.join(120)
 
 
 def _context(certificate: trustme.LeafCert, clients: Authority | None) -> ssl.SSLContext:

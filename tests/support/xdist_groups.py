@@ -9,6 +9,19 @@ from __future__ import annotations
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
+SHARING = (
+    "tests/hosting/isolation/test_isolated_controllers.py",
+    "tests/stack/telemetry/test_canaries.py",
+    "tests/stack/telemetry/test_metrics.py",
+    "tests/stack/test_exceptions.py",
+    "tests/stack/test_fan_out.py",
+    "tests/stack/test_policies.py",
+    "tests/stack/test_python_policies.py",
+    "tests/stack/test_reloading.py",
+    "tests/stack/test_rollouts.py",
+)
+"""Files whose tests share several processes, which each process that ran some of them would start for itself."""
+
 ALONE = {
     "tests/containers/": "containers",  # one project of compose, and images of one name
     "tests/apiserver/": "kube-apiserver",  # one server for all tests of a run
@@ -18,6 +31,7 @@ ALONE = {
     "tests/controllers/quota_ledgers/": "postgresql",  # one server for all tests of a run
     "tests/stack/test_quotas.py": "postgresql",
     "tests/house/test_readme.py": "readme",  # one stack for all that it shows
+    **{path: path for path in SHARING},
 }
 """The group of each test whose path begins so."""
 

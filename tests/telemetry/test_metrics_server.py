@@ -21,7 +21,7 @@ def _server() -> Iterator[MetricsServer]:
 
 
 def get(server: MetricsServer, path: str) -> tuple[int, bytes]:
-    connection = http.client.HTTPConnection(server.address, timeout=10)
+    connection = http.client.HTTPConnection(server.address, timeout=120)
     try:
         connection.request("GET", path)
         response = connection.getresponse()
@@ -46,9 +46,9 @@ def test_other_paths_are_not_found(server: MetricsServer, path: str) -> None:
 
 def test_a_client_beyond_the_limit_is_disconnected(server: MetricsServer) -> None:
     host, _, port = server.address.rpartition(":")
-    silent = [socket.create_connection((host, int(port)), timeout=10) for _ in range(MAX_CLIENTS)]
+    silent = [socket.create_connection((host, int(port)), timeout=120) for _ in range(MAX_CLIENTS)]
     try:
-        with socket.create_connection((host, int(port)), timeout=10) as extra:
+        with socket.create_connection((host, int(port)), timeout=120) as extra:
             assert extra.recv(1) == b""
     finally:
         for connection in silent:

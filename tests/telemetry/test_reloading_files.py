@@ -14,7 +14,7 @@ from pratique.apimachinery.errors import ConfigurationError
 from pratique.telemetry.reloading_files import Reloaded, keep_reloading
 from support.waiting import until
 
-PATIENCE_SECONDS = 20  # far more than a change takes to be noticed, so that a busy machine fails nothing
+PATIENCE_SECONDS = 120  # far more than a change takes to be noticed, so that a busy machine fails nothing
 KEPT = "number kept, the new one cannot be used"
 
 

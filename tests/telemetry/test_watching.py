@@ -11,7 +11,7 @@ import pytest
 
 from pratique.telemetry.reloading_files import fingerprint, watch
 
-PATIENCE_SECONDS = 20  # far more than a change takes to be noticed, so that a busy machine fails nothing
+PATIENCE_SECONDS = 120  # far more than a change takes to be noticed, so that a busy machine fails nothing
 
 
 def run(scenario: Callable[[], Coroutine[None, None, None]]) -> None:

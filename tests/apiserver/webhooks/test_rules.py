@@ -43,7 +43,7 @@ def _namespace(cluster: Cluster) -> Iterator[str]:
     cluster.api.create_namespace(UNREGISTERED, {"variant": UNREGISTERED})
     with contextlib.closing(cluster.api.client()) as client:
         path = f"/api/v1/namespaces/{UNREGISTERED}/pods?dryRun=All"
-        assert within(30, lambda: "Always" in str(client.ask("POST", path, pod("probe")).body))
+        assert within(120, lambda: "Always" in str(client.ask("POST", path, pod("probe")).body))
     yield UNREGISTERED
     for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
         cluster.api.ask("DELETE", f"/apis/admissionregistration.k8s.io/v1/{kind}/pratique")

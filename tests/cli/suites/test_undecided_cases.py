@@ -50,7 +50,7 @@ class LateChains(CaseChains):
 def test_a_case_that_times_out_is_undecided_and_its_chain_is_closed(tmp_path: Path) -> None:
     (only,), _ = read(tmp_path, HEAD + case("{allowed: true}"))
     chains = LateChains()
-    result = asyncio.run(CaseRunner(chains, timeout_seconds=0.05).run(only))
+    result = asyncio.run(CaseRunner(chains, timeout_seconds=0.5).run(only))
     assert result.status is CaseStatus.UNDECIDED
-    assert str(result.error).endswith("line 7, column 3: no decision within 0.05 s; --timeout allows more")
+    assert str(result.error).endswith("line 7, column 3: no decision within 0.5 s; --timeout allows more")
     assert [engine.closed for engine in chains.engines] == [True]

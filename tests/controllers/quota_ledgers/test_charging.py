@@ -150,7 +150,7 @@ def test_a_refusal_needs_no_lock(shared_url: str) -> None:
         asked.append(1)
         if len(asked) == 2:  # the second time is under the lock
             charging.set()
-            refused.wait(20)
+            refused.wait(120)
         return plus()(usages)
 
     async def scenario() -> None:
@@ -191,7 +191,7 @@ def test_a_cancelled_review_charges_nothing(url: str) -> None:
 
     def wait() -> None:
         deciding.set()
-        given_up.wait(20)
+        given_up.wait(120)
 
     async def scenario() -> None:
         async with opened(url) as [ledger]:

@@ -241,7 +241,7 @@ def test_reconciliation_repeats_until_it_is_cancelled(
         await ledger.close()
 
     with caplog.at_level(logging.WARNING):
-        asyncio.run(asyncio.wait_for(scenario(), 60))
+        asyncio.run(asyncio.wait_for(scenario(), 120))
     assert "quotas were not reconciled" in caplog.messages
 
 
@@ -270,7 +270,7 @@ def test_reconciliation_goes_on_once_a_live_cluster_is_confirmed_again(
         await ledger.close()
 
     with caplog.at_level(logging.WARNING):
-        asyncio.run(asyncio.wait_for(scenario(), 60))
+        asyncio.run(asyncio.wait_for(scenario(), 120))
 
 
 def test_refused_charges_leave_nothing_to_reconcile(url: str) -> None:

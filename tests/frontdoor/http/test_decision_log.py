@@ -22,7 +22,7 @@ from support.front_doors.reviews import review_body
 from support.front_doors.running import Door, open_door_process
 from support.waiting import within
 
-PATIENCE = 20.0
+PATIENCE = 120.0
 KEY = "k" * 64
 LEAST = 256 * 1024
 """Bytes of the smallest file."""

@@ -12,7 +12,7 @@ from support.front_doors.reviews import review_body
 from support.front_doors.running import Door, open_door_process
 from support.waiting import within
 
-PATIENCE = 20.0
+PATIENCE = 120.0
 SECRET = {"kind": "Secret", "metadata": {"name": "s"}, "stringData": {"a": "canary"}}
 
 

@@ -42,7 +42,7 @@ class StuckFile(RotatedFile):
 
     def append(self, line: bytes) -> None:
         self.reached.set()
-        assert self.free.wait(30)
+        assert self.free.wait(120)
         super().append(line)
 
 
@@ -69,7 +69,7 @@ def test_a_hanging_disk_drops_lines_and_delays_no_review(
     file = StuckFile(tmp_path / "reviews.jsonl")
     recorder = recorder_of(file)
     recorder.record("/admit", BOTH, received(), DECISION)
-    assert file.reached.wait(30)
+    assert file.reached.wait(120)
     for _ in range(25):
         recorder.record("/admit", BOTH, received(), DECISION)
     assert recorder.dropped == 15

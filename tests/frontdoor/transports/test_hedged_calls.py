@@ -47,10 +47,10 @@ def test_a_call_that_takes_long_is_answered_by_another_replica(*, streams: bool)
     async def run() -> None:
         stuck, quick = DelayedValidator(STUCK), DelayedValidator()
         async with calling(stuck, quick, streams=streams, hedge_delay=SOON) as client:
-            while not stuck.reviews:
+            while not stuck.first_attempts:
                 outcome = await ask(client)
                 assert (outcome.decision, outcome.endpoint) == (ALLOWED, quick.endpoint)
-            await asyncio.wait_for(stuck.cancelled.wait(), 10)
+            await asyncio.wait_for(stuck.cancelled.wait(), 120)
             assert client.hedges[HedgeResult.WON] == 1
             assert any(review.is_retry for review in quick.reviews)
 
@@ -61,11 +61,11 @@ def test_a_replica_that_another_one_outruns_is_avoided() -> None:
     async def run() -> int:
         stuck, quick = DelayedValidator(STUCK), DelayedValidator()
         async with calling(stuck, quick, hedge_delay=SOON) as client:
-            while not stuck.reviews:
+            while not stuck.first_attempts:
                 await ask(client)
             for _ in range(30):
                 await ask(client)
-            return got(stuck)
+            return stuck.first_attempts
 
     assert asyncio.run(run()) == 1
 
@@ -131,7 +131,7 @@ def test_a_call_without_any_answer_fails_as_it_would_alone() -> None:
         stuck = [DelayedValidator(STUCK), DelayedValidator(STUCK)]
         async with calling(*stuck, hedge_delay=SOON) as client:
             with contextlib.suppress(CallTimeoutError):
-                outcome = await ask(client, seconds=0.8)
+                outcome = await ask(client, seconds=3)
                 assert outcome.decision != ALLOWED
             return got(*stuck), client.hedges[HedgeResult.WON]
 
@@ -147,10 +147,10 @@ def test_calls_are_hedged_when_they_take_longer_than_ninety_five_of_a_hundred() 
             for _ in range(100):
                 await ask(client)
             first.seconds = STUCK
-            before = got(first)
+            before, won_before = got(first), client.hedges[HedgeResult.WON]  # some, where a machine is busy
             while got(first) == before:
                 assert (await ask(client)).decision == ALLOWED
-            assert client.hedges[HedgeResult.WON] == 1
+            assert client.hedges[HedgeResult.WON] > won_before
 
     asyncio.run(run())
 

@@ -136,17 +136,17 @@ def test_a_slow_replica_is_excluded_and_returns_without_a_wrong_decision(
 def test_a_slow_replica_gets_few_calls_even_without_exclusion(*, streams: bool) -> None:
     async def run() -> int:
         async with two(streams=streams, slow_seconds=0) as (first, client):
-            first.seconds = 0.15
+            first.seconds = 0.5  # far more than a call takes on a busy machine
 
             async def caller() -> None:
-                for _ in range(50):
+                for _ in range(25):
                     await decide(client)
 
             await asyncio.gather(*(caller() for _ in range(8)))
             assert excluded(client) == 0
             return first.got
 
-    assert asyncio.run(run()) < 200  # of 800, where each in turn would have given it 400
+    assert asyncio.run(run()) < 100  # of 400, where each in turn would have given it 200
 
 
 @both_ways
@@ -175,7 +175,7 @@ def test_a_replica_that_refuses_immediately_does_not_attract_all_calls(*, stream
                 async def settled() -> bool:
                     return all(replica.load.in_flight == 0 for replica in client.replicas)
 
-                await until(10, settled)
+                await until(120, settled)
             finally:
                 await client.close()
 

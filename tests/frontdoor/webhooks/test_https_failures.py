@@ -242,7 +242,7 @@ def greeting(words: bytes) -> Iterator[int]:
         thread = threading.Thread(target=greet)
         thread.start()
         yield listening.getsockname()[1]
-        thread.join(10)
+        thread.join(120)
 
 
 @pytest.mark.parametrize(
@@ -373,7 +373,7 @@ def demanding() -> Iterator[int]:
         thread = threading.Thread(target=demand)
         thread.start()
         yield listening.getsockname()[1]
-        thread.join(10)
+        thread.join(120)
 
 
 def test_the_alert_of_a_server_that_wants_a_certificate_is_quoted() -> None:

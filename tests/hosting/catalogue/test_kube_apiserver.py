@@ -20,7 +20,7 @@ CACHES = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pra
 
 
 def printed(program: str, flag: str) -> str:
-    run = subprocess.run([program, flag], capture_output=True, text=True, check=True, timeout=60)
+    run = subprocess.run([program, flag], capture_output=True, text=True, check=True, timeout=120)
     return " ".join(run.stdout.split())
 
 

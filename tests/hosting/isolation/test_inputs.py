@@ -67,7 +67,7 @@ def test_a_review_is_decided_by_the_cluster_that_its_call_names(tmp_path: Path, 
             fresh = tmp_path / "cluster.new"
             fresh.write_text(NAMESPACE.format("other"))
             fresh.rename(file)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(120):
                 while hosted.held.digests.whole == before:  # noqa: ASYNC110 - files are no events
                     await asyncio.sleep(0.01)
             for _ in range(5):

@@ -44,7 +44,7 @@ def test_a_service_shows_what_a_policy_counts_in_its_process(tmp_path: Path) -> 
         with isolating(ChainSettings(admission_control=("CountThem",))) as host:
             for _ in range(3):
                 host.ask("CountThem", review="web")
-            assert within(30, lambda: seen(host) == 3)
+            assert within(120, lambda: seen(host) == 3)
             host.ask("CountThem", review="end")
             assert within(60, lambda: seen(host) == 0)
             assert within(60, lambda: bool(host.ask("CountThem", review="web")) and seen(host) > 0)

@@ -125,7 +125,7 @@ def test_failed_background_work_ends_alone_and_is_logged_at_once(
             while not caplog.records:  # noqa: ASYNC110 - the log is no event that could be waited for
                 await asyncio.sleep(0)
 
-    asyncio.run(asyncio.wait_for(run(), 20))
+    asyncio.run(asyncio.wait_for(run(), 120))
     (record,) = caplog.records
     assert (record.__dict__["controller"], record.__dict__["reason"]) == ("A", "OSError")
 

@@ -182,9 +182,10 @@ def test_a_handler_that_can_wait_knows_its_deadline(*, trusted: bool) -> None:
 
 
 def test_cancelling_a_review_cancels_its_handler() -> None:
-    seen = []
+    began, seen = threading.Event(), []
 
     async def noticing(_review: Review) -> Answer:
+        began.set()
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
@@ -195,7 +196,8 @@ def test_cancelling_a_review_cancels_its_handler() -> None:
     async def run() -> None:
         runner = handler_runners([hosted("c", noticing)], Phase.VALIDATE)["c"]
         running = asyncio.ensure_future(runner.run(review_of(), Call("c")))
-        await asyncio.sleep(0.01)
+        while not began.is_set():  # noqa: ASYNC110 - it may be set by another thread
+            await asyncio.sleep(0.01)
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running

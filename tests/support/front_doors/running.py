@@ -26,7 +26,7 @@ from pratique_frontdoor.recording.recorders import Recorder
 from pratique_frontdoor.settings import FrontDoorSettings
 from support.front_doors.reviews import review_body
 
-PATIENCE_SECONDS = 20
+PATIENCE_SECONDS = 120
 """How long a test waits for what has to happen before it fails."""
 JSON_TYPE = {"Content-Type": "application/json"}
 

@@ -89,7 +89,7 @@ def blocking(release: threading.Event) -> Callable[[Review], Answer]:
     """Make a handler that blocks its thread until it is released, which a test does at its end."""
 
     def handler(_review: Review) -> Answer:
-        release.wait(30)
+        release.wait(120)
         return allow()
 
     return handler

@@ -28,6 +28,11 @@ class DelayedValidator:
         self.endpoint = ""
         """Its endpoint, while it is serving."""
 
+    @property
+    def first_attempts(self) -> int:
+        """How many calls it got that no other replica had got before; a busy machine may add copies to them."""
+        return sum(not review.is_retry for review in self.reviews)
+
     async def decide(self, review: Review) -> Answer:
         self.reviews.append(review)
         try:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-PATIENCE_SECONDS = 20
+PATIENCE_SECONDS = 120
 """What a busy machine may need; nothing here takes that long."""
 
 _READY = re.compile(r"pratique: (\w+) ready on (127\.0\.0\.1:\d+)\n")
@@ -37,6 +37,11 @@ class Process:
     def pid(self) -> int:
         """Its id."""
         return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended."""
+        return self._process.returncode is None
 
     def signal(self, number: signal.Signals = signal.SIGTERM) -> None:
         """Send it a signal."""
