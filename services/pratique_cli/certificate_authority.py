@@ -372,6 +372,8 @@ class CertificateFolder:
             ConfigurationError: the existing authority cannot be used, or another run writes to the folder.
             OSError: a file cannot be read or written.
         """
+        if self.path.exists() and not self.path.is_dir():
+            raise ConfigurationError(f"{self.path}: is a file; name a folder for the certificates")
         self.path.mkdir(parents=True, exist_ok=True)
         with locked(self.path):
             what, authorities = self._authorities()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from pratique.apimachinery.documents import read_objects
 from pratique.apimachinery.errors import ConfigurationError, InputError
 from pratique.apimachinery.json_values import JSON, json_type
-from pratique.apimachinery.manifest_files import is_excluded, walk
+from pratique.apimachinery.manifest_files import holds_files, is_excluded, walk
 from pratique.apimachinery.selectors import EXISTS, IN, LabelSelector
 from pratique.apimachinery.source_documents import SourceDocument, display_path
 from pratique.cluster.files import load_cluster
@@ -96,7 +96,7 @@ def load_chain(chain: ChainSettings, paths: Sequence[Path] = (), excluded: Seque
     documents = [
         document for path in paths for document in _configurations_of(path, problems, left_out, excluded)
     ]
-    unreadable = bool(problems) and any(path.is_dir() for path in paths)
+    unreadable = bool(problems) and any(map(holds_files, paths))
     configurations = _attempt(lambda: load_configurations(chain.config, documents), problems)
     cluster = _attempt(lambda: load_cluster(chain.cluster), problems)
     _attempt(lambda: _load_controllers(chain), problems)

@@ -173,7 +173,12 @@ def _report_exception(error: Exception) -> int:
     if os.environ.get("PRATIQUE_DEBUG"):
         traceback.print_exception(error)
     if isinstance(error, InputError):
-        return _report_error(str(error), ExitCode.BAD_INPUT)
+        # Several problems are a line each; what belongs to the one before is indented.
+        lines = str(error).split("\n")
+        text = "\n".join(
+            [lines[0], *(line if line.startswith(" ") else f"pratique: {line}" for line in lines[1:])]
+        )
+        return _report_error(text, ExitCode.BAD_INPUT)
     if isinstance(error, ModuleNotFoundError) and (problem := missing_extra(error)):
         return _report_error(problem, ExitCode.BAD_INPUT)
     if isinstance(error, OSError):

@@ -216,7 +216,29 @@ class ExistingPath(click.Path):
         """Refuse missing files, and the empty path, which Python would read as the current folder."""
         if os.fspath(value) == "":
             self.fail("the path is empty; name a file or a folder", param, ctx)
+        path = Path(os.fspath(value))
+        if not (self.allow_dash and str(path) == "-") and not os.path.lexists(path):
+            what = "Path" if self.dir_okay else "File"
+            self.fail(f"{what} {str(path)!r} does not exist{_nearest_hint(path)}", param, ctx)
         return super().convert(value, param, ctx)
+
+
+def _nearest_hint(path: Path) -> str:
+    """Ask whether the file with the nearest name in the same folder was meant."""
+    import difflib  # noqa: PLC0415 - only for this error
+
+    try:
+        names = [entry.name for entry in itertools.islice(path.parent.iterdir(), _MOST_NAMES)]
+    except OSError:
+        return ""
+    close = difflib.get_close_matches(path.name, names, n=1, cutoff=_SIMILAR_NAMES)
+    return f"; did you mean {str(path.parent / close[0])!r}?" if close else ""
+
+
+_MOST_NAMES = 1000
+"""Names in a folder that are compared."""
+_SIMILAR_NAMES = 0.75
+"""difflib's ratio: pod.yml is similar enough to pod.yaml; by the ending alone, every file would be."""
 
 
 class SectionedCommand(click.Command):

@@ -57,6 +57,7 @@ USAGE = [
     case("plugins --colour", "No such option '--colour'"),
     case("review nothere.yaml", "Path 'nothere.yaml' does not exist"),
     case("review a.yaml nothere.yaml", "Path 'nothere.yaml' does not exist", a_yaml=POD),
+    case("review a.yml", "Path 'a.yml' does not exist; did you mean 'a.yaml'?", a_yaml=POD),
     case("review a.yaml --confg a.yaml", "No such option '--confg'", "'--config'", a_yaml=POD),
     case("review a.yaml --config", "Option '--config' requires an argument", a_yaml=POD),
     case("review a.yaml --phase both", "'both' is not one of", "'admit', 'mutate', 'validate'", a_yaml=POD),
@@ -98,6 +99,12 @@ CHAIN = [
     case("--admission-control AlwaysAdmit,AlwaysAdmit", "is given twice"),
     case("--admission-control AlwaysAdmit --enable-admission-plugins AlwaysDeny", "mutually exclusive"),
     case("--config h.yaml", "h.yaml: document 1", "sideEffects", '"Sometimes"', h_yaml=HOOK),
+    case(
+        "--config h.yaml",
+        '\npratique: h.yaml: document 1: ValidatingWebhookConfiguration "hooks": unknown field '
+        '"webhooks[0].sideEfects"; did you mean "sideEffects"? (line 7)\n',
+        h_yaml=HOOK.replace("sideEffects:", "sideEfects:").replace("name: a", "nam: a"),
+    ),
     case("--config h.yaml", "h.yaml: document 1", 'no kind "Pod" is registered', h_yaml=POD),
     case("--config h.yaml", "h.yaml: document 1, line 1", h_yaml="[: ]"),
     case("--config h.yaml", "h.yaml", "holds no documents", h_yaml="# nothing"),

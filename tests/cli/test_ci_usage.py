@@ -90,6 +90,15 @@ def test_files_of_a_folder_can_be_left_out(pratique: Program, files: Path) -> No
     ]
 
 
+def test_a_folder_without_manifests_is_not_told_to_leave_files_out(pratique: Program, tmp_path: Path) -> None:
+    (tmp_path / "none").mkdir()
+    (tmp_path / "none" / "README.md").write_text("# Nothing")
+    for command in ("review", "check"):
+        ran = pratique(command, "none")
+        assert (ran.returncode, "--exclude" in ran.stderr) == (2, False)
+        assert "files with other endings, such as README.md, are not read" in ran.stderr
+
+
 def test_a_pipe_is_read_if_no_file_is_given(pratique: Program) -> None:
     assert "(standard input:1)" in pratique("review", stdin=GOOD).stdout
     ran = pratique("review")

@@ -74,7 +74,10 @@ def written(folder: Path, text: str | bytes, name: str = "a.yaml") -> Path:
             f"{RIGHT}  reinvocationPolicy: Never\n",
             f'{SUBJECT}unknown field "webhooks[0].reinvocationPolicy" (line 9)',
         ),
-        (f"{RIGHT}  FailurePolicy: Fail\n", f'{SUBJECT}unknown field "webhooks[0].FailurePolicy" (line 9)'),
+        (
+            f"{RIGHT}  FailurePolicy: Fail\n",
+            f'{SUBJECT}unknown field "webhooks[0].FailurePolicy"; did you mean "failurePolicy"? (line 9)',
+        ),
         (f"{RIGHT}spec: {{}}\n", f'{SUBJECT}unknown field "spec" (line 9)'),
         (
             f"{RIGHT}  timeoutSeconds: ten\n",

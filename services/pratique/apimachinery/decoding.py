@@ -7,10 +7,11 @@ responses are decoded as ``encoding/json`` and ``sigs.k8s.io/yaml`` would.
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import functools
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Generic, TypeAlias, TypeVar
 
 import msgspec
@@ -31,6 +32,8 @@ class DecodingProblem:
 
     path: FieldPath
     text: str
+    hint: str = ""
+    """What was probably meant, for who reads the problem alone; not part of the API server's words."""
 
     def __str__(self) -> str:
         return self.text
@@ -106,7 +109,8 @@ class _StrictDecoder:
         for name, item in value.items():
             field_path = path / name
             if name not in fields:
-                self.problems.append(DecodingProblem(field_path, f'unknown field "{field_path}"'))
+                hint = _nearest(name, fields)
+                self.problems.append(DecodingProblem(field_path, f'unknown field "{field_path}"', hint))
             elif item is not None:
                 cleaned[name] = self.clean(item, fields[name], field_path)
         return cleaned
@@ -154,6 +158,19 @@ _ZERO_VALUES: Mapping[type[inspect.Type], JSON] = {
     inspect.FloatType: 0.0,
 }
 _TYPE_NAMES = {bool: "boolean", str: "string", int: "integer", float: "number", list: "array", dict: "object"}
+
+
+def _nearest(name: str, fields: Iterable[str]) -> str:
+    """Ask whether the field with the nearest name was meant, whatever its case; empty if none is near."""
+    known = {field.lower(): field for field in fields}
+    close = difflib.get_close_matches(name[:_LONGEST_NAME].lower(), known, n=1, cutoff=_SIMILARITY)
+    return f'did you mean "{known[close[0]]}"?' if close else ""
+
+
+_LONGEST_NAME = 64
+"""Characters of a name that are compared: no field has more, and comparing takes time by their product."""
+_SIMILARITY = 0.75
+"""difflib's ratio: ``expresion`` is similar enough to ``expression``, ``validations`` is not to ``mutations``."""
 
 
 def _type_name(value: JSON) -> str:

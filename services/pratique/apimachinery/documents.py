@@ -170,13 +170,35 @@ def _scan_value(text: SourceText, index: int, decoded: str, offset: int) -> int:
     try:
         return _SCANNER.raw_decode(decoded, offset)[1]
     except json.JSONDecodeError as error:
-        problem = f"not JSON: {error.msg[0].lower()}{error.msg[1:]}"
-        raise text.fault(index, Position(error.lineno, error.colno), problem) from None
+        place, problem = _syntax_problem(decoded, error)
+        raise text.fault(index, position_of_offset(decoded, place), f"not JSON: {problem}") from None
     except ValueError:
         # Python refuses integers of more than 4,300 digits.
         raise text.fault(index, position_of_offset(decoded, offset), _OUT_OF_RANGE) from None
     except RecursionError:
         raise text.fault(index, None, "nested too deeply to be read") from None
+
+
+_TRAILING_COMMA = re.compile(r",[ \t\r\n]*\Z")
+_CLOSING = re.compile(r",?[ \t\r\n]*[]}]")
+
+
+def _syntax_problem(decoded: str, error: json.JSONDecodeError) -> tuple[int, str]:
+    """Where a syntax error is and what it is, said so that whoever wrote the text finds it."""
+    place = error.pos
+    before = _TRAILING_COMMA.search(decoded, max(0, place - _MOST_BLANKS), place)
+    comma = before.start() if before else place
+    if decoded.startswith(",", comma) and _CLOSING.match(decoded, place):
+        return comma, "a comma before the closing bracket: nothing comes after it"
+    if decoded.startswith(("//", "/*", "#"), place):
+        return place, "a comment, which JSON does not have"
+    if not decoded[place : place + _MOST_BLANKS].strip():
+        return place, "the text ends before the value is complete"
+    return place, f"{error.msg[0].lower()}{error.msg[1:]}"
+
+
+_MOST_BLANKS = 1000
+"""Characters that are looked at around an error."""
 
 
 def _decode_value(text: SourceText, index: int, decoded: str, offset: int, end: int) -> JSON:

@@ -82,6 +82,14 @@ def list_files(path: Path | str, excluded: Sequence[str] = ()) -> list[str]:
     return files
 
 
+def holds_files(path: Path) -> bool:
+    """Whether a path is a folder with any file to read in it or below; False where that cannot be found out."""
+    try:
+        return path.is_dir() and any(not is_folder for _, is_folder in walk(path))
+    except OSError:
+        return False
+
+
 def _may_be_endless(file: str) -> bool:
     """Whether reading a file may never end: a link in a repository may lead to /dev/zero or to a terminal."""
     try:

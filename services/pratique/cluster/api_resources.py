@@ -150,10 +150,21 @@ def nearest_kind(kind: GroupVersionKind, known: Iterable[ResourceType]) -> Group
     names = {known_type.kind.kind.lower(): known_type.kind.kind for known_type in creatable}
     names |= {known_type.resource.resource: known_type.kind.kind for known_type in creatable}
     close = difflib.get_close_matches(kind.kind.lower(), names, n=1, cutoff=_SIMILARITY_CUTOFF)
+    close = close or _swapped(kind.kind.lower(), names)
     if not close:
         return None
     named = [known_type for known_type in creatable if known_type.kind.kind == names[close[0]]]
     return min(named, key=lambda known_type: _distance(known_type, kind)).kind
+
+
+def _swapped(written: str, names: Iterable[str]) -> list[str]:
+    """The names with the same letters in another order: ``pdo`` is too short to be similar to ``pod``."""
+    letters = sorted(written[:_LONGEST_KIND])
+    return [name for name in names if sorted(name) == letters]
+
+
+_LONGEST_KIND = 64
+"""Letters of a kind that are compared: what is written as a kind may be of any length."""
 
 
 def unknown_kind(kind: GroupVersionKind, known: Iterable[ResourceType]) -> str:

@@ -79,10 +79,14 @@ def describe_problems(document: SourceDocument, problems: Sequence[DecodingProbl
     name = member(document.data, "metadata", "name")
     subject = " ".join((str(kind), go_quoted(name))) if isinstance(name, str) else str(kind)
     where = f"{document.file}: document {document.index + 1}" + (f": {subject}" if kind else "")
-    lines = [f"{where}: {problem} ({_line(document, problem)})" for problem in problems]
+    lines = [f"{where}: {_with_hint(problem)} ({_line(document, problem)})" for problem in problems]
     if len(problems) > 1:
         lines.insert(0, f"{where} is invalid: {aggregate(str(problem) for problem in problems)}")
     return lines
+
+
+def _with_hint(problem: DecodingProblem) -> str:
+    return f"{problem}; {problem.hint}" if problem.hint else str(problem)
 
 
 def _line(document: SourceDocument, problem: DecodingProblem) -> str:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pratique.admission.reviews import impersonated_user
+from pratique.apimachinery.manifest_files import holds_files
 from pratique.apimachinery.requests import Operation, UserInfo
 from pratique.apimachinery.source_documents import STDIN
 from pratique.cluster.files import load_cluster
@@ -336,7 +337,7 @@ def command(  # noqa: PLR0913 - one for each flag
             warn_exit_code=warn_exit_code,
             release=chain.release,
             expand=not no_expand,
-            reads_folders=any(path.is_dir() for path in paths),
+            reads_folders=any(map(holds_files, paths)),
         )
 
     if context and kubeconfig is None:

@@ -65,7 +65,23 @@ def test_numbers_keep_their_type() -> None:
     ("raw", "file", "message"),
     [
         (b"{a:1}", "a.json", "a.json: document 1, line 1, column 2: not JSON: expecting property name"),
-        (b'{"a":1', "a.json", "a.json: document 1, line 1, column 7: not JSON: expecting ',' delimiter"),
+        (
+            b'{"a":1',
+            "a.json",
+            "a.json: document 1, line 1, column 7: not JSON: the text ends before the value",
+        ),
+        (b'{"a":1 2}', "a.json", "a.json: document 1, line 1, column 8: not JSON: expecting ',' delimiter"),
+        (
+            b'{"a":1,\n}',
+            "a.json",
+            "a.json: document 1, line 1, column 7: not JSON: a comma before the closing",
+        ),
+        (b"[1 ,]", "a.json", "a.json: document 1, line 1, column 4: not JSON: a comma before the closing"),
+        (
+            b'{"a": // b\n1}',
+            "a.json",
+            "a.json: document 1, line 1, column 7: not JSON: a comment, which JSON",
+        ),
         (
             b'{"a":1}\n{"b"}',
             "a.json",

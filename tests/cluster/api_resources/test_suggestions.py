@@ -40,6 +40,7 @@ def test_an_unrelated_word_has_no_suggestion() -> None:
             GroupVersionKind("apps", "v1", "Deploymnt"),
             'did you mean kind "Deployment" in version "apps/v1"?',
         ),
+        (GroupVersionKind("", "v1", "Pdo"), 'did you mean kind "Pod" in version "v1"?'),
         (GroupVersionKind("", "v2", "Pod"), 'did you mean kind "Pod" in version "v1"?'),
         (
             GroupVersionKind("monitoring.coreos.com", "v1", "ServiceMonitor"),
