@@ -85,16 +85,25 @@ class LoadedChain:
             return find_violations(self.configurations, self.cluster, trial, rules=rules)
 
 
-def load_chain(chain: ChainSettings, paths: Sequence[Path] = (), excluded: Sequence[str] = ()) -> LoadedChain:
+def load_chain(
+    chain: ChainSettings,
+    paths: Sequence[Path] = (),
+    excluded: Sequence[str] = (),
+    *,
+    required: bool = True,
+) -> LoadedChain:
     """Load everything that the settings name, and the configurations of ``paths``; problems are collected.
 
     ``paths`` may hold other objects besides, such as the manifests of a repository, and their folders files that hold
-    no objects. What matches a pattern of ``excluded`` is left out of folders.
+    no objects. What matches a pattern of ``excluded`` is left out of folders. It is a problem if a path holds no
+    configuration, unless it is not ``required`` to.
     """
     problems: list[str] = []
     left_out: Counter[str] = Counter()
     documents = [
-        document for path in paths for document in _configurations_of(path, problems, left_out, excluded)
+        document
+        for path in paths
+        for document in _configurations_of(path, problems, left_out, excluded, required=required)
     ]
     unreadable = bool(problems) and any(map(holds_files, paths))
     configurations = _attempt(lambda: load_configurations(chain.config, documents), problems)

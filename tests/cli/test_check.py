@@ -361,6 +361,11 @@ def test_a_path_without_any_configuration_is_a_problem(pratique: Program, tmp_pa
     ran = pratique("check", "pod.yaml")
     assert (ran.returncode, ran.stdout) == (2, "")
     assert "pod.yaml: holds no webhook configuration and no policy, but 1 Pod" in ran.stderr
+    allowed = pratique("check", "--allow-none", "pod.yaml")
+    assert (allowed.returncode, allowed.stderr) == (
+        0,
+        "pratique: note: left out what is no configuration: 1 Pod\n",
+    )
 
 
 @pytest.mark.parametrize(

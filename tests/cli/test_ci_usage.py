@@ -242,14 +242,18 @@ def test_the_action_reviews_with_its_arguments(files: Path, given: str, code: in
         ("pratique-review", "good.yaml", 0),
         ("pratique-review", "broken.yaml", 2),
         ("pratique-check", "policy.yaml", 0),
-        ("pratique-check", "good.yaml", 2),
+        ("pratique-check", "policy.yaml good.yaml", 0),
+        ("pratique-check", "good.yaml", 0),
+        ("pratique-check", "broken.yaml", 0),
+        ("pratique-check", "wrong.yaml", 2),
     ],
 )
 def test_the_hooks_run_on_files(pratique: Program, files: Path, hook: str, file: str, code: int) -> None:
     hooks = {entry["id"]: entry for entry in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())}
     policies = ROOT / "examples" / "04-cel-policies" / "policies.yaml"
     (files / "policy.yaml").write_text(policies.read_text())
+    (files / "wrong.yaml").write_text(policies.read_text().replace("validations:", "validation:"))
     (files / "broken.yaml").write_text("kind: Podd\napiVersion: v1\n")
     program, *arguments = shlex.split(hooks[hook]["entry"])
     assert program == "pratique"
-    assert pratique(*arguments, file).returncode == code
+    assert pratique(*arguments, *file.split()).returncode == code

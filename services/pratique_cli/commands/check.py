@@ -56,10 +56,15 @@ Exit codes: 0 no problem, with or without warnings, 1 warnings and --strict,
 @flag("--rules", type=NameList(), multiple=True, help="Check only these rules of good practice.")
 @flag("--disable-rules", type=NameList(), multiple=True, help="Rules of good practice to skip.")
 @flag("--list-rules", is_flag=True, help="List the rules of good practice and exit.")
+@flag(
+    "--allow-none",
+    is_flag=True,
+    help="Leave out each PATH that holds no configuration, such as among the changed files of a commit.",
+)
 @exclude_flag
 @format_flag("text", "table", "json", "jsonl", "yaml", "junit", "sarif", "github")
 @chain_flags
-def command(
+def command(  # noqa: PLR0913 - one for each flag
     paths: tuple[Path, ...],
     chain: ChainSettings,
     *,
@@ -68,6 +73,7 @@ def command(
     rules: tuple[tuple[str, ...], ...],
     disable_rules: tuple[tuple[str, ...], ...],
     list_rules: bool,
+    allow_none: bool,
     exclude: tuple[tuple[str, ...], ...],
 ) -> ExitCode:
     """Validate configurations and policies, and everything else that the chain flags name.
@@ -82,7 +88,7 @@ def command(
     if not paths and chain == type(chain)():
         raise click.UsageError("Missing argument 'PATH...': name a configuration, or give a chain flag.")
     excluded = flattened(exclude)
-    loaded = load_chain(chain, paths, excluded)
+    loaded = load_chain(chain, paths, excluded, required=not allow_none)
     for note in exclusion_notes(paths, excluded):
         print_problem(note)
     warnings, findings = loaded.warnings(), loaded.findings(chosen)
