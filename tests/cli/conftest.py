@@ -35,7 +35,7 @@ def pratique(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
             text=True,
             cwd=tmp_path,
             env=clean_environment(**variables),
-            timeout=120,
+            timeout=300,
             check=False,
         )
 

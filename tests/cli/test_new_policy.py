@@ -22,7 +22,7 @@ Program: TypeAlias = "Callable[..., subprocess.CompletedProcess[str]]"
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
-PATIENCE = 120.0
+PATIENCE = 300.0
 FILES = [
     "README.md",
     "admission.yaml",

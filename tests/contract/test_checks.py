@@ -63,7 +63,7 @@ async def decision_of(kind: Kind, believed: CheckDigests | None, sent: Review, *
     transport = GrpcTransport(await server.start(), ours=ours)
     call = transport.mutate if kind.name == "mutator" else transport.validate
     try:
-        [outcome] = await call(sent, [Call("c")], Deadline.after(10))
+        [outcome] = await call(sent, [Call("c")], Deadline.after(30))
         return outcome.decision
     finally:
         await transport.close()

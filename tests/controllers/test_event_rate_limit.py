@@ -261,7 +261,7 @@ def test_limits_persist_across_the_reviews_of_an_engine(tmp_path: Path) -> None:
         engine = open_local(settings, ObjectStore())
         phases = frozenset({Phase.VALIDATE})
         try:
-            decisions = [await engine.decide(event(), phases, Deadline.after(10)) for _ in range(5)]
+            decisions = [await engine.decide(event(), phases, Deadline.after(30)) for _ in range(5)]
         finally:
             await engine.close()
         return [decision.allowed for decision in decisions]

@@ -39,7 +39,7 @@ def decide(settings: ChainSettings, store: ObjectStore, *reviews: Review) -> lis
     async def decided() -> list[Decision]:
         engine = open_local(settings, store)
         try:
-            return [await engine.decide(review, frozenset(Phase), Deadline.after(10)) for review in reviews]
+            return [await engine.decide(review, frozenset(Phase), Deadline.after(30)) for review in reviews]
         finally:
             await engine.close()
 
@@ -116,9 +116,9 @@ def test_a_role_added_between_two_reviews_applies_to_the_second() -> None:
     async def twice() -> list[bool]:
         engine = open_local(ChainSettings(admission_control=(OWNERS,)), store)
         try:
-            before = await engine.decide(review, frozenset(Phase), Deadline.after(10))
+            before = await engine.decide(review, frozenset(Phase), Deadline.after(30))
             store.put(bound)
-            after = await engine.decide(review, frozenset(Phase), Deadline.after(10))
+            after = await engine.decide(review, frozenset(Phase), Deadline.after(30))
         finally:
             await engine.close()
         return [before.allowed, after.allowed]

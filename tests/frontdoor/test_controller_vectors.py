@@ -65,7 +65,7 @@ async def admitted(case: JSONObject, folder: Path) -> Admission:
     engine = open_local(settings_of(case, folder), store)
     try:
         phases = frozenset(PHASES[phase] for phase in case["phases"])
-        decision = await engine.decide(review_of(case["request"], store), phases, Deadline.after(10))
+        decision = await engine.decide(review_of(case["request"], store), phases, Deadline.after(30))
     finally:
         await engine.close()
     return Admission(decision.status, decision.object_document.data, decision.patch, decision.warnings)

@@ -49,7 +49,7 @@ def comparable(decision: dict[str, Any]) -> dict[str, Any]:
     return decision | {"steps": steps, "expanded": [comparable(pod) for pod in decision["expanded"]]}
 
 
-def run(folder: Path, output: str, seconds: float = 120) -> subprocess.CompletedProcess[str]:
+def run(folder: Path, output: str, seconds: float = 480) -> subprocess.CompletedProcess[str]:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     return subprocess.run(
         ["sh", str(folder / "run.sh"), output],

@@ -58,7 +58,7 @@ def called_in_review(path: Path, samples: list[SampleRequest], chain: ChainSetti
         engine = LocalEngine(chain, CLUSTER)
         try:
             for sample in samples:
-                decision = await engine.decide(asked(sample), BOTH, Deadline.after(10), explain=True)
+                decision = await engine.decide(asked(sample), BOTH, Deadline.after(30), explain=True)
                 of_webhook = [step for step in decision.steps if step.name == "a.example.com"]
                 if any(step.outcome is not StepOutcome.SKIPPED for step in of_webhook):
                     return True

@@ -139,7 +139,7 @@ def asking(port: int, timeout: str = "5s") -> Iterator[Asked]:
 
 def wait_for_more(asked: Asked, number: int) -> None:
     """Wait for that many right answers beside those that have come."""
-    wanted, until = asked.right + number, time.monotonic() + 60
+    wanted, until = asked.right + number, time.monotonic() + 120
     while asked.right < wanted:
         if time.monotonic() > until:
             raise TimeoutError(f"{wanted - asked.right} right answers of {number} did not come")

@@ -43,15 +43,15 @@ class Host:
     loop: asyncio.AbstractEventLoop
     host: ValidatorHost
 
-    def ask(self, *names: str, review: str = "bad", seconds: float = 20.0) -> list[Outcome]:
+    def ask(self, *names: str, review: str = "bad", seconds: float = 60.0) -> list[Outcome]:
         """Ask controllers of one Pod, side by side. ``bad`` and ``slow`` are names that hostile controllers know."""
         outcomes: list[Outcome] = self.run(self.validate(*names, review=review, seconds=seconds))
         return outcomes
 
-    async def validate(self, *names: str, review: str = "bad", seconds: float = 20.0) -> list[Outcome]:
+    async def validate(self, *names: str, review: str = "bad", seconds: float = 60.0) -> list[Outcome]:
         """The same where the host's loop runs."""
         calls = [Call(name, seconds) for name in names]
-        return await self.host.validate(review_of(pod(name=review)), calls, Deadline.after(30))
+        return await self.host.validate(review_of(pod(name=review)), calls, Deadline.after(90))
 
     def run(self, awaitable: Any) -> Any:
         """Run something in the host's loop."""

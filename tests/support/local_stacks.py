@@ -59,9 +59,10 @@ class Stack:
     def post_bytes(
         self, path: str, body: bytes, connection: http.client.HTTPConnection | None = None
     ) -> tuple[int, Any]:
-        """Post a text; the code and the JSON of the answer."""
+        """Post a text; the code and the JSON of the answer. Without another timeout it has the longest there is."""
+        target = path if "timeout=" in path else f"{path}{'&' if '?' in path else '?'}timeout=30s"
         used = connection or self.connect()
-        used.request("POST", path, body, {"Content-Type": "application/json"})
+        used.request("POST", target, body, {"Content-Type": "application/json"})
         answer = used.getresponse()
         content = answer.read()
         if connection is None:

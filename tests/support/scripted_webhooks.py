@@ -139,7 +139,7 @@ def decide(
             reach=lambda webhook, phase: scripts[phase, webhook.name],
         )
     )
-    return asyncio.run(chain.decide(review, phases, Deadline.after(10), explain=explain))
+    return asyncio.run(chain.decide(review, phases, Deadline.after(30), explain=explain))
 
 
 def _configured(

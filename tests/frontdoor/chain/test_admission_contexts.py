@@ -18,7 +18,7 @@ OTHER_DENIAL = statuses.bad_request("not this either")
 
 
 def context() -> AdmissionContext:
-    return AdmissionContext(pod_review(), Deadline.after(10))
+    return AdmissionContext(pod_review(), Deadline.after(30))
 
 
 def test_selectors_match_the_current_object() -> None:

@@ -48,7 +48,7 @@ def decided(folder: Path, *objects: JSONObject, configuration: JSONObject | None
     async def run() -> Decision:
         engine = open_local(chain, store)
         try:
-            return await engine.decide(pod_review(cluster=store), BOTH, Deadline.after(10), explain=True)
+            return await engine.decide(pod_review(cluster=store), BOTH, Deadline.after(30), explain=True)
         finally:
             await engine.close()
 

@@ -40,7 +40,7 @@ def decided(
     async def run() -> Decision:
         engine = open_local(chain, STORE)
         try:
-            return await engine.decide(pod_review(cluster=STORE), BOTH, Deadline.after(10), explain=explain)
+            return await engine.decide(pod_review(cluster=STORE), BOTH, Deadline.after(30), explain=explain)
         finally:
             await engine.close()
 

@@ -32,7 +32,7 @@ def decided(folder: Path, *documents: JSONObject, explain: bool = True, **settin
     async def run() -> Decision:
         engine = open_local(chain, STORE)
         try:
-            return await engine.decide(pod_review(cluster=STORE), BOTH, Deadline.after(10), explain=explain)
+            return await engine.decide(pod_review(cluster=STORE), BOTH, Deadline.after(30), explain=explain)
         finally:
             await engine.close()
 
@@ -153,7 +153,7 @@ def test_a_missing_namespace_denies_whatever_policies_say(tmp_path: Path) -> Non
     async def run() -> Decision:
         engine = open_local(ChainSettings(config=(file,), admission_control=(NAME,)), empty)
         try:
-            return await engine.decide(pod_review(cluster=empty), BOTH, Deadline.after(10), explain=True)
+            return await engine.decide(pod_review(cluster=empty), BOTH, Deadline.after(30), explain=True)
         finally:
             await engine.close()
 

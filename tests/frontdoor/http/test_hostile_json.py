@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from pratique.apimachinery.json_values import JSON
+from pratique_frontdoor.settings import FrontDoorSettings
 from support.front_doors.engines import AllowingEngine
 from support.front_doors.reviews import POD, review_body, review_document
-from support.front_doors.running import Door, open_door, open_door_process
+from support.front_doors.running import LONG_TIMEOUTS, Door, open_door, open_door_process
 from support.hostile_json import HARMLESS, HOSTILE
 
 MIB = 1024 * 1024
@@ -129,7 +130,7 @@ def test_a_legal_object_of_seven_mebibytes_is_decided(allowing: Door, body: byte
 
 
 def test_no_hostile_body_takes_more_than_64_mebibytes() -> None:
-    with open_door_process("AllowingEngine", drain_seconds=0) as running:
+    with open_door_process("AllowingEngine", drain_seconds=0, **LONG_TIMEOUTS) as running:
         assert running.door.post("/validate").code == 200
         before = high_water_mark(running.process.pid)
         for body in (*HEAVY.values(), POD_LIST, CSV):
@@ -143,7 +144,7 @@ def test_no_hostile_body_takes_more_than_64_mebibytes() -> None:
 
 
 def test_a_review_whose_reader_process_is_killed_is_decided() -> None:
-    with open_door_process("AllowingEngine", drain_seconds=0) as running:
+    with open_door_process("AllowingEngine", drain_seconds=0, **LONG_TIMEOUTS) as running:
         assert running.door.post("/validate", CSV).code == 200
         for _ in range(3):
             (reader,) = readers(running.process.pid)
@@ -155,7 +156,7 @@ def test_a_review_whose_reader_process_is_killed_is_decided() -> None:
 
 def test_a_review_that_no_reader_process_can_read_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pratique.processes.large_texts._MODULE", "pratique.nowhere")
-    with open_door(AllowingEngine()) as door:
+    with open_door(AllowingEngine(), FrontDoorSettings(**LONG_TIMEOUTS)) as door:
         assert door.post("/validate", CSV).code == 500
         assert door.post("/validate").code == 200
 
@@ -175,7 +176,7 @@ ENCODED = [
 def test_a_refused_body_costs_little_time() -> None:
     piece = bytes(64 * 1024)
     bomb = gzip.compress(bytes(32 * MIB))
-    with open_door_process("AllowingEngine", drain_seconds=0) as running:
+    with open_door_process("AllowingEngine", drain_seconds=0, **LONG_TIMEOUTS) as running:
         assert running.door.post("/validate").code == 200
         before = high_water_mark(running.process.pid)
         codes = [running.door.request("POST", "/validate", bomb, headers).code for headers in ENCODED]

@@ -60,7 +60,7 @@ def run(test: Callable[[], Awaitable[None]]) -> None:
 
 
 def soon() -> Deadline:
-    return Deadline.after(10)
+    return Deadline.after(30)
 
 
 def test_mutating_outcomes_are_returned_in_order() -> None:

@@ -66,7 +66,7 @@ async def transport(
 
 
 async def ask(client: GrpcTransport) -> None:
-    await client.validate(pod_review(), [Call("Count")], Deadline.after(10))
+    await client.validate(pod_review(), [Call("Count")], Deadline.after(30))
 
 
 async def ask_often(client: GrpcTransport, calls: int, when: Callable[[int], Awaitable[None]]) -> None:

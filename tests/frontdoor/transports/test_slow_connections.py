@@ -34,7 +34,7 @@ def test_a_service_is_reached_over_a_slow_connection(tmp_path: Path) -> None:
             with link.slow(0.6):
                 client = GrpcTransport(f"dns:///127.0.0.1:{link.port}", credentials=trusted)
                 try:
-                    [outcome] = await client.validate(pod_review(), [Call(NAME)], Deadline.after(10))
+                    [outcome] = await client.validate(pod_review(), [Call(NAME)], Deadline.after(30))
                 finally:
                     await client.close()
             assert isinstance(outcome.decision, Allowed)

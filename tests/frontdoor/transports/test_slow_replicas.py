@@ -70,7 +70,7 @@ async def two(*, streams: bool, slow_seconds: float = 0.2) -> AsyncIterator[tupl
 async def decide(client: GrpcTransport) -> None:
     """Have one review allowed and another one denied."""
     for review, decision in ((pod_review(), Allowed), (FORBIDDEN, Denied)):
-        [outcome] = await client.validate(review, [Call("c")], Deadline.after(10))
+        [outcome] = await client.validate(review, [Call("c")], Deadline.after(30))
         assert isinstance(outcome.decision, decision)
 
 
@@ -164,7 +164,7 @@ def test_a_replica_that_refuses_immediately_does_not_attract_all_calls(*, stream
                 async def caller() -> None:
                     for _ in range(20):
                         try:
-                            await client.validate(pod_review(), [Call("c")], Deadline.after(10))
+                            await client.validate(pod_review(), [Call("c")], Deadline.after(30))
                             refused[False] += 1
                         except CallError:
                             refused[True] += 1

@@ -59,7 +59,7 @@ def test_a_review_is_decided_by_the_cluster_that_its_call_names(tmp_path: Path, 
                 host = hosted.held.get(digest)
                 assert host is not None
                 review = dataclasses.replace(review_of(), cluster=host.cluster, digest=digest)
-                [outcome] = await host.validate(review, [Call("ShopIsOpen", 10.0)], Deadline.after(10))
+                [outcome] = await host.validate(review, [Call("ShopIsOpen", 10.0)], Deadline.after(30))
                 return outcome
 
             before = hosted.held.digests.whole
@@ -86,7 +86,7 @@ def test_a_worker_does_not_decide_by_inputs_that_it_does_not_hold(tmp_path: Path
         async with host_chain(chain, Phase.VALIDATE, ValidatorHost, Isolation.PROCESS) as hosted:
             review = dataclasses.replace(review_of(), digest="0" * 32)
             calls = [Call("ShopIsOpen", 0.5)]
-            [outcome] = await hosted.held.current.validate(review, calls, Deadline.after(10))
+            [outcome] = await hosted.held.current.validate(review, calls, Deadline.after(30))
             return outcome
 
     assert isinstance(asyncio.run(run()).decision, Failed)

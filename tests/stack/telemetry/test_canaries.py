@@ -83,6 +83,9 @@ POLICY_MODES = ("cel-error", "cel-deny")
 SLOW_MODES = ("crash", "hang", "hook-hang")
 MODES = (*OWN_MODES, *WEBHOOK_MODES, *POLICY_MODES, *SLOW_MODES)
 
+RESTARTED = re.compile(r"pratique_controller_process_restarts_total\{name=\"Breaking\"\} [1-9]")
+"""Some time after a controller's process has crashed."""
+
 CONFIGURATION = """
 apiVersion: admissionregistration.k8s.io/v1
 kind: {kind}WebhookConfiguration
@@ -315,6 +318,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
         with observed_stack(*flags, **environment) as stack:
             _ask_everything(stack, seen)
             seen.details = _ask_directly(stack)
+            assert within(120, lambda: RESTARTED.search("".join(stack.metrics().values())) is not None)
             seen.metrics = stack.metrics()
             _break_the_cluster(stack, folder)
             assert stack.stop() == 0
@@ -341,7 +345,7 @@ def test_every_kind_of_result_occurred(seen: Seen) -> None:
         )
     assert 'error_type="calling_webhook_error"' in counted
     assert "apiserver_admission_webhook_fail_open_count{" in counted
-    assert re.search(r"pratique_controller_process_restarts_total\{name=\"Breaking\"\} [1-9]", counted)
+    assert RESTARTED.search(counted)
     assert f"Bearer {canary('token')}" in seen.authorizations
     assert any("shown by a policy" in text for text in seen.answers.values())
 

@@ -260,7 +260,7 @@ def test_ten_thousand_namespaces_users_and_names_add_no_series() -> None:
         engine = open_local(ChainSettings(), ANY_NAMESPACE)
         for number in range(RANDOM_REVIEWS):
             review = decode_review(random_review(dice), ANY_NAMESPACE).review
-            decision = await engine.decide(review, BOTH, Deadline.after(10))
+            decision = await engine.decide(review, BOTH, Deadline.after(30))
             metrics.observe_decision(review.operation, decision)
             if number % (RANDOM_REVIEWS // 2) == 100:
                 counted.append(series(metrics.text().decode()))

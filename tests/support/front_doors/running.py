@@ -15,6 +15,7 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import uvloop
 
@@ -29,6 +30,8 @@ from support.front_doors.reviews import review_body
 PATIENCE_SECONDS = 120
 """How long a test waits for what has to happen before it fails."""
 JSON_TYPE = {"Content-Type": "application/json"}
+LONG_TIMEOUTS: dict[str, Any] = {"default_timeout_seconds": 120.0, "max_timeout_seconds": 120.0}
+"""Settings with which a busy machine has time to read the largest reviews."""
 
 
 @dataclasses.dataclass(frozen=True)

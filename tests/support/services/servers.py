@@ -76,7 +76,7 @@ class Kind:
         return self.name
 
     async def send(
-        self, channel: grpc.aio.Channel, request: Message | bytes, seconds: float | None = 10
+        self, channel: grpc.aio.Channel, request: Message | bytes, seconds: float | None = 30
     ) -> bytes:
         """Call the method as any client would, with bytes."""
         raw = request if isinstance(request, bytes) else request.SerializeToString()
@@ -84,7 +84,7 @@ class Kind:
         return answer
 
     async def ask(
-        self, channel: grpc.aio.Channel, review: Review, calls: Sequence[Call], seconds: float | None = 10
+        self, channel: grpc.aio.Channel, review: Review, calls: Sequence[Call], seconds: float | None = 30
     ) -> list[Outcome]:
         """Call the method as the front door does."""
         answer = await self.send(channel, self.request(review, calls), seconds)
