@@ -32,6 +32,7 @@ from pratique.cluster.store import with_namespace_defaults
 from pratique.manifests.registry_strategies import name_of_created
 from pratique.registry.declarative_validation import with_declared_errors
 from pratique.registry.defaults.defaulting import with_defaults
+from pratique.registry.strategies.pod_strategies import app_armor_warnings
 from pratique.registry.strategies.preparation import (
     as_read_back,
     prepare_for_validation,
@@ -61,10 +62,12 @@ if TYPE_CHECKING:
 class ObjectRefusedError(PratiqueError):
     """An API server refuses the object before or after the mutating phase."""
 
-    def __init__(self, status: Status) -> None:
+    def __init__(self, status: Status, warnings: tuple[str, ...] = ()) -> None:
         super().__init__(status.message)
         self.status: Status = status
         """What the API server answers: 400 for what it cannot decode, 422 for what is invalid."""
+        self.warnings = warnings
+        """What it has warned of before."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -282,8 +285,15 @@ def store(review: Review, now: float) -> StoredObject:
     if errors:
         is_generated = member(prepared.object, "metadata", "generateName") and not review.name
         name = name_of_created(review, prepared.object) if is_generated else _name_of(review, prepared)
-        raise ObjectRefusedError(statuses.invalid(_group_of(review), review.kind.kind, name, errors))
-    return StoredObject(as_read_back(prepared), warnings)
+        status = statuses.invalid(_group_of(review), review.kind.kind, name, errors)
+        raise ObjectRefusedError(status, _strategy_warnings(review))
+    return StoredObject(as_read_back(prepared), (*_strategy_warnings(review), *warnings))
+
+
+def _strategy_warnings(review: Review) -> tuple[str, ...]:
+    """What a strategy warns of while it prepares an object, and so of invalid ones, too."""
+    is_pod = review.kind.kind == "Pod" and not review.kind.group and not review.subresource
+    return tuple(app_armor_warnings(review.object)) if is_pod and review.operation is Operation.CREATE else ()
 
 
 def _group_of(review: Review) -> str:

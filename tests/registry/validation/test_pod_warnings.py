@@ -207,6 +207,33 @@ JOB: dict[str, Any] = {
 }
 
 
+APP_ARMOR = "container.apparmor.security.beta.kubernetes.io/c"
+
+
+@pytest.mark.parametrize(
+    ("annotation", "changes", "is_warned_of"),
+    [
+        ("runtime/default", {}, True),
+        ("runtime/default", {"securityContext": {"appArmorProfile": {"type": "RuntimeDefault"}}}, False),
+        ("localhost/p", {"securityContext": {"appArmorProfile": {"type": "RuntimeDefault"}}}, True),
+        ("runtime/default", {"os": {"name": "windows"}}, False),
+        ("runtime/default", {"dnsPolicy": "None"}, True),
+        ("bogus", {}, True),
+    ],
+    ids=["alone", "as the Pod", "unlike the Pod", "Windows", "of an invalid Pod", "of no profile"],
+)
+def test_a_profile_that_becomes_a_field_of_a_new_pod_is_warned_of(
+    annotation: str, changes: dict[str, Any], *, is_warned_of: bool
+) -> None:
+    metadata = {"name": "p", "namespace": "default", "annotations": {APP_ARMOR: annotation}}
+    spec = {"containers": [{"name": "c", "image": "x"}], **changes}
+    decision = decide_manifest({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+    text = (
+        f'metadata.annotations[{APP_ARMOR}]: deprecated since v1.30; use the "appArmorProfile" field instead'
+    )
+    assert decision.warnings == ((text,) if is_warned_of else ())
+
+
 def test_a_job_with_very_many_indexes_has_limits() -> None:
     status = decide_manifest(JOB).status
     assert status is not None

@@ -115,6 +115,7 @@ async def _run(
         return make(review)
     except ObjectRefusedError as error:
         status = error.status
+        context.record.warnings += error.warnings
         context.record.deny(status)
         denied = Step(
             controller=OBJECT_VALIDATION,

@@ -6,9 +6,11 @@ Sources: ``pkg/registry/core/pod/strategy.go``, ``pkg/registry/apps/daemonset/st
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
 
 from pratique.apimachinery.errors import RefusalError
+from pratique.apimachinery.field_errors import ROOT
 from pratique.apimachinery.json_values import JSON, JSONObject, list_at, mapping_at, member
 from pratique.apimachinery.quantities import Quantity
 from pratique.pods import pod_spec
@@ -21,13 +23,14 @@ from pratique.pods.resource_requirements import (
 )
 
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
+_ANNOTATIONS = ROOT / "metadata" / "annotations"
 
 
 def created_pod(pod: JSONObject) -> JSONObject:
     """A Pod as it is created: pending, with selectors, AppArmor profiles and resources completed."""
     pod = {**pod, "status": _status_of_created(pod)}
     pod = without_init_container_annotations(_with_selectors(pod))
-    pod = with_pod_level_resources(_withapp_armor_profiles(pod))
+    pod = with_pod_level_resources(_with_app_armor_profiles(pod))
     return {**pod, "status": {**pod["status"], "qosClass": qos_class(pod)}}
 
 
@@ -138,7 +141,7 @@ _APP_ARMOR_TYPES = {"unconfined": "Unconfined", "runtime/default": "RuntimeDefau
 _MAX_PROFILE_LENGTH = 4095  # of a path in Linux: PATH_MAX - 1
 
 
-def _withapp_armor_profiles(pod: JSONObject) -> JSONObject:
+def _with_app_armor_profiles(pod: JSONObject) -> JSONObject:
     """Turn AppArmor annotations into fields: ``applyAppArmorVersionSkew``."""
     if member(pod, "spec", "os", "name") == "windows" or not pod_spec.has_app_armor_annotation(pod):
         return pod
@@ -151,6 +154,24 @@ def _withapp_armor_profiles(pod: JSONObject) -> JSONObject:
         if isinstance(spec.get(field), list)
     }
     return {**pod, "spec": {**spec, **containers}}
+
+
+_APP_ARMOR_FIELD = 'deprecated since v1.30; use the "appArmorProfile" field instead'
+
+
+def app_armor_warnings(pod: JSONObject) -> Iterator[str]:
+    """Warn of annotations that :func:`created_pod` turns into fields, and of those that it cannot."""
+    if member(pod, "spec", "os", "name") == "windows" or not pod_spec.has_app_armor_annotation(pod):
+        return
+    annotations, spec = mapping_at(pod, "metadata", "annotations"), mapping_at(pod, "spec")
+    of_pod = member(spec, "securityContext", "appArmorProfile")
+    for container in itertools.chain.from_iterable(list_at(spec, field) for field in _CONTAINERS):
+        key = f"{pod_spec.APP_ARMOR_ANNOTATION}{member(container, 'name') or ''}"
+        if key not in annotations or member(container, "securityContext", "appArmorProfile") is not None:
+            continue
+        profile = app_armor_profile(annotations[key])
+        if profile is None or profile != of_pod:
+            yield f"{_ANNOTATIONS.key(key)}: {_APP_ARMOR_FIELD}"
 
 
 def _with_app_armor(container: JSON, annotations: JSONObject, of_pod: JSON) -> JSON:
