@@ -218,6 +218,24 @@ def _places(name: str) -> Mapping[str, tuple[str, str, bool]]:
 
 
 _LIFECYCLE = "lifecycle"
+_FIRST_OF = {
+    "api.core.v1.Volume": ("secret", "configMap", "downwardAPI", "projected"),
+    "api.core.v1.VolumeProjection": (
+        "secret",
+        "downwardAPI",
+        "configMap",
+        "serviceAccountToken",
+        "clusterTrustBundle",
+        "podCertificate",
+    ),
+}
+"""Fields of which only the first that is there is looked into: ``dropDisabledAtomicWriteVolumeUserFields``."""
+
+
+def _passed_over(name: str, value: JSONObject) -> frozenset[str]:
+    """The fields of a value of a type that are not looked into, because another one comes before them."""
+    present = [field for field in _FIRST_OF.get(name, ()) if value.get(field) is not None]
+    return frozenset(present[1:])
 
 
 def _without(type_: Type, value: JSON, features: frozenset[str]) -> JSON:
@@ -225,8 +243,11 @@ def _without(type_: Type, value: JSON, features: frozenset[str]) -> JSON:
     match type_:
         case Structure() if type(value) is dict:
             disabled, leading = _DISABLED.get(type_.name, {}), _fields_leading(type_.name)
+            passed_over = _passed_over(type_.name, value)
             kept = {
-                field: _without(leading[field], child, features) if field in leading else child
+                field: _without(leading[field], child, features)
+                if field in leading and field not in passed_over
+                else child
                 for field, child in value.items()
                 if disabled.get(field) not in features
             }
