@@ -33,7 +33,7 @@ MUTABLE := $(VENV)/.mutable
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help up apiserver compose helm cosign test test-long test-pythons fuzz mutants differential lint fix docs docs-serve console screenshots protos check-protos baseline lock sbom bench bench-check flame lock-peers image clean
+.PHONY: help up apiserver compose helm cosign test test-long test-pythons fuzz mutants differential drawn-objects lint fix docs docs-serve console screenshots protos check-protos baseline lock sbom bench bench-check flame lock-peers image clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,6 +71,10 @@ mutants: $(MUTABLE) protos ## Break security-critical lines and check that a tes
 
 differential: $(TESTABLE) protos ## Compare with a real kube-apiserver on N drawn pairs (N=300, ARGS=--help)
 	@PYTHONPATH=tests $(BIN)/python -m differential.run --pairs $(N) $(ARGS)
+
+drawn-objects: N = 20000
+drawn-objects: $(TESTABLE) protos ## Keep drawn objects that reach new code, as a real kube-apiserver answers them (N=20000)
+	@PYTHONPATH=tests $(BIN)/python -m differential.record_objects --objects $(N) $(ARGS)
 
 lint: $(TESTABLE) protos ## Check style, types, imports between packages, and the gRPC contract
 	@passed=true; \

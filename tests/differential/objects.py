@@ -33,15 +33,16 @@ from pratique.cluster.api_resources import built_in_resources
 from pratique.manifests.requests import review_of_manifest
 from support.chains import decide
 
-_BASES = Path(__file__).with_name("base_objects.yaml")
+_BASES = tuple(Path(__file__).with_name(f"{name}_objects.yaml") for name in ("base", "full"))
 _NEVER_STORED = frozenset(
     {"APIService", "CustomResourceDefinition", "FlowSchema", "PriorityLevelConfiguration", "ServiceCIDR"}
 )
 """Kinds whose objects the API server itself obeys, so that they are only created in dry runs."""
-_KEPT = frozenset(
+KEPT_PLACES = frozenset(
     {("apiVersion",), ("kind",), ("metadata",)}
     | {("metadata", name) for name in ("namespace", "name", "uid", "resourceVersion")}
 )
+"""Places that changes leave alone, because the request names them, too."""
 _ALLOCATED = ("clusterIP", "clusterIPs", "healthCheckNodePort")
 
 
@@ -59,19 +60,12 @@ class Objects:
         """Compare so many manifests."""
         random, tally = Random(drawn_from), Tally(pairs=pairs)
         namespace = f"w{random.randrange(16**6):06x}{time.time_ns() % 16**4:04x}"
-        bases = _bases(namespace)
-        stored = [with_status(random, base) for base in bases if base["kind"] not in _NEVER_STORED]
-        drawn = World((made(NAMESPACES, namespace), *stored), namespace)
-        with judge.world(drawn) as world:
-            there = [item for item in world.objects if item["kind"] != "Namespace"]
+        with judge.world(draw_world(random, namespace)) as world:
             for _ in range(pairs):
-                if random.random() < self.subresources:
-                    request, old = subresource_request(random, list(world.objects))
-                else:
-                    request, old = _request(random, namespace, bases, there)
-                ours = _ours(request, old)
+                request, old = draw_request(random, world, self.subresources)
+                ours = our_answer(request, old)
                 try:
-                    real, difference = _asked(judge, request, ours)
+                    real, difference = ask(judge, request, ours)
                 except http.client.RemoteDisconnected:  # it panics over a few objects
                     tally.pairs -= 1
                     tally.left_out += 1
@@ -86,6 +80,20 @@ class Objects:
         return tally
 
 
+def draw_world(random: Random, namespace: str) -> World:
+    """A namespace with an object of each kind that an API server stores without obeying it, some with a status."""
+    stored = [with_status(random, base) for base in _bases(namespace) if base["kind"] not in _NEVER_STORED]
+    return World((made(NAMESPACES, namespace), *stored), namespace)
+
+
+def draw_request(random: Random, world: World, subresources: float) -> tuple[Request, JSONObject | None]:
+    """A request in a world, with the stored object if it changes one; ``subresources`` is the share of those to one."""
+    if random.random() < subresources:
+        return subresource_request(random, list(world.objects))
+    there = [item for item in world.objects if item["kind"] != "Namespace"]
+    return _request(random, world.namespace, _bases(world.namespace), there)
+
+
 _AGAIN = 500
 """How often what differs is asked again.
 
@@ -93,15 +101,15 @@ Of two members of a map in Go, the second comes first once in eight times; of tw
 """
 
 
-def _asked(judge: Judge, request: Request, ours: Answer) -> tuple[Answer, Difference | None]:
+def ask(judge: Judge, request: Request, ours: Answer) -> tuple[Answer, Difference | None]:
     """What the API server answers, and how it differs, unless it answers as we do once."""
     real = judge.apply(request)
-    difference = _difference(request, real, ours)
+    difference = difference_of(request, real, ours)
     for _ in range(_AGAIN):
         if difference is None or difference.what != "message":
             break
         real = judge.apply(request)
-        difference = _difference(request, real, ours)
+        difference = difference_of(request, real, ours)
     return real, difference
 
 
@@ -114,9 +122,10 @@ def _add(tally: Tally, found: Found, told: Callable[[str], None]) -> None:
 
 @functools.cache
 def _written() -> str:
-    return _BASES.read_text()
+    return "\n---\n".join(file.read_text() for file in _BASES)
 
 
+@functools.lru_cache(maxsize=1)
 def _bases(namespace: str) -> list[JSONObject]:
     return list(yaml.safe_load_all(_written().replace("$N", namespace)))
 
@@ -133,7 +142,7 @@ def _request(
     if old is None:
         body["metadata"]["name"] = name = f"new-{name}" if resource.kind not in _NAMED else name
     for _ in range(random.choice((0, 1, 1, 1, 2))):
-        _, body = change(random, body, _KEPT)
+        _, body = change(random, body, KEPT_PLACES)
     return Request(User.ADMIN, "PUT" if old else "POST", resource, inside, name, body), old
 
 
@@ -145,7 +154,8 @@ _ADMIN = UserInfo("admin", "uid-of-admin", ("system:masters", "system:authentica
 """Whom the API server knows by the token of ``User.ADMIN``."""
 
 
-def _ours(request: Request, old: JSONObject | None) -> Answer:
+def our_answer(request: Request, old: JSONObject | None) -> Answer:
+    """What we answer, with object validation and no controllers."""
     is_scale = request.subresource == "scale"
     try:
         review = review_of_manifest(
@@ -176,7 +186,8 @@ def _ours(request: Request, old: JSONObject | None) -> Answer:
     return Answer(200, warnings=decision.warnings, object=decision.object_document.data)
 
 
-def _difference(request: Request, real: Answer, ours: Answer) -> Difference | None:
+def difference_of(request: Request, real: Answer, ours: Answer) -> Difference | None:
+    """How our answer differs from the API server's; None if it does not."""
     found = compare(dataclasses.replace(real, object=None), dataclasses.replace(ours, object=None))
     if found is not None or not real.allowed or request.subresource in _WITHOUT_ANSWER:
         return found
