@@ -103,6 +103,8 @@ RECORD_TYPES: Mapping[str, click.ParamType[Any]] = {
 }
 """Types by field, for the settings of recordings."""
 
+_LEAST_IN_FLIGHT = 64 * 1024
+"""What each review counts as at least, in bytes: with less, every review would be one too many."""
 _ZERO_IS_OFF = (
     "reserved_in_flight_bytes",
     "max_caller_requests",
@@ -117,6 +119,7 @@ _TYPES_BY_FIELD: Mapping[str, click.ParamType[Any]] = {
     "metrics_port": PORT,
     "stream_port": PORT,
     "stream_socket_dir": click.Path(exists=True, file_okay=False, path_type=Path),
+    "max_in_flight_bytes": WholeNumber(min=_LEAST_IN_FLIGHT),
     "webhook_breaker_failures": WholeNumber(0, 1_000_000),
     "decision_log": click.Path(dir_okay=False, path_type=Path),
     "decision_log_key": ExistingPath(folders=False),

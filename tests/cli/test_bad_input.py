@@ -73,6 +73,7 @@ USAGE = [
     case("check nothere", "Path 'nothere' does not exist"),
     case("serve frontdor", "Did you mean 'frontdoor'?"),
     case("serve frontdoor --port 65536", "'65536' is not a whole number from 0 to 65535"),
+    case("serve frontdoor --max-in-flight-bytes 65535", "'65535' is not a whole number from 65536 up"),
     case("serve frontdoor --drain-seconds nan", "'nan' is not a number from 0 up"),
     case("serve frontdoor --tls-cert-file nothere", "File 'nothere' does not exist"),
     case("serve mutator --port -1", "'-1' is not a whole number from 0 to 65535"),

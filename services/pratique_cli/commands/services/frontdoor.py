@@ -33,7 +33,7 @@ HELPS = MappingProxyType(
         "max_timeout_seconds": "The longest timeout of a review.",
         "answer_margin_seconds": "How long before its timeout a review is given up, so that the answer is in time.",
         "max_body_bytes": "The longest request body.",
-        "max_in_flight_bytes": "Total bytes of request bodies in memory; further reviews get 503.",
+        "max_in_flight_bytes": "Total bytes of request bodies in memory, each 64 KiB or more; further reviews get 503.",
         "reserved_in_flight_bytes": "Bytes in addition to that for reviews of nodes, leases and system users.",
         "max_caller_requests": "Concurrent reviews of one authenticated caller; 0 is no limit.",
         "max_caller_bytes": "Bytes of concurrent reviews of one authenticated caller; 0 is no limit.",
