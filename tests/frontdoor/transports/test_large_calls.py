@@ -19,7 +19,7 @@ from support.services.faulty_services import CONTROLLER, hosting
 from support.services.servers import VALIDATOR
 
 PATIENCE_SECONDS = 120
-CALL_SECONDS = 30
+CALL_SECONDS = 100
 
 
 @contextlib.asynccontextmanager
