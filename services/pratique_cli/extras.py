@@ -33,5 +33,10 @@ def missing_extra(error: ModuleNotFoundError) -> str:
     package = (error.name or "").partition(".")[0]
     for extra, packages in MODULES_OF_EXTRAS.items():
         if package in packages:
-            return f"this needs {error.name}, which is not installed: pip install 'pratique[{extra}]'"
+            return f"this needs {error.name}, which is not installed: {install_advice(extra)}"
     return ""
+
+
+def install_advice(extra: str) -> str:
+    """Say how to install an extra. In a checkout, its name alone could find a stranger's package on an index."""
+    return f"in a checkout, pip install '.[{extra}]'; from an index, pip install 'pratique[{extra}]'"

@@ -72,7 +72,7 @@ def refusal(verifying: Verifying, name: str = "shop/web:1.0") -> str:
 def test_an_unsigned_image_is_refused(images: ImageRegistry, verifying: Verifying) -> None:
     images.push(WEB, "1.0")
     assert refusal(verifying) == "it has no signature"
-    assert refusal(verifying, "shop/web:2.0") == "the registry has no such tag"
+    assert refusal(verifying, "shop/web:2.0") == f"the registry has no such tag: {images.host}/{WEB}:2.0"
 
 
 def test_a_signature_of_another_key_is_refused(images: ImageRegistry, verifying: Verifying) -> None:

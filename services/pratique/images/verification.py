@@ -134,7 +134,7 @@ class ImageVerifier:
             return ImageVerdict(image, allowed=True, digest=reference.digest)
         digest = reference.digest or await self._client.resolve(reference, deadline)
         if digest is None:
-            return ImageVerdict(image, allowed=False, reason="the registry has no such tag")
+            return ImageVerdict(image, allowed=False, reason=f"the registry has no such tag: {reference}")
         key = (reference.name, digest)
         signers = None if self._cache is None else self._cache.get(key)
         if signers is None:

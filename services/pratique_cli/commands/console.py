@@ -9,6 +9,7 @@ import click
 from pratique.apimachinery.errors import ConfigurationError, InputError
 from pratique.configuration.settings import ChainSettings
 from pratique_cli.exit_codes import ExitCode
+from pratique_cli.extras import install_advice
 from pratique_cli.loading import check_chain
 from pratique_cli.options import ExistingPath, WholeNumber, flag, timeout_flag
 from pratique_cli.replays.recording_replays import RecordingReplayer
@@ -79,7 +80,7 @@ def command(
     except ModuleNotFoundError as error:
         if error.name != "jinja2":
             raise
-        problem = "the console needs jinja2, which is not installed: pip install 'pratique[console]'"
+        problem = f"the console needs jinja2, which is not installed: {install_advice('console')}"
         raise ConfigurationError(problem) from None
     chain = ChainSettings(config=config, cluster=cluster or None)
     check_chain(chain)
