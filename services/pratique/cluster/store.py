@@ -426,9 +426,7 @@ class ObjectStore:
         at = (storage_group(group, resource), resource)
         objects = self._objects.get(at, {}).get(namespace)
         if objects is None:
-            return (
-                False  # assumed ServiceAccounts have no labels, and assumed Namespaces cannot be enumerated
-            )
+            return False  # assumed Namespaces cannot be listed, and assumed ServiceAccounts have no labels
         index = self._label_indexes.get((*at, namespace))
         if index is None:
             index = self._label_indexes[*at, namespace] = _LabelIndex(objects)
