@@ -116,6 +116,12 @@ def planned(source: str, environment: Environment = KUBERNETES, *, fold_literals
     return plan(tree, functions_by_name(environment), fold_literals=fold_literals)
 
 
+def test_no_key_is_computed_for_an_optional_without_a_value() -> None:
+    expression = compiled("dyn(object == oldObject ? dyn(object) : dyn(optional.none()))[variables.v]")
+    assert expression
+    assert_alike(expression, {"object": 1, "oldObject": None, "variables": {"v": "a"}})
+
+
 @settings(max_examples=250)
 @given(cel_expressions.expressions(), cel_expressions.activations())
 def test_code_and_plan_agree_under_every_budget(source: str, activation: dict[str, Any]) -> None:

@@ -242,11 +242,12 @@ class _Generator:
         if is_plain_name(qualifier):
             return CodeValue(f"{value.text}[{self.writer.constant(qualifier.key).text}]")
         value = self.writer.named(value)
-        key = (
-            self.writer.constant(qualifier.key)
-            if qualifier.computed is None
-            else self.named(qualifier.computed)
-        )
+        if qualifier.computed is None:
+            key = self.writer.constant(qualifier.key)
+        else:
+            # of an optional without a value, the plan does not compute the key
+            require(self.writer, f"type({value.text}) is not Optional")
+            key = self.named(qualifier.computed)
         if key.kind is not str:
             is_text = f"type({key.text}) is str"
             is_index = f"type({key.text}) is int and {key.text} >= 0 and type({value.text}) is list"
