@@ -33,6 +33,9 @@ def test_base64_decodes_across_line_breaks(raw: bytes, width: int) -> None:
         ("aaaa aaaa", 4),
         ("aaaa=", 4),
         ("\naaaa\n-aaa", 6),
+        ("a\nb", 1),
+        ("aaaa\naa\n", 6),
+        ("aa=\na", 3),
     ],
 )
 def test_the_first_illegal_byte_is_named(text: str, place: int) -> None:

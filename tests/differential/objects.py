@@ -43,6 +43,7 @@ KEPT_PLACES = frozenset(
     | {("metadata", name) for name in ("namespace", "name", "uid", "resourceVersion")}
 )
 """Places that changes leave alone, because the request names them, too."""
+_KEPT_OF_NEW = KEPT_PLACES - {("metadata", "name")}
 _ALLOCATED = ("clusterIP", "clusterIPs", "healthCheckNodePort")
 
 
@@ -142,7 +143,7 @@ def _request(
     if old is None:
         body["metadata"]["name"] = name = f"new-{name}" if resource.kind not in _NAMED else name
     for _ in range(random.choice((0, 1, 1, 1, 2))):
-        _, body = change(random, body, KEPT_PLACES)
+        _, body = change(random, body, KEPT_PLACES if old or resource.kind in _NAMED else _KEPT_OF_NEW)
     return Request(User.ADMIN, "PUT" if old else "POST", resource, inside, name, body), old
 
 

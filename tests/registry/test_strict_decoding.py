@@ -129,6 +129,19 @@ def test_values_come_out_as_go_writes_them(kind: str, data: JSON, decoded: JSON)
     assert decode(kind_of(kind), Document.from_data(data)).strictly() == decoded
 
 
+def test_a_whole_number_is_a_float_where_the_type_is_one() -> None:
+    written = schema(maximum=2**63 - 1, minimum=2**53)
+    (version,) = decode(kind_of(CRD), Document.from_data(written)).data["spec"]["versions"]
+    assert version["schema"]["openAPIV3Schema"] == {"maximum": float(2**63), "minimum": 2**53}
+
+
+def test_no_schemas_of_items_are_no_schema() -> None:
+    (version,) = decode(kind_of(CRD), Document.from_data(schema(type="array", items=[]))).data["spec"][
+        "versions"
+    ]
+    assert version["schema"]["openAPIV3Schema"] == {"type": "array"}
+
+
 def test_a_zero_that_go_omits_is_not_written() -> None:
     container = {"name": "c", "tty": False, "ports": [{"containerPort": 0, "hostPort": 0}]}
     spec = {"hostNetwork": False, "automountServiceAccountToken": False, "containers": [container]}

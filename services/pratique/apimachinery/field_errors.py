@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from pratique.apimachinery.json_values import JSON, encode
+from pratique.apimachinery.json_values import JSON, go_json
 from pratique.apimachinery.statuses import StatusCause, aggregate, go_quoted
 
 Step: TypeAlias = str | int
@@ -116,6 +116,16 @@ class GoLiteral:
     text: str
 
 
+def quoted_text(text: str) -> GoLiteral:
+    """A text that prints as a Go ``string``, though its field is of a type of its own and would print as JSON."""
+    return GoLiteral(go_quoted(text))
+
+
+def json_text(text: str) -> GoLiteral:
+    """A text that prints as JSON though its field is a Go ``string``, as where a pointer to it is reported."""
+    return GoLiteral(go_json(text))
+
+
 OMITTED = GoLiteral("")
 """Stands for a value that must not appear in the message."""
 
@@ -201,7 +211,8 @@ def too_long(path: FieldPath, maximum_bytes: int) -> FieldError:
 def too_many(path: FieldPath, actual: int, maximum: int) -> FieldError:
     """A list has too many items: ``field.TooMany``."""
     unit = "item" if maximum == 1 else "items"
-    return FieldError(FieldErrorKind.TOO_MANY, path, actual, f"must have at most {maximum} {unit}")
+    detail = f"must have at most {maximum} {unit}" if maximum >= 0 else "has too many items"
+    return FieldError(FieldErrorKind.TOO_MANY, path, actual, detail)
 
 
 def too_few(path: FieldPath, actual: int, minimum: int) -> FieldError:
@@ -244,4 +255,4 @@ def _go_value(value: JSON | GoLiteral) -> str:
         return value.text
     if isinstance(value, str):
         return go_quoted(value)
-    return encode(msgspec.to_builtins(value)).decode()
+    return go_json(msgspec.to_builtins(value))

@@ -96,33 +96,31 @@ def decode_base64(text: str) -> bytes:
         ValueError: it is not base64; the message is Go's, and names the first illegal byte.
     """
     digits = text.translate(_NO_LINE_ENDS)
-    bad = _first_bad(digits)
-    if bad is None:
+    place = _first_bad(digits, text)
+    if place is None:
         return base64.b64decode(digits)
-    kept = (index for index, character in enumerate(text) if character not in "\r\n")
-    place = next(itertools.islice(kept, bad, None), len(text))
     raise ValueError(f"illegal base64 data at input byte {place}")
 
 
-def _first_bad(digits: str) -> int | None:
-    """The index of the first illegal character; ``len(digits)`` if padding is missing, None if all are legal."""
+def _first_bad(digits: str, text: str) -> int | None:
+    """Where Go says that a text is not base64, line ends counted; None if it is. ``digits`` is it without line ends."""
     end = _end(_DIGITS, digits, 0)
     over = end % 4
     padded = _end(_PADDING, digits, end)
-    if padded == end:
-        return _unpadded(end, digits)
-    if over < 2:
-        return end
+    if end == len(digits):
+        return len(text) - over if over else None
+    if padded == end or over < 2:
+        return _index_with_line_ends(text, end)
     wanted = end + 4 - over
     if padded < wanted:
-        return padded if padded == len(digits) else end
-    return None if wanted == len(digits) else wanted
+        return len(text) if padded == len(digits) else _index_with_line_ends(text, padded) - 1
+    return None if wanted == len(digits) else _index_with_line_ends(text, wanted)
 
 
-def _unpadded(end: int, digits: str) -> int | None:
-    if end < len(digits):
-        return end
-    return end - end % 4 if end % 4 else None
+def _index_with_line_ends(text: str, index: int) -> int:
+    """The index of the character that has another one in the text without line ends."""
+    kept = (place for place, character in enumerate(text) if character not in "\r\n")
+    return next(itertools.islice(kept, index, None))
 
 
 def _end(pattern: re.Pattern[str], text: str, start: int) -> int:

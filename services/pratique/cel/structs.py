@@ -155,6 +155,16 @@ def equal(left: Value, right: Value, frame: Frame) -> bool:
     return bool(left == right)
 
 
+class EscapedKey(str):
+    """A key of a list's items that has another name in rules than in the object.
+
+    Kubernetes looks for the name of rules in the object when it compares the list, and does not find it; when it adds
+    to the list, it does.
+    """
+
+    __slots__ = ()
+
+
 def _equal_lists(left: list[Value], right: list[Value], frame: Frame) -> bool:
     frame.add_work(len(left))
     if (keys := frame.list_keys(left)) is not None:
@@ -166,10 +176,11 @@ def _equal_keyed(left: list[Value], right: list[Value], keys: tuple[str, ...], f
     """Whether a set, or a map by keys of its items, equals a list in any order."""
     if len(left) != len(right):
         return False
-    items = {_item_key(item, keys): item for item in left}
+    read = tuple(None if isinstance(key, EscapedKey) else key for key in keys)
+    items = {_item_key(item, read): item for item in left}
     seen = set()
     for other in right:
-        key = _item_key(other, keys)
+        key = _item_key(other, read)
         if key not in items or (keys and not equal(items[key], other, frame)):
             return False
         seen.add(key)
@@ -191,7 +202,7 @@ def add_keyed(left: list[Value], right: list[Value], keys: tuple[str, ...]) -> l
     return merged
 
 
-def _item_key(item: Value, keys: tuple[str, ...]) -> tuple[Value, ...]:
+def _item_key(item: Value, keys: tuple[str | None, ...]) -> tuple[Value, ...]:
     """What tells an item from others. Raises EvaluationError if it is a list or a map in a set."""
     if keys:
         fields = item if type(item) is dict else {}

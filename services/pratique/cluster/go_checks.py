@@ -111,11 +111,13 @@ def _refuse(_: JSON) -> bool:
     return False
 
 
+LARGEST_EXACT = 2**53
+"""The integer from which on a float has not all of them."""
 _PLAIN: Mapping[GoKind, type] = {GoKind.STRING: str, GoKind.BOOL: bool}
 _CHECKS: Mapping[GoKind, Check] = {
     GoKind.STRING: lambda value: type(value) is str,
     GoKind.BOOL: lambda value: type(value) is bool,
-    GoKind.FLOAT: lambda value: type(value) in (int, float),
+    GoKind.FLOAT: lambda value: type(value) is float or (type(value) is int and abs(value) <= LARGEST_EXACT),
     GoKind.INT_OR_STRING: _is_int_or_string,
     GoKind.QUANTITY: is_canonical_quantity,
     GoKind.TIME: functools.partial(is_canonical_time, layout=TIME_LAYOUT),

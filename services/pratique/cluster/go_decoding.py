@@ -18,7 +18,7 @@ from pratique.apimachinery.diff import identical
 from pratique.apimachinery.errors import PratiqueError
 from pratique.apimachinery.json_reading import go_kind
 from pratique.apimachinery.json_values import INT64, JSON, JSONObject
-from pratique.cluster.go_checks import check_of
+from pratique.cluster.go_checks import LARGEST_EXACT, check_of
 from pratique.cluster.go_scalars import (
     MICRO_TIME_LAYOUT,
     TIME_LAYOUT,
@@ -249,7 +249,8 @@ class GoDecoder:
             isinstance(value, bool) and kind.kind is not GoKind.BOOL
         ):
             self._mismatch(go_kind(value), kind, place)
-        return float(value) if type(value) is WrittenNumber else value
+        is_rounded = type(value) is int and kind.kind is GoKind.FLOAT and abs(value) > LARGEST_EXACT
+        return float(value) if is_rounded or type(value) is WrittenNumber else value
 
     def _written(self, value: JSON, canonical: str | None) -> JSON:
         return canonical if self._rewrites and canonical != value else value
@@ -292,7 +293,8 @@ class GoDecoder:
             decoded = decoder.decode(kind.items, value, within)
         elif isinstance(value, list):
             item = _STRING if kind.name.endswith("OrStringArray") else kind.items
-            decoded = decoder.decode(GoType(GoKind.LIST, f"[]{item.name}", item), value, within)
+            listed = decoder.decode(GoType(GoKind.LIST, f"[]{item.name}", item), value, within)
+            decoded = listed or (value if kind.name.endswith("OrStringArray") else decoded)
         decoder.finish()
         return decoded
 

@@ -20,6 +20,7 @@ Types are those of ``k8s.io/kubernetes/pkg/apis``; others are ``meta.v1.LabelSel
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import functools
 import itertools
@@ -28,7 +29,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from pratique.apimachinery.field_errors import GoLiteral
+from pratique.apimachinery.field_errors import FieldError, GoLiteral, MapKey
 from pratique.apimachinery.json_values import HTML_ESCAPES, JSON, JSONObject, encode, go_json
 from pratique.apimachinery.quantities import Quantity, QuantityError
 from pratique.cluster.go_types import GoField, GoKind, GoType, GoTypes
@@ -48,6 +49,36 @@ def internal_value(type_name: str, value: JSON) -> GoLiteral:
 def api_value(kind: GoType, value: JSON) -> GoLiteral:
     """A value that prints as Go writes it as a type of the API, which tags of types check."""
     return GoLiteral(go_json(_as_internal(kind, value)))
+
+
+def as_printed(error: FieldError, kind: GoType) -> FieldError:
+    r"""An error of an object of a type whose value prints as its type does.
+
+    Go quotes a ``string``, and writes a string of any other type as JSON, where ``<`` is ``\u003c``.
+    """
+    value = error.bad_value
+    if not isinstance(value, str) or _ALIKE.fullmatch(value):
+        return error
+    found: GoType | None = kind
+    for step in error.path.steps:
+        if found is not None and found.kind is GoKind.LIST and not isinstance(step, int):
+            found = found.items  # some paths leave out the index
+        if found is None:
+            return error
+        if isinstance(step, int | MapKey):
+            found = found.items
+        else:
+            field = found.fields.get(step)
+            found = None if field is None else field.type
+    if found is not None and found.kind is GoKind.LIST:
+        found = found.items  # some errors are about an item, and name the list
+    if found is None or found.kind is not GoKind.STRING or found.name == "string":
+        return error
+    return dataclasses.replace(error, bad_value=GoLiteral(go_json(value)))
+
+
+_ALIKE = re.compile(r"[ !#-%'-;=?-\[\]-~]*")
+"""Texts that are the same in both forms."""
 
 
 def semantically_equal(kind: GoType, one: JSON, other: JSON) -> bool:

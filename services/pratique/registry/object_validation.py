@@ -27,11 +27,13 @@ from pratique.apimachinery.requests import Operation
 from pratique.apimachinery.statuses import Status, go_quoted
 from pratique.cluster.api_resources import storage_group
 from pratique.cluster.conversion import convert
+from pratique.cluster.go_types import go_type_of_kind
 from pratique.cluster.schemas import built_in_schema
 from pratique.cluster.store import with_namespace_defaults
 from pratique.manifests.registry_strategies import name_of_created
 from pratique.registry.declarative_validation import with_declared_errors
 from pratique.registry.defaults.defaulting import with_defaults
+from pratique.registry.go_values import as_printed
 from pratique.registry.strategies.pod_strategies import app_armor_warnings
 from pratique.registry.strategies.preparation import (
     as_read_back,
@@ -283,6 +285,8 @@ def store(review: Review, now: float) -> StoredObject:
     except AllocationError as error:
         raise ObjectRefusedError(statuses.plain_error(str(error))) from None
     if errors:
+        type_ = go_type_of_kind(_newest_kind(review))
+        errors = errors if type_ is None else [as_printed(error, type_) for error in errors]
         is_generated = member(prepared.object, "metadata", "generateName") and not review.name
         name = name_of_created(review, prepared.object) if is_generated else _name_of(review, prepared)
         status = statuses.invalid(_group_of(review), review.kind.kind, name, errors)

@@ -64,6 +64,8 @@ NO_NAME = (
          ['.properties[b].default: Invalid value: "": "" must validate at least one schema (anyOf)',
           '.properties[b].default: Invalid value: "int64":  in body must be of type 1Gi: "int64"']),
         (default(1.5, **{"x-kubernetes-int-or-string": True}), []),
+        (default([1], type="array", items=TEXT),
+         ['.properties[b].default.[0]: Invalid value: "integer": [0] in body must be of type string: "integer"']),
         (default({"kind": "a"}, type="string"),
          ['.properties[b].default: Invalid value: {"kind":"a"}: must not have unknown fields',
           '.properties[b].default: Invalid value: "object":  in body must be of type string: "object"']),

@@ -239,6 +239,23 @@ def test_sets_and_maps_are_compared_and_added_by_their_items(rule: str, holds: b
     )
 
 
+@pytest.mark.parametrize(
+    ("rule", "holds"),
+    [
+        ("self == oldSelf", False),
+        ("self == self.filter(x, x.v > 1)", False),
+        ("(self + oldSelf).size() == 2", True),
+        ("self + oldSelf == oldSelf + self", True),
+        ("self.filter(x, x.v > 1) == oldSelf.filter(x, x.v > 1)", True),
+    ],
+)
+def test_a_key_with_a_dash_is_not_found_where_lists_are_compared(rule: str, holds: bool) -> None:  # noqa: FBT001
+    items = {"type": "object", "properties": {"a-b": _NAMES, "v": _INTEGER}}
+    keyed = {**_BY_NAME, "items": items, "x-kubernetes-list-map-keys": ["a-b"]}
+    value = [{"a-b": "a", "v": 1}, {"a-b": "b", "v": 2}]
+    assert (not _evaluate(_with_rule(keyed, rule), value, value).errors) is holds
+
+
 def test_sets_of_objects_cannot_be_compared() -> None:
     rule, value = "self.parts == self.parts", {"parts": [{"a": "x"}]}
     (error,) = _evaluate(_with_rule(_LISTS, rule), value).errors

@@ -195,6 +195,31 @@ def test_values_that_fit_their_schema_have_no_errors(schema: JSONObject, value: 
                 _NOT_ONE + "Found 2 valid alternatives",
             ],
         ),
+        ({"type": "array", "maxItems": -1}, [1], ["f: Too many: 1: has too many items"]),
+        (
+            {"type": "number", "maximum": 1e20},
+            0,
+            [f"f: Invalid value: 0: f in body should be less than or equal to {-(2**63)}"],
+        ),
+        (
+            {"type": "integer", "minimum": -1e20},
+            0,
+            [
+                (
+                    '<nil>: Invalid value: "": Minimum boundary value must be of type integer (default format) in f'
+                ),
+            ],
+        ),
+        (
+            {"type": "number", "multipleOf": 1e20},
+            0,
+            [
+                (
+                    f"f: Invalid value: {-(2**63)}: factor MultipleOf declared for f must be positive:"
+                    f" {-(2**63)}"
+                ),
+            ],
+        ),
         (
             {"not": {"required": ["a"]}},
             {"a": 1},

@@ -79,7 +79,7 @@ def add(frame: Frame, left: Value, right: Value) -> Value:
         frame.add_work(len(left) + len(right))  # cel-go counts no cost if the checker does not know the types
     if kind is list and (keys := frame.list_keys(left)) is not None:
         merged = add_keyed(left, right, keys)
-        frame.add_list(merged, keys)
+        frame.add_list(merged, tuple(map(str, keys)))
         return merged
     if kind is Duration:
         return checked_duration(left.nanoseconds + right.nanoseconds)

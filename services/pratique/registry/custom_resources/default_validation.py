@@ -81,7 +81,7 @@ def _validate(
     errors = _errors_of_object(schema, path) if meta is None else _errors_of_metadata(schema, path, meta)
     if not errors:
         validator = SchemaValidator(schema.written, is_raw=True)
-        errors = [_below(path, error) for error in validator.errors(default)]
+        errors = [_of_schema(path, error) for error in validator.errors(default)]
     if not errors and any_node(schema, rules=True):
         errors = _errors_of_rules(schema, path, is_root=schema is root)
     yield from errors
@@ -118,6 +118,12 @@ def _errors_of_rules(schema: Structural, path: FieldPath, *, is_root: bool) -> l
         if errors:
             return [_below(path, error) for error in errors]
     return []
+
+
+def _of_schema(path: FieldPath, error: FieldError) -> FieldError:
+    """The error of a schema about a value, which is below ``path`` with a dot even where it begins with an index."""
+    text = str(error.path)
+    return _below(path, error) if text == "<nil>" else dataclasses.replace(error, path=path / text)
 
 
 def _below(path: FieldPath, error: FieldError) -> FieldError:

@@ -5,6 +5,7 @@ Source: ``k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/valid
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 
 import msgspec
@@ -16,7 +17,9 @@ from pratique.apimachinery.field_errors import (
     duplicate,
     forbidden,
     invalid,
+    json_text,
     not_supported,
+    quoted_text,
     required,
     too_many,
 )
@@ -70,7 +73,8 @@ def validate_spec(
     """
     yield from _validate_group(spec.get("group") or "", path / "group")
     scope = spec.get("scope") or ""
-    yield from _validate_choice(scope, path / "scope", ("Cluster", "Namespaced"))
+    for error in _validate_choice(scope, path / "scope", ("Cluster", "Namespaced")):
+        yield dataclasses.replace(error, bad_value=quoted_text(scope))
     preserves = bool(spec.get("preserveUnknownFields"))
     if not spec.get("validation"):
         detail = "" if requires_schemas else "because otherwise all fields are pruned"
@@ -146,19 +150,19 @@ def _validate_deprecation(version: JSONObject, path: FieldPath) -> Iterator[Fiel
     if warning is None:
         return
     if not version.get("deprecated"):
-        yield invalid(path, warning, "can only be set for deprecated versions")
+        yield invalid(path, json_text(warning), "can only be set for deprecated versions")
         return
     if len(warning.encode()) > _MAX_WARNING_BYTES:
-        yield invalid(path, warning, "must be <= 256 characters long")
+        yield invalid(path, json_text(warning), "must be <= 256 characters long")
     if not warning:
-        yield invalid(path, warning, "must not be an empty string")
+        yield invalid(path, json_text(warning), "must not be an empty string")
     bad = next((place for place, character in enumerate(warning) if not character.isprintable()), None)
     if bad is not None:
         index = len(warning[:bad].encode())
         detail = (
             f"must only contain printable UTF-8 characters; non-printable character found at index {index}"
         )
-        yield invalid(path, warning, detail)
+        yield invalid(path, json_text(warning), detail)
 
 
 def _validate_parts(

@@ -22,6 +22,7 @@ from pratique.cel.compilation_errors import render_type
 from pratique.cel.declarations import declare_schema, field_name
 from pratique.cel.environments import Environment
 from pratique.cel.expressions import checked_tree
+from pratique.cel.structs import EscapedKey
 from pratique.cel.syntax_trees import CallExpr, walk
 from pratique.cel.values import NANOSECONDS, Duration, Timestamp, Value
 from pratique.cluster.schemas import ListType, MapType, Scalar, Structure, Type
@@ -291,7 +292,7 @@ def keyed_lists(value: Value, schema: Structural) -> Iterator[KeyedList]:
         return
     if isinstance(value, list) and schema.items is not None:
         if schema.list_type in _KEYED:
-            yield value, tuple(field_name(key) or key for key in schema.map_keys)
+            yield value, tuple(map(_key, schema.map_keys))
         for item in value:
             yield from keyed_lists(item, schema.items)
     elif isinstance(value, dict):
@@ -301,6 +302,12 @@ def keyed_lists(value: Value, schema: Structural) -> Iterator[KeyedList]:
         if schema.additional is not None:
             for member in value.values():
                 yield from keyed_lists(member, schema.additional)
+
+
+def _key(name: str) -> str:
+    """The key of a list's items as rules know it."""
+    shown = field_name(name)
+    return name if shown is None or shown == name else EscapedKey(shown)
 
 
 def compares_lists(source: str, environment: Environment) -> bool:

@@ -30,6 +30,8 @@ from pratique.registry.custom_resources.correlation import deep_equal
 
 NIL_PATH = FieldPath(("<nil>",))
 """How Go prints the path to an object as a whole."""
+_OVERFLOW = -(2**63)
+"""What Go makes of a float that is no int64, on the processors that most API servers run on."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,6 +59,11 @@ def _with_sorted_names(value: JSON) -> JSON:
     if isinstance(value, dict):
         return {name: _with_sorted_names(member) for name, member in sorted(value.items())}
     return [_with_sorted_names(item) for item in value] if isinstance(value, list) else value
+
+
+def _as_int64(number: float) -> int:
+    """A number as Go converts it to an integer."""
+    return int(number) if math.isfinite(number) and int(number) in INT64 else _OVERFLOW
 
 
 def plain(message: str) -> Violation:
@@ -201,7 +208,8 @@ class NumberBounds:
     @property
     def _has_odd_bound(self) -> bool:
         """Whether a bound is not as exact as the numbers that it is for."""
-        return any(bound != int(bound) for bound in (self.minimum, self.maximum) if bound is not None)
+        bounds = (bound for bound in (self.minimum, self.maximum) if bound is not None)
+        return any(bound != int(bound) or int(bound) not in INT64 for bound in bounds)
 
     def _in_range(self, value: float) -> bool:
         if self.type == "integer":
@@ -226,7 +234,7 @@ class NumberBounds:
         if not exact:
             yield self._out_of_range("MultipleOf", path)
         if exact and type(value) is int:
-            factor = int(factor)
+            factor = _as_int64(factor)
             positive = factor > 0
             text, fits = str(factor), positive and value % factor == 0
         else:
@@ -245,7 +253,7 @@ class NumberBounds:
         if not exact:
             yield self._out_of_range("Maximum boundary" if is_maximum else "Minimum boundary", path)
         if exact and type(value) is int:
-            bound = int(bound) if math.isfinite(bound) and int(bound) in INT64 else bound
+            bound = _as_int64(bound)
         else:
             value, bound = float(value), float(bound)
         if value == bound and not exclusive:

@@ -144,13 +144,17 @@ def _job_spec(spec: JSONObject) -> JSONObject:
 _job_fields = _in("spec", _job_spec)
 
 
-def _job(job: JSONObject) -> JSONObject:
-    """Label a Job as its Pods."""
+def labelled_as_its_pods(job: JSONObject) -> JSONObject:
+    """A Job with the labels of its template, if it has none."""
     metadata, template = job.get("metadata") or {}, (job.get("spec") or {}).get("template") or {}
     labels = (template.get("metadata") or {}).get("labels")
-    if labels and not metadata.get("labels"):
-        job = {**job, "metadata": {**metadata, "labels": labels}}
-    return _job_fields(job)
+    if not labels or metadata.get("labels"):
+        return job
+    return {**job, "metadata": {**metadata, "labels": labels}}
+
+
+def _job(job: JSONObject) -> JSONObject:
+    return _job_fields(labelled_as_its_pods(job))
 
 
 _CRON_JOB = Literals(

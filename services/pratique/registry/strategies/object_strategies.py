@@ -94,8 +94,7 @@ def _job(review: Review, job: JSONObject, stored: JSONObject | None) -> JSONObje
     job = _with_template(review, job, stored)
     if stored is not None:
         return job
-    selecting = pod_strategies.with_selector_of_job(job, name_of_created(review, job))
-    return selecting if selecting is job else with_defaults(review.kind, selecting)
+    return pod_strategies.with_selector_of_job(job, name_of_created(review, job))
 
 
 _FINALIZER = "kubernetes"

@@ -300,8 +300,8 @@ def with_selector_of_job(job: JSONObject, name: str) -> JSONObject:
             "template": {**template, "metadata": {**metadata, "labels": labels}},
         },
     }
-    # Go defaults the labels of a Job to the very map of its template's, so that these come along.
+    # Go defaults the labels of a Job to the very map of its template's, if that has any, so that these come along.
     of_job = member(job, "metadata", "labels")
-    if not of_job or of_job is member(metadata, "labels"):
+    if of_job and of_job is member(metadata, "labels"):
         changed["metadata"] = {**job["metadata"], "labels": labels}
     return changed

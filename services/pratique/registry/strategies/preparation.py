@@ -27,6 +27,7 @@ from pratique.cluster.typed_decoding import type_fault
 from pratique.manifests import registry_strategies
 from pratique.manifests.registry_strategies import derived_uid
 from pratique.registry.defaults.defaulting import with_defaults
+from pratique.registry.defaults.group_defaults import labelled_as_its_pods
 from pratique.registry.strategies.disabled_fields import without_disabled_fields
 from pratique.registry.strategies.object_strategies import (
     STRATEGIES,
@@ -134,11 +135,16 @@ def prepare_for_validation(review: Review, now: float) -> Review:
 def as_read_back(review: Review) -> Review:
     """The review with its object as the API server answers: what was stored gets the defaults of the stored version.
 
-    That differs for autoscalers only, in other versions than ``v2``.
+    That differs for autoscalers in other versions than ``v2``, and for Jobs whose templates had no labels before the
+    strategy added those that they are selected by.
     """
-    if review.kind.kind != "HorizontalPodAutoscaler" or review.kind.version == "v2" or review.subresource:
+    written, kind = review.object, review.kind
+    if kind.kind == "HorizontalPodAutoscaler" and kind.version != "v2" and not review.subresource:
+        written = stored_autoscaler(review, written)
+    elif kind.kind == "Job" and kind.group == "batch":
+        written = labelled_as_its_pods(written)
+    if written is review.object:
         return review
-    written = stored_autoscaler(review, review.object)
     return review.with_object(Document.from_data(written).after(review.object_document))
 
 

@@ -15,6 +15,7 @@ from pratique.apimachinery.field_errors import (
     duplicate,
     forbidden,
     invalid,
+    json_text,
     not_found,
     not_supported,
     required,
@@ -224,10 +225,10 @@ def _validate_resizes(resizes: Sequence[JSONObject], path: FieldPath, pod_restar
             if not value:
                 errors.append(required(path))
             elif value not in known:
-                errors.append(not_supported(path, value, known))
+                errors.append(not_supported(path, json_text(value), known))
         if pod_restarts == "Never" and policy != "NotRequired":
             detail = "must be 'NotRequired' when pod `restartPolicy` is 'Never'"
-            errors.append(invalid(path, policy, detail))
+            errors.append(invalid(path, json_text(policy), detail))
     return errors
 
 

@@ -18,6 +18,7 @@ from pratique.apimachinery.field_errors import (
     duplicate,
     invalid,
     not_supported,
+    quoted_text,
     required,
     too_long,
     too_many,
@@ -83,13 +84,15 @@ def validate_full_attribute_name(name: str, path: FieldPath) -> list[FieldError]
     errors = validate_attribute_name(name, path)
     if "/" not in name:
         detail = "a fully qualified name must be a domain and a name separated by a slash"
-        errors.append(invalid(path, name, detail))
+        errors.append(invalid(path, quoted_text(name), detail))
     return with_origin(errors, "format=k8s-resource-fully-qualified-name")
 
 
 def _validate_identifier(name: str, path: FieldPath) -> list[FieldError]:
     errors = [too_long(path, _LONGEST_IDENTIFIER)] if len(name.encode()) > _LONGEST_IDENTIFIER else []
-    return errors if _IDENTIFIER.fullmatch(name) else [*errors, invalid(path, name, _NO_IDENTIFIER)]
+    return (
+        errors if _IDENTIFIER.fullmatch(name) else [*errors, invalid(path, quoted_text(name), _NO_IDENTIFIER)]
+    )
 
 
 def validate_distinct(

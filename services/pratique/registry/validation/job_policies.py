@@ -15,6 +15,7 @@ from pratique.apimachinery.field_errors import (
     duplicate,
     invalid,
     not_supported,
+    quoted_text,
     required,
     too_long,
     too_many,
@@ -69,7 +70,8 @@ def _validate_rule(
         errors.append(too_many(path / "onPodConditions", len(conditions), _MAX_CONDITIONS))
     for index, pattern in enumerate(conditions):
         place, type_ = path / "onPodConditions" / index, pattern.get("type", "")
-        errors += [invalid(place / "type", type_, text) for text in names.check_qualified_name(type_)]
+        problems = names.check_qualified_name(type_)
+        errors += [invalid(place / "type", quoted_text(type_), problem) for problem in problems]
         errors += _choice(pattern.get("status", ""), _STATUSES, place / "status")
     if codes is not None and conditions:
         detail = "specifying both OnExitCodes and OnPodConditions is not supported"

@@ -17,6 +17,7 @@ from pratique.apimachinery.field_errors import (
     FieldPath,
     covered,
     invalid,
+    json_text,
     not_supported,
     required,
     too_long,
@@ -165,7 +166,8 @@ def _whole_job_spec(spec: JSONObject, old_spec: JSONObject, review: Review) -> l
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
     if not found and not selects(selector, labels or {}):
         path = _SPEC / "template" / "metadata" / "labels"
-        errors.append(invalid(path, labels, "`selector` does not match template `labels`"))
+        shown = None if labels is None else dict(sorted(labels.items()))
+        errors.append(invalid(path, shown, "`selector` does not match template `labels`"))
     return errors
 
 
@@ -355,7 +357,7 @@ _ZONE_PART = re.compile(r"[A-Za-z0-9.\-_+]{1,14}")
 def _validate_zone(zone: str, path: FieldPath) -> list[FieldError]:
     if not zone:
         return [invalid(path, zone, "timeZone must be nil or non-empty string")]
-    unknown = invalid(path, zone, f"unknown time zone {zone}")
+    unknown = invalid(path, json_text(zone), f"unknown time zone {zone}")
     if any(
         part in {".", ".."} or part.startswith("-") or not _ZONE_PART.fullmatch(part)
         for part in zone.split("/")

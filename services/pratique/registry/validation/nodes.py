@@ -22,6 +22,7 @@ from pratique.apimachinery.field_errors import (
     forbidden,
     internal,
     invalid,
+    json_text,
     not_supported,
     required,
 )
@@ -89,7 +90,7 @@ def _validate_taints(taints: Sequence[JSONObject], path: FieldPath) -> list[Fiel
         if not effect:
             errors.append(required(place / "effect"))
         elif effect not in _EFFECTS:
-            errors.append(not_supported(place / "effect", effect, _EFFECTS))
+            errors.append(not_supported(place / "effect", json_text(effect), _EFFECTS))
         if (key, effect) in found:
             repeated = duplicate(place, internal_value("core.Taint", taint))
             detail = "taints must be unique by key and effect pair"

@@ -16,6 +16,7 @@ from pratique.apimachinery.field_errors import (
     forbidden,
     invalid,
     not_supported,
+    quoted_text,
     required,
 )
 from pratique.apimachinery.json_values import JSONObject
@@ -155,7 +156,8 @@ def _validate_gates(spec: JSONObject, path: FieldPath) -> list[FieldError]:
         return errors
     for index, gate in enumerate(spec.get("readinessGates") or ()):
         place, name = path / "readinessGates" / index / "conditionType", gate.get("conditionType", "")
-        errors += [invalid(place, name, message) for message in names.check_qualified_name(name)]
+        problems = names.check_qualified_name(name)
+        errors += [invalid(place, quoted_text(name), message) for message in problems]
     gates: Sequence[JSONObject] = spec.get("schedulingGates") or ()
     for index, gate in enumerate(gates):
         place, name = path / "schedulingGates" / index, gate.get("name", "")

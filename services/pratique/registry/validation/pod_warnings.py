@@ -57,6 +57,14 @@ class _Place(NamedTuple):
     path: FieldPath
 
 
+def host_name_warnings(named: JSONObject, use: str) -> Iterator[str]:
+    """Warn that the name of an object makes no good host name; ``use`` says for what it is one."""
+    name = (named.get("metadata") or {}).get("name", "")
+    if messages := names.check_dns1123_label(name):
+        problem = f"{use}, which can result in surprising behavior; a DNS label is recommended"
+        yield f"metadata.name: {problem}: [{' '.join(messages)}]"
+
+
 def pod_template_warnings(template: JSONObject, path: FieldPath, old: JSONObject | None = None) -> list[str]:
     """What is odd in a Pod or a Pod template, which is at a path: ``warningsForPodSpecAndMeta``."""
     del old  # what is stored already is warned of as well

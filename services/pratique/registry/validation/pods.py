@@ -30,7 +30,7 @@ from pratique.registry.validation.metadata import (
 from pratique.registry.validation.pod_annotations import validate_pod_annotations, validate_profiles_match
 from pratique.registry.validation.pod_context import OF_NEW_POD, PodOptions
 from pratique.registry.validation.pod_spec import validate_pod_spec
-from pratique.registry.validation.pod_warnings import pod_template_warnings
+from pratique.registry.validation.pod_warnings import host_name_warnings, pod_template_warnings
 from pratique.registry.validation.stored_pods import options_beside
 
 _METADATA, _SPEC = ROOT / "metadata", ROOT / "spec"
@@ -115,6 +115,7 @@ _UPDATABLE = (
     "`spec.tolerations` (only additions to existing tolerations),"
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 )
+_MAX_DEADLINE = 2**31 - 1
 _KEPT = ("activeDeadlineSeconds", "schedulingGates", "tolerations")
 """Fields that have rules of their own, and are taken as they were before the rest is compared."""
 
@@ -131,6 +132,8 @@ def _validate_changes(spec: JSONObject, old: JSONObject) -> list[FieldError]:
     path = _SPEC / "activeDeadlineSeconds"
     if deadline is None and before is not None:
         errors.append(invalid(path, None, "must not update from a positive integer to nil value"))
+    elif deadline is not None and not 0 <= deadline <= _MAX_DEADLINE:
+        return [*errors, invalid(path, deadline, f"must be between 0 and {_MAX_DEADLINE}, inclusive")]
     elif deadline is not None and before is not None and before < deadline:
         return [*errors, invalid(path, deadline, "must be less than or equal to previous value")]
     errors += _validate_tolerations(spec, old) + _validate_gates(spec, old)
@@ -256,6 +259,7 @@ def _with_kept(spec: JSONObject, old: JSONObject) -> JSONObject:
 
 def _warnings(pod: JSONObject, old: JSONObject | None, _: Review) -> Iterator[str]:
     if old is None:
+        yield from host_name_warnings(pod, "this is used in the Pod's hostname")
         yield from pod_template_warnings(pod, ROOT)
 
 

@@ -11,13 +11,12 @@ from pratique.apimachinery.field_errors import (
     ROOT,
     FieldError,
     FieldPath,
-    GoLiteral,
     covered,
     invalid,
     not_supported,
     required,
 )
-from pratique.apimachinery.json_values import JSONObject, encode
+from pratique.apimachinery.json_values import JSONObject
 from pratique.registry.validation.kind_validation import KindValidation, ValidationTable
 from pratique.registry.validation.metadata import (
     FIELD_IS_IMMUTABLE,
@@ -142,7 +141,7 @@ def _validate_role_ref_update(binding: JSONObject, old: JSONObject) -> list[Fiel
     value = {shown: reference.get(field, "") for shown, field in fields}
     if value == {shown: stored.get(field, "") for shown, field in fields}:
         return []
-    error = invalid(_ROLE_REF, GoLiteral(encode(value).decode()), FIELD_IS_IMMUTABLE)
+    error = invalid(_ROLE_REF, value, FIELD_IS_IMMUTABLE)
     return covered(error, "immutable")
 
 

@@ -18,6 +18,7 @@ from pratique.apimachinery.field_errors import (
     forbidden,
     invalid,
     not_supported,
+    quoted_text,
     required,
 )
 from pratique.apimachinery.json_values import JSONObject
@@ -74,11 +75,11 @@ def _validate_toleration(
         errors.append(invalid(path / "effect", effect, detail))
     if operator in {"Equal", ""}:
         if messages := names.check_label_value(value):
-            errors.append(invalid(path / "operator", value, ";".join(messages)))
+            errors.append(invalid(path / "operator", quoted_text(value), ";".join(messages)))
     elif operator == "Exists":
         if value:
             detail = "value must be empty when `operator` is 'Exists'"
-            errors.append(invalid(path / "operator", value, detail))
+            errors.append(invalid(path / "operator", quoted_text(value), detail))
     elif operator in _COMPARISONS and allow_comparisons:
         if not _INTEGER.fullmatch(value):
             detail = "must be a valid decimal integer in canonical form"

@@ -14,6 +14,7 @@ from pratique.apimachinery.field_errors import (
     FieldPath,
     duplicate,
     invalid,
+    json_text,
     not_supported,
     required,
     too_long,
@@ -197,7 +198,7 @@ def _validate_app_armor(profile: JSONObject | None, path: FieldPath) -> list[Fie
         return [not_supported(path / "type", type_, _PROFILES)]
     if type_ != "Localhost":
         detail = "can only be set when AppArmor type is Localhost"
-        return [] if file is None else [invalid(place, file, detail)]
+        return [] if file is None else [invalid(place, json_text(file), detail)]
     missing = required(place, "must be set when AppArmor type is Localhost")
     if file is None:
         return [missing]

@@ -19,6 +19,7 @@ from pratique.apimachinery.field_errors import (
 )
 from pratique.apimachinery.json_values import JSONObject
 from pratique.apimachinery.quantities import Quantity
+from pratique.apimachinery.statuses import go_quoted
 from pratique.registry.validation.csi_objects import validate_driver_name
 from pratique.registry.validation.metadata import subdomain_name, validate_template_metadata
 from pratique.registry.validation.persistent_volume_claims import validate_claim_spec
@@ -242,7 +243,7 @@ def _validate_name_of_claim(volume: JSONObject, pod_name: str, path: FieldPath) 
         return []
     claim = f"{pod_name}-{name}"
     return [
-        invalid(path / "name", name, f'PVC name "{claim}": {message}')
+        invalid(path / "name", name, f"PVC name {go_quoted(claim)}: {message}")
         for message in subdomain_name(claim, False)
     ]
 

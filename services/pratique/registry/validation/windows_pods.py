@@ -15,6 +15,7 @@ from pratique.apimachinery.field_errors import (
     FieldPath,
     forbidden,
     invalid,
+    json_text,
     not_supported,
     required,
 )
@@ -41,7 +42,7 @@ def validate_operating_system(spec: JSONObject, path: FieldPath) -> list[FieldEr
     if not name:
         return [required(path / "os" / "name")]
     if name not in {"linux", "windows"}:
-        return [not_supported(path / "os", name, ("linux", "windows"))]
+        return [not_supported(path / "os", json_text(name), ("linux", "windows"))]
     return list((_validate_windows if name == "windows" else _validate_linux)(spec, path))
 
 
@@ -93,7 +94,7 @@ def validate_windows_options(options: JSONObject | None, path: FieldPath) -> lis
     errors = []
     if name is not None:
         messages = names.check_dns1123_subdomain(name)
-        errors += [invalid(path / "gmsaCredentialSpecName", name, message) for message in messages]
+        errors += [invalid(path / "gmsaCredentialSpecName", json_text(name), message) for message in messages]
     if credential is not None:
         place = path / "gmsaCredentialSpec"
         if not credential:
@@ -101,7 +102,7 @@ def validate_windows_options(options: JSONObject | None, path: FieldPath) -> lis
         elif len(credential.encode()) > _MAX_CREDENTIAL:
             errors.append(invalid(place, credential, "gmsaCredentialSpec size must be under 64 KiB"))
     if user is not None:
-        errors += [invalid(path / "runAsUserName", user, message) for message in _check_user(user)]
+        errors += [invalid(path / "runAsUserName", json_text(user), message) for message in _check_user(user)]
     return errors
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from pratique.admission.reviews import Review
-from pratique.apimachinery import names
 from pratique.apimachinery.field_errors import (
     ROOT,
     FieldError,
@@ -40,7 +39,7 @@ from pratique.registry.validation.numbers import (
     validate_number_or_percent,
 )
 from pratique.registry.validation.pod_spec import validate_pod_template
-from pratique.registry.validation.pod_warnings import pod_template_warnings
+from pratique.registry.validation.pod_warnings import host_name_warnings, pod_template_warnings
 
 _METADATA, _SPEC = ROOT / "metadata", ROOT / "spec"
 _SELECTOR, _TEMPLATE = _SPEC / "selector", _SPEC / "template"
@@ -305,10 +304,7 @@ def _pod_template_warnings(written: JSONObject, old: JSONObject | None, _: Revie
 
 def name_warnings(workload: JSONObject) -> Iterator[str]:
     """Warn that a name makes no good names of Pods."""
-    name = (workload.get("metadata") or {}).get("name", "")
-    if messages := names.check_dns1123_label(name):
-        problem = "this is used in Pod names and hostnames, which can result in surprising behavior"
-        yield f"metadata.name: {problem}; a DNS label is recommended: [{' '.join(messages)}]"
+    return host_name_warnings(workload, "this is used in Pod names and hostnames")
 
 
 def is_new_generation(workload: JSONObject, old: JSONObject | None) -> bool:
