@@ -107,6 +107,8 @@ class FieldPath(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 ROOT = FieldPath()
 """The path to the object itself."""
+NAMELESS = FieldPath(("[]",))
+"""The path of errors about the whole object that Go makes of an empty name."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -38,6 +38,11 @@ def volume(**source: Any) -> JSONObject:
     [
         pytest.param(pod(), [], id="a Pod"),
         pytest.param(
+            pod({"kubernetes.io/config.mirror": "m"}, nodeName="n", resourceClaims=[TWO_CLAIMS]),
+            ["[]: Forbidden: static pods do not support resource claims"],
+            id="claims of a static Pod",
+        ),
+        pytest.param(
             pod(hostNetwork=True, hostIPC=True, securityContext={"sysctls": [
                 {"name": "net.core.somaxconn", "value": "1"}, {"name": "kernel/shmmax", "value": "1"},
                 {"name": "a.b", "value": "1"}, {"name": "a.b", "value": "2"}]}),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from pratique.admission.reviews import Review
-from pratique.apimachinery.field_errors import ROOT, FieldError, FieldPath, forbidden, invalid
+from pratique.apimachinery.field_errors import NAMELESS, ROOT, FieldError, FieldPath, forbidden, invalid
 from pratique.apimachinery.json_values import JSON, JSONObject, list_at, mapping_at
 from pratique.apimachinery.statuses import go_quoted
 from pratique.pods.pod_spec import MIRROR_ANNOTATION
@@ -20,8 +20,6 @@ from pratique.registry.validation.pods import validate_annotation_changes, valid
 from pratique.registry.validation.stored_pods import options_beside
 
 _ANNOTATIONS, _SPEC = ROOT / "metadata" / "annotations", ROOT / "spec"
-_OBJECT = FieldPath(("[]",))
-"""How Go prints a path without a name."""
 _SCALED = ("cpu", "memory")
 
 
@@ -34,7 +32,7 @@ def _annotations(pod: JSONObject) -> JSONObject:
 
 def _with_containers(pod: JSONObject, old: JSONObject, _: Review) -> list[FieldError]:
     if MIRROR_ANNOTATION in _annotations(old):
-        return [forbidden(_OBJECT, "static pods do not support ephemeral containers")]
+        return [forbidden(NAMELESS, "static pods do not support ephemeral containers")]
     errors = validate_pod(pod, options_beside(old, is_pod=True))
     errors += validate_annotation_changes(_annotations(pod), _annotations(old), _ANNOTATIONS)
     path = _SPEC / "ephemeralContainers"
@@ -60,7 +58,7 @@ def _resized(pod: JSONObject, old: JSONObject, _: Review) -> list[FieldError]:
         (mapping_at(old_spec, "os").get("name") == "windows", "windows"),
     ):
         if is_refused:
-            return [forbidden(_OBJECT, f"{pods} pods cannot be resized")]
+            return [forbidden(NAMELESS, f"{pods} pods cannot be resized")]
     errors = validate_pod(pod, options_beside(old, is_pod=True))
     errors += _validate_class_and_node(pod, old)
     errors += _validate_resources_of_pod(spec, old_spec)

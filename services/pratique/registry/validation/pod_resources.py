@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pratique.apimachinery import names
 from pratique.apimachinery.errors import RefusalError
 from pratique.apimachinery.field_errors import (
-    ROOT,
+    NAMELESS,
     FieldError,
     FieldPath,
     duplicate,
@@ -43,7 +43,7 @@ def validate_resource_claims(
     for index, claim in enumerate(claims):
         place, name = path / index, claim.get("name", "")
         if is_mirror:
-            errors.append(forbidden(ROOT, "static pods do not support resource claims"))
+            errors.append(forbidden(NAMELESS, "static pods do not support resource claims"))
             continue
         if not name:
             errors.append(required(place / "name"))
