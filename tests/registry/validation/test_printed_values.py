@@ -131,3 +131,8 @@ def test_a_pod_whose_name_makes_no_host_name_is_warned_of(name: str, problem: st
     named = {**pod(), "metadata": {"name": name, "namespace": "b"}}
     assert causes(named) == [f"warning: {warning}"]
     assert causes(named, named) == []
+
+
+@pytest.mark.parametrize("base", ["web-", "a" * 70])
+def test_a_name_that_will_be_generated_makes_a_host_name(base: str) -> None:
+    assert causes({**pod(), "metadata": {"generateName": base, "namespace": "b"}}) == []

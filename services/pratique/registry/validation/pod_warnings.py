@@ -57,9 +57,14 @@ class _Place(NamedTuple):
     path: FieldPath
 
 
+_MAX_GENERATED, _GENERATED = 58, "x" * 5
+"""How much of ``generateName`` is kept, and what stands for what comes behind it: ``storage/names/generate.go``."""
+
+
 def host_name_warnings(named: JSONObject, use: str) -> Iterator[str]:
     """Warn that the name of an object makes no good host name; ``use`` says for what it is one."""
-    name = (named.get("metadata") or {}).get("name", "")
+    metadata = named.get("metadata") or {}
+    name = metadata.get("name") or f"{metadata.get('generateName', '')[:_MAX_GENERATED]}{_GENERATED}"
     if messages := names.check_dns1123_label(name):
         problem = f"{use}, which can result in surprising behavior; a DNS label is recommended"
         yield f"metadata.name: {problem}: [{' '.join(messages)}]"
