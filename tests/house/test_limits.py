@@ -15,6 +15,7 @@ from pratique.apimachinery.patches import COPY_LIMIT
 from pratique.hosting.running import MAX_OPERATIONS
 from pratique.https.sessions import BODY_LIMIT
 from pratique.rpc.servers import ServerSettings
+from pratique.rpc.wire_format import MAX_FIELDS
 from pratique_frontdoor.settings import FrontDoorSettings
 
 PAGE = (Path(__file__).parents[2] / "docs" / "limits.md").read_text()
@@ -62,6 +63,8 @@ def test_every_limit_is_told_with_its_default(title: str, settings: type[Any]) -
         ("Patches", f"| {COPY_LIMIT} bytes |"),
         ("Patches", f"| {json_reading.MAX_VALUES} |"),
         ("Answers of webhooks", f"| {BODY_LIMIT} bytes |"),
+        ("Answers of webhooks", f"| {json_reading.MAX_VALUES} |"),
+        ("Answers of webhooks", f"| {MAX_FIELDS} |"),
     ],
 )
 def test_limits_that_are_no_flags_are_told_as_they_are(title: str, limit: str) -> None:

@@ -225,8 +225,11 @@ class ResponseDecoder(Generic[_ResponseType]):
         """Decode a response.
 
         Raises:
-            BadAnswerError: it is not JSON, or a member has the wrong type. The text is that of Go's decoder.
+            BadAnswerError: it is not JSON, or a member has the wrong type. The text is that of Go's decoder. Or it
+                holds more than 600,000 values, which the API server accepts.
         """
+        if has_too_many_values(body):
+            raise BadAnswerError(f"response body holds {TOO_MANY_VALUES}")  # before any of them takes memory
         # Like the API server, take anything else than an object for YAML.
         if not body.lstrip().startswith(b"{"):
             return self._convert(_decode_yaml_object(body))
@@ -264,8 +267,6 @@ def go_type_mismatch(kind: str, field: str, go_type: str) -> BadAnswerError:
 
 def _decode_with_replacement(body: bytes) -> JSON:
     """Decode JSON that Go accepts and msgspec does not: its strings are not valid Unicode."""
-    if has_too_many_values(body):
-        raise BadAnswerError(f"response body holds {TOO_MANY_VALUES}")
     fault = syntax_error(body)
     if fault:
         raise _parse_error(fault)

@@ -37,6 +37,7 @@ from pratique.apimachinery.statuses import Status, StatusCause, StatusDetails
 from pratique.cluster.store import Cluster
 from pratique.processes.large_texts import SEPARATE_PROCESS_BYTES, LargeTextReader
 from pratique.rpc.check_digests import OBJECT_LEVELS, OBJECT_RULES, CheckDigests
+from pratique.rpc.wire_format import FEW_FIELDS_BYTES, check_fields
 
 if TYPE_CHECKING:
     from pratique.rpc.handlers import IncomingRequest
@@ -676,6 +677,8 @@ def read_outcome(raw: bytes, call: Call) -> Outcome:
     Raises:
         BadAnswerError: it breaks the contract.
     """
+    if len(raw) > FEW_FIELDS_BYTES:
+        check_fields(raw, validator_service_pb2.ValidateResponse)
     response = validator_service_pb2.ValidateResponse.FromString(raw)
     [outcome] = outcomes_from_validate(response, [call])
     return outcome

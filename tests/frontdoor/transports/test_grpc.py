@@ -27,6 +27,7 @@ from pratique.apimachinery.errors import (
 )
 from pratique.hosting.catalogue import HostedController
 from pratique.rpc.servers import RpcServer, ServerSettings
+from pratique.rpc.wire_format import MAX_FIELDS
 from pratique_frontdoor.transports.channels import grpc_target
 from pratique_frontdoor.transports.grpc import GrpcTransport
 from support.chains import decided, pod_review
@@ -173,6 +174,22 @@ def test_an_answer_that_breaks_the_contract_is_a_failed_call(
             with pytest.raises(error) as raised:
                 await getattr(client, method)(pod_review(), [Call("A")], Deadline.after(0.3))
         assert "canary-secret" not in str(raised.value)
+
+    run(test)
+
+
+async def _answer_with_many_warnings(_: bytes, __: object) -> bytes:
+    outcome = Outcome(controller="A", allowed=Allowed(), warnings=[""] * MAX_FIELDS)
+    answer: bytes = ValidateResponse(verdicts=[outcome]).SerializeToString()
+    return answer
+
+
+@pytest.mark.parametrize("method", ["mutate", "validate"])
+def test_an_answer_of_too_many_fields_is_a_failed_call(method: str) -> None:
+    async def test() -> None:
+        async with speaking(_answer_with_many_warnings) as address, transport(address) as client:
+            with pytest.raises(BadAnswerError, match=f"it holds more than {MAX_FIELDS} fields"):
+                await getattr(client, method)(pod_review(), [Call("A")], Deadline.after(30))
 
     run(test)
 

@@ -410,6 +410,14 @@ def test_every_answer_is_decoded_or_a_bad_answer(body: bytes) -> None:
         decode_answer(body)
 
 
+@pytest.mark.parametrize("item", ["{}", '""', "[]"])
+def test_an_answer_of_too_many_values_is_a_bad_answer(item: str) -> None:
+    items = ",".join([item] * 600_000)
+    answer = '{"response":{"status":{"details":{"causes":[' + items + "]}}}}"
+    with pytest.raises(BadAnswerError, match="response body holds more than 600000 values"):
+        decode_answer(answer.encode())
+
+
 @given(objects(), st.sampled_from(Phase))
 def test_an_answer_without_the_right_uid_never_allows_anything(response: JSONObject, phase: Phase) -> None:
     response.pop("uid", None)

@@ -31,6 +31,7 @@ from pratique.apimachinery.errors import (
 from pratique.rpc import messages
 from pratique.rpc.handlers import CANCELED, CODE_NAMES, NOT_HELD, OK
 from pratique.rpc.streams import STREAMED_METHODS
+from pratique.rpc.wire_format import FEW_FIELDS_BYTES, check_fields
 from pratique.telemetry.tracing import TRACE_METADATA
 from pratique_frontdoor.settings import NEVER_HEDGED, HedgeDelay
 from pratique_frontdoor.transports.balancing import (
@@ -348,6 +349,8 @@ class GrpcTransport:
         begun, code = time.perf_counter(), CODE_NAMES[grpc.StatusCode.INTERNAL]
         try:
             raw, endpoint = await call
+            if len(raw) > FEW_FIELDS_BYTES:
+                check_fields(raw, message)
             answer: Any = message.FromString(raw)
             code = OK
         except DecodeError:
