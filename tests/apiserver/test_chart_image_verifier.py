@@ -15,6 +15,7 @@ import yaml
 from pratique.images.policies import load_image_policy
 from pratique_cli.commands import certs
 from pratique_cli.commands.services.image_verifier import command as verifier_command
+from pratique_cli.main import HELP_FLAGS
 from support.bound_processes import bound_process
 from support.charts import CHART, RELEASE, by_name, helm, of, rendered, values_file
 from support.waiting import within
@@ -124,7 +125,8 @@ def test_it_knows_the_flags_that_values_give_it(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     given = [re.sub(r"=/etc/\S+", f"={tmp_path / 'file'}", word) for word in container(made)["args"]]
     assert given[:2] == ["serve", "image-verifier"]
-    parsed = verifier_command.make_context("image-verifier", given[2:]).params
+    names = list(HELP_FLAGS)
+    parsed = verifier_command.make_context("image-verifier", given[2:], help_option_names=names).params
     assert (parsed["timeout"], parsed["cache_seconds"]) == (2, 60)
     assert parsed["registry_config"] == parsed["registry_ca_file"] == tmp_path / "file"
     spec = made["Deployment", "pratique-image-verifier"]["spec"]["template"]["spec"]

@@ -20,8 +20,8 @@ from support.validating_policies import binding, policy
 
 PODS = 10
 CALLERS = 8
-MOST_FREEZES = 30
-"""A frozen validator may be avoided before a call reaches it: it is then let go, and frozen again."""
+MOST_FREEZES = 300
+"""A frozen validator may be avoided before a call reaches it: it is then let go, called, and frozen again."""
 RESULT = re.compile(r'^pratique_frontdoor_hedges_total\{.*result="won".*\} (\S+)$', re.MULTILINE)
 
 
@@ -92,6 +92,7 @@ def test_a_second_validator_answers_for_a_frozen_one_and_each_pod_is_charged_onc
                 if won(stack):
                     created = [creation(stack, f"p{number}")["allowed"] for number in range(PODS + 1)]
                     break
+            decisions += callers.map(deletion, [stack] * CALLERS)
         assert all(decision["allowed"] for decision in decisions)
         assert won(stack)
     assert created == [True] * PODS + [False]

@@ -43,5 +43,5 @@ def steady_load(ask: Callable[[], object], per_second: float = PER_SECOND) -> It
     finally:
         ending.set()
         thread.join()
-    assert load.failures == []
+    assert load.failures == [], load.failures
     assert load.answered > 0
