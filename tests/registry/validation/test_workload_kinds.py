@@ -221,3 +221,19 @@ def test_a_selector_in_a_cron_job_is_printed_as_go_has_it() -> None:
     assert causes(made("CronJob", spec=spec)) == [
         "spec.jobTemplate.spec.selector: Invalid value: {}: `selector` will be auto-generated"
     ]
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "DaemonSet", "StatefulSet"])
+def test_labels_that_are_not_selected_are_shown_in_the_order_of_their_names(kind: str) -> None:
+    template = {"metadata": {"labels": {"b": "1", "a": "2"}}, "spec": {"containers": CONTAINERS}}
+    spec = {"selector": {"matchLabels": APP}, "template": template, "serviceName": "s"}
+    if kind != "StatefulSet":
+        del spec["serviceName"]
+    manifest = {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": {"name": "a", "namespace": "b"},
+        "spec": spec,
+    }
+    shown = 'Invalid value: {"a":"2","b":"1"}: `selector` does not match template `labels`'
+    assert causes(manifest) == [f"spec.template.metadata.labels: {shown}"]

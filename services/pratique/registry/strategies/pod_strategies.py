@@ -156,7 +156,8 @@ def _with_app_armor_profiles(pod: JSONObject) -> JSONObject:
     return {**pod, "spec": {**spec, **containers}}
 
 
-_APP_ARMOR_FIELD = 'deprecated since v1.30; use the "appArmorProfile" field instead'
+APP_ARMOR_FIELD = 'deprecated since v1.30; use the "appArmorProfile" field instead'
+"""What is said of an annotation with a profile of AppArmor."""
 
 
 def app_armor_warnings(pod: JSONObject) -> Iterator[str]:
@@ -171,7 +172,7 @@ def app_armor_warnings(pod: JSONObject) -> Iterator[str]:
             continue
         profile = app_armor_profile(annotations[key])
         if profile is None or profile != of_pod:
-            yield f"{_ANNOTATIONS.key(key)}: {_APP_ARMOR_FIELD}"
+            yield f"{_ANNOTATIONS.key(key)}: {APP_ARMOR_FIELD}"
 
 
 def _with_app_armor(container: JSON, annotations: JSONObject, of_pod: JSON) -> JSON:

@@ -44,6 +44,7 @@ from pratique.registry.validation.workloads import (
     name_warnings,
     selector_value,
     selects,
+    validate_selected,
     validate_selector_update,
 )
 
@@ -164,10 +165,8 @@ def _whole_job_spec(spec: JSONObject, old_spec: JSONObject, review: Review) -> l
     found = validate_label_selector(selector, _SPEC / "selector")
     errors += [required(_SPEC / "selector")] if selector is None else found
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
-    if not found and not selects(selector, labels or {}):
-        path = _SPEC / "template" / "metadata" / "labels"
-        shown = None if labels is None else dict(sorted(labels.items()))
-        errors.append(invalid(path, shown, "`selector` does not match template `labels`"))
+    if not found:
+        errors += validate_selected(selector, labels, _SPEC / "template" / "metadata" / "labels")
     return errors
 
 

@@ -13,7 +13,8 @@ from pratique.apimachinery.field_errors import ROOT, FieldPath
 from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.apimachinery.quantities import Quantity
 from pratique.apimachinery.statuses import go_quoted
-from pratique.registry.strategies.pod_strategies import app_armor_profile
+from pratique.pods.pod_spec import APP_ARMOR_ANNOTATION
+from pratique.registry.strategies.pod_strategies import APP_ARMOR_FIELD, app_armor_profile
 from pratique.registry.validation.addresses import ip_warnings
 from pratique.registry.validation.node_labels import DEPRECATED_NODE_LABELS
 from pratique.registry.validation.persistent_volume_claims import claim_spec_warnings
@@ -43,8 +44,6 @@ _ODD_VOLUMES = _DEPRECATED_VOLUMES.keys() | {"ephemeral"}
 _VOLUME_NAMES = {"storageos": "storageOS"}
 _SECCOMP_POD = "seccomp.security.alpha.kubernetes.io/pod"
 _SECCOMP_CONTAINER = "container.seccomp.security.alpha.kubernetes.io/"
-_APP_ARMOR = "container.apparmor.security.beta.kubernetes.io/"
-_APP_ARMOR_FIELD = 'deprecated since v1.30; use the "appArmorProfile" field instead'
 _SECCOMP = 'non-functional in v1.27+; use the "seccompProfile" field instead'
 _NO_SELECTOR = "a null labelSelector results in matching no pod"
 _IN_BYTES = ("memory", "ephemeral-storage")
@@ -293,9 +292,9 @@ def _of_profiles(
     key = _SECCOMP_CONTAINER + container.get("name", "")
     if key in annotations and not _has_seccomp(container):
         yield f"{path.key(key)}: {_SECCOMP}"
-    key = _APP_ARMOR + container.get("name", "")
+    key = APP_ARMOR_ANNOTATION + container.get("name", "")
     if path != _OF_POD and key in annotations and _is_alone(annotations[key], container, spec):
-        yield f"{path.key(key)}: {_APP_ARMOR_FIELD}"
+        yield f"{path.key(key)}: {APP_ARMOR_FIELD}"
 
 
 def _of_resources(resources: JSONObject, path: FieldPath) -> Iterator[str]:

@@ -48,7 +48,7 @@ from pratique.registry.validation.pod_warnings import pod_template_warnings
 from pratique.registry.validation.workloads import (
     is_new_generation,
     selector_value,
-    selects,
+    validate_selected,
     validate_selector_update,
 )
 
@@ -119,10 +119,8 @@ def _validate_template(
 ) -> list[FieldError]:
     metadata = (spec.get("template") or {}).get("metadata") or {}
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
-    errors = []
-    if not selects(spec.get("selector"), labels):
-        detail = "`selector` does not match template `labels`"
-        errors.append(invalid(_TEMPLATE / "metadata" / "labels", metadata.get("labels"), detail))
+    path = _TEMPLATE / "metadata" / "labels"
+    errors = validate_selected(spec.get("selector"), metadata.get("labels"), path)
     if with_pods:
         old_template = None if old_spec is None else _completed(old_spec)
         errors += validate_pod_template(_completed(spec), _TEMPLATE, review, old_template)

@@ -43,7 +43,6 @@ from pratique.registry.validation.pod_warnings import host_name_warnings, pod_te
 
 _METADATA, _SPEC = ROOT / "metadata", ROOT / "spec"
 _SELECTOR, _TEMPLATE = _SPEC / "selector", _SPEC / "template"
-_NO_MATCH = "`selector` does not match template `labels`"
 
 
 def _spec_of(workload: JSONObject | None) -> JSONObject:
@@ -65,6 +64,16 @@ def selects(selector: JSONObject | None, labels: Mapping[str, str]) -> bool:
     if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
         return False
     return all(_meets(requirement, labels) for requirement in selector.get("matchExpressions") or ())
+
+
+def validate_selected(
+    selector: JSONObject | None, labels: JSONObject | None, path: FieldPath
+) -> list[FieldError]:
+    """Validate that the labels of a template, which are at a path, are those that its workload selects."""
+    if selects(selector, labels or {}):
+        return []
+    shown = internal_value("map[string]string", labels)
+    return [invalid(path, shown, "`selector` does not match template `labels`")]
 
 
 def _meets(requirement: JSONObject, labels: Mapping[str, str]) -> bool:
@@ -107,9 +116,7 @@ def _validate_selector(spec: JSONObject, kind: str) -> tuple[list[FieldError], b
 
 def _validate_match(template: JSONObject, selector: JSONObject | None) -> list[FieldError]:
     labels = (template.get("metadata") or {}).get("labels")
-    if selects(selector, labels or {}):
-        return []
-    return [invalid(_TEMPLATE / "metadata" / "labels", labels, _NO_MATCH)]
+    return validate_selected(selector, labels, _TEMPLATE / "metadata" / "labels")
 
 
 def _validate_lasting_pods(template: JSONObject, kind: str) -> list[FieldError]:
