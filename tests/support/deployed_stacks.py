@@ -22,6 +22,7 @@ from support.waiting import within
 CLIENT = "kube-apiserver"
 _MOUNT = "/etc/pratique/tls"
 _PATIENCE_SECONDS = 120
+_CALLED = "pratique_frontdoor_replica_agrees{"
 _SHORT = {"drain-seconds": "1"}
 """What takes less time than in a cluster, where kube-proxy needs some to learn of a Pod that goes."""
 
@@ -88,12 +89,28 @@ class DeployedStack:
 
     def is_ready(self, port: int) -> bool:
         """Ask a front door whether it has a mutator and a validator to call, as a kubelet asks."""
-        tls = ssl.create_default_context(cafile=self.certificates / "ca.crt")
+        return self._get(port, "/readyz", self._tls()) is not None
+
+    def calls_all(self, port: int, service: str) -> bool:
+        """Tell whether a front door has a connection to each replica of a service."""
+        tls, folder = self._tls(), self.certificates / CLIENT
+        tls.load_cert_chain(folder / "tls.crt", folder / "tls.key")
+        lines = (self._get(port, "/metrics", tls) or "").splitlines()
+        called = [line for line in lines if line.startswith(_CALLED) and f'service="{service}"' in line]
+        return len(called) == len(self.replicas[service]) and all(line.endswith(" 1.0") for line in called)
+
+    def _tls(self) -> ssl.SSLContext:
+        return ssl.create_default_context(cafile=self.certificates / "ca.crt")
+
+    @staticmethod
+    def _get(port: int, path: str, tls: ssl.SSLContext) -> str | None:
+        """What a front door shows at a path; None if it shows an error or is not there."""
         connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=120, context=tls)
         with contextlib.closing(connection), contextlib.suppress(OSError, http.client.HTTPException):
-            connection.request("GET", "/readyz")
-            return connection.getresponse().status == 200
-        return False
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            return answer.read().decode() if answer.status == 200 else None
+        return None
 
     def wait_until_ready(self) -> None:
         """Wait until all front doors are."""
@@ -110,6 +127,10 @@ class DeployedStack:
         self.wait_until_ready()
         if service == "frontdoor":
             self.proxy.take_in(replica.port)
+            return
+        # The next replica may only go when this one is called again, or there is none to call.
+        for port in self.ports:
+            assert within(_PATIENCE_SECONDS, lambda port=port: self.calls_all(port, service)), port  # type: ignore[misc]  # mypy cannot infer a lambda with a default
 
 
 @contextlib.contextmanager
