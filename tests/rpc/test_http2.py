@@ -403,6 +403,22 @@ def test_messages_that_are_not_read_use_up_the_window_and_no_more() -> None:
     asyncio.run(run())
 
 
+def test_messages_of_nothing_that_are_not_read_use_up_the_window_too() -> None:
+    async def idle(_context: Any) -> None:
+        await asyncio.Event().wait()
+
+    async def run() -> None:
+        async with listening(idle) as (_, port), hostile_client(port) as peer:
+            peer.send(OPEN)
+            for _ in range(STREAM_WINDOW_BYTES // 2**14):
+                peer.send(frame(DATA, 0, 1, message(b"") * (2**14 // len(message(b"")))))
+            peer.send(frame(PING, 0, 0, bytes(8)))
+            while (received := await peer.next())[0] != PING:
+                assert received[0] != WINDOW or not received[2], received
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize("said", [b"", PREFACE, PREFACE + frame(SETTINGS)], ids=["nothing", "half", "all"])
 def test_a_client_that_falls_silent_is_given_up(said: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream_listeners, "_KEEPALIVE", Keepalive(0.2, 0.2))

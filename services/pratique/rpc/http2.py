@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 STREAM_WINDOW_BYTES = 1024 * 1024
 """The flow control window of a stream. 1 MiB: four of the largest messages that front doors make of small calls."""
 _MAX_UNREAD_BYTES = 256 * 1024
-"""The bytes of unread messages at which the peer is allowed to send no more: one such message."""
+"""The bytes of unread messages, with their prefixes, at which the peer is allowed to send no more: one such message."""
 _MESSAGE_PREFIX_BYTES = 5
 """Before each message: whether it is compressed, and its length in 4 bytes."""
 
@@ -86,7 +86,7 @@ class MessageStream:
             self._reader = self._loop.create_future()
             await self._reader
         message = self._messages.popleft()
-        self._unread_bytes -= len(message)
+        self._unread_bytes -= _MESSAGE_PREFIX_BYTES + len(message)
         if self.receive_window < STREAM_WINDOW_BYTES // 2:
             self._return_window()
         return message
@@ -165,7 +165,8 @@ class MessageStream:
 
     def _deliver(self, message: bytes) -> None:
         self._messages.append(message)
-        self._unread_bytes += len(message)
+        # The prefix counts, too: a peer could otherwise send messages of nothing without end.
+        self._unread_bytes += _MESSAGE_PREFIX_BYTES + len(message)
         self._wake_reader()
 
     def _return_window(self) -> None:
