@@ -30,8 +30,13 @@ _UIDS = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _NO_UID = "00000000-0000-0000-0000-000000000000"
 _TIMES = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
 _OF_CALLER = frozenset({"content-length", "host", "user-agent"})
-_RANDOM = {re.compile(r"kube-api-access-[a-z0-9]{5}"): "kube-api-access-00000", _UIDS: _NO_UID}
-"""What the API server draws: names of volumes, and UIDs."""
+_MANAGED = re.compile(r',"managedFields":\[\{.*\}\]\}(?=: must be empty)', re.DOTALL)
+_RANDOM = {
+    re.compile(r"kube-api-access-[a-z0-9]{5}"): "kube-api-access-00000",
+    _UIDS: _NO_UID,
+    _MANAGED: "}",
+}
+"""What the API server draws: names of volumes, and UIDs; and who it says has written metadata, and when."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

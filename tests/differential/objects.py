@@ -38,6 +38,8 @@ _NEVER_STORED = frozenset(
     {"APIService", "CustomResourceDefinition", "FlowSchema", "PriorityLevelConfiguration", "ServiceCIDR"}
 )
 """Kinds whose objects the API server itself obeys, so that they are only created in dry runs."""
+_ANSWERED = frozenset({"authentication.k8s.io/v1", "authorization.k8s.io/v1"})
+"""Versions of kinds without names, which the API server answers and never stores."""
 KEPT_PLACES = frozenset(
     {("apiVersion",), ("kind",), ("metadata",)}
     | {("metadata", name) for name in ("namespace", "name", "uid", "resourceVersion")}
@@ -83,8 +85,12 @@ class Objects:
 
 def draw_world(random: Random, namespace: str) -> World:
     """A namespace with an object of each kind that an API server stores without obeying it, some with a status."""
-    stored = [with_status(random, base) for base in _bases(namespace) if base["kind"] not in _NEVER_STORED]
+    stored = [with_status(random, base) for base in _bases(namespace) if _is_stored(base)]
     return World((made(NAMESPACES, namespace), *stored), namespace)
+
+
+def _is_stored(base: JSONObject) -> bool:
+    return base["kind"] not in _NEVER_STORED and base["apiVersion"] not in _ANSWERED
 
 
 def draw_request(random: Random, world: World, subresources: float) -> tuple[Request, JSONObject | None]:
@@ -139,8 +145,8 @@ def _request(
     body = copy.deepcopy(old or random.choice(bases))
     resource = resource_of(body["apiVersion"], body["kind"])
     inside = namespace if resource.namespaced else ""
-    name = body["metadata"]["name"]
-    if old is None:
+    name = body["metadata"].get("name", "")
+    if old is None and name:
         body["metadata"]["name"] = name = f"new-{name}" if resource.kind not in _NAMED else name
     for _ in range(random.choice((0, 1, 1, 1, 2))):
         _, body = change(random, body, KEPT_PLACES if old or resource.kind in _NAMED else _KEPT_OF_NEW)
@@ -190,7 +196,7 @@ def our_answer(request: Request, old: JSONObject | None) -> Answer:
 def difference_of(request: Request, real: Answer, ours: Answer) -> Difference | None:
     """How our answer differs from the API server's; None if it does not."""
     found = compare(dataclasses.replace(real, object=None), dataclasses.replace(ours, object=None))
-    if found is not None or not real.allowed or request.subresource in _WITHOUT_ANSWER:
+    if found is not None or not real.allowed or _answers_another(request):
         return found
     return next(differences(_stored(real.object, request), _stored(ours.object, request)), None)
 
@@ -211,6 +217,14 @@ def _stored(value: JSONObject, request: Request) -> JSONObject:
 
 _WITHOUT_ANSWER = frozenset({"binding", "eviction", "token"})
 """Subresources that answer with another object than they get."""
+
+
+_ANSWERED_ANEW = frozenset({"SelfSubjectReview", "SelfSubjectRulesReview"})
+"""Kinds that are answered with an object that has nothing but a status."""
+
+
+def _answers_another(request: Request) -> bool:
+    return request.subresource in _WITHOUT_ANSWER or request.resource.kind in _ANSWERED_ANEW
 
 
 def _without_zeros(value: JSON) -> JSON:

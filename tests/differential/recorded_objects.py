@@ -72,7 +72,7 @@ def _decode(written: JSONObject) -> RecordedObject:
         written["method"],
         resource_of(*written["type"]),
         written.get("namespace", ""),
-        written["name"],
+        written.get("name", ""),
         written.get("body"),
         written.get("subresource", ""),
     )

@@ -25,7 +25,7 @@ from pratique.apimachinery.kinds import GroupVersionKind
 from pratique.apimachinery.names import check_path_segment, with_namespace
 from pratique.apimachinery.requests import Operation
 from pratique.apimachinery.statuses import Status, go_quoted
-from pratique.cluster.api_resources import storage_group
+from pratique.cluster.api_resources import VIRTUAL_RESOURCES, storage_group
 from pratique.cluster.conversion import convert
 from pratique.cluster.go_types import go_type_of_kind
 from pratique.cluster.schemas import built_in_schema
@@ -49,6 +49,7 @@ from pratique.registry.subresources import (
     scaled_custom_resource,
     validate_scale,
 )
+from pratique.registry.validation.access_reviews import refused_review
 from pratique.registry.validation.catalogue import SUBRESOURCE_VALIDATIONS, VALIDATIONS
 from pratique.registry.validation.kind_validation import AllocationError
 from pratique.registry.validation.metadata import (
@@ -271,8 +272,8 @@ def store(review: Review, now: float) -> StoredObject:
     """
     stored = _stored(review)
     prepared = prepare_for_validation(_with_defaults_of_stored(review, stored), now)
-    if review.subresource and stored is None:
-        refused = refused_creation(prepared)
+    if stored is None and (review.subresource or _is_virtual(review)):
+        refused = refused_creation(prepared) if review.subresource else refused_review(prepared)
         if refused is not None:
             raise ObjectRefusedError(refused)
         return StoredObject(prepared)
@@ -292,6 +293,11 @@ def store(review: Review, now: float) -> StoredObject:
         status = statuses.invalid(_group_of(review), review.kind.kind, name, errors)
         raise ObjectRefusedError(status, _strategy_warnings(review))
     return StoredObject(as_read_back(prepared), (*_strategy_warnings(review), *warnings))
+
+
+def _is_virtual(review: Review) -> bool:
+    """Whether objects of the resource are answered and never stored."""
+    return (review.resource.group, review.resource.resource) in VIRTUAL_RESOURCES
 
 
 def _strategy_warnings(review: Review) -> tuple[str, ...]:

@@ -319,28 +319,49 @@ def validate_label_selector(
     if labels := selector.get("matchLabels"):
         errors += validate_labels(labels, path / "matchLabels")
     for index, requirement in enumerate(selector.get("matchExpressions") or ()):
-        place = path / "matchExpressions" / index
-        errors += _validate_requirement(requirement, place)
-        if not allow_invalid_values:
-            errors += [
-                invalid(place / "values" / number, value, message)
-                for number, value in enumerate(requirement.get("values") or ())
-                for message in names.check_label_value(value)
-            ]
+        errors += validate_label_requirement(
+            requirement, path / "matchExpressions" / index, allow_invalid_values=allow_invalid_values
+        )
     return errors
 
 
-def _validate_requirement(requirement: JSONObject, path: FieldPath) -> list[FieldError]:
-    errors = []
+def validate_label_requirement(
+    requirement: JSONObject,
+    path: FieldPath,
+    *,
+    allow_invalid_values: bool = False,
+    allow_unknown_operator: bool = False,
+) -> list[FieldError]:
+    """Validate a requirement of a label selector: ``ValidateLabelSelectorRequirement``.
+
+    Args:
+        requirement: The requirement as JSON.
+        path: The path to it.
+        allow_invalid_values: Whether values need not be values of labels.
+        allow_unknown_operator: Whether an operator may be any text, as that of a newer client is.
+    """
+    errors = validate_selector_values(requirement, path, allow_unknown_operator=allow_unknown_operator)
+    errors += validate_label_name(requirement.get("key", ""), path / "key")
+    if not allow_invalid_values:
+        errors += [
+            invalid(path / "values" / number, value, message)
+            for number, value in enumerate(requirement.get("values") or ())
+            for message in names.check_label_value(value)
+        ]
+    return errors
+
+
+def validate_selector_values(
+    requirement: JSONObject, path: FieldPath, *, allow_unknown_operator: bool = False
+) -> list[FieldError]:
+    """Validate that the operator of a requirement of labels or fields has the values that it needs."""
     operator, values = requirement.get("operator", ""), requirement.get("values")
     if operator in {IN, NOT_IN}:
-        if not values:
-            detail = "must be specified when `operator` is 'In' or 'NotIn'"
-            errors.append(required(path / "values", detail))
-    elif operator in {EXISTS, DOES_NOT_EXIST}:
-        if values:
-            detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-            errors.append(forbidden(path / "values", detail))
-    else:
-        errors.append(invalid(path / "operator", operator, "not a valid selector operator"))
-    return errors + validate_label_name(requirement.get("key", ""), path / "key")
+        detail = "must be specified when `operator` is 'In' or 'NotIn'"
+        return [] if values else [required(path / "values", detail)]
+    if operator in {EXISTS, DOES_NOT_EXIST}:
+        detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+        return [forbidden(path / "values", detail)] if values else []
+    if allow_unknown_operator:
+        return []
+    return [invalid(path / "operator", operator, "not a valid selector operator")]
