@@ -124,8 +124,9 @@ def review_of_manifest(  # noqa: PLR0913 - a request has this many attributes be
     as_written = object_validation and operation in _WRITES
     named = _readable(manifest) if as_written else manifest
     target = _target(named, type_, operation, namespace, needs_name=not as_written)
-    if as_written and operation is Operation.UPDATE and before is not None:
-        target = _placed(target, before)
+    if as_written and operation is Operation.UPDATE:
+        target = target if before is None else _placed(target, before)
+        target = target if old is None else _at(target, old)
     stored = old
     if operation not in _WITHOUT_OLD_OBJECT:
         stored = old or (before and target.stored_in(before)) or target.stored_in(cluster)
@@ -179,6 +180,14 @@ def _placed(target: _RequestTarget, before: Cluster) -> _RequestTarget:
     namesakes = [one for one in before.list(at.group, at.resource) if name_of(one) == target.name]
     return (
         dataclasses.replace(target, namespace=namespace_of(namesakes[0])) if len(namesakes) == 1 else target
+    )
+
+
+def _at(target: _RequestTarget, old: JSONObject) -> _RequestTarget:
+    """The request to where an object is stored, whatever the manifest calls itself."""
+    namespace = namespace_of(old) if target.type.namespaced else ""
+    return dataclasses.replace(
+        target, name=name_of(old) or target.name, namespace=namespace or target.namespace
     )
 
 

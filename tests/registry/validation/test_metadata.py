@@ -108,3 +108,10 @@ def test_an_object_that_is_being_deleted_gets_no_new_finalizers() -> None:
 def test_requirements_of_selectors_are_validated(requirement: dict[str, Any], fault: str) -> None:
     found = validate_label_selector({"matchExpressions": [requirement]}, ROOT / "selector")
     assert [error.detail for error in found] == ([fault] if fault else [])
+
+
+@pytest.mark.parametrize("field", ["deletionTimestamp", "deletionGracePeriodSeconds"])
+def test_no_update_marks_an_object_as_deleted(field: str) -> None:
+    old = {"name": "a", "namespace": "b"}
+    (error,) = validate_metadata_update(old | {field: 0}, old, PATH)
+    assert str(error) == f"metadata.{field}: Invalid value: 0: field is immutable"

@@ -19,7 +19,7 @@ import functools
 from collections.abc import Mapping
 
 from pratique.admission.reviews import Review
-from pratique.apimachinery.json_values import Document, JSONObject, list_at, mapping_at, member
+from pratique.apimachinery.json_values import JSON, Document, JSONObject, list_at, mapping_at, member
 from pratique.apimachinery.requests import Operation
 from pratique.cluster.api_resources import VIRTUAL_RESOURCES, storage_group
 from pratique.cluster.schemas import built_in_schema
@@ -92,20 +92,53 @@ _OF_THE_SYSTEM = frozenset(
 def without_system_fields(review: Review, written: JSONObject) -> JSONObject:
     """An object as it arrives: created ones without what only an API server sets, and no owner named twice.
 
+    Of managed fields, only those count that can be read, see :func:`_managed_fields`.
+
     Sources: ``WipeObjectMetaSystemFields`` and ``dedupOwnerReferences``.
     """
     metadata = written.get("metadata")
     if not isinstance(metadata, dict):
         return written
     kept = metadata
-    is_created = review.operation is Operation.CREATE and not review.subresource
-    if is_created and not _OF_THE_SYSTEM.isdisjoint(metadata):
+    is_created = review.operation is Operation.CREATE
+    if is_created and not review.subresource and not _OF_THE_SYSTEM.isdisjoint(metadata):
         kept = {name: value for name, value in metadata.items() if name not in _OF_THE_SYSTEM}
     owners = kept.get("ownerReferences")
     if isinstance(owners, list) and len(owners) > 1:
         distinct = [owner for index, owner in enumerate(owners) if owner not in owners[:index]]
         kept = kept if len(distinct) == len(owners) else {**kept, "ownerReferences": distinct}
+    if kept.get(_MANAGED) and review.kind.kind != "Scale" and not (review.subresource and is_created):
+        managed = _managed_fields(review, kept[_MANAGED])
+        kept = {name: value for name, value in kept.items() if name != _MANAGED}
+        kept |= {_MANAGED: managed} if managed else {}
     return written if kept is metadata else {**written, "metadata": kept}
+
+
+_MANAGED = "managedFields"
+
+
+def _managed_fields(review: Review, sent: list[JSONObject]) -> list[JSONObject]:
+    """Who manages which fields, as an API server goes on from: ``decodeLiveOrNew``.
+
+    An update keeps the stored entries if it cannot read what is sent, or if it is one of a subresource.
+    """
+    if not review.subresource:
+        if sent == [{}]:  # clears them
+            return []
+        if all(map(_is_readable, sent)):
+            return sent
+    stored = list_at(review.old_object, "metadata", _MANAGED)
+    return stored if all(map(_is_readable, stored)) else []
+
+
+def _is_readable(entry: JSON) -> bool:
+    """Tell whether an entry of managed fields says who set fields, how, and of which version."""
+    return (
+        isinstance(entry, dict)
+        and entry.get("operation") in ("Apply", "Update")
+        and bool(entry.get("apiVersion"))
+        and entry.get("fieldsType") == "FieldsV1"
+    )
 
 
 @functools.lru_cache(8)
@@ -253,16 +286,22 @@ def _without_metadata(written: JSONObject) -> JSONObject:
 
 
 _FROM_STORED = ("creationTimestamp", "generation", "deletionTimestamp")
-_FROM_STORED_IF_MISSING = ("uid", "resourceVersion", "deletionGracePeriodSeconds")
+_FROM_STORED_IF_MISSING = ("uid", "resourceVersion")
+_GRACE = "deletionGracePeriodSeconds"
 
 
 def _with_metadata_of(stored: JSONObject, written: JSONObject, *, is_changed: bool) -> JSONObject:
-    """Keep what no update changes, and count the changes: ``BeforeUpdate`` and ``ValidateObjectMetaUpdate``."""
+    """Keep what no update changes, and count the changes: ``BeforeUpdate``."""
     before, own = mapping_at(stored, "metadata"), mapping_at(written, "metadata")
+    if "generation" in own and not before.get("generation"):
+        own = {name: value for name, value in own.items() if name != "generation"}
+        written = {**written, "metadata": own}
     taken = {name: before[name] for name in _FROM_STORED if before.get(name)}
     taken |= {
         name: before[name] for name in _FROM_STORED_IF_MISSING if before.get(name) and not own.get(name)
     }
+    if own.get(_GRACE) is None and before.get(_GRACE) is not None:
+        taken[_GRACE] = before[_GRACE]
     generation = before.get("generation")
     if is_changed and isinstance(generation, int):
         taken["generation"] = generation + 1

@@ -1,4 +1,4 @@
-"""Updates that do not say which version of the object they change.
+"""Updates that do not say which version of the object they change, or name what is no version.
 
 Of most kinds, such an update changes whatever is stored. Of custom resources and of the kinds here it is refused:
 ``AllowUnconditionalUpdate`` of ``pkg/registry/*/*/strategy.go``, and ``Update`` of
@@ -7,13 +7,15 @@ Of most kinds, such an update changes whatever is stored. Of custom resources an
 
 from __future__ import annotations
 
+import re
+
 from pratique.admission.reviews import Review
 from pratique.apimachinery import statuses
 from pratique.apimachinery.field_errors import ROOT, invalid
 from pratique.apimachinery.json_values import member
 from pratique.apimachinery.names import name_of
 from pratique.apimachinery.requests import Operation
-from pratique.apimachinery.statuses import Status
+from pratique.apimachinery.statuses import Status, go_quoted
 from pratique.cluster.api_resources import storage_group
 
 _ADMISSION = "admissionregistration.k8s.io"
@@ -47,14 +49,16 @@ _REFUSING = frozenset(
 
 
 def refused_update(review: Review, *, is_custom: bool) -> Status | None:
-    """Why an update without a resource version is refused; None if it is not.
+    """Why an update is refused for its resource version, or for having none; None if it is not.
 
     A manifest that does not have the field at all is an update as ``kubectl apply`` and ``kubectl replace`` make it,
     which fill the version in. The Status names the resource in the place of the kind, as the API server's does.
     """
     version = member(review.object, "metadata", "resourceVersion")
-    if review.operation is not Operation.UPDATE or version is None or version:
+    if review.operation is not Operation.UPDATE or version is None:
         return None
+    if version:
+        return _unreadable(version)
     resource = review.resource
     if (
         not is_custom
@@ -63,3 +67,18 @@ def refused_update(review: Review, *, is_custom: bool) -> Status | None:
         return None
     error = invalid(ROOT / "metadata" / "resourceVersion", 0, "must be specified for an update")
     return statuses.invalid(resource.group, resource.resource, review.name or name_of(review.object), [error])
+
+
+_DIGITS = re.compile(r"[0-9]+")
+_MAXIMUM, _MOST_DIGITS = 2**64 - 1, 20
+
+
+def _unreadable(version: str) -> Status | None:
+    """What is wrong with a version that is no number: ``ParseResourceVersion`` of ``k8s.io/apiserver/pkg/storage``."""
+    fault = "" if _DIGITS.fullmatch(version) else "invalid syntax"
+    digits = version.lstrip("0")
+    if not fault and (len(digits) > _MOST_DIGITS or int(digits or "0") > _MAXIMUM):
+        fault = "value out of range"
+    return (
+        statuses.plain_error(f"strconv.ParseUint: parsing {go_quoted(version)}: {fault}") if fault else None
+    )

@@ -6,7 +6,7 @@ Sources: ``pkg/api/validation/{generic,objectmeta}.go`` and ``pkg/apis/meta/v1/v
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from pratique.apimachinery import names
@@ -94,7 +94,9 @@ def validate_metadata(
     return errors
 
 
-_IMMUTABLE = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
+_FILLED_IN = ("uid", "creationTimestamp")
+"""What every stored object has, though one that comes in a file may be without it."""
+_OF_DELETION = ("deletionTimestamp", "deletionGracePeriodSeconds")
 
 
 def validate_metadata_update(
@@ -114,8 +116,9 @@ def validate_metadata_update(
         errors.append(invalid(path / "generation", generation, "must not be decremented"))
     errors += validate_immutable(metadata.get("name", ""), old.get("name", ""), path / "name")
     errors += validate_immutable(metadata.get("namespace", ""), old.get("namespace", ""), path / "namespace")
-    for name in _IMMUTABLE:
-        if name in metadata and metadata[name] != old.get(name, metadata[name]):
+    before = {name: metadata.get(name) for name in _FILLED_IN} | old
+    for name in (*_FILLED_IN, *_OF_DELETION):
+        if name in metadata and metadata[name] != before.get(name):
             errors += covered(invalid(path / name, metadata[name], FIELD_IS_IMMUTABLE), "immutable")
     errors += _validate_maps(metadata, path)
     errors += validate_managed_fields(metadata.get("managedFields") or (), path / "managedFields")
@@ -304,9 +307,20 @@ def validate_managed_fields(entries: Sequence[JSONObject], path: FieldPath) -> l
             errors.append(invalid(place / "fieldsType", entry["fieldsType"], "must be `FieldsV1`"))
         if len(entry.get("manager", "").encode()) > _MAX_MANAGER:
             errors.append(too_long(place / "manager", _MAX_MANAGER))
+        errors += _unprintable(entry.get("manager", ""), place / "manager")
         if len(entry.get("subresource", "").encode()) > _MAX_SUBRESOURCE:
             errors.append(too_long(place / "subresource", _MAX_SUBRESOURCE))
     return errors
+
+
+def _unprintable(manager: str, path: FieldPath) -> Iterator[FieldError]:
+    """Refuse characters that cannot be shown: ``ValidateFieldManager``."""
+    position = 0
+    for character in manager:
+        if not character.isprintable():
+            detail = f"invalid character U+{ord(character):04X} (at position {position})"
+            yield invalid(path, manager, detail)
+        position += len(character.encode())
 
 
 def validate_label_selector(
