@@ -33,7 +33,11 @@ from pratique.registry.validation.metadata import (
     validate_metadata,
     validate_metadata_update,
 )
-from pratique.registry.validation.resource_amounts import validate_amount, validate_positive_amount
+from pratique.registry.validation.resource_amounts import (
+    is_fractional,
+    validate_amount,
+    validate_positive_amount,
+)
 
 _METADATA, _SPEC = ROOT / "metadata", ROOT / "spec"
 _ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
@@ -243,7 +247,7 @@ def claim_spec_warnings(spec: JSONObject, path: FieldPath) -> Iterator[str]:
     """Amounts that are no whole bytes: ``GetWarningsForPersistentVolumeClaimSpec``."""
     for field in ("requests", "limits"):
         amount = Quantity.from_json(_amount(spec, field))
-        if amount.ceiling(-3) % 1000:
+        if is_fractional(amount):
             place = (path / "resources" / field).key("storage")
             value = go_quoted(str(amount))
             yield f"{place}: fractional byte value {value} is invalid, must be an integer"

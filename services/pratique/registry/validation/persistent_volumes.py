@@ -38,7 +38,7 @@ from pratique.registry.validation.persistent_volume_claims import (
     validate_access_modes,
     validate_class_name,
 )
-from pratique.registry.validation.resource_amounts import validate_positive_amount
+from pratique.registry.validation.resource_amounts import go_int64, validate_positive_amount
 from pratique.registry.validation.scheduling_constraints import validate_node_selector
 from pratique.registry.validation.volume_sources import SOURCE_CHECKS, validate_iscsi
 
@@ -135,7 +135,7 @@ def _validate_capacity(spec: JSONObject) -> list[FieldError]:
         value = internal_value("map[core.ResourceName=string]resource.Quantity", capacity)
         errors.append(not_supported(path, value, ("storage",)))
     for name, amount in sorted((capacity or {}).items()):
-        whole = Quantity.from_json(amount).ceiling()
+        whole = go_int64(Quantity.from_json(amount))
         if whole < 0:
             errors.append(invalid(path.key(name), whole, "must be a valid resource quantity"))
         errors += validate_positive_amount(amount, path.key(name))

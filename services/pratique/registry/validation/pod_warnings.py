@@ -18,6 +18,7 @@ from pratique.registry.strategies.pod_strategies import APP_ARMOR_FIELD, app_arm
 from pratique.registry.validation.addresses import ip_warnings
 from pratique.registry.validation.node_labels import DEPRECATED_NODE_LABELS
 from pratique.registry.validation.persistent_volume_claims import claim_spec_warnings
+from pratique.registry.validation.resource_amounts import is_fractional
 
 _DEPRECATED_ANNOTATIONS: Mapping[str, str] = {
     "scheduler.alpha.kubernetes.io/critical-pod": (
@@ -266,7 +267,7 @@ def _of_amounts(amounts: JSONObject, path: FieldPath) -> Iterator[str]:
     for name in _IN_BYTES:
         if name in amounts:
             amount = Quantity.from_json(amounts[name])
-            if amount.ceiling(-3) % 1000:
+            if is_fractional(amount):
                 value = go_quoted(str(amount))
                 yield f"{path.key(name)}: fractional byte value {value} is invalid, must be an integer"
 
@@ -306,8 +307,18 @@ def _of_resources(resources: JSONObject, path: FieldPath) -> Iterator[str]:
 
 
 def _is_whole(amount: JSON) -> bool:
-    """Tell most amounts of whole bytes from those that may be none."""
-    return type(amount) is str and amount.isalnum() and amount[-1] not in "num"
+    """Tell most amounts of whole bytes from those that may be none, or overflow in thousandths of a byte."""
+    return (
+        type(amount) is str
+        and len(amount) <= _NEVER_OVERFLOWS
+        and amount.isalnum()
+        and amount[-1] not in "num"
+        and amount[-2:] not in {"Ti", "Pi", "Ei"}
+    )
+
+
+_NEVER_OVERFLOWS = 8
+"""Characters of an amount up to gibibytes with which it is far from overflowing."""
 
 
 _OF_POD = ROOT / "metadata" / "annotations"

@@ -1,7 +1,8 @@
 """Names and amounts of resources: of containers, quotas and claims.
 
-Source: ``validateResourceName``, ``ValidateResourceQuantityValue`` and ``validateResourceRequirements`` of
-``pkg/apis/core/validation/validation.go``, and ``pkg/apis/core/helper/helpers.go``.
+Sources: ``validateResourceName``, ``ValidateResourceQuantityValue`` and ``validateResourceRequirements`` of
+``pkg/apis/core/validation/validation.go``, ``pkg/apis/core/helper/helpers.go``, and
+``k8s.io/apimachinery/pkg/api/resource/{quantity,scale_int,math}.go``.
 """
 
 from __future__ import annotations
@@ -86,6 +87,49 @@ def validate_container_resource_name(name: str, path: FieldPath) -> list[FieldEr
     return errors
 
 
+def go_int64(quantity: Quantity, scale: int = 0) -> int:
+    """An amount of a resource list in units of ``10**scale`` as Go computes it: ``ScaledValue``.
+
+    What is too large overflows. Quantities that Go holds as decimals are in thousandths, because the defaults of
+    resource lists round them up.
+
+    Args:
+        quantity: The amount.
+        scale: 0 for units, -3 for thousandths.
+    """
+    if not quantity.is_big:
+        return _go_product(quantity, scale) if quantity.scale >= scale else quantity.ceiling(scale)
+    thousandths = quantity.ceiling(_MILLI)
+    if scale == _MILLI:
+        return _wrapped(thousandths)
+    if thousandths >= _MAXIMUM_INT64:
+        return _wrapped(-(-thousandths // 1000))
+    cut = _wrapped(thousandths)
+    return abs(cut) // 1000 * (-1 if cut < 0 else 1) + bool(cut % 1000)
+
+
+_MILLI = -3
+_MAXIMUM_INT64 = 2**63 - 1
+_AT_ONCE = frozenset({0, 1, 2, 3, 6, 9})
+"""The powers of ten by which Go multiplies in one step, so that what overflows is left over."""
+
+
+def _go_product(quantity: Quantity, scale: int) -> int:
+    """Multiply an int64 by a power of ten: ``positiveScaleInt64``."""
+    exact, cut = quantity.ceiling(scale), _wrapped(quantity.ceiling(scale))
+    return cut if exact == cut or quantity.scale - scale in _AT_ONCE else 0
+
+
+def _wrapped(number: int) -> int:
+    """A number as the int64 that it overflows to."""
+    return (number + _MAXIMUM_INT64 + 1) % 2**64 - _MAXIMUM_INT64 - 1
+
+
+def is_fractional(quantity: Quantity) -> bool:
+    """Tell whether Go takes an amount for no integer, as it does some that overflow in thousandths, such as ``1Ei``."""
+    return go_int64(quantity, _MILLI) % 1000 != 0
+
+
 def validate_amount(name: str, value: JSON, path: FieldPath) -> list[FieldError]:
     """Validate the amount of a resource: ``ValidateResourceQuantityValue``."""
     quantity = Quantity.from_json(value)
@@ -93,7 +137,7 @@ def validate_amount(name: str, value: JSON, path: FieldPath) -> list[FieldError]
     if quantity.sign < 0:
         errors.append(invalid(path, str(quantity), "must be greater than or equal to 0"))
     is_integer = name in _INTEGERS or is_extended_resource(name)
-    if is_integer and quantity.ceiling(-3) % 1000:
+    if is_integer and is_fractional(quantity):
         errors.append(invalid(path, str(quantity), "must be an integer"))
     return errors
 
@@ -149,7 +193,7 @@ def validate_huge_pages(name: str, value: JSON, path: FieldPath) -> list[FieldEr
     except QuantityError:
         page = Quantity.from_json(None)
     size = page.ceiling(0)
-    if page.sign > 0 and page.ceiling(-3) % 1000 == 0 and quantity.ceiling(0) % size == 0:
+    if page.sign > 0 and page.ceiling(-3) % 1000 == 0 and go_int64(quantity) % size == 0:
         return []
     return [invalid(path, str(quantity), f"{quantity} is not positive integer multiple of {name}")]
 

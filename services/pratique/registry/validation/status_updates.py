@@ -35,7 +35,7 @@ from pratique.registry.validation.metadata import (
     validate_standard_finalizers,
 )
 from pratique.registry.validation.nodes import validate_node_update
-from pratique.registry.validation.resource_amounts import validate_amount
+from pratique.registry.validation.resource_amounts import go_int64, validate_amount
 
 _METADATA, _SPEC, _STATUS = ROOT / "metadata", ROOT / "spec", ROOT / "status"
 _CONDITIONS = _STATUS / "conditions"
@@ -242,7 +242,7 @@ def _claim(written: JSONObject, _old: JSONObject, _: Review) -> list[FieldError]
 
 
 def _validate_claimed(amount: str | int, path: FieldPath) -> list[FieldError]:
-    value = Quantity.from_json(amount).ceiling(0)
+    value = go_int64(Quantity.from_json(amount))
     return [] if value >= 0 else [invalid(path, value, "must be a valid resource quantity")]
 
 
