@@ -8,7 +8,6 @@ import json
 import os
 import re
 import signal
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,12 +16,14 @@ from support.front_doors.reviews import review_document
 from support.local_stacks import Stack, running
 from support.pods import container, pod
 from support.validating_policies import binding, policy
+from support.waiting import within
 
 PODS = 10
 CALLERS = 8
 MOST_FREEZES = 300
 """A frozen validator may be avoided before a call reaches it: it is then let go, called, and frozen again."""
 RESULT = re.compile(r'^pratique_frontdoor_hedges_total\{.*result="won".*\} (\S+)$', re.MULTILINE)
+CALLED = re.compile(r'^pratique_frontdoor_replica_agrees\{.*service="validator".*\} 1\.0$', re.MULTILINE)
 
 
 def write_inputs(folder: Path) -> tuple[str, ...]:
@@ -65,10 +66,15 @@ def _explained(stack: Stack, **request: Any) -> Any:
     return stack.post("/explain?phase=validate&timeout=25s", document)
 
 
+def metrics(stack: Stack) -> str:
+    """What the front door says of its replicas and of its hedges."""
+    _, shown = stack.get("/metrics")
+    return "\n".join(re.findall("^pratique_frontdoor_(?:hedges|replica).*", shown, re.MULTILINE))
+
+
 def won(stack: Stack) -> float:
     """How many calls a second replica answered first."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{stack.port}/metrics") as answer:
-        found = RESULT.search(answer.read().decode())
+    found = RESULT.search(metrics(stack))
     return float(found.group(1)) if found else 0
 
 
@@ -86,6 +92,7 @@ def test_a_second_validator_answers_for_a_frozen_one_and_each_pod_is_charged_onc
     decisions: list[Any] = []
     created: list[bool] = []
     with running(*flags) as stack, concurrent.futures.ThreadPoolExecutor(CALLERS) as callers:
+        assert within(120, lambda: len(CALLED.findall(metrics(stack))) == 2), metrics(stack)
         for _ in range(MOST_FREEZES):
             with frozen(stack.pids("validator")[1]):
                 decisions += callers.map(deletion, [stack] * CALLERS)
@@ -94,5 +101,5 @@ def test_a_second_validator_answers_for_a_frozen_one_and_each_pod_is_charged_onc
                     break
             decisions += callers.map(deletion, [stack] * CALLERS)
         assert all(decision["allowed"] for decision in decisions)
-        assert won(stack)
+        assert won(stack), metrics(stack)
     assert created == [True] * PODS + [False]
