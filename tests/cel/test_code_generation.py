@@ -112,7 +112,8 @@ def compiled(source: str, environment: Environment = ENVIRONMENT) -> Expression 
 
 
 def planned(source: str, environment: Environment = KUBERNETES, *, fold_literals: bool = True) -> Program:
-    tree = decode_checked_expression(type_checker(environment).compile(source).serialize())
+    checker = type_checker(environment, sorts="sortBy" in source)
+    tree = decode_checked_expression(checker.compile(source).serialize())
     return plan(tree, functions_by_name(environment), fold_literals=fold_literals)
 
 

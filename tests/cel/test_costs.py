@@ -28,7 +28,8 @@ AUTHORIZER = AuthorizerValue(AlwaysAllow(), UserInfo("somebody"))
 
 
 def cost_without_folding(source: str, environment: Environment, variables: dict[str, Any]) -> int:
-    tree = decode_checked_expression(type_checker(environment).compile(source).serialize())
+    checker = type_checker(environment, sorts="sortBy" in source)
+    tree = decode_checked_expression(checker.compile(source).serialize())
     planned = plan(tree, functions_by_name(environment), fold_literals=False)
     frame = Frame(variables, planned.slots, 10_000_000)
     planned.step(frame)

@@ -131,6 +131,7 @@ def test_evaluation_errors_use_cel_gos_words(
         ),
         ("duration('x') == duration('1s')", "ERROR: <input>:1:10: invalid duration argument"),
         ("timestamp('x') == timestamp('y')", "invalid timestamp argument"),
+        ("[1].flatten() == [1]", "found no matching overload for 'flatten' applied to 'list(int).()'"),
         (
             "!" * 3 + "(" * 40 + "true" + ")" * 40,
             "ERROR: <input>:-1:0: expression recursion limit exceeded: 32",

@@ -28,7 +28,8 @@ PARAMS = Environment(has_params=True)
 
 
 def serialized(source: str) -> bytes:
-    encoded: bytes = type_checker(PARAMS).compile(source).serialize()
+    checker = type_checker(PARAMS, sorts="sortBy" in source)
+    encoded: bytes = checker.compile(source).serialize()
     return encoded
 
 

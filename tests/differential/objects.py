@@ -113,7 +113,7 @@ def ask(judge: Judge, request: Request, ours: Answer) -> tuple[Answer, Differenc
     real = judge.apply(request)
     difference = difference_of(request, real, ours)
     for _ in range(_AGAIN):
-        if difference is None or difference.what != "message":
+        if difference is None or difference.what not in {"message", "warnings"}:
             break
         real = judge.apply(request)
         difference = difference_of(request, real, ours)

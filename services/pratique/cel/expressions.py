@@ -192,10 +192,10 @@ def checked_tree(source: str, environment: Environment) -> SyntaxTree:
 def _parse_and_check(source: str, environment: Environment, names: StructNames) -> SyntaxTree:
     if environment.has_patches:
         environment = dataclasses.replace(environment, structs=_structs(names))
+    written = with_two_variable_macros(names.source or source)
+    checker = type_checker(environment, sorts="sortBy" in written)
     try:
-        return decode_checked_expression(
-            type_checker(environment).compile(with_two_variable_macros(names.source or source)).serialize()
-        )
+        return decode_checked_expression(checker.compile(written).serialize())
     except RuntimeError as error:
         text = names.restore(str(error)).replace("existsOne (", "exists_one(")
         raise CompilationError(f"compilation failed: {to_api_server_message(text, source)}") from None

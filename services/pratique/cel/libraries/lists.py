@@ -199,6 +199,17 @@ def _aggregate_overloads() -> tuple[Overload, ...]:
     )
 
 
+EXTENSION_OVERLOADS = (
+    Overload("list_slice", "list<~T>.slice(int,int)", "list<~T>"),
+    Overload("list_flatten", "list<list<~T>>.flatten()", "list<~T>"),
+    Overload("list_flatten_int", "list<dyn>.flatten(int)", "list<dyn>"),
+    Overload("list_range", "lists.range(int)", "list<int>"),
+    Overload("list_reverse", "list<~T>.reverse()", "list<~T>"),
+    Overload("list_distinct", "list<~T>.distinct()", "list<~T>"),
+    *(Overload(f"list_{kind}_sort", f"list<{kind}>.sort()", f"list<{kind}>") for kind in _COMPARABLE),
+)
+"""The signatures of cel-go's extension, for a checker without its own, whose ``flatten`` takes lists of anything."""
+
 LISTS = Library(
     overloads=(
         *_aggregate_overloads(),

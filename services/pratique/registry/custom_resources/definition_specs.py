@@ -125,12 +125,13 @@ def _has_status(holder: JSONObject) -> bool:
 
 def _validate_versions(spec: JSONObject, path: FieldPath, options: SchemaOptions) -> Iterator[FieldError]:
     versions, at = spec["versions"], path / "versions"
-    own_subresources = any(version.get("subresources") for version in versions)
+    own_subresources = any(version.get("subresources") is not None for version in versions)
+    first_of = {version.get("name") or "": version for version in reversed(versions)}
     for index, version in enumerate(versions):
         name = version.get("name") or ""
         yield from _joined(at / index / "name", name, names.check_dns1035_label(name))
         yield from _validate_deprecation(version, at / index / "deprecationWarning")
-        has_status = _has_status(version if own_subresources else spec)
+        has_status = _has_status(first_of[name] if own_subresources else spec)
         own, place = options.of_version(name), at / index
         yield from _validate_parts(
             version, place, place / "schema", version.get("schema"), own, has_status=has_status
@@ -181,19 +182,19 @@ def _validate_parts(
     yield from _validate_subresources(holder.get("subresources") or {}, path / "subresources")
     for index, column in enumerate(holder.get("additionalPrinterColumns") or ()):
         yield from _validate_column(column, (path / "additionalPrinterColumns") / index)
-    selectable = holder.get("selectableFields") or []
-    if selectable and isinstance(schema, dict):
+    selectable, at = holder.get("selectableFields") or [], path / "selectableFields"
+    is_version = "versions" not in holder
+    # an API server panics over a field of a schema that is empty, where all versions have it alike
+    is_there = isinstance(schema, dict) or not (is_version or validation is None)
+    if selectable and is_there:
         may_be_many = (holder.get("name") or "") in options.many_selectable
-        at = path / "selectableFields"
-        yield from _validate_selectable(selectable, structural(schema), at, may_be_many=may_be_many)
+        if problem := conversion_problem(schema or {}):
+            yield invalid(path / "schema.openAPIV3Schema", "", problem)
+        read = structural(schema or {})
+        yield from _validate_selectable(selectable, read, at, may_be_many=may_be_many)
     elif selectable:
-        is_version = "name" in holder
-        detail = (
-            "`version.schema.openAPIV3Schema` is not included"
-            if is_version
-            else "validations.schema is included"
-        )
-        yield invalid(path / "selectableFields", "", f"may only be set when {detail}")
+        included = "`version.schema.openAPIV3Schema` is not" if is_version else "validations.schema is"
+        yield invalid(at, "", f"may only be set when {included} included")
 
 
 def _validate_validation(

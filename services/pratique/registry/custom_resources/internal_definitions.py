@@ -39,12 +39,17 @@ def internal_spec(spec: JSONObject) -> JSONObject:
         return internal
     internal["version"] = versions[0].get("name") or ""
     for name, above in _MOVED.items():
-        first = versions[0].get(name) or None
-        if all((version.get(name) or None) == first for version in versions):
+        first = _moved(versions[0], name)
+        if all(_moved(version, name) == first for version in versions):
             internal[above] = first
             versions = [{key: value for key, value in version.items() if key != name} for version in versions]
     internal["versions"] = versions
     return internal
+
+
+def _moved(version: JSONObject, name: str) -> JSON:
+    """A part of a version; an empty list is the same as none, unlike an empty object."""
+    return version.get(name) if version.get(name) != [] else None
 
 
 def schemas_of(internal: JSONObject) -> Iterator[JSONObject]:
@@ -140,6 +145,13 @@ def _schema_or_strings(value: JSON) -> JSON:
     return {"Schema": None if is_list else _schema(value), "Property": value if is_list else None}
 
 
+def _sorted(value: JSON) -> JSON:
+    """Any value, with the members of objects in the order of their names, as Go prints a map."""
+    if isinstance(value, dict):
+        return {name: _sorted(member) for name, member in sorted(value.items())}
+    return [_sorted(item) for item in value] if isinstance(value, list) else value
+
+
 _RULE: _Fields = {
     "Rule": ("rule", "", None),
     "Message": ("message", "", None),
@@ -158,7 +170,7 @@ _SCHEMA: _Fields = {
     "Nullable": ("nullable", False, None),
     "Format": ("format", "", None),
     "Title": ("title", "", None),
-    "Default": ("default", None, None),
+    "Default": ("default", None, _sorted),
     "Maximum": ("maximum", None, None),
     "ExclusiveMaximum": ("exclusiveMaximum", False, None),
     "Minimum": ("minimum", None, None),
@@ -170,7 +182,7 @@ _SCHEMA: _Fields = {
     "MinItems": ("minItems", None, None),
     "UniqueItems": ("uniqueItems", False, None),
     "MultipleOf": ("multipleOf", None, None),
-    "Enum": ("enum", None, None),
+    "Enum": ("enum", None, _sorted),
     "MaxProperties": ("maxProperties", None, None),
     "MinProperties": ("minProperties", None, None),
     "Required": ("required", None, None),
@@ -186,7 +198,7 @@ _SCHEMA: _Fields = {
     "AdditionalItems": ("additionalItems", None, _schema_or_bool),
     "Definitions": ("definitions", None, _map_of(_schema)),
     "ExternalDocs": ("externalDocs", None, _printer(_DOCS)),
-    "Example": ("example", None, None),
+    "Example": ("example", None, _sorted),
     "XPreserveUnknownFields": ("x-kubernetes-preserve-unknown-fields", None, None),
     "XEmbeddedResource": ("x-kubernetes-embedded-resource", False, None),
     "XIntOrString": ("x-kubernetes-int-or-string", False, None),
