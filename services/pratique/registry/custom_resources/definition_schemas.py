@@ -356,6 +356,12 @@ def _is_readable(node: Structural) -> bool:
     return declared_type(node, is_root=node.is_embedded) is not None
 
 
+def _has_elements(node: Structural) -> bool:
+    """Tell whether rules see a list or a map in the values of a node, whatever else its schema has."""
+    is_map = node.type == "object" and node.additional is not None
+    return not node.is_int_or_string and (node.type == "array" or is_map)
+
+
 def _compile_rules(
     node: Structural, path: FieldPath, place: _Place, *, is_root: bool
 ) -> Iterator[FieldError]:
@@ -363,7 +369,7 @@ def _compile_rules(
         yield internal(path / _RULES, _NO_TYPE)
         return
     parent = place.scope[-2] if len(place.scope) > 1 else None
-    if parent is not None and parent.is_int_or_string and node in (parent.items, parent.additional):
+    if parent is not None and node in (parent.items, parent.additional) and not _has_elements(parent):
         yield internal(path / _RULES, "failed to convert to declType for CEL validation rules")
         return
     for index, rule in enumerate(node.rules):

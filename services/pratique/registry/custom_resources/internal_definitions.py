@@ -142,7 +142,8 @@ def _schema_or_list(value: JSON) -> JSON:
 
 def _schema_or_strings(value: JSON) -> JSON:
     is_list = isinstance(value, list)
-    return {"Schema": None if is_list else _schema(value), "Property": value if is_list else None}
+    schema = _schema(value) if isinstance(value, dict) else None
+    return {"Schema": schema, "Property": value if is_list else None}
 
 
 def _sorted(value: JSON) -> JSON:

@@ -19,6 +19,7 @@ from pratique.apimachinery.field_errors import (
     duplicate,
     forbidden,
     invalid,
+    json_text,
     not_supported,
     required,
 )
@@ -269,7 +270,8 @@ def _validate_class(spec: JSONObject, old_spec: JSONObject | None) -> list[Field
     errors = []
     stays = old_spec is not None and old_spec.get("type") == spec.get("type") == _LOAD_BALANCER
     if old_spec is not None and stays and old_spec.get("loadBalancerClass") != class_:
-        errors.append(invalid(path, class_, "may not change once set"))
+        printed = None if class_ is None else json_text(class_)
+        errors.append(invalid(path, printed, "may not change once set"))
     if class_ is None:
         return errors
     if spec.get("type") == _LOAD_BALANCER:
