@@ -1,6 +1,7 @@
 """HorizontalPodAutoscalers, in the form of ``autoscaling/v2``.
 
-Source: ``pkg/apis/autoscaling/validation/validation.go``.
+Sources: ``pkg/apis/autoscaling/validation/validation.go`` and ``validationOptionsForHorizontalPodAutoscaler`` of
+``pkg/registry/autoscaling/horizontalpodautoscaler/strategy.go``.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pratique.apimachinery.field_errors import (
     not_supported,
     required,
 )
-from pratique.apimachinery.json_values import JSONObject
+from pratique.apimachinery.json_values import JSONObject, list_at, mapping_at
 from pratique.apimachinery.quantities import Quantity
 from pratique.registry.validation.kind_validation import KindValidation, ValidationTable
 from pratique.registry.validation.metadata import (
@@ -44,7 +45,7 @@ _EITHER = "must set either a target raw value or a target utilization"
 _NOT_BOTH = "may not set both a target raw value and a target utilization"
 
 
-def _spec(spec: JSONObject) -> list[FieldError]:
+def _spec(spec: JSONObject, old: JSONObject | None = None) -> list[FieldError]:
     least, most = spec.get("minReplicas"), spec.get("maxReplicas", 0)
     errors = []
     if least is not None and least < 0:
@@ -57,10 +58,11 @@ def _spec(spec: JSONObject) -> list[FieldError]:
         errors += covered(invalid(path, most, "must be greater than or equal to 1"), "minimum")
     if least is not None and most < least:
         errors.append(invalid(path, most, "must be greater than or equal to `minReplicas`"))
-    errors += _validate_reference(spec.get("scaleTargetRef") or {}, _SPEC / "scaleTargetRef")
+    errors += _validate_scaled(spec, old, _SPEC / "scaleTargetRef")
     metrics = spec.get("metrics") or ()
+    checks_versions = not any(map(_has_invalid_version, list_at(old, "metrics")))
     for index, metric in enumerate(metrics):
-        errors += _validate_metric(metric, _SPEC / "metrics" / index)
+        errors += _validate_metric(metric, _SPEC / "metrics" / index, checks_versions=checks_versions)
     if least == 0 and not {metric.get("type") for metric in metrics} & {"Object", "External"}:
         detail = "must specify at least one Object or External metric to support scaling to zero replicas"
         errors.append(forbidden(_SPEC / "metrics", detail))
@@ -71,8 +73,18 @@ def _spec(spec: JSONObject) -> list[FieldError]:
     return errors
 
 
+def _validate_scaled(spec: JSONObject, old: JSONObject | None, path: FieldPath) -> list[FieldError]:
+    """Validate what is scaled; a version that is stored with its kind stays, whatever it is."""
+    target, stored = mapping_at(spec, "scaleTargetRef"), mapping_at(old, "scaleTargetRef")
+    stays = old is not None and all(
+        target.get(name, "") == stored.get(name, "") for name in ("apiVersion", "kind")
+    )
+    needs_group = target.get("kind") != "ReplicationController"
+    return _validate_reference(target, path, needs_group=needs_group, checks_version=not stays)
+
+
 def _validate_reference(
-    reference: JSONObject, path: FieldPath, *, needs_group: bool = True
+    reference: JSONObject, path: FieldPath, *, needs_group: bool, checks_version: bool
 ) -> list[FieldError]:
     errors = []
     for name in ("kind", "name"):
@@ -81,19 +93,25 @@ def _validate_reference(
             errors += covered(required(path / name))
         errors += [invalid(path / name, text, message) for message in names.check_path_segment(text)]
     version = reference.get("apiVersion", "")
-    if needs_group and "/" not in version and not (version == "v1" and _is_controller(reference)):
-        message = "apiVersion must specify API group"
-        errors.append(invalid(path / "apiVersion", version, message))
-    elif version.count("/") > 1:
-        errors.append(invalid(path / "apiVersion", version, f"unexpected GroupVersion string: {version}"))
+    if checks_version and (fault := _version_fault(version, needs_group=needs_group)):
+        errors.append(invalid(path / "apiVersion", version, fault))
     return errors
 
 
-def _is_controller(reference: JSONObject) -> bool:
-    return reference.get("kind") == "ReplicationController"
+def _version_fault(version: str, *, needs_group: bool) -> str:
+    """What is wrong with a version; empty if nothing is: ``ValidateAPIVersion``."""
+    group, _, _ = version.rpartition("/")
+    if "/" in group:
+        return f"unexpected GroupVersion string: {version}"
+    return "apiVersion must specify API group" if needs_group and not group else ""
 
 
-def _validate_metric(metric: JSONObject, path: FieldPath) -> list[FieldError]:
+def _has_invalid_version(metric: JSONObject) -> bool:
+    version = mapping_at(metric, "object", "describedObject").get("apiVersion", "")
+    return metric.get("type") == "Object" and bool(_version_fault(version, needs_group=False))
+
+
+def _validate_metric(metric: JSONObject, path: FieldPath, *, checks_versions: bool) -> list[FieldError]:
     type_, errors = metric.get("type", ""), []
     if not type_:
         errors.append(required(path / "type", "must specify a metric source type"))
@@ -101,7 +119,8 @@ def _validate_metric(metric: JSONObject, path: FieldPath) -> list[FieldError]:
         errors.append(not_supported(path / "type", type_, _TYPES))
     given = [field for field in _SOURCES.values() if metric.get(field) is not None]
     if given:
-        errors += _validate_source(given[0], metric[given[0]], path / given[0])
+        source = metric[given[0]]
+        errors += _validate_source(given[0], source, path / given[0], checks_versions=checks_versions)
     expected = _SOURCES.get(type_)
     if expected is None:
         errors.append(not_supported(path / "type", type_, _TYPES))
@@ -114,12 +133,14 @@ def _validate_metric(metric: JSONObject, path: FieldPath) -> list[FieldError]:
     return errors
 
 
-def _validate_source(field: str, source: JSONObject, path: FieldPath) -> list[FieldError]:
+def _validate_source(
+    field: str, source: JSONObject, path: FieldPath, *, checks_versions: bool
+) -> list[FieldError]:
     target, place = source.get("target") or {}, path / "target"
     errors: list[FieldError] = []
     if field == "object":
-        described = source.get("describedObject") or {}
-        errors += _validate_reference(described, path / "describedObject", needs_group=False)
+        described, at = source.get("describedObject") or {}, path / "describedObject"
+        errors += _validate_reference(described, at, needs_group=False, checks_version=checks_versions)
     if field in {"object", "external", "pods"}:
         errors += _validate_identifier(source.get("metric") or {}, path / "metric")
     else:
@@ -233,7 +254,7 @@ def _create(autoscaler: JSONObject, _: Review) -> list[FieldError]:
 def _update(autoscaler: JSONObject, old: JSONObject, _: Review) -> list[FieldError]:
     metadata = autoscaler.get("metadata") or {}
     errors = validate_metadata_update(metadata, old.get("metadata") or {}, _METADATA)
-    return errors + _spec(autoscaler.get("spec") or {})
+    return errors + _spec(autoscaler.get("spec") or {}, old.get("spec") or {})
 
 
 VALIDATIONS: ValidationTable = {("autoscaling", "horizontalpodautoscalers"): KindValidation(_create, _update)}
