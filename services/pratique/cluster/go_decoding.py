@@ -278,9 +278,11 @@ class GoDecoder:
     def _schema(self, kind: GoType, value: JSON, place: Place) -> JSON:
         """Decode a schema, or a boolean or a list in its place; nobody reports unknown fields in it.
 
+        What is neither a schema nor a list of schemas counts as no field that is missing, but as an empty list.
+
         Source: ``k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1/marshal.go``.
         """
-        is_or_bool = kind.name.endswith("OrBool")
+        is_or_bool, is_or_strings = kind.name.endswith("OrBool"), kind.name.endswith("OrStringArray")
         if kind.items is None or (is_or_bool and isinstance(value, bool)):
             return value
         if is_or_bool and not isinstance(value, dict):
@@ -288,13 +290,14 @@ class GoDecoder:
         self.needs_text = True
         decoder = GoDecoder(rewrites=self._rewrites, has_texts=self._has_texts)
         within = place._replace(is_within=True)
-        decoded = None if self._rewrites else value
+        nothing: JSON = None if is_or_strings else []
+        decoded = nothing if self._rewrites else value
         if isinstance(value, dict):
             decoded = decoder.decode(kind.items, value, within)
         elif isinstance(value, list):
-            item = _STRING if kind.name.endswith("OrStringArray") else kind.items
+            item = _STRING if is_or_strings else kind.items
             listed = decoder.decode(GoType(GoKind.LIST, f"[]{item.name}", item), value, within)
-            decoded = listed or (value if kind.name.endswith("OrStringArray") else decoded)
+            decoded = listed or (value if is_or_strings else decoded)
         decoder.finish()
         return decoded
 

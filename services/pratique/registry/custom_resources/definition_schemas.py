@@ -146,7 +146,7 @@ def _validate_keywords(schema: JSONObject, path: FieldPath, place: _Place) -> It
             yield forbidden(path / name, f"{name} is not supported")
     if type_ == "null":
         yield forbidden(path / "type", "type cannot be set to null, use nullable as an alternative")
-    if isinstance(schema.get("items"), list):
+    if isinstance(schema.get("items"), list) and schema["items"]:
         yield forbidden(path / "items", "items must be a schema object and not an array")
     if place.in_meta and schema.get("x-kubernetes-embedded-resource"):
         yield forbidden(path / "x-kubernetes-embedded-resource", "must not be used inside of resource meta")

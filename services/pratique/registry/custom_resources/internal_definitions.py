@@ -6,11 +6,12 @@ Sources, below ``k8s.io/apiextensions-apiserver/pkg/apis/apiextensions``: ``v1/c
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from pratique.apimachinery.field_errors import GoLiteral
-from pratique.apimachinery.json_values import JSON, JSONObject, go_json, list_at, mapping_at
+from pratique.apimachinery.json_values import JSON, JSONObject, go_json, list_at, mapping_at, member
 
 _MOVED: Final = {
     "subresources": "subresources",
@@ -79,6 +80,23 @@ def nodes_of(schema: JSON) -> Iterator[JSONObject]:
         yield from nodes_of(child)
 
 
+def without_empty_items(definition: JSONObject) -> JSONObject:
+    """A definition as it is stored: without what stands for the schema of items and is none."""
+
+    def empty(written: JSONObject) -> Iterator[JSONObject]:
+        for version in list_at(written, "spec", "versions"):
+            for node in nodes_of(member(version, "schema", "openAPIV3Schema")):
+                if node.get("items") == []:
+                    yield node
+
+    if next(empty(definition), None) is None:
+        return definition
+    stored = copy.deepcopy(definition)
+    for node in empty(stored):
+        del node["items"]
+    return stored
+
+
 def go_versions(spec: JSONObject) -> GoLiteral:
     """The versions of a spec as they print in an error."""
     if spec["has_versions"]:
@@ -136,7 +154,7 @@ def _schema_or_bool(value: JSON) -> JSON:
 
 def _schema_or_list(value: JSON) -> JSON:
     if isinstance(value, list):
-        return {"Schema": None, "JSONSchemas": [_schema(item) for item in value]}
+        return {"Schema": None, "JSONSchemas": [_schema(item) for item in value] or None}
     return {"Schema": _schema(value), "JSONSchemas": None}
 
 

@@ -45,7 +45,7 @@ def conversion_problem(schema: JSONObject) -> str:
     if schema.get("x-kubernetes-preserve-unknown-fields") is False:
         return "internal error: 'x-kubernetes-preserve-unknown-fields' must be true or undefined"
     items = schema.get("items")
-    if isinstance(items, list):
+    if isinstance(items, list) and items:
         return "OpenAPIV3Schema 'items' must be a schema, but is an array"
     children = [schema.get("not"), items, schema.get("additionalProperties")]
     for name in ("allOf", "anyOf", "oneOf"):
@@ -65,7 +65,7 @@ def validate_structural(schema: JSONObject, path: FieldPath) -> list[FieldError]
 
 def _validate_node(schema: JSONObject, level: _Level, path: FieldPath) -> Iterator[FieldError]:
     items, additional = schema.get("items"), schema.get("additionalProperties")
-    if schema.get("type") == "array" and items is None:
+    if schema.get("type") == "array" and not isinstance(items, dict):
         yield required(path / "items", "must be specified")
     if isinstance(items, dict):
         yield from _validate_node(items, _Level.ITEM, path / "items")

@@ -26,6 +26,7 @@ from pratique.cluster.schemas import built_in_schema
 from pratique.cluster.typed_decoding import type_fault
 from pratique.manifests import registry_strategies
 from pratique.manifests.registry_strategies import derived_uid
+from pratique.registry.custom_resources.internal_definitions import without_empty_items
 from pratique.registry.defaults.defaulting import with_defaults
 from pratique.registry.defaults.group_defaults import labelled_as_its_pods
 from pratique.registry.strategies.disabled_fields import without_disabled_fields
@@ -168,14 +169,16 @@ def prepare_for_validation(review: Review, now: float) -> Review:
 def as_read_back(review: Review) -> Review:
     """The review with its object as the API server answers: what was stored gets the defaults of the stored version.
 
-    That differs for autoscalers in other versions than ``v2``, and for Jobs whose templates had no labels before the
-    strategy added those that they are selected by.
+    That differs for autoscalers in other versions than ``v2``, for Jobs whose templates had no labels before the
+    strategy added those that they are selected by, and for definitions with something else than a schema for items.
     """
     written, kind = review.object, review.kind
     if kind.kind == "HorizontalPodAutoscaler" and kind.version != "v2" and not review.subresource:
         written = stored_autoscaler(review, written)
     elif kind.kind == "Job" and kind.group == "batch":
         written = labelled_as_its_pods(written)
+    elif kind.kind == "CustomResourceDefinition":
+        written = without_empty_items(written)
     if written is review.object:
         return review
     return review.with_object(Document.from_data(written).after(review.object_document))
