@@ -7,7 +7,7 @@ Sources, below ``k8s.io/apiextensions-apiserver/pkg/apiserver/schema``: ``valida
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from pratique.apimachinery.field_errors import FieldError, FieldPath, forbidden, invalid, required
 from pratique.apimachinery.json_values import JSON, JSONObject
@@ -92,10 +92,10 @@ def _validate_combinations(
     schema: JSONObject, path: FieldPath, node: JSONObject | None
 ) -> Iterator[FieldError]:
     """Validate what a node combines; ``node`` is the node itself unless it is part of another combination."""
-    if node is None or schema.get("anyOf") != INT_OR_STRING_CLAUSES:
+    if node is None or not _are_int_or_string(schema.get("anyOf")):
         yield from _validate_clauses(schema, "anyOf", path)
     for index, clause in enumerate(schema.get("allOf") or ()):
-        may_skip = index == 0 and node is not None and clause.get("anyOf") == INT_OR_STRING_CLAUSES
+        may_skip = index == 0 and node is not None and _are_int_or_string(clause.get("anyOf"))
         yield from _validate_nested(clause, (path / "allOf") / index, skip_any_of=may_skip)
     yield from _validate_clauses(schema, "oneOf", path)
     if isinstance(schema.get("not"), dict):
@@ -108,6 +108,34 @@ def _validate_combinations(
             yield invalid(
                 path / "pattern", pattern, f"must be a valid regular expression, but isn't: {error}"
             )
+
+
+def _are_int_or_string(clauses: JSON) -> bool:
+    """Tell whether alternatives are those that an int-or-string may have, with nothing but zeros beside."""
+    return [
+        {name: value for name, value in clause.items() if name not in _ZEROS or value != _ZEROS[name]}
+        for clause in clauses or ()
+    ] == INT_OR_STRING_CLAUSES
+
+
+_ZEROS: Mapping[str, JSON] = {
+    **{key: [] for key in ("allOf", "anyOf", "oneOf", "enum", "items")},
+    **dict.fromkeys(("id", "$schema", "$ref", "description", "title", "format", "pattern"), ""),
+    **{key: {} for key in ("definitions", "dependencies", "patternProperties")},
+    **dict.fromkeys(
+        (
+            "additionalProperties",
+            "nullable",
+            "exclusiveMaximum",
+            "exclusiveMinimum",
+            "uniqueItems",
+            "x-kubernetes-embedded-resource",
+            "x-kubernetes-int-or-string",
+        ),
+        False,
+    ),
+}
+"""Values that leave nothing of a keyword in a structural schema: of the others, what is empty stays."""
 
 
 def _validate_clauses(schema: JSONObject, name: str, path: FieldPath) -> Iterator[FieldError]:
