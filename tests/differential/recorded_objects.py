@@ -29,7 +29,10 @@ class RecordedObject(NamedTuple):
 
 def read(file: Path = FILE) -> list[RecordedObject]:
     """All of them; none if there is no file."""
-    return [_decode(json.loads(line)) for line in file.read_text().splitlines()] if file.exists() else []
+    if not file.exists():
+        return []
+    # not splitlines(), which divides a row at the separators of Unicode, too
+    return [_decode(json.loads(line)) for line in file.read_text().split("\n") if line]
 
 
 def write(rows: Iterable[RecordedObject], file: Path = FILE) -> None:
