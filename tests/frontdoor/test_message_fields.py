@@ -3,7 +3,9 @@ from __future__ import annotations
 import pytest
 
 from pratique.apimachinery.json_values import JSONObject
-from pratique_frontdoor.chain.message_fields import field_of, original_field, parse_field
+from pratique.apimachinery.statuses import StatusCause, StatusDetails, failure
+from pratique_frontdoor.chain.decisions import Decision
+from pratique_frontdoor.chain.message_fields import causes, field_of, original_field, parse_field
 
 POD: JSONObject = {
     "metadata": {"name": "web", "labels": {"app/tier": "a"}},
@@ -72,3 +74,19 @@ def test_the_original_position_of_an_item_is_found_by_its_name() -> None:
     assert original_field(("spec", "containers", 2, "image"), changed, POD) == ("spec", "containers", 1)
     assert original_field(("spec", "containers", 0), changed, POD) == ("spec", "containers")
     assert original_field(("spec", "replicas"), POD, POD) == ("spec", "replicas")
+
+
+@pytest.mark.parametrize(
+    ("field", "message", "text"),
+    [
+        ("spec", "exactly one must be specified", "spec: exactly one must be specified"),
+        ("a", "spec.a is missing", "a: spec.a is missing"),
+        ("spec.a", "spec.a is missing", "spec.a is missing"),
+        ("spec", "[spec: Required value]", "[spec: Required value]"),
+        ("", "no", "no"),
+    ],
+)
+def test_a_cause_names_its_field_once(field: str, message: str, text: str) -> None:
+    status = failure(422, "Invalid", "no", StatusDetails(causes=(StatusCause("", message, field),)))
+    (cause,) = causes(Decision(uid="1", allowed=False, status=status), status)
+    assert cause.text == text

@@ -386,6 +386,13 @@ def go_json(value: JSON) -> str:
     return encode(value).decode().translate(HTML_ESCAPES)
 
 
+def with_sorted_names(value: JSON) -> JSON:
+    """Return a value whose objects have their members in the order of their names, as Go encodes a map."""
+    if isinstance(value, dict):
+        return {name: with_sorted_names(member) for name, member in sorted(value.items())}
+    return [with_sorted_names(item) for item in value] if isinstance(value, list) else value
+
+
 def escape(token: str) -> str:
     """Escape a member name as a token of a JSON Pointer."""
     return token.replace("~", "~0").replace("/", "~1") if "~" in token or "/" in token else token

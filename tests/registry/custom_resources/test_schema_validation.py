@@ -105,6 +105,13 @@ def test_values_that_fit_their_schema_have_no_errors(schema: JSONObject, value: 
             ],
         ),
         (
+            {"type": "object", "enum": [{"b": 1, "a": {"d": 2, "c": 3}}]},
+            {"f": 1, "e": 2},
+            [
+                'f: Unsupported value: {"e":2,"f":1}: supported values: "{\\"a\\":{\\"c\\":3,\\"d\\":2},\\"b\\":1}"',
+            ],
+        ),
+        (
             {"type": "object", "maxProperties": 1},
             {"a": 1, "b": 2},
             ["f: Too many: 2: must have at most 1 item"],

@@ -171,4 +171,5 @@ def _step_of_cause(cause: StatusCause, decision: Decision, steps: Iterable[int])
 
 
 def _text_of_cause(cause: StatusCause) -> str:
-    return cause.message if cause.field in cause.message else f"{cause.field}: {cause.message}"
+    is_named = re.search(rf"(?<![\w.]){re.escape(cause.field)}(?!\w)", cause.message) is not None
+    return cause.message if is_named or not cause.field else f"{cause.field}: {cause.message}"

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from pratique.apimachinery import names
 from pratique.apimachinery.field_errors import FieldError, FieldPath, invalid, required
-from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.apimachinery.json_values import JSON, JSONObject, with_sorted_names
 from pratique.cluster.go_decoding import TypedDecodingError
 from pratique.cluster.schemas import ListType, Structure, Type, built_in_type
 from pratique.cluster.typed_decoding import decode_object_meta
@@ -40,7 +40,8 @@ def decode_metadata(written: JSON, path: str, unknown: list[str]) -> JSONObject:
         return written
     if written is None:
         return {}
-    ordered = _with_sorted_names(written)
+    # Go writes it before it decodes it: of several errors, the first in the order of names counts.
+    ordered = with_sorted_names(written)
     decoded = decode_object_meta(ordered)
     unknown.extend(_unknown_fields(built_in_type("meta.v1.ObjectMeta"), ordered, path))
     return {name: member for name, member in decoded.items() if member not in _ZERO_VALUES}
@@ -55,13 +56,6 @@ def _is_plain(metadata: JSONObject) -> bool:
         elif name not in _PLAIN_MAPS or type(member) is not dict or set(map(type, member.values())) != {str}:
             return False
     return True
-
-
-def _with_sorted_names(value: JSON) -> JSON:
-    """A value as Go writes it before it decodes it: of several errors, the first in that order counts."""
-    if isinstance(value, dict):
-        return {name: _with_sorted_names(member) for name, member in sorted(value.items())}
-    return [_with_sorted_names(item) for item in value] if isinstance(value, list) else value
 
 
 def _unknown_fields(kind: Type, value: JSON, path: str) -> Iterator[str]:

@@ -11,7 +11,15 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from pratique.apimachinery.field_errors import GoLiteral
-from pratique.apimachinery.json_values import JSON, JSONObject, go_json, list_at, mapping_at, member
+from pratique.apimachinery.json_values import (
+    JSON,
+    JSONObject,
+    go_json,
+    list_at,
+    mapping_at,
+    member,
+    with_sorted_names,
+)
 
 _MOVED: Final = {
     "subresources": "subresources",
@@ -164,13 +172,6 @@ def _schema_or_strings(value: JSON) -> JSON:
     return {"Schema": schema, "Property": value if is_list else None}
 
 
-def _sorted(value: JSON) -> JSON:
-    """Any value, with the members of objects in the order of their names, as Go prints a map."""
-    if isinstance(value, dict):
-        return {name: _sorted(member) for name, member in sorted(value.items())}
-    return [_sorted(item) for item in value] if isinstance(value, list) else value
-
-
 _RULE: _Fields = {
     "Rule": ("rule", "", None),
     "Message": ("message", "", None),
@@ -189,7 +190,7 @@ _SCHEMA: _Fields = {
     "Nullable": ("nullable", False, None),
     "Format": ("format", "", None),
     "Title": ("title", "", None),
-    "Default": ("default", None, _sorted),
+    "Default": ("default", None, with_sorted_names),
     "Maximum": ("maximum", None, None),
     "ExclusiveMaximum": ("exclusiveMaximum", False, None),
     "Minimum": ("minimum", None, None),
@@ -201,7 +202,7 @@ _SCHEMA: _Fields = {
     "MinItems": ("minItems", None, None),
     "UniqueItems": ("uniqueItems", False, None),
     "MultipleOf": ("multipleOf", None, None),
-    "Enum": ("enum", None, _sorted),
+    "Enum": ("enum", None, with_sorted_names),
     "MaxProperties": ("maxProperties", None, None),
     "MinProperties": ("minProperties", None, None),
     "Required": ("required", None, None),
@@ -217,7 +218,7 @@ _SCHEMA: _Fields = {
     "AdditionalItems": ("additionalItems", None, _schema_or_bool),
     "Definitions": ("definitions", None, _map_of(_schema)),
     "ExternalDocs": ("externalDocs", None, _printer(_DOCS)),
-    "Example": ("example", None, _sorted),
+    "Example": ("example", None, with_sorted_names),
     "XPreserveUnknownFields": ("x-kubernetes-preserve-unknown-fields", None, None),
     "XEmbeddedResource": ("x-kubernetes-embedded-resource", False, None),
     "XIntOrString": ("x-kubernetes-int-or-string", False, None),

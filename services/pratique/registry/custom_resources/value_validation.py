@@ -23,7 +23,7 @@ from pratique.apimachinery.field_errors import (
     too_many,
     type_invalid,
 )
-from pratique.apimachinery.json_values import INT64, JSON, go_json
+from pratique.apimachinery.json_values import INT64, JSON, go_json, with_sorted_names
 from pratique.apimachinery.statuses import go_quoted
 from pratique.cel.values import double_text, to_text
 from pratique.registry.custom_resources.correlation import deep_equal
@@ -51,14 +51,8 @@ def field_path(path: str) -> FieldPath:
 def shown(value: JSON) -> JSON | GoLiteral:
     """A value as it prints in an error: objects with sorted names, and floats otherwise than in JSON."""
     if isinstance(value, dict | list):
-        return GoLiteral(go_json(_with_sorted_names(value)))
+        return GoLiteral(go_json(with_sorted_names(value)))
     return GoLiteral(double_text(value)) if type(value) is float else value
-
-
-def _with_sorted_names(value: JSON) -> JSON:
-    if isinstance(value, dict):
-        return {name: _with_sorted_names(member) for name, member in sorted(value.items())}
-    return [_with_sorted_names(item) for item in value] if isinstance(value, list) else value
 
 
 def _as_int64(number: float) -> int:
@@ -100,7 +94,7 @@ def too_long_text(path: str, maximum: int, message: str) -> Violation:
 
 def not_in_enum(path: str, value: JSON, enum: Sequence[JSON]) -> Violation:
     """A value that is not enumerated."""
-    texts = [allowed if isinstance(allowed, str) else go_json(allowed) for allowed in enum]
+    texts = [allowed if isinstance(allowed, str) else go_json(with_sorted_names(allowed)) for allowed in enum]
     message = f"{path} in body should be one of [{' '.join(map(to_text, enum))}]"
     return Violation(message, not_supported(field_path(path), shown(value), texts))
 
