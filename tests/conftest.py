@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 
+from support.shared_values import changed_values, shared_values
 from support.xdist_groups import Groups
 
 # How long an example takes on a machine that is busy with other things says nothing about the code. hypothesis sees
@@ -25,3 +28,11 @@ settings.register_profile(
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Groups | None:
     """Share tests out among processes by their groups, where ``--dist loadgroup`` asks for it."""
     return Groups(config, log) if config.getvalue("dist") == "loadgroup" else None
+
+
+@pytest.fixture(scope="module", autouse=True)
+def shared_values_are_left_as_they_are() -> Iterator[None]:
+    """Fail a module whose tests change a value that others share: they would fail, and not this one."""
+    before = shared_values()
+    yield
+    assert not (changed := changed_values(before)), f"tests changed shared values, not copies: {changed}"

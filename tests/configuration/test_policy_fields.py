@@ -248,9 +248,12 @@ def test_a_validating_policy_is_validated(tmp_path: Path, spec: JSONObject, mess
 def test_a_mutating_policy_is_validated_like_a_validating_one(
     tmp_path: Path, spec: JSONObject, message: str
 ) -> None:
-    if spec.get("matchConstraints"):
-        for rule in spec["matchConstraints"]["resourceRules"]:
-            rule["operations"] = rule["operations"] and ["CREATE"]
+    constrained = spec.get("matchConstraints")
+    if constrained:
+        creating = [
+            rule | {"operations": rule["operations"] and ["CREATE"]} for rule in constrained["resourceRules"]
+        ]
+        spec = spec | {"matchConstraints": constrained | {"resourceRules": creating}}
     assert problem(tmp_path, mutating(**spec)) == f"spec.{message}"
 
 
