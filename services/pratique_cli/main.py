@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import click
 
-from pratique_cli.exit_codes import ExitCode, end_by
+from pratique_cli.exit_codes import ExitCode, end_by, handling_interrupts
 from pratique_cli.extras import missing_extra
 
 HELP_FLAGS = ("-h", "--help")
@@ -117,14 +117,17 @@ def root() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the program and end the process."""
-    try:
-        code = _run(arguments)
-        _flush(sys.stdout)
-    except BrokenPipeError:
-        end_by(signal.SIGPIPE)
-    except OSError as error:
-        _abandon_output()
-        code = _report_error(f"standard output cannot be written: {error.strerror}", ExitCode.BROKEN)
+    with handling_interrupts():
+        try:
+            code = _run(arguments)
+            _flush(sys.stdout)
+        except KeyboardInterrupt:
+            end_by(signal.SIGINT)
+        except BrokenPipeError:
+            end_by(signal.SIGPIPE)
+        except OSError as error:
+            _abandon_output()
+            code = _report_error(f"standard output cannot be written: {error.strerror}", ExitCode.BROKEN)
     sys.exit(code)
 
 

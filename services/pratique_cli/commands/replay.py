@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import functools
-import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -129,8 +128,6 @@ async def _replay(
     cluster: ReplayCluster,
     make_run: Callable[[Engine, Engine | None], ReplayRun],
 ) -> ExitCode:
-    # asyncio's handler cancels the task, which does not interrupt a blocking read of standard input.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     chains = [chain, *([dataclasses.replace(chain, config=against)] if against else [])]
     engines: list[Engine] = []
     try:

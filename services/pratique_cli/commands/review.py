@@ -7,7 +7,6 @@ import contextlib
 import dataclasses
 import functools
 import os
-import signal
 import stat
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -418,8 +417,6 @@ async def _review(
     make_run: Callable[[LocalEngine, ObjectStore], ReviewRun],
     sources: LocalSources | None,
 ) -> int:
-    # asyncio's handler cancels the task, which does not interrupt a blocking read of standard input.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     async with contextlib.AsyncExitStack() as stack:
         if chain.access_review_seconds is not None:
             from pratique_cli.live_inputs import asking_api_server  # noqa: PLC0415 - only with --authorizer cluster

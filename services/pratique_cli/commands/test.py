@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -126,8 +125,6 @@ def command(  # noqa: PLR0913 - one for each flag
         with_coverage=with_coverage,
         coverage_threshold=coverage_threshold,
     )
-    # asyncio's handler cancels the task, which does not interrupt a blocking read.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     return asyncio.run(run.run(cases, problems))
 
 
