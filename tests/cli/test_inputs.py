@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,8 @@ from hypothesis import strategies as st
 
 from pratique.apimachinery.errors import InputError
 from pratique_cli.reviews.inputs import read_inputs
+
+Pratique = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def names(path: Path | str, stdin: bytes | None = None) -> list[str]:
@@ -150,3 +154,54 @@ PIECES = [
 def test_a_broken_document_does_not_hide_the_next_one(pieces: list[str]) -> None:
     text = "\n---\n".join([*pieces, "name: last"]) + "\n"
     assert names("-", text.encode())[-1] == "last"
+
+
+TWICE = """\
+kind: List
+apiVersion: v1
+items:
+- apiVersion: v1
+  kind: ConfigMap
+  metadata: {name: a, name: b}
+  data:
+    k: "1"
+    k: "2"
+- apiVersion: v1
+  kind: ConfigMap
+  metadata:
+    <<: {labels: {a: b}}
+    labels: {a: c}
+    name: c
+"""
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_fields_that_a_manifest_has_twice_are_told_and_the_last_ones_count(
+    pratique: Pratique, tmp_path: Path, jobs: int
+) -> None:
+    """Values that a merge key brings may be overridden, as they are here for labels."""
+    (tmp_path / "a.yaml").write_text(TWICE)
+    padding = (
+        f"---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: long}}\ndata: {{k: {'x' * 600_000}}}\n"
+    )
+    (tmp_path / "b.yaml").write_text(padding + "---\n" + TWICE)
+    ran = pratique("review", "--jobs", jobs, "a.yaml", "b.yaml")
+    assert ran.returncode == 0
+    assert ran.stderr.splitlines() == [
+        f"pratique: {file}: document {number}, line {line + before}, column {column}: warning: "
+        f'duplicate field "{field}": the last one counts'
+        for file, number, before in (("a.yaml", 1, 0), ("b.yaml", 2, padding.count("\n") + 1))
+        for line, column, field in ((6, 23, "metadata.name"), (9, 5, "data.k"))
+    ]
+    assert "ConfigMap default/b" in ran.stdout
+
+
+def test_of_many_duplicate_fields_the_first_ones_are_told(pratique: Pratique, tmp_path: Path) -> None:
+    fields = "".join(f'  k{number}: "1"\n' for number in range(30))
+    (tmp_path / "a.yaml").write_text(
+        f"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata:\n{fields}{fields}"
+    )
+    ran = pratique("review", "a.yaml")
+    assert [line.rpartition('field "data.')[2] for line in ran.stderr.splitlines()] == [
+        f'k{number}": the last one counts' for number in range(10)
+    ]

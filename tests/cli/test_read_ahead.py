@@ -49,7 +49,7 @@ def described(found: Input) -> str:
         return f"{found} {found.file} {found.place}"
     places = [found.position(path) for path in ((), ("metadata", "name"), ("items", 1))]
     written = msgspec.json.encode(found.data).decode()
-    return f"{found.file} {found.index} {found.line} {found.path} {written} {places}"
+    return f"{found.file} {found.index} {found.line} {found.path} {written} {places} {found.duplicates}"
 
 
 def read_by(jobs: int, *paths: Path | str, stdin: bytes = b"") -> list[str]:

@@ -35,7 +35,7 @@ from pratique.apimachinery.source_documents import (
 )
 
 if TYPE_CHECKING:
-    from pratique.apimachinery.yaml_values import YamlValue  # JSON alone needs no YAML parser
+    from pratique.apimachinery.yaml_values import DuplicateField, YamlValue  # JSON alone needs no YAML parser
 
 
 class NotAnObjectError(InputError):
@@ -243,7 +243,8 @@ def _read_yaml(
             if not isinstance(value.value, dict):
                 is_alone = index == 0 and next(found, None) is None
                 raise _not_an_object(text, index, value.line, value.value, is_alone=is_alone)
-            yield _document(text, index, value.line, value.value, YamlOrigin(text, value.line))
+            document = _document(text, index, value.line, value.value, YamlOrigin(text, value.line))
+            yield _with_duplicates(document, text, value.duplicates) if value.duplicates else document
             index += 1
     except YamlReadError as fault:
         hint = _TEMPLATE_HINT if b"{{" in text.raw else ""
@@ -265,6 +266,13 @@ def _document(
 ) -> SourceDocument:
     place = text.in_file(Position(line, 1))
     return SourceDocument(data, text.file, text.first_index + index, place.line, origin)
+
+
+def _with_duplicates(
+    document: SourceDocument, text: SourceText, duplicates: Iterable[DuplicateField]
+) -> SourceDocument:
+    places = [(found.path, text.in_file(Position(found.line, found.column))) for found in duplicates]
+    return dataclasses.replace(document, duplicates=tuple(places))
 
 
 def _decode_utf8(text: SourceText) -> str:

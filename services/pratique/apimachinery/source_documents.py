@@ -201,6 +201,8 @@ class SourceDocument:
     """The document in its text that it is, or is part of."""
     path: tuple[Step, ...] = ()
     """Its path in that document, such as ``("items", 3)``; empty if it is the whole document."""
+    duplicates: tuple[tuple[tuple[Step, ...], Position], ...] = ()
+    """Fields of YAML that are there again, of which the last one counts: the path of each, and its position."""
 
     @property
     def line(self) -> int:
@@ -216,11 +218,15 @@ class SourceDocument:
 
     def part(self, data: JSONObject, path: tuple[Step, ...]) -> SourceDocument:
         """An object within this one as a document of its own."""
-        return dataclasses.replace(self, data=data, path=(*self.path, *path), _line=None)
+        duplicates = tuple(
+            (found[len(path) :], place) for found, place in self.duplicates if found[: len(path)] == path
+        )
+        whole = (*self.path, *path)
+        return dataclasses.replace(self, data=data, path=whole, _line=None, duplicates=duplicates)
 
-    def fault(self, path: Sequence[Step], problem: str) -> InputError:
-        """Make the error for a field of this document."""
-        place = self.position(path)
+    def fault(self, path: Sequence[Step], problem: str, place: Position | None = None) -> InputError:
+        """Make the error for a field of this document; ``place`` is where it is, if that is known."""
+        place = place or self.position(path)
         where = f"{display_path(self.file)}: document {self.index + 1}, {place}"
         return InputError(f"{where}: {problem}", file=self.file, place=place)
 

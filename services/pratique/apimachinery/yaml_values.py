@@ -10,7 +10,7 @@ import re
 import struct
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from yaml._yaml import CParser
 from yaml.error import MarkedYAMLError, YAMLError
@@ -222,12 +222,26 @@ class YamlReadError(ValueError):
         self.column = column
 
 
+_MOST_DUPLICATES = 10
+"""How many duplicate fields of one document are kept: those who read of them mend the first ones."""
+
+
+class DuplicateField(NamedTuple):
+    """A field that a mapping holds again; its last value counts. Lines and columns count from 1."""
+
+    path: tuple[Step, ...]
+    line: int
+    column: int
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class YamlValue:
     """One document: its value, and the line at which it begins, from 1."""
 
     value: JSON
     line: int
+    duplicates: tuple[DuplicateField, ...] = ()
+    """Its first duplicate fields, in order."""
 
 
 def read_values(raw: bytes, *, unique_keys: bool = False) -> Iterator[YamlValue]:
@@ -267,6 +281,7 @@ class _Builder:
         self._anchors: dict[str, tuple[JSON, int]] = {}
         self._count = 0
         self._alias_count = 0
+        self._duplicates: list[DuplicateField] = []
         self._ended: Event | None = None
         """The end event of the mapping or sequence read last."""
 
@@ -280,7 +295,7 @@ class _Builder:
         except ValueError as error:
             raise YamlReadError(str(error), *_line_and_column(event)) from None
         self._next_event()  # the end of the document
-        return YamlValue(value, line)
+        return YamlValue(value, line, tuple(self._duplicates))
 
     def _value(self, event: _Any) -> JSON:
         """Read the value that begins with an event."""
@@ -302,7 +317,7 @@ class _Builder:
         count_before = self._enter(start, "map")
         container: JSONObject = {}
         merged: set[str] = set()
-        next_event, unique_keys, path = self._next_event, self._unique_keys, self._path
+        next_event, path = self._next_event, self._path
         try:
             while type(event := next_event()) is not MappingEndEvent:
                 if type(event) is ScalarEvent and event.tag is None and event.anchor is None:
@@ -315,8 +330,8 @@ class _Builder:
                 if key is not _MERGE:
                     # The same few names recur in all documents: interning stores each of them once.
                     key = sys.intern(key)
-                    if unique_keys and key in container:
-                        self._refuse_twice(key, merged)
+                    if key in container:
+                        self._meet_again(key, merged, event)
                 event = next_event()
                 kind = type(event)
                 if kind is ScalarEvent and event.tag is None and event.anchor is None:
@@ -395,11 +410,16 @@ class _Builder:
             return _MERGE
         return key_text(self._value(event))
 
-    def _refuse_twice(self, key: str, merged: set[str]) -> None:
-        """Refuse a duplicate key, unless it was merged: a merged key may be overridden once."""
-        if key not in merged:
-            raise ValueError(f'strict decoding error: duplicate field "{FieldPath(tuple(self._path)) / key}"')
-        merged.discard(key)
+    def _meet_again(self, key: str, merged: set[str], event: Event) -> None:
+        """Note or refuse a duplicate key, unless it was merged: a merged key may be overridden once."""
+        if key in merged:
+            merged.discard(key)
+            return
+        path = (*self._path, key)
+        if self._unique_keys:
+            raise ValueError(f'strict decoding error: duplicate field "{FieldPath(path)}"')
+        if len(self._duplicates) < _MOST_DUPLICATES:
+            self._duplicates.append(DuplicateField(path, *_line_and_column(event)))
 
     def _expand(self, anchor: str) -> JSON:
         """Copy the value of an alias, unless aliases make up too much of the document: go-yaml's limit."""

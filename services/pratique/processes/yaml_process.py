@@ -18,7 +18,7 @@ import msgspec
 
 from pratique.apimachinery.json_values import JSON
 from pratique.apimachinery.yaml_block_style import read_yaml
-from pratique.apimachinery.yaml_values import YamlReadError, YamlValue
+from pratique.apimachinery.yaml_values import DuplicateField, YamlReadError, YamlValue
 from pratique.processes.frames import FrameKind, receive_body, send_frame
 from pratique.processes.parent_death import end_with_parent
 
@@ -34,17 +34,19 @@ class YamlFault(msgspec.Struct, frozen=True, array_like=True):
 class YamlReading(msgspec.Struct, frozen=True, array_like=True):
     """What one YAML text holds, as :func:`pratique.apimachinery.yaml_block_style.read_yaml` reads it."""
 
-    values: tuple[tuple[JSON, int], ...]
-    """Each document's value and line."""
+    values: tuple[tuple[JSON, int, tuple[DuplicateField, ...]], ...]
+    """Each document's value, line and duplicate fields."""
     fault: YamlFault | None = None
     """What is wrong after them; None if nothing is."""
 
     @classmethod
     def of(cls, text: bytes) -> YamlReading:
         """Read a text."""
-        values: list[tuple[JSON, int]] = []
+        values: list[tuple[JSON, int, tuple[DuplicateField, ...]]] = []
         try:
-            values.extend((document.value, document.line) for document in read_yaml(text))
+            values.extend(
+                (document.value, document.line, document.duplicates) for document in read_yaml(text)
+            )
         except YamlReadError as error:
             return cls(tuple(values), YamlFault(error.problem, error.line, error.column))
         return cls(tuple(values))
@@ -55,8 +57,8 @@ class YamlReading(msgspec.Struct, frozen=True, array_like=True):
         Raises:
             YamlReadError: the text cannot be read further.
         """
-        for value, line in self.values:
-            yield YamlValue(value, line)
+        for value, line, duplicates in self.values:
+            yield YamlValue(value, line, duplicates)
         if self.fault is not None:
             raise YamlReadError(self.fault.problem, self.fault.line, self.fault.column)
 

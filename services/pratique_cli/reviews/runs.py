@@ -93,6 +93,7 @@ class ReviewRun:
         except InputError as error:
             self._report_unreadable(error, counts)
             return
+        self._warn_of_duplicates(document)
         self._warn_of_spellings(document)
         try:
             review = expander.mark_charged(review)
@@ -116,6 +117,12 @@ class ReviewRun:
             store_admitted(review, decision, self.store, self.shape)
         except InputError as error:
             self.report_problem(str(document.fault((), f"later reviews will not see it: {error}")))
+
+    def _warn_of_duplicates(self, document: SourceDocument) -> None:
+        """Warn about fields that a manifest has twice: ``kubectl`` sends the last one, and says nothing."""
+        for path, place in document.duplicates:
+            problem = f'warning: duplicate field "{FieldPath(path)}": the last one counts'
+            self.report_problem(str(document.fault(path, problem, place)))
 
     def _warn_of_spellings(self, document: SourceDocument) -> None:
         """Warn about spellings that the release does not read."""
