@@ -24,7 +24,7 @@ SWAP_SECONDS = 10.0
 """How long after a swap a service may still have the configuration before: 1 s until a change is noticed, 5 s in which
 it may be frozen, and the rest to read it on a busy machine."""
 BUSY_SHARE = 0.25
-"""Of a request's time: where front door and clients waited longer for a processor, it may run out on the way."""
+"""Of a request's time: where front door, mutator and clients waited longer for a processor, it may run out."""
 WAIT_SECONDS = 0.25
 """How often the wait for a processor is recorded."""
 
@@ -87,7 +87,7 @@ class Evidence:
         ]
 
     def waited(self, case: Case) -> float:
-        """How long front door and clients waited for a processor while a request was under way, in seconds."""
+        """How long front door, mutator and clients waited for a processor while a request was under way, in seconds."""
         until = case.ended + WAIT_SECONDS
         return sum(wait.seconds for wait in self._waits if case.asked.at <= wait.at <= until)
 

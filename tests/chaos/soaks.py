@@ -105,7 +105,7 @@ async def _ask(
     samples: dict[str, list[Counted]] = collections.defaultdict(list)
     client = Client(running.url, running.client_tls(), workload, history, connections=CALLERS)
     ending = history.now() + seconds
-    async with client, asking(client, per_second), watching(running.door, history):
+    async with client, asking(client, per_second), watching(running.door, history, running.mutators):
         while history.now() < ending:
             await asyncio.sleep(SAMPLE_SECONDS)
             for name, node in running.nodes.items():

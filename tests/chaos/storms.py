@@ -54,7 +54,11 @@ async def rage(storm: Storm, folder: Path) -> Path:
     try:
         async with system(folder, *storm.service_flags) as running:
             client = Client(running.url, running.client_tls(), workload, history)
-            async with client, asking(client, storm.per_second), watching(running.door, history):
+            async with (
+                client,
+                asking(client, storm.per_second),
+                watching(running.door, history, running.mutators),
+            ):
                 await asyncio.sleep(WARM_SECONDS)
                 first = await count(running, history)
                 await Nemeses(running, history).follow(schedule(storm.seed, storm.seconds, storm.every))

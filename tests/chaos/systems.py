@@ -44,6 +44,10 @@ class System:
         """The front door's process, which is another one from time to time."""
         return self.nodes[DOOR].pid
 
+    def mutators(self) -> list[int]:
+        """The mutators' processes, of which the same is true."""
+        return [self.nodes[name].pid for name in MUTATORS]
+
     def client_tls(self) -> ssl.SSLContext:
         """The authority and certificate of a client."""
         certificates = self.folder / "certs"

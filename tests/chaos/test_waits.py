@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import pytest
+
+import chaos.waits
 from chaos.evidence import WAIT_SECONDS
 from chaos.histories import History, Waited, read_history
 from chaos.waits import run_delay, watching
@@ -32,6 +36,21 @@ def waited(folder: Path, busy_seconds: float) -> float:
 
 def test_the_lag_of_an_event_loop_is_recorded(tmp_path: Path) -> None:
     assert waited(tmp_path, WAIT_SECONDS + 0.5) >= 0.5
+
+
+def test_the_wait_of_a_mutator_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits = {1: itertools.count(), 2: itertools.count(step=5)}
+    monkeypatch.setattr(chaos.waits, "run_delay", lambda pid: next(waits[pid]) if pid in waits else 0)
+    history = History(tmp_path / "history.jsonl")
+
+    async def run() -> None:
+        async with watching(os.getpid, history, lambda: [1, 2]):
+            await asyncio.sleep(2 * WAIT_SECONDS)
+
+    asyncio.run(run())
+    history.close()
+    recorded = [event.seconds for event in read_history(history.path) if isinstance(event, Waited)]
+    assert recorded[1] >= 5
 
 
 def test_a_sleeping_process_has_not_waited_for_a_processor() -> None:
