@@ -171,5 +171,23 @@ def _step_of_cause(cause: StatusCause, decision: Decision, steps: Iterable[int])
 
 
 def _text_of_cause(cause: StatusCause) -> str:
-    is_named = re.search(rf"(?<![\w.]){re.escape(cause.field)}(?!\w)", cause.message) is not None
-    return cause.message if is_named or not cause.field else f"{cause.field}: {cause.message}"
+    field, message = cause.field, cause.message
+    return message if not field or _is_named(field, message) else f"{field}: {message}"
+
+
+def _is_named(field: str, message: str) -> bool:
+    """Tell whether a message names a field as a whole. One object can have 100,000 causes: no pattern is compiled."""
+    start = message.find(field)
+    while start >= 0:
+        before, after = (
+            message[max(0, start - 1) : start],
+            message[start + len(field) : start + len(field) + 1],
+        )
+        if not (before == "." or _is_of_word(before) or _is_of_word(after)):
+            return True
+        start = message.find(field, start + 1)
+    return False
+
+
+def _is_of_word(character: str) -> bool:
+    return character == "_" or character.isalnum()
