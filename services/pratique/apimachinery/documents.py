@@ -247,11 +247,19 @@ def _read_yaml(
             yield _with_duplicates(document, text, value.duplicates) if value.duplicates else document
             index += 1
     except YamlReadError as fault:
-        hint = _TEMPLATE_HINT if b"{{" in text.raw else ""
+        hint = _TEMPLATE_HINT if b"{{" in text.raw and _is_utf8(text.raw) else ""
         raise text.fault(index, Position(fault.line, fault.column), f"{fault.problem}{hint}") from None
 
 
 _TEMPLATE_HINT = "; it holds {{: if it is a template, render it first, as helm template does"
+
+
+def _is_utf8(raw: bytes) -> bool:
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _not_an_object(

@@ -393,7 +393,18 @@ def _validate_common_fields(review: Review, written: JSONObject, old: JSONObject
 
 def _defaulted(review: Review, written: JSONObject, before: JSON = None) -> JSONObject:
     custom = _custom_resources(review)
-    return with_defaults(review.kind, written, before) if custom is None else custom.with_defaults(written)
+    if custom is None:
+        return with_defaults(review.kind, written, before)
+    # The module is there: the custom resources have loaded it.
+    from pratique.registry.custom_resources.pruning import MAXIMUM_DEFAULTS, TooManyDefaultsError  # noqa: PLC0415
+
+    try:
+        return custom.with_defaults(written)
+    except TooManyDefaultsError:
+        message = (
+            f"Request entity too large: defaults of its definition add more than {MAXIMUM_DEFAULTS} values"
+        )
+        raise ObjectRefusedError(statuses.failure(413, "RequestEntityTooLarge", message)) from None
 
 
 def _with_object(review: Review, changed: JSONObject) -> Review:

@@ -9,7 +9,11 @@ from typing import Any
 import pytest
 import trustme
 
-from pratique.apimachinery.json_values import JSONObject
+from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.registry.custom_resources import pruning
+from pratique.registry.custom_resources.structural import structural
+from pratique_frontdoor.chain.decisions import Decision
+from support.manifest_decisions import decide_manifest
 from support.object_refusals import causes
 
 TEXT: JSONObject = {"type": "string"}
@@ -170,3 +174,42 @@ def test_a_definition_may_keep_more_selectable_fields_than_there_may_be() -> Non
     assert causes(selectable(9)) == [too_many]
     assert causes(selectable(9), established(selectable(9))) == []
     assert causes(selectable(9), established(selectable(10))) == [too_many]
+
+
+# Many defaults
+
+
+def filled(defaults: int, items: int) -> Decision:
+    """The decision on a list of empty objects, each of which gets so many defaults."""
+    members: JSONObject = {f"m{number}": {**TEXT, "default": "x"} for number in range(defaults)}
+    schema = structure({"list": {"type": "array", "items": structure(members)}})
+    ship: JSONObject = {
+        "apiVersion": "example.com/v1",
+        "kind": "Ship",
+        "metadata": {"name": "a", "namespace": "shop"},
+        "list": [{} for _ in range(items)],
+    }
+    return decide_manifest(ship, definitions=[definition(schema)])
+
+
+def test_an_object_that_defaults_would_make_larger_than_any_stored_one_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pruning, "MAXIMUM_DEFAULTS", 1000)
+    assert filled(10, 100).allowed
+    status = filled(10, 101).status
+    assert status is not None
+    assert (status.code, status.reason) == (413, "RequestEntityTooLarge")
+    assert status.message == (
+        "Request entity too large: defaults of its definition add more than 1000 values"
+    )
+
+
+@pytest.mark.parametrize("value", [["a"] * 50, {f"k{number}": {"a": 1} for number in range(25)}])
+def test_the_values_within_a_default_count(value: JSON, monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = structural(structure({"b": {"default": value}}))
+    monkeypatch.setattr(pruning, "MAXIMUM_DEFAULTS", 51)
+    assert pruning.with_defaults({}, schema) == {"b": value}
+    monkeypatch.setattr(pruning, "MAXIMUM_DEFAULTS", 50)
+    with pytest.raises(pruning.TooManyDefaultsError):
+        pruning.with_defaults({}, schema)

@@ -9,7 +9,6 @@ Sources, below ``k8s.io/apiextensions-apiserver/pkg/apiserver/schema``: ``prunin
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -100,35 +99,68 @@ def without_nulls(value: JSON, schema: Structural | None) -> JSON:
     return value
 
 
+MAXIMUM_DEFAULTS = 1_000_000
+"""How many values defaults may add to an object. A definition and an object of 3 MiB can make 100 million. 1,000,000:
+each takes at least 2 bytes as JSON, and etcd stores 1.5 MiB in one object, so that no API server holds more."""
+
+
+class TooManyDefaultsError(ValueError):
+    """The defaults of a schema would add more values than :data:`MAXIMUM_DEFAULTS` to an object."""
+
+
 def with_defaults(value: JSON, schema: Structural | None) -> JSON:
-    """A value with the defaults of its schema."""
-    if schema is None:
+    """A value with the defaults of its schema.
+
+    Raises:
+        TooManyDefaultsError: these are too many.
+    """
+    return _Defaulting().fill(value, schema)
+
+
+class _Defaulting:
+    """Fills in defaults, and counts them."""
+
+    def __init__(self) -> None:
+        self._left = MAXIMUM_DEFAULTS
+
+    def fill(self, value: JSON, schema: Structural | None) -> JSON:
+        if schema is None:
+            return value
+        if isinstance(value, dict):
+            return self._fill_members(value, schema)
+        if isinstance(value, list) and schema.items is not None:
+            items = schema.items
+            return _changed_list(value, [self._fill_item(item, items) for item in value])
         return value
-    if isinstance(value, dict):
-        return _with_member_defaults(value, schema)
-    if isinstance(value, list) and schema.items is not None:
-        return _changed_list(value, [_defaulted(item, schema.items) for item in value])
-    return value
 
+    def _fill_members(self, value: JSONObject, schema: Structural) -> JSONObject:
+        filled = dict(value)
+        for name, child in schema.properties.items():
+            if child.default is not None and (
+                name not in value or (value[name] is None and not child.nullable)
+            ):
+                filled[name] = self._copy(child.default)
+        for name, member in filled.items():
+            child_schema = schema.properties.get(name)
+            if child_schema is not None:
+                filled[name] = self.fill(member, child_schema)
+            elif schema.additional is not None:
+                filled[name] = self._fill_item(member, schema.additional)
+        return _changed_object(value, filled)
 
-def _with_member_defaults(value: JSONObject, schema: Structural) -> JSONObject:
-    filled = dict(value)
-    for name, child in schema.properties.items():
-        if child.default is not None and (name not in value or (value[name] is None and not child.nullable)):
-            filled[name] = copy.deepcopy(child.default)
-    for name, member in filled.items():
-        child_schema = schema.properties.get(name)
-        if child_schema is not None:
-            filled[name] = with_defaults(member, child_schema)
-        elif schema.additional is not None:
-            filled[name] = _defaulted(member, schema.additional)
-    return _changed_object(value, filled)
+    def _fill_item(self, value: JSON, schema: Structural) -> JSON:
+        if value is None and not schema.nullable:
+            value = self._copy(schema.default)
+        return self.fill(value, schema)
 
-
-def _defaulted(value: JSON, schema: Structural) -> JSON:
-    if value is None and not schema.nullable:
-        value = copy.deepcopy(schema.default)
-    return with_defaults(value, schema)
+    def _copy(self, default: JSON) -> JSON:
+        """A copy of a default, whose values are counted first."""
+        self._left -= 1
+        if self._left < 0:
+            raise TooManyDefaultsError
+        if isinstance(default, dict):
+            return {name: self._copy(member) for name, member in default.items()}
+        return [self._copy(item) for item in default] if isinstance(default, list) else default
 
 
 def _changed_object(before: JSONObject, after: JSONObject) -> JSONObject:

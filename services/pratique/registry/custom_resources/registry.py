@@ -112,7 +112,11 @@ class CustomResourceRegistry:
         return self._coerced(document.data, [])
 
     def with_defaults(self, written: JSONObject) -> JSONObject:
-        """The object, pruned and with defaults; the same one if nothing is to be done."""
+        """The object, pruned and with defaults; the same one if nothing is to be done.
+
+        Raises:
+            TooManyDefaultsError: the defaults would make it too large.
+        """
         if self._is_complete(written):
             return written
         pruned = written
