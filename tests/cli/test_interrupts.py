@@ -13,9 +13,9 @@ from pratique_cli.exit_codes import handling_interrupts
 import time
 
 with handling_interrupts():
-    print("ready", flush=True)
     while True:
         try:
+            print("ready", flush=True)
             time.sleep(60)
         except KeyboardInterrupt:
             print("caught", flush=True)
@@ -40,7 +40,9 @@ with handling_interrupts():
 
 
 @pytest.mark.parametrize(
-    ("program", "said"), [(CATCHING, "caught\n"), (IN_A_CALLBACK, "")], ids=["caught", "dropped by Python"]
+    ("program", "said"),
+    [(CATCHING, "caught\n"), (IN_A_CALLBACK, "")],
+    ids=["caught", "dropped by Python"],
 )
 def test_an_interrupt_that_is_lost_ends_the_process_all_the_same(program: str, said: str) -> None:
     with subprocess.Popen(
@@ -50,7 +52,7 @@ def test_an_interrupt_that_is_lost_ends_the_process_all_the_same(program: str, s
         assert process.stdout.readline() == "ready\n"
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=120) == -signal.SIGINT
-        assert process.stdout.read() == said
+        assert process.stdout.read().startswith(said)
 
 
 def test_the_handler_of_before_is_there_behind_a_command() -> None:
