@@ -356,6 +356,14 @@ def test_a_template_is_to_be_rendered_first(pratique: Program, tmp_path: Path) -
     assert "if it is a template, render it first, as helm template does" in ran.stderr
 
 
+def test_a_file_that_is_no_text_is_not_taken_for_a_template(pratique: Program, tmp_path: Path) -> None:
+    (tmp_path / "picture.yaml").write_bytes(b"\x89PNG{{\xff")
+    ran = pratique("check", "picture.yaml")
+    assert ran.returncode == 2
+    assert "the text must be UTF-8" in ran.stderr
+    assert "template" not in ran.stderr
+
+
 def test_a_path_without_any_configuration_is_a_problem(pratique: Program, tmp_path: Path) -> None:
     (tmp_path / "pod.yaml").write_text(POD)
     ran = pratique("check", "pod.yaml")
