@@ -290,6 +290,7 @@ UNAVAILABLE = grpc.StatusCode.UNAVAILABLE
         (failing(UNAVAILABLE, 0), 1, True),
         (failing(UNAVAILABLE, 2), 3, True),
         (failing(UNAVAILABLE, 100), 4, False),
+        (failing(grpc.StatusCode.CANCELLED, 2), 3, True),
         (failing(grpc.StatusCode.RESOURCE_EXHAUSTED, 1), 1, False),
         (failing(grpc.StatusCode.INVALID_ARGUMENT, 1), 1, False),
         (failing(grpc.StatusCode.INTERNAL, 1), 1, False),
@@ -298,8 +299,8 @@ UNAVAILABLE = grpc.StatusCode.UNAVAILABLE
         (failing(UNAVAILABLE, 1, "30"), 2, True),
     ],
     ids=[
-        "OK", "retryable", "retryable for ever", "overload", "fatal", "fatal inside", "too late", "pushback: no",
-        "pushback: later",
+        "OK", "retryable", "retryable for ever", "stopping", "overload", "fatal", "fatal inside", "too late",
+        "pushback: no", "pushback: later",
     ],
 )  # fmt: skip
 def test_only_calls_without_an_answer_are_retried(

@@ -81,9 +81,10 @@ async def ask(client: GrpcTransport, seconds: float = SECONDS, review: Review | 
 class Scripted:
     """A validator whose streams end on request; it counts streamed and unary calls."""
 
-    def __init__(self, on_stream: Callable[[Any, Any], Awaitable[None]]) -> None:
-        """Greet on each stream, and give its first request and context to ``on_stream``."""
+    def __init__(self, on_stream: Callable[[Any, Any], Awaitable[None]], cancelled: int = 0) -> None:
+        """Greet on each stream, and give its first request and context to ``on_stream``. Cancel so many unary calls."""
         self.on_stream = on_stream
+        self.cancelled = cancelled
         self.streamed = 0
         self.port = 0
         self.alone: list[bool] = []
@@ -96,6 +97,8 @@ class Scripted:
 
     async def unary(self, _: bytes, context: Any) -> bytes:
         self.alone.append(is_retry(context))
+        if len(self.alone) <= self.cancelled:
+            await context.abort(grpc.StatusCode.CANCELLED)
         answer: Any = VALIDATOR.response()
         answer.verdicts.add(controller="c").allowed.SetInParent()
         return bytes(answer.SerializeToString())
@@ -221,6 +224,18 @@ def test_a_large_request_is_a_unary_call() -> None:
 
     asyncio.run(run())
     assert script.alone == [False]
+
+
+def test_a_unary_call_that_reaches_a_stopping_service_is_retried_and_marked_as_a_retry() -> None:
+    script = Scripted(break_off, cancelled=1)
+    large = Document.from_data({"metadata": {"annotations": {"long": "x" * 70_000}}})
+
+    async def run() -> None:
+        async with script.serving() as address, streamed(address) as client:
+            await ask(client, review=pod_review().with_object(large))
+
+    asyncio.run(run())
+    assert script.alone == [False, True]
 
 
 @pytest.mark.parametrize("ending", ["the deadline passes", "the caller goes away"])

@@ -306,7 +306,9 @@ class RetryBudget:
         self._tokens = min(MAX_TOKENS, self._tokens + TOKEN_RATIO)
 
 
-_BROKEN_OFF = grpc.StatusCode.UNAVAILABLE
+_BROKEN_OFF = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED})
+"""How a call ends that got no answer. CANCELLED: the service began to stop just as the call reached it (what the front
+door cancels itself never comes back as an error)."""
 _MAX_STREAMED_BYTES = 64 * 1024
 """Larger requests are unary calls on a separate connection, because they would delay the requests behind them. 64
 KiB: an HTTP/2 frame has 16, and few Pods have more than 20."""
@@ -574,7 +576,7 @@ class StreamedReplicas:
         call_unary: Any,
         error: StreamedCallError | grpc.aio.AioRpcError,
     ) -> ReplicaAnswer:
-        if error.code() is not _BROKEN_OFF or self._closed or not self._budget.spend():
+        if error.code() not in _BROKEN_OFF or self._closed or not self._budget.spend():
             raise error
         return await self._repeat(replica, call.repeated() if _has_begun(error) else call, call_unary)
 
@@ -584,12 +586,12 @@ class StreamedReplicas:
             try:
                 return await self._ask(other, call)
             except (StreamedCallError, grpc.aio.AioRpcError) as error:
-                if error.code() is not _BROKEN_OFF or self._closed or not self._budget.spend():
+                if error.code() not in _BROKEN_OFF or self._closed or not self._budget.spend():
                     raise
         try:
             return ReplicaAnswer(await call_alone(call_unary, call))
         except grpc.aio.AioRpcError as error:
-            if error.code() is _BROKEN_OFF:
+            if error.code() in _BROKEN_OFF:
                 self._budget.spend(MAX_ATTEMPTS - 1)  # gRPC has counted them itself
             raise
 

@@ -41,13 +41,14 @@ _SERVICE_CONFIG: dict[str, object] = {
                 {"service": "pratique.admission.v1.ValidatorService"},
             ],
             # Both calls are pure by contract, so a call whose replica died can be retried on another. gRPC marks
-            # retries for the call that charges quota.
+            # retries for the call that charges quota. CANCELLED, which nobody here asks for, is how a service of gRPC's
+            # core ends a call that reaches it just as it begins to stop.
             "retryPolicy": {
                 "maxAttempts": MAX_ATTEMPTS,
                 "initialBackoff": "0.02s",
                 "maxBackoff": "0.2s",
                 "backoffMultiplier": 3,
-                "retryableStatusCodes": ["UNAVAILABLE"],
+                "retryableStatusCodes": ["UNAVAILABLE", "CANCELLED"],
             },
         }
     ],
