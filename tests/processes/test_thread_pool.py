@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 
 from pratique.admission.results import Answer, allow
 from pratique.admission.reviews import Review
@@ -107,3 +108,75 @@ def test_closing_ends_idle_threads_and_nothing_else() -> None:
 
     assert asyncio.run(run()) == [allow(), allow()]
     assert within(120, lambda: threads.threads == 0)
+
+
+def endless(began: threading.Event) -> Callable[[Review], Answer]:
+    """A handler that never returns by itself."""
+
+    def run(_review: Review) -> Answer:
+        began.set()
+        while True:
+            pass
+
+    return run
+
+
+def test_cancelling_an_interruptible_call_ends_it() -> None:
+    began = threading.Event()
+    threads = ControllerThreads("c", max_threads=1)
+
+    async def run() -> object:
+        future = threads.submit_interruptible(endless(began), review_of())
+        await asyncio.to_thread(began.wait, 120)
+        future.cancel()
+        # The only thread is free again, and nothing of the interrupt is left for what it does next.
+        return await threads.submit(controllers.allowing, review_of())
+
+    assert asyncio.run(run()) == allow()
+    assert threads.threads == 1
+
+
+def test_a_call_that_is_cancelled_before_it_begins_is_never_run() -> None:
+    release = threading.Event()
+    ran: list[Review] = []
+
+    async def run() -> None:
+        threads = ControllerThreads("c", max_threads=1)
+        first = threads.submit(controllers.blocking(release), review_of())
+        threads.submit_interruptible(ran.append, review_of()).cancel()
+        last = threads.submit(controllers.allowing, review_of())
+        release.set()
+        await first
+        assert await last == allow()
+
+    asyncio.run(run())
+    assert ran == []
+
+
+def test_what_an_interruptible_call_returns_or_raises_is_its_result() -> None:
+    async def run() -> list[object]:
+        threads = ControllerThreads("c")
+        return [
+            await threads.submit_interruptible(handler, review_of())
+            for handler in (controllers.allowing, lambda _review: int("x"))
+        ]
+
+    answer, error = asyncio.run(run())
+    assert answer == allow()
+    assert isinstance(error, ValueError)
+
+
+def test_many_calls_that_end_as_they_are_cancelled_leave_their_threads_working() -> None:
+    async def run() -> list[object]:
+        threads = ControllerThreads("c", max_threads=2)
+        for _ in range(200):
+            future = threads.submit_interruptible(lambda _review: sum(range(200)), review_of())
+            await asyncio.sleep(0)
+            future.cancel()
+        results = [threads.submit_interruptible(controllers.allowing, review_of()) for _ in range(4)]
+        return [*await asyncio.gather(*results), threads.threads]
+
+    *answers, count = asyncio.run(run())
+    assert answers == [allow()] * 4
+    assert isinstance(count, int)
+    assert count <= 2

@@ -393,6 +393,30 @@ def with_sorted_names(value: JSON) -> JSON:
     return [with_sorted_names(item) for item in value] if isinstance(value, list) else value
 
 
+_sorting_encoder = msgspec.json.Encoder(order="deterministic")
+
+
+def sorted_text(value: JSON) -> bytes:
+    """The text of a value with sorted members: equal values have the same, so that it is looked up in sets and maps."""
+    return _sorting_encoder.encode(value)
+
+
+def split_duplicates(values: Iterable[JSON]) -> tuple[list[JSON], list[JSON]]:
+    """The first of each value, and the others that are equal to one of those.
+
+    Comparing each value with all before it would take hours for the most that an object can have.
+    """
+    distinct: dict[bytes, JSON] = {}
+    duplicates: list[JSON] = []
+    for value in values:
+        text = sorted_text(value)
+        if text in distinct:
+            duplicates.append(value)
+        else:
+            distinct[text] = value
+    return list(distinct.values()), duplicates
+
+
 def escape(token: str) -> str:
     """Escape a member name as a token of a JSON Pointer."""
     return token.replace("~", "~0").replace("/", "~1") if "~" in token or "/" in token else token

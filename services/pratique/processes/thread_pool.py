@@ -1,4 +1,4 @@
-"""Threads for controllers that may block, and the interpreter's switch interval."""
+"""Threads for work that may block or take long, and the interpreter's switch interval."""
 
 from __future__ import annotations
 
@@ -33,15 +33,66 @@ _IDLE_SECONDS = 10.0
 """How long an idle thread waits for work before it ends."""
 
 
+class InterruptedCallError(BaseException):
+    """Nobody waits for a call any more, so its thread ends it. No ``except Exception`` may keep it going."""
+
+
+class _InterruptibleCall:
+    """A call that another thread can end, between two steps of the interpreter.
+
+    At most one interrupt is sent, and none is left for what the thread does next.
+    """
+
+    __slots__ = ("_handler", "_is_interrupted", "_lock", "_thread")
+
+    def __init__(self, handler: Callable[[Any], object]) -> None:
+        self._handler = handler
+        self._lock = threading.Lock()
+        self._thread: int | None = None
+        self._is_interrupted = False
+
+    def __call__(self, review: object) -> object:
+        try:
+            with self._lock:
+                if self._is_interrupted:
+                    raise InterruptedCallError
+                self._thread = threading.get_ident()
+            return self._handler(review)
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        with self._lock:
+            thread, self._thread = self._thread, None
+            if self._is_interrupted and thread is not None:
+                _raise_in_thread(thread, None)
+
+    def interrupt_if_cancelled(self, future: asyncio.Future[object]) -> None:
+        if not future.cancelled():
+            return
+        with self._lock:
+            if not self._is_interrupted and self._thread is not None:
+                _raise_in_thread(self._thread, InterruptedCallError)
+            self._is_interrupted = True
+
+
+def _raise_in_thread(thread: int, error: type[BaseException] | None) -> None:
+    """Raise an error in a thread when it next enters a function or repeats a loop; None takes back one to be raised."""
+    import ctypes  # noqa: PLC0415 - most processes interrupt nothing
+
+    raised = None if error is None else ctypes.py_object(error)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), raised)
+
+
 class ControllerThreads:
-    """The threads of one controller.
+    """The threads of one controller, or of one kind of work.
 
     They start on demand and end when idle. Unlike those of ``ThreadPoolExecutor`` they are daemon threads: a
     controller that never returns must not keep its service from stopping.
     """
 
     def __init__(self, name: str, max_threads: int = MAX_THREADS) -> None:
-        """Start without threads; ``name`` is the controller's."""
+        """Start without threads; ``name`` is the controller's or the work's."""
         self._name = name
         self._max_threads = max_threads
         self._jobs: deque[_Job] = deque()
@@ -66,6 +117,17 @@ class ControllerThreads:
                 self._threads += 1
                 threading.Thread(target=self._work, name=f"pratique-{self._name}", daemon=True).start()
             self._changed.notify()
+        return future
+
+    def submit_interruptible(self, handler: Callable[[T], object], review: T) -> asyncio.Future[object]:
+        """Run ``handler`` as :meth:`submit` does. Cancelling the future ends the call as well.
+
+        For work that holds no locks, changes nothing that others see, and may take longer than its caller waits. What
+        runs in a single step of the interpreter, such as sorting, is ended after it.
+        """
+        call = _InterruptibleCall(handler)
+        future = self.submit(call, review)
+        future.add_done_callback(call.interrupt_if_cancelled)
         return future
 
     def close(self) -> None:

@@ -20,7 +20,7 @@ from pratique.admission.reviews import Review
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import ConversionError, PratiqueError
 from pratique.apimachinery.field_errors import ROOT, FieldError, invalid
-from pratique.apimachinery.json_values import JSON, Document, JSONObject, mapping_at, member
+from pratique.apimachinery.json_values import JSON, Document, JSONObject, mapping_at, member, split_duplicates
 from pratique.apimachinery.kinds import GroupVersionKind
 from pratique.apimachinery.names import check_path_segment, with_namespace
 from pratique.apimachinery.requests import Operation
@@ -90,9 +90,11 @@ def skip_reason(review: Review) -> str:
     """Why nothing is made of the object of a review; empty if something is."""
     if review.operation not in _WRITES:
         return f"{review.operation} writes no object"
-    if not isinstance(review.object, dict):
+    document = review.object_document
+    # What was received is an object, or null. It is not parsed here, because that may take long.
+    if document.is_null or not (document.received_bytes or isinstance(document.data, dict)):
         return "there is no object"
-    if built_in_schema(review.kind) is None and _custom_resources(review) is None:
+    if is_custom(review) and _served_definition(review) is None:
         return f"no schema of {review.kind.kind} in {review.kind.api_version} is known"
     return ""
 
@@ -128,14 +130,8 @@ def _distinct_owners(written: JSON) -> tuple[list[JSON], list[str]]:
     owners = member(written, "metadata", "ownerReferences")
     if not isinstance(owners, list):
         return [], []
-    distinct: list[JSON] = []
-    duplicates: list[str] = []
-    for owner in owners:
-        if owner in distinct:
-            duplicates.append(str(member(owner, "uid") or ""))
-        else:
-            distinct.append(owner)
-    return distinct, duplicates
+    distinct, duplicates = split_duplicates(owners)
+    return distinct, [str(member(owner, "uid") or "") for owner in duplicates]
 
 
 def _with_distinct_owners(decoded: JSONObject) -> JSONObject:
@@ -475,15 +471,24 @@ def _registry(definition: _Definition, version: str) -> CustomResourceRegistry:
     return CustomResourceRegistry(definition.data, version)
 
 
-def _custom_resources(review: Review) -> CustomResourceRegistry | None:
-    """The registry of the custom resource that a review is of; None if its kind is built in or unknown."""
-    if built_in_schema(review.kind) is not None:
-        return None
+def is_custom(review: Review) -> bool:
+    """Whether a review is of a custom resource, which takes as long as the rules of its definition."""
+    return built_in_schema(review.kind) is None
+
+
+def _served_definition(review: Review) -> JSONObject | None:
+    """The definition of a custom resource; None if there is none that serves its version."""
     definition = custom_resource_of(review)
     if definition is None:
         return None
     versions = mapping_at(definition, "spec").get("versions")
     served = versions if isinstance(versions, list) else []
-    if not any(member(version, "name") == review.kind.version for version in served):
+    return definition if any(member(version, "name") == review.kind.version for version in served) else None
+
+
+def _custom_resources(review: Review) -> CustomResourceRegistry | None:
+    """The registry of the custom resource that a review is of; None if its kind is built in or unknown."""
+    if not is_custom(review):
         return None
-    return _registry(_Definition(definition), review.kind.version)
+    definition = _served_definition(review)
+    return None if definition is None else _registry(_Definition(definition), review.kind.version)

@@ -28,7 +28,7 @@ from pratique.apimachinery import statuses
 from pratique.apimachinery.diff import diff, diff_through, identical
 from pratique.apimachinery.errors import CallError, PratiqueError
 from pratique.apimachinery.json_reading import LARGE_BYTES
-from pratique.apimachinery.json_values import JSON, NULL, Document, JSONObject
+from pratique.apimachinery.json_values import JSON, NULL, Document, JSONObject, sorted_text
 from pratique.apimachinery.patches import PatchError, patch_document
 from pratique.apimachinery.requests import Operation
 from pratique.apimachinery.statuses import Status, StatusCause, StatusDetails
@@ -454,12 +454,13 @@ def _new_managed_fields(review: Review) -> list[JSON]:
 
     Where it only took fields away, entries have changed and their times have not.
     """
-    before = [_writer(entry) for entry in _managed_fields(review.old_object)]
+    before = {_writer(entry) for entry in _managed_fields(review.old_object)}
     return [entry for entry in _managed_fields(review.object) if _writer(entry) not in before]
 
 
-def _writer(entry: JSON) -> JSON:
-    return [entry.get(name) for name in _WRITER] if isinstance(entry, dict) else entry
+def _writer(entry: JSON) -> bytes:
+    """The writer of an entry as a text: there may be many entries, so that they are looked up."""
+    return sorted_text([entry.get(name) for name in _WRITER] if isinstance(entry, dict) else entry)
 
 
 def _managed_fields(value: JSON) -> list[JSON]:

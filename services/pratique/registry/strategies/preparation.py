@@ -19,7 +19,15 @@ import functools
 from collections.abc import Mapping
 
 from pratique.admission.reviews import Review
-from pratique.apimachinery.json_values import JSON, Document, JSONObject, list_at, mapping_at, member
+from pratique.apimachinery.json_values import (
+    JSON,
+    Document,
+    JSONObject,
+    list_at,
+    mapping_at,
+    member,
+    split_duplicates,
+)
 from pratique.apimachinery.requests import Operation
 from pratique.cluster.api_resources import VIRTUAL_RESOURCES, storage_group
 from pratique.cluster.schemas import built_in_schema
@@ -106,7 +114,7 @@ def without_system_fields(review: Review, written: JSONObject) -> JSONObject:
         kept = {name: value for name, value in metadata.items() if name not in _OF_THE_SYSTEM}
     owners = kept.get("ownerReferences")
     if isinstance(owners, list) and len(owners) > 1:
-        distinct = [owner for index, owner in enumerate(owners) if owner not in owners[:index]]
+        distinct, _ = split_duplicates(owners)
         kept = kept if len(distinct) == len(owners) else {**kept, "ownerReferences": distinct}
     if kept.get(_MANAGED) and review.kind.kind != "Scale" and not (review.subresource and is_created):
         managed = _managed_fields(review, kept[_MANAGED])
