@@ -276,7 +276,7 @@ def _attempt(load: Callable[[], T], problems: list[str]) -> T | None:
     try:
         return load()
     except InputError as error:
-        problems += str(error).splitlines()
+        problems += error.problems
         return None
 
 

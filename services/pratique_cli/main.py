@@ -176,12 +176,7 @@ def _report_exception(error: Exception) -> int:
     if os.environ.get("PRATIQUE_DEBUG"):
         traceback.print_exception(error)
     if isinstance(error, InputError):
-        # Several problems are a line each; what belongs to the one before is indented.
-        lines = str(error).split("\n")
-        text = "\n".join(
-            [lines[0], *(line if line.startswith(" ") else f"pratique: {line}" for line in lines[1:])]
-        )
-        return _report_error(text, ExitCode.BAD_INPUT)
+        return _report_error("\npratique: ".join(error.problems), ExitCode.BAD_INPUT)
     if isinstance(error, ModuleNotFoundError) and (problem := missing_extra(error)):
         return _report_error(problem, ExitCode.BAD_INPUT)
     if isinstance(error, OSError):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -123,6 +124,16 @@ def test_the_cluster_brings_the_schemas_of_custom_resources(pratique: Program, t
     ran = pratique("check", "policy.yaml", "--cluster", "cluster.yaml")
     assert (ran.returncode, ran.stdout) == (0, "valid, with 1 warning\n")
     assert "    example.com/v1, Kind=Widget: ERROR: <input>:1:7: undefined field 'spec'\n" in ran.stderr
+
+
+def test_the_lines_of_an_error_of_cel_belong_together(pratique: Program) -> None:
+    wrong = POLICY.replace("object.replicas > 1", '"object.("')
+    ran = pratique("check", "-", stdin=wrong)
+    lines = ran.stderr.splitlines()
+    assert " | object.(" in lines
+    assert not [line for line in lines if line.startswith("pratique:  ")]
+    found = json.loads(pratique("check", "-", "-o", "json", stdin=wrong).stdout)
+    assert not [finding for finding in found if finding["message"].startswith(" ")]
 
 
 def test_problems_and_warnings_are_reported_together(pratique: Program) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from pratique.apimachinery.errors import InputError
 from pratique_cli.main import root
 from pratique_cli.service_options import DECISION_LOG_HELPS
 from pratique_frontdoor.decision_logs.hash_chains import HashChain
@@ -21,8 +22,8 @@ COMMANDS = re.findall(r"^```console\n\$ pratique (.*?)\n(.+?)^```$", TEXT, re.MU
 
 
 def verify(*arguments: str | Path) -> tuple[int, str]:
-    ran = CliRunner().invoke(root, ["decision-log", "verify", *map(str, arguments)], standalone_mode=False)
-    assert ran.exception is None, ran.exception
+    command = ["decision-log", "verify", *map(str, arguments)]
+    ran = CliRunner().invoke(root, command, standalone_mode=False, catch_exceptions=False)
     return ran.return_value or 0, ran.output
 
 
@@ -69,6 +70,27 @@ def test_an_intact_log_exits_with_0_and_a_changed_one_with_1(tmp_path: Path) -> 
     code, said = verify(file)
     assert code == 1
     assert f"{file}:2: entry 3 follows entry 1: entries are missing, or out of order" in said
+
+
+@pytest.mark.parametrize("content", [b'{"a": 1}\n', b"hello", b"\x7fELF\n\x00", b'{"sequence":"x"}\n'])
+def test_a_file_that_is_no_log_is_bad_input(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "no.log").write_bytes(content)
+    with pytest.raises(InputError, match=r"no\.log: no decision log: no line is an entry of one"):
+        verify(tmp_path / "no.log")
+
+
+@pytest.mark.parametrize("content", [b"", b'{"seq', b'{"sequence":1,"prev'])
+def test_a_log_of_which_nothing_whole_is_left_was_changed(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "log").write_bytes(content)
+    code, said = verify(tmp_path / "log")
+    assert (code, "not whole: 0 entries" in said) == (1, True)
+
+
+def test_one_file_of_a_log_that_is_none_is_a_change_of_the_log(tmp_path: Path) -> None:
+    log(tmp_path / "log.1")
+    (tmp_path / "log").write_text("hello\n")
+    code, said = verify(tmp_path / "log", tmp_path / "log.1")
+    assert (code, "log:1: is no entry of a decision log" in said) == (1, True)
 
 
 def test_files_are_verified_in_log_order(tmp_path: Path) -> None:

@@ -125,6 +125,7 @@ def test_what_is_no_recording_is_told(pratique: Program, tmp_path: Path, line: s
     done = pratique("rollout", file)
     assert done.returncode == 2
     assert problem in done.stderr
+    assert done.stdout == ""
     assert "Traceback" not in done.stderr
 
 

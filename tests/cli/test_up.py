@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TextIO
+from typing import TextIO, TypeAlias
 from urllib.parse import urlsplit
 
 import pytest
@@ -26,8 +26,13 @@ from pratique_cli.local_stack import Stack as LocalStack
 from support.controller_packages import lay_out
 from support.waiting import within
 
+Program: TypeAlias = "Callable[..., subprocess.CompletedProcess[str]]"
+
 PROGRAM = Path(sys.executable).with_name("pratique")
 PROCESS = re.compile(r"^\[pratique\] (\S+) is process (\d+),", re.MULTILINE)
+IN_USE = (
+    "cannot listen there: Address already in use; choose another --port, or --port 0, which picks a free one"
+)
 PATIENCE = 120.0
 """A timeout in seconds for steps that take two on an idle machine."""
 
@@ -249,9 +254,35 @@ def test_a_port_in_use_is_reported() -> None:
         port = taken.getsockname()[1]
         with up("--port", port) as running:
             assert running.ended() == 2
-            assert f"cannot listen on 127.0.0.1, port {port}: Address already in use" in running.said()
-            assert "--port 0 picks a free port" in running.said()
+            assert f"--host 127.0.0.1, --port {port}: {IN_USE}" in running.said()
             assert not running.children()
+
+
+@pytest.mark.parametrize(
+    ("command", "flags"),
+    [
+        (("serve", "all"), "--host 127.0.0.1, --port"),
+        (
+            ("serve", "frontdoor", "--mutator", "127.0.0.1:9", "--validator", "127.0.0.1:9"),
+            "--host 127.0.0.1, --port",
+        ),
+        (("console",), "--port"),
+    ],
+    ids=["all", "frontdoor", "console"],
+)
+def test_a_port_in_use_is_reported_in_the_same_words(
+    command: tuple[str, ...], flags: str, pratique: Program
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ran = pratique(*command, "--port", port)
+    assert (ran.returncode, ran.stderr.splitlines()[-1]) == (2, f"pratique: {flags} {port}: {IN_USE}")
+
+
+def test_an_address_of_another_machine_is_reported(pratique: Program) -> None:
+    ran = pratique("up", "--host", "192.0.2.1", "--port", 0)
+    assert ran.returncode == 2
+    assert "choose an address of this machine with --host, and a --port that you may use" in ran.stderr
 
 
 def test_an_unusable_configuration_is_reported_once(tmp_path: Path) -> None:

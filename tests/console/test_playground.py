@@ -47,6 +47,16 @@ webhooks:
     sideEffects: None
     admissionReviewVersions: [v1]
 """
+WRONG_POLICY = """\
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: wrong}
+spec:
+  matchConstraints:
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]
+  validations:
+    - expression: object.(
+"""
 
 # Each of these is done in one go, which no decision and no drawing comes between.
 TYPE_AT_ONCE = """
@@ -254,6 +264,11 @@ def test_a_quota_is_charged_for_one_decision_alone(console: str) -> None:
                 "manifest": POD % "false",
                 "policies": WEBHOOK.replace("sideEffects: None", "sideEffects: Some"),
             },
+            "policies",
+            8,
+        ),
+        (
+            {"manifest": POD % "false", "policies": WRONG_POLICY},
             "policies",
             8,
         ),

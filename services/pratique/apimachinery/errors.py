@@ -13,6 +13,7 @@
     ├── RefusalError              the reviewed object is refused; the user gets a Status
     └── InputError                something a person wrote is wrong: a file, a flag, a request body
         ├── ConfigurationError    a configuration; names file, document and field
+        │   ├── ListenError       an address that a server cannot listen on
         │   └── PartlyUsableError  carries the part to use at once, because the previous value is worse
         └── ReviewError           an AdmissionReview
 
@@ -22,6 +23,9 @@ a controller that cannot continue, such as a look-up.
 
 from __future__ import annotations
 
+import errno
+import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pratique.apimachinery.statuses import Status
@@ -103,9 +107,39 @@ class InputError(PratiqueError):
         self.file = file
         self.place = place
 
+    @property
+    def problems(self) -> list[str]:
+        """The problems that the text tells, each with the indented lines below it, such as where CEL fails."""
+        found: list[str] = []
+        for line in str(self).split("\n"):
+            if found and line.startswith(" "):
+                found[-1] += f"\n{line}"
+            else:
+                found.append(line)
+        return found
+
 
 class ConfigurationError(InputError):
     """A configuration is wrong. The text names file, document and field."""
+
+
+class ListenError(ConfigurationError):
+    """A server cannot listen on the address of its flags."""
+
+    def __init__(self, error: OSError | OverflowError, flags: Mapping[str, str | int]) -> None:
+        """Say what the operating system refused, of which flags with which values, and what would be right.
+
+        ``flags`` are those of the address, without their dashes; the one of the port is the last.
+        """
+        number = getattr(error, "errno", None) or 0
+        # Event loops write a reason of their own around that of the system, and resolvers have negative numbers.
+        reason = os.strerror(number) if number > 0 else getattr(error, "strerror", None) or str(error)
+        named = ", ".join(f"--{flag} {value}" for flag, value in flags.items())
+        *hosts, port = (f"--{flag}" for flag in flags)
+        advice = f"choose another {port}, or {port} 0, which picks a free one"
+        if number != errno.EADDRINUSE and hosts:
+            advice = f"choose an address of this machine with {hosts[0]}, and a {port} that you may use"
+        super().__init__(f"{named}: cannot listen there: {reason}; {advice}")
 
 
 class PartlyUsableError(ConfigurationError):

@@ -228,7 +228,7 @@ class Catalogue:
             return "; Kubernetes has or had it, Pratique does not"
         known = {controller.name.lower(): controller.name for controller in self.controllers}
         close = difflib.get_close_matches(name.lower(), known, n=1)
-        return f"; did you mean {go_quoted(known[close[0]])}?" if close else ""
+        return f"; did you mean {go_quoted(known[close[0]])}?" if close else "; `pratique plugins` lists all"
 
 
 def load_catalogue() -> Catalogue:

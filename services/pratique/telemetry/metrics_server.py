@@ -10,7 +10,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, MetricsHandler
 
-from pratique.apimachinery.errors import ConfigurationError
+from pratique.apimachinery.errors import ListenError
 
 _log = logging.getLogger(__name__)
 
@@ -30,16 +30,13 @@ class MetricsServer:
         """Start to listen; port 0 picks a free port.
 
         Raises:
-            ConfigurationError: the address cannot be bound.
+            ListenError: the address cannot be bound.
         """
         handler = type("_Registered", (_Handler,), {"registry": registry})
         try:
             self._server = (_IPv6Server if ":" in host else _Server)((host, port), handler)
         except (OSError, OverflowError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            raise ConfigurationError(
-                f"--metrics-host {host}, --metrics-port {port}: cannot listen there: {reason}"
-            ) from None
+            raise ListenError(error, {"metrics-host": host, "metrics-port": port}) from None
         self._thread = threading.Thread(
             target=self._server.serve_forever,
             name="pratique-metrics",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from pratique.apimachinery.errors import ConfigurationError, InputError
+from pratique.apimachinery.errors import ConfigurationError, InputError, ListenError
 from pratique.configuration.settings import ChainSettings
 from pratique_cli.exit_codes import ExitCode
 from pratique_cli.extras import install_advice
@@ -94,8 +94,7 @@ def command(
             playground, recording, replayer, port, lambda url: click.echo(f"pratique: console on {url}")
         )
     except OSError as error:
-        problem = f"port {port} of 127.0.0.1 cannot be used: {error.strerror}; --port 0 picks a free one"
-        raise ConfigurationError(problem) from None
+        raise ListenError(error, {"port": port}) from None
     finally:
         if replayer is not None:
             replayer.stop()

@@ -63,6 +63,11 @@ def verify(files: Sequence[Path], key: Path | None, expect: str | None, output: 
             verifier.verify(str(file), _lines(file), is_last=file == ordered[-1])
         except OSError as error:
             raise InputError(f"{file}: cannot be read: {error.strerror}") from None
+    if verifier.report.foreign_lines and not verifier.report.entries:
+        named = ", ".join(map(str, files))
+        raise InputError(
+            f"{named}: no decision log: no line is an entry of one, as --decision-log writes them"
+        )
     missing = expect is not None and expect.strip().lower() not in verifier.hashes
     whole = not verifier.report.faults and not missing
     if output == "json":

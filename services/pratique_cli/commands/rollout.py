@@ -88,7 +88,8 @@ def command(
         )
     if output == "text":
         lines = itertools.chain.from_iterable(entry.lines() for entry in evidence)
-        click.echo("\n".join(lines), color=palette_for(sys.stdout, colour=None).colour)
+        text = "".join(f"{line}\n" for line in lines)
+        click.echo(text, nl=False, color=palette_for(sys.stdout, colour=None).colour)
     else:
         click.echo(encode_list([entry.document for entry in evidence], output), nl=False)
     denials = any(entry.denials for entry in evidence)

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from pratique.apimachinery.errors import ConfigurationError
+from pratique.apimachinery.errors import ListenError
 from pratique.configuration.settings import ChainSettings
 from pratique.hosting.catalogue import load_catalogue
 from pratique_cli.chain_options import chain_flags, live_flags
@@ -103,9 +103,7 @@ def _check_address(host: str, port: int) -> None:
             listener.bind(address)
             listener.listen()
     except OSError as error:
-        problem = f"cannot listen on {host}, port {port}: {error.strerror}"
-        advice = "choose another with --host and --port; --port 0 picks a free port"
-        raise ConfigurationError(f"{problem}; {advice}") from None
+        raise ListenError(error, {"host": host, "port": port}) from None
 
 
 def _line_printer() -> Callable[[str, str], None]:

@@ -28,7 +28,7 @@ from pratique_cli.suites.writing import WrittenCase, suite_text
 from pratique_frontdoor.console.playground import DecidedReview, LineMark, PlaygroundCase, PlaygroundResult
 from pratique_frontdoor.engines.local import LocalEngine, LocalSources
 
-_LINE = re.compile(r"^(manifest|policies|cluster): .*?\bline (\d+)\b")
+_LINE = re.compile(r"^(manifest|policies|cluster): .*?\bline (\d+)\b", re.DOTALL)
 """How errors name the editor and the line."""
 _MAX_DOCUMENTS = 20
 """How many documents of a manifest are decided."""
@@ -44,12 +44,12 @@ class _Outcome:
     marks: list[LineMark] = dataclasses.field(default_factory=list)
     problems: list[str] = dataclasses.field(default_factory=list)
 
-    def miss(self, error: Exception) -> None:
+    def miss(self, error: InputError) -> None:
         """Add what could not be read or used, at its line."""
-        for line in str(error).splitlines():
-            self.problems.append(line)
-            if found := _LINE.match(line):
-                self.marks.append(LineMark(found[1], int(found[2]), "error", line.partition(": ")[2]))
+        for problem in error.problems:
+            self.problems.append(problem)
+            if found := _LINE.match(problem):
+                self.marks.append(LineMark(found[1], int(found[2]), "error", problem.partition(": ")[2]))
 
     def add(self, reviewed: ReviewedDocument) -> None:
         """Add a decision with its Pods, and mark what it finds wrong."""

@@ -64,9 +64,15 @@ def test_the_flags_make_the_chain(flags: ChainSettings, expected: str) -> None:
 @pytest.mark.parametrize(
     ("flags", "expected"),
     [
-        (settings(enable="Foo"), 'enable-admission-plugins plugin "Foo" is unknown'),
-        (settings(disable="Foo"), 'disable-admission-plugins plugin "Foo" is unknown'),
-        (settings(exactly="Foo"), 'admission-control plugin "Foo" is unknown'),
+        (
+            settings(enable="Foo"),
+            'enable-admission-plugins plugin "Foo" is unknown; `pratique plugins` lists all',
+        ),
+        (
+            settings(disable="Foo"),
+            'disable-admission-plugins plugin "Foo" is unknown; `pratique plugins` lists all',
+        ),
+        (settings(exactly="Foo"), 'admission-control plugin "Foo" is unknown; `pratique plugins` lists all'),
         (
             settings(enable="LimitRangr"),
             'enable-admission-plugins plugin "LimitRangr" is unknown; did you mean "LimitRanger"?',
@@ -91,7 +97,10 @@ def test_the_flags_make_the_chain(flags: ChainSettings, expected: str) -> None:
         ),
         (
             settings(enable="Foo Bar"),
-            '[enable-admission-plugins plugin "Foo" is unknown, enable-admission-plugins plugin "Bar" is unknown]',
+            (
+                '[enable-admission-plugins plugin "Foo" is unknown; `pratique plugins` lists all,'
+                ' enable-admission-plugins plugin "Bar" is unknown; `pratique plugins` lists all]'
+            ),
         ),
         (
             settings(exactly="LimitRanger AlwaysAdmit LimitRanger"),

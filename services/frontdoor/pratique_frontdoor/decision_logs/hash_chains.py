@@ -22,6 +22,8 @@ VERSION = 1
 """The version of the format; every head has it."""
 FIRST_PREVIOUS_HASH = "0" * 64
 """The previous hash of the first line."""
+_BEGINNING = b'{"sequence":'
+"""What every line begins with, so that half a line can be told from what is no line."""
 _SUFFIX = re.compile(rb',"hash":"([0-9a-f]{64})"}')
 _SUFFIX_BYTES = len(b',"hash":""}') + 64
 
@@ -102,6 +104,8 @@ class ChainReport:
     """How often the writer was killed within a line."""
     is_sealed: bool = False
     """Whether the last entry is a final seal."""
+    foreign_lines: int = 0
+    """Lines that no writer of decision logs has written."""
     is_keyed: bool = False
     """Whether the lines are verified with a key."""
     faults: list[Fault] = dataclasses.field(default_factory=list)
@@ -130,7 +134,7 @@ class Verifier:
         """
         number, line = 0, b"\n"
         for number, line in enumerate(lines, 1):
-            if not line.endswith(b"\n"):
+            if not line.endswith(b"\n") and _BEGINNING.startswith(line[: len(_BEGINNING)]):
                 where = (
                     "the writer was killed, or is about to go on" if is_last else "a line of an earlier file"
                 )
@@ -149,6 +153,7 @@ class Verifier:
         except (msgspec.DecodeError, ValueError, RecursionError):
             link = None
         if suffix is None or link is None:
+            report.foreign_lines += 1
             self._fault(name, number, "is no entry of a decision log")
             return
         if link.algorithm == "hmac-sha256" and self._key is None:

@@ -19,7 +19,7 @@ from types import FrameType
 import uvicorn
 from starlette.applications import Starlette
 
-from pratique.apimachinery.errors import ConfigurationError
+from pratique.apimachinery.errors import ListenError
 from pratique.https.tls import keep_certificates_fresh
 from pratique.processes.allocator import return_freed_memory
 from pratique_frontdoor.http.connections import UNAUTHENTICATED_WINDOW_BYTES, HttpConnection
@@ -145,7 +145,7 @@ class FrontDoorServer(uvicorn.Server):
         """Listen. uvicorn's own method does not limit the time of TLS handshakes, and exits if it cannot listen.
 
         Raises:
-            ConfigurationError: the address cannot be listened on.
+            ListenError: the address cannot be listened on.
         """
         settings = self._settings
         try:
@@ -156,10 +156,7 @@ class FrontDoorServer(uvicorn.Server):
                 backlog=self.config.backlog,
             )
         except OSError as error:
-            reason = error.strerror or str(error)
-            raise ConfigurationError(
-                f"--host {settings.host}, --port {settings.port}: cannot listen there: {reason}"
-            ) from None
+            raise ListenError(error, {"host": settings.host, "port": settings.port}) from None
         self.servers = [listener]
         if self._certificate is not None:
             for listening in listener.sockets:
