@@ -159,6 +159,12 @@ def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> S
     return failure(422, "Invalid", message, details)
 
 
+def method_not_allowed() -> Status:
+    """Return a 405 with the message of ``NewGenericServerResponse``."""
+    text = "the server does not allow this method on the requested resource"
+    return failure(405, "MethodNotAllowed", text)
+
+
 def internal_error(text: str) -> Status:
     """``NewInternalError``: 500, with the bare text as its cause."""
     details = StatusDetails(causes=(StatusCause(message=text),))

@@ -278,7 +278,8 @@ class GoDecoder:
     def _schema(self, kind: GoType, value: JSON, place: Place) -> JSON:
         """Decode a schema, or a boolean or a list in its place; nobody reports unknown fields in it.
 
-        What is neither a schema nor a list of schemas counts as no field that is missing, but as an empty list.
+        What is neither a schema nor a list of schemas counts as no field that is missing, but as False, which prints
+        otherwise than an empty list.
 
         Source: ``k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1/marshal.go``.
         """
@@ -290,14 +291,13 @@ class GoDecoder:
         self.needs_text = True
         decoder = GoDecoder(rewrites=self._rewrites, has_texts=self._has_texts)
         within = place._replace(is_within=True)
-        nothing: JSON = None if is_or_strings else []
-        decoded = nothing if self._rewrites else value
+        decoded: JSON = (None if is_or_strings else False) if self._rewrites else value
         if isinstance(value, dict):
             decoded = decoder.decode(kind.items, value, within)
         elif isinstance(value, list):
             item = _STRING if is_or_strings else kind.items
             listed = decoder.decode(GoType(GoKind.LIST, f"[]{item.name}", item), value, within)
-            decoded = listed or (value if is_or_strings else decoded)
+            decoded = listed or value
         decoder.finish()
         return decoded
 

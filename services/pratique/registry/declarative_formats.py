@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from pratique.apimachinery import names
-from pratique.apimachinery.field_errors import FieldError, FieldPath, invalid, too_long
+from pratique.apimachinery.field_errors import FieldError, FieldPath, invalid, quoted_text, too_long
 
 Format: TypeAlias = Callable[[str, FieldPath], list[FieldError]]
 """Finds what is wrong with a text at a path."""
@@ -87,14 +87,16 @@ _NO_IDENTIFIER = (
 
 def _validate_identifier(text: str, path: FieldPath) -> list[FieldError]:
     errors = [too_long(path, _LONGEST_IDENTIFIER)] if len(text.encode()) > _LONGEST_IDENTIFIER else []
-    return errors if _IDENTIFIER.fullmatch(text) else [*errors, invalid(path, text, _NO_IDENTIFIER)]
+    return (
+        errors if _IDENTIFIER.fullmatch(text) else [*errors, invalid(path, quoted_text(text), _NO_IDENTIFIER)]
+    )
 
 
 def _validate_full_name(text: str, path: FieldPath) -> list[FieldError]:
     parts = text.split("/")
     if len(parts) == 1:
         detail = "a fully qualified name must be a domain and a name separated by a slash"
-        return [*_validate_identifier(text, path), invalid(path, text, detail)]
+        return [*_validate_identifier(text, path), invalid(path, quoted_text(text), detail)]
     if len(parts) > 2:
         return []
     prefix, name = parts
@@ -102,7 +104,7 @@ def _validate_full_name(text: str, path: FieldPath) -> list[FieldError]:
     if prefix:
         errors += [too_long(path, _LONGEST_PREFIX)] if len(prefix.encode()) > _LONGEST_PREFIX else []
         messages = in_bytes(names.check_dns1123_subdomain(prefix))
-        errors += [invalid(path, prefix, f"prefix: {message}") for message in messages]
+        errors += [invalid(path, quoted_text(prefix), f"prefix: {message}") for message in messages]
     else:
         errors.append(invalid(path, "", "prefix must not be empty"))
     return errors + (

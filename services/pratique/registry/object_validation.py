@@ -146,8 +146,10 @@ def receive(review: Review) -> Review:
 
     Raises:
         ObjectRefusedError: one of them cannot be decoded; or the object names another namespace or name than the
-            request, or updates without a resource version what needs one.
+            request, or updates without a resource version what needs one; or the resource has no updates.
     """
+    if review.operation is Operation.UPDATE and _is_virtual(review):
+        raise ObjectRefusedError(statuses.method_not_allowed())
     try:
         custom = _custom_resources(review)
         if custom is None:

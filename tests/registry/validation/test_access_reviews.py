@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from pratique.apimachinery.requests import Operation
 from pratique.cluster.store import ObjectStore
 from pratique.manifests.requests import review_of_manifest
+from pratique.registry.object_validation import ObjectRefusedError, receive
 from pratique.registry.validation.access_reviews import refused_review
 from pratique_frontdoor.chain.decisions import OBJECT_VALIDATION
 from support.manifest_decisions import decide_manifest
@@ -99,3 +101,13 @@ def test_who_asks_about_oneself_is_never_refused() -> None:
         "metadata": {"name": "-"},
     }
     assert decide_manifest(written).allowed
+
+
+@pytest.mark.parametrize("written", [LOCAL, TOKEN, EMPTY], ids=lambda written: str(written["kind"]))
+def test_what_is_never_stored_has_no_updates(written: dict[str, Any]) -> None:
+    named = {**written, "metadata": {**written.get("metadata", {}), "name": "x"}}
+    resources = ObjectStore().resources
+    review = review_of_manifest(named, resources, operation=Operation.UPDATE, old=named)
+    with pytest.raises(ObjectRefusedError) as refused:
+        receive(review)
+    assert (refused.value.status.code, refused.value.status.reason) == (405, "MethodNotAllowed")

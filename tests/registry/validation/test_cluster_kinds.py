@@ -19,6 +19,7 @@ GROUPS = {
     "ClusterTrustBundle": "certificates.k8s.io/v1",
     "DeviceClass": "resource.k8s.io/v1",
     "IPAddress": "networking.k8s.io/v1",
+    "Node": "v1",
     "PriorityClass": "scheduling.k8s.io/v1",
     "RuntimeClass": "node.k8s.io/v1",
     "ServiceCIDR": "networking.k8s.io/v1",
@@ -343,3 +344,29 @@ def test_an_update_of_a_runtime_class_is_validated_as_a_whole() -> None:
         'scheduling.tolerations[0].operator: Invalid value: "": operator must be Exists when `key` is empty, which '
         'means "match all values and all keys"'
     ]
+
+
+_TAINTS = "scheduler.alpha.kubernetes.io/taints"
+_OF_A_LIST = "json: cannot unmarshal number into Go value of type []core.Taint"
+_OF_AN_EFFECT = "json: cannot unmarshal number into Go struct field Taint.Effect of type core.TaintEffect"
+
+
+@pytest.mark.parametrize(
+    ("written", "detail"),
+    [
+        ("1e999", _OF_A_LIST),
+        ("1" * 5000, _OF_A_LIST),
+        ("[" * 2000 + "]" * 2000, "exceeded max depth"),
+        ('[{"effect": 1}]', _OF_AN_EFFECT),
+    ],
+)
+def test_an_annotation_that_no_go_value_holds_is_told(written: str, detail: str) -> None:
+    node = made("Node", "n")
+    node["metadata"]["annotations"] = {_TAINTS: written}
+    assert causes(node) == [f"metadata.annotations: Invalid value: {_TAINTS!r}: {detail}".replace("'", '"')]
+
+
+def test_half_a_character_in_an_annotation_is_another_character() -> None:
+    node = made("Node", "n")
+    node["metadata"]["annotations"] = {_TAINTS: r'[{"key": "a", "effect": "NoSchedule", "value": "\ud800"}]'}
+    assert ["[0].value" in cause and '"\ufffd"' in cause for cause in causes(node)] == [True]

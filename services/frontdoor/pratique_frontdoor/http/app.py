@@ -19,7 +19,7 @@ from starlette.routing import BaseRoute, Mount, Route
 
 from pratique.admission.controllers import BOTH, MUTATE, VALIDATE, Phase
 from pratique.apimachinery.json_values import JSONObject
-from pratique.apimachinery.statuses import Status
+from pratique.apimachinery.statuses import Status, method_not_allowed
 from pratique.https.tls import ReloadedCertificate
 from pratique.processes.large_texts import LargeTextReader
 from pratique.rpc.check_digests import CheckDigests
@@ -36,7 +36,6 @@ from pratique_frontdoor.http.messages import (
     Load,
     LoadLimits,
     failure_status,
-    method_not_allowed,
     not_found,
     status_reply,
 )

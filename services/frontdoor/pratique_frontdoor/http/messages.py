@@ -404,12 +404,6 @@ def not_found() -> Status:
     return statuses.failure(404, "NotFound", "the server could not find the requested resource")
 
 
-def method_not_allowed() -> Status:
-    """Return a 405 with the message of ``NewGenericServerResponse``."""
-    text = "the server does not allow this method on the requested resource"
-    return statuses.failure(405, "MethodNotAllowed", text)
-
-
 def shutting_down() -> Status:
     """Return a 503 for reviews that are undecided when the time for draining is over."""
     return statuses.service_unavailable("the server is shutting down")

@@ -16,6 +16,7 @@ from pratique.apimachinery.field_errors import (
     forbidden,
     internal,
     invalid,
+    json_text,
     not_supported,
     required,
 )
@@ -201,7 +202,7 @@ def _validate_items(
     if isinstance(items, list):
         for index, item in enumerate(items):
             errors.add(_validate(item, at / index, inner, None))
-    else:
+    elif items is not False:
         errors.add(_validate(items, at, inner, None if node is None else node.items))
 
 
@@ -326,7 +327,7 @@ def _validate_rule(rule: JSONObject, schema: JSONObject, path: FieldPath) -> Ite
     if expression and not expression.strip():
         yield required(path / "messageExpression", "messageExpression must be non-empty if specified")
     if rule.get("reason") is not None and rule["reason"] not in _REASONS:
-        yield not_supported(path / "reason", rule["reason"], _REASONS)
+        yield not_supported(path / "reason", json_text(rule["reason"]), _REASONS)
     yield from _validate_field_path(rule.get("fieldPath") or "", schema, path / "fieldPath")
 
 

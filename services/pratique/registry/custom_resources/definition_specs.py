@@ -5,7 +5,6 @@ Source: ``k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/valid
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 
 import msgspec
@@ -73,8 +72,7 @@ def validate_spec(
     """
     yield from _validate_group(spec.get("group") or "", path / "group")
     scope = spec.get("scope") or ""
-    for error in _validate_choice(scope, path / "scope", ("Cluster", "Namespaced")):
-        yield dataclasses.replace(error, bad_value=quoted_text(scope))
+    yield from _validate_choice(scope, path / "scope", ("Cluster", "Namespaced"))
     preserves = bool(spec.get("preserveUnknownFields"))
     if not spec.get("validation"):
         detail = "" if requires_schemas else "because otherwise all fields are pruned"
@@ -116,7 +114,7 @@ def _validate_choice(value: str, path: FieldPath, supported: tuple[str, ...]) ->
     if not value:
         yield required(path)
     elif value not in supported:
-        yield not_supported(path, value, supported)
+        yield not_supported(path, quoted_text(value), supported)
 
 
 def _has_status(holder: JSONObject) -> bool:

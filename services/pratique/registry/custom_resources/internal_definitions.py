@@ -94,7 +94,7 @@ def without_empty_items(definition: JSONObject) -> JSONObject:
     def empty(written: JSONObject) -> Iterator[JSONObject]:
         for version in list_at(written, "spec", "versions"):
             for node in nodes_of(member(version, "schema", "openAPIV3Schema")):
-                if node.get("items") == []:
+                if node.get("items") in ([], False):
                     yield node
 
     if next(empty(definition), None) is None:
@@ -162,8 +162,8 @@ def _schema_or_bool(value: JSON) -> JSON:
 
 def _schema_or_list(value: JSON) -> JSON:
     if isinstance(value, list):
-        return {"Schema": None, "JSONSchemas": [_schema(item) for item in value] or None}
-    return {"Schema": _schema(value), "JSONSchemas": None}
+        return {"Schema": None, "JSONSchemas": [_schema(item) for item in value]}
+    return {"Schema": None if value is False else _schema(value), "JSONSchemas": None}
 
 
 def _schema_or_strings(value: JSON) -> JSON:

@@ -113,9 +113,13 @@ def _validate_combinations(
 def _are_int_or_string(clauses: JSON) -> bool:
     """Tell whether alternatives are those that an int-or-string may have, with nothing but zeros beside."""
     return [
-        {name: value for name, value in clause.items() if name not in _ZEROS or value != _ZEROS[name]}
+        {name: value for name, value in clause.items() if not _is_zero(name, value)}
         for clause in clauses or ()
     ] == INT_OR_STRING_CLAUSES
+
+
+def _is_zero(name: str, value: JSON) -> bool:
+    return (name in _ZEROS and value == _ZEROS[name]) or (name == "items" and value is False)
 
 
 _ZEROS: Mapping[str, JSON] = {

@@ -1,11 +1,12 @@
 """EndpointSlices.
 
-Source: ``pkg/apis/discovery/validation/validation.go``.
+Sources: ``pkg/apis/discovery/validation/validation.go``, and the warnings of
+``pkg/registry/discovery/endpointslice/strategy.go``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from pratique.admission.reviews import Review
 from pratique.apimachinery import names
@@ -20,8 +21,9 @@ from pratique.apimachinery.field_errors import (
     required,
     too_many,
 )
-from pratique.apimachinery.json_values import JSONObject
+from pratique.apimachinery.json_values import JSONObject, mapping_at
 from pratique.registry.validation.addresses import (
+    ip_warnings,
     is_ipv6,
     validate_endpoint_ip,
     validate_ip,
@@ -36,7 +38,10 @@ from pratique.registry.validation.metadata import (
 
 _TYPES = ("FQDN", "IPv4", "IPv6")
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
-_MAX_ENDPOINTS, _MAX_ADDRESSES, _MAX_PORTS = 1000, 100, 20_000
+_MAX_ENDPOINTS, _MAX_ADDRESSES, _MAX_PORTS, _MAX_HINTS = 1000, 100, 20_000, 8
+_MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
+_CONTROLLERS = frozenset({"endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io"})
+"""Who writes addresses as they should be, so that nobody looks."""
 
 
 def _slice(endpoint_slice: JSONObject, old: JSONObject | None) -> list[FieldError]:
@@ -95,14 +100,21 @@ def _validate_endpoint(endpoint: JSONObject, type_: str, path: FieldPath) -> lis
     if (host := endpoint.get("hostname")) is not None:
         messages = names.check_dns1123_label(host)
         errors += [invalid(path / "hostname", host, message) for message in messages]
+    return errors + _validate_hints(endpoint.get("hints") or {}, path / "hints")
+
+
+def _validate_hints(hints: JSONObject, path: FieldPath) -> list[FieldError]:
+    errors: list[FieldError] = []
     for field, check in (("forZones", names.check_label_value), ("forNodes", names.check_dns1123_subdomain)):
-        found: set[str] = set()
-        for index, hint in enumerate((endpoint.get("hints") or {}).get(field) or ()):
-            name, hinted = hint.get("name", ""), path / "hints" / field / index / "name"
+        hinted, found = hints.get(field) or (), set[str]()
+        if len(hinted) > _MAX_HINTS:
+            return [*errors, too_many(path / field, len(hinted), _MAX_HINTS)]
+        for index, hint in enumerate(hinted):
+            name, place = hint.get("name", ""), path / field / index / "name"
             if name in found:
-                errors.append(duplicate(hinted, name))
+                errors.append(duplicate(place, name))
             found.add(name)
-            errors += [invalid(hinted, name, message) for message in check(name)]
+            errors += [invalid(place, name, message) for message in check(name)]
     return errors
 
 
@@ -147,4 +159,16 @@ def _update(endpoint_slice: JSONObject, old: JSONObject, _: Review) -> list[Fiel
     return _slice(endpoint_slice, old) + covered(changed, "immutable")
 
 
-VALIDATIONS: ValidationTable = {("discovery.k8s.io", "endpointslices"): KindValidation(_create, _update)}
+def _warnings(endpoint_slice: JSONObject, old: JSONObject | None, _: Review) -> Iterator[str]:
+    if old is None and endpoint_slice.get("addressType") == "FQDN":
+        yield "spec.addressType: FQDN endpoints are deprecated"
+    if mapping_at(endpoint_slice, "metadata", "labels").get(_MANAGED_BY) in _CONTROLLERS:
+        return
+    for index, endpoint in enumerate(endpoint_slice.get("endpoints") or ()):
+        for number, address in enumerate(endpoint.get("addresses") or ()):
+            yield from ip_warnings(address, ROOT / "endpoints" / index / "addresses" / number)
+
+
+VALIDATIONS: ValidationTable = {
+    ("discovery.k8s.io", "endpointslices"): KindValidation(_create, _update, _warnings)
+}

@@ -19,6 +19,7 @@ from pratique.apimachinery.field_errors import (
     duplicate,
     forbidden,
     invalid,
+    json_text,
     required,
 )
 from pratique.apimachinery.json_values import JSONObject
@@ -247,7 +248,7 @@ def validate_quota_resource_name(name: str, path: FieldPath) -> list[FieldError]
     """Validate the name of a resource in a quota: ``ValidateResourceQuotaResourceName``."""
     errors = validate_resource_name(name, path)
     if "/" not in name and not _is_quota_resource(name):
-        errors.append(invalid(path, name, "must be a standard resource for quota"))
+        errors.append(invalid(path, json_text(name), "must be a standard resource for quota"))
     return errors
 
 

@@ -16,6 +16,7 @@ from pratique.apimachinery.field_errors import (
     covered,
     forbidden,
     invalid,
+    json_text,
     not_supported,
     required,
     too_long,
@@ -140,6 +141,12 @@ def validate_immutable(value: JSON, old: JSON, path: FieldPath) -> list[FieldErr
 
 
 _NOTHING: tuple[JSON, ...] = (None, [], {})
+
+
+def validate_immutable_pointer(value: str | None, old: str | None, path: FieldPath) -> list[FieldError]:
+    """Refuse a change of a text that Go points to, which prints as JSON: ``ValidateImmutableField``."""
+    printed = None if value is None else json_text(value)
+    return [] if value == old else [invalid(path, printed, FIELD_IS_IMMUTABLE)]
 
 
 def validate_nonnegative(value: JSON, path: FieldPath) -> list[FieldError]:

@@ -26,6 +26,7 @@ from pratique.registry.go_values import differs, internal_value
 from pratique.registry.validation.addresses import (
     Address,
     check_port_name,
+    cidr_warnings,
     is_ipv6,
     parse_cidr,
     validate_cidr,
@@ -123,13 +124,21 @@ def _validate_block(block: JSONObject, path: FieldPath, accepted: frozenset[str]
     return errors
 
 
-def _blocks(spec: JSONObject) -> Iterator[str]:
+def _blocks(spec: JSONObject) -> Iterator[tuple[FieldPath, str]]:
+    """All CIDR values, and where they are."""
     for direction, peers in _DIRECTIONS:
-        for rule in spec.get(direction) or ():
-            for peer in rule.get(peers) or ():
-                block = peer.get("ipBlock")
+        for index, rule in enumerate(spec.get(direction) or ()):
+            for number, peer in enumerate(rule.get(peers) or ()):
+                block, path = peer.get("ipBlock"), _SPEC / direction / index / peers / number / "ipBlock"
                 if block is not None:
-                    yield from (block.get("cidr", ""), *(block.get("except") or ()))
+                    yield path / "cidr", block.get("cidr", "")
+                    excepted = enumerate(block.get("except") or ())
+                    yield from ((path / "except" / place, text) for place, text in excepted)
+
+
+def _policy_warnings(policy: JSONObject, _old: JSONObject | None, _: Review) -> Iterator[str]:
+    for path, text in _blocks(policy.get("spec") or {}):
+        yield from cidr_warnings(text, path)
 
 
 def _policy(policy: JSONObject, _: Review) -> list[FieldError]:
@@ -141,7 +150,8 @@ def _policy(policy: JSONObject, _: Review) -> list[FieldError]:
 def _policy_update(policy: JSONObject, old: JSONObject, _: Review) -> list[FieldError]:
     metadata = policy.get("metadata") or {}
     errors = validate_metadata_update(metadata, old.get("metadata") or {}, _METADATA)
-    return errors + _policy_spec(policy.get("spec") or {}, frozenset(_blocks(old.get("spec") or {})))
+    accepted = frozenset(text for _, text in _blocks(old.get("spec") or {}))
+    return errors + _policy_spec(policy.get("spec") or {}, accepted)
 
 
 _MAX_CONTROLLER = 250
@@ -294,7 +304,7 @@ def _service_cidr_update(written: JSONObject, old: JSONObject, _: Review) -> lis
 
 
 VALIDATIONS: ValidationTable = {
-    (_GROUP, "networkpolicies"): KindValidation(_policy, _policy_update),
+    (_GROUP, "networkpolicies"): KindValidation(_policy, _policy_update, _policy_warnings),
     (_GROUP, "ingressclasses"): KindValidation(_class, _class_update),
     (_GROUP, "ipaddresses"): KindValidation(_address, _address_update),
     (_GROUP, "servicecidrs"): KindValidation(_service_cidr, _service_cidr_update),

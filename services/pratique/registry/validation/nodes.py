@@ -1,15 +1,15 @@
 """Nodes.
 
 Source: ``ValidateNode`` and ``ValidateNodeUpdate`` of ``pkg/apis/core/validation/validation.go``, and
-``nodeWarnings`` of ``pkg/registry/core/node/strategy.go``. The annotations that once held taints and Pods to avoid are
-not read.
+``nodeWarnings`` of ``pkg/registry/core/node/strategy.go``.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from pratique.admission.reviews import Review
 from pratique.apimachinery import names
@@ -26,7 +26,8 @@ from pratique.apimachinery.field_errors import (
     not_supported,
     required,
 )
-from pratique.apimachinery.json_values import JSONObject
+from pratique.apimachinery.json_reading import go_kind, syntax_error
+from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.apimachinery.selectors import validate_label_name
 from pratique.apimachinery.statuses import go_quoted
 from pratique.registry.go_values import internal_value
@@ -47,6 +48,7 @@ _CIDRS = _SPEC / "podCIDRs"
 def _create(node: JSONObject, _: Review) -> list[FieldError]:
     metadata, spec, status = (node.get(name) or {} for name in ("metadata", "spec", "status"))
     errors = validate_metadata(metadata, subdomain_name, _METADATA, namespaced=False)
+    errors += _validate_annotations(metadata.get("annotations") or {}, _METADATA / "annotations")
     errors += _validate_taints(spec.get("taints") or (), _METADATA / "taints")
     errors += _validate_resources(status)
     capacity = ((status.get("nodeInfo") or {}).get("swap") or {}).get("capacity")
@@ -73,6 +75,103 @@ def validate_node_update(node: JSONObject, old: JSONObject, review: Review) -> l
     if spec.get("externalID", "") != old_spec.get("externalID", ""):
         errors.append(forbidden(_SPEC / "externalID", "may not be updated"))
     return errors
+
+
+_TAINTS = "scheduler.alpha.kubernetes.io/taints"
+_AVOIDED = "scheduler.alpha.kubernetes.io/preferAvoidPods"
+
+
+def _validate_annotations(annotations: Mapping[str, str], path: FieldPath) -> list[FieldError]:
+    """Validate what annotations said before fields did: ``ValidateNodeSpecificAnnotations``."""
+    errors: list[FieldError] = []
+    if text := annotations.get(_TAINTS):
+        try:
+            errors += _validate_taints(_taints_of(text), path / _TAINTS)
+        except _AnnotationError as error:
+            errors.append(invalid(path, _TAINTS, str(error)))
+    if text := annotations.get(_AVOIDED):
+        try:
+            for index, controller in enumerate(_avoided_controllers(text)):
+                errors += _validate_avoided(controller, path / _AVOIDED / index / "PodSignature")
+        except _AnnotationError as error:
+            errors.append(invalid(path / "AvoidPods", _AVOIDED, str(error)))
+    return errors
+
+
+def _validate_avoided(controller: JSONObject | None, path: FieldPath) -> list[FieldError]:
+    """An API server panics over an owner that does not say whether it is a controller; here it is none."""
+    if controller is None:
+        return [required(path)]
+    if _member(controller, "controller"):
+        return []
+    return [invalid(path / "PodController" / "Controller", False, "must point to a controller")]
+
+
+class _AnnotationError(Exception):
+    """An annotation cannot be decoded; the text is Go's."""
+
+
+_TAINT_FIELDS = {"Key": "string", "Value": "string", "Effect": "core.TaintEffect"}
+
+
+def _taints_of(text: str) -> list[JSONObject]:
+    """Taints, which are of the internal type, whose fields Go finds whatever their case."""
+    taints = []
+    for taint in _typed(_read(text), [], "[]core.Taint"):
+        found = _typed(taint, {}, "core.Taint")
+        taints.append(
+            {
+                name.lower(): _typed(_member(found, name), "", go_type, f"Taint.{name}")
+                for name, go_type in _TAINT_FIELDS.items()
+            }
+        )
+    return taints
+
+
+def _avoided_controllers(text: str) -> list[JSONObject | None]:
+    """The controllers of Pods to avoid, None for what has none: ``GetAvoidPodsFromNodeAnnotations``."""
+    controllers: list[JSONObject | None] = []
+    at, avoided = "preferAvoidPods", _typed(_read(text), {}, "v1.AvoidPods")
+    for entry in _typed(_member(avoided, at), [], "[]v1.PreferAvoidPodsEntry", f"AvoidPods.{at}"):
+        pod = _typed(entry, {}, "v1.PreferAvoidPodsEntry", f"AvoidPods.{at}")
+        place = f"{at}.podSignature"
+        signature = _typed(
+            _member(pod, "podSignature"), {}, "v1.PodSignature", f"PreferAvoidPodsEntry.{place}"
+        )
+        controller, place = _member(signature, "podController"), f"{place}.podController"
+        if controller is not None:
+            _typed(controller, {}, "v1.OwnerReference", f"PodSignature.{place}")
+            _typed(_member(controller, "controller"), False, "bool", f"OwnerReference.{place}.controller")
+        controllers.append(controller)
+    return controllers
+
+
+def _read(text: str) -> JSON:
+    """Read JSON with numbers of any size, none of which counts; Go's own limit is 10,000 levels, Python's is lower."""
+    if problem := syntax_error(text.encode()):
+        raise _AnnotationError(problem)
+    try:
+        return json.loads(text, parse_int=float, parse_float=float)
+    except RecursionError:
+        raise _AnnotationError("exceeded max depth") from None
+
+
+def _member(holder: JSONObject, name: str) -> JSON:
+    """A field, whose case does not count; the last one of several."""
+    return next((holder[key] for key in reversed(holder) if key.lower() == name.lower()), None)
+
+
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def _typed(value: JSON, zero: JSON, go_type: str, field: str = "") -> JSON:
+    """A value of the type of ``zero``, which stands for null."""
+    if value is None:
+        return zero
+    if type(value) is type(zero):
+        return _LONE_SURROGATE.sub("\ufffd", value) if isinstance(value, str) else value
+    where = f"Go struct field {field}" if field else "Go value"
+    raise _AnnotationError(f"json: cannot unmarshal {go_kind(value)} into {where} of type {go_type}")
 
 
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from pratique.apimachinery.field_errors import FieldError, FieldPath, invalid
+from pratique.apimachinery.field_errors import FieldError, FieldPath, invalid, json_text
 from pratique.apimachinery.json_values import JSON
 from pratique.registry.validation.metadata import validate_nonnegative
 
@@ -21,7 +21,7 @@ _MESSAGE = (
 def validate_number_or_percent(value: JSON, path: FieldPath) -> list[FieldError]:
     """Validate a number that is not negative, or a percentage; None is 0."""
     if isinstance(value, str):
-        return [] if _PERCENT.fullmatch(value) else [invalid(path, value, _MESSAGE)]
+        return [] if _PERCENT.fullmatch(value) else [invalid(path, json_text(value), _MESSAGE)]
     return validate_nonnegative(value or 0, path)
 
 

@@ -28,7 +28,7 @@ from pratique.registry.validation.kind_validation import KindValidation
 from pratique.registry.validation.metadata import (
     FIELD_IS_IMMUTABLE,
     subdomain_name,
-    validate_immutable,
+    validate_immutable_pointer,
     validate_label_selector,
     validate_metadata,
     validate_metadata_update,
@@ -173,7 +173,8 @@ def _update(claim: JSONObject, old: JSONObject, _: Review) -> list[FieldError]:
         compared["storageClassName"] = None
     errors += _validate_change(compared, before)
     errors += _validate_size_update(spec, old)
-    errors += validate_immutable(spec.get("volumeMode"), old_spec.get("volumeMode"), ROOT / "volumeMode")
+    mode, old_mode = spec.get("volumeMode"), old_spec.get("volumeMode")
+    errors += validate_immutable_pointer(mode, old_mode, ROOT / "volumeMode")
     return errors + _validate_attributes_class_update(spec, old)
 
 

@@ -28,7 +28,7 @@ from pratique.registry.validation.kind_validation import KindValidation, Validat
 from pratique.registry.validation.metadata import (
     FIELD_IS_IMMUTABLE,
     subdomain_name,
-    validate_immutable,
+    validate_immutable_pointer,
     validate_metadata,
 )
 from pratique.registry.validation.node_labels import DEPRECATED_NODE_LABELS
@@ -65,7 +65,8 @@ def _update(volume: JSONObject, old: JSONObject, _: Review) -> list[FieldError]:
     errors = _validate(volume, allow_invalid_labels=_has_invalid_labels(old_spec))
     errors += _validate_mount_options(volume)
     errors += _validate_source_update(spec, old_spec)
-    errors += validate_immutable(spec.get("volumeMode"), old_spec.get("volumeMode"), ROOT / "volumeMode")
+    mode, old_mode = spec.get("volumeMode"), old_spec.get("volumeMode")
+    errors += validate_immutable_pointer(mode, old_mode, ROOT / "volumeMode")
     errors += _validate_affinity_update(spec.get("nodeAffinity"), old_spec.get("nodeAffinity"))
     attributes_class = "volumeAttributesClassName"
     if old_spec.get(attributes_class) is not None and spec.get(attributes_class) is None:

@@ -143,10 +143,27 @@ def _validate_changes(spec: JSONObject, old: JSONObject) -> list[FieldError]:
         errors += _validate_node_affinity(_required_terms(spec), _required_terms(old))
         compared = _with_kept_nodes(compared, old)
     if differs("core.PodSpec", old, compared):
-        difference = internal_diff("core.PodSpec", old, compared)
+        difference = internal_diff("core.PodSpec", old, _with_empty_requests(compared))
         detail = f"pod updates may not change fields other than {_UPDATABLE}\n{difference}"
         errors.append(forbidden(_SPEC, detail))
     return errors
+
+
+def _with_empty_requests(spec: JSONObject) -> JSONObject:
+    """A specification as its defaults leave it, which print requests that are nothing beside limits that are."""
+    return {
+        name: [_requesting(item) for item in value]
+        if name in {"containers", "initContainers"} and value
+        else value
+        for name, value in spec.items()
+    }
+
+
+def _requesting(container: JSONObject) -> JSONObject:
+    resources = container.get("resources") or {}
+    if resources.get("limits") is None or resources.get("requests") is not None:
+        return container
+    return {**container, "resources": {**resources, "requests": {}}}
 
 
 def _validate_images(containers: Sequence[JSONObject], path: FieldPath) -> list[FieldError]:

@@ -19,6 +19,7 @@ from pratique.apimachinery.field_errors import (
     duplicate,
     forbidden,
     invalid,
+    json_text,
     not_found,
     required,
 )
@@ -68,9 +69,9 @@ def is_overcommit_allowed(name: str) -> bool:
 
 def validate_resource_name(name: str, path: FieldPath) -> list[FieldError]:
     """Validate the name of a resource: ``validateResourceName``."""
-    errors = [invalid(path, name, message) for message in names.check_qualified_name(name)]
+    errors = [invalid(path, json_text(name), message) for message in names.check_qualified_name(name)]
     if not errors and "/" not in name and name not in _STANDARD and not is_quota_huge_page(name):
-        errors.append(invalid(path, name, "must be a standard resource type or fully qualified"))
+        errors.append(invalid(path, json_text(name), "must be a standard resource type or fully qualified"))
     return errors
 
 
@@ -81,9 +82,9 @@ def validate_container_resource_name(name: str, path: FieldPath) -> list[FieldEr
     errors = validate_resource_name(name, path)
     if "/" not in name:
         if not is_huge_page(name):
-            errors.append(invalid(path, name, "must be a standard resource for containers"))
+            errors.append(invalid(path, json_text(name), "must be a standard resource for containers"))
     elif not is_native_resource(name) and not is_extended_resource(name):
-        errors.append(invalid(path, name, "doesn't follow extended resource name standard"))
+        errors.append(invalid(path, json_text(name), "doesn't follow extended resource name standard"))
     return errors
 
 

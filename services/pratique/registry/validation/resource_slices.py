@@ -41,6 +41,7 @@ from pratique.registry.validation.kind_validation import KindValidation
 from pratique.registry.validation.metadata import (
     subdomain_name,
     validate_immutable,
+    validate_immutable_pointer,
     validate_metadata,
     validate_metadata_update,
 )
@@ -74,7 +75,7 @@ def _validate_spec(spec: JSONObject, old: JSONObject | None) -> list[FieldError]
         stored = old.get("pool", {}).get("name", "")
         errors += validate_immutable(pool.get("name", ""), stored, _SPEC / "pool" / "name")
         errors += validate_immutable(driver, old.get("driver", ""), _SPEC / "driver")
-        errors += validate_immutable(spec.get("nodeName"), old.get("nodeName"), _SPEC / "nodeName")
+        errors += validate_immutable_pointer(spec.get("nodeName"), old.get("nodeName"), _SPEC / "nodeName")
     errors += _validate_nodes(spec, _SPEC)
     if spec.get("sharedCounters") is not None and spec.get("devices") is not None:
         errors.append(invalid(_SPEC, "", "only one of `sharedCounters` or `devices` is allowed"))

@@ -5,9 +5,11 @@ Source: ``pkg/apis/node/validation/validation.go``.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from pratique.admission.reviews import Review
 from pratique.apimachinery.field_errors import ROOT, FieldError, covered, duplicate, invalid, required
-from pratique.apimachinery.json_values import JSONObject
+from pratique.apimachinery.json_values import JSONObject, mapping_at
 from pratique.apimachinery.selectors import validate_labels
 from pratique.registry.go_values import internal_value
 from pratique.registry.validation.kind_validation import KindValidation, ValidationTable
@@ -18,6 +20,7 @@ from pratique.registry.validation.metadata import (
     validate_metadata,
     validate_metadata_update,
 )
+from pratique.registry.validation.node_labels import DEPRECATED_NODE_LABELS
 from pratique.registry.validation.resource_amounts import validate_requirements
 from pratique.registry.validation.scheduling_constraints import validate_tolerations
 
@@ -55,4 +58,13 @@ def _update(runtime_class: JSONObject, old: JSONObject, review: Review) -> list[
     return errors + covered(changed, "immutable")
 
 
-VALIDATIONS: ValidationTable = {("node.k8s.io", "runtimeclasses"): KindValidation(_create, _update)}
+def _warnings(runtime_class: JSONObject, _old: JSONObject | None, _: Review) -> Iterator[str]:
+    """Warn of deprecated labels: ``GetWarningsForRuntimeClass``, in the order of their names instead of any."""
+    for label in sorted(mapping_at(runtime_class, "scheduling", "nodeSelector")):
+        if label in DEPRECATED_NODE_LABELS:
+            yield f"scheduling.nodeSelector: {DEPRECATED_NODE_LABELS[label]}"
+
+
+VALIDATIONS: ValidationTable = {
+    ("node.k8s.io", "runtimeclasses"): KindValidation(_create, _update, _warnings)
+}
