@@ -146,6 +146,16 @@ def test_compilation_errors_use_the_api_servers_words(expression: str, error: st
     assert error in text
 
 
+def test_a_compilation_error_does_not_end_at_a_nul(evaluate: Callable[..., Any]) -> None:
+    with pytest.raises(CompilationError) as caught:
+        compile_expression("'a\0b' == \0 1", MATCH_CONDITION_ENVIRONMENT, "bool")
+    assert str(caught.value) == (
+        "compilation failed: ERROR: <input>:1:10: Syntax error: token recognition error at: '\0'"
+        "\n | 'a\0b' == \0 1\n | .........^"
+    )
+    assert evaluate("'a\0b' == 'a\\x00b'") is True
+
+
 @pytest.mark.parametrize(
     ("expression", "found"),
     [

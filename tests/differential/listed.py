@@ -66,11 +66,6 @@ LISTED = (
         ours=r".*found no matching overload for '_(&&|\|\|)_' applied to '\([^']+\)'.*",
     ),
     ListedDifference(
-        "undeclared reference to 'trim'",
-        real=r".*found no matching overload for '(?P<function>\w+)' applied to '.*",
-        ours=r".*undeclared reference to '{function}'.*",
-    ),
-    ListedDifference(
         "no viable alternative at input",
         real=r"(?P<before>.*ERROR: <input>:\d+:\d+: Syntax error: )mismatched input '[^']+' expecting [^\n]+"
         r"(?P<after>\n.*)",

@@ -84,9 +84,9 @@ def test_a_page_argues_each_difference_that_is_no_news(listed: ListedDifference)
     assert listed.shown in " ".join(page.read_text().split())
 
 
-def test_a_listed_difference_is_of_the_same_function() -> None:
-    real = "found no matching overload for 'trim' applied to '(dyn)'"
-    assert is_listed(Difference("message", real, "undeclared reference to 'trim' (in container '')"))
-    assert not is_listed(Difference("message", real, "undeclared reference to 'split'"))
-    assert not is_listed(Difference("message", "nothing of the kind", "undeclared reference to 'trim'"))
+def test_a_listed_difference_is_of_the_same_field() -> None:
+    real = "expected type of field 'other' is '' but provided type is 'string'"
+    assert is_listed(Difference("message", real, "undefined field 'other'"))
+    assert not is_listed(Difference("message", real, "undefined field 'value'"))
+    assert not is_listed(Difference("message", "nothing of the kind", "undefined field 'other'"))
     assert not is_listed(Difference("object", "None", "true", "metadata.annotations.other"))

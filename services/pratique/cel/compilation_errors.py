@@ -136,7 +136,7 @@ _REWORDINGS = (
     (re.compile(r"(?<=[( ])null_type(?=[,)])|(?<=type ')null_type(?=')"), "null"),
 )
 """The checker's words, and the API server's for them. cel-go knows types without fields by name only."""
-_OVERLOAD = re.compile(r"(found no matching overload for '(\w+)' applied to ')\((.*)\)'\Z")
+_OVERLOAD = re.compile(r"(found no matching overload for '(@?\w+)' applied to ')\((.*)\)'\Z")
 _QUALIFIED = re.compile(
     r"ERROR: <input>:(\d+):(\d+): undeclared reference to '([^'.]+)((?:\.[^'.]+)+)'( \(in container '[^']*'\))"
     r"\n \| [^\n]*\n \| [^\n]*"
@@ -187,7 +187,7 @@ def _source_before(error: str, source: str) -> str:
 
 def _reword_method_call(match: re.Match[str], before: str) -> str:
     """Write the receiver of a method before the point, ``string.(int)``; a call's position is its parenthesis."""
-    if not re.search(rf"\.\s*{match[2]}\s*\Z", before):
+    if match[2] != "@sortByAssociatedKeys" and not re.search(rf"\.\s*{match[2]}\s*\Z", before):
         return match[0]
     target, *arguments = parse_type(f"({match[3]})")[1]
     return f"{match[1]}{target}.({', '.join(arguments)})'"

@@ -67,6 +67,11 @@ def _configuration(overload: Overload) -> tuple[str, JSONObject]:
     return name, configuration
 
 
+def function_name(overload: Overload) -> str:
+    """The name of the function that a signature is of."""
+    return _split_receiver(overload.signature.partition("(")[0])[1]
+
+
 def _split_receiver(head: str) -> tuple[str, str]:
     """Split methods: ``list<int>.sum``, ``net.IP.family``. ``ip.isCanonical`` and ``_<_`` have no receiver."""
     receiver, _, name = head.rpartition(".")
@@ -171,6 +176,20 @@ def with_two_variable_macros(source: str) -> str:
         return source
     return _EXISTS_ONE.sub(
         lambda token: token[0].replace("exists_one", "existsOne ") if token["macro"] else token[0], source
+    )
+
+
+_FLATTEN = re.compile(
+    rf"(?P<skipped>//[^\n]*|[bB]?{_RAW}|[bB]?(?:{_QUOTED}))|\.\s*(?P<name>flatten)(?=\s*\()"
+)
+EXACT_FLATTEN = "flatte_"
+"""Stands for ``flatten`` where the checker's own takes lists of anything; as long, so that positions stay."""
+
+
+def with_exact_flatten(source: str) -> str:
+    """Write ``flatten`` as :data:`EXACT_FLATTEN`."""
+    return _FLATTEN.sub(
+        lambda token: token[0].replace("flatten", EXACT_FLATTEN) if token["name"] else token[0], source
     )
 
 

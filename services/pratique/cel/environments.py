@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pratique.apimachinery.json_values import JSONObject
 from pratique.cel.activation import VARIABLES, VARIABLES_TYPE, DeclaredVariable
-from pratique.cel.declarations import Library, function_configurations, type_configuration
+from pratique.cel.declarations import EXACT_FLATTEN, Library, function_configurations, type_configuration
 from pratique.cel.interpretables import Functions
 from pratique.cel.libraries import (
     addresses,
@@ -28,6 +28,7 @@ from pratique.cel.libraries import (
     strings,
     urls,
 )
+from pratique.cel.mismatched_calls import function_names, substitute_configurations
 from pratique.cel.type_descriptors import StructTypes, build_pool
 
 if TYPE_CHECKING:
@@ -115,19 +116,31 @@ MATCH_CONDITION_ENVIRONMENT = Environment(has_authorizer=True)
 
 
 @functools.lru_cache(maxsize=64)
-def type_checker(environment: Environment, *, sorts: bool = False) -> cel.Env:
+def type_checker(
+    environment: Environment, *, sorts: bool = False, substitutes: frozenset[str] = frozenset()
+) -> cel.Env:
     """Make the type checker of an environment, which takes about 0.1 s.
 
     Args:
         environment: The environment.
         sorts: Whether it knows the macro ``sortBy``, and then the types of list functions less exactly.
+        substitutes: Names that stand for functions: ``EXACT_FLATTEN``, and those of
+            :mod:`pratique.cel.mismatched_calls`.
     """
     from cel_expr_python import cel  # noqa: PLC0415 - 14 MB of code that only expressions need
 
     return cel.NewEnv(
         build_pool(environment.structs, environment.composited),
-        config=cel.NewEnvConfigFromYaml(json.dumps(_configuration(environment, sorts=sorts))),
+        config=cel.NewEnvConfigFromYaml(
+            json.dumps(_configuration(environment, sorts=sorts, substitutes=substitutes))
+        ),
     )
+
+
+@functools.lru_cache(maxsize=64)
+def known_functions(environment: Environment) -> frozenset[str]:
+    """The names of all functions of an environment."""
+    return function_names(environment.libraries, lists.EXTENSION_OVERLOADS)
 
 
 @functools.lru_cache(maxsize=64)
@@ -137,9 +150,10 @@ def functions_by_name(environment: Environment) -> Functions:
     return {name: function for library in libraries for name, function in library.functions.items()}
 
 
-def _configuration(environment: Environment, *, sorts: bool) -> JSONObject:
+def _configuration(environment: Environment, *, sorts: bool, substitutes: frozenset[str]) -> JSONObject:
     overloads = tuple(overload for library in environment.libraries for overload in library.overloads)
     overloads += () if sorts else lists.EXTENSION_OVERLOADS
+    overloads += lists.EXACT_FLATTEN_OVERLOADS if EXACT_FLATTEN in substitutes else ()
     extensions = [*_EXTENSIONS]
     extensions += [_SORTING] if sorts else []
     extensions += ["bindings"] if environment.has_bind else []
@@ -151,5 +165,8 @@ def _configuration(environment: Environment, *, sorts: bool) -> JSONObject:
         "variables": [
             {"name": name, **type_configuration(kind)} for name, kind in environment.variable_types().items()
         ],
-        "functions": function_configurations(overloads),
+        "functions": [
+            *function_configurations(overloads),
+            *substitute_configurations(sorted(substitutes - {EXACT_FLATTEN})),
+        ],
     }

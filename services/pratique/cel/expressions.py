@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from pratique.cel import costs
 from pratique.cel.activation import UNCOUNTED_WORK_LIMIT, Frame
@@ -14,14 +14,16 @@ from pratique.cel.code_generation import FAILURES, Code, write_code
 from pratique.cel.compilation_errors import format_error, render_type, to_api_server_message, to_type_name
 from pratique.cel.costs import Budget, InlineBudget
 from pratique.cel.declarations import (
+    EXACT_FLATTEN,
     OBJECT,
     PATCH,
     PATCH_FIELDS,
     StructNames,
     scan_struct_names,
+    with_exact_flatten,
     with_two_variable_macros,
 )
-from pratique.cel.environments import Environment, functions_by_name, type_checker
+from pratique.cel.environments import Environment, functions_by_name, known_functions, type_checker
 from pratique.cel.errors import (
     CompilationError,
     CostLimitError,
@@ -29,10 +31,14 @@ from pratique.cel.errors import (
     EvaluationError,
     SlowEvaluationError,
 )
+from pratique.cel.mismatched_calls import reword_calls_of_nothing, substitute
 from pratique.cel.planner import Program, plan
 from pratique.cel.syntax_trees import SyntaxTree, decode_checked_expression
 from pratique.cel.type_descriptors import StructTypes
 from pratique.cel.values import Value
+
+if TYPE_CHECKING:
+    from cel_expr_python import cel  # type: ignore[import-untyped] # its stubs lack py.typed
 
 _COMPILED_CACHE_SIZE = 1024
 """How many compiled expressions are cached, so that a reload compiles only the changed ones."""
@@ -193,12 +199,67 @@ def _parse_and_check(source: str, environment: Environment, names: StructNames) 
     if environment.has_patches:
         environment = dataclasses.replace(environment, structs=_structs(names))
     written = with_two_variable_macros(names.source or source)
-    checker = type_checker(environment, sorts="sortBy" in written)
+    sorts = "sortBy" in written
     try:
-        return decode_checked_expression(checker.compile(written).serialize())
+        if sorts and "flatten" in written:
+            _check_exactly(written, environment)
+        checked = _compile(type_checker(environment, sorts=sorts), written)
+        return decode_checked_expression(checked)
     except RuntimeError as error:
-        text = names.restore(str(error)).replace("existsOne (", "exists_one(")
+        text = _with_mismatched_calls(written, environment, str(error))
+        text = names.restore(text).replace("existsOne (", "exists_one(")
         raise CompilationError(f"compilation failed: {to_api_server_message(text, source)}") from None
+
+
+def _with_mismatched_calls(source: str, environment: Environment, errors: str) -> str:
+    """The errors of an expression, with those of calls of functions that take other arguments as cel-go has them."""
+    functions = known_functions(environment)
+    calls = substitute(source, errors, functions)
+    if calls is not None:
+        try:
+            _check_exactly(calls.source, environment, frozenset(calls.names))
+        except RuntimeError as error:
+            errors = calls.restore(str(error)) or errors
+    return reword_calls_of_nothing(errors, source, functions)
+
+
+def _check_exactly(source: str, environment: Environment, substitutes: frozenset[str] = frozenset()) -> None:
+    """Check the types of an expression, those of ``flatten`` beside ``sortBy`` included.
+
+    Args:
+        source: The expression.
+        environment: The environment.
+        substitutes: Names in it that stand for functions.
+
+    Raises:
+        RuntimeError: it does not compile.
+    """
+    sorts = "sortBy" in source
+    if sorts and "flatten" in source:
+        source, substitutes = with_exact_flatten(source), substitutes | {EXACT_FLATTEN}
+    try:
+        _compile(type_checker(environment, sorts=sorts, substitutes=substitutes), source)
+    except RuntimeError as error:
+        raise RuntimeError(str(error).replace(EXACT_FLATTEN, "flatten")) from None
+
+
+def _compile(checker: cel.Env, source: str) -> bytes:
+    """Compile an expression with whole errors: the checker's end at a NUL, so another character stands for it."""
+    try:
+        return bytes(checker.compile(source).serialize())
+    except RuntimeError:
+        mark = next((control for control in _CONTROLS if control not in source), "")
+        if "\0" not in source or not mark:
+            raise
+        try:
+            checker.compile(source.replace("\0", mark))
+        except RuntimeError as error:
+            raise RuntimeError(str(error).replace(mark, "\0")) from None
+        raise
+
+
+_CONTROLS = "\x01\x02\x03\x04"
+"""Characters that no token has outside of texts, like NUL."""
 
 
 def _structs(names: StructNames) -> StructTypes:

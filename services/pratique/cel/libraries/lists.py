@@ -13,7 +13,7 @@ import operator
 from collections.abc import Iterator
 
 from pratique.cel.activation import Frame, Implementation
-from pratique.cel.declarations import Library, Overload
+from pratique.cel.declarations import EXACT_FLATTEN, Library, Overload
 from pratique.cel.errors import EvaluationError, NoSuchOverloadError
 from pratique.cel.libraries.operators import add
 from pratique.cel.libraries.strings import index_of, last_index_of, require_types
@@ -199,10 +199,20 @@ def _aggregate_overloads() -> tuple[Overload, ...]:
     )
 
 
-EXTENSION_OVERLOADS = (
-    Overload("list_slice", "list<~T>.slice(int,int)", "list<~T>"),
+_FLATTENING = (
     Overload("list_flatten", "list<list<~T>>.flatten()", "list<~T>"),
     Overload("list_flatten_int", "list<dyn>.flatten(int)", "list<dyn>"),
+)
+EXACT_FLATTEN_OVERLOADS = tuple(
+    Overload(
+        f"exact_{overload.identifier}", overload.signature.replace("flatten", EXACT_FLATTEN), overload.result
+    )
+    for overload in _FLATTENING
+)
+"""The signatures of ``flatten`` under another name, for a checker with one of its own."""
+EXTENSION_OVERLOADS = (
+    Overload("list_slice", "list<~T>.slice(int,int)", "list<~T>"),
+    *_FLATTENING,
     Overload("list_range", "lists.range(int)", "list<int>"),
     Overload("list_reverse", "list<~T>.reverse()", "list<~T>"),
     Overload("list_distinct", "list<~T>.distinct()", "list<~T>"),
