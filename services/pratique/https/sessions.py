@@ -20,6 +20,7 @@ import aiohttp
 import aiohttp.abc
 import multidict
 import yarl
+from aiohttp.connector import Connection
 
 from pratique.admission.reviews import Deadline
 from pratique.apimachinery.errors import BadAnswerError, CallTimeoutError, ResetError, UnreachableError
@@ -43,6 +44,41 @@ _ALERTS = {
 }
 """Go's texts for TLS alerts, if they are not just the name in lower case (``crypto/tls/alert.go``)."""
 
+_BROKEN = "net/http: HTTP/1.x transport connection broken"
+_MAX_INFORMATIONAL = 5
+"""Informational responses before a response: ``max1xxResponses`` of ``net/http/transport.go``."""
+
+
+class _TooManyInformationalError(aiohttp.ClientError):
+    """A server sends one informational response after another."""
+
+
+class _LimitedResponse(aiohttp.ClientResponse):
+    """A response that few informational ones precede. The library reads on, however many come."""
+
+    async def start(self, connection: Connection) -> aiohttp.ClientResponse:
+        protocol: Any = connection.protocol
+        read, left = protocol.read, _MAX_INFORMATIONAL
+
+        async def read_limited() -> Any:
+            nonlocal left
+            received = await read()
+            code = received[0].code
+            if 100 <= code < 200 and code != _SWITCHING_PROTOCOLS:
+                left -= 1
+            if left < 0:
+                raise _TooManyInformationalError
+            return received
+
+        protocol.read = read_limited
+        try:
+            return await super().start(connection)
+        finally:
+            del protocol.read
+
+
+_SWITCHING_PROTOCOLS = 101  # which no other response follows
+
 _NO_SUCH_HOST = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)})
 _END_OF_CONNECTION = frozenset({None, errno.EPIPE})
 """The error numbers of connections that ended before a response. asyncio has none for an orderly end."""
@@ -62,10 +98,12 @@ def network_error(error: Exception, host: str, address: str) -> str:
             text = _connect_error(error.os_error, address)
         case aiohttp.ServerDisconnectedError():
             text = "EOF"
+        case _TooManyInformationalError():
+            text = f"{_BROKEN}: net/http: too many 1xx informational responses"
         case aiohttp.ClientOSError():
             text = _read_error(error, address)
         case _:
-            text = "net/http: HTTP/1.x transport connection broken: malformed HTTP response"
+            text = f"{_BROKEN}: malformed HTTP response"
     return text
 
 
@@ -188,6 +226,7 @@ class HttpsSession:
             skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
             max_line_size=_HEADER_LIMIT,
             max_field_size=_HEADER_LIMIT,
+            response_class=_LimitedResponse,
         )
 
     async def send(

@@ -55,14 +55,25 @@ def posting(url: str, reason: str, seconds: str = "5s") -> str:
         (raw(), "EOF"),
         (raw(b"HTTP/1.1 200 OK\r\nContent-"), "EOF"),
         (raw(b"hello\r\n\r\n"), "net/http: HTTP/1.x transport connection broken: malformed HTTP response"),
+        (
+            raw(*(b"HTTP/1.1 102 Processing\r\n\r\n" for _ in range(6))),
+            "net/http: HTTP/1.x transport connection broken: net/http: too many 1xx informational responses",
+        ),
     ],
-    ids=["nothing", "half a head", "no HTTP"],
+    ids=["nothing", "half a head", "no HTTP", "informational responses alone"],
 )
 def test_a_missing_answer_has_the_message_of_go(behaviour: Behaviour, reason: str) -> None:
     with serve(behaviour) as server:
         error = CALLER.error(webhook_at(f"{server.url}/hook"))
     assert isinstance(error, UnreachableError)
     assert str(error) == posting(f"{server.url}/hook", reason)
+
+
+def test_an_answer_may_follow_five_informational_responses() -> None:
+    before = [b"HTTP/1.1 102 Processing\r\n\r\n"] * 5
+    with serve(raw(*before, b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")) as server:
+        text = CALLER.failure(webhook_at(f"{server.url}/hook"))
+    assert text == f"{FAILED}the server could not find the requested resource"
 
 
 def test_a_broken_connection_is_reported_with_its_address() -> None:
