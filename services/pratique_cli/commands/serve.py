@@ -24,8 +24,9 @@ Examples:
 On one small machine, `pratique serve all` runs the whole chain in one process.
 
 \b
-SIGTERM and Ctrl-C drain: calls in flight are finished. A second signal ends
-the service at once.
+SIGTERM and Ctrl-C drain: calls in flight are finished. After SIGTERM, a front
+door goes on answering for --drain-seconds, until load balancers have noticed.
+A second signal ends the service at once.
 """
 
 

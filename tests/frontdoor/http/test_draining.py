@@ -35,6 +35,17 @@ def test_a_signal_ends_the_front_door_with_exit_code_0(stop: signal.Signals) -> 
     ]
 
 
+def test_ctrl_c_waits_for_reviews_in_flight_and_for_no_load_balancer() -> None:
+    with (
+        open_door_process("SlowEngine", drain_seconds=PATIENCE_SECONDS * 10) as running,
+        contextlib.closing(running.door.connect()) as connection,
+    ):
+        connection.request("POST", "/validate", BODY, JSON_TYPE)
+        running.process.send_signal(signal.SIGINT)
+        assert connection.getresponse().status == 200
+        assert running.wait()[0] == 0
+
+
 def test_a_draining_front_door_is_not_ready_and_still_answers() -> None:
     with open_door_process("AllowingEngine", drain_seconds=30) as running:
         running.process.terminate()

@@ -111,7 +111,8 @@ class FrontDoorServer(uvicorn.Server):
 
     The first signal starts the drain: readiness fails, requests are still answered, each connection is closed with its
     next response, and nothing is reset. ``drain_seconds`` later, the listener and idle connections are closed, and
-    requests in flight are finished. A second signal ends the process immediately.
+    requests in flight are finished. Ctrl-C is of a person, and no load balancer has to notice it: the listener closes
+    at once. A second signal ends the process immediately.
     """
 
     def __init__(self, app: Starlette, settings: FrontDoorSettings, announce: Callable[[str], None]) -> None:
@@ -126,8 +127,11 @@ class FrontDoorServer(uvicorn.Server):
         self._watching: asyncio.Task[None] | None = None
         super().__init__(_uvicorn_config(app, settings))
 
-    def drain(self) -> None:
-        """Start the drain. Call it in the thread of the event loop; calling it again has no effect."""
+    def drain(self, seconds: float | None = None) -> None:
+        """Start the drain, and accept requests for ``seconds``, by default ``drain_seconds``; a second call is ignored.
+
+        Call it in the thread of the event loop.
+        """
         if self._app.state.draining:
             return
         self._app.state.draining = True
@@ -136,7 +140,9 @@ class FrontDoorServer(uvicorn.Server):
         closing = (b"connection", b"close")
         self.config.encoded_headers = [*self.config.encoded_headers, closing]
         self.server_state.default_headers.append(closing)
-        asyncio.get_running_loop().call_later(self._settings.drain_seconds, self._stop)
+        asyncio.get_running_loop().call_later(
+            self._settings.drain_seconds if seconds is None else seconds, self._stop
+        )
 
     def _stop(self) -> None:
         self.should_exit = True
@@ -219,11 +225,12 @@ class FrontDoorServer(uvicorn.Server):
             return
         loop = asyncio.get_running_loop()
 
-        def on_first(_number: int, _frame: FrameType | None) -> None:
+        def on_first(first: int, _frame: FrameType | None) -> None:
             # From here on the next signal ends the process directly, even if its event loop hangs.
             for number in _STOP_SIGNALS:
                 signal.signal(number, signal.SIG_DFL)
-            loop.call_soon_threadsafe(self.drain)
+            seconds = 0 if first == signal.SIGINT else None
+            loop.call_soon_threadsafe(self.drain, seconds)
 
         before = {number: signal.signal(number, on_first) for number in _STOP_SIGNALS}
         try:

@@ -49,7 +49,7 @@ HELPS = MappingProxyType(
         "min_body_bytes_per_second": "The minimum speed of a body after that, in bytes per second.",
         "keep_alive_seconds": "How long an idle connection stays open.",
         **FRONT_DOOR_HELPS,
-        "drain_seconds": "How long to answer new requests after the first signal to stop.",
+        "drain_seconds": "How long to answer new requests after SIGTERM; Ctrl-C ends at once what is idle.",
     }
 )
 

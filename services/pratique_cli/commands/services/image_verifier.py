@@ -23,7 +23,7 @@ HELPS = MappingProxyType(
         "tls_min_version": "Oldest TLS version: VersionTLS12 or VersionTLS13.",
         "token_file": "Bearer tokens that may call, one per line.",
         "basic_auth_file": "Users that may call, user:password, one per line.",
-        "drain_seconds": "How long to answer new requests after the first signal to stop.",
+        "drain_seconds": "How long to answer new requests after SIGTERM; Ctrl-C ends at once what is idle.",
     }
 )
 
