@@ -37,10 +37,11 @@ def test_a_signal_ends_the_front_door_with_exit_code_0(stop: signal.Signals) -> 
 
 def test_ctrl_c_waits_for_reviews_in_flight_and_for_no_load_balancer() -> None:
     with (
-        open_door_process("SlowEngine", drain_seconds=PATIENCE_SECONDS * 10) as running,
+        open_door_process("TellingSlowEngine", drain_seconds=PATIENCE_SECONDS * 10) as running,
         contextlib.closing(running.door.connect()) as connection,
     ):
         connection.request("POST", "/validate", BODY, JSON_TYPE)
+        running.wait_until_begun()
         running.process.send_signal(signal.SIGINT)
         assert connection.getresponse().status == 200
         assert running.wait()[0] == 0
@@ -87,10 +88,11 @@ def test_idle_connections_do_not_delay_the_exit() -> None:
 
 def test_a_review_in_flight_when_the_listener_closes_is_answered() -> None:
     with (
-        open_door_process("SlowEngine", drain_seconds=0.2) as running,  # the engine takes 0.5 s
+        open_door_process("TellingSlowEngine", drain_seconds=0.2) as running,  # the engine takes 0.5 s
         contextlib.closing(running.door.connect()) as connection,
     ):
         connection.request("POST", "/validate", BODY, JSON_TYPE)
+        running.wait_until_begun()
         running.process.terminate()
         assert connection.getresponse().status == 200
         assert running.wait()[0] == 0
@@ -98,10 +100,11 @@ def test_a_review_in_flight_when_the_listener_closes_is_answered() -> None:
 
 def test_a_review_that_outlives_the_drain_is_answered() -> None:
     with (
-        open_door_process("HangingEngine", drain_seconds=0.2, max_timeout_seconds=1) as running,
+        open_door_process("TellingHangingEngine", drain_seconds=0.2, max_timeout_seconds=1) as running,
         contextlib.closing(running.door.connect()) as connection,
     ):
         connection.request("POST", "/validate?timeout=30s", BODY, JSON_TYPE)
+        running.wait_until_begun()
         running.process.terminate()
         assert connection.getresponse().status == 504
         assert running.wait()[0] == 0

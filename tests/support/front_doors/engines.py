@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import sys
 from collections.abc import Sequence
 
 import msgspec
@@ -105,6 +106,27 @@ class SlowEngine(AllowingEngine):
 
     async def conclude(self, review: Review) -> Decision:
         await asyncio.sleep(self.seconds)
+        return await super().conclude(review)
+
+
+def _say_began() -> None:
+    sys.stdout.write("began\n")
+    sys.stdout.flush()
+
+
+class TellingSlowEngine(SlowEngine):
+    """Says on standard output that it has begun."""
+
+    async def conclude(self, review: Review) -> Decision:
+        _say_began()
+        return await super().conclude(review)
+
+
+class TellingHangingEngine(HangingEngine):
+    """Says on standard output that it has begun."""
+
+    async def conclude(self, review: Review) -> Decision:
+        _say_began()
         return await super().conclude(review)
 
 

@@ -148,6 +148,11 @@ class DoorProcess:
     door: Door
     process: subprocess.Popen[str]
 
+    def wait_until_begun(self) -> None:
+        """Wait until an engine that tells it has begun with a review."""
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == "began\n"
+
     def wait(self) -> tuple[int, list[JSON]]:
         """Wait for its end: exit code, and what it logged."""
         _, errors = self.process.communicate(timeout=PATIENCE_SECONDS)
