@@ -5,13 +5,16 @@ Source: ``k8s.io/apimachinery/pkg/util/validation/field/{errors,path}.go``. Comp
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import dataclasses
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 import msgspec
 
+from pratique.apimachinery.errors import PratiqueError
 from pratique.apimachinery.json_values import JSON, go_json
 from pratique.apimachinery.statuses import StatusCause, aggregate, go_quoted
 
@@ -132,6 +135,69 @@ OMITTED = GoLiteral("")
 """Stands for a value that must not appear in the message."""
 
 
+MAX_ERRORS = 10_000
+"""The most errors that are made of one object, which take 10 MB of memory. An API server has no limit, and a list
+of 3 MB can have millions."""
+MAX_ERROR_CHARACTERS = 8 * 1024 * 1024
+"""The most characters of these errors together. Some of them repeat all that would be right, or the whole value."""
+
+
+class TooManyErrorsError(PratiqueError):
+    """An object has more errors than can be told."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"more than {MAX_ERRORS} errors, or than {MAX_ERROR_CHARACTERS} characters of errors"
+        )
+
+
+class _ErrorCount:
+    """What has been found of one object."""
+
+    __slots__ = ("characters", "errors")
+
+    def __init__(self) -> None:
+        self.errors = 0
+        self.characters = 0
+
+    def add(self, errors: int, characters: int) -> None:
+        self.errors += errors
+        self.characters += characters
+        if self.errors > MAX_ERRORS or self.characters > MAX_ERROR_CHARACTERS:
+            raise TooManyErrorsError
+
+
+_count: contextvars.ContextVar[_ErrorCount | None] = contextvars.ContextVar("errors", default=None)
+
+
+@contextlib.contextmanager
+def limited_errors() -> Iterator[None]:
+    """Limit the errors that are made in a ``with`` block, which may drop some of them.
+
+    Raises:
+        TooManyErrorsError: there are more than :data:`MAX_ERRORS`, or their details are longer than
+            :data:`MAX_ERROR_CHARACTERS`.
+    """
+    token = _count.set(_ErrorCount())
+    try:
+        yield
+    finally:
+        _count.reset(token)
+
+
+def limited_texts(errors: Iterable[FieldError]) -> Iterator[tuple[str, FieldError]]:
+    """Print errors, each of which may repeat a long value.
+
+    Raises:
+        TooManyErrorsError: they have more than :data:`MAX_ERROR_CHARACTERS`.
+    """
+    printed = _ErrorCount()
+    for error in errors:
+        text = str(error)
+        printed.add(0, len(text))
+        yield text, error
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class FieldError:
     """One error of one field. Prints as the API server prints it."""
@@ -144,6 +210,12 @@ class FieldError:
     """Which check found it, as Kubernetes names it, such as ``minimum`` and ``format=k8s-short-name``."""
     is_covered: bool = dataclasses.field(default=False, compare=False)
     """Whether an error by a tag of the field's type may stand in its place: ``MarkCoveredByDeclarative``."""
+
+    def __post_init__(self) -> None:
+        """Count the error where errors are limited."""
+        count = _count.get()
+        if count is not None:
+            count.add(1, len(self.detail))
 
     @property
     def body(self) -> str:

@@ -265,7 +265,7 @@ class Document:
     @property
     def received_bytes(self) -> int:
         """The length of the JSON text, checked or not; 0 if the value was parsed elsewhere or made here."""
-        return len(self._raw or b"")
+        return 0 if self._encoded else len(self._raw or b"")
 
     def defer(self, check: DeferredCheck) -> Document:
         """Leave the check of this text to the service that parses it; return this document.

@@ -150,9 +150,12 @@ def bad_request(text: str) -> Status:
     return failure(400, "BadRequest", text)
 
 
-def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> Status:
-    """``NewInvalid``: 422, ``<Kind> "<name>" is invalid: <errors>``, with one cause per error."""
-    text = aggregate(str(error) for error in errors)
+def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError], text: str = "") -> Status:
+    """``NewInvalid``: 422, ``<Kind> "<name>" is invalid: <errors>``, with one cause per error.
+
+    ``text`` stands in the place of errors that are too many to be told.
+    """
+    text = text or aggregate(str(error) for error in errors)
     causes = tuple(error.cause for error in errors)
     details = StatusDetails(name=name, group=group, kind=kind, causes=causes)
     message = f"{qualified_resource(group, kind)} {go_quoted(name)} is invalid: {text}"

@@ -23,7 +23,7 @@ from pratique.apimachinery.field_errors import (
     too_many,
     too_many_characters,
 )
-from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.apimachinery.json_values import JSON, JSONObject, sorted_text
 from pratique.registry.declarative_formats import FORMATS
 
 Steps: TypeAlias = "tuple[str | int, ...]"
@@ -162,8 +162,9 @@ class CheckCompiler:
 
         def check(request: Request, path: Steps, value: JSON, old: JSON) -> Sequence[DeclaredError]:
             errors: list[DeclaredError] = []
+            before = {} if keys is None or not old else _by_keys(old, keys)
             for index, item in enumerate(value or ()):
-                stored = None if keys is None else _lookup(old, item, keys)
+                stored = before.get(_key_text(item, keys)) if before and keys is not None else None
                 if request.is_update and stored is not None and (not compares or same(item, stored)):
                     continue
                 errors += inner(request, (*path, index), item, stored)
@@ -307,13 +308,14 @@ class CheckCompiler:
         def check(_request: Request, path: Steps, value: JSON, _old: JSON) -> Sequence[DeclaredError]:
             if not value or len(value) == 1:
                 return ()
-            return _found(
-                *(
-                    duplicate(FieldPath((*path, index)), item)
-                    for index, item in enumerate(value)
-                    if _lookup(value[:index], item, keys) is not None
-                )
-            )
+            seen: set[bytes] = set()
+            errors: list[FieldError] = []
+            for index, item in enumerate(value):
+                key = _key_text(item, keys)
+                if key in seen:
+                    errors.append(duplicate(FieldPath((*path, index)), item))
+                seen.add(key)
+            return _found(*errors)
 
         return check
 
@@ -332,16 +334,18 @@ class CheckCompiler:
                 return ()
             errors: list[FieldError] = []
             if "NoAddItem" in constraints:
+                before = _by_keys(old, keys)
                 errors += [
                     forbidden(FieldPath((*path, index)), "item may not be added")
                     for index, item in enumerate(value or ())
-                    if _lookup(old, item, keys) is None
+                    if _key_text(item, keys) not in before
                 ]
             if "NoRemoveItem" in constraints:
+                after = _by_keys(value, keys)
                 errors += [
                     forbidden(FieldPath(path), "item may not be removed")
                     for item in old or ()
-                    if _lookup(value, item, keys) is None
+                    if _key_text(item, keys) not in after
                 ]
             return _found(*errors, origin="update")
 
@@ -394,13 +398,19 @@ def _changed(path: Steps, detail: str, origin: str) -> Sequence[DeclaredError]:
     return _found(invalid(FieldPath(path), None, detail), origin=origin)
 
 
-def _lookup(items: JSON, wanted: JSON, keys: Sequence[str]) -> JSON:
-    """The item with the same keys, or the same item if there are no keys."""
-    if not items:
-        return None
+def _key_text(item: JSON, keys: Sequence[str]) -> bytes:
+    """What is the same of items with the same keys, or of the same items if there are no keys."""
     if not keys:
-        return wanted if wanted in items else None
-    return next((item for item in items if all(same(item.get(key), wanted.get(key)) for key in keys)), None)
+        return sorted_text(item)
+    return sorted_text([None if item.get(key) in _EMPTY else item.get(key) for key in keys])
+
+
+def _by_keys(items: JSON, keys: Sequence[str]) -> Mapping[bytes, JSON]:
+    """The items of a list by what :func:`_key_text` makes of them; of several, the first."""
+    found: dict[bytes, JSON] = {}
+    for item in items or ():
+        found.setdefault(_key_text(item, keys), item)
+    return found
 
 
 def _union_check(members: Sequence[Sequence[str]], how_many: str, origin: str, *, needs_one: bool) -> Check:

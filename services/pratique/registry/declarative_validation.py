@@ -23,7 +23,7 @@ from typing import Any
 
 import msgspec
 
-from pratique.apimachinery.field_errors import FieldError, FieldErrorKind, MapKey
+from pratique.apimachinery.field_errors import FieldError, FieldErrorKind, MapKey, limited_texts
 from pratique.apimachinery.json_values import JSONObject
 from pratique.apimachinery.kinds import GroupVersionKind
 from pratique.cluster.go_types import go_type_of_kind
@@ -95,6 +95,9 @@ def with_declared_errors(
         kind: The kind in the version of the request.
         written: The object in that version, decoded and defaulted.
         old: The stored object in that version; None on CREATE.
+
+    Raises:
+        TooManyErrorsError: the handwritten errors are too long to be told.
     """
     declared = validate_declaratively(kind, written, old)
     if not handwritten and not declared:
@@ -104,9 +107,9 @@ def with_declared_errors(
     beta = {_identity(found.error) for found in declared if found.is_beta}
     # Filtering drops what is told twice, as it makes one error of many and back.
     told: dict[str, FieldError] = {}
-    for error in handwritten:
+    for text, error in limited_texts(handwritten):
         if not (error.is_covered and _is_replaceable(error) and _identity(error) in beta):
-            told.setdefault(str(error), error)
+            told.setdefault(text, error)
     return [*told.values(), *(_as_printed(found.error, kind) for found in declared)]
 
 

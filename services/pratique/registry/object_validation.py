@@ -12,14 +12,21 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pratique.admission.reviews import Review
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import ConversionError, PratiqueError
-from pratique.apimachinery.field_errors import ROOT, FieldError, invalid
+from pratique.apimachinery.field_errors import (
+    ROOT,
+    FieldError,
+    TooManyErrorsError,
+    invalid,
+    limited_errors,
+)
 from pratique.apimachinery.json_values import JSON, Document, JSONObject, mapping_at, member, split_duplicates
 from pratique.apimachinery.kinds import GroupVersionKind
 from pratique.apimachinery.names import check_path_segment, with_namespace
@@ -283,14 +290,19 @@ def store(review: Review, now: float) -> StoredObject:
         errors, warnings = _judged(prepared, stored)
     except AllocationError as error:
         raise ObjectRefusedError(statuses.plain_error(str(error))) from None
+    except TooManyErrorsError as error:
+        raise ObjectRefusedError(_invalid(review, prepared, (), str(error))) from None
     if errors:
         type_ = go_type_of_kind(_newest_kind(review))
         errors = errors if type_ is None else [as_printed(error, type_) for error in errors]
-        is_generated = member(prepared.object, "metadata", "generateName") and not review.name
-        name = name_of_created(review, prepared.object) if is_generated else _name_of(review, prepared)
-        status = statuses.invalid(_group_of(review), review.kind.kind, name, errors)
-        raise ObjectRefusedError(status, _strategy_warnings(review))
+        raise ObjectRefusedError(_invalid(review, prepared, errors), _strategy_warnings(review))
     return StoredObject(as_read_back(prepared), (*_strategy_warnings(review), *warnings))
+
+
+def _invalid(review: Review, prepared: Review, errors: Sequence[FieldError], text: str = "") -> Status:
+    is_generated = member(prepared.object, "metadata", "generateName") and not review.name
+    name = name_of_created(review, prepared.object) if is_generated else _name_of(review, prepared)
+    return statuses.invalid(_group_of(review), review.kind.kind, name, errors, text)
 
 
 def _is_virtual(review: Review) -> bool:
@@ -318,7 +330,11 @@ def _with_defaults_of_stored(review: Review, stored: Review | None) -> Review:
 
 
 def _judged(review: Review, stored: Review | None) -> tuple[list[FieldError], tuple[str, ...]]:
-    """The errors and the warnings of an object; ``stored`` has the one that it replaces, with its defaults."""
+    """The errors and the warnings of an object; ``stored`` has the one that it replaces, with its defaults.
+
+    Raises:
+        TooManyErrorsError: a built-in kind has too many errors.
+    """
     written, old = _in_newest_version(review), None if stored is None else _in_newest_version(stored)
     custom = _custom_resources(review)
     if custom is not None:
@@ -327,6 +343,14 @@ def _judged(review: Review, stored: Review | None) -> tuple[list[FieldError], tu
         else:
             findings = custom.judge(written, old)
         return list(findings.errors), tuple(findings.warnings)
+    # Of custom resources, alternatives of a schema make errors that nobody is told.
+    with limited_errors():
+        return _judged_built_in(review, written, stored, old)
+
+
+def _judged_built_in(
+    review: Review, written: JSONObject, stored: Review | None, old: JSONObject | None
+) -> tuple[list[FieldError], tuple[str, ...]]:
     if review.subresource and stored is not None and old is not None:
         return _judged_subresource(review, written, stored, old)
     at = (storage_group(review.resource.group, review.resource.resource), review.resource.resource)
@@ -343,7 +367,16 @@ def _judged(review: Review, stored: Review | None) -> tuple[list[FieldError], tu
     )
     if errors or validation is None:
         return errors, ()
-    return [], tuple(validation.warnings(written, old, review))
+    return [], _limited(validation.warnings(written, old, review))
+
+
+_MAX_WARNINGS = 1000
+"""The most warnings of one object. Fewer are shown, as they have 4096 characters together. Each pair of ports may have
+one."""
+
+
+def _limited(warnings: Iterable[str]) -> tuple[str, ...]:
+    return tuple(itertools.islice(warnings, _MAX_WARNINGS))
 
 
 def _judged_subresource(
@@ -364,7 +397,7 @@ def _judged_subresource(
     errors = with_declared_errors(errors, review.kind, review.object, stored.object)
     if errors or validation is None:
         return errors, ()
-    return [], tuple(validation.warnings(written, old, review))
+    return [], _limited(validation.warnings(written, old, review))
 
 
 _METADATA = ROOT / "metadata"

@@ -161,7 +161,7 @@ LABEL = (
     ],
 )
 def test_an_odd_pod_is_warned_of(spec: dict[str, Any], warnings: list[str]) -> None:
-    assert pod_template_warnings({"spec": spec}, ROOT) == warnings
+    assert list(pod_template_warnings({"spec": spec}, ROOT)) == warnings
 
 
 def test_annotations_that_no_field_says_are_warned_of() -> None:
@@ -181,8 +181,8 @@ def test_annotations_that_no_field_says_are_warned_of() -> None:
         ),
         f'metadata.annotations[{seccomp}]: non-functional in v1.27+; use the "seccompProfile" field instead',
     ]
-    assert pod_template_warnings(template, ROOT) == own
-    found = pod_template_warnings(template, ROOT / "spec" / "template")
+    assert list(pod_template_warnings(template, ROOT)) == own
+    found = list(pod_template_warnings(template, ROOT / "spec" / "template"))
     assert found[2:] == [
         (
             f'spec.template.metadata.annotations[{profile}]: deprecated since v1.30; use the "appArmorProfile" field'
@@ -190,7 +190,7 @@ def test_annotations_that_no_field_says_are_warned_of() -> None:
         )
     ]
     template["spec"]["securityContext"] = {"appArmorProfile": {"type": "RuntimeDefault"}}
-    assert len(pod_template_warnings(template, ROOT / "spec" / "template")) == 2
+    assert len(list(pod_template_warnings(template, ROOT / "spec" / "template"))) == 2
 
 
 JOB: dict[str, Any] = {

@@ -129,14 +129,16 @@ class _ObjectStages:
         return result
 
     def _threads_for(self, review: Review) -> ControllerThreads | None:
-        """The threads for the work on an object; None if it is so little that it is done at once."""
+        """The threads for the work on an object; None to do it at once: it is little, or nobody else waits."""
         size = self.received_bytes
+        if not size:
+            return None
         if review.object_document is not self.received:
             size += len(review.object_document.raw)  # what mutations have made of it
         if size > LARGE_BYTES:
             return _LARGER_OBJECTS
-        is_little = not self.received_bytes or not object_validation.is_custom(review)
-        return None if size <= _INLINE_BYTES and is_little else _SMALLER_OBJECTS
+        is_little = size <= _INLINE_BYTES and not object_validation.is_custom(review)
+        return None if is_little else _SMALLER_OBJECTS
 
 
 async def _result_of(

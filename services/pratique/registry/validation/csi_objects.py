@@ -180,10 +180,11 @@ def _validate_node_driver(driver: JSONObject, before: set[str], path: FieldPath)
     if name in before:
         errors.append(duplicate(path / "name", name))
     before.add(name)
-    keys = driver.get("topologyKeys", [])
-    for index, key in enumerate(keys):
+    seen: set[str] = set()
+    for key in driver.get("topologyKeys", []):
         errors += [] if key else [required(path)]
-        errors += [duplicate(path, key)] if key in keys[:index] else []
+        errors += [duplicate(path, key)] if key in seen else []
+        seen.add(key)
         errors += [invalid(path, key, message) for message in names.check_qualified_name(key)]
     return errors
 

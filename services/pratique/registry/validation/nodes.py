@@ -27,7 +27,7 @@ from pratique.apimachinery.field_errors import (
     required,
 )
 from pratique.apimachinery.json_reading import go_kind, syntax_error
-from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.apimachinery.json_values import JSON, JSONObject, sorted_text
 from pratique.apimachinery.selectors import validate_label_name
 from pratique.apimachinery.statuses import go_quoted
 from pratique.registry.go_values import internal_value
@@ -271,11 +271,15 @@ def _validate_provider_update(provider: str, old: str) -> list[FieldError]:
 
 
 def _validate_addresses(addresses: Sequence[JSONObject]) -> list[FieldError]:
-    return [
-        duplicate(_STATUS / "addresses" / index, internal_value("core.NodeAddress", address))
-        for index, address in enumerate(addresses)
-        if address in addresses[:index]
-    ]
+    errors: list[FieldError] = []
+    seen: set[bytes] = set()
+    for index, address in enumerate(addresses):
+        text = sorted_text(address)
+        if text in seen:
+            shown = internal_value("core.NodeAddress", address)
+            errors.append(duplicate(_STATUS / "addresses" / index, shown))
+        seen.add(text)
+    return errors
 
 
 def _validate_configuration(spec: JSONObject, status: JSONObject) -> list[FieldError]:

@@ -5,8 +5,6 @@ Source: ``ValidatePodSpec`` and ``ValidatePodTemplateSpec`` of ``pkg/apis/core/v
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from pratique.admission.reviews import Review
 from pratique.apimachinery import names
 from pratique.apimachinery.field_errors import (
@@ -158,12 +156,13 @@ def _validate_gates(spec: JSONObject, path: FieldPath) -> list[FieldError]:
         place, name = path / "readinessGates" / index / "conditionType", gate.get("conditionType", "")
         problems = names.check_qualified_name(name)
         errors += [invalid(place, quoted_text(name), message) for message in problems]
-    gates: Sequence[JSONObject] = spec.get("schedulingGates") or ()
-    for index, gate in enumerate(gates):
+    seen: set[str] = set()
+    for index, gate in enumerate(spec.get("schedulingGates") or ()):
         place, name = path / "schedulingGates" / index, gate.get("name", "")
         errors += [invalid(place, name, message) for message in names.check_qualified_name(name)]
-        if any(other.get("name", "") == name for other in gates[:index]):
+        if name in seen:
             errors.append(duplicate(place, name))
+        seen.add(name)
     return errors
 
 

@@ -70,8 +70,13 @@ def host_name_warnings(named: JSONObject, use: str) -> Iterator[str]:
         yield f"metadata.name: {problem}: [{' '.join(messages)}]"
 
 
-def pod_template_warnings(template: JSONObject, path: FieldPath, old: JSONObject | None = None) -> list[str]:
-    """What is odd in a Pod or a Pod template, which is at a path: ``warningsForPodSpecAndMeta``."""
+def pod_template_warnings(
+    template: JSONObject, path: FieldPath, old: JSONObject | None = None
+) -> Iterator[str]:
+    """What is odd in a Pod or a Pod template, which is at a path: ``warningsForPodSpecAndMeta``.
+
+    There may be as many warnings as there are pairs of ports, so that each is made only if it is asked for.
+    """
     del old  # what is stored already is warned of as well
     spec, metadata = template.get("spec") or {}, template.get("metadata") or {}
     annotations = metadata.get("annotations") or {}
@@ -84,17 +89,20 @@ def pod_template_warnings(template: JSONObject, path: FieldPath, old: JSONObject
     ]
     # Nearly all Pods have nothing odd, so that what they have not is not looked into.
     is_plain = _LOOKED_INTO.isdisjoint(spec)
-    return [
-        *(() if is_plain else _of_placement(spec, place)),
-        *(_of_annotations(annotations, path / "metadata" / "annotations") if annotations else ()),
-        *(_of_all_volumes(volumes, place / "volumes") if (volumes := spec.get("volumes")) else ()),
-        *(() if is_plain else _of_references(spec, place)),
-        *_of_containers(spec, annotations, containers, path / "metadata" / "annotations"),
-        *_of_all_ports(containers),
-        *_of_grace(spec, place),
-        *(() if is_plain else _of_pod_affinity(spec.get("affinity") or {}, place / "affinity")),
-        *(() if is_plain else _of_addresses(spec, place)),
-    ]
+    if not is_plain:
+        yield from _of_placement(spec, place)
+    if annotations:
+        yield from _of_annotations(annotations, path / "metadata" / "annotations")
+    if volumes := spec.get("volumes"):
+        yield from _of_all_volumes(volumes, place / "volumes")
+    if not is_plain:
+        yield from _of_references(spec, place)
+    yield from _of_containers(spec, annotations, containers, path / "metadata" / "annotations")
+    yield from _of_all_ports(containers)
+    yield from _of_grace(spec, place)
+    if not is_plain:
+        yield from _of_pod_affinity(spec.get("affinity") or {}, place / "affinity")
+        yield from _of_addresses(spec, place)
 
 
 _LOOKED_INTO = frozenset(
@@ -151,9 +159,11 @@ def _of_node_term(term: JSONObject, path: FieldPath, *, with_values: bool) -> It
                 yield f"{place / 'values' / number}: {value} is invalid, {message}"
 
 
-def _of_all_volumes(volumes: Sequence[JSONObject], path: FieldPath) -> list[str]:
+def _of_all_volumes(volumes: Sequence[JSONObject], path: FieldPath) -> Iterator[str]:
     with_files = [volume for volume in volumes if not _WITH_FILES.isdisjoint(volume)]
-    return [*_of_volumes(volumes, path), *(_of_overlaps(with_files) if with_files else ())]
+    yield from _of_volumes(volumes, path)
+    if with_files:
+        yield from _of_overlaps(with_files)
 
 
 def _of_volumes(volumes: Sequence[JSONObject], path: FieldPath) -> Iterator[str]:

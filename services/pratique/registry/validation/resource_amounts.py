@@ -7,6 +7,7 @@ Sources: ``validateResourceName``, ``ValidateResourceQuantityValue`` and ``valid
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
@@ -205,6 +206,7 @@ def _validate_claims(
     """Validate which of the Pod's claims a container uses: ``validateResourceClaimNames``."""
     errors: list[FieldError] = []
     found: set[str] = set()
+    requests: collections.Counter[str] = collections.Counter()
     for index, claim in enumerate(claims):
         place, name, request = path / index, claim.get("name", ""), claim.get("request", "")
         if not name:
@@ -219,7 +221,8 @@ def _validate_claims(
             if key in found:
                 errors.append(duplicate(place, key))
             elif not request:
-                errors += [duplicate(place, name) for other in found if other.startswith(f"{name}/")]
+                errors += [duplicate(place, name)] * requests[name]
+            requests[name] += key not in found and bool(request)
             found.add(key)
         if name not in claim_names:
             which = f": {', '.join(sorted(claim_names))}" if claim_names else " which is empty"

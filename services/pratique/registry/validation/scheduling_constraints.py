@@ -6,6 +6,7 @@ Source: ``validateAffinity``, ``ValidateTolerations`` and ``validateTopologySpre
 
 from __future__ import annotations
 
+import collections
 import re
 from collections.abc import Sequence
 
@@ -288,14 +289,16 @@ def validate_spread_constraints(
         (constraint.get("topologyKey", ""), constraint.get("whenUnsatisfiable", ""))
         for constraint in constraints
     ]
+    following = collections.Counter(pairs)
     for index, constraint in enumerate(constraints):
         place, (key, action) = path / index, pairs[index]
+        following[key, action] -= 1
         errors += _validate_positive(constraint.get("maxSkew", 0), place / "maxSkew")
         if not key:
             errors.append(required(place / "topologyKey", "can not be empty"))
         if action not in _ACTIONS:
             errors.append(not_supported(place / "whenUnsatisfiable", action, _ACTIONS))
-        if (key, action) in pairs[index + 1 :]:
+        if following[key, action]:
             errors.append(duplicate(place / "{topologyKey, whenUnsatisfiable}", f"{{{key}, {action}}}"))
         if (domains := constraint.get("minDomains")) is not None:
             errors += _validate_domains(domains, action, place / "minDomains")

@@ -138,9 +138,11 @@ def _validate_topologies(topologies: list[JSONObject], path: FieldPath) -> list[
 def _validate_topology_expression(expression: JSONObject, path: FieldPath) -> list[FieldError]:
     values, key = expression.get("values", ()), expression.get("key", "")
     errors = [] if values else [required(path / "values")]
+    seen: set[str] = set()
     for index, value in enumerate(values):
-        if value in values[:index]:
+        if value in seen:
             errors.append(duplicate(path / "values" / index, value))
+        seen.add(value)
     return errors + [invalid(path / "key", key, message) for message in names.check_qualified_name(key)]
 
 

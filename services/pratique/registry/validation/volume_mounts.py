@@ -119,11 +119,13 @@ def _validate_bind_options(
     options: Sequence[str], volume: JSONObject | None, path: FieldPath
 ) -> list[FieldError]:
     errors: list[FieldError] = []
+    seen: set[str] = set()
     for index, option in enumerate(options):
         if option not in _BIND_OPTIONS:
             errors.append(not_supported(path / index, option, _BIND_OPTIONS))
-        if option in options[:index]:
+        if option in seen:
             errors.append(duplicate(path / index, option))
+        seen.add(option)
     if volume is not None and volume.get("image") is not None:
         detail = "bindMountOptions may not be used with image volumes"
         errors.append(invalid(path, list(options), detail))
