@@ -7,7 +7,7 @@ command -v pratique >/dev/null || {
 }
 needs() {
     python -c "import $1" 2>/dev/null || {
-        echo "$0: this example needs $2 as well: run 'make up' once, or pip install $2" >&2
+        echo "$0: this example needs $2 as well: $(command -v python) -m pip install $2" >&2
         exit 127
     }
 }

@@ -4,6 +4,7 @@ set -eu
 cd "$(dirname "$0")"
 . ../environment.sh
 needs hatchling hatchling
+needs hypothesis hypothesis
 packages=$(mktemp -d)
 trap 'rm -rf "$packages"' EXIT
 python -m pip install --quiet --no-deps --no-build-isolation --target "$packages" .

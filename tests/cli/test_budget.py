@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from support.recordings import pod_creation, record, written
+from support.validating_policies import policy
 
 Program: TypeAlias = "Callable[..., subprocess.CompletedProcess[str]]"
 
@@ -174,3 +175,12 @@ def test_other_files_beside_the_webhooks_are_told(pratique: Program, webhooks: P
     ran = pratique("budget", "mixed")
     assert ran.stderr == "pratique: note: left out what is no configuration: 1 list\n"
     assert ran.stdout == pratique("budget", "mixed/webhooks.yaml").stdout
+
+
+def test_policies_alone_add_up_to_nothing(pratique: Program, tmp_path: Path) -> None:
+    (tmp_path / "policies.yaml").write_text(json.dumps(policy("object.spec.replicas > 1")))
+    ran = pratique("budget", "policies.yaml")
+    assert (ran.returncode, ran.stdout) == (
+        0,
+        "nothing to add up: there is no webhook; policies count by the times of a --record\n",
+    )

@@ -196,6 +196,24 @@ def test_fields_that_a_manifest_has_twice_are_told_and_the_last_ones_count(
     assert "ConfigMap default/b" in ran.stdout
 
 
+@pytest.mark.parametrize("name", ["a.json", "a.jsonl", "a.txt"])
+def test_fields_that_a_json_manifest_has_twice_are_told(
+    pratique: Pratique, tmp_path: Path, name: str
+) -> None:
+    twice = (
+        '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","name":"b"},"data":{"k":"1:2","k":"2"}}'
+    )
+    once = '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"\\u003a:"},"data":{"k":"{\\"k\\":1}"}}'
+    (tmp_path / name).write_text(f"{once}\n{twice}\n")
+    ran = pratique("review", "--object-validation", "off", name)
+    place = f"pratique: {name}: document 2, line 2, column"
+    assert ran.stderr.splitlines() == [
+        f'{place} {twice.index(second) + 1}: warning: duplicate field "{field}": the last one counts'
+        for second, field in (('"name":"b"', "metadata.name"), ('"k":"2"', "data.k"))
+    ]
+    assert (ran.returncode, "ConfigMap default/b" in ran.stdout) == (0, True)
+
+
 def test_of_many_duplicate_fields_the_first_ones_are_told(pratique: Pratique, tmp_path: Path) -> None:
     fields = "".join(f'  k{number}: "1"\n' for number in range(30))
     (tmp_path / "a.yaml").write_text(

@@ -73,7 +73,8 @@ def test_only_a_create_may_use_generate_name(operation: Operation) -> None:
 def test_an_update_of_a_missing_object_is_refused() -> None:
     text = refusal(pod_with_metadata(name="p"), operation=Operation.UPDATE)
     assert text == (
-        'pods "p" not found: an UPDATE needs the object as it is stored, in --old or --cluster, or admitted before'
+        'pods "p" not found: an UPDATE needs the object as it is stored, in --old or --cluster, or admitted before;'
+        " 'kubectl get -o yaml' writes it for --old"
     )
 
 

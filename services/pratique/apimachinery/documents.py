@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import dataclasses
+import itertools
 import json
 import re
 import sys
@@ -18,9 +19,10 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeAlias
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.field_errors import FieldPath
 from pratique.apimachinery.file_snapshots import read_recorded
-from pratique.apimachinery.json_values import JSON, JSONObject, decode, json_type, member
+from pratique.apimachinery.json_values import JSON, JSONObject, decode, encode, json_type, member
 from pratique.apimachinery.manifest_files import list_files, os_error_text
 from pratique.apimachinery.source_documents import (
+    MOST_DUPLICATES,
     STDIN,
     JsonOrigin,
     Position,
@@ -28,7 +30,7 @@ from pratique.apimachinery.source_documents import (
     SourceText,
     YamlOrigin,
     display_path,
-    find_duplicate,
+    find_duplicates,
     position_of_offset,
     skip_spaces,
     unwrap_lists,
@@ -112,7 +114,9 @@ def read_line(text: SourceText, *, unique_keys: bool = False) -> SourceDocument 
         data = decode(text.raw)
     except (ValueError, RecursionError):
         return None
-    return _json_document(text, 0, _Value(0, 1, data), unique_keys=unique_keys)
+    value = _Value(0, 1, data)
+    document = _json_document(text, 0, value, unique_keys=unique_keys)
+    return _with_json_duplicates(document, text, value) if _may_have_duplicates(text, [value]) else document
 
 
 def _check_encoding(text: SourceText) -> None:
@@ -138,8 +142,26 @@ def _read_json(text: SourceText, *, unique_keys: bool) -> Iterator[SourceDocumen
             raise
         yield from _read_yaml(text, unique_keys=unique_keys)
         return
+    may_repeat = _may_have_duplicates(text, values)
     for index, value in enumerate(values):
-        yield _json_document(text, index, value, unique_keys=unique_keys, is_alone=len(values) == 1)
+        document = _json_document(text, index, value, unique_keys=unique_keys, is_alone=len(values) == 1)
+        yield _with_json_duplicates(document, text, value) if may_repeat else document
+
+
+def _may_have_duplicates(text: SourceText, values: Iterable[_Value]) -> bool:
+    """Whether a text may have duplicate members: each is lost in decoding, and so is its colon."""
+    return text.raw.count(b":") != sum(encode(value.data).count(b":") for value in values)
+
+
+def _with_json_duplicates(document: SourceDocument, text: SourceText, value: _Value) -> SourceDocument:
+    decoded = text.raw.decode()
+    try:
+        found = list(itertools.islice(find_duplicates(decoded, value.offset), MOST_DUPLICATES))
+    except RecursionError:
+        # The value is deeper than any object that is taken, which its reader says.
+        return document
+    places = [(path, text.in_file(position_of_offset(decoded, place))) for path, place in found]
+    return dataclasses.replace(document, duplicates=tuple(places))
 
 
 def _read_values(text: SourceText) -> list[_Value]:
@@ -219,9 +241,7 @@ def _json_document(
 ) -> SourceDocument:
     if unique_keys:
         decoded = text.raw.decode()
-        found = find_duplicate(decoded, value.offset)
-        if found is not None:
-            path, place = found
+        for path, place in find_duplicates(decoded, value.offset):
             problem = f'strict decoding error: duplicate field "{FieldPath(path)}"'
             raise text.fault(index, position_of_offset(decoded, place), problem)
     if not isinstance(value.data, dict):

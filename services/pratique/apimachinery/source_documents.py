@@ -73,17 +73,20 @@ def _child_places(text: str, offset: int, *, is_array: bool) -> dict[Step, tuple
     return {key: (place, value) for key, place, value in steps}
 
 
-def find_duplicate(text: str, offset: int) -> tuple[tuple[Step, ...], int] | None:
-    """Find the first duplicate member within the JSON value at ``offset``: its path and offset."""
+MOST_DUPLICATES = 10
+"""How many duplicate fields of one document are kept: those who read of them mend the first ones."""
+
+
+def find_duplicates(text: str, offset: int) -> Iterator[tuple[tuple[Step, ...], int]]:
+    """Find the duplicate members within the JSON value at ``offset``: their paths and offsets, as they come."""
     offset = skip_spaces(text, offset)
     seen: set[Step] = set()
     for key, place, value in (*_members(text, offset), *_items(text, offset)):
         if key in seen:
-            return (key,), place
+            yield (key,), place
         seen.add(key)
-        if (inner := find_duplicate(text, value)) is not None:
-            return (key, *inner[0]), inner[1]
-    return None
+        for path, inner in find_duplicates(text, value):
+            yield (key, *path), inner
 
 
 def _members(text: str, offset: int) -> Iterator[tuple[Step, int, int]]:

@@ -28,6 +28,7 @@ from yaml.reader import ReaderError
 
 from pratique.apimachinery.field_errors import FieldPath, Step
 from pratique.apimachinery.json_values import INT64, JSON, JSONObject, decode, float_text
+from pratique.apimachinery.source_documents import MOST_DUPLICATES
 
 _Any: TypeAlias = Any
 """An event whose ``type()`` was just compared, which type checkers do not follow."""
@@ -222,10 +223,6 @@ class YamlReadError(ValueError):
         self.column = column
 
 
-_MOST_DUPLICATES = 10
-"""How many duplicate fields of one document are kept: those who read of them mend the first ones."""
-
-
 class DuplicateField(NamedTuple):
     """A field that a mapping holds again; its last value counts. Lines and columns count from 1."""
 
@@ -418,7 +415,7 @@ class _Builder:
         path = (*self._path, key)
         if self._unique_keys:
             raise ValueError(f'strict decoding error: duplicate field "{FieldPath(path)}"')
-        if len(self._duplicates) < _MOST_DUPLICATES:
+        if len(self._duplicates) < MOST_DUPLICATES:
             self._duplicates.append(DuplicateField(path, *_line_and_column(event)))
 
     def _expand(self, anchor: str) -> JSON:

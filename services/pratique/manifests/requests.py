@@ -234,7 +234,7 @@ def _found(stored: JSONObject | None, target: _RequestTarget) -> JSONObject:
         collection = qualified_resource(target.type.resource.group, target.type.resource.resource)
         raise InputError(
             f'{collection} "{target.name}" not found: an UPDATE needs the object as it is stored, in --old or'
-            " --cluster, or admitted before"
+            " --cluster, or admitted before; 'kubectl get -o yaml' writes it for --old"
         )
     return stored
 

@@ -104,6 +104,8 @@ def command(
         )
         kinds = "kind" if len(latencies) == 1 else "kinds"
         summary = f"{len(latencies)} {kinds} of requests: {len(beyond)} may take longer than {within:g}s"
+        if not latencies:
+            summary = "nothing to add up: there is no webhook; policies count by the times of a --record"
         click.echo("\n".join([*lines, summary]), color=palette.colour)
     return ExitCode.DENIED if beyond else ExitCode.ADMITTED
 

@@ -218,6 +218,17 @@ def test_a_repeated_request_is_not_charged_twice(url: str) -> None:
     asyncio.run(scenario())
 
 
+def test_a_request_whose_uid_no_database_can_hold_is_charged_once(url: str) -> None:
+    async def scenario() -> None:
+        async with opened(url) as [ledger]:
+            odd = {"request_uid": "7\0", "uid": "\0", "old_resource_version": "\0"}
+            await ledger.charge([account()], charge("we\0b", **odd), up_to(1))
+            await ledger.charge([account()], charge("we\0b", **odd, is_retry=True), up_to(1))
+            assert await pods_used(ledger, account()) == ["1"]
+
+    asyncio.run(scenario())
+
+
 @pytest.mark.parametrize(
     "fields", [{"name": "api", "request_uid": "7"}, {"request_uid": "8"}, {"request_uid": "7", "uid": "2"}]
 )

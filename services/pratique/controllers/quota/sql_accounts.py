@@ -108,14 +108,8 @@ class SQLAccounts:
 
     def is_charged(self, charge: Charge) -> bool:
         """Whether a request was charged already, as far as the ledger remembers."""
-        alike = (
-            CHARGES.c.namespace == charge.namespace,
-            CHARGES.c.request_uid == charge.request_uid,
-            CHARGES.c.object_group == charge.group,
-            CHARGES.c.object_resource == charge.resource,
-            CHARGES.c.object_name == charge.name,
-            CHARGES.c.object_uid == charge.uid,
-        )
+        columns = {"namespace": charge.namespace} | _columns_of_request(charge)
+        alike = (CHARGES.c[name] == value for name, value in columns.items())
         with self.database.reader.connect() as connection:
             return connection.execute(sa.select(CHARGES.c.number).where(*alike).limit(1)).first() is not None
 
@@ -186,18 +180,31 @@ def _check_written(result: sa.CursorResult[Any]) -> None:
         raise LedgerDamageError("the database ignored a write: its tables have triggers, rules or policies")
 
 
+def _columns_of_request(charge: Charge) -> dict[str, str]:
+    columns = {
+        "object_group": charge.group,
+        "object_resource": charge.resource,
+        "object_name": charge.name,
+        "object_uid": charge.uid,
+        "request_uid": charge.request_uid,
+    }
+    return {name: _storable(text) for name, text in columns.items()}
+
+
+def _storable(text: str) -> str:
+    """A text as a column can hold it: PostgreSQL refuses a NUL, which a caller can write into a uid."""
+    return text.replace("\0", "\N{SYMBOL FOR NULL}")
+
+
 def _insert_charge(connection: sa.Connection, account: Account, more: Usage, charge: Charge) -> None:
+    version = charge.old_resource_version
     row = {
         "namespace": account.namespace,
         "quota_name": account.name,
         "quota_uid": account.uid,
         "amounts": ledger.encode_usage(more),
-        "object_group": charge.group,
-        "object_resource": charge.resource,
-        "object_name": charge.name,
-        "object_uid": charge.uid,
-        "old_resource_version": charge.old_resource_version,
-        "request_uid": charge.request_uid,
+        "old_resource_version": version and _storable(version),
+        **_columns_of_request(charge),
     }
     insert = sa.insert(CHARGES).execution_options(preserve_rowcount=True)
     _check_written(connection.execute(insert, row))
