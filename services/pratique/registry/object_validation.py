@@ -58,7 +58,7 @@ from pratique.registry.subresources import (
 )
 from pratique.registry.validation.access_reviews import refused_review
 from pratique.registry.validation.catalogue import SUBRESOURCE_VALIDATIONS, VALIDATIONS
-from pratique.registry.validation.kind_validation import AllocationError
+from pratique.registry.validation.kind_validation import AllocationError, TooMuchWorkError
 from pratique.registry.validation.metadata import (
     path_segment_name,
     validate_metadata,
@@ -290,6 +290,9 @@ def store(review: Review, now: float) -> StoredObject:
         errors, warnings = _judged(prepared, stored)
     except AllocationError as error:
         raise ObjectRefusedError(statuses.plain_error(str(error))) from None
+    except TooMuchWorkError:
+        message = "Request entity too large: holding it against its schema takes too many steps"
+        raise ObjectRefusedError(statuses.failure(413, "RequestEntityTooLarge", message)) from None
     except TooManyErrorsError as error:
         raise ObjectRefusedError(_invalid(review, prepared, (), str(error))) from None
     if errors:

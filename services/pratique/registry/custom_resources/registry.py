@@ -30,7 +30,7 @@ from pratique.registry.custom_resources.scales import (
 )
 from pratique.registry.custom_resources.schema_validation import SchemaValidator
 from pratique.registry.custom_resources.structural import META_FIELDS, any_node, structural
-from pratique.registry.custom_resources.value_validation import NIL_PATH
+from pratique.registry.custom_resources.value_validation import NIL_PATH, told
 from pratique.registry.strict_decoding import StrictDecodingError
 from pratique.registry.validation.metadata import subdomain_name, validate_metadata, validate_metadata_update
 
@@ -140,7 +140,7 @@ class CustomResourceRegistry:
         errors += self._validate_lists(written, old)
         found, warnings = self._validate_rules(errors, written, old, correlation)
         errors += found
-        return Findings(errors, (*warnings, *([] if errors else finalizer_warnings(written, old))))
+        return Findings(told(errors), (*warnings, *([] if errors else finalizer_warnings(written, old))))
 
     def judge_status(self, written: JSONObject, old: JSONObject) -> Findings:
         """Validate an update of the status: ``statusStrategy`` of custom resources."""
@@ -155,7 +155,7 @@ class CustomResourceRegistry:
         if self._scale:
             errors += validate_scale_status(written, self._scale)
         errors += self._validate_lists(written, old)
-        return Findings(errors + self._validate_rules(errors, written, old, correlation)[0])
+        return Findings(told(errors + self._validate_rules(errors, written, old, correlation)[0]))
 
     def _validate_rules(
         self,

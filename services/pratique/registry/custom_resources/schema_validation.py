@@ -10,10 +10,10 @@ Sources, below ``k8s.io/kube-openapi/pkg/validation/validate``: ``schema.go``, `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from pratique.apimachinery.field_errors import FieldError
+from pratique.apimachinery.field_errors import MAX_ERRORS, FieldError
 from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.apimachinery.statuses import go_quoted
 from pratique.cel.errors import EvaluationError
@@ -21,6 +21,7 @@ from pratique.cel.libraries.regexes import compile_pattern
 from pratique.registry.custom_resources import formats, value_validation
 from pratique.registry.custom_resources.correlation import Correlation, deep_equal
 from pratique.registry.custom_resources.value_validation import NumberBounds, Violation
+from pratique.registry.validation.kind_validation import TooMuchWorkError
 
 Predicate: TypeAlias = Callable[[JSON], bool]
 """Tells whether a value is valid."""
@@ -28,23 +29,63 @@ Predicate: TypeAlias = Callable[[JSON], bool]
 _NULL = type(None)
 
 
+MAXIMUM_STEPS = 5_000_000
+"""How many checks an object may take: the values of a large object, each held against a hundred alternatives. A
+definition and an object of 100 KB can ask for 30 million, and patterns for any number."""
+MAXIMUM_ERROR_STEPS = 1_000_000
+"""How many steps the search for the errors of an invalid object may take, each of 3 µs at most."""
+_ERROR_STEPS, _CHARACTERS_PER_STEP = 4, 16
+"""What an error takes, and how much of its message takes one step more: memory, above all."""
+_PARTS_PER_STEP = 16
+"""How many names or values a schema lists for each step that looking through them takes."""
+_MATCHING_PER_STEP = 200
+"""How many characters, times instructions of the pattern, a step matches: in 1 µs at worst, and mostly in 0.1 µs."""
+_HEAVY = 16
+"""How many schemas one value must be held against, beside its own, before anybody counts steps."""
+_HEAVY_LIST, _HEAVY_PATTERN = 1000, 1000
+"""The same for the values or names that a schema lists, and for the instructions of a pattern."""
+LEFT_OUT = value_validation.plain(
+    f"further errors were not looked for: finding these took {MAXIMUM_ERROR_STEPS} steps"
+).error
+"""Stands for the errors that nobody has looked for."""
+
+
+class Work:
+    """The steps that are left for one object."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether no more is to be done."""
+        return self.left < 0
+
+
 class Result:
     """The errors of a value, without duplicates, and how much of it matched, by which alternatives are compared."""
 
-    __slots__ = ("errors", "matches")
+    __slots__ = ("errors", "matches", "work")
 
-    def __init__(self) -> None:
+    def __init__(self, work: Work) -> None:
         self.errors: dict[str, FieldError] = {}
         self.matches = 0
+        self.work = work
 
     def add(self, violation: Violation | None) -> None:
-        """Add an error, unless there is one with the same message."""
+        """Add an error, unless there is one with the same message, or there are more than are told."""
         if violation is not None:
-            self.errors.setdefault(violation.message, violation.error)
+            self.work.left -= _ERROR_STEPS + len(violation.message) // _CHARACTERS_PER_STEP
+            if len(self.errors) <= MAX_ERRORS:
+                self.errors.setdefault(violation.message, violation.error)
 
     def merge(self, other: Result) -> None:
         """Add the errors and matches of another result."""
         for message, error in other.errors.items():
+            if len(self.errors) > MAX_ERRORS:
+                break
             self.errors.setdefault(message, error)
         self.matches += other.matches
 
@@ -64,6 +105,23 @@ _INT_OR_STRING = "x-kubernetes-int-or-string"
 
 class SchemaValidator:
     """One node of a JSON schema, compiled."""
+
+    _inner: Sequence[SchemaValidator] = ()
+    """Alternatives and the like that look into a value."""
+    has_parts = False
+    """Whether it looks into a value."""
+    _parts = 1
+    """The steps that looking at a value takes in the search for errors."""
+    steps = 1
+    """The steps that a value takes, without what is in it, and without what follows."""
+    enum_steps = 0
+    """What it takes besides if it is no text: texts are found by their hashes."""
+    pattern_size = 0
+    """The instructions of all patterns that a text is matched with."""
+    schemas = 1
+    """The number of schemas, this one included."""
+    heaviest = 0
+    """How many schemas, or as much, a value is held against at most, beside its own."""
 
     def __init__(self, written: JSONObject, *, is_raw: bool = False) -> None:
         """Compile a schema.
@@ -100,6 +158,8 @@ class SchemaValidator:
         self._additional = optional(written.get("additionalProperties"))
         self._forbids_others = written.get("additionalProperties") is False
         self._items = optional(written.get("items"))
+        self._enum_texts = frozenset(allowed for allowed in self._enum if type(allowed) is str)
+        self._weigh()
         self.checks: Mapping[type, tuple[Predicate, ...]] = {
             kind: checks for kind in _KINDS if (checks := self._checks(kind)) is not None
         }
@@ -108,19 +168,83 @@ class SchemaValidator:
         """Tells whether a value has no errors."""
 
     def errors(self, value: JSON, correlation: Correlation | None = None, path: str = "") -> list[FieldError]:
-        """The errors of an object, or of what is at a path; those of unchanged values are left out in updates."""
+        """The errors of an object, or of what is at a path; those of unchanged values are left out in updates.
+
+        Raises:
+            TooMuchWorkError: the object takes more than :data:`MAXIMUM_STEPS` steps.
+        """
+        if self.heaviest >= _HEAVY:
+            self.count_steps(value, Work(MAXIMUM_STEPS), counts_all=False)
         if self.accepts(value):
             return []
+        work = Work(MAXIMUM_ERROR_STEPS)
         result = (
-            self.validate(value, path, None)
+            self.validate(value, path, None, work)
             if correlation is None
-            else self.validate_update(correlation, path)
+            else self.validate_update(correlation, path, work)
         )
-        return list(result.errors.values())
+        errors = list(result.errors.values())
+        return [*errors, LEFT_OUT] if work.is_spent else errors
 
-    def validate(self, value: JSON, path: str, update: _Update | None) -> Result:
+    def _weigh(self) -> None:
+        """Find out what it takes at most to hold a value against this schema."""
+        clauses = [*self._all_of, *self._any_of, *self._one_of, *([self._not] if self._not else ())]
+        children = [*self._properties.values()]
+        children += [child for child in (self._additional, self._items) if child is not None]
+        lists = len(self._enum), len(self._required)
+        self.pattern_size = self._text.pattern_size
+        self.enum_steps = lists[0]
+        if children or any(lists):
+            self._parts = self.steps = 1 + (len(self._properties) + sum(lists)) // _PARTS_PER_STEP
+            self.has_parts = bool(children)
+        if max(lists) >= _HEAVY_LIST or self.pattern_size >= _HEAVY_PATTERN:
+            self.heaviest = _HEAVY_LIST
+        for schema in children:
+            self.schemas += schema.schemas
+            self.heaviest = max(self.heaviest, schema.heaviest)
+        if clauses:
+            self._weigh_clauses(clauses)
+
+    def _weigh_clauses(self, clauses: list[SchemaValidator]) -> None:
+        self._inner = [clause for clause in clauses if clause.has_parts]
+        for clause in clauses:
+            if not clause.has_parts:
+                self.steps += clause.steps
+                self.enum_steps += clause.enum_steps
+                self.pattern_size += clause.pattern_size
+        self.has_parts = self.has_parts or bool(self._inner)
+        below = sum(clause.schemas for clause in clauses)
+        self.schemas += below
+        self.heaviest = max(self.heaviest, below, *(clause.heaviest for clause in clauses))
+
+    def count_steps(self, value: JSON, work: Work, *, counts_all: bool) -> None:
+        """Count the steps that a value takes at most; of light schemas only inside alternatives.
+
+        Raises:
+            TooMuchWorkError: fewer are left.
+        """
+        kind = type(value)
+        text_steps = self.pattern_size * len(value) // _MATCHING_PER_STEP if kind is str else self.enum_steps
+        work.left -= self.steps + text_steps
+        if work.is_spent:
+            raise TooMuchWorkError
+        for clause in self._inner:
+            clause.count_steps(value, work, counts_all=True)
+        if kind is list and self._items is not None and (counts_all or self._items.heaviest >= _HEAVY):
+            for item in value:
+                self._items.count_steps(item, work, counts_all=counts_all)
+        elif kind is dict:
+            for name, member in value.items():
+                child = self._properties.get(name, self._additional)
+                if child is not None and (counts_all or child.heaviest >= _HEAVY):
+                    child.count_steps(member, work, counts_all=counts_all)
+
+    def validate(self, value: JSON, path: str, update: _Update | None, work: Work) -> Result:
         """Validate a value with all its errors; ``update`` is the object or list that it is in, if that is updated."""
-        result = Result()
+        result = Result(work)
+        work.left -= self._parts
+        if work.left < 0:
+            return result
         wrong_type = value_validation.type_violation(
             value, self._types, self._format, path, nullable=self._nullable
         )
@@ -149,15 +273,17 @@ class SchemaValidator:
         result.matches += 1
         return result
 
-    def validate_update(self, correlation: Correlation, path: str) -> Result:
+    def validate_update(self, correlation: Correlation, path: str, work: Work) -> Result:
         """Validate a value that has a stored counterpart; it has no errors if it is unchanged."""
-        result = self.validate(correlation.value, path, _Update(correlation, path))
+        result = self.validate(correlation.value, path, _Update(correlation, path), work)
         if result.errors and correlation.is_unchanged:
             result.errors = {}
         return result
 
     def _check_enum(self, value: JSON, path: str, result: Result) -> None:
-        if self._enum and not value_validation.enum_has(self._enum, value):
+        if not self._enum or (type(value) is str and value in self._enum_texts):
+            return
+        if type(value) is str or not value_validation.enum_has(self._enum, value):
             result.add(value_validation.not_in_enum(path, value, self._enum))
 
     def _validate_combinations(self, value: JSON, path: str, update: _Update | None, result: Result) -> None:
@@ -167,19 +293,23 @@ class SchemaValidator:
             self._validate_one_of(value, path, update, result)
         if self._all_of:
             self._validate_all_of(value, path, update, result)
-        if self._not is not None and not self._not.validate(value, path, update).errors:
-            result.add(value_validation.plain(f"{go_quoted(path)} must not validate the schema (not)"))
+        if self._not is not None:
+            is_refused = not self._not.validate(value, path, update, result.work).errors
+            if is_refused and not result.work.is_spent:
+                result.add(value_validation.plain(f"{go_quoted(path)} must not validate the schema (not)"))
         result.matches += 2
 
     def _validate_any_of(self, value: JSON, path: str, update: _Update | None, result: Result) -> None:
         best: Result | None = None
         for clause in self._any_of:
-            found = clause.validate(value, path, update)
+            found = clause.validate(value, path, update, result.work)
             if not found.errors:
                 result.merge(found)
                 return
             if best is None or found.matches > best.matches:
                 best = found
+        if result.work.is_spent:
+            return
         message = f"{go_quoted(path)} must validate at least one schema (anyOf)"
         result.add(value_validation.plain(message))
         if best is not None:
@@ -190,7 +320,7 @@ class SchemaValidator:
         first: Result | None = None
         valid = 0
         for clause in self._one_of:
-            found = clause.validate(value, path, update)
+            found = clause.validate(value, path, update, result.work)
             if not found.errors:
                 valid, best = valid + 1, None
                 first = first or found
@@ -198,6 +328,7 @@ class SchemaValidator:
                 best = found
         if valid == 1 and first is not None:
             result.merge(first)
+        if valid == 1 or result.work.is_spent:
             return
         problem = f"Found {valid} valid alternatives" if valid else "Found none valid"
         message = f"{go_quoted(path)} must validate one and only one schema (oneOf). {problem}"
@@ -208,7 +339,7 @@ class SchemaValidator:
     def _validate_all_of(self, value: JSON, path: str, update: _Update | None, result: Result) -> None:
         valid = 0
         for clause in self._all_of:
-            found = clause.validate(value, path, update)
+            found = clause.validate(value, path, update, result.work)
             valid += not found.errors
             result.merge(found)
         if valid != len(self._all_of):
@@ -219,7 +350,11 @@ class SchemaValidator:
     def _validate_items(self, value: list[JSON], path: str, update: _Update | None, result: Result) -> None:
         if self._items is not None:
             for index, item in enumerate(value):
-                result.merge(_validate_item(self._items, index, item, f"{path}[{index}]", update))
+                if result.work.is_spent:
+                    break
+                result.merge(
+                    _validate_item(self._items, index, item, f"{path}[{index}]", update, work=result.work)
+                )
         minimum, maximum = self._sizes
         size = len(value)
         if minimum is not None and size < minimum:
@@ -242,8 +377,12 @@ class SchemaValidator:
             result.add(value_validation.too_many_parts(path, size, maximum, "properties"))
         others = [] if self._takes_others else sorted(value.keys() - self._properties.keys())
         for name in others:
+            if result.work.is_spent:
+                break
             if self._additional is not None:
-                found = _validate_member(self._additional, name, value[name], f"{path}.{name}", update)
+                found = _validate_member(
+                    self._additional, name, value[name], f"{path}.{name}", update, work=result.work
+                )
                 result.merge(found)
             else:
                 message = f"{path}.{name} in body is a forbidden property"
@@ -251,9 +390,9 @@ class SchemaValidator:
         for name, child in self._properties.items():
             if name in value:
                 inner = f"{path}.{name}" if path else name
-                result.merge(_validate_member(child, name, value[name], inner, update))
+                result.merge(_validate_member(child, name, value[name], inner, update, work=result.work))
         for name in self._required:
-            if name not in value:
+            if name not in value and not result.work.is_spent:
                 result.add(value_validation.missing(f"{path}.{name}"))
 
     @property
@@ -291,10 +430,8 @@ class SchemaValidator:
         checks += self._combination_checks()
         checks += self._checks_of_type(kind)
         if enum:
-            texts = frozenset(allowed for allowed in enum if type(allowed) is str)
-            checks.append(
-                texts.__contains__ if kind is str else lambda value: value_validation.enum_has(enum, value)
-            )
+            has_text = self._enum_texts.__contains__
+            checks.append(has_text if kind is str else lambda value: value_validation.enum_has(enum, value))
         return tuple(checks)
 
     def _combination_checks(self) -> list[Predicate]:
@@ -363,7 +500,7 @@ def _members_check(known: Mapping[str, _Checks], other: _Checks | None) -> Predi
 
 
 def _validate_member(
-    child: SchemaValidator, name: str, value: JSON, path: str, update: _Update | None
+    child: SchemaValidator, name: str, value: JSON, path: str, update: _Update | None, *, work: Work
 ) -> Result:
     """Validate a member of an object: ``SubPropertyValidator``.
 
@@ -372,16 +509,18 @@ def _validate_member(
     """
     found = None if update is None else update.correlation.key(name)
     if update is None or found is None or (update.path == "" and name in ("kind", "apiVersion")):
-        return child.validate(value, path, update)
-    return child.validate_update(found, path)
+        return child.validate(value, path, update, work)
+    return child.validate_update(found, path, work)
 
 
 def _validate_item(
-    child: SchemaValidator, index: int, value: JSON, path: str, update: _Update | None
+    child: SchemaValidator, index: int, value: JSON, path: str, update: _Update | None, *, work: Work
 ) -> Result:
     """Validate an item of a list: ``SubIndexValidator``."""
     found = None if update is None else update.correlation.index(index)
-    return child.validate(value, path, update) if found is None else child.validate_update(found, path)
+    if found is None:
+        return child.validate(value, path, update, work)
+    return child.validate_update(found, path, work)
 
 
 _KINDS: Mapping[type, JSON] = {str: "", bool: True, int: 1, float: 1.0, list: [], dict: {}, _NULL: None}
@@ -397,9 +536,12 @@ class _TextRules:
         self._format = format_
         self._has_format = formats.FORMATS.get(format_.replace("-", "")) if format_ else None
         self._problem, self._search = "", None
+        self.pattern_size = 0
+        """How many instructions the pattern has."""
         if self._pattern:
             try:
-                self._search = compile_pattern(self._pattern).search
+                compiled = compile_pattern(self._pattern)
+                self._search, self.pattern_size = compiled.search, compiled.programsize
             except EvaluationError as error:
                 self._problem = f", but pattern is invalid: {error}"
 

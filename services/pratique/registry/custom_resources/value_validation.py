@@ -13,6 +13,8 @@ import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from pratique.apimachinery.field_errors import (
+    MAX_ERROR_CHARACTERS,
+    MAX_ERRORS,
     FieldError,
     FieldPath,
     GoLiteral,
@@ -63,6 +65,25 @@ def _as_int64(number: float) -> int:
 def plain(message: str) -> Violation:
     """An error that belongs to no field."""
     return Violation(message, invalid(NIL_PATH, "", message))
+
+
+ERRORS_LEFT_OUT = (
+    f"further errors are left out: there are more than {MAX_ERRORS} errors, or than {MAX_ERROR_CHARACTERS} characters"
+    " of errors"
+)
+"""Stands for the errors that are left out."""
+
+
+def told(errors: Iterable[FieldError]) -> list[FieldError]:
+    """As many errors as are told of one object, and one more if others are left out."""
+    first: list[FieldError] = []
+    characters = 0
+    for error in errors:
+        if len(first) >= MAX_ERRORS or characters > MAX_ERROR_CHARACTERS:
+            return [*first, plain(ERRORS_LEFT_OUT).error]
+        first.append(error)
+        characters += len(str(error))
+    return first
 
 
 def invalid_value(path: str, value: JSON, message: str) -> Violation:

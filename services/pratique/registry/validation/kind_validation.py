@@ -20,6 +20,10 @@ class AllocationError(PratiqueError):
     """The API server fails to give out what an object asks for, before it validates the object: 500."""
 
 
+class TooMuchWorkError(PratiqueError):
+    """Nobody holds an object against a schema that makes this so much work."""
+
+
 Errors: TypeAlias = Iterable[FieldError]
 """Field errors in the order in which the API server finds them."""
 
