@@ -4,8 +4,10 @@
 #   scripts/make_base_image.sh pratique-base
 #   make image BASE_IMAGE=pratique-base ARGS='--network host'
 #
-# SUITE is Debian's release (bookworm), MIRROR where its packages are (debootstrap's own choice). Where pip is told of
-# certificates of the host's own (PIP_CERT or SSL_CERT_FILE), the base trusts those, too: behind a proxy, nothing else does.
+# SUITE is Debian's release (bookworm), MIRROR where its packages are (debootstrap's own choice). PLATFORM is that of the
+# image, as Docker names it; one that is not this machine's, such as linux/arm64, needs qemu-user-static. Where pip is told
+# of certificates of the host's own (PIP_CERT or SSL_CERT_FILE), the base trusts those, too: behind a proxy, nothing else
+# does.
 set -euo pipefail
 
 name=${1:?usage: make_base_image.sh NAME}
@@ -14,10 +16,17 @@ for command in debootstrap docker; do
 done
 ((EUID == 0)) || { echo "make_base_image.sh: debootstrap needs root" >&2; exit 2; }
 
+platform=()
+arch=()
+if [[ -n ${PLATFORM:-} ]]; then
+  platform=(--platform "$PLATFORM")
+  arch=(--arch="${PLATFORM#linux/}") # Debian's names of linux/amd64 and linux/arm64 are Docker's
+fi
+
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 
-debootstrap --variant=minbase --include=python3-venv,ca-certificates "${SUITE:-bookworm}" "$root" ${MIRROR:+"$MIRROR"} \
+debootstrap "${arch[@]}" --variant=minbase --include=python3-venv,ca-certificates "${SUITE:-bookworm}" "$root" ${MIRROR:+"$MIRROR"} \
   >"$root.log" 2>&1 || { tail -n 5 "$root.log" >&2; rm -f "$root.log"; exit 3; }
 rm -rf "$root.log" "$root"/var/cache/apt/archives/*.deb "$root"/var/lib/apt/lists/*
 
@@ -27,5 +36,5 @@ if [[ -n $bundle ]]; then
   cat "$bundle" >"$root/etc/ssl/certs/ca-certificates.crt"
   change=(--change 'ENV PIP_CERT=/etc/ssl/certs/ca-certificates.crt')
 fi
-tar -C "$root" -c . | docker import "${change[@]}" - "$name" >/dev/null
+tar -C "$root" -c . | docker import "${platform[@]}" "${change[@]}" - "$name" >/dev/null
 echo "made $name"
