@@ -6,7 +6,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +66,16 @@ def test_the_front_door_announces_that_it_is_ready_and_drains() -> None:
         assert re.fullmatch(r"pratique: frontdoor ready on http://127\.0\.0\.1:\d+\n", line)
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=120) == 0
+
+
+def test_a_front_door_refuses_what_is_no_address(
+    pratique: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    ran = pratique("serve", "frontdoor", "--port", 0, "--validator", "http://validator:9002")
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.startswith(
+        "pratique: http://validator:9002: not the address of a service: give HOST:PORT"
+    )
 
 
 def test_a_service_can_end_with_its_standard_input() -> None:

@@ -13,6 +13,9 @@ from pratique_frontdoor.transports.channels import grpc_target
     [
         (["validator:9002"], "dns:///validator:9002"),
         (["127.0.0.1:9002"], "dns:///127.0.0.1:9002"),
+        (["validator"], "dns:///validator"),
+        (["dns:9002"], "dns:///dns:9002"),
+        (["[::1]:9002"], "dns:///[::1]:9002"),
         (["dns:///validator:9002"], "dns:///validator:9002"),
         (["unix:/run/pratique.sock"], "unix:/run/pratique.sock"),
         (["unix-abstract:pratique"], "unix-abstract:pratique"),
@@ -35,3 +38,11 @@ def test_addresses_become_one_target(addresses: list[str], target: str) -> None:
 def test_several_names_are_refused_as_one_target(addresses: list[str]) -> None:
     with pytest.raises(ConfigurationError, match="several addresses are IP addresses with ports"):
         grpc_target(addresses)
+
+
+@pytest.mark.parametrize(
+    "address", ["http://validator:9002", "validator:grpc", "validator:", "::1", "fe80::1:9002", "a:1 b:2", ""]
+)
+def test_what_is_no_address_is_refused(address: str) -> None:
+    with pytest.raises(ConfigurationError, match="not the address of a service: give HOST:PORT, or a target"):
+        grpc_target([address])

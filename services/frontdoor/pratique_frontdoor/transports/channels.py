@@ -198,8 +198,9 @@ async def _drain(channel: grpc.aio.Channel) -> None:
 
 _DEFAULT_PORT = "443"
 """gRPC's default port."""
-_SCHEME = re.compile("[a-z][a-z0-9+.-]*")
-"""A scheme of RFC 3986, in lower case as gRPC's are: ``ipv4`` and ``unix-abstract`` among them."""
+_HOST_AND_PORT = re.compile(r"(\[[^]]+\]|[^:/\s]+)(:\d+)?")
+_SCHEMES = frozenset({"dns", "google-c2p", "ipv4", "ipv6", "unix", "unix-abstract", "vsock", "xds"})
+"""gRPC's schemes. It takes anything else for a name, which resolves to nothing."""
 
 
 def grpc_target(addresses: Sequence[str]) -> str:
@@ -209,7 +210,7 @@ def grpc_target(addresses: Sequence[str]) -> str:
     in gRPC's own syntax (``dns:///…``, ``unix:…``, ``xds:///…``). Several must be IP addresses with ports.
 
     Raises:
-        ConfigurationError: one of several addresses is not an IP address with a port.
+        ConfigurationError: one of several addresses is not an IP address with a port, or a single one is no address.
     """
     if len(addresses) == 1:
         address = addresses[0]
@@ -240,8 +241,19 @@ def fixed_targets(target: str) -> tuple[str, ...]:
 
 
 def _has_scheme(address: str) -> bool:
-    scheme, colon, rest = address.partition(":")
-    return bool(colon) and _SCHEME.fullmatch(scheme) is not None and not rest.isdigit()
+    """Whether an address is in gRPC's own syntax.
+
+    Raises:
+        ConfigurationError: it is neither that nor a host, with or without a port.
+    """
+    scheme, _, rest = address.partition(":")
+    if scheme in _SCHEMES and not rest.isdigit():
+        return True
+    if not _HOST_AND_PORT.fullmatch(address):
+        raise ConfigurationError(
+            f"{address}: not the address of a service: give HOST:PORT, or a target of gRPC such as dns:///HOST:PORT"
+        )
+    return False
 
 
 def _ip_version(address: str) -> int | None:
