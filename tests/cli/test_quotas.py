@@ -93,6 +93,14 @@ def test_showing_quotas_creates_no_ledger(pratique: Program, cluster: Path, tmp_
     assert set(tmp_path.iterdir()) == before
 
 
+def test_a_ledger_and_a_cluster_without_quotas_are_told(pratique: Program) -> None:
+    ran = pratique("quotas", "--resource-quota-ledger", "none.sqlite")
+    assert (ran.returncode, ran.stdout.splitlines()[1:]) == (0, [])
+    assert ran.stderr.startswith(
+        "pratique: note: there is no ResourceQuota, and nothing in the ledger: name files by"
+    )
+
+
 def test_an_unreadable_ledger_is_one_clear_error(pratique: Program, ledger: Path) -> None:
     ledger.unlink()
     shown = pratique("quotas", f"--resource-quota-ledger={ledger}")

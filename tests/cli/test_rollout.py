@@ -92,7 +92,9 @@ def test_reviews_that_were_recorded_before_are_decided_again(
     assert evidence(done)[0] == EVIDENCE
     none = pratique("rollout", before)
     assert none.returncode == 2
-    assert "no decision in shadow in 5 reviews, so there is no evidence to go by" in none.stderr
+    assert (
+        "no decision in shadow in 5 reviews: name policies and their PolicyRollout by --config" in none.stderr
+    )
 
 
 def test_text_says_who_and_where(pratique: Program, recorded: Path) -> None:

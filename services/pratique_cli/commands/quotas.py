@@ -22,7 +22,7 @@ from pratique_cli.chain_options import chain_flags, kubeconfig_flags
 from pratique_cli.encoding import encode_list
 from pratique_cli.options import FORMATS, format_flag
 from pratique_cli.outputs.columns import Column, Row, table_text
-from pratique_cli.terminal import palette_for
+from pratique_cli.terminal import palette_for, print_problem
 
 EPILOG = """\b
 SOURCE is where the usage comes from: the ledger that validators charge, or,
@@ -56,6 +56,11 @@ def command(chain: ChainSettings, output: str, kubeconfig: Path | None, context:
     """
     cluster = _cluster(chain, kubeconfig, context)
     rows = list(_rows(cluster, asyncio.run(_ledger_usage(ledger_url(chain)))))
+    if not rows:
+        print_problem(
+            "note: there is no ResourceQuota, and nothing in the ledger: name files by --cluster, or a live cluster by"
+            " --kubeconfig"
+        )
     if output in {"text", "table"}:
         palette = palette_for(sys.stdout, colour=None)
         cells = [Row([str(row[field] or "-") for field in _FIELDS]) for row in rows]

@@ -83,8 +83,9 @@ def command(
     code = asyncio.run(_Evaluation(summary, cluster, timeout, progress).run(files, chain))
     evidence = summary.evidence
     if not evidence and code is ExitCode.ADMITTED:
+        counted = f"{summary.reviews} {'review' if summary.reviews == 1 else 'reviews'}"
         raise InputError(
-            f"no decision in shadow in {summary.reviews} reviews, so there is no evidence to go by"
+            f"no decision in shadow in {counted}: name policies and their PolicyRollout by --config, or record with them"
         )
     if output == "text":
         lines = itertools.chain.from_iterable(entry.lines() for entry in evidence)
