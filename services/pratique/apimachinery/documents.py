@@ -20,7 +20,7 @@ from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.field_errors import FieldPath
 from pratique.apimachinery.file_snapshots import read_recorded
 from pratique.apimachinery.json_values import JSON, JSONObject, decode, encode, json_type, member
-from pratique.apimachinery.manifest_files import list_files, os_error_text
+from pratique.apimachinery.manifest_files import list_files, os_error_text, read_lines, read_whole
 from pratique.apimachinery.source_documents import (
     MOST_DUPLICATES,
     STDIN,
@@ -380,7 +380,7 @@ def read_file(file: str, *, unique_keys: bool = False) -> Iterator[SourceDocumen
 def _read_open(stream: BinaryIO, file: str, *, unique_keys: bool) -> Iterator[SourceDocument]:
     if file.endswith(JSON_LINES):
         return _read_stream(stream, file, unique_keys=unique_keys)
-    return read_text(stream.read(), file, unique_keys=unique_keys)
+    return read_text(read_whole(stream, file), file, unique_keys=unique_keys)
 
 
 def read_objects(
@@ -439,13 +439,13 @@ def _read_path(path: str, *, unique_keys: bool, stdin: BinaryIO | None) -> Itera
 def _read_stream(stream: BinaryIO, file: str, *, unique_keys: bool) -> Iterator[SourceDocument]:
     """Read line by line while every line is a JSON value; read the rest at once from the first other line."""
     index = 0
-    for number, line in enumerate(stream, start=1):
+    for number, line in enumerate(read_lines(stream, file), start=1):
         if line.isspace():
             continue
         text = SourceText(line, file, number, index)
         document = read_line(text, unique_keys=unique_keys)
         if document is None:
-            rest = dataclasses.replace(text, raw=line + stream.read())
+            rest = dataclasses.replace(text, raw=read_whole(stream, file, line))
             yield from read_source_text(rest, unique_keys=unique_keys)
             return
         yield document

@@ -12,6 +12,7 @@ from typing import BinaryIO, TypeAlias
 
 from pratique.apimachinery.errors import ConfigurationError, InputError
 from pratique.apimachinery.json_values import JSON
+from pratique.apimachinery.manifest_files import read_whole
 from pratique.apimachinery.source_documents import SourceDocument, is_list, unwrap_lists
 
 ObjectIdentity: TypeAlias = tuple[str, str, str]
@@ -135,7 +136,7 @@ def read_recorded(
     if reading is None:
         yield from read(stream)
         return
-    recorded = reading.files[file] = FileSnapshot(stream.read())
+    recorded = reading.files[file] = FileSnapshot(read_whole(stream, file))
     for document in read(io.BytesIO(recorded.content)):
         recorded.record(document)
         yield document

@@ -6,12 +6,68 @@ import fnmatch
 import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.source_documents import STDIN
 
 FOLDER_SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 """The extensions read from a folder; other files are read only when named themselves."""
+
+
+MAX_TEXT_BYTES = 1024**3
+"""The most bytes of a text, or of a line of JSON Lines: a cluster of 100,000 Pods takes half of it. A device may never
+end."""
+_PIECE_BYTES = 64 * 1024
+
+
+def _too_long_error(file: str) -> InputError:
+    return InputError(f"{file}: holds more than {MAX_TEXT_BYTES} bytes, too many to be read", file=file)
+
+
+def read_whole(stream: BinaryIO, file: str, begun: bytes = b"") -> bytes:
+    """Read what is left of a buffered file, after what was read of it.
+
+    Raises:
+        InputError: it does not end within :data:`MAX_TEXT_BYTES`.
+        OSError: it cannot be read.
+    """
+    pieces, size, is_ended = [begun], len(begun), False
+    while not is_ended:
+        piece = stream.read(_PIECE_BYTES)
+        # Asked again, a terminal would wait for another end of the input.
+        is_ended = len(piece) < _PIECE_BYTES
+        size += len(piece)
+        if size > MAX_TEXT_BYTES:
+            raise _too_long_error(file)
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def read_lines(stream: BinaryIO, file: str) -> Iterator[bytes]:
+    """Read a file line by line, however many lines it has.
+
+    Raises:
+        InputError: a line does not end within :data:`MAX_TEXT_BYTES`.
+        OSError: it cannot be read.
+    """
+    while line := stream.readline(_PIECE_BYTES):
+        if len(line) == _PIECE_BYTES and not line.endswith(b"\n"):
+            yield _rest_of_line(stream, file, line)
+        else:
+            yield line
+
+
+def _rest_of_line(stream: BinaryIO, file: str, begun: bytes) -> bytes:
+    pieces, size = [begun], len(begun)
+    while piece := stream.readline(_PIECE_BYTES):
+        pieces.append(piece)
+        size += len(piece)
+        if size > MAX_TEXT_BYTES:
+            raise _too_long_error(file)
+        if piece.endswith(b"\n"):
+            break
+    return b"".join(pieces)
 
 
 def walk(folder: Path, excluded: Sequence[str] = ()) -> Iterator[tuple[Path, bool]]:

@@ -23,7 +23,7 @@ from pratique.apimachinery.documents import (
     read_source_text,
 )
 from pratique.apimachinery.errors import InputError
-from pratique.apimachinery.manifest_files import list_files
+from pratique.apimachinery.manifest_files import list_files, read_lines, read_whole
 from pratique.apimachinery.names import DEFAULT_NAMESPACE, namespace_of
 from pratique.apimachinery.source_documents import (
     STDIN,
@@ -176,7 +176,10 @@ def _no_documents(path: str) -> InputError:
 def _parts_of_path(path: str, stdin: BinaryIO, stdin_name: str, excluded: Sequence[str]) -> Iterator[Part]:
     if path == STDIN:
         yield Part(PartKind.STREAM, SourceText(b"", stdin_name), may_block=True)
-        yield from _named_by_helm(_parts_of_stream(stdin, stdin_name, may_block=True))
+        try:
+            yield from _named_by_helm(_parts_of_stream(stdin, stdin_name, may_block=True))
+        except InputError as error:
+            yield _problem(error, stdin_name)
         return
     try:
         files = list_files(path, excluded)
@@ -190,6 +193,8 @@ def _parts_of_path(path: str, stdin: BinaryIO, stdin_name: str, excluded: Sequen
                 yield Part(PartKind.STREAM, SourceText(b"", file), may_block=True)
             with Path(file).open("rb") as stream:
                 yield from _parts_of_stream(stream, file, may_block=is_stream)
+        except InputError as error:
+            yield _problem(error, file)
         except OSError as error:
             yield _problem(InputError(f"{file}: {(error.strerror or str(error)).lower()}", file=file), file)
 
@@ -200,12 +205,12 @@ def _problem(error: InputError, file: str) -> Part:
 
 def _parts_of_stream(stream: BinaryIO, file: str, *, may_block: bool) -> Iterator[Part]:
     index = 0
-    for number, line in enumerate(stream, start=1):
+    for number, line in enumerate(read_lines(stream, file), start=1):
         text = SourceText(line, file, number, index)
         if line.isspace():
             continue
         if not file.endswith(JSON_LINES) and (_YAML_BREAK.match(line) if index else not _is_value(text)):
-            yield from _parts_of_whole(SourceText(line + stream.read(), file, number, index))
+            yield from _parts_of_whole(SourceText(read_whole(stream, file, line), file, number, index))
             return
         # JSON Lines: a line that is not a JSON object is an unreadable document.
         yield Part(PartKind.LINE, SourceText(line.rstrip(), file, number, index), may_block=may_block)
