@@ -85,7 +85,7 @@ def command(
     if not evidence and code is ExitCode.ADMITTED:
         counted = f"{summary.reviews} {'review' if summary.reviews == 1 else 'reviews'}"
         raise InputError(
-            f"no decision in shadow in {counted}: name policies and their PolicyRollout by --config, or record with them"
+            f"no decision in shadow in {counted}: name policies and their PolicyRollout by --config, or record them"
         )
     if output == "text":
         lines = itertools.chain.from_iterable(entry.lines() for entry in evidence)
