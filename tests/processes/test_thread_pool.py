@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 
@@ -134,6 +136,42 @@ def test_cancelling_an_interruptible_call_ends_it() -> None:
 
     assert asyncio.run(run()) == allow()
     assert threads.threads == 1
+
+
+AFTER_AN_INTERRUPT = """
+import asyncio, sys, threading, time
+from pratique.processes.thread_pool import ControllerThreads
+
+def handler(began):
+    began.set()
+    try:
+        while True:
+            pass
+    except BaseException:
+        return "ended"
+
+async def run():
+    threads = ControllerThreads("c", max_threads=1)
+    began = threading.Event()
+    future = threads.submit_interruptible(handler, began)
+    await asyncio.to_thread(began.wait)
+    future.cancel()
+    return await threads.submit(lambda _: "free", None)
+
+def nothing():
+    pass
+
+print(asyncio.run(run()))
+sys.settrace(lambda *_: None)
+nothing()
+print("traced")
+"""
+
+
+def test_python_does_not_go_on_looking_for_interrupts_after_one() -> None:
+    """Python 3.11 does if one is taken back that has arrived, and hangs in the next function that is traced."""
+    command = [sys.executable, "-c", AFTER_AN_INTERRUPT]
+    assert subprocess.check_output(command, text=True, timeout=120) == "free\ntraced\n"
 
 
 def test_a_call_that_is_cancelled_before_it_begins_is_never_run() -> None:
