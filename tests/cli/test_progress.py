@@ -135,7 +135,7 @@ def test_a_rollout_tells_the_share_of_the_recording_that_it_has_read(
     record([deployment(1)] * 3, tmp_path / "long.jsonl")
     shown = errors_on_terminal("rollout", "long.jsonl")
     assert shown.startswith("\r1 reviewed, 0%")
-    assert "reviews, so there is no evidence" in shown
+    assert "no decision in shadow in 3 reviews" in shown
     assert "reviewed, " not in errors_on_terminal("rollout", "--no-progress", "long.jsonl")
 
 
