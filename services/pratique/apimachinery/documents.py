@@ -29,6 +29,7 @@ from pratique.apimachinery.source_documents import (
     SourceDocument,
     SourceText,
     YamlOrigin,
+    decode_text,
     display_path,
     find_duplicates,
     position_of_offset,
@@ -154,7 +155,7 @@ def _may_have_duplicates(text: SourceText, values: Iterable[_Value]) -> bool:
 
 
 def _with_json_duplicates(document: SourceDocument, text: SourceText, value: _Value) -> SourceDocument:
-    decoded = text.raw.decode()
+    decoded = decode_text(text.raw)
     try:
         found = list(itertools.islice(find_duplicates(decoded, value.offset), MOST_DUPLICATES))
     except RecursionError:
@@ -240,7 +241,7 @@ def _json_document(
     text: SourceText, index: int, value: _Value, *, unique_keys: bool, is_alone: bool = False
 ) -> SourceDocument:
     if unique_keys:
-        decoded = text.raw.decode()
+        decoded = decode_text(text.raw)
         for path, place in find_duplicates(decoded, value.offset):
             problem = f'strict decoding error: duplicate field "{FieldPath(path)}"'
             raise text.fault(index, position_of_offset(decoded, place), problem)

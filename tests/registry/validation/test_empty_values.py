@@ -286,3 +286,21 @@ def test_a_text_that_is_a_number_counts_as_one_though_it_is_refused(surge: str, 
     found = [cause.removeprefix("spec.updateStrategy.rollingUpdate.maxSurge: Invalid value: ")
              for cause in causes(workload("DaemonSet", updateStrategy=strategy))]  # fmt: skip
     assert [cause.rpartition('": ')[2][:8].rstrip() for cause in found] == faults
+
+
+@pytest.mark.parametrize("kind", ["ConfigMap", "Secret"])
+@pytest.mark.parametrize(
+    ("given", "stored", "is_changed"),
+    [({}, None, True), ({}, {"a": "Yg=="}, True), (None, None, False), (None, {}, False)],
+)
+def test_an_immutable_map_may_not_become_empty_where_there_was_none(
+    kind: str, given: JSON, stored: JSON, *, is_changed: bool
+) -> None:
+    frozen = {
+        "apiVersion": "v1",
+        "kind": kind,
+        "metadata": {"name": "a", "namespace": "b"},
+        "immutable": True,
+    }
+    expected = ["data: Forbidden: field is immutable when `immutable` is set"] if is_changed else []
+    assert causes({**frozen, "data": given}, {**frozen, "data": stored}) == expected

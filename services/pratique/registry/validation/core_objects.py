@@ -100,7 +100,8 @@ def _frozen(document: JSONObject, old: JSONObject, fields: Sequence[str]) -> lis
     if old.get("immutable") is not True:
         return []
     errors = [] if document.get("immutable") is True else [forbidden(ROOT / "immutable", _IMMUTABLE)]
-    changed = (name for name in fields if (document.get(name) or {}) != (old.get(name) or {}))
+    # Go tells an empty map, which only a request has, from none.
+    changed = (name for name in fields if document.get(name) != (old.get(name) or None))
     return errors + [forbidden(ROOT / name, _IMMUTABLE) for name in changed]
 
 
