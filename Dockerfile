@@ -18,6 +18,9 @@ FROM ${BASE_IMAGE}
 LABEL org.opencontainers.image.title="Pratique" \
       org.opencontainers.image.description="Kubernetes admission control as gRPC microservices" \
       org.opencontainers.image.licenses="Apache-2.0"
+# the interpreter's own library, too, starts from bytecode, which some bases lack
+RUN python3 -m compileall -q -x '/(test|tests|idlelib|tkinter|turtledemo|lib2to3|ensurepip|pydoc_data)/' \
+      "$(python3 -c 'import sysconfig; print(sysconfig.get_path("stdlib"))')"
 COPY --from=build /opt/pratique /opt/pratique
 COPY LICENSE NOTICE /opt/pratique/
 # nothing is written at run time, so that the root file system can be read-only

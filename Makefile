@@ -16,6 +16,9 @@ IMAGE ?= pratique
 BASE_IMAGE ?=
 PLATFORM ?=
 
+# Bytecode is written and used whatever the environment says: without it, each start compiles 500 modules again.
+unexport PYTHONDONTWRITEBYTECODE
+
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet
@@ -156,6 +159,7 @@ $(RUNNABLE): scripts/requirements/build.txt pyproject.toml | $(BIN)/python
 	@echo "make: installing what runs into $(VENV)" >&2
 	@$(PIP) install --require-hashes --requirement scripts/requirements/build.txt
 	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m compileall -q -j 0 services
 	@touch $@
 
 $(TESTABLE): scripts/requirements/dev.txt $(RUNNABLE)
