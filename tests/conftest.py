@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -10,6 +12,12 @@ from xdist.remote import Producer
 
 from support.shared_values import changed_values, shared_values
 from support.xdist_groups import Groups
+
+pytest_plugins = ["support.suite_times"]
+
+# Processes that tests start use the bytecode of earlier ones, which halves what they take to start.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # How long an example takes on a machine that is busy with other things says nothing about the code. hypothesis sees
 # that by itself where CI runs; the rest of its profile for CI (no chance, no memory) is for CI alone.
