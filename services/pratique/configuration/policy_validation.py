@@ -83,11 +83,13 @@ def _validate_selector(selector: LabelSelector | None, path: FieldPath) -> list[
 def validate_named_rule(rule: NamedRuleWithOperations, path: FieldPath) -> list[FieldError]:
     """Validate a rule that may name objects."""
     errors = []
+    known: set[str] = set()
     for index, name in enumerate(rule.resource_names):
         place = path / "resourceNames" / index
         errors += _validate_segment(name, place)
-        if name in rule.resource_names[:index]:
+        if name in known:
             errors.append(duplicate(place, name))
+        known.add(name)
     return errors + validate_rule(rule, path)
 
 
@@ -256,11 +258,13 @@ def _validate_policy_name(name: str, path: FieldPath) -> list[FieldError]:
 
 def _validate_actions(actions: tuple[str, ...], path: FieldPath) -> list[FieldError]:
     errors = []
+    known: set[str] = set()
     for index, action in enumerate(actions):
         if action not in _ACTIONS:
             errors.append(not_supported(path / index, action, _ACTIONS))
-        if action in actions[:index]:
+        if action in known:
             errors.append(duplicate(path / index, action))
+        known.add(action)
     if "Deny" in actions and "Warn" in actions:
         errors.append(invalid(path, actions, _DENY_AND_WARN))
     return errors

@@ -404,14 +404,15 @@ def _validate_review_versions(
     if not versions:
         return [required(path, f"must specify one of {', '.join(REVIEW_VERSIONS)}")]
     errors = []
+    known: set[str] = set()
     for index, version in enumerate(versions):
-        if version in versions[:index]:
+        if version in known:
             errors.append(invalid(path / index, version, "duplicate version"))
             continue
+        known.add(version)
         messages = names.check_dns1035_label(version)
         errors += [invalid(path / index, version, message) for message in messages]
-    known = not set(versions).isdisjoint(REVIEW_VERSIONS)
-    if options.require_known_review_version and not known:
+    if options.require_known_review_version and known.isdisjoint(REVIEW_VERSIONS):
         errors.append(invalid(path, versions, f"must include at least one of {', '.join(REVIEW_VERSIONS)}"))
     return errors
 

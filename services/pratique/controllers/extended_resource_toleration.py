@@ -5,7 +5,10 @@ Source: ``plugin/pkg/admission/extendedresourcetoleration/admission.go``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+import msgspec
 
 from pratique.admission.controllers import MUTATE, Controller, Handlers, NoSettings
 from pratique.admission.results import Answer, Edits, deny
@@ -26,19 +29,20 @@ def mutate(review: Review) -> Answer:
     if not pod_spec.is_pod(review.object):
         return deny(status=statuses.bad_request(f"expected *core.Pod but got {go_type(review.object)}"))
     edits = Edits(review.object)
+    places: dict[Toleration, list[int]] = defaultdict(list)
+    for index, present in enumerate(tolerations.pod_tolerations(review.object)):
+        places[msgspec.structs.replace(present, toleration_seconds=None)].append(index)
     for name in sorted(set(_extended_resources(review.object))):
-        _tolerate(edits, Toleration(key=name, operator=EXISTS, effect=NO_SCHEDULE))
+        wanted = Toleration(key=name, operator=EXISTS, effect=NO_SCHEDULE)
+        _tolerate(edits, wanted, places.get(wanted, ()))
     return edits.answer()
 
 
-def _tolerate(edits: Edits, wanted: Toleration) -> None:
-    """Add a toleration unless the Pod has it. If the one it has expires, make it permanent."""
-    exists = False
-    for index, present in enumerate(tolerations.pod_tolerations(edits.document)):
-        if tolerations.match_toleration(present, wanted):
-            edits.remove((*tolerations.PATH, index, "tolerationSeconds"))
-            exists = True
-    if not exists:
+def _tolerate(edits: Edits, wanted: Toleration, places: Sequence[int]) -> None:
+    """Add a toleration unless the Pod has it at ``places``. If the one it has expires, make it permanent."""
+    for index in places:
+        edits.remove((*tolerations.PATH, index, "tolerationSeconds"))
+    if not places:
         edits.append(tolerations.PATH, wanted.document)
 
 

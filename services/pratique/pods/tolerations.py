@@ -6,6 +6,7 @@ Sources: ``pkg/util/tolerations/tolerations.go``, ``pkg/apis/core/helper/helpers
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
@@ -81,29 +82,74 @@ def match_toleration(first: Toleration, second: Toleration) -> bool:
     )
 
 
-def is_superset(general: Toleration, special: Toleration) -> bool:
-    """Tell whether one toleration tolerates everything that another does: ``isSuperset``.
+class Supersets:
+    """Tolerations among which supersets of another one are found without a look at each of them.
 
-    ``Equal`` is a superset only of an explicit ``Equal``; a toleration without an operator has only itself as superset.
+    A superset tolerates everything that the other does: ``isSuperset``. It has the other's key or none, its effect or
+    none, and the operator ``Exists`` or the other's value; of two alike in these, the one that lasts longer is it.
+    ``Equal`` is a superset only of an explicit ``Equal``; a toleration without an operator has only itself as superset,
+    and those with ``Exists``.
     """
-    if general == special:
-        return True
-    of_all_keys = not general.key and general.operator == EXISTS
-    if special.key != general.key and not of_all_keys:
-        return False
-    if general.effect not in {"", special.effect} or _expires_before(general, special):
-        return False
-    if general.operator in {EQUAL, ""}:
-        return special.operator == EQUAL and special.value == general.value
-    return general.operator == EXISTS
+
+    def __init__(self, tolerations: Iterable[Toleration] = ()) -> None:
+        """Start with some tolerations."""
+        self._same: set[Toleration] = set()
+        self._longest: dict[tuple[str, str, str, str], float] = {}
+        for toleration in tolerations:
+            self.add(toleration)
+
+    def add(self, toleration: Toleration) -> None:
+        """Add a toleration."""
+        self._same.add(toleration)
+        kind = _kind(toleration)
+        if kind is not None:
+            self._longest[kind] = max(self._longest.get(kind, -math.inf), _limit(toleration))
+
+    def has(self, special: Toleration) -> bool:
+        """Tell whether one of them is a superset of ``special``."""
+        return special in self._same or any(
+            self._lasts(kind, special) for kind in _kinds_of_supersets(special)
+        )
+
+    def has_strict(self, special: Toleration) -> bool:
+        """Tell whether one of them is a superset of ``special``, which is not one of it."""
+        own = _kind(special)
+        limit = _limit(special) if special.effect == NO_EXECUTE else math.inf
+        return any(
+            self._longest.get(kind, -math.inf) > limit if kind == own else self._lasts(kind, special)
+            for kind in _kinds_of_supersets(special)
+        )
+
+    def _lasts(self, kind: tuple[str, str, str, str], special: Toleration) -> bool:
+        longest = self._longest.get(kind)
+        return longest is not None and (kind[1] != NO_EXECUTE or longest >= _seconds(special))
 
 
-def _expires_before(general: Toleration, special: Toleration) -> bool:
-    """Tell whether ``general``, with ``NoExecute``, expires before ``special`` does."""
-    limit = general.toleration_seconds
-    if general.effect != NO_EXECUTE or limit is None:
-        return False
-    return special.toleration_seconds is None or special.toleration_seconds > limit
+def _kind(toleration: Toleration) -> tuple[str, str, str, str] | None:
+    """Key, effect, operator and value, as far as they decide what else it covers; None: nothing but itself."""
+    if toleration.operator == EXISTS:
+        return toleration.key, toleration.effect, EXISTS, ""
+    if toleration.operator in {EQUAL, ""}:
+        return toleration.key, toleration.effect, toleration.operator, toleration.value
+    return None
+
+
+def _kinds_of_supersets(special: Toleration) -> Iterator[tuple[str, str, str, str]]:
+    for effect in {"", special.effect}:
+        for key in {"", special.key}:
+            yield key, effect, EXISTS, ""
+        if special.operator == EQUAL:
+            yield special.key, effect, EQUAL, special.value
+            yield special.key, effect, "", special.value
+
+
+def _limit(toleration: Toleration) -> float:
+    """The seconds after which it expires; only those with ``NoExecute`` do."""
+    return _seconds(toleration) if toleration.effect == NO_EXECUTE else math.inf
+
+
+def _seconds(toleration: Toleration) -> float:
+    return math.inf if toleration.toleration_seconds is None else toleration.toleration_seconds
 
 
 def merge_tolerations(tolerations: Sequence[Toleration]) -> list[int]:
@@ -112,14 +158,21 @@ def merge_tolerations(tolerations: Sequence[Toleration]) -> list[int]:
     Of two that are supersets of each other the first stays. Kubernetes keeps the last unless they are equal, so merging
     again may change the result; only malformed tolerations are affected.
     """
-    kept: list[int] = []
-    for index, toleration in enumerate(tolerations):
-        covered = any(is_superset(tolerations[other], toleration) for other in kept)
-        if not covered and not any(
-            _is_strict_superset(other, toleration) for other in tolerations[index + 1 :]
-        ):
+    later, kept = Supersets(), list[int]()
+    for index in reversed(range(len(tolerations))):
+        if not later.has_strict(tolerations[index]):
             kept.append(index)
-    return kept
+        later.add(tolerations[index])
+    earlier, rest = Supersets(), list[int]()
+    for index in reversed(kept):
+        if not earlier.has(tolerations[index]):
+            rest.append(index)
+            earlier.add(tolerations[index])
+    return rest
+
+
+_FEW_REMOVALS = 64
+"""Each removal of an item moves all items after it: more of them are one replacement of the list."""
 
 
 def merge_into_pod(edits: Edits, added: Sequence[Toleration]) -> None:
@@ -127,15 +180,16 @@ def merge_into_pod(edits: Edits, added: Sequence[Toleration]) -> None:
     own = pod_tolerations(edits.document)
     every = [*own, *added]
     kept = merge_tolerations(every)
-    for index in sorted(set(range(len(own))) - set(kept), reverse=True):
-        edits.remove((*PATH, index))
+    dropped = sorted(set(range(len(own))) - set(kept), reverse=True)
+    if len(dropped) > _FEW_REMOVALS:
+        items = edits.get(PATH)
+        edits.set(PATH, [items[index] for index in kept if index < len(own)])
+    else:
+        for index in dropped:
+            edits.remove((*PATH, index))
     for index in kept:
         if index >= len(own):
             edits.append(PATH, every[index].document)
-
-
-def _is_strict_superset(general: Toleration, special: Toleration) -> bool:
-    return is_superset(general, special) and not is_superset(special, general)
 
 
 def all_covered(tolerations: Iterable[Toleration], allowed: Sequence[Toleration]) -> bool:
@@ -143,9 +197,8 @@ def all_covered(tolerations: Iterable[Toleration], allowed: Sequence[Toleration]
 
     An empty ``allowed`` allows all.
     """
-    return not allowed or all(
-        any(is_superset(candidate, toleration) for candidate in allowed) for toleration in tolerations
-    )
+    supersets = Supersets(allowed)
+    return not allowed or all(supersets.has(toleration) for toleration in tolerations)
 
 
 def is_conflict(first: Iterable[Toleration], second: Iterable[Toleration]) -> bool:

@@ -382,10 +382,12 @@ def _validate_review_versions(
     if not versions:
         yield required(path)
         return
+    known: set[str] = set()
     for index, version in enumerate(versions):
-        if version in versions[:index]:
+        if version in known:
             yield invalid(path / index, version, "duplicate version")
             continue
+        known.add(version)
         for problem in names.check_dns1035_label(version):
             yield invalid(path / index, version, problem)
     if requires and not {"v1", "v1beta1"} & {*versions}:

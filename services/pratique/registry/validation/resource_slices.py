@@ -362,11 +362,14 @@ def validate_binding_conditions(device: JSONObject, path: FieldPath) -> list[Fie
         for index, name in enumerate(conditions):
             messages = names.check_qualified_name(name)
             errors += [invalid(path / field / index, name, message) for message in messages]
+    binding = set(lists[_CONDITIONS])
     for field, conditions in lists.items():
+        known: set[str] = set()
         for index, name in enumerate(conditions):
-            if name in conditions[:index]:
+            if name in known:
                 errors.append(duplicate(path / field / index, name))
-            if field == _FAILURES and name in lists[_CONDITIONS]:
+            known.add(name)
+            if field == _FAILURES and name in binding:
                 detail = f"{_FAILURES} must not overlap with {_CONDITIONS}"
                 errors.append(invalid(path / field / index, name, detail))
     for field, other in ((_CONDITIONS, _FAILURES), (_FAILURES, _CONDITIONS)):

@@ -113,16 +113,19 @@ def _validate_usages(usages: Sequence[str], old: Sequence[str], path: FieldPath)
             if usage not in _USAGES
         ]
     if len(set(old)) == len(old):
-        errors += [
-            duplicate(path / index, usage) for index, usage in enumerate(usages) if usage in usages[:index]
-        ]
+        known: set[str] = set()
+        for index, usage in enumerate(usages):
+            errors += [duplicate(path / index, usage)] if usage in known else []
+            known.add(usage)
     return errors
 
 
 def _validate_conditions(conditions: Sequence[JSONObject], old: Sequence[JSONObject]) -> list[FieldError]:
     types, before = [_type(found) for found in conditions], [_type(found) for found in old]
     is_one_sided = not {_APPROVED, _DENIED}.issubset(before)
+    has_unique_types = len(set(before)) == len(before)
     errors: list[FieldError] = []
+    known: set[str] = set()
     for index, condition in enumerate(conditions):
         path, type_, status = _CONDITIONS / index, types[index], condition.get("status", "")
         errors += [] if type_ or "" in before else [required(path / "type")]
@@ -132,11 +135,12 @@ def _validate_conditions(conditions: Sequence[JSONObject], old: Sequence[JSONObj
         elif status not in allowed:
             errors.append(not_supported(path / "status", status, allowed))
         opposite = {_APPROVED: _DENIED, _DENIED: _APPROVED}.get(type_)
-        if is_one_sided and opposite in types[:index]:
+        if is_one_sided and opposite in known:
             detail = "Approved and Denied conditions are mutually exclusive"
             errors += covered(invalid(_CONDITIONS, type_, detail), "zeroOrOneOf")
-        if len(set(before)) == len(before) and type_ in types[:index]:
+        if has_unique_types and type_ in known:
             errors.append(duplicate(path / "type", type_))
+        known.add(type_)
     return errors
 
 
