@@ -7,11 +7,11 @@ to do.
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import logging
 import statistics
 import time
 
+import msgspec
 from measures import Section
 
 from pratique.admission.controllers import Phase
@@ -85,7 +85,7 @@ async def _measure() -> Section:
     host = MutatorHost([configure_controller(one, None) for one in mutating], store)
     calls, raw, times = [Call(one.name) for one in mutating], pod(), []
     for _ in range(ROUNDS):
-        seen = dataclasses.replace(review, object_document=Document.from_raw(raw))
+        seen = msgspec.structs.replace(review, object_document=Document.from_raw(raw))
         begun = time.perf_counter()
         outcomes = await host.mutate(seen, calls)
         times.append(time.perf_counter() - begun)

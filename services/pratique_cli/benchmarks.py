@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import collections
-import dataclasses
 import statistics
 import time
 from collections.abc import Sequence
 from typing import NamedTuple
+
+import msgspec
 
 from pratique.admission.controllers import BOTH
 from pratique.admission.results import OutcomeStatus
@@ -30,8 +31,7 @@ class StepKey(NamedTuple):
     configuration: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class StepCost:
+class StepCost(msgspec.Struct, frozen=True):
     """What one controller, policy or webhook took."""
 
     key: StepKey
@@ -43,8 +43,7 @@ class StepCost:
     is the rest; steps that run side by side may add up to more than 1."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ChainCost:
+class ChainCost(msgspec.Struct, frozen=True):
     """What a chain took."""
 
     reviews: int

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+import msgspec
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
@@ -84,8 +85,7 @@ class IssuedCertificate:
         return cls(read, cast("PrivateKey", private))
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class CertificateSpec:
+class CertificateSpec(msgspec.Struct, frozen=True):
     """The contents of a certificate to make."""
 
     common_name: str
@@ -135,8 +135,7 @@ class CertificateSpec:
         return certificate.subject == _x509_name(self.common_name) and found == expected
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class TrustedAuthorities:
+class TrustedAuthorities(msgspec.Struct, frozen=True):
     """The authority that signs, and those that are trusted beside it while one takes the place of another."""
 
     signer: IssuedCertificate
@@ -340,8 +339,7 @@ NEXT_KEY = "ca-next.key"
 """The key of the authority that is to take the place of the one that signs, until it does."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class WrittenCertificate:
+class WrittenCertificate(msgspec.Struct, frozen=True):
     """A certificate in the folder, and whether it was kept, made or renewed."""
 
     name: str
@@ -355,8 +353,7 @@ class WrittenCertificate:
         return f"{self.what:<8} {self.path}, ends {self.issued.certificate.not_valid_after_utc:%Y-%m-%d}"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class CertificateFolder:
+class CertificateFolder(msgspec.Struct, frozen=True):
     """The folder that ``pratique certs`` fills."""
 
     path: Path
@@ -390,7 +387,7 @@ class CertificateFolder:
         elif present.signer.is_due():
             # With the same key, so that clients that trust the old certificate trust new ones, too.
             renewed = issue_authority(present.signer)
-            what, authorities = "renewed", dataclasses.replace(present, signer=renewed)
+            what, authorities = "renewed", msgspec.structs.replace(present, signer=renewed)
         else:
             return "kept", present
         write_file(key, authorities.signer.key_pem, PRIVATE)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import base64
-import dataclasses
 import datetime as dt
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+import msgspec
 import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
@@ -43,8 +43,7 @@ _OLD_REMOVED = "step 3 of 3: only the new authority is trusted"
 UNFINISHED = "note: one authority is taking the place of another: --rotate-authority takes the next step"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class CertificateRenewal:
+class CertificateRenewal(msgspec.Struct, frozen=True):
     """Renews what a folder of ``pratique certs`` holds. Nothing is written before all of it could be read."""
 
     path: Path
@@ -110,7 +109,7 @@ class CertificateRenewal:
         if not authorities.signer.is_due(self.before):
             return "kept", authorities
         # The same key and name: whoever trusts the old certificate trusts what is signed from now on, too.
-        return "renewed", dataclasses.replace(authorities, signer=issue_authority(authorities.signer))
+        return "renewed", msgspec.structs.replace(authorities, signer=issue_authority(authorities.signer))
 
     def _rotated(self, authorities: TrustedAuthorities) -> tuple[str, TrustedAuthorities, str]:
         """Take the next step. Which one it is, the files say: a next key, or several trusted authorities."""
@@ -127,7 +126,7 @@ class CertificateRenewal:
             return "kept", TrustedAuthorities(authorities.signer), _OLD_REMOVED
         following = TrustedAuthorities(issue_authority())
         write_file(next_key, following.signer.key_pem, PRIVATE)
-        both = dataclasses.replace(authorities, others=(following.signer.certificate,))
+        both = msgspec.structs.replace(authorities, others=(following.signer.certificate,))
         return "renewed", both, _BOTH_TRUSTED
 
     def _write_bundle(self, authorities: TrustedAuthorities, names: Iterable[str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -29,8 +28,7 @@ WEBHOOK_RULES = frozenset(
 """The lint rules for the webhooks: all that warn, except those that need the kinds of custom resources."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class InstallationFinding:
+class InstallationFinding(msgspec.Struct, frozen=True):
     """A practice that an installation does not keep."""
 
     severity: Severity

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+
+import msgspec
 
 from pratique.apimachinery.source_documents import SourceDocument
 from pratique.cluster.api_server import connect
@@ -18,8 +19,7 @@ from pratique.hosting.cluster_roles import looked_up_beside_authorizer
 from pratique_frontdoor.engines.local import LocalSources
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class LiveInputs:
+class LiveInputs(msgspec.Struct, frozen=True):
     """The inputs of a chain that a live cluster gives."""
 
     objects: Sequence[SourceDocument]
@@ -48,7 +48,7 @@ def live_inputs(chain: ChainSettings, kubeconfig: Path, context: str) -> LiveInp
 
     snapshot = snapshot_for(chain, kubeconfig, context)
     configurations = load_configurations(chain.config, as_documents(snapshot.configurations))
-    sources = dataclasses.replace(LocalSources.read(chain), configurations=configurations)
+    sources = msgspec.structs.replace(LocalSources.read(chain), configurations=configurations)
     return LiveInputs(tuple(as_documents(snapshot.objects)), sources)
 
 

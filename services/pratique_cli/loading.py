@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import itertools
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
 
 from pratique.apimachinery.documents import read_objects
 from pratique.apimachinery.errors import ConfigurationError, InputError
@@ -36,8 +37,7 @@ _STEP = re.compile(r"(\w+)|\[(\d+)\]")
 """A step of a field's path, such as ``validations`` or ``[0]``."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class LoadedChain:
+class LoadedChain(msgspec.Struct, frozen=True):
     """The configurations and the cluster of a chain, as far as they could be loaded."""
 
     chain: ChainSettings
@@ -45,7 +45,7 @@ class LoadedChain:
     """The problems, one line each."""
     configurations: Configurations | None
     cluster: Cluster | None
-    left_out: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    left_out: Mapping[str, int] = msgspec.field(default_factory=dict)
     """Objects that lie beside the configurations and are none, counted by kind."""
     unreadable: bool = False
     """Whether files of folders are among the problems, because they cannot be read or hold no objects."""

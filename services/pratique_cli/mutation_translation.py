@@ -7,10 +7,11 @@ conditions all look at the object as it came, so one expression can make the who
 from __future__ import annotations
 
 import ast
-import dataclasses
 import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
+
+import msgspec
 
 from pratique.apimachinery.json_values import JSON, pointer
 from pratique_cli.policy_translation import (
@@ -46,16 +47,15 @@ class Edit(NamedTuple):
     value: JSON = None
 
 
-@dataclasses.dataclass(slots=True)
-class MutationTranslator:
+class MutationTranslator(msgspec.Struct):
     """Translates one function."""
 
     review: str
     """The name of the function's parameter."""
-    variables: dict[str, str] = dataclasses.field(default_factory=dict, init=False)
+    variables: dict[str, str] = msgspec.field(default_factory=dict)
     """The policy's variables: CEL by name."""
-    edits: list[Edit] = dataclasses.field(default_factory=list, init=False)
-    _edited: list[NamePath] = dataclasses.field(default_factory=list, init=False)
+    edits: list[Edit] = msgspec.field(default_factory=list)
+    _edited: list[NamePath] = msgspec.field(default_factory=list)
 
     def translate(self, body: Sequence[ast.stmt]) -> None:
         """Fill in variables and edits.
@@ -83,7 +83,7 @@ class MutationTranslator:
                 args=[ast.Attribute(value=ast.Name(id=self.review), attr="object")],
                 keywords=[],
             ) if not scope.draft:
-                return dataclasses.replace(scope, draft=name)
+                return msgspec.structs.replace(scope, draft=name)
         self.variables[name] = translate_value(value, scope)
         return scope.naming(name, f"variables.{name}")
 

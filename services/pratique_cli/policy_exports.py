@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import collections
-import dataclasses
 import re
 import warnings
 from collections.abc import Iterator
@@ -46,8 +45,7 @@ _MAX_SOURCE_BYTES = 1 << 20
 _CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class NotExported:
+class NotExported(msgspec.Struct, frozen=True):
     """What cannot be exported."""
 
     where: str
@@ -59,8 +57,7 @@ class NotExported:
         return f"{self.where}: {self.why}"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PolicyExport:
+class PolicyExport(msgspec.Struct, frozen=True):
     """A policy and its binding."""
 
     object_name: str

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import keyword
 import re
 import string
 import sys
 from pathlib import Path
+
+import msgspec
 
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.json_values import encode
@@ -143,8 +144,7 @@ _REVIEW = {
 }
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PolicyPackage:
+class PolicyPackage(msgspec.Struct, frozen=True):
     """The names of a package of one policy."""
 
     name: str
@@ -185,7 +185,7 @@ class PolicyPackage:
             "admission.yaml": _CONFIGURATION,
             "README.md": _README,
         }
-        names = dataclasses.asdict(self)
+        names = msgspec.structs.asdict(self)
         written = {path: string.Template(text).substitute(names).encode() for path, text in texts.items()}
         return {**written, "review.json": encode(_REVIEW) + b"\n"}
 

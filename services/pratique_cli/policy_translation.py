@@ -6,10 +6,11 @@ Every translated expression has a value for every object: none of them can fail,
 from __future__ import annotations
 
 import ast
-import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias
+
+import msgspec
 
 _OBJECTS = {"object": "dyn(object)", "old_object": "dyn(oldObject)"}
 _SIZES: Mapping[type[ast.cmpop], str] = {
@@ -46,12 +47,11 @@ class Denial(NamedTuple):
     message: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class TranslationScope:
+class TranslationScope(msgspec.Struct, frozen=True):
     """The names that a part of the body can use."""
 
     review: str
-    values: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    values: Mapping[str, str] = msgspec.field(default_factory=dict)
     """CEL by the Python name."""
     lists: frozenset[str] = frozenset()
     """The names that ``isinstance`` has shown to be lists."""
@@ -62,11 +62,11 @@ class TranslationScope:
 
     def knowing(self, test: ast.expr, *, truth: bool) -> TranslationScope:
         """Return the scope where a test has come out as ``truth``."""
-        return dataclasses.replace(self, lists=self.lists | _shown_lists(test, truth=truth))
+        return msgspec.structs.replace(self, lists=self.lists | _shown_lists(test, truth=truth))
 
     def naming(self, name: str, value: str) -> TranslationScope:
         """Return the scope with another name."""
-        return dataclasses.replace(self, values={**self.values, name: value})
+        return msgspec.structs.replace(self, values={**self.values, name: value})
 
 
 class BodyTranslator:

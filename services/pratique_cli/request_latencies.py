@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
+
+import msgspec
 
 from pratique.admission.rules import Rule, RuleSet, compile_rules
 from pratique.apimachinery.errors import InputError
@@ -36,16 +37,14 @@ class RequestKind(NamedTuple):
         return f"{self.operation} {name}" + (f"/{self.subresource}" if self.subresource else "")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ServiceLimits:
+class ServiceLimits(msgspec.Struct, frozen=True):
     """The time limits of calls to Pratique's own services, in seconds; None is no limit of their own."""
 
     mutator: float | None = None
     validator: float | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class RecordedTimes:
+class RecordedTimes(msgspec.Struct, frozen=True):
     """The recorded durations of a kind of request, in seconds."""
 
     reviews: int
@@ -53,8 +52,7 @@ class RecordedTimes:
     p99: float
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class RequestLatency:
+class RequestLatency(msgspec.Struct, frozen=True):
     """The latency of a kind of request, in seconds."""
 
     kind: RequestKind

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import collections
-import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import msgspec
 
 from pratique.admission.reviews import Review
 from pratique.apimachinery.json_values import JSONObject
@@ -29,20 +30,19 @@ _MOST_SHOWN = 10
 """Namespaces and users in a text."""
 
 
-@dataclasses.dataclass(slots=True)
-class ShadowEvidence:
+class ShadowEvidence(msgspec.Struct):
     """What one policy, webhook or controller in shadow would have done."""
 
     rollout: str
     """The name of the PolicyRollout."""
     origin: StepOrigin
-    outcomes: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+    outcomes: collections.Counter[str] = msgspec.field(default_factory=collections.Counter)
     """How many reviews would have had each outcome."""
-    namespaces: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+    namespaces: collections.Counter[str] = msgspec.field(default_factory=collections.Counter)
     """How many reviews of each namespace would have been decided otherwise; empty is no namespace."""
-    users: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+    users: collections.Counter[str] = msgspec.field(default_factory=collections.Counter)
     """How many reviews of each user would have been."""
-    examples: list[JSONObject] = dataclasses.field(default_factory=list)
+    examples: list[JSONObject] = msgspec.field(default_factory=list)
     """The first of these reviews."""
 
     @property

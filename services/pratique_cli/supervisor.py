@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import functools
 import os
 import re
@@ -14,6 +13,8 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
+
+import msgspec
 
 from pratique_cli.options import flag
 
@@ -61,15 +62,14 @@ _READY = re.compile(rb"pratique: \w+ ready on \S*:(\d+)")
 _CHUNK_BYTES = 1 << 16  # what a pipe holds
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ServiceCommand:
+class ServiceCommand(msgspec.Struct, frozen=True):
     """A service to run as a process."""
 
     name: str
     """The name in messages, such as ``validator-2``."""
     arguments: tuple[str, ...]
     """The arguments after ``pratique serve``, without the port."""
-    variables: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    variables: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Flags that the process list must not show, as environment variables."""
 
 

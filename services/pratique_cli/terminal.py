@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import os
 import re
@@ -11,6 +10,7 @@ import sys
 from typing import TYPE_CHECKING, TextIO
 
 import click
+import msgspec
 
 if TYPE_CHECKING:
     from pratique_cli.progress import Progress
@@ -21,8 +21,7 @@ _PIPE_WIDTH = 120
 _ASCII = {"✓": "v", "✗": "x", "·": ".", "→": "->", "…": "...", "~": "~", "!": "!", "?": "?", "─": "-"}
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Palette:
+class Palette(msgspec.Struct, frozen=True):
     """The colours, marks and width that a stream supports."""
 
     colour: bool = False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -39,8 +38,7 @@ _REQUIREMENT = re.compile(
 _SEPARATOR = re.compile(r",(?![^()]*\))")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(msgspec.Struct, frozen=True):
     """Where API servers reach the front door: a URL, or a Service of the cluster."""
 
     client_config: JSONObject
@@ -85,8 +83,7 @@ class Endpoint:
         return {**written, **bundle}
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class WebhookSettings:
+class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How an API server calls Pratique."""
 
     endpoint: Endpoint

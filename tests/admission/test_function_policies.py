@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import inspect
 import re
 from collections.abc import Awaitable
@@ -130,7 +129,7 @@ async def _awaited(answer: Awaitable[Answer]) -> Answer:
 
 
 def test_a_copy_of_a_decorated_function_can_be_called() -> None:
-    assert dataclasses.replace(require_team, default=True)(TEAMLESS) == require_team(TEAMLESS)
+    assert msgspec.structs.replace(require_team, default=True)(TEAMLESS) == require_team(TEAMLESS)
 
 
 def test_a_class_of_callables_is_a_policy() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import msgspec
 import pytest
 
@@ -43,7 +41,7 @@ def selector(**fields: JSON) -> LabelSelector:
 
 
 def of(resource: str, group: str, kind: str, document: JSON = None, version: str = "v1") -> Review:
-    return dataclasses.replace(
+    return msgspec.structs.replace(
         review_of(document),
         kind=GroupVersionKind(group, version, kind),
         resource=GroupVersionResource(group, version, resource),
@@ -82,13 +80,13 @@ def test_a_namespace_that_does_not_exist_is_a_status_unless_everything_is_select
 
 
 def test_a_cluster_scoped_object_is_in_every_namespace_selector() -> None:
-    review = dataclasses.replace(of("nodes", "", "Node"), namespace="")
+    review = msgspec.structs.replace(of("nodes", "", "Node"), namespace="")
     assert MatchContext(review).selects_namespace(compile_selector_or_status(TEAM_SHOP)) is True
 
 
 @pytest.mark.parametrize("operation", [Operation.CREATE, Operation.UPDATE])
 def test_a_namespace_is_selected_by_its_new_labels(operation: Operation) -> None:
-    review = dataclasses.replace(
+    review = msgspec.structs.replace(
         of("namespaces", "", "Namespace", namespace({"team": "shop"})),
         operation=operation,
         cluster=ObjectStore([namespace({"team": "other"})]),
@@ -97,7 +95,7 @@ def test_a_namespace_is_selected_by_its_new_labels(operation: Operation) -> None
 
 
 def test_a_namespace_that_is_deleted_is_selected_by_its_stored_labels() -> None:
-    review = dataclasses.replace(
+    review = msgspec.structs.replace(
         of("namespaces", "", "Namespace"),
         operation=Operation.DELETE,
         cluster=ObjectStore([namespace({"team": "shop"})]),
@@ -131,7 +129,9 @@ def test_an_object_selector_selects_by_the_new_or_the_old_object(
         Document.from_data(team and {"kind": "Pod", "metadata": {"labels": {"team": team}}})
         for team in (new, old)
     ]
-    review = dataclasses.replace(review_of(), object_document=documents[0], old_object_document=documents[1])
+    review = msgspec.structs.replace(
+        review_of(), object_document=documents[0], old_object_document=documents[1]
+    )
     assert MatchContext(review).selects_object(compile_selector_or_status(TEAM_SHOP)) is selected
 
 
@@ -143,10 +143,10 @@ def test_no_object_selector_selects_nothing_and_an_empty_one_everything() -> Non
 
 def test_the_key_of_a_request_keeps_no_name() -> None:
     first = review_of()
-    second = dataclasses.replace(first, name="other", namespace="elsewhere", uid="2")
+    second = msgspec.structs.replace(first, name="other", namespace="elsewhere", uid="2")
     assert RequestKey.of(first) == RequestKey.of(second)
-    assert RequestKey.of(first) != RequestKey.of(dataclasses.replace(first, namespace=""))
-    assert RequestKey.of(first) != RequestKey.of(dataclasses.replace(first, subresource="status"))
+    assert RequestKey.of(first) != RequestKey.of(msgspec.structs.replace(first, namespace=""))
+    assert RequestKey.of(first) != RequestKey.of(msgspec.structs.replace(first, subresource="status"))
 
 
 def autoscaler_review() -> Review:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-
+import msgspec
 import pytest
 
 from pratique.admission.namespace_provisioning import provisions_namespaces, with_provisioned_namespace
@@ -38,9 +37,9 @@ def test_every_operation_sees_its_namespace(operation: Operation) -> None:
 
 
 def test_a_dry_run_create_sees_only_the_namespaces_of_the_cluster() -> None:
-    review = dataclasses.replace(review_of(cluster=ObjectStore()), dry_run=True)
+    review = msgspec.structs.replace(review_of(cluster=ObjectStore()), dry_run=True)
     assert with_provisioned_namespace(review) is review
-    update = dataclasses.replace(review, operation=Operation.UPDATE)
+    update = msgspec.structs.replace(review, operation=Operation.UPDATE)
     assert with_provisioned_namespace(update).cluster.get("", "namespaces", "shop") is not None
 
 
@@ -52,7 +51,7 @@ def test_a_namespace_of_the_cluster_is_left_as_it_is() -> None:
 
 @pytest.mark.parametrize("namespace", ["", "No_Name", "x" * 64])
 def test_a_namespace_that_cannot_be_created_is_not_there(namespace: str) -> None:
-    review = dataclasses.replace(review_of(cluster=ObjectStore()), namespace=namespace)
+    review = msgspec.structs.replace(review_of(cluster=ObjectStore()), namespace=namespace)
     assert with_provisioned_namespace(review) is review
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-
+import msgspec
 import pytest
 
 from pratique.admission.reviews import Call, Deadline
@@ -15,19 +14,19 @@ from support.services.reviews import POD, review_of
 
 
 def test_another_object_changes_nothing_else() -> None:
-    review = dataclasses.replace(review_of(), dry_run=True, is_retry=True, only=("a",), digest="d")
+    review = msgspec.structs.replace(review_of(), dry_run=True, is_retry=True, only=("a",), digest="d")
     document = Document.from_data({"kind": "Pod"})
     changed = review.with_object(document)
-    assert changed == dataclasses.replace(review, object_document=document)
+    assert changed == msgspec.structs.replace(review, object_document=document)
     assert review.object == POD
 
 
 def test_the_authorizer_always_knows_the_roles_of_the_reviews_own_cluster() -> None:
     cluster = ObjectStore()
-    moved = dataclasses.replace(review_of(), cluster=cluster)
+    moved = msgspec.structs.replace(review_of(), cluster=cluster)
     assert isinstance(moved.authorizer, RbacAuthorizer)
     assert moved.authorizer.cluster is cluster
-    given = dataclasses.replace(review_of(), authorizer=RbacAuthorizer(cluster))
+    given = msgspec.structs.replace(review_of(), authorizer=RbacAuthorizer(cluster))
     assert isinstance(given.authorizer, RbacAuthorizer)
     assert given.authorizer.cluster is ANY_NAMESPACE
 
@@ -46,7 +45,7 @@ def test_the_authorizer_always_knows_the_roles_of_the_reviews_own_cluster() -> N
 def test_a_review_concerns_a_resource_in_any_version(
     resource: tuple[str, str, str], subresource: str, resource_name: tuple[str, ...], *, concerns: bool
 ) -> None:
-    review = dataclasses.replace(
+    review = msgspec.structs.replace(
         review_of(), resource=GroupVersionResource(*resource), subresource=subresource
     )
     assert review.concerns(*resource_name) is concerns

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 from hypothesis import given, settings
@@ -157,7 +158,7 @@ def test_code_and_plan_agree_on_kubernetes_cases(file: str) -> None:
             (name, "dyn" if type(value) in (list, int, bool) else "string")
             for name, value in described.items()
         )
-        environment = dataclasses.replace(
+        environment = msgspec.structs.replace(
             KUBERNETES, variables=typed, has_authorizer="authorizer" in case["expression"]
         )
         if expression := compiled(case["expression"], environment):

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-import dataclasses
-
+import msgspec
 import pytest
 
 from pratique.admission.controllers import Phase
@@ -23,7 +22,7 @@ def findings_in(
 ) -> list[tuple[str, str, str]]:
     """Level, origin and text of the findings in a decision on a ConfigMap."""
     decision = Decision(uid="1", allowed=status is None, status=status, warnings=warnings, steps=steps)
-    reviewed = dataclasses.replace(denied_hostilely(text="conf"), decision=decision)
+    reviewed = msgspec.structs.replace(denied_hostilely(text="conf"), decision=decision)
     return [(finding.level.value, str(finding.origin), finding.text) for finding in findings(reviewed)]
 
 
@@ -82,8 +81,8 @@ def test_a_step_that_failed_open_is_a_warning() -> None:
 def test_a_cause_is_placed_at_its_field() -> None:
     reviewed = denied_hostilely(text="conf")
     status = refusal("no", StatusCause(message="Invalid value", field="metadata.name"))
-    decision = dataclasses.replace(reviewed.decision, status=status, warnings=())
-    (found,) = findings(dataclasses.replace(reviewed, decision=decision))
+    decision = msgspec.structs.replace(reviewed.decision, status=status, warnings=())
+    (found,) = findings(msgspec.structs.replace(reviewed, decision=decision))
     raw = '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "conf"}}'
     assert (found.field, found.place.line) == ("metadata.name", 1)
     assert found.place.column == raw.index('"name"') + 1

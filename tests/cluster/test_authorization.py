@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import msgspec
 
 from pratique.apimachinery.requests import UserInfo
 from pratique.cluster.authorization import AuthorizationAttributes, AuthorizationDecision
@@ -31,13 +31,13 @@ def test_a_cluster_without_rbac_objects_grants_nothing() -> None:
 
 
 def test_a_review_is_authorized_by_the_roles_of_its_cluster() -> None:
-    review = dataclasses.replace(pod_review({}), cluster=ROLES)
+    review = msgspec.structs.replace(pod_review({}), cluster=ROLES)
     assert review.authorizer.authorize(AuthorizationAttributes(user=ANN, **ASKED)).allowed
-    elsewhere = dataclasses.replace(review, cluster=ObjectStore())
+    elsewhere = msgspec.structs.replace(review, cluster=ObjectStore())
     assert not elsewhere.authorizer.authorize(AuthorizationAttributes(user=ANN, **ASKED)).allowed
 
 
 def test_a_review_keeps_an_authorizer_of_its_own() -> None:
-    review = dataclasses.replace(pod_review({}), authorizer=Permitting())
-    moved = dataclasses.replace(review, cluster=ROLES)
+    review = msgspec.structs.replace(pod_review({}), authorizer=Permitting())
+    moved = msgspec.structs.replace(review, cluster=ROLES)
     assert moved.authorizer is review.authorizer

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from typing import Any
 
 import grpc
+import msgspec
 import pytest
 
 from pratique.admission.results import Allowed
@@ -44,12 +44,12 @@ class Deferred:
 
 def review(checks: CheckDigests | None) -> Review:
     large = Document.from_raw(TWICE).checked_by(checks)
-    return dataclasses.replace(review_of(), object_document=large, digest=DIGESTS.whole)
+    return msgspec.structs.replace(review_of(), object_document=large, digest=DIGESTS.whole)
 
 
 def deferring(raw: bytes, check: Deferred) -> Review:
     large = Document.from_raw(raw).checked_by(KEYED).defer(check)
-    return dataclasses.replace(review_of(), object_document=large, digest=DIGESTS.whole)
+    return msgspec.structs.replace(review_of(), object_document=large, digest=DIGESTS.whole)
 
 
 async def answer(kind: Kind, believed: CheckDigests | None, checks: CheckDigests | None) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import importlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -106,7 +105,7 @@ FULL_CALLS = [
     Call("quick", 0.001),
     *(Call(name) for name in ("denies", "late", "unknown", "broken")),
 ]
-FULL_REVIEW = dataclasses.replace(REVIEW, digest=DIGESTS.whole)
+FULL_REVIEW = msgspec.structs.replace(REVIEW, digest=DIGESTS.whole)
 PARTS = (
     PolicyOutcome(
         name="labels",
@@ -225,7 +224,7 @@ def test_checked_requests_are_read_as_they_were_written(monkeypatch: pytest.Monk
     digests = CheckDigests(b"golden key of at least 32 bytes.")
     documents = (REVIEW.object_document, REVIEW.old_object_document, REVIEW.options_document)
     objects = [Document.from_raw(document.raw).checked_by(digests) for document in documents]
-    review = dataclasses.replace(
+    review = msgspec.structs.replace(
         REVIEW, object_document=objects[0], old_object_document=objects[1], options_document=objects[2]
     )
     mutate = mutator_service_pb2.MutateRequest.FromString(golden("mutate_request_checked"))
@@ -249,7 +248,7 @@ class NotHere:
 
 def unchecked_review() -> Review:
     raw = REVIEW.object_document.raw
-    return dataclasses.replace(REVIEW, object_document=Document.from_raw(raw).defer(NotHere()))
+    return msgspec.structs.replace(REVIEW, object_document=Document.from_raw(raw).defer(NotHere()))
 
 
 def test_unchecked_requests_are_read_as_they_were_written() -> None:
@@ -276,7 +275,7 @@ def test_full_answers_are_read_as_they_were_written() -> None:
     steps = mutator_service_pb2.MutateResponse.FromString(golden("mutate_response_full"))
     verdicts = validator_service_pb2.ValidateResponse.FromString(golden("validate_response_full"))
     amending = [FULL_CALLS[0], *FULL_CALLS[1:]]
-    amending[0] = dataclasses.replace(amending[0], may_patch=True)
+    amending[0] = msgspec.structs.replace(amending[0], may_patch=True)
     assert messages.mutate_response(FULL_OUTCOMES, REVIEW.uid, DIGESTS.whole) == steps
     assert messages.validate_response(FULL_OUTCOMES, REVIEW.uid, DIGESTS.whole) == verdicts
     assert messages.outcomes_from_mutate(steps, FULL_CALLS) == FULL_OUTCOMES[:3]
@@ -299,7 +298,7 @@ def test_spans_of_policies_are_read_as_they_were_written() -> None:
 @pytest.mark.parametrize("asked", [None, (3, 8), (0, 7)])
 def test_an_answer_for_other_policies_breaks_the_contract(asked: tuple[int, int] | None) -> None:
     response = validator_service_pb2.ValidateResponse.FromString(golden("validate_response_span"))
-    call = dataclasses.replace(SPAN_CALL, span=asked)
+    call = msgspec.structs.replace(SPAN_CALL, span=asked)
     with pytest.raises(BadAnswerError, match="other policies were evaluated than those of the call"):
         messages.outcomes_from_validate(response, [call])
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 
+import msgspec
 from hypothesis import HealthCheck, assume, given, settings
 
 from pratique.admission.controllers import MUTATE, Phase
@@ -75,7 +75,7 @@ def test_a_second_pass_of_any_mutating_controller_changes_nothing(pod: JSONObjec
         review = pod_review(pod, cluster=CLUSTER)
         once = await decided(review, CONTROLLERS, phases=MUTATE)
         assume(once.allowed)
-        seen = dataclasses.replace(review, object_document=Document.from_data(once.object_document.data))
+        seen = msgspec.structs.replace(review, object_document=Document.from_data(once.object_document.data))
         again = await decided(seen, CONTROLLERS, phases=MUTATE)
         assert again.allowed, again.status
         assert again.patch == ()

@@ -5,9 +5,9 @@ The expected decisions are Kubernetes': it compares byte by byte, and looks into
 
 from __future__ import annotations
 
-import dataclasses
 import json
 
+import msgspec
 import pytest
 
 from pratique.admission.controllers import Phase
@@ -97,6 +97,6 @@ def test_every_spelling_of_a_capability_is_checked(field: str) -> None:
     )
     for word in dict.fromkeys([*spellings("CHOWN"), *spellings("SYS_ADMIN"), "ALL", "*"]):
         given = pod_with_container_in(field, image="a", securityContext={"capabilities": {"add": [word]}})
-        review = dataclasses.replace(pod_review(given), cluster=cluster, user=ANN)
+        review = msgspec.structs.replace(pod_review(given), cluster=cluster, user=ANN)
         found = admit(pod_security_policy.CONTROLLER, review)
         assert found.allowed is (word == "CHOWN"), word

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-
+import msgspec
 import pytest
 
 from pratique.admission.reviews import Review
@@ -65,8 +64,8 @@ def test_the_new_signer_counts() -> None:
 
 def test_a_failing_authorizer_allows_only_what_it_is_not_asked_about() -> None:
     failing = FailingAuthorizer()
-    changing = dataclasses.replace(review(trust_bundle()), authorizer=failing)
-    idle = dataclasses.replace(review(trust_bundle(), trust_bundle()), authorizer=failing)
+    changing = msgspec.structs.replace(review(trust_bundle()), authorizer=failing)
+    idle = msgspec.structs.replace(review(trust_bundle(), trust_bundle()), authorizer=failing)
     assert not admit(CONTROLLER, changing).allowed
     assert admit(CONTROLLER, idle).allowed
 

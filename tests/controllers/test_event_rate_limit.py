@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import gc
 import inspect
 import json
@@ -12,6 +11,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -144,7 +144,7 @@ def test_a_dry_run_takes_no_token_and_is_never_denied() -> None:
 
 def test_a_trial_takes_no_token_and_is_never_denied() -> None:
     handlers = built(limit("Server"))
-    tried = dataclasses.replace(event(), quota_mode=QuotaMode.CHECK)
+    tried = msgspec.structs.replace(event(), quota_mode=QuotaMode.CHECK)
     assert admitted(handlers, [tried, tried, event(), tried, event()]) == [True, True, True, True, False]
 
 

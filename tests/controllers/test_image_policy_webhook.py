@@ -11,6 +11,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from pratique.admission.controllers import Handlers, Phase
@@ -579,7 +580,7 @@ def test_the_cache_key_is_images_namespace_and_visible_annotations(tmp_path: Pat
         pod_review(pod_with_images("a"), operation="UPDATE", old=pod_with_images("b")),
         pod_review(pod_with_images("a", annotations=shown)),
         pod_review(pod_with_images("a", annotations=shown)),
-        dataclasses.replace(pod_review(pod_with_images("a")), namespace="other"),
+        msgspec.structs.replace(pod_review(pod_with_images("a")), namespace="other"),
         pod_review(pod_with_images("b")),
     ]
     assert images_asked(tmp_path, *reviews) == [["a"], ["a"], ["a"], ["b"]]

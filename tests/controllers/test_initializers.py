@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -48,7 +49,7 @@ def test_it_answers_as_kubernetes_does(case: JSONObject) -> None:
         AuthorizationDecision(allowed=decisions["default"] == "allow", reason=decisions.get("reason", ""))
     )
     review = review_of(case["request"], ObjectStore(case["cluster"]))
-    check(admit(CONTROLLER, dataclasses.replace(review, authorizer=authorizer)), case["expected"])
+    check(admit(CONTROLLER, msgspec.structs.replace(review, authorizer=authorizer)), case["expected"])
 
 
 def rule(*resources: str, group: str = "", version: str = "v1") -> JSONObject:
@@ -97,7 +98,7 @@ def review(
         "object": reviewed,
         "oldObject": old,
     }
-    return dataclasses.replace(review_of(request, cluster), authorizer=authorizer or user())
+    return msgspec.structs.replace(review_of(request, cluster), authorizer=authorizer or user())
 
 
 def waiting_for(found: Admission) -> JSON:
@@ -264,7 +265,7 @@ def test_other_changes_are_invalid_for_everybody(old: JSON, new: JSON, field: st
 
 
 def test_subresources_get_no_initializers() -> None:
-    status = dataclasses.replace(review(pod_with_initializers()), subresource="status")
+    status = msgspec.structs.replace(review(pod_with_initializers()), subresource="status")
     assert admit(CONTROLLER, status).operations == ()
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,7 +20,7 @@ from support.mutation_invariants import admitted_twice
 from support.pods import container, pod
 from support.strategies.demands import limit_ranges, pods
 
-MUTATING = dataclasses.replace(
+MUTATING = msgspec.structs.replace(
     CONTROLLER, phases=MUTATE, build=lambda given: Handlers(mutate=CONTROLLER.build(given).mutate)
 )
 """The handler that sets defaults, whether or not the result is within bounds."""
@@ -52,7 +51,7 @@ def on_pod(reviewed: JSON, *ranges: JSONObject, configuration: JSON = None, **re
 
 
 def in_cluster(review: Review, ranges: tuple[JSONObject, ...]) -> Review:
-    return dataclasses.replace(review, cluster=ObjectStore(ranges))
+    return msgspec.structs.replace(review, cluster=ObjectStore(ranges))
 
 
 def claim_review(storage: str | None, old: str | None = None, *ranges: JSONObject) -> Review:

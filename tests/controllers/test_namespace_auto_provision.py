@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 
@@ -55,7 +55,7 @@ def test_it_answers_as_kubernetes_does(case: JSONObject) -> None:
 def create(cluster: Cluster, *, dry_run: bool = False, namespace: str = "shop") -> Admission:
     review = pod_review(POD)
     return admit(
-        CONTROLLER, dataclasses.replace(review, cluster=cluster, dry_run=dry_run, namespace=namespace)
+        CONTROLLER, msgspec.structs.replace(review, cluster=cluster, dry_run=dry_run, namespace=namespace)
     )
 
 
@@ -97,7 +97,7 @@ def test_a_dry_run_creates_nothing() -> None:
 @pytest.mark.parametrize("operation", ["UPDATE", "DELETE", "CONNECT"])
 def test_only_create_requests_create_a_namespace(operation: str) -> None:
     store = ObjectStore()
-    review = dataclasses.replace(pod_review(POD, operation=operation, old=POD), cluster=store)
+    review = msgspec.structs.replace(pod_review(POD, operation=operation, old=POD), cluster=store)
     assert admit(CONTROLLER, review).allowed
     assert store.list("", "namespaces") == ()
 
@@ -175,7 +175,7 @@ def decisions(*, dry_run: bool) -> list[OutcomeDecision]:
     controllers = [controller for controller in catalogue if controller.name in names]
     assert tuple(controller.name for controller in controllers) == names
     host = MutatorHost(catalogue.configure(controllers, {}), ReloadableCluster(ObjectStore()))
-    review = dataclasses.replace(pod_review(POD), dry_run=dry_run)
+    review = msgspec.structs.replace(pod_review(POD), dry_run=dry_run)
     outcomes = asyncio.run(host.mutate(review, [Call(name) for name in names]))
     return [outcome.decision for outcome in outcomes]
 
@@ -196,5 +196,7 @@ def test_namespace_lifecycle_denies_a_dry_run_because_nothing_was_created() -> N
 def test_it_never_changes_the_object(reviewed: JSON) -> None:
     store = ObjectStore()
     for _ in range(2):
-        assert admit(CONTROLLER, dataclasses.replace(pod_review(reviewed), cluster=store)).operations == ()
+        assert (
+            admit(CONTROLLER, msgspec.structs.replace(pod_review(reviewed), cluster=store)).operations == ()
+        )
     assert [namespace["metadata"]["name"] for namespace in store.list("", "namespaces")] == ["shop"]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 
 from pratique.apimachinery.errors import UnreachableError
@@ -28,7 +28,7 @@ def test_it_answers_as_kubernetes_does(case: JSONObject) -> None:
 def act(cluster: Cluster, operation: str = "CREATE") -> Admission:
     pod = {"kind": "Pod", "metadata": {"name": "web"}}
     review = pod_review(pod, operation=operation, old=pod)
-    return admit(CONTROLLER, dataclasses.replace(review, cluster=cluster))
+    return admit(CONTROLLER, msgspec.structs.replace(review, cluster=cluster))
 
 
 @pytest.mark.parametrize("operation", ["CREATE", "UPDATE", "DELETE"])

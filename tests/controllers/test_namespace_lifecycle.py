@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 
 from pratique.apimachinery.errors import UnreachableError
@@ -135,7 +136,7 @@ def test_other_requests_for_namespaces_are_admitted(operation: str, name: str, s
 
 
 def test_a_missing_namespace_is_not_found() -> None:
-    review = dataclasses.replace(pod_review({"kind": "Pod"}), cluster=ObjectStore())
+    review = msgspec.structs.replace(pod_review({"kind": "Pod"}), cluster=ObjectStore())
     status = admit(CONTROLLER, review).status
     assert status is not None
     assert (status.code, status.reason) == (404, "NotFound")
@@ -143,12 +144,14 @@ def test_a_missing_namespace_is_not_found() -> None:
 
 
 def test_without_cluster_files_every_namespace_exists() -> None:
-    assert admit(CONTROLLER, dataclasses.replace(pod_review({"kind": "Pod"}), cluster=ANY_NAMESPACE)).allowed
+    assert admit(
+        CONTROLLER, msgspec.structs.replace(pod_review({"kind": "Pod"}), cluster=ANY_NAMESPACE)
+    ).allowed
 
 
 def test_nothing_can_be_created_in_a_terminating_namespace() -> None:
     cluster = ObjectStore([namespace(phase="Terminating")])
-    status = admit(CONTROLLER, dataclasses.replace(pod_review({"kind": "Pod"}), cluster=cluster)).status
+    status = admit(CONTROLLER, msgspec.structs.replace(pod_review({"kind": "Pod"}), cluster=cluster)).status
     assert status is not None
     assert status.message == (
         'pods "web" is forbidden: unable to create new content in namespace shop'
@@ -174,13 +177,13 @@ def test_an_update_needs_the_namespace_unless_configured_otherwise(
 ) -> None:
     review = pod_review({"kind": "Pod"}, operation="UPDATE", old={"kind": "Pod"})
     status = admit(
-        CONTROLLER, dataclasses.replace(review, cluster=ObjectStore(objects)), configuration
+        CONTROLLER, msgspec.structs.replace(review, cluster=ObjectStore(objects)), configuration
     ).status
     assert (status.code if status else 0) == code
 
 
 def create_in(cluster: Lagging) -> Admission:
-    return admit(CONTROLLER, dataclasses.replace(pod_review({"kind": "Pod"}), cluster=cluster))
+    return admit(CONTROLLER, msgspec.structs.replace(pod_review({"kind": "Pod"}), cluster=cluster))
 
 
 def test_a_namespace_missing_from_the_cache_is_looked_up_in_storage() -> None:

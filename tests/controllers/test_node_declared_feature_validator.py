@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 from collections.abc import Callable, Iterable
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -65,7 +65,7 @@ def update_review(change: Change, *nodes: JSONObject, on: JSON = "n1", subresour
     new = copy.deepcopy(old)
     change(new["spec"])
     review = pod_review(new, operation="UPDATE", old=old, subresource=subresource)
-    return dataclasses.replace(review, cluster=ObjectStore(nodes))
+    return msgspec.structs.replace(review, cluster=ObjectStore(nodes))
 
 
 def resize_pod(spec: JSONObject) -> None:
@@ -378,5 +378,7 @@ def test_a_malformed_selector_is_a_bad_request(written: JSONObject, field: str, 
 def test_an_object_that_is_not_a_slice_is_a_bad_request() -> None:
     review = slice_review(device())
     other = pod_review({"kind": "Pod", "apiVersion": "v1"})
-    found = admit(CONTROLLER, dataclasses.replace(review, object_document=other.object_document), DEVICES_ON)
+    found = admit(
+        CONTROLLER, msgspec.structs.replace(review, object_document=other.object_document), DEVICES_ON
+    )
     assert denial(found) == (400, "BadRequest", "expected a ResourceSlice but got a *core.Pod")

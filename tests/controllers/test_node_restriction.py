@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -45,7 +46,7 @@ def test_it_answers_as_kubernetes_does(case: JSONObject) -> None:
     review = review_of(case["request"], ObjectStore(case["cluster"]))
     if "authorizer" in case.get("external", {}):
         assert case["external"]["authorizer"] == {"default": "deny"}
-        review = dataclasses.replace(review, authorizer=DENYING)
+        review = msgspec.structs.replace(review, authorizer=DENYING)
     configuration = case["config"]
     check(admit(CONTROLLER, review, configuration), case["expected"])
 
@@ -343,7 +344,7 @@ def ask_for_token(
     requested: JSON, *cluster: JSONObject, authorizer: Authorizer = DENYING, **gates: bool
 ) -> Admission:
     asked = review("CREATE", "serviceaccounts/token", requested, name="cart", cluster=cluster or PODS)
-    asked = dataclasses.replace(asked, authorizer=authorizer)
+    asked = msgspec.structs.replace(asked, authorizer=authorizer)
     return admit(CONTROLLER, asked, {"featureGates": gates})
 
 
@@ -468,7 +469,7 @@ def test_cluster_roles_grant_audiences() -> None:
     cluster = (*PODS, role, binding)
     granted = review("CREATE", "serviceaccounts/token", token("a"), name="cart", cluster=cluster)
     assert admit(CONTROLLER, granted).allowed
-    for_another = dataclasses.replace(granted, name="till")
+    for_another = msgspec.structs.replace(granted, name="till")
     assert "is not authorized to request tokens" in refused(admit(CONTROLLER, for_another))
 
 

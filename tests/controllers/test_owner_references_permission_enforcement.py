@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,7 +37,7 @@ class Refusing:
     rules: Sequence[JSONObject]
 
     def authorize(self, asked: AuthorizationAttributes) -> AuthorizationDecision:
-        facts = dataclasses.asdict(asked) | {"user": asked.user.username}
+        facts = msgspec.structs.asdict(asked) | {"user": asked.user.username}
         return AuthorizationDecision(allowed=not any(rule.items() <= facts.items() for rule in self.rules))
 
 
@@ -58,7 +59,7 @@ def test_it_answers_as_kubernetes_does(case: JSONObject) -> None:
     assert decisions["default"] == "allow"
     resources = ApiResources(types_of(case["external"]["restMapper"]))
     review = review_of(case["request"], ObjectStore(case["cluster"], resources=resources))
-    review = dataclasses.replace(review, authorizer=Refusing(decisions["deny"]))
+    review = msgspec.structs.replace(review, authorizer=Refusing(decisions["deny"]))
     check(admit(CONTROLLER, review, OTHER_ERAS.get(case["id"])), case["expected"])
 
 
@@ -249,7 +250,7 @@ def test_a_user_who_may_finalize_everything_may_block_unknown_kinds() -> None:
 
 
 def test_the_denial_contains_the_authorizers_reason_and_error() -> None:
-    failing = dataclasses.replace(
+    failing = msgspec.structs.replace(
         review(pod_with_owners(owner()), pod_with_owners()),
         authorizer=Answering(AuthorizationDecision(allowed=False, reason="no", error="lost")),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 
@@ -39,7 +40,7 @@ class Cloud:
 
 
 def asking(labeler: VolumeLabeler | None) -> Controller:
-    return dataclasses.replace(CONTROLLER, build=lambda given: build(given, labeler))
+    return msgspec.structs.replace(CONTROLLER, build=lambda given: build(given, labeler))
 
 
 @pytest.mark.parametrize("case", vector_cases.plugin("PersistentVolumeLabel"), ids=vector_cases.source)

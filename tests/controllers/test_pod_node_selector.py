@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -41,7 +40,7 @@ def in_namespace(review: Review, annotation: str | None = None) -> Review:
     annotations = {} if annotation is None else {ANNOTATION: annotation}
     metadata = {"name": "shop", "annotations": annotations}
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
-    return dataclasses.replace(review, cluster=ObjectStore([namespace]))
+    return msgspec.structs.replace(review, cluster=ObjectStore([namespace]))
 
 
 def create(reviewed: JSON, annotation: str | None = None, **selectors: str) -> Admission:
@@ -115,7 +114,7 @@ def test_the_denial_of_a_pod_with_a_generate_name_has_no_name() -> None:
 
 @pytest.mark.parametrize("phase", BOTH)
 def test_a_missing_namespace_is_an_internal_error(phase: Phase) -> None:
-    review = dataclasses.replace(pod_review(pod_with_selector()), cluster=ObjectStore())
+    review = msgspec.structs.replace(pod_review(pod_with_selector()), cluster=ObjectStore())
     status = admit(CONTROLLER, review, phases=[phase]).status
     assert status is not None
     assert (status.code, status.reason) == (500, "InternalError")
@@ -147,7 +146,7 @@ def test_everything_else_is_ignored(operation: str, subresource: str, reviewed: 
 def test_without_cluster_files_nothing_is_added() -> None:
     assert (
         admit(
-            CONTROLLER, dataclasses.replace(pod_review(pod_with_selector()), cluster=ANY_NAMESPACE)
+            CONTROLLER, msgspec.structs.replace(pod_review(pod_with_selector()), cluster=ANY_NAMESPACE)
         ).operations
         == ()
     )

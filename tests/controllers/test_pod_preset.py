@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -45,7 +44,7 @@ def selected_pod(
 
 
 def create(reviewed: JSON, *presets: JSONObject, configuration: JSON = None) -> Admission:
-    review = dataclasses.replace(pod_review(reviewed), cluster=ObjectStore(presets))
+    review = msgspec.structs.replace(pod_review(reviewed), cluster=ObjectStore(presets))
     return admitted_twice(CONTROLLER, review, configuration)
 
 
@@ -250,14 +249,14 @@ def test_an_object_other_than_a_pod_is_a_bad_request(reviewed: JSON) -> None:
 def test_updates_and_subresources_are_ignored(subresource: str) -> None:
     operation = "CREATE" if subresource else "UPDATE"
     review = pod_review(selected_pod(), operation=operation, old=selected_pod(), subresource=subresource)
-    review = dataclasses.replace(review, cluster=ObjectStore([preset("db", env=[ENV])]))
+    review = msgspec.structs.replace(review, cluster=ObjectStore([preset("db", env=[ENV])]))
     assert admit(CONTROLLER, review).operations == ()
 
 
 @pytest.mark.parametrize("metadata", [None, {"annotations": "x"}, {"labels": ["app"]}])
 def test_malformed_metadata_causes_no_failure(metadata: JSON) -> None:
     reviewed = {"kind": "Pod", "metadata": metadata, "spec": {"containers": ["x"], "volumes": 1}}
-    review = dataclasses.replace(pod_review(reviewed), cluster=ObjectStore([preset("db", env=[ENV])]))
+    review = msgspec.structs.replace(pod_review(reviewed), cluster=ObjectStore([preset("db", env=[ENV])]))
     assert admit(CONTROLLER, review).operations == ()
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 from hypothesis import event, given, settings
 
@@ -60,7 +60,7 @@ def grant_of(asked: AuthorizationAttributes) -> JSONObject:
 
 def run_case(case: JSONObject, configuration: JSON) -> None:
     review = review_of(case["request"], ObjectStore(case["cluster"]))
-    review = dataclasses.replace(review, authorizer=stand_in(case["external"]["authorizer"]))
+    review = msgspec.structs.replace(review, authorizer=stand_in(case["external"]["authorizer"]))
     phases = [PHASES[phase] for phase in case["phases"]]
     check(admit(CONTROLLER, review, configuration, phases), case["expected"])
     expected = case["expected"].get("auditAnnotations", {})
@@ -101,7 +101,7 @@ def review(
 ) -> Review:
     operation = "CREATE" if old is None else "UPDATE"
     made = pod_review(reviewed, operation=operation, old=old, subresource=subresource)
-    return dataclasses.replace(
+    return msgspec.structs.replace(
         made,
         cluster=ObjectStore(cluster),
         authorizer=authorizer or allowing(),
@@ -207,7 +207,7 @@ def test_without_policies_no_pod_is_admitted(phase: Phase, release: str, prefix:
 
 
 def test_without_cluster_files_there_are_no_policies() -> None:
-    found = admit(CONTROLLER, dataclasses.replace(review(pod_with_context()), cluster=ANY_NAMESPACE))
+    found = admit(CONTROLLER, msgspec.structs.replace(review(pod_with_context()), cluster=ANY_NAMESPACE))
     assert forbidden_text(found) == "PodSecurityPolicy: no providers available to validate pod request"
 
 
@@ -316,7 +316,7 @@ ACCOUNTS = {"kind": "Group", "name": "system:serviceaccounts:shop", "apiGroup": 
 def test_roles_grant_the_use_of_policies(objects: list[JSONObject], found: str | None) -> None:
     cluster = [policy("a"), policy("b"), *objects]
     reviewed = review(pod_with_context(serviceAccountName="cart"), *cluster)
-    reviewed = dataclasses.replace(reviewed, authorizer=RbacAuthorizer(reviewed.cluster))
+    reviewed = msgspec.structs.replace(reviewed, authorizer=RbacAuthorizer(reviewed.cluster))
     admitted = admit(CONTROLLER, reviewed)
     assert (chosen(admitted) if admitted.allowed else None) == found
 
@@ -344,7 +344,9 @@ def test_a_changed_policy_is_read_again() -> None:
     handlers = configure_controller(CONTROLLER, None).handlers
     assert handlers.validate is not None
     store = ObjectStore([policy("a", privileged=True)])
-    reviewed = dataclasses.replace(review(pod_with_context(container={"privileged": True})), cluster=store)
+    reviewed = msgspec.structs.replace(
+        review(pod_with_context(container={"privileged": True})), cluster=store
+    )
     assert isinstance(answer_of(handlers.validate, reviewed), Allow)
     store.put(policy("a"))
     assert not isinstance(answer_of(handlers.validate, reviewed), Allow)

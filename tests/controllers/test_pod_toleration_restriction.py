@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -66,7 +66,7 @@ def in_namespace(review: Review, defaults: JSON = None, whitelist: JSON = None) 
     }
     metadata = {"name": "shop", "annotations": annotations}
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
-    return dataclasses.replace(review, cluster=ObjectStore([namespace]))
+    return msgspec.structs.replace(review, cluster=ObjectStore([namespace]))
 
 
 def create(reviewed: JSON, defaults: JSON = None, whitelist: JSON = None, **configuration: JSON) -> Admission:
@@ -197,14 +197,14 @@ def test_a_malformed_annotation_is_a_plain_error(annotation: str, text: str) -> 
 
 
 def test_a_missing_namespace_is_not_found() -> None:
-    review = dataclasses.replace(pod_review(pod_with_tolerations()), cluster=ObjectStore())
+    review = msgspec.structs.replace(pod_review(pod_with_tolerations()), cluster=ObjectStore())
     status = admit(CONTROLLER, review).status
     assert status is not None
     assert (status.code, status.message) == (404, 'namespaces "shop" not found')
 
 
 def test_a_missing_namespace_is_ignored_if_nothing_is_looked_up_in_it() -> None:
-    review = dataclasses.replace(
+    review = msgspec.structs.replace(
         pod_review(pod_with_tolerations(), operation="UPDATE", old=pod_with_tolerations()),
         cluster=ObjectStore(),
     )

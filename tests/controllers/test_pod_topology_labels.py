@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -51,7 +50,7 @@ def binding_review(
 
 
 def new_pod(cluster: ObjectStore, labels: JSON = None, **spec: JSON) -> Review:
-    return dataclasses.replace(pod_review(pod(labels=labels, **spec)), cluster=cluster)
+    return msgspec.structs.replace(pod_review(pod(labels=labels, **spec)), cluster=cluster)
 
 
 LABELS = [
@@ -110,7 +109,7 @@ def test_a_node_that_does_not_exist_has_no_labels() -> None:
 )
 def test_other_requests_are_ignored(operation: str, subresource: str) -> None:
     review = pod_review(pod(nodeName="n1"), operation=operation, subresource=subresource)
-    review = dataclasses.replace(review, cluster=cluster_of(n1={ZONE: "z"}))
+    review = msgspec.structs.replace(review, cluster=cluster_of(n1={ZONE: "z"}))
     assert admit(CONTROLLER, review).operations == ()
 
 

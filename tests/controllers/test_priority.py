@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -47,7 +46,7 @@ def create(
     cluster: ObjectStore = CLASSES, configuration: JSON = None, namespace: str = "shop", **spec: JSON
 ) -> Admission:
     review = pod_review({"kind": "Pod", "metadata": {"name": "web"}, "spec": spec})
-    review = dataclasses.replace(review, cluster=cluster, namespace=namespace)
+    review = msgspec.structs.replace(review, cluster=cluster, namespace=namespace)
     return admit(CONTROLLER, review, configuration)
 
 
@@ -135,7 +134,7 @@ def test_a_pod_cannot_choose_its_own_priority(spec: JSONObject, text: str) -> No
 
 def update(old: JSON, **spec: JSON) -> Admission:
     review = pod_review({"kind": "Pod", "spec": spec}, operation="UPDATE", old=old)
-    return admitted_twice(CONTROLLER, dataclasses.replace(review, cluster=CLASSES))
+    return admitted_twice(CONTROLLER, msgspec.structs.replace(review, cluster=CLASSES))
 
 
 @pytest.mark.parametrize(
@@ -375,7 +374,7 @@ SPECS = st.fixed_dictionaries(
 @given(pods(), SPECS, st.sampled_from([ObjectStore(), CLASSES]))
 def test_a_second_pass_changes_nothing(reviewed: JSONObject, spec: JSONObject, cluster: ObjectStore) -> None:
     pod = {**reviewed, "spec": {**reviewed.get("spec", {}), **spec}}
-    admitted_twice(CONTROLLER, dataclasses.replace(pod_review(pod), cluster=cluster))
+    admitted_twice(CONTROLLER, msgspec.structs.replace(pod_review(pod), cluster=cluster))
 
 
 @given(pods(), SPECS, SPECS)

@@ -8,6 +8,7 @@ import dataclasses
 import functools
 from collections.abc import AsyncIterator, Mapping, Sequence
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -182,8 +183,10 @@ def test_a_reloaded_cluster_is_used_from_then_on() -> None:
         review(document("events"), quota({"count/events": "0"}, {"count/events": "0"}), resource="events"),
         review(counted_pod(), quota({"pods": "0"}, {"pods": "0"}), subresource="binding"),
         review(counted_pod(), quota({"pods": "0"}, {"pods": "0"}), old=counted_pod()),
-        dataclasses.replace(review(counted_pod(), quota({"pods": "0"}, {"pods": "0"})), namespace=""),
-        dataclasses.replace(review(counted_pod(), quota({"pods": "0"}, {"pods": "0"})), namespace="other"),
+        msgspec.structs.replace(review(counted_pod(), quota({"pods": "0"}, {"pods": "0"})), namespace=""),
+        msgspec.structs.replace(
+            review(counted_pod(), quota({"pods": "0"}, {"pods": "0"})), namespace="other"
+        ),
     ],
 )
 def test_requests_that_no_quota_limits_are_admitted(asked: Review) -> None:
@@ -291,7 +294,7 @@ def test_usage_is_reconciled_beside_the_reviews() -> None:
 
 
 def at(asked: Review, operation: Operation) -> Review:
-    return dataclasses.replace(asked, operation=operation)
+    return msgspec.structs.replace(asked, operation=operation)
 
 
 POD, BIG, SMALL = (counted_pod(requesting(cpu=cpu), name="one") for cpu in ("1", "2", "1"))
@@ -320,7 +323,7 @@ def test_offline_runs_give_back_what_a_request_frees(
     full = {"pods": "5", "cpu": "5", "services.nodeports": "5"}
     new, old = objects
     asked = review(new, quota(full, full), resource=resource, old=old)
-    asked = dataclasses.replace(asked, operation=operation, **fields)
+    asked = msgspec.structs.replace(asked, operation=operation, **fields)
 
     async def concluded() -> dict[str, dict[str, str]]:
         async with admission() as controller:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -39,7 +38,7 @@ def of_class(
     review = pod_review(
         pod(**{"runtimeClassName": "gvisor", **spec}), operation=operation, subresource=subresource
     )
-    return dataclasses.replace(review, cluster=ObjectStore([stored]))
+    return msgspec.structs.replace(review, cluster=ObjectStore([stored]))
 
 
 OVERHEAD: JSONObject = {"overhead": {"podFixed": AMOUNTS}}

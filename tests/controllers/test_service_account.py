@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -48,14 +47,14 @@ def mirror(**spec: JSON) -> JSONObject:
 
 
 def create(reviewed: JSON, *objects: JSONObject, configuration: JSON = None) -> Admission:
-    review = dataclasses.replace(pod_review(reviewed), cluster=ObjectStore(objects or (account(),)))
+    review = msgspec.structs.replace(pod_review(reviewed), cluster=ObjectStore(objects or (account(),)))
     return admit(CONTROLLER, review, configuration)
 
 
 def create_named(reviewed: JSON, *objects: JSONObject, **choices: bool) -> Admission:
     """Create a Pod with generated names that all end in ``abcde``."""
     handlers = build(Settings(**choices), lambda base: f"{base}abcde")
-    review = dataclasses.replace(pod_review(reviewed), cluster=ObjectStore(objects or (account(),)))
+    review = msgspec.structs.replace(pod_review(reviewed), cluster=ObjectStore(objects or (account(),)))
     return run(CONTROLLER, handlers, review)
 
 
@@ -151,7 +150,7 @@ def test_a_missing_account_is_named(name: str) -> None:
 
 
 def test_without_cluster_files_every_namespace_has_its_default_account() -> None:
-    review = dataclasses.replace(pod_review(pod()), cluster=ANY_NAMESPACE)
+    review = msgspec.structs.replace(pod_review(pod()), cluster=ANY_NAMESPACE)
     assert admit(CONTROLLER, review).object["spec"]["serviceAccountName"] == "default"
 
 
@@ -172,7 +171,7 @@ TOKEN = {"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path":
     ],
 )
 def test_a_mirror_pod_may_reference_nothing(spec: JSONObject, text: str, phase: Phase) -> None:
-    review = dataclasses.replace(pod_review(mirror(**spec)), cluster=ObjectStore())
+    review = msgspec.structs.replace(pod_review(mirror(**spec)), cluster=ObjectStore())
     assert message(admit(CONTROLLER, review, phases=[phase])) == text
 
 
@@ -240,7 +239,7 @@ def debug(enforce: str, **members: JSON) -> Admission:
     reviewed = pod(serviceAccountName="default", ephemeralContainers=[{"name": "e", **members}])
     review = pod_review(reviewed, operation="UPDATE", old=pod(), subresource="ephemeralcontainers")
     cluster = ObjectStore([account(enforce=enforce)])
-    return admit(CONTROLLER, dataclasses.replace(review, cluster=cluster))
+    return admit(CONTROLLER, msgspec.structs.replace(review, cluster=cluster))
 
 
 @pytest.mark.parametrize(
@@ -272,7 +271,7 @@ def test_a_pod_with_ephemeral_containers_needs_an_account() -> None:
 )
 def test_everything_else_is_ignored(operation: str, subresource: str, reviewed: JSON) -> None:
     review = pod_review(reviewed, operation=operation, old=reviewed, subresource=subresource)
-    found = admit(CONTROLLER, dataclasses.replace(review, cluster=ObjectStore()))
+    found = admit(CONTROLLER, msgspec.structs.replace(review, cluster=ObjectStore()))
     assert found.allowed
     assert found.operations == ()
 
@@ -373,6 +372,6 @@ def test_a_second_pass_changes_nothing(
     containers = [{**container, "volumeMounts": mounts} for container in own.get("containers", ())]
     reviewed = {**reviewed, "spec": {**own, "containers": containers, **spec}}
     cluster = ObjectStore([account(secrets=references, imagePullSecrets=references), secret("a")])
-    review = dataclasses.replace(pod_review(reviewed), cluster=cluster)
+    review = msgspec.structs.replace(pod_review(reviewed), cluster=cluster)
     configuration = {"boundServiceAccountTokenVolume": bound, "requireAPIToken": False}
     assert admitted_twice(CONTROLLER, review, configuration).allowed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import msgspec
 import pytest
 
 from pratique.admission.controllers import Controller
@@ -110,7 +111,7 @@ def test_superusers_may_do_everything(guarded: Guarded) -> None:
 
 @every
 def test_a_failing_authorizer_allows_nothing(guarded: Guarded) -> None:
-    review = dataclasses.replace(guarded.review(), authorizer=FailingAuthorizer())
+    review = msgspec.structs.replace(guarded.review(), authorizer=FailingAuthorizer())
     assert not admit(guarded.controller, review).allowed
 
 

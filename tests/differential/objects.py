@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
+import msgspec
 import yaml
 
 from differential.comparison import Difference, canonical, compare, differences
@@ -181,7 +182,7 @@ def our_answer(request: Request, old: JSONObject | None) -> Answer:
     if is_scale:
         review = review.with_object(Document.from_data(copy.deepcopy(request.body)))
     elif request.subresource:
-        review = dataclasses.replace(review, name=request.name)
+        review = msgspec.structs.replace(review, name=request.name)
     try:
         decision = decide(review)
     except Exception as error:  # noqa: BLE001 - a defect is a difference, and the run goes on

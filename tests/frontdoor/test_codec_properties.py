@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,12 +27,12 @@ UID = "705ab4f5-6393-11e8-b7cc-42010a800002"
 
 @given(reviews(), VERSIONS)
 def test_a_sent_review_decodes_to_itself(review: Review, version: ReviewVersion) -> None:
-    named = dataclasses.replace(review, name="web", namespace="shop", cluster=ANY_NAMESPACE)
+    named = msgspec.structs.replace(review, name="web", namespace="shop", cluster=ANY_NAMESPACE)
     sent = build_review(named, [version])
     received = decode_review(sent.body, ANY_NAMESPACE)
     assert received.api_version == f"admission.k8s.io/{version}"
     # what was asked for is said in full, even where it is what the review is of
-    assert received.review == dataclasses.replace(
+    assert received.review == msgspec.structs.replace(
         named,
         uid=sent.uid,
         request_kind=named.request_kind or named.kind,
@@ -48,7 +47,7 @@ READER = LargeTextReader()
 
 @given(reviews(), VERSIONS, st.integers(1, 300))
 def test_a_large_review_decodes_like_a_small_one(review: Review, version: ReviewVersion, size: int) -> None:
-    body = build_review(dataclasses.replace(review, name="web", namespace="shop"), [version]).body
+    body = build_review(msgspec.structs.replace(review, name="web", namespace="shop"), [version]).body
     pieces = [body[begin : begin + size] for begin in range(0, len(body), size)]
     assert decode_large_review(pieces, ANY_NAMESPACE, READER.strip_members) == decode_review(
         body, ANY_NAMESPACE

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from pratique.admission.controllers import Controller, Handler
@@ -59,7 +59,7 @@ def run(
 
     async def decide() -> list[Outcome]:
         async with asking(server, folder) as store:
-            review = dataclasses.replace(review_of(POD, cluster=store), user=UserInfo(user))
+            review = msgspec.structs.replace(review_of(POD, cluster=store), user=UserInfo(user))
             outcomes = []
             for host in (MutatorHost(controllers, store), ValidatorHost(controllers, store)):
                 calls = [Call(name, 30.0) for name in host.runners]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import itertools
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -48,7 +48,7 @@ def versions(samples: tuple[SampleRequest, ...]) -> list[SampleRequest]:
 
 
 def asked(sample: SampleRequest) -> Review:
-    return dataclasses.replace(sample.review(), cluster=CLUSTER)
+    return msgspec.structs.replace(sample.review(), cluster=CLUSTER)
 
 
 def called_in_review(path: Path, samples: list[SampleRequest], chain: ChainSettings) -> bool:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import threading
 from collections.abc import Awaitable
 from typing import Any
 
+import msgspec
 import pytest
 
 from pratique.admission.results import Allow, Answer, Deny, Patch
@@ -88,7 +88,7 @@ def test_the_thread_keeps_the_deadline_and_has_no_inline_budget() -> None:
         return Allow()
 
     deadline = Deadline.after(60)
-    review = dataclasses.replace(deployment_review(), deadline=deadline)
+    review = msgspec.structs.replace(deployment_review(), deadline=deadline)
     assert in_thread(answer_within_limits(decide, review)) == Allow()
     (first, on_main), (second, still_on_main) = seen
     assert (first.until, second.until) == (deadline.at, deadline.at)
@@ -98,7 +98,7 @@ def test_the_thread_keeps_the_deadline_and_has_no_inline_budget() -> None:
 
 @pytest.mark.parametrize("failure_policy", ["Fail", "Ignore"])
 def test_an_evaluation_after_the_deadline_is_interrupted(failure_policy: str) -> None:
-    review = dataclasses.replace(deployment_review(), deadline=Deadline.after(0))
+    review = msgspec.structs.replace(deployment_review(), deadline=Deadline.after(0))
     policies = policies_of(policy("lists.range(600).all(x, x >= 0)", failurePolicy=failure_policy), binding())
     answer = validate(policies, review)
     assert isinstance(answer, Deny if failure_policy == "Fail" else Allow)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
+import msgspec
 import pytest
 
 from pratique.apimachinery.json_values import Document
@@ -64,7 +64,7 @@ def test_policies_that_match_by_the_same_version_share_activations() -> None:
 
 def test_activations_of_a_changed_object_show_the_change() -> None:
     (step,) = steps(policy("true"), binding(), PolicyDispatcher(deployment_review()))
-    changed = dataclasses.replace(
+    changed = msgspec.structs.replace(
         step.activations.review, object_document=Document.from_data(deployment(replicas=9))
     )
     activation, _ = step.activations.changed(changed).for_expressions(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
+import msgspec
 import pytest
 
 from pratique.admission.reviews import Review
@@ -46,7 +46,7 @@ def updated(new: Document, old: Document) -> Review:
 
 
 def namespace_review() -> Review:
-    return dataclasses.replace(
+    return msgspec.structs.replace(
         pod_review(TEAM_A, cluster=ObjectStore([TEAM_A])),
         operation=Operation.UPDATE,
         kind=GroupVersionKind("", "v1", "Namespace"),
@@ -114,7 +114,7 @@ def test_an_update_needs_the_label_before_and_after(new: Document, old: Document
 def test_a_deletion_goes_by_the_labels_of_the_stored_object() -> None:
     review = pod_review(operation=Operation.DELETE, object_document=NULL, old_object_document=EXEMPT)
     assert exempts(review, **BY_LABEL)
-    assert not exempts(dataclasses.replace(review, old_object_document=PLAIN), **BY_LABEL)
+    assert not exempts(msgspec.structs.replace(review, old_object_document=PLAIN), **BY_LABEL)
 
 
 @pytest.mark.parametrize("subresource", ["binding", "eviction", "exec"])

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from typing import Any
 
+import msgspec
 import pytest
 
 from pratique.admission.results import OutcomeStatus
@@ -265,7 +265,7 @@ def least_budget(expression: str, variable: str) -> int:
     review = deployment_review()
 
     def fits(budget: int) -> bool:
-        small = dataclasses.replace(patcher, budget=budget)
+        small = msgspec.structs.replace(patcher, budget=budget)
         try:
             small.patch(ReviewActivations(review, None), None, policy.variables, UNLIMITED, review.kind)
         except OutOfBudgetError:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -81,10 +81,10 @@ def test_a_span_without_numbers_evaluates_nothing(span: Span) -> None:
 def test_a_review_says_which_policies_to_evaluate() -> None:
     policies = policies_of(policy("false"), binding(name="a", actions=("Warn",)), binding(name="b"))
     review = deployment_review()
-    warned = validate(policies, dataclasses.replace(review, span=(0, 1)))
+    warned = validate(policies, msgspec.structs.replace(review, span=(0, 1)))
     assert isinstance(warned, Allow)
     assert warned.warnings
-    denied = validate(policies, dataclasses.replace(review, span=(1, 2)))
+    denied = validate(policies, msgspec.structs.replace(review, span=(1, 2)))
     assert isinstance(denied, Deny)
     assert not denied.warnings
     assert not Call("ValidatingAdmissionPolicy", span=(0, 1)).is_plain

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
+import msgspec
 import pytest
 
 from pratique.admission.reviews import Review
@@ -69,7 +69,7 @@ def test_the_places_of_namespaces_never_change() -> None:
 
 def test_what_is_in_no_namespace_stays_in_shadow_until_everything_is_enforced() -> None:
     cluster_scoped = pod_review(namespace="")
-    namespace = dataclasses.replace(
+    namespace = msgspec.structs.replace(
         pod_review(TEAM_A, cluster=ObjectStore([TEAM_A])),
         kind=GroupVersionKind("", "v1", "Namespace"),
         resource=GroupVersionResource("", "v1", "namespaces"),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 from typing import Any
 
+import msgspec
 import pytest
 
 from pratique.admission.reviews import Review
@@ -373,7 +373,7 @@ def test_an_eviction_of_a_pod_is_no_other_pods() -> None:
     pod = review_of_manifest(
         named("Pod"), ObjectStore().resources, subresource="eviction", object_validation=True
     )
-    decision = decide(dataclasses.replace(pod, name="other"))
+    decision = decide(msgspec.structs.replace(pod, name="other"))
     assert decision.status is not None
     assert decision.status.message == "name in URL does not match name in Eviction object"
 
@@ -465,7 +465,7 @@ def fleet_scale(replicas: int) -> Decision:
     scale = named("Scale", "autoscaling/v1", spec={"replicas": replicas})
     old = named("Scale", "autoscaling/v1", spec={"replicas": 2}, status={"replicas": 2})
     return decide(
-        dataclasses.replace(
+        msgspec.structs.replace(
             review,
             kind=GroupVersionKind("autoscaling", "v1", "Scale"),
             subresource="scale",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import json
 from collections.abc import Sequence
 from typing import Any
+
+import msgspec
 
 from pratique.admission.controllers import BOTH, Controller, Phase
 from pratique.admission.reviews import Deadline, Review
@@ -44,7 +45,7 @@ def pod_review(pod: Any = None, **changes: Any) -> Review:
         object_document=Document.from_data(json.loads(json.dumps(POD if pod is None else pod))),
         cluster=ObjectStore(assume_namespaces=True),
     )
-    return dataclasses.replace(review, **changes)
+    return msgspec.structs.replace(review, **changes)
 
 
 def webhook_controllers() -> list[Controller]:

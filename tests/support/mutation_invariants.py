@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import msgspec
 
 from pratique.admission.controllers import Controller
 from pratique.admission.reviews import Review
@@ -17,7 +17,7 @@ def admitted_twice(controller: Controller, review: Review, configuration: JSON =
     once = admit(controller, review, configuration)
     assert_minimal(review.object, once.operations)
     if once.allowed:
-        seen = dataclasses.replace(review, object_document=Document.from_data(once.object))
+        seen = msgspec.structs.replace(review, object_document=Document.from_data(once.object))
         again = admit(controller, seen, configuration)
         assert again.allowed
         assert again.operations == ()

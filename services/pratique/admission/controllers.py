@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from pathlib import Path
@@ -86,8 +85,7 @@ def _use_no_quotas() -> Mapping[tuple[str, ...], QuotaAmount]:
     return {}
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Handlers:
+class Handlers(msgspec.Struct, frozen=True, kw_only=True):
     """A configured controller: its handler for each phase, and its hooks."""
 
     mutate: Handler | None = None
@@ -123,8 +121,7 @@ class Handlers:
         return self.on_admitted is not _ignore_admitted
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Controller:
+class Controller(msgspec.Struct, frozen=True, kw_only=True):
     """An admission controller, before it is configured.
 
     If it is a single callable, create it with :func:`pratique.validator` or :func:`pratique.mutator`.
@@ -192,7 +189,7 @@ class Controller:
     """The labels of the namespaces whose requests it gets, as in a webhook; None means all."""
     object_selector: LabelSelector | None = None
     """The labels of the objects, new or old, that it gets, as in a webhook; None means all."""
-    match_conditions: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    match_conditions: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Expressions in CEL that must all be true of a request that it gets, as in a webhook, by their names."""
     failure_policy: FailurePolicy = FailurePolicy.FAIL
     """What happens to a request where it fails, takes too long, or where selectors or conditions cannot be decided."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import inspect
 import re
@@ -66,8 +65,7 @@ class PolicyOptions(TypedDict, total=False):
     names must not begin like Pratique's own."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class CallableController(Controller, Generic[R_co]):
+class CallableController(Controller, Generic[R_co], frozen=True, kw_only=True):
     """A controller that :func:`validator` or :func:`mutator` made from a callable, and that can be called as that."""
 
     __wrapped__: Callable[..., R_co]

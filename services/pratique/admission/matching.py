@@ -9,9 +9,10 @@ Sources, below ``k8s.io/apiserver/pkg/admission/plugin/webhook``: ``generic/webh
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import NamedTuple, Self, TypeAlias
+
+import msgspec
 
 from pratique.admission.reviews import Review
 from pratique.admission.rules import RuleSet
@@ -47,8 +48,7 @@ class RequestKey(NamedTuple):
         return "any" if self.in_namespace else ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class MatchedResource:
+class MatchedResource(msgspec.Struct, frozen=True):
     """The resource by which a webhook or policy matches a review."""
 
     resource: GroupVersionResource
@@ -71,7 +71,7 @@ class MatchedResource:
         if self.kind is None or self.resource == review.resource:
             return review
         was_converted = review.request_resource is not None
-        return dataclasses.replace(
+        return msgspec.structs.replace(
             review,
             kind=self.kind,
             resource=self.resource,

@@ -6,8 +6,9 @@ admitted objects. So no process remembers a created namespace: each derives it f
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Sequence
+
+import msgspec
 
 from pratique.admission.controllers import Controller
 from pratique.admission.reviews import Review
@@ -40,7 +41,7 @@ def with_provisioned_namespace(review: Review) -> Review:
         store.check_namespace_name(review.namespace)
     except RefusalError:
         return review  # the name is invalid, and the controller denies the request
-    return dataclasses.replace(review, cluster=_ClusterWithNamespace(review.cluster, review.namespace))
+    return msgspec.structs.replace(review, cluster=_ClusterWithNamespace(review.cluster, review.namespace))
 
 
 class _ClusterWithNamespace(ReloadableCluster):

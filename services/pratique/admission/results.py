@@ -6,7 +6,6 @@ the operations of a patch. Each call to a controller results in an **Outcome**, 
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
@@ -196,17 +195,15 @@ def _type_refusal(path: Path, step: str | int, found: JSON) -> RefusalError:
     return RefusalError(statuses.bad_request(f"{where}: must be {wanted}, not {json_type(found)}"))
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Allow:
+class Allow(msgspec.Struct, frozen=True):
     """The request is allowed, and the object stays unchanged."""
 
     warnings: tuple[str, ...] = ()
-    audit_annotations: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    audit_annotations: Mapping[str, str] = msgspec.field(default_factory=dict)
     policy_outcomes: tuple[PolicyOutcome, ...] = ()
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Patch:
+class Patch(msgspec.Struct, frozen=True):
     """The request is allowed, and the object changes by ``operations`` (RFC 6902) or becomes ``new_object``.
 
     If both are given, as by :class:`pratique.Edits`, the operations must lead to ``new_object``.
@@ -215,19 +212,18 @@ class Patch:
     operations: tuple[JSONObject, ...] | None = None
     new_object: JSON = None
     warnings: tuple[str, ...] = ()
-    audit_annotations: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    audit_annotations: Mapping[str, str] = msgspec.field(default_factory=dict)
     policy_outcomes: tuple[PolicyOutcome, ...] = ()
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Deny:
+class Deny(msgspec.Struct, frozen=True):
     """The request is denied."""
 
     status: Status | None
     """The complete Status; None if there is only ``message``, which is then worded as ``NewForbidden`` does it."""
     message: str = ""
     warnings: tuple[str, ...] = ()
-    audit_annotations: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    audit_annotations: Mapping[str, str] = msgspec.field(default_factory=dict)
     policy_outcomes: tuple[PolicyOutcome, ...] = ()
 
 
@@ -315,8 +311,7 @@ class OutcomeStatus(enum.StrEnum):
     """It reached no decision, and the request continues nevertheless."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyOutcome:
+class PolicyOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of one policy of a controller, by one binding."""
 
     name: str
@@ -355,27 +350,23 @@ class FailureKind(enum.Enum):
     """The service does not host a controller with this name."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Allowed:
+class Allowed(msgspec.Struct, frozen=True):
     """The request is allowed and the object unchanged."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Patched:
+class Patched(msgspec.Struct, frozen=True):
     """The request is allowed, and JSON Patch operations change the object that the controller received."""
 
     operations: tuple[JSONObject, ...]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Denied:
+class Denied(msgspec.Struct, frozen=True):
     """The request is denied."""
 
     status: Status
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(msgspec.Struct, frozen=True):
     """There is no decision: the failure policy decides. ``message`` never contains any part of the reviewed objects."""
 
     kind: FailureKind

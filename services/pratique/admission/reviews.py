@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import re
 import time
 from collections.abc import Sequence
 from typing import Self
+
+import msgspec
 
 from pratique.apimachinery.json_values import JSON, NULL, Document
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
@@ -17,8 +18,7 @@ from pratique.cluster.conversion import ConversionWebhooks
 from pratique.cluster.store import ANY_NAMESPACE, Cluster
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Deadline:
+class Deadline(msgspec.Struct, frozen=True):
     """A point in time on this process's monotonic clock."""
 
     at: float
@@ -61,8 +61,7 @@ NOBODY = UserInfo()
 """A user without name and groups."""
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Review:
+class Review(msgspec.Struct, frozen=True, kw_only=True):
     """One request to the API server, with everything that a controller may know about it.
 
     A review is a value. ``object`` and ``old_object`` are JSON, parsed on first use; do not change them in place. The
@@ -138,7 +137,7 @@ class Review:
         if isinstance(authorizer, RbacAuthorizer) and authorizer.cluster is not self.cluster:
             found = authorizer_of(self.cluster)  # type: ignore[arg-type]  # clusters are compared by identity
             chosen = found if isinstance(found, RbacAuthorizer) else found.authorizer()
-            object.__setattr__(self, "authorizer", chosen)
+            msgspec.structs.force_setattr(self, "authorizer", chosen)
 
     @property
     def object(self) -> JSON:
@@ -183,28 +182,23 @@ class Review:
         """Return the same review with another object."""
         if document is self.object_document:
             return self
-        return self._with(object_document=document)
+        return msgspec.structs.replace(self, object_document=document)
 
     def with_quota_mode(self, mode: QuotaMode) -> Self:
         """Return the same review with another quota mode."""
         if mode is self.quota_mode:
             return self
-        return self._with(quota_mode=mode)
+        return msgspec.structs.replace(self, quota_mode=mode)
 
     def with_conversion_webhooks(self, webhooks: ConversionWebhooks | None) -> Self:
         """Return the same review with another way to ask conversion webhooks."""
-        return self if webhooks is self.conversion_webhooks else self._with(conversion_webhooks=webhooks)
+        if webhooks is self.conversion_webhooks:
+            return self
+        return msgspec.structs.replace(self, conversion_webhooks=webhooks)
 
     def with_parts_of(self, stored: JSON) -> Self:
         """Return the same review of an object that shares parts with a stored one (:attr:`made_of`)."""
-        return self if stored is self.made_of else self._with(made_of=stored)
-
-    def _with(self, **changed: JSON) -> Self:
-        # Ten times as fast as ``dataclasses.replace``: every mutation needs it, and every step of object validation.
-        # That is why the class has no slots, and the authorizer is still that of the same cluster.
-        other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__, **changed)
-        return other
+        return self if stored is self.made_of else msgspec.structs.replace(self, made_of=stored)
 
     def concerns(self, group: str, resource: str, subresource: str = "") -> bool:
         """Tell whether the review is of that resource, in any version."""
@@ -215,8 +209,7 @@ class Review:
         )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """A call to one controller, with its time limit."""
 
     name: str

@@ -9,10 +9,11 @@ certainly matches nothing if the group has no such kind.
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
 import functools
 from collections.abc import Collection, Iterable, Iterator
+
+import msgspec
 
 from pratique.admission.rules import OPERATIONS, SCOPES, Rule
 from pratique.admission.subresources import operation_on
@@ -27,8 +28,7 @@ _MAX_LISTED_NAMES = 12
 """The most names that a message lists."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class UnmatchableField:
+class UnmatchableField(msgspec.Struct, frozen=True):
     """A part of a rule that matches nothing."""
 
     field: str

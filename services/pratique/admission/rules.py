@@ -87,8 +87,7 @@ def compile_rules(rules: Iterable[Rule]) -> RuleSet:
     return RuleSet(originals, tuple(_compile_rule(rule) for rule in originals))
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _CompiledRule:
+class _CompiledRule(msgspec.Struct, frozen=True):
     """A rule as sets. None in place of a set means that it contains everything."""
 
     operations: frozenset[str] | None

@@ -6,7 +6,6 @@ responses are decoded as ``encoding/json`` and ``sigs.k8s.io/yaml`` would.
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
 import functools
 import json
@@ -26,8 +25,7 @@ from pratique.apimachinery.json_values import JSON
 T = TypeVar("T", bound=msgspec.Struct)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class DecodingProblem:
+class DecodingProblem(msgspec.Struct, frozen=True):
     """One mistake: the field it is in, and a message that names the field."""
 
     path: FieldPath

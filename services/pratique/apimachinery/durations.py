@@ -6,8 +6,9 @@ uses this notation in URLs, configuration files and error messages.
 
 from __future__ import annotations
 
-import dataclasses
 import re
+
+import msgspec
 
 from pratique.apimachinery.errors import InputError
 
@@ -26,8 +27,7 @@ _MAXIMUM = 2**63 - 1  # a Go duration is an int64
 _PART = re.compile(r"([0-9]*)(\.[0-9]*)?([^0-9.]*)")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, order=True)
-class GoDuration:
+class GoDuration(msgspec.Struct, frozen=True, order=True):
     """A duration, exact to the nanosecond. Prints as Go prints it."""
 
     nanoseconds: int

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import dataclasses
 import enum
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
@@ -114,8 +113,7 @@ NAMELESS = FieldPath(("[]",))
 """The path of errors about the whole object that Go makes of an empty name."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class GoLiteral:
+class GoLiteral(msgspec.Struct, frozen=True):
     """A value that prints as the given text, for values whose Go type shows in the message."""
 
     text: str
@@ -198,17 +196,16 @@ def limited_texts(errors: Iterable[FieldError]) -> Iterator[tuple[str, FieldErro
         yield text, error
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class FieldError:
+class FieldError(msgspec.Struct, frozen=True):
     """One error of one field. Prints as the API server prints it."""
 
     kind: FieldErrorKind
     path: FieldPath
     bad_value: JSON | GoLiteral = ""
     detail: str = ""
-    origin: str = dataclasses.field(default="", compare=False)
+    origin: str = ""
     """Which check found it, as Kubernetes names it, such as ``minimum`` and ``format=k8s-short-name``."""
-    is_covered: bool = dataclasses.field(default=False, compare=False)
+    is_covered: bool = False
     """Whether an error by a tag of the field's type may stand in its place: ``MarkCoveredByDeclarative``."""
 
     def __post_init__(self) -> None:
@@ -216,6 +213,17 @@ class FieldError:
         count = _count.get()
         if count is not None:
             count.add(1, len(self.detail))
+
+    @property
+    def _printed(self) -> tuple[object, ...]:
+        # Errors compare by what is printed: neither by who found it nor by what may stand in its place.
+        return self.kind, self.path, self.bad_value, self.detail
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FieldError) and self._printed == other._printed
+
+    def __hash__(self) -> int:
+        return hash(self._printed)
 
     @property
     def body(self) -> str:
@@ -316,7 +324,7 @@ def covered(errors: FieldError | Iterable[FieldError], origin: str = "") -> list
             beside the error of the tag.
     """
     found = [errors] if isinstance(errors, FieldError) else errors
-    return [dataclasses.replace(error, origin=origin or error.origin, is_covered=True) for error in found]
+    return [msgspec.structs.replace(error, origin=origin or error.origin, is_covered=True) for error in found]
 
 
 def join(errors: Iterable[FieldError]) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import dataclasses
 import io
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
+
+import msgspec
 
 from pratique.apimachinery.errors import ConfigurationError, InputError
 from pratique.apimachinery.json_values import JSON
@@ -22,12 +23,11 @@ _MAX_NAMED = 3
 """How many objects a message names; it counts the rest."""
 
 
-@dataclasses.dataclass(slots=True)
-class FileSnapshot:
+class FileSnapshot(msgspec.Struct):
     """What one file held when it was read."""
 
     content: bytes
-    objects: set[ObjectIdentity] = dataclasses.field(default_factory=set)
+    objects: set[ObjectIdentity] = msgspec.field(default_factory=set)
     is_empty_on_purpose: bool = False
     """It holds a list with ``items: []``, which states that there are no objects."""
 
@@ -57,11 +57,10 @@ def _identity_of(data: JSON) -> ObjectIdentity:
     return str(data.get("kind")), str(metadata.get("namespace", "")), str(metadata.get("name"))
 
 
-@dataclasses.dataclass(slots=True)
-class FilesSnapshot:
+class FilesSnapshot(msgspec.Struct):
     """What all files held when they were read."""
 
-    files: dict[str, FileSnapshot] = dataclasses.field(default_factory=dict)
+    files: dict[str, FileSnapshot] = msgspec.field(default_factory=dict)
 
     @property
     def objects(self) -> set[ObjectIdentity]:

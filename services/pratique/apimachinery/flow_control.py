@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import hashlib
 import random
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Protocol, TypeVar
 
 import cachetools
+import msgspec
 import tenacity
 
 from pratique.apimachinery.errors import BadAnswerError, ResetError
@@ -22,8 +22,7 @@ _DIGEST_BYTES = 16
 """Two of 2**32 keys have the same digest with a probability of 2**-65."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Rate:
+class Rate(msgspec.Struct, frozen=True):
     """A rate limit."""
 
     per_second: int
@@ -111,8 +110,7 @@ _RETRYABLE = ((500, "InternalError"), (504, "Timeout"), (429, "TooManyRequests")
 and codes above 504 arrive as an ``InternalError``; 503 is not retried."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Backoff:
+class Backoff(msgspec.Struct, frozen=True):
     """A retry schedule: ``DefaultRetryBackoffWithInitialDelay``."""
 
     seconds: float

@@ -5,13 +5,14 @@ from __future__ import annotations
 import base64
 import binascii
 import contextlib
-import dataclasses
 import os
 import re
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+
+import msgspec
 
 _BLOCK = re.compile(
     rb"(?:^|\n)-----BEGIN (?P<type>[^\n]*?)-----[ \t\r]*\n"
@@ -21,8 +22,7 @@ _BLOCK = re.compile(
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PemBlock:
+class PemBlock(msgspec.Struct, frozen=True):
     """One block of a PEM file."""
 
     type: str

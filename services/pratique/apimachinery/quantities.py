@@ -5,11 +5,12 @@ Source: ``k8s.io/apimachinery/pkg/api/resource/quantity.go``.
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import functools
 import re
 from typing import Any, Self
+
+import msgspec
 
 from pratique.apimachinery import names
 from pratique.apimachinery.errors import InputError
@@ -50,8 +51,7 @@ class QuantityError(InputError):
     """A text is not a quantity. The message is Kubernetes'."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Quantity:
+class Quantity(msgspec.Struct, frozen=True, eq=False):
     """The amount ``number * 10**scale``. Quantities are equal if their amounts are, whatever their notation."""
 
     number: int

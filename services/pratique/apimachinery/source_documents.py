@@ -9,6 +9,8 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+import msgspec
+
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.field_errors import Step
 from pratique.apimachinery.json_values import JSON, JSONObject, json_type
@@ -22,8 +24,7 @@ _CACHED_VALUES = 32
 """How many objects' and arrays' members are cached: enough for the paths to a few fields, lists of objects included."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, order=True)
-class Position:
+class Position(msgspec.Struct, frozen=True, order=True):
     """A line and a column, both counted from 1; columns count characters."""
 
     line: int
@@ -161,8 +162,7 @@ class SourceText:
         return Position(place.line + self.first_line - 1, place.column)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class JsonOrigin:
+class JsonOrigin(msgspec.Struct, frozen=True):
     """A JSON value within a text, identified by its offset in characters."""
 
     text: SourceText
@@ -174,8 +174,7 @@ class JsonOrigin:
         return self.text.in_file(position_of_offset(text, find_in_json(text, self.offset, path)))
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class YamlOrigin:
+class YamlOrigin(msgspec.Struct, frozen=True):
     """A YAML document within a text, identified by its first line."""
 
     text: SourceText

@@ -5,9 +5,10 @@ Python's own ``urllib.parse`` accepts URLs that Go refuses. Source: Go's ``net/u
 
 from __future__ import annotations
 
-import dataclasses
 import ipaddress
 import re
+
+import msgspec
 
 from pratique.apimachinery.statuses import go_quoted
 
@@ -20,8 +21,7 @@ _NO_USER_CHARACTER = re.compile(r"[^A-Za-z0-9._:~!$&'()*+,;=%@-]")
 _PORT = re.compile(r"(?::[0-9]*)?")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Url:
+class Url(msgspec.Struct, frozen=True):
     """The parts of a URL; a missing part is empty."""
 
     scheme: str = ""
@@ -50,7 +50,7 @@ def parse_url(text: str) -> Url:
         _check_escapes(fragment)
     except ValueError as error:
         raise ValueError(f"parse {go_quoted(text)}: {error}") from None
-    return dataclasses.replace(url, fragment=fragment)
+    return msgspec.structs.replace(url, fragment=fragment)
 
 
 def parse_request_url(text: str) -> Url:

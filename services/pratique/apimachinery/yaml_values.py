@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import dataclasses
 import math
 import re
 import struct
@@ -12,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
+import msgspec
 from yaml._yaml import CParser
 from yaml.error import MarkedYAMLError, YAMLError
 from yaml.events import (
@@ -231,8 +231,7 @@ class DuplicateField(NamedTuple):
     column: int
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class YamlValue:
+class YamlValue(msgspec.Struct, frozen=True):
     """One document: its value, and the line at which it begins, from 1."""
 
     value: JSON

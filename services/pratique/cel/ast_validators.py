@@ -6,11 +6,12 @@ Source: ``k8s.io/apiserver/pkg/cel/environment/base.go`` ``ASTValidators`` and `
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from pratique.cel.activation import Frame
 from pratique.cel.compilation_errors import parse_type, render_type, to_type_name
@@ -36,8 +37,7 @@ _LITERALS = ("duration", "timestamp", "matches")
 """Functions whose first argument is validated if it is a literal; the receiver of a method is no argument."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class AstIssue:
+class AstIssue(msgspec.Struct, frozen=True):
     """A problem with the node that has this number."""
 
     number: int

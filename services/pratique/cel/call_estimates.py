@@ -6,10 +6,11 @@ Sources: ``EstimateCallCost`` of ``k8s.io/apiserver/pkg/cel/library/cost.go``, `
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
+
+import msgspec
 
 from pratique.cel.costs import LIST_CREATE_BASE_COST, STRUCT_CREATE_BASE_COST
 from pratique.cel.syntax_trees import Constant, Node
@@ -20,8 +21,7 @@ STRING_FACTOR, REGEX_FACTOR = 0.1, 0.25
 """What a character costs to pass over, and one of a pattern to match: ``StringTraversalCostFactor`` and its like."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Range:
+class Range(msgspec.Struct, frozen=True):
     """What a size or a cost is at least, and at most: ``SizeEstimate`` and ``CostEstimate``."""
 
     least: int
@@ -58,8 +58,7 @@ UNKNOWN = Range(0, MAXIMUM)
 ONE = fixed(1)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Operand:
+class Operand(msgspec.Struct, frozen=True):
     """The receiver or an argument of a call: ``AstNode``."""
 
     kind: str
@@ -71,16 +70,14 @@ class Operand:
     node: Node | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class CallEstimate:
+class CallEstimate(msgspec.Struct, frozen=True):
     """What a call costs without its arguments, and how large its result is, if that is known."""
 
     cost: Range
     size: Range | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class DeclaredSize:
+class DeclaredSize(msgspec.Struct, frozen=True):
     """What is declared of values, with what is in them: ``DeclType`` of ``k8s.io/apiserver/pkg/cel/types.go``."""
 
     type: str
@@ -89,7 +86,7 @@ class DeclaredSize:
     """What a value takes at least, as JSON."""
     elements: int | None = 0
     """The most items, members or characters; None if that is unknown."""
-    fields: Mapping[str, DeclaredSize] = dataclasses.field(default_factory=dict)
+    fields: Mapping[str, DeclaredSize] = msgspec.field(default_factory=dict)
     """By the names that rules have for them."""
     key: DeclaredSize | None = None
     element: DeclaredSize | None = None
@@ -121,8 +118,7 @@ class DeclaredSize:
         return found
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """A call that is to be estimated."""
 
     function: str

@@ -9,12 +9,13 @@ nothing but caches, so that it can be repeated. ``docs/adr/0028-expressions-as-p
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import itertools
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
+
+import msgspec
 
 from pratique.cel import costs, operations
 from pratique.cel.activation import VARIABLES, Frame, Interpretable, LazyVariables, yield_to_threads
@@ -56,8 +57,7 @@ _CACHED_CODE = 1024
 _MISSING = object()
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class GeneratedCode:
+class GeneratedCode(msgspec.Struct, frozen=True):
     """The code of one expression."""
 
     source: str

@@ -7,9 +7,10 @@ Source: ``github.com/google/cel-go/checker/cost.go``.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
+
+import msgspec
 
 from pratique.cel.call_estimates import (
     MAXIMUM,
@@ -58,8 +59,7 @@ def estimate_cost(tree: SyntaxTree, declared: DeclaredSize) -> int:
     return _Estimation(tree, declared).cost(tree.root).most
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Entries:
+class _Entries(msgspec.Struct, frozen=True):
     """The sizes of what is in a list or a map that an expression makes."""
 
     is_list: bool
@@ -70,8 +70,7 @@ class _Entries:
         return _Entries(self.is_list, self.key.union(other.key), self.value.union(other.value))
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Path:
+class _Path(msgspec.Struct, frozen=True):
     """A path as cel-go has it, a slice that shares its room with those that are made of it.
 
     Where there is room left, the step that is appended last is the step of all of them: in
@@ -79,7 +78,7 @@ class _Path:
     refuse rules for it.
     """
 
-    room: list[str] = dataclasses.field(default_factory=list)
+    room: list[str] = msgspec.field(default_factory=list)
     length: int = 0
 
     def __truediv__(self, step: str) -> _Path:
@@ -97,8 +96,7 @@ class _Path:
 _NOWHERE = _Path()
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Local:
+class _Local(msgspec.Struct, frozen=True):
     """A variable that a macro declares."""
 
     path: _Path

@@ -6,18 +6,18 @@ Sources: ``k8s.io/apiserver/pkg/cel/library/cost.go``, ``github.com/google/cel-g
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable
 from typing import TypeAlias
+
+import msgspec
 
 from pratique.cel.errors import OutOfBudgetError
 from pratique.cel.syntax_trees import CallExpr
 from pratique.cel.values import Optional, Value
 
 
-@dataclasses.dataclass(slots=True)
-class Budget:
+class Budget(msgspec.Struct):
     """The cost that the expressions of a policy, or the conditions of a webhook, may still incur together."""
 
     remaining: int
@@ -32,8 +32,7 @@ class Budget:
         self.remaining -= cost
 
 
-@dataclasses.dataclass(slots=True)
-class InlineBudget:
+class InlineBudget(msgspec.Struct):
     """What expressions may spend where they block others, such as on an event loop."""
 
     cost: int

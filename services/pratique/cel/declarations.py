@@ -6,12 +6,13 @@ Sources: ``github.com/google/cel-go/common/env`` for the configuration, and belo
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import re
 import string
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from pratique.apimachinery.json_values import JSONObject
 from pratique.cluster.schemas import ListType, MapType, Scalar, Structure, Type
@@ -23,8 +24,7 @@ if TYPE_CHECKING:
 _TYPE = re.compile(r"([\w.]+)(?:<(.*)>)?")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Overload:
+class Overload(msgspec.Struct, frozen=True):
     """One signature of a function."""
 
     identifier: str
@@ -35,8 +35,7 @@ class Overload:
     """The result type."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Library:
+class Library(msgspec.Struct, frozen=True, kw_only=True):
     """A library of functions."""
 
     functions: Mapping[str, Implementation]
@@ -126,8 +125,7 @@ _TOKEN = re.compile(
 _SEPARATORS = "_" + string.ascii_uppercase + string.ascii_lowercase + string.digits
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class StructNames:
+class StructNames(msgspec.Struct, frozen=True):
     """The struct types of an expression, under names that the checker accepts."""
 
     source: str

@@ -6,10 +6,11 @@ Source: ``k8s.io/apiserver/pkg/cel/environment/base.go`` (Kubernetes 1.37) and
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import json
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from pratique.apimachinery.json_values import JSONObject
 from pratique.cel.activation import VARIABLES, VARIABLES_TYPE, DeclaredVariable
@@ -66,8 +67,7 @@ _LIBRARIES: tuple[Library, ...] = (
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Environment:
+class Environment(msgspec.Struct, frozen=True, kw_only=True):
     """What an expression may use besides ``object``, ``oldObject``, ``request`` and ``namespaceObject``."""
 
     has_params: bool = False

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
 
 from pratique.cel import costs
 from pratique.cel.activation import UNCOUNTED_WORK_LIMIT, Frame
@@ -47,8 +48,7 @@ _TOO_DEEP = "expression nests values too deeply"
 """The error for data nested beyond Python's recursion limit, about a thousand levels; cel-go has no such limit."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Expression:
+class Expression(msgspec.Struct, frozen=True):
     """A compiled expression."""
 
     source: str
@@ -62,7 +62,7 @@ class Expression:
 
     def without_code(self) -> Expression:
         """The same expression, evaluated by its plan alone."""
-        return dataclasses.replace(self, code=None)
+        return msgspec.structs.replace(self, code=None)
 
     def evaluate(
         self,
@@ -197,7 +197,7 @@ def checked_tree(source: str, environment: Environment) -> SyntaxTree:
 
 def _parse_and_check(source: str, environment: Environment, names: StructNames) -> SyntaxTree:
     if environment.has_patches:
-        environment = dataclasses.replace(environment, structs=_structs(names))
+        environment = msgspec.structs.replace(environment, structs=_structs(names))
     written = with_two_variable_macros(names.source or source)
     sorts = "sortBy" in written
     try:
@@ -279,8 +279,7 @@ ConditionResult: TypeAlias = "tuple[str, bool | EvaluationError]"
 """A condition's name and its value, or the error of its evaluation."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class CompiledCondition:
+class CompiledCondition(msgspec.Struct, frozen=True):
     """A compiled match condition."""
 
     name: str

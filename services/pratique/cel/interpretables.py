@@ -5,11 +5,12 @@ Source: ``github.com/google/cel-go/interpreter/interpretable.go`` and ``attribut
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import functools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeAlias
+
+import msgspec
 
 from pratique.cel import costs
 from pratique.cel.activation import Frame, Implementation, Interpretable, LazyVariables
@@ -34,8 +35,7 @@ _KEYS = NUMERIC_TYPES | {str, bool}
 _STRUCTS = frozenset({Struct, LazyVariables})
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Qualifier:
+class Qualifier(msgspec.Struct, frozen=True):
     """One selection: a field, key or index."""
 
     key: Value = None
@@ -48,8 +48,7 @@ class Qualifier:
     """Only tests whether the field is set: ``has()``."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Attribute:
+class Attribute(msgspec.Struct, frozen=True):
     """A base value and the selections from it, in order."""
 
     base: Interpretable
@@ -59,7 +58,7 @@ class Attribute:
 
     def qualified(self, qualifier: Qualifier) -> Attribute:
         """Append a selection."""
-        return dataclasses.replace(self, qualifiers=(*self.qualifiers, qualifier))
+        return msgspec.structs.replace(self, qualifiers=(*self.qualifiers, qualifier))
 
     def resolved(self, cost: int = 0) -> Interpretable:
         """Plan the attribute; ``cost`` is charged besides the cost of base and qualifiers."""
@@ -422,8 +421,7 @@ _GO_TYPES = {
 }
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class IterationRange:
+class IterationRange(msgspec.Struct, frozen=True, kw_only=True):
     """The range of a comprehension, and the slots that receive its elements."""
 
     items: Interpretable
@@ -514,8 +512,7 @@ def plan_quantifier(quantifier: Quantifier, items: IterationRange, predicate: In
     return fold
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Fold:
+class Fold(msgspec.Struct, frozen=True, kw_only=True):
     """Any other comprehension."""
 
     items: IterationRange

@@ -8,9 +8,10 @@ of type ``dyn`` and null count as of that type: a call with nothing else stays u
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Iterable, Mapping
+
+import msgspec
 
 from pratique.apimachinery.json_values import JSONObject
 from pratique.cel.declarations import Library, Overload, function_configurations, function_name
@@ -52,8 +53,7 @@ def substitute_configurations(names: Iterable[str]) -> list[JSONObject]:
     return function_configurations(tuple(overloads))
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class SubstitutedCalls:
+class SubstitutedCalls(msgspec.Struct, frozen=True):
     """An expression with other names for the functions of some calls."""
 
     source: str

@@ -5,9 +5,10 @@ Operands are steps, or operations that have no step of their own.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
+
+import msgspec
 
 from pratique.cel.activation import Implementation, Interpretable
 from pratique.cel.costs import CostFunction
@@ -15,37 +16,32 @@ from pratique.cel.interpretables import Fold, Qualifier
 from pratique.cel.values import Value
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ReadLiteral:
+class ReadLiteral(msgspec.Struct, frozen=True):
     """A constant."""
 
     value: Value
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ReadVariable:
+class ReadVariable(msgspec.Struct, frozen=True):
     """A variable of the environment."""
 
     name: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ReadSlot:
+class ReadSlot(msgspec.Struct, frozen=True):
     """A variable or the accumulator of a comprehension."""
 
     slot: int
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ChargeMore:
+class ChargeMore(msgspec.Struct, frozen=True):
     """An operand that costs more than its own evaluation."""
 
     operand: Operand
     cost: int
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Qualify:
+class Qualify(msgspec.Struct, frozen=True):
     """Selections from a value, in order."""
 
     operand: Operand
@@ -54,16 +50,14 @@ class Qualify:
     """The cost besides 1 for each selection."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class HasField:
+class HasField(msgspec.Struct, frozen=True):
     """``has()``."""
 
     operand: Operand
     name: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Equality:
+class Equality(msgspec.Struct, frozen=True):
     """``==`` or ``!=``."""
 
     left: Interpretable
@@ -71,16 +65,14 @@ class Equality:
     negated: bool
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class FindText:
+class FindText(msgspec.Struct, frozen=True):
     """``in`` with a list of constant texts."""
 
     value: Interpretable
     texts: frozenset[str]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Junction:
+class Junction(msgspec.Struct, frozen=True):
     """``&&`` or ``||``."""
 
     left: Interpretable
@@ -89,15 +81,13 @@ class Junction:
     """The value of an operand that decides the result: false for ``&&``."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class AbsorbFailure:
+class AbsorbFailure(msgspec.Struct, frozen=True):
     """``@not_strictly_false``."""
 
     argument: Interpretable
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Choose:
+class Choose(msgspec.Struct, frozen=True):
     """``condition ? then : otherwise``."""
 
     condition: Interpretable
@@ -105,8 +95,7 @@ class Choose:
     otherwise: Interpretable
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class CallFunction:
+class CallFunction(msgspec.Struct, frozen=True):
     """A call of a function that evaluates all its arguments; ``cost`` None means 1."""
 
     name: str
@@ -115,8 +104,7 @@ class CallFunction:
     cost: CostFunction | None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Unwrap:
+class Unwrap(msgspec.Struct, frozen=True):
     """``or`` and ``orValue``; only the latter unwraps the optional."""
 
     optional: Interpretable
@@ -124,23 +112,20 @@ class Unwrap:
     unwraps: bool
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class MakeList:
+class MakeList(msgspec.Struct, frozen=True):
     """A list literal without optional elements."""
 
     elements: Sequence[Interpretable]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class MakeMap:
+class MakeMap(msgspec.Struct, frozen=True):
     """A map literal with constant keys and without optional entries."""
 
     keys: tuple[Value, ...]
     values: tuple[Interpretable, ...]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class MakeStruct:
+class MakeStruct(msgspec.Struct, frozen=True):
     """A struct without optional fields."""
 
     type_name: str
@@ -148,8 +133,7 @@ class MakeStruct:
     values: tuple[Interpretable, ...]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Quantify:
+class Quantify(msgspec.Struct, frozen=True):
     """``all`` or ``exists``."""
 
     items: Interpretable
@@ -159,23 +143,20 @@ class Quantify:
     """The value of the predicate that ends the loop."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Accumulate:
+class Accumulate(msgspec.Struct, frozen=True):
     """Any other comprehension."""
 
     fold: Fold
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Copy:
+class Copy(msgspec.Struct, frozen=True):
     """The first value of an accumulator that grows in place: a copy of an empty list or map."""
 
     operand: Interpretable
     kind: type
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Append:
+class Append(msgspec.Struct, frozen=True):
     """``accumulator + [x]``, in place."""
 
     accumulator: Interpretable

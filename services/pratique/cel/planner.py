@@ -6,9 +6,10 @@ they change what an expression costs: a literal made of literals costs nothing, 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from typing import TypeVar
+
+import msgspec
 
 from pratique.cel import costs, interpretables, operations
 from pratique.cel.activation import VARIABLES, Frame, Interpretable
@@ -55,8 +56,7 @@ _COMPOSITED = f"{VARIABLES}."
 """The prefix under which the checker knows the fields of ``variables``."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Program:
+class Program(msgspec.Struct, frozen=True):
     """A planned expression."""
 
     step: Interpretable
@@ -67,7 +67,7 @@ class Program:
 
     def without_operations(self) -> Program:
         """Drop what only code generation needs."""
-        return dataclasses.replace(self, operations={})
+        return msgspec.structs.replace(self, operations={})
 
 
 def plan(
@@ -93,8 +93,7 @@ def plan(
     return Program(step, planner.slots, planner.operations)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _PlannedNode:
+class _PlannedNode(msgspec.Struct, frozen=True):
     """A planned node of the syntax tree."""
 
     step: Interpretable

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import msgspec
 
 from pratique.admission.reviews import Review
 from pratique.apimachinery.json_values import JSONObject
@@ -104,8 +104,7 @@ def _user(review: Review) -> JSONObject:
     return {name: value for name, value in info.items() if value}
 
 
-@dataclasses.dataclass(slots=True)
-class PolicyCompiler:
+class PolicyCompiler(msgspec.Struct):
     """Compiles the expressions of one policy, one after another."""
 
     has_params: bool

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import base64
-import dataclasses
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from pratique.apimachinery.json_values import JSON
 from pratique.cel import costs
@@ -32,8 +33,7 @@ if TYPE_CHECKING:
 _EMPTY_FIELDS = {"string": "", "dyn": None}
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Struct:
+class Struct(msgspec.Struct, frozen=True):
     """A struct, as a mutation constructs it: ``Object``, ``Object.<path>`` or ``JSONPatch``."""
 
     cel_type: str

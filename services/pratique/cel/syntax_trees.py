@@ -11,6 +11,8 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
+import msgspec
+
 from pratique.cel.values import Uint, Value
 
 Message: TypeAlias = dict[int, list[int | bytes]]
@@ -121,24 +123,21 @@ def numbers(message: Message, field: int) -> list[int]:
     return found
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Constant:
+class Constant(msgspec.Struct, frozen=True):
     """A literal."""
 
     number: int
     value: Value
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Identifier:
+class Identifier(msgspec.Struct, frozen=True):
     """A variable or type, by its full name."""
 
     number: int
     name: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Select:
+class Select(msgspec.Struct, frozen=True):
     """``operand.field``, or ``has(operand.field)``."""
 
     number: int
@@ -147,8 +146,7 @@ class Select:
     test_only: bool
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class CallExpr:
+class CallExpr(msgspec.Struct, frozen=True):
     """A function or an operator; the receiver of a method is its first argument."""
 
     number: int
@@ -160,8 +158,7 @@ class CallExpr:
     """Whether it is written ``receiver.function(…)``."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ListLiteral:
+class ListLiteral(msgspec.Struct, frozen=True):
     """``[a, ?b]``; ``optional`` holds the indexes of the elements that are optionals."""
 
     number: int
@@ -169,8 +166,7 @@ class ListLiteral:
     optional: frozenset[int]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class MapEntry:
+class MapEntry(msgspec.Struct, frozen=True):
     """``key: value`` of a map literal, or ``?key: value`` with an optional."""
 
     key: Node
@@ -178,16 +174,14 @@ class MapEntry:
     optional: bool
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class MapLiteral:
+class MapLiteral(msgspec.Struct, frozen=True):
     """``{a: b}``."""
 
     number: int
     entries: tuple[MapEntry, ...]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class StructField:
+class StructField(msgspec.Struct, frozen=True):
     """``field: value`` of a struct literal, or ``?field: value`` with an optional."""
 
     name: str
@@ -195,8 +189,7 @@ class StructField:
     optional: bool
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class StructLiteral:
+class StructLiteral(msgspec.Struct, frozen=True):
     """``Type{field: value}``."""
 
     number: int
@@ -204,8 +197,7 @@ class StructLiteral:
     fields: tuple[StructField, ...]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Comprehension:
+class Comprehension(msgspec.Struct, frozen=True):
     """A fold over a list or map, the expansion of macros such as ``all``, ``exists`` and ``map``."""
 
     number: int

@@ -5,12 +5,13 @@ Null, bools, ints, doubles, strings, bytes, lists and maps are Python's own type
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 import decimal
 import math
 from collections.abc import Callable
 from typing import Any, TypeAlias
+
+import msgspec
 
 Value: TypeAlias = Any
 """A CEL value; see the module's description."""
@@ -30,22 +31,19 @@ class Uint(int):
     __slots__ = ()
 
 
-@dataclasses.dataclass(frozen=True, slots=True, order=True)
-class Duration:
+class Duration(msgspec.Struct, frozen=True, order=True):
     """A length of time in nanoseconds."""
 
     nanoseconds: int
 
 
-@dataclasses.dataclass(frozen=True, slots=True, order=True)
-class Timestamp:
+class Timestamp(msgspec.Struct, frozen=True, order=True):
     """A point in time, in nanoseconds since 1970-01-01T00:00:00Z."""
 
     nanoseconds: int
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Optional:
+class Optional(msgspec.Struct, frozen=True):
     """A value that may be absent. ``value`` means nothing if ``present`` is false."""
 
     present: bool
@@ -61,8 +59,7 @@ def optional_of(value: Value) -> Optional:
     return Optional(present=True, value=value)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class TypeName:
+class TypeName(msgspec.Struct, frozen=True):
     """A type as a value: the result of ``type(x)``."""
 
     name: str

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import errno
 import functools
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -269,8 +268,7 @@ def _event(line: bytes) -> WatchEvent:
     return event
 
 
-@dataclasses.dataclass(slots=True)
-class Backoff:
+class Backoff(msgspec.Struct):
     """Growing pauses between attempts, each with up to as much again at random.
 
     Source: ``k8s.io/client-go/tools/cache/reflector.go`` ``NewReflectorWithOptions``: from 800 ms, doubled. The longest

@@ -8,11 +8,12 @@ Sources: ``k8s.io/apiserver/pkg/authorization/authorizer/interfaces.go`` and
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import weakref
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import ClassVar, Generic, Protocol, TypeVar
+
+import msgspec
 
 from pratique.apimachinery.json_values import JSONObject
 from pratique.apimachinery.requests import UserInfo
@@ -30,8 +31,7 @@ from pratique.cluster.rbac import (
 from pratique.cluster.store import Cluster, ObjectStore, ReloadableCluster
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class AuthorizationAttributes:
+class AuthorizationAttributes(msgspec.Struct, frozen=True, kw_only=True):
     """The request to authorize. ``path`` is for non-resource requests, the rest for resource requests."""
 
     user: UserInfo
@@ -46,8 +46,7 @@ class AuthorizationAttributes:
     label_selector: str = ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class AuthorizationDecision:
+class AuthorizationDecision(msgspec.Struct, frozen=True):
     """The decision of an authorizer."""
 
     cel_type: ClassVar[str] = "kubernetes.authorization.Decision"
@@ -200,8 +199,7 @@ SUPERUSERS = "system:masters"
 """The group that may do everything in every API server, whatever the roles."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class RbacAuthorizer:
+class RbacAuthorizer(msgspec.Struct, frozen=True):
     """Decides by the current Roles and bindings of a cluster."""
 
     cluster: Cluster
@@ -221,8 +219,7 @@ class RbacAuthorizer:
         return AuthorizationDecision(allowed=False, reason=f"RBAC: {aggregate(errors)}" if errors else "")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _RbacQuery:
+class _RbacQuery(msgspec.Struct, frozen=True):
     """One request against one state of a cluster."""
 
     cluster: Cluster

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import functools
 import re
@@ -41,8 +40,7 @@ class GoKind(enum.Enum):
     """Any JSON, which stays as it is."""
 
 
-@dataclasses.dataclass(frozen=True, eq=False, slots=True)
-class GoField:
+class GoField(msgspec.Struct, frozen=True, eq=False):
     """A field of a struct."""
 
     name: str
@@ -60,8 +58,7 @@ class GoField:
         return self.omits_empty and scalar and not self.type.is_pointer
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class GoType:
+class GoType(msgspec.Struct, frozen=True, eq=False, dict=True):
     """A type. Structs may be recursive, so their fields are resolved on demand."""
 
     kind: GoKind
@@ -89,7 +86,7 @@ class GoType:
                 continue
             for field in member.type.fields.values():
                 path = (member.name.removeprefix(_EMBEDDED), *field.embedded)
-                found.setdefault(field.name, dataclasses.replace(field, embedded=path))
+                found.setdefault(field.name, msgspec.structs.replace(field, embedded=path))
         return found
 
     @property
@@ -166,12 +163,12 @@ class GoTypes:
 
     def _parse(self, written: str) -> GoType:
         if written.startswith("*"):
-            return dataclasses.replace(self.type(written[1:]), is_pointer=True)
+            return msgspec.structs.replace(self.type(written[1:]), is_pointer=True)
         if written.startswith("@"):
             return self._parse_struct(written[1:])
         name, has_name, what = written.partition("=")
         if has_name and "[" not in name:
-            return dataclasses.replace(self.type(what), name=name)
+            return msgspec.structs.replace(self.type(what), name=name)
         if written.startswith("[]"):
             items = self.type(written[2:])
             kind = GoKind.BYTES if items.name == "uint8" else GoKind.LIST

@@ -5,7 +5,6 @@ Sources: ``k8s.io/kubernetes/pkg/apis/rbac/v1/evaluation_helpers.go`` and ``pkg/
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
@@ -129,8 +128,7 @@ def _read(document: JSONObject, wanted: type[_T]) -> _T:
 _ALL = "*"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class CompiledPolicyRule:
+class CompiledPolicyRule(msgspec.Struct, frozen=True, kw_only=True):
     """A compiled PolicyRule."""
 
     verbs: frozenset[str]
@@ -252,8 +250,7 @@ SERVICE_ACCOUNT_PREFIX = "system:serviceaccount"
 """The prefix of a ServiceAccount's user name; namespace and name follow, each after a colon."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(msgspec.Struct, frozen=True):
     """A binding that applies to a user, through its first matching subject."""
 
     binding: RoleBinding

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
+
+import msgspec
 
 from pratique.apimachinery.json_values import JSONObject, encode, member
 from pratique.apimachinery.kinds import ResourceType
@@ -34,8 +35,7 @@ _SHORT_WATCH_SECONDS = 1
 """How long the first watch after a failure lasts: when it has ended, what was missed has arrived."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Collection:
+class Collection(msgspec.Struct, frozen=True):
     """The objects of a resource, or some of them."""
 
     at: At

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import functools
 from collections.abc import Callable, Mapping
@@ -45,8 +44,7 @@ class MergeStrategy(enum.StrEnum):
     """Items with the same keys are merged."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ListType:
+class ListType(msgspec.Struct, frozen=True):
     """A list."""
 
     items: Type
@@ -55,8 +53,7 @@ class ListType:
     """The fields that identify items of a ``map`` list, in the schema's order."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class MapType:
+class MapType(msgspec.Struct, frozen=True):
     """An object with arbitrary member names."""
 
     values: Type
@@ -64,8 +61,7 @@ class MapType:
     """A new value replaces the old one as a whole."""
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Structure:
+class Structure(msgspec.Struct, frozen=True, eq=False, dict=True):
     """An object with named fields. Types may be recursive, so fields are resolved on demand."""
 
     name: str
@@ -73,7 +69,7 @@ class Structure:
     resolve: Callable[[], Mapping[str, Type]]
     """Returns the fields."""
     required: frozenset[str] = frozenset()
-    defaults: Mapping[str, JSON] = dataclasses.field(default_factory=dict)
+    defaults: Mapping[str, JSON] = msgspec.field(default_factory=dict)
     """The default values of missing fields."""
     atomic: bool = False
     """A new value replaces the old one as a whole."""
@@ -156,7 +152,7 @@ def _read_type(written: str | _Type) -> Type:
     if written.map is not None:
         return MapType(_read_type(written.map), written.atomic)
     found = built_in_type(written.type[1:])
-    return dataclasses.replace(found, atomic=written.atomic and not written.granular)
+    return msgspec.structs.replace(found, atomic=written.atomic and not written.granular)
 
 
 _SCALARS = {

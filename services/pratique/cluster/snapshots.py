@@ -6,10 +6,11 @@ The services follow a cluster (:mod:`pratique.cluster.live`); a review offline a
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+import msgspec
 
 from pratique.apimachinery.documents import read_text
 from pratique.apimachinery.errors import ConfigurationError, InputError
@@ -41,8 +42,7 @@ _ATTEMPTS = 3
 """How often a list is begun again because the cluster changed too much between two of its pages."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(msgspec.Struct, frozen=True):
     """The state of a cluster, as far as a chain needs it."""
 
     objects: tuple[JSONObject, ...]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import collections
-import dataclasses
 import functools
 import logging
 import random
@@ -61,8 +60,7 @@ class _AccessReviewStatus(msgspec.Struct, frozen=True, rename="camel"):
     evaluation_error: str = ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Question:
+class _Question(msgspec.Struct, frozen=True):
     """The ``spec`` of a SubjectAccessReview, as JSON: equal questions have equal texts."""
 
     text: bytes
@@ -79,9 +77,7 @@ class _Question:
         return cls(msgspec.json.encode(spec, order="deterministic"), is_cacheable)
 
 
-_CHOSEN_FIELDS = tuple(
-    field.name for field in dataclasses.fields(AuthorizationAttributes) if field.name != "user"
-)
+_CHOSEN_FIELDS = tuple(name for name in AuthorizationAttributes.__struct_fields__ if name != "user")
 
 
 def _of_request(attributes: AuthorizationAttributes) -> JSONObject:

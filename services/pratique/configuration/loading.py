@@ -5,11 +5,12 @@ Source: ``k8s.io/apiserver/pkg/admission/plugin/manifest/loader``, for their ord
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
+
+import msgspec
 
 from pratique.apimachinery.decoding import DecodingProblem, StrictDecodingError, decode_strictly
 from pratique.apimachinery.documents import read_objects
@@ -93,8 +94,7 @@ def _line(document: SourceDocument, problem: DecodingProblem) -> str:
     return f"line {document.position(problem.path.steps).line}"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Configurations:
+class Configurations(msgspec.Struct, frozen=True):
     """Webhook configurations in the order of their calls, policies and bindings, and what Pratique adds to them."""
 
     mutating: tuple[WebhookConfiguration, ...] = ()

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.statuses import go_quoted
 from pratique.cluster.authorization import AUTHORIZED_SECONDS, UNAUTHORIZED_SECONDS
@@ -61,8 +63,7 @@ def read_release(text: str) -> Release:
     return release
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _FormerBehaviour:
+class _FormerBehaviour(msgspec.Struct, frozen=True):
     """Settings of a controller that restore the behaviour of older releases."""
 
     settings: JSONObject

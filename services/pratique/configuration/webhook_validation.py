@@ -5,9 +5,10 @@ Configurations whose names end in ``.static.k8s.io`` have rules of their own.
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Mapping
+
+import msgspec
 
 from pratique.admission.rules import OPERATIONS, SCOPES, Rule
 from pratique.apimachinery import names
@@ -292,8 +293,7 @@ _REINVOCATION_POLICIES = ("IfNeeded", "Never")
 _MAXIMUM_TIMEOUT_SECONDS = 30
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ValidationOptions:
+class ValidationOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How strictly to validate. As in the API server, an update may keep what the old object had."""
 
     require_no_side_effects: bool = True
@@ -426,7 +426,7 @@ def update_validation_options(
     created = validation_options(new.version, check_expression)
     names = [webhook.name for webhook in old.webhooks]
     harmless = all(webhook.side_effects in NO_SIDE_EFFECTS for webhook in old.webhooks)
-    return dataclasses.replace(
+    return msgspec.structs.replace(
         created,
         require_no_side_effects=created.require_no_side_effects and harmless,
         require_known_review_version=all(_has_known_version(webhook) for webhook in old.webhooks),

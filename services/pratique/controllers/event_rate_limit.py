@@ -5,7 +5,6 @@ Source: ``plugin/pkg/admission/eventratelimit/{admission,limitenforcer,cache}.go
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, TypeAlias
@@ -86,8 +85,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
     limits: tuple[EventLimit, ...] | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Enforcer:
+class _Enforcer(msgspec.Struct, frozen=True):
     type: str
     buckets: TokenBuckets
 
@@ -99,8 +97,7 @@ class _Enforcer:
         return f"limit reached on type {self.type} for key {key}"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _RateLimits:
+class _RateLimits(msgspec.Struct, frozen=True):
     enforcers: tuple[_Enforcer, ...]
     clock: Callable[[], int]
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import collections
-import dataclasses
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -79,8 +78,7 @@ class _ResourceOfImage(NamedTuple):
     image: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _OpenContainer:
+class _OpenContainer(msgspec.Struct, frozen=True):
     """A container that leaves resources open."""
 
     field: str
@@ -95,20 +93,19 @@ def usage_queries(query: UsageQuery, *, namespace_only: bool) -> tuple[UsageQuer
     ``wanted`` asks for the image itself in the Pod's namespace in the week before its end.
     """
     month, everywhere = query.end - _MONTH, ""
-    any_tag = dataclasses.replace(query, start=month, image=image_repository(query.image), any_tag=True)
-    in_namespace = (query, dataclasses.replace(query, start=month))
+    any_tag = msgspec.structs.replace(query, start=month, image=image_repository(query.image), any_tag=True)
+    in_namespace = (query, msgspec.structs.replace(query, start=month))
     if namespace_only:
         return (*in_namespace, any_tag)
     return (
         *in_namespace,
-        dataclasses.replace(query, namespace=everywhere),
-        dataclasses.replace(query, namespace=everywhere, start=month),
-        dataclasses.replace(any_tag, namespace=everywhere),
+        msgspec.structs.replace(query, namespace=everywhere),
+        msgspec.structs.replace(query, namespace=everywhere, start=month),
+        msgspec.structs.replace(any_tag, namespace=everywhere),
     )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _UsageEstimates:
+class _UsageEstimates(msgspec.Struct, frozen=True):
     settings: Settings
     history: UsageHistory
     now: Callable[[], float]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import abc
 import asyncio
-import dataclasses
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
@@ -72,8 +71,7 @@ class LaggingCluster(abc.ABC):
         """
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Lifecycle:
+class _Lifecycle(msgspec.Struct, frozen=True):
     settings: Settings
     forced: ForceLiveLookupCache
 

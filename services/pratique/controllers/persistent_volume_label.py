@@ -6,7 +6,6 @@ Source: ``plugin/pkg/admission/storage/persistentvolume/label/admission.go`` of 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 
 import msgspec
@@ -55,8 +54,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
     """Also bind volumes to the nodes of their labels. False: set only labels, as releases before 1.10 do."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _VolumeLabeling:
+class _VolumeLabeling(msgspec.Struct, frozen=True):
     labeler: VolumeLabeler | None
     node_affinity: bool
 

@@ -5,7 +5,6 @@ Source: ``plugin/pkg/admission/podnodeselector/admission.go``.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import TypeAlias
 
@@ -38,8 +37,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
     ``clusterDefaultNodeSelector``, the labels for namespaces without an annotation."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _NodeSelectors:
+class _NodeSelectors(msgspec.Struct, frozen=True):
     """The parsed settings."""
 
     by_namespace: Mapping[str, LabelSet]

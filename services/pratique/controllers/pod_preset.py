@@ -5,7 +5,6 @@ Source: ``plugin/pkg/admission/podpreset/admission.go`` of 1.19, the last releas
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
@@ -40,8 +39,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
     """Also inject into init containers, as 1.14 and later do. False: as earlier releases do."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _MergedField:
+class _MergedField(msgspec.Struct, frozen=True):
     """A list of a preset that is merged into a list of the Pod."""
 
     name: str
@@ -54,13 +52,12 @@ class _MergedField:
     """False if several presets may add the same item."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _MergeResult:
+class _MergeResult(msgspec.Struct, frozen=True):
     """The result of a merge: the items to append to the list at ``path``, or the conflicts."""
 
     path: Path
-    added: list[JSONObject] = dataclasses.field(default_factory=list)
-    conflicts: list[str] = dataclasses.field(default_factory=list)
+    added: list[JSONObject] = msgspec.field(default_factory=list)
+    conflicts: list[str] = msgspec.field(default_factory=list)
 
 
 def mutate(settings: Settings, review: Review) -> Answer:

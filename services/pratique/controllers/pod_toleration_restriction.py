@@ -5,7 +5,6 @@ Source: ``plugin/pkg/admission/podtolerationrestriction/admission.go``.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 
 import msgspec
@@ -48,8 +47,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
     """An empty annotation overrides the settings, as since 1.12. False: it is ignored, as before."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _TolerationRestriction:
+class _TolerationRestriction(msgspec.Struct, frozen=True):
     settings: Settings
 
     def mutate(self, review: Review) -> Answer:

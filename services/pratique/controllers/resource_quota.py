@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import functools
 from collections.abc import Sequence
 
@@ -99,8 +98,7 @@ class StoredQuotas:
         return {}
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class QuotaController:
+class QuotaController(msgspec.Struct, frozen=True, kw_only=True):
     """The configured controller."""
 
     ledger: Ledger
@@ -108,9 +106,9 @@ class QuotaController:
     limited: tuple[LimitedResource, ...] = ()
     sync_seconds: float = 10.0
     evaluation_seconds: float = EVALUATION_SECONDS
-    charges: LabeledCounter = dataclasses.field(default_factory=lambda: LabeledCounter(*_CHARGES_METRIC))
+    charges: LabeledCounter = msgspec.field(default_factory=lambda: LabeledCounter(*_CHARGES_METRIC))
     """Counts the results of charges."""
-    stored: StoredQuotas = dataclasses.field(default_factory=StoredQuotas)
+    stored: StoredQuotas = msgspec.field(default_factory=StoredQuotas)
 
     async def validate(self, review: Review) -> Answer:
         """Charge a request to all quotas that it affects, or deny it and charge none."""

@@ -5,7 +5,6 @@ Source: ``plugin/pkg/admission/serviceaccount/admission.go``, and that of 1.20 f
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator
 
 import msgspec
@@ -49,8 +48,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
     """Deny Pods whose account has no Secret with a token. Applies only if Secrets are mounted."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _ServiceAccounts:
+class _ServiceAccounts(msgspec.Struct, frozen=True):
     settings: Settings
     generate: Callable[[str], str]
 

@@ -6,7 +6,6 @@ The flags are those of kube-apiserver (``k8s.io/apiserver/pkg/server/options/adm
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
 import importlib
 import importlib.metadata
@@ -28,8 +27,7 @@ from pratique.hosting.chain_order import CHAIN_ORDER, in_chain_order
 from pratique.hosting.selection import RequestSelection
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class HostedController:
+class HostedController(msgspec.Struct, frozen=True):
     """A controller with its settings, ready to run."""
 
     controller: Controller
@@ -76,8 +74,8 @@ def host_elsewhere(controller: Controller, configuration: JSON, handlers: Handle
 
 def without_selection(hosted: HostedController) -> HostedController:
     """The controller as a process runs it that gets only what was selected, and whose failures others judge."""
-    plain = dataclasses.replace(hosted.controller, failure_policy=FailurePolicy.FAIL)
-    return dataclasses.replace(hosted, controller=plain, selection=None)
+    plain = msgspec.structs.replace(hosted.controller, failure_policy=FailurePolicy.FAIL)
+    return msgspec.structs.replace(hosted, controller=plain, selection=None)
 
 
 def _decode_settings(controller: Controller, configuration: JSON) -> msgspec.Struct:
@@ -122,12 +120,11 @@ ENTRY_POINT_GROUP = "pratique.controllers"
 _FLAG_NAME = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Catalogue:
+class Catalogue(msgspec.Struct, frozen=True):
     """All installed controllers, in chain order."""
 
     controllers: tuple[Controller, ...]
-    origins: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    origins: Mapping[str, str] = msgspec.field(default_factory=dict)
     """The entry point of each controller from another package, ``module:attribute``, by the controller's name."""
 
     def __iter__(self) -> Iterator[Controller]:

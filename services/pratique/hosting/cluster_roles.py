@@ -6,7 +6,6 @@ expression asks the authorizer.
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
@@ -33,8 +32,7 @@ _FOLLOWED = ("list", "watch")
 _ASKS_AUTHORIZER = re.compile(rb"\bauthorizer\b")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class FollowedResources:
+class FollowedResources(msgspec.Struct, frozen=True):
     """What a service follows of a live cluster."""
 
     resources: Mapping[str, tuple[str, ...]]

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Generic
 
+import msgspec
 from google.protobuf.message import Message
 from grpc.aio import ServicerContext
 
@@ -41,8 +42,7 @@ class PhaseServiceSettings(ServerSettings):
     """The chain, its configuration and its cluster."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PhaseService(Generic[HostT]):
+class PhaseService(msgspec.Struct, Generic[HostT], frozen=True):
     """The service that runs one phase of the chain."""
 
     name: str
@@ -76,7 +76,7 @@ class PhaseService(Generic[HostT]):
             digest, host = await held_or_abort(held, request.message.digest, context)
             review, calls, rules = await read_request(request, host.cluster, reader, digests)
             if is_retry(context):
-                review = dataclasses.replace(review, is_retry=True)
+                review = msgspec.structs.replace(review, is_retry=True)
             outcomes = await self.run_controllers(host, review, calls, controllers_deadline(context))
             if metrics is not None:
                 metrics.observe(outcomes)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import dataclasses
 import inspect
 import logging
 import time
@@ -167,8 +166,7 @@ class RemoteFailureError(Exception):
         self.failed = failed
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class HandlerRunner:
+class HandlerRunner(msgspec.Struct, frozen=True):
     """Runs one handler of a controller."""
 
     name: str
@@ -273,10 +271,10 @@ class HandlerRunner:
     def _prepare(self, review: Review, call: Call, seconds: float | None) -> Review:
         """Add the deadline, for a handler that may wait, and the policies to run or explain."""
         if seconds is not None and (self.wants_deadline or not self.immediate):
-            review = dataclasses.replace(review, deadline=Deadline.after(seconds))
+            review = msgspec.structs.replace(review, deadline=Deadline.after(seconds))
         if call.is_plain:
             return review
-        return dataclasses.replace(review, only=call.only, span=call.span, explain=call.explain)
+        return msgspec.structs.replace(review, only=call.only, span=call.span, explain=call.explain)
 
     async def _call_handler(self, review: Review, seconds: float | None) -> object:
         """Return the handler's answer, or the exception that it raised as a value."""
@@ -377,7 +375,7 @@ def handler_runners(
         handler = handlers.mutate if phase is Phase.MUTATE else handlers.validate
         if handler is not None:
             runner = _make_runner(configured, phase, handler)
-            runners[configured.controller.name] = dataclasses.replace(runner, tells_places=tells_places)
+            runners[configured.controller.name] = msgspec.structs.replace(runner, tells_places=tells_places)
     return runners
 
 
@@ -436,7 +434,7 @@ class ControllerHost:
         """Return the review with this host's cluster, and with who asks conversion webhooks."""
         asks = review.conversion_webhooks or self._conversion_webhooks
         if review.cluster is not self.cluster or review.conversion_webhooks is not asks:
-            review = dataclasses.replace(review, cluster=self.cluster, conversion_webhooks=asks)
+            review = msgspec.structs.replace(review, cluster=self.cluster, conversion_webhooks=asks)
         return with_provisioned_namespace(review) if self._provisions else review
 
     def close_threads(self) -> None:
@@ -453,7 +451,7 @@ class ControllerHost:
         other = copy.copy(self)
         other.cluster = cluster
         other.runners = {
-            name: dataclasses.replace(runner, handler=handlers[name]) if name in handlers else runner
+            name: msgspec.structs.replace(runner, handler=handlers[name]) if name in handlers else runner
             for name, runner in self.runners.items()
         }
         return other

@@ -10,9 +10,10 @@ Sources: ``k8s.io/apiserver/pkg/admission/plugin/webhook/generic/webhook.go`` ``
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import functools
 from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
 
 from pratique.admission.controllers import Controller, FailurePolicy
 from pratique.admission.matching import MatchContext, SelectorOrStatus, compile_selector_or_status
@@ -36,8 +37,7 @@ Verdict: TypeAlias = "str | Status"
 _CALLED = ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class RequestSelection:
+class RequestSelection(msgspec.Struct, frozen=True):
     """The compiled selectors and conditions of one policy."""
 
     namespace_selector: SelectorOrStatus

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import logging
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -99,8 +98,7 @@ class WorkerReadiness(msgspec.Struct, frozen=True):
 _SERVICE_NAMES = {Phase.MUTATE: "mutator", Phase.VALIDATE: "validator"}
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class IsolatedControllers:
+class IsolatedControllers(msgspec.Struct, frozen=True):
     """Starts worker processes for a service's controllers from other packages."""
 
     origins: Mapping[str, str]
@@ -204,8 +202,7 @@ class HostFactory(Protocol[HostT_co]):
         """Host ``hosted``, which look up objects in ``cluster``."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class HostedChain(Generic[HostT]):
+class HostedChain(msgspec.Struct, Generic[HostT], frozen=True):
     """The controllers that a service hosts."""
 
     controllers: tuple[HostedController, ...]

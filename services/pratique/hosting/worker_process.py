@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import logging
 import os
 import socket
@@ -92,7 +91,7 @@ class _WorkerCalls:
         review, call = incoming.read(host.cluster)
         review = host.in_cluster(review)
         if frame.kind is FrameKind.REPEATED_CALL:
-            review = dataclasses.replace(review, is_retry=True)
+            review = msgspec.structs.replace(review, is_retry=True)
         deadline = Deadline.after(call.timeout_seconds or 0)
         try:
             return write_outcome((await runner.run(review, call)).outcome)

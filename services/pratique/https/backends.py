@@ -6,10 +6,11 @@ Sources: ``LoadKubeconfig`` and ``NewGenericWebhook`` in ``k8s.io/apiserver/pkg/
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 from pathlib import Path
 from urllib.parse import unquote
+
+import msgspec
 
 from pratique.admission.reviews import Deadline
 from pratique.apimachinery.errors import BadAnswerError, CallError, ConfigurationError
@@ -115,8 +116,7 @@ class HttpsBackend:
             await self._clients.release(replaced)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Certificates:
+class _Certificates(msgspec.Struct, frozen=True):
     """The certificates to trust and to present, which may be in files that change."""
 
     server: KubeconfigCluster

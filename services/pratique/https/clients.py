@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import importlib.util
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.https.credentials import ClientCertificate
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
     from pratique.https.sessions import HttpsSession
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class SessionKey:
+class SessionKey(msgspec.Struct, frozen=True):
     """The properties that distinguish sessions."""
 
     ca_bundle: bytes
@@ -32,8 +32,7 @@ class SessionKey:
     """The name to expect in the server's certificate; empty means the URL's host."""
 
 
-@dataclasses.dataclass(slots=True)
-class _SharedSession:
+class _SharedSession(msgspec.Struct):
     context: ssl.SSLContext
     stamp: tuple[object, ...]
     session: HttpsSession

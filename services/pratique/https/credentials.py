@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from urllib.parse import quote
 
+import msgspec
+
 from pratique.apimachinery.errors import CallError
 from pratique.apimachinery.statuses import go_quoted
 from pratique.https.kubeconfigs import KubeconfigUser
@@ -50,8 +52,7 @@ class PemSource:
         return (found.st_ino, found.st_size, found.st_mtime_ns)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ClientCertificate:
+class ClientCertificate(msgspec.Struct, frozen=True):
     """A client certificate for servers that request one."""
 
     certificate: PemSource

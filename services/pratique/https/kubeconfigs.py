@@ -5,7 +5,6 @@ Source: ``k8s.io/client-go/tools/clientcmd``: ``api/v1/types.go``, ``validation.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TypeVar
@@ -79,13 +78,12 @@ class KubeconfigContext(msgspec.Struct, frozen=True):
     user: str = ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Kubeconfig:
+class Kubeconfig(msgspec.Struct, frozen=True):
     """A kubeconfig: users, clusters and contexts by name."""
 
-    users: Mapping[str, KubeconfigUser] = dataclasses.field(default_factory=dict)
-    servers: Mapping[str, KubeconfigCluster] = dataclasses.field(default_factory=dict)
-    contexts: Mapping[str, KubeconfigContext] = dataclasses.field(default_factory=dict)
+    users: Mapping[str, KubeconfigUser] = msgspec.field(default_factory=dict)
+    servers: Mapping[str, KubeconfigCluster] = msgspec.field(default_factory=dict)
+    contexts: Mapping[str, KubeconfigContext] = msgspec.field(default_factory=dict)
     current_context: str = ""
     """The name of the context to use."""
 
@@ -198,8 +196,7 @@ def _absolute(path: str, folder: Path) -> str:
 _NO_CONFIGURATION = "no configuration has been provided, try setting KUBERNETES_MASTER environment variable"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ResolvedContext:
+class ResolvedContext(msgspec.Struct, frozen=True):
     """The server to call, and the user to call it as."""
 
     server: KubeconfigCluster

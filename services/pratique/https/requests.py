@@ -6,7 +6,6 @@ Sources: ``net/http/client.go`` and ``mime/mediatype.go`` of Go, and ``k8s.io/cl
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import posixpath
 import re
 from collections.abc import Mapping
@@ -123,8 +122,7 @@ _MAX_INTEGER_LENGTH = 19
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class HttpResponse:
+class HttpResponse(msgspec.Struct, frozen=True, kw_only=True):
     """An HTTP response with its whole body."""
 
     status: int
@@ -137,7 +135,7 @@ class HttpResponse:
     """The header as received; empty if absent."""
     location: str = ""
     """The header as received; empty if absent."""
-    headers: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     """All headers as received; names count in any case."""
 
     @property
@@ -254,8 +252,7 @@ _REDIRECTS_AS_GET = frozenset({301, 302, 303})
 _REDIRECTS_WITH_BODY = frozenset({307, 308})
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class HttpRequest:
+class HttpRequest(msgspec.Struct, frozen=True):
     """An HTTP request."""
 
     url: str

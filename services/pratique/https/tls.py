@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
+
 from pratique.apimachinery.errors import ConfigurationError, PartlyUsableError
 from pratique.apimachinery.pem import temporary_pem_file
 from pratique.telemetry.reloading_files import POLL_SECONDS, Reloaded, keep_reloading
@@ -153,8 +155,7 @@ def _has_content(file: Path) -> bool:
         return False
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class KeyPairFiles:
+class KeyPairFiles(msgspec.Struct, frozen=True):
     """The files of a certificate and its key, and the flags that name them."""
 
     certificate: Path
@@ -269,8 +270,7 @@ _MAX_CHAIN_LENGTH = 8
 """The most certificates that a chain may have between a client's and an authority; real chains have one or two."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class TlsClient:
+class TlsClient(msgspec.Struct, frozen=True):
     """A client as its certificate identifies it."""
 
     names: tuple[str, ...]

@@ -6,7 +6,6 @@ rule that matches an image must hold, so the order of rules does not matter, and
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -105,8 +104,7 @@ class ImageVerificationDocument(msgspec.Struct, frozen=True, rename="camel"):
     spec: ImageVerificationSpec = ImageVerificationSpec()
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ImageRule:
+class ImageRule(msgspec.Struct, frozen=True, kw_only=True):
     """A rule: what the images that it matches need."""
 
     images: tuple[RepositoryPattern, ...]
@@ -114,7 +112,7 @@ class ImageRule:
     keys: tuple[PublicKey, ...] = ()
     """Whose signatures count. Empty: none is needed."""
     require: KeyRequirement = KeyRequirement.ANY
-    annotations: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    annotations: Mapping[str, str] = msgspec.field(default_factory=dict)
     """What a signature must say for it to count."""
     require_digest: bool = False
     """Whether images must be named by their digest: a tag can move after it was verified."""
@@ -133,15 +131,14 @@ class ImageRule:
         return len(self.keys) if self.require is KeyRequirement.ALL else min(1, len(self.keys))
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ImageVerificationPolicy:
+class ImageVerificationPolicy(msgspec.Struct, frozen=True):
     """A policy after validation."""
 
     rules: tuple[ImageRule, ...]
     default_action: DefaultAction = DefaultAction.DENY
     default_registry: str = ""
     """The host of images that name none; empty refuses such images."""
-    registries: Mapping[str, RegistryHost] = dataclasses.field(default_factory=dict)
+    registries: Mapping[str, RegistryHost] = msgspec.field(default_factory=dict)
     """How to reach registries, by host."""
 
     def rules_for(self, image: ImageReference) -> Sequence[ImageRule]:

@@ -6,9 +6,9 @@ two spellings name the same repository, both are read as one, so that a rule can
 
 from __future__ import annotations
 
-import dataclasses
 import re
 
+import msgspec
 import re2  # type: ignore[import-untyped] # google-re2 comes without types
 
 from pratique.apimachinery.errors import InputError
@@ -30,8 +30,7 @@ _DIGEST = re.compile(r"sha256:[a-f0-9]{64}")
 _PATTERN_PATH = re.compile(r"[a-z0-9._/*-]+")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ImageReference:
+class ImageReference(msgspec.Struct, frozen=True):
     """A reference to an image, normalized."""
 
     host: str

@@ -60,8 +60,7 @@ class RegistryError(PratiqueError):
     """A registry could not be asked, or its answer is unusable. The text begins with its host, and quotes no answer."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class RegistryHost:
+class RegistryHost(msgspec.Struct, frozen=True):
     """How to reach one registry."""
 
     host: str
@@ -164,8 +163,7 @@ class _TokenResponse(msgspec.Struct, frozen=True):
 _token_decoder = msgspec.json.Decoder(_TokenResponse)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Request:
+class _Request(msgspec.Struct, frozen=True):
     """A request for something of a repository."""
 
     registry: RegistryHost
@@ -387,7 +385,7 @@ class RegistryClient:
         # The scope is ours, not the registry's: it could ask for one that can do more.
         query = urlencode({"service": service, "scope": f"repository:{request.repository}:pull"})
         url = f"{realm}{'&' if urlsplit(realm).query else '?'}{query}"
-        wanted = dataclasses.replace(request, method="GET", accept="application/json", limit=_TOKEN_LIMIT)
+        wanted = msgspec.structs.replace(request, method="GET", accept="application/json", limit=_TOKEN_LIMIT)
         response = await self._exchange(registry, wanted, url, login.header if login else "", deadline)
         if response.status != 200:
             raise RegistryError(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from pratique.apimachinery.errors import CallError, ConfigurationError, InputError
 from pratique.https.clients import require_http_library
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
 _MAX_BUNDLE_BYTES = 4 * 1024 * 1024
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class RegistrySettings:
+class RegistrySettings(msgspec.Struct, frozen=True, kw_only=True):
     """How to reach registries, for all policies."""
 
     registry_config: Path | None = None
@@ -54,7 +54,9 @@ class RegistrySettings:
                 host = normalize_host(text)
             except InputError as error:
                 raise ConfigurationError(f"--registry-plain-http: {error}") from None
-            registries[host] = dataclasses.replace(registries.get(host, RegistryHost(host)), plain_http=True)
+            registries[host] = msgspec.structs.replace(
+                registries.get(host, RegistryHost(host)), plain_http=True
+            )
         return registries
 
     def open_session(self) -> HttpsSession:

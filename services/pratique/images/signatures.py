@@ -129,8 +129,7 @@ def _public_key(name: str, key: _Key) -> PublicKey:
     )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class SignedClaims:
+class SignedClaims(msgspec.Struct, frozen=True):
     """What a signature says of an image."""
 
     digests: frozenset[str]
@@ -141,8 +140,7 @@ class SignedClaims:
     """What the signer added. Values that are not strings are left out."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ImageSignature:
+class ImageSignature(msgspec.Struct, frozen=True):
     """A signature that has been read, and not been verified yet."""
 
     signature: bytes

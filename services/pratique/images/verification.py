@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import collections
 import contextlib
-import dataclasses
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 
 import cachetools
+import msgspec
 
 from pratique.admission.reviews import Deadline
 from pratique.apimachinery.errors import InputError
@@ -49,8 +49,7 @@ empty one to bundles in indexes that it writes for registries without an API of 
 _CACHED_IMAGES = 4096
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ImageVerdict:
+class ImageVerdict(msgspec.Struct, frozen=True):
     """Whether an image may be used."""
 
     image: str
@@ -64,8 +63,7 @@ class ImageVerdict:
     """Where the keys that have signed it came from."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _VerifiedSignature:
+class _VerifiedSignature(msgspec.Struct, frozen=True):
     """What keys have signed of an image's digest."""
 
     signers: frozenset[PublicKey]
@@ -218,7 +216,7 @@ class _SignatureSearch:
         if not self._verified:
             seen = "; ".join(f"{fault} ({count})" for fault, count in self._faults.items())
             return f"no signature of it is good: {seen}"
-        if self._signers_for(dataclasses.replace(rule, annotations={}, match_reference=False)) == (
+        if self._signers_for(msgspec.structs.replace(rule, annotations={}, match_reference=False)) == (
             signers := self._signers_for(rule)
         ):
             lacking = sorted(key.name for key in rule.keys if key not in signers)

@@ -5,11 +5,12 @@ Certificates are read as Go's crypto/x509 reads them.
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from pratique.apimachinery.go_formats import decode_base64
 from pratique.apimachinery.json_values import JSONObject, member
@@ -186,8 +187,7 @@ NOT_A_CA = LintRule(
 _TLS_SECRET_TYPE = "kubernetes.io/tls"  # noqa: S105 - the name of a type
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _ServingCertificate:
+class _ServingCertificate(msgspec.Struct, frozen=True):
     """A certificate chain that a server presents: its own certificate, then those of the authorities."""
 
     secret: str

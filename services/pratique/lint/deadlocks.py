@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import collections
-import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
+
+import msgspec
 
 from pratique.lint.outage_simulation import BackendService, StartupRequest
 from pratique.lint.rules import ConfiguredWebhook, LintContext, LintRule, Severity, Violation
@@ -13,8 +14,7 @@ from pratique.lint.rules import ConfiguredWebhook, LintContext, LintRule, Severi
 T = TypeVar("T")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class DependencyCycle(Generic[T]):
+class DependencyCycle(msgspec.Struct, Generic[T], frozen=True):
     """A group of nodes that wait for each other."""
 
     members: tuple[T, ...]

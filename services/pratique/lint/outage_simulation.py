@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
+
+import msgspec
 
 from pratique.admission.reviews import QuotaMode, Review
 from pratique.apimachinery.json_values import JSON, JSONObject, list_at, mapping_at, member
@@ -33,8 +34,7 @@ class WebhookName(NamedTuple):
     webhook: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class OutageResult:
+class OutageResult(msgspec.Struct, frozen=True):
     """The result of one request while all webhooks are down."""
 
     refusing: frozenset[WebhookName] = frozenset()
@@ -57,8 +57,7 @@ class OutageSimulator(Protocol):
         """Run one request. Nothing is called, stored or charged."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class AssumedCluster:
+class AssumedCluster(msgspec.Struct, frozen=True):
     """The cluster of the configurations, in which every namespace and every ServiceAccount exists.
 
     A namespace that nobody described may still get requests. It has at least the label of its name.
@@ -265,8 +264,7 @@ _WORKLOADS = (("apps", "deployments"), ("apps", "statefulsets"), ("apps", "daemo
 _RESOURCES = {"Secret": "secrets", "ConfigMap": "configmaps", "ServiceAccount": "serviceaccounts"}
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class StartupRequest:
+class StartupRequest(msgspec.Struct, frozen=True):
     """A request that must succeed before a server can start."""
 
     review: Review
@@ -307,7 +305,7 @@ def _create_request(
     review = review_of_manifest(
         manifest, cluster.resources, user=user, subresource=subresource, cluster=cluster
     )
-    return dataclasses.replace(review, quota_mode=QuotaMode.COUNTED)
+    return msgspec.structs.replace(review, quota_mode=QuotaMode.COUNTED)
 
 
 def _update_request(
@@ -326,7 +324,7 @@ def _update_request(
         subresource=subresource,
         cluster=cluster,
     )
-    return dataclasses.replace(review, quota_mode=QuotaMode.COUNTED)
+    return msgspec.structs.replace(review, quota_mode=QuotaMode.COUNTED)
 
 
 def known_workloads(backend: BackendService, cluster: Cluster) -> list[JSONObject]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
+
+import msgspec
 
 from pratique.admission.reviews import Review
 from pratique.admission.rule_checks import RuleChecker
@@ -74,8 +75,7 @@ class Severity(enum.Enum):
     """A legitimate choice with a cost."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Violation:
+class Violation(msgspec.Struct, frozen=True):
     """A place where a configuration violates a rule."""
 
     owner: Owner
@@ -86,8 +86,7 @@ class Violation:
     """What is wrong, and what follows from it."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class LintRule:
+class LintRule(msgspec.Struct, frozen=True, kw_only=True):
     """A rule of good practice, and the function that finds its violations."""
 
     name: str
@@ -101,8 +100,7 @@ class LintRule:
     """Finds the violations."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class LintFinding:
+class LintFinding(msgspec.Struct, frozen=True):
     """A violation with its rule."""
 
     lint_rule: LintRule
@@ -139,8 +137,7 @@ _SAMPLE_NAMESPACE = "default"
 """The namespace of namespaced requests; rules match all namespaces alike."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ConfiguredWebhook:
+class ConfiguredWebhook(msgspec.Struct, frozen=True):
     """A webhook, and its position in its configuration."""
 
     owner: WebhookConfiguration

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Iterator, Mapping
+
+import msgspec
 
 from pratique.admission.reviews import Review
 from pratique.apimachinery.json_values import Document, JSONObject
@@ -17,8 +18,7 @@ from pratique.lint.outage_simulation import CONTROLLER_MANAGER
 _NAME = "sample"
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class SampleRequest:
+class SampleRequest(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """A typical request of a system component."""
 
     group: str = ""
@@ -30,7 +30,7 @@ class SampleRequest:
     namespace: str = ""
     """Empty for cluster-scoped resources."""
     user: UserInfo = CONTROLLER_MANAGER
-    annotations: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    annotations: Mapping[str, str] = msgspec.field(default_factory=dict)
 
     def __str__(self) -> str:
         named = qualified_resource(self.group, self.resource)
@@ -48,7 +48,7 @@ class SampleRequest:
         for equivalent in resources.equivalents(requested, self.subresource):
             known = resources.for_resource(equivalent, self.subresource)
             if known is not None and known.served and known.removed_in is None:
-                yield dataclasses.replace(self, group=equivalent.group, version=equivalent.version)
+                yield msgspec.structs.replace(self, group=equivalent.group, version=equivalent.version)
 
     def review(self) -> Review:
         """Make the review of this request."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import ipaddress
 import itertools
 import re
 import socket
 from collections.abc import Iterator
+
+import msgspec
 
 from pratique.admission.rules import Rule
 from pratique.apimachinery.kinds import kind_of
@@ -206,7 +207,7 @@ def _first_write(binding: RoleBinding, roles: Roles) -> tuple[str, str] | None:
 def _allows(rule: CompiledPolicyRule, verb: str, kind: str) -> bool:
     """Whether a rule allows a verb on some object of a resource."""
     attributes = AuthorizationAttributes(user=_ANONYMOUS, verb=verb, group=ADMISSION_GROUP, resource=kind)
-    return any(rule.allows(dataclasses.replace(attributes, name=name)) for name in rule.names or ("",))
+    return any(rule.allows(msgspec.structs.replace(attributes, name=name)) for name in rule.names or ("",))
 
 
 def _is_expected(context: RbacSubject, binding: RoleBinding) -> bool:

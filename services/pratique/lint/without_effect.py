@@ -5,9 +5,10 @@ Futile rules and selectors, constant expressions, unbound policies, and settings
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
 
 from pratique.admission.controllers import Controller
 from pratique.admission.reviews import Review
@@ -124,8 +125,7 @@ class _MatchCriteria(NamedTuple):
         return Violation(self.owner, (*self.path, *path), text)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _FutileMatch:
+class _FutileMatch(msgspec.Struct, frozen=True):
     """A rule, selector or condition that matches nothing."""
 
     violation: Violation
@@ -443,8 +443,7 @@ EFFECT_RULES = (
 """These and the rules that depend on the objects of the cluster, and on all configurations being present."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _NoOutageSimulator:
+class _NoOutageSimulator(msgspec.Struct, frozen=True):
     """A simulator that knows the enabled controllers and runs no requests."""
 
     controllers: frozenset[str]

@@ -374,8 +374,7 @@ class WorkloadPod:
         return field_in_workload(path, self.template, self.volumes)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _WorkloadKind:
+class _WorkloadKind(msgspec.Struct, frozen=True):
     api_version: str
     kind: str
     account: str

@@ -8,9 +8,10 @@ The status follows :mod:`pratique.manifests.registry_strategies`. Requests to su
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import uuid
+
+import msgspec
 
 from pratique.admission.reviews import Review
 from pratique.admission.subresources import check_operation, subresource_object
@@ -60,8 +61,7 @@ _NAMELESS_GROUPS = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
 _UID_NAMESPACE = uuid.UUID("6f1d7c52-6f0b-4a53-9d0e-8a2a4b7f6a11").bytes
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _RequestTarget:
+class _RequestTarget(msgspec.Struct, frozen=True):
     """The collection, name and namespace that a manifest is sent to."""
 
     type: ResourceType
@@ -179,14 +179,16 @@ def _placed(target: _RequestTarget, before: Cluster) -> _RequestTarget:
         return target
     namesakes = [one for one in before.list(at.group, at.resource) if name_of(one) == target.name]
     return (
-        dataclasses.replace(target, namespace=namespace_of(namesakes[0])) if len(namesakes) == 1 else target
+        msgspec.structs.replace(target, namespace=namespace_of(namesakes[0]))
+        if len(namesakes) == 1
+        else target
     )
 
 
 def _at(target: _RequestTarget, old: JSONObject) -> _RequestTarget:
     """The request to where an object is stored, whatever the manifest calls itself."""
     namespace = namespace_of(old) if target.type.namespaced else ""
-    return dataclasses.replace(
+    return msgspec.structs.replace(
         target, name=name_of(old) or target.name, namespace=namespace or target.namespace
     )
 

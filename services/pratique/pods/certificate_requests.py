@@ -7,9 +7,10 @@ does not would be a way around the controller. Sources: ``pkg/apis/certificates/
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Iterator
+
+import msgspec
 
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.go_formats import decode_base64
@@ -18,8 +19,7 @@ _PEM_TYPE = b"CERTIFICATE REQUEST"
 _BEGIN, _END, _DASHES = b"-----BEGIN ", b"\n-----END ", b"-----"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class CertificateSubject:
+class CertificateSubject(msgspec.Struct, frozen=True):
     """The subject of a certificate request."""
 
     common_name: str = ""
@@ -46,8 +46,7 @@ def read_subject(pem: bytes) -> CertificateSubject:
     return CertificateSubject(common_names[-1] if common_names else "", organizations)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _PemBlock:
+class _PemBlock(msgspec.Struct, frozen=True):
     type: bytes
     content: bytes
 

@@ -6,8 +6,9 @@ Source: ``plugin/pkg/admission/limitranger/admission.go``, and ``pkg/apis/core/v
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
+
+import msgspec
 
 from pratique.apimachinery.field_errors import FieldPath
 from pratique.apimachinery.json_values import JSON, JSONObject, member
@@ -22,8 +23,7 @@ _MILLION = 10**6
 """A ratio prints with six decimals, as Go's ``%f``."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class LimitRangeBounds:
+class LimitRangeBounds(msgspec.Struct, frozen=True):
     """The limits of one item of a LimitRange."""
 
     type: str

@@ -5,10 +5,11 @@ Sources: ``k8s.io/component-helpers/resource/helpers.go`` and ``pkg/apis/core/he
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
+
+import msgspec
 
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import RefusalError
@@ -26,16 +27,14 @@ _POD_LEVEL_RESOURCES = ("cpu", "memory")
 """The resources that pod-level requests and limits may set."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ResourceRequirements:
+class ResourceRequirements(msgspec.Struct, frozen=True):
     """Requests and limits: the reserved and the maximum amounts."""
 
     requests: ResourceList
     limits: ResourceList
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ContainerRequirements:
+class ContainerRequirements(msgspec.Struct, frozen=True):
     """The requests and limits of one container."""
 
     name: str

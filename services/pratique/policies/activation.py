@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import dataclasses
 import functools
 from collections.abc import Awaitable, Callable, Mapping
+
+import msgspec
 
 from pratique.admission.results import Answer
 from pratique.admission.reviews import Review
@@ -47,8 +48,7 @@ _INVOCATION_COST = 15
 """What one policy costs besides its expressions, in their unit of 0.2 µs: 3 µs."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class EvaluationLimits:
+class EvaluationLimits(msgspec.Struct, frozen=True):
     """The limits of evaluating expressions, besides their cost budget."""
 
     until: float | None = None
@@ -137,8 +137,7 @@ class Activation(dict[str, "Value"]):
         return value
 
 
-@dataclasses.dataclass(slots=True)
-class _SharedState:
+class _SharedState(msgspec.Struct):
     """What the activations of a review and of its changed objects have in common."""
 
     namespace_object: JSON = None

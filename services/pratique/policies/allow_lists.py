@@ -7,9 +7,10 @@ taken only where a pattern allows it, so nothing that is not allowed can be in i
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import Final, Self, TypeAlias
+
+import msgspec
 
 from pratique.apimachinery.diff import diff, identical, pair_items
 from pratique.apimachinery.json_values import JSON, JSONObject, escape
@@ -32,8 +33,7 @@ _ABSENT: Final = object()
 """The value of a member that is not there."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Restriction:
+class Restriction(msgspec.Struct, frozen=True):
     """What an allow-list makes of a mutation."""
 
     object: JSON
@@ -42,8 +42,7 @@ class Restriction:
     """JSON Pointers to what was changed and is not allowed; none means that everything is."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class AllowList:
+class AllowList(msgspec.Struct, frozen=True):
     """A compiled allow-list."""
 
     name: str

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Generic, TypeAlias, TypeVar
+
+import msgspec
 
 from pratique.admission.matching import RequestKey
 from pratique.admission.reviews import Review
@@ -85,8 +86,7 @@ B_co = TypeVar("B_co", bound=PolicyBindingSpec, covariant=True)
 E_co = TypeVar("E_co", covariant=True)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Policy(Generic[P_co]):
+class Policy(msgspec.Struct, Generic[P_co], frozen=True):
     """The compiled parts that both kinds of policies have."""
 
     name: str
@@ -102,8 +102,7 @@ class Policy(Generic[P_co]):
     """Its rollout by all of its bindings, if it is not enforced everywhere."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Binding(Generic[B_co]):
+class Binding(msgspec.Struct, Generic[B_co], frozen=True):
     """A compiled binding."""
 
     name: str
@@ -122,8 +121,7 @@ class Binding(Generic[B_co]):
         return self.rollout is not None and self.rollout.in_shadow(review)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ValidatingExpressions:
+class ValidatingExpressions(msgspec.Struct, frozen=True):
     """The compiled expressions of a ValidatingAdmissionPolicy, in the order of its validations and annotations."""
 
     validations: tuple[Expression, ...]
@@ -226,8 +224,7 @@ def _matcher(spec: PolicyBindingSpec) -> ResourceMatcher | None:
     return None if spec.match_resources is None else ResourceMatcher.compile(spec.match_resources)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class MatchResult:
+class MatchResult(msgspec.Struct, frozen=True):
     """The result of a policy's match conditions; both texts are empty if all conditions are true."""
 
     exclusion: str = ""
@@ -274,8 +271,7 @@ CANDIDATE_CACHE_SIZE = 256
 """How many kinds of requests have their candidates cached: four operations on 64 resources and subresources."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PolicyHook(Generic[P_co, B_co, E_co]):
+class PolicyHook(msgspec.Struct, Generic[P_co, B_co, E_co], frozen=True):
     """A policy with its bindings and its validations or mutations: ``PolicyHook`` in ``…/policy/generic``."""
 
     policy: Policy[P_co]

@@ -6,9 +6,10 @@ Source: ``k8s.io/apiserver/pkg/admission/plugin/policy/generic/policy_dispatcher
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Generic, TypeAlias, TypeVar
+
+import msgspec
 
 from pratique.admission.matching import MatchContext, MatchedResource
 from pratique.admission.reviews import Review
@@ -32,8 +33,7 @@ from pratique.policies.matching import (
 B = TypeVar("B", bound=PolicyBindingSpec)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Invocation(Generic[B]):
+class Invocation(msgspec.Struct, Generic[B], frozen=True):
     """A policy to evaluate, once with each of the parameters."""
 
     binding: Binding[B]
@@ -41,8 +41,7 @@ class Invocation(Generic[B]):
     params: Sequence[JSON]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Unmatched(Generic[B]):
+class Unmatched(msgspec.Struct, Generic[B], frozen=True):
     """A policy or binding that does not match the request."""
 
     binding: Binding[B] | None
@@ -51,8 +50,7 @@ class Unmatched(Generic[B]):
     """Whether it would match, but for an exception."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Misconfigured(Generic[B]):
+class Misconfigured(msgspec.Struct, Generic[B], frozen=True):
     """A policy or binding that cannot be evaluated for the request; the policy's failure policy decides."""
 
     binding: Binding[B] | None

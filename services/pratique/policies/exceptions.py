@@ -7,10 +7,11 @@ the namespace's name or labels. All this is narrower than what webhooks do, wher
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Self
+
+import msgspec
 
 from pratique.admission.reviews import Review
 from pratique.admission.rules import RuleSet, compile_rules
@@ -22,8 +23,7 @@ from pratique.configuration.policy_exceptions import PolicyException, PolicyExce
 from pratique.configuration.policy_references import PolicyReferenceKind, PolicyTarget
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Exemption:
+class Exemption(msgspec.Struct, frozen=True):
     """A compiled exception."""
 
     told: str
@@ -59,8 +59,7 @@ class Exemption:
         )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class NamespaceScope:
+class NamespaceScope(msgspec.Struct, frozen=True):
     """Namespaces by their names and labels: an object must be in one that all parts select."""
 
     names: frozenset[str] = frozenset()

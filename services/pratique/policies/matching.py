@@ -6,10 +6,11 @@ Sources, below ``k8s.io/apiserver/pkg/admission/plugin/policy``: ``matching/matc
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
+
+import msgspec
 
 from pratique.admission.matching import (
     MatchContext,
@@ -149,15 +150,13 @@ def is_excluded(resource: GroupVersionResource, *, is_static: bool) -> bool:
     return group_resource in VIRTUAL_RESOURCES or (group_resource in _POLICIES and not is_static)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Mismatch:
+class Mismatch(msgspec.Struct, frozen=True):
     """The request does not match."""
 
     reason: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Rule:
+class _Rule(msgspec.Struct, frozen=True):
     rules: RuleSet
     names: frozenset[str]
     """The ``resourceNames``; empty matches all objects."""
@@ -175,8 +174,7 @@ _Candidates: TypeAlias = "tuple[tuple[frozenset[str], MatchedResource | str], ..
 be determined."""
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class ResourceMatcher:
+class ResourceMatcher(msgspec.Struct, frozen=True, eq=False, dict=True):
     """Compiled ``matchConstraints`` or ``matchResources``."""
 
     namespace_selector: SelectorOrStatus

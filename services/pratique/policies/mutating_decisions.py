@@ -5,10 +5,10 @@ Source: ``k8s.io/apiserver/pkg/admission/plugin/policy/mutating/dispatcher.go``.
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Mapping, Sequence
 
+import msgspec
 from msgspec.structs import replace
 
 from pratique.admission.results import OutcomeStatus
@@ -21,8 +21,7 @@ from pratique.policies.compilation import Binding, Policy
 from pratique.telemetry.policy_metrics import PolicyCheck
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class MutatingPolicyDecision:
+class MutatingPolicyDecision(msgspec.Struct, frozen=True):
     """The decision of one policy through one binding with one parameter."""
 
     policy: str
@@ -51,11 +50,10 @@ class MutatingPolicyDecision:
 
     def shadowed(self) -> MutatingPolicyDecision:
         """Return the same decision without any effect."""
-        return dataclasses.replace(self, ran=False, reinvocable=False, in_shadow=True)
+        return msgspec.structs.replace(self, ran=False, reinvocable=False, in_shadow=True)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class MutatingPoliciesDecision:
+class MutatingPoliciesDecision(msgspec.Struct, frozen=True):
     """The decisions of all policies and the mutated object."""
 
     document: Document
@@ -71,12 +69,11 @@ class MutatingPoliciesDecision:
     """Why the request is denied; None if it goes on."""
     checks: tuple[PolicyCheck, ...] = ()
     """The checks to count in metrics."""
-    audit_annotations: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    audit_annotations: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Which bindings an exception has kept from being used."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PolicyFailure:
+class PolicyFailure(msgspec.Struct, frozen=True):
     """The failure of a policy under failure policy ``Fail``, which denies the request."""
 
     policy: str

@@ -5,9 +5,10 @@ Source: ``k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch``.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
+
+import msgspec
 
 from pratique.admission.reviews import Review
 from pratique.apimachinery.errors import PratiqueError, RefusalError
@@ -220,8 +221,7 @@ _SCHEME = "pkg/api/legacyscheme/scheme.go:30"
 _TYPE = ("apiVersion", "kind")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Patcher:
+class Patcher(msgspec.Struct, frozen=True):
     """One compiled mutation."""
 
     expression: Expression

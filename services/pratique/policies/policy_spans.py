@@ -6,9 +6,10 @@ but the configuration, so processes with the same configuration number alike.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias, TypeVar
+
+import msgspec
 
 from pratique.configuration.admissionregistration import (
     PolicyBindingSpec,
@@ -28,8 +29,7 @@ B = TypeVar("B", bound=PolicyBindingSpec)
 P = TypeVar("P", bound=PolicySpec)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PolicySpan:
+class PolicySpan(msgspec.Struct, frozen=True):
     """What has one number: a policy with the bindings by which it is evaluated."""
 
     policy: ConfiguredPolicy

@@ -6,10 +6,11 @@ the objects in its namespaces, and a policy without a rollout for all.
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from collections.abc import Iterable
 from typing import Self
+
+import msgspec
 
 from pratique.admission.reviews import Review
 from pratique.configuration.policy_references import PolicyReferenceKind, PolicyTarget
@@ -17,8 +18,7 @@ from pratique.configuration.policy_rollouts import PolicyRollout, RolloutMode
 from pratique.policies.exceptions import NamespaceScope, is_inside_namespace
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Rollout:
+class Rollout(msgspec.Struct, frozen=True):
     """A compiled rollout that does not enforce everywhere."""
 
     name: str

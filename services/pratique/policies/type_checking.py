@@ -6,9 +6,10 @@ Source: ``k8s.io/apiserver/pkg/admission/plugin/policy/validating/typechecking.g
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator
+
+import msgspec
 
 from pratique.admission.rules import Rule
 from pratique.apimachinery.errors import InputError
@@ -37,8 +38,7 @@ _COMPILATION_FAILED = "compilation failed: "
 """A prefix of the API server's errors when it validates a policy, which its warnings lack."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ExpressionWarning:
+class ExpressionWarning(msgspec.Struct, frozen=True):
     """A type-checking warning about one expression."""
 
     field_ref: str
@@ -126,7 +126,7 @@ class _KindCheck:
 
     def _compile(self, source: str) -> Expression:
         composited = mentioned_variables(source, self._types.items())
-        return compile_expression(source, dataclasses.replace(self._environment, composited=composited))
+        return compile_expression(source, msgspec.structs.replace(self._environment, composited=composited))
 
 
 def _kind_checks(spec: ValidatingAdmissionPolicySpec, cluster: Cluster) -> Iterator[_KindCheck]:

@@ -5,11 +5,12 @@ Source: ``k8s.io/apiserver/pkg/admission/plugin/policy/validating``: ``dispatche
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import time
 from collections.abc import Awaitable, Iterable, Sequence
 from typing import NamedTuple, TypeAlias
+
+import msgspec
 
 from pratique.admission.matching import MatchedResource, RequestKey
 from pratique.admission.results import Allow, Answer, Deny, OutcomeStatus, PolicyOutcome
@@ -73,8 +74,7 @@ from pratique.policies.validating_decisions import (
 from pratique.telemetry.policy_metrics import PolicyCheck, PolicyCheckMetrics
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ValidatingPolicyEvaluator:
+class ValidatingPolicyEvaluator(msgspec.Struct, frozen=True):
     """Evaluates a compiled ValidatingAdmissionPolicy."""
 
     policy: Policy[ValidatingAdmissionPolicySpec]
@@ -145,8 +145,7 @@ class ValidatingPolicyEvaluator:
 _Binding: TypeAlias = Binding[ValidatingAdmissionPolicyBindingSpec]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _NumberedPolicy:
+class _NumberedPolicy(msgspec.Struct, frozen=True):
     """What has one number: a policy with the bindings by which it is evaluated."""
 
     evaluator: ValidatingPolicyEvaluator

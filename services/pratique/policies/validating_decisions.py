@@ -5,12 +5,12 @@ Source: ``k8s.io/apiserver/pkg/admission/plugin/policy/validating``: ``validator
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec.structs import replace
 
 from pratique.admission.results import OutcomeStatus
@@ -43,8 +43,7 @@ class PolicyDecisionAction(enum.Enum):
     DENY = "deny"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ValidationDecision:
+class ValidationDecision(msgspec.Struct, frozen=True):
     """The decision of one validation."""
 
     action: PolicyDecisionAction
@@ -64,8 +63,7 @@ class AuditAnnotationAction(enum.Enum):
     ERROR = "error"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PolicyAuditAnnotation:
+class PolicyAuditAnnotation(msgspec.Struct, frozen=True):
     """The result of one audit annotation: ``text`` is its value, or the error of its evaluation."""
 
     key: str
@@ -73,8 +71,7 @@ class PolicyAuditAnnotation:
     text: str = ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ValidateResult:
+class ValidateResult(msgspec.Struct, frozen=True):
     """The decisions of a policy with one parameter."""
 
     validations: tuple[ValidationDecision, ...] = ()
@@ -171,8 +168,7 @@ def _decide_annotation(
 _CODES = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413, _INVALID: 422}
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PolicyDecision:
+class PolicyDecision(msgspec.Struct, frozen=True):
     """The decision of one policy through one binding, with all its parameters."""
 
     policy: str
@@ -194,15 +190,14 @@ class PolicyDecision:
 
     def shadowed(self) -> PolicyDecision:
         """Return the same decision without any effect."""
-        return dataclasses.replace(self, denials=(), warnings=(), in_shadow=True)
+        return msgspec.structs.replace(self, denials=(), warnings=(), in_shadow=True)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PoliciesDecision:
+class PoliciesDecision(msgspec.Struct, frozen=True):
     """The decisions of all policies, in the order of their evaluation."""
 
     decisions: tuple[PolicyDecision, ...] = ()
-    audit_annotations: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    audit_annotations: Mapping[str, str] = msgspec.field(default_factory=dict)
     refusal: Status | None = None
     """Why the request is denied whatever policies decide; the remaining policies are then not evaluated."""
     checks: tuple[PolicyCheck, ...] = ()

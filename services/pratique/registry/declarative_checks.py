@@ -6,9 +6,10 @@ Source: ``k8s.io/apimachinery/pkg/api/validate``.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
+
+import msgspec
 
 from pratique.apimachinery.field_errors import (
     FieldError,
@@ -30,8 +31,7 @@ Steps: TypeAlias = "tuple[str | int, ...]"
 """The steps of a path, which becomes a FieldPath only where something is wrong."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class DeclaredError:
+class DeclaredError(msgspec.Struct, frozen=True):
     """An error that a tag found."""
 
     error: FieldError
@@ -39,8 +39,7 @@ class DeclaredError:
     """Whether the tag is a beta one, whose error takes the place of a handwritten one."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """What checks know of the request."""
 
     is_update: bool
@@ -72,7 +71,9 @@ _EMPTY: tuple[JSON, ...] = (None, [])
 
 
 def _found(*errors: FieldError, origin: str = "") -> Sequence[DeclaredError]:
-    return [DeclaredError(dataclasses.replace(error, origin=origin) if origin else error) for error in errors]
+    return [
+        DeclaredError(msgspec.structs.replace(error, origin=origin) if origin else error) for error in errors
+    ]
 
 
 class CheckCompiler:

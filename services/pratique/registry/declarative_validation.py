@@ -15,7 +15,6 @@ Sources: ``k8s.io/apiserver/pkg/registry/rest/validate.go`` ``ValidateDeclarativ
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import importlib.resources
 from collections.abc import Mapping, Sequence
@@ -125,7 +124,7 @@ def _as_printed(error: FieldError, kind: GroupVersionKind) -> FieldError:
         value_type = value_type.items if is_item else value_type.fields[str(step)].type
     if value_type is None:
         return error
-    return dataclasses.replace(error, bad_value=api_value(value_type, error.bad_value))
+    return msgspec.structs.replace(error, bad_value=api_value(value_type, error.bad_value))
 
 
 def _identity(error: FieldError) -> tuple[FieldErrorKind, str, str]:

@@ -20,7 +20,6 @@ Types are those of ``k8s.io/kubernetes/pkg/apis``; others are ``meta.v1.LabelSel
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
 import functools
 import itertools
@@ -28,6 +27,8 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
+
+import msgspec
 
 from pratique.apimachinery.field_errors import FieldError, GoLiteral, MapKey
 from pratique.apimachinery.json_values import HTML_ESCAPES, JSON, JSONObject, encode, go_json
@@ -74,7 +75,7 @@ def as_printed(error: FieldError, kind: GoType) -> FieldError:
         found = found.items  # some errors are about an item, and name the list
     if found is None or found.kind is not GoKind.STRING or found.name == "string":
         return error
-    return dataclasses.replace(error, bad_value=GoLiteral(go_json(value)))
+    return msgspec.structs.replace(error, bad_value=GoLiteral(go_json(value)))
 
 
 _ALIKE = re.compile(r"[ !#-%'-;=?-\[\]-~]*")

@@ -10,12 +10,13 @@ for custom resources, ``k8s.io/apiextensions-apiserver/pkg/registry/customresour
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from pratique.admission.reviews import Review
 from pratique.apimachinery import statuses
@@ -80,8 +81,7 @@ class ObjectRefusedError(PratiqueError):
         """What it has warned of before."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class StoredObject:
+class StoredObject(msgspec.Struct, frozen=True):
     """An object as it is about to be stored."""
 
     review: Review
@@ -193,7 +193,7 @@ def _with_decoded_stored(review: Review) -> Review:
         raise ObjectRefusedError(_undecodable(review, str(error), "oldObject: ")) from None
     if decoded is document.data:
         return review
-    return dataclasses.replace(review, old_object_document=Document.from_data(decoded).after(document))
+    return msgspec.structs.replace(review, old_object_document=Document.from_data(decoded).after(document))
 
 
 _UNREGISTERED = 'no kind is registered for the type v1.Scale in scheme "pkg/runtime/scheme.go:111"'
@@ -329,7 +329,7 @@ def _with_defaults_of_stored(review: Review, stored: Review | None) -> Review:
     """The review with the defaults of the stored custom resource, of which updates of subresources keep the rest."""
     if stored is None or not review.subresource or stored.object is review.old_object:
         return review
-    return dataclasses.replace(review, old_object_document=stored.object_document)
+    return msgspec.structs.replace(review, old_object_document=stored.object_document)
 
 
 def _judged(review: Review, stored: Review | None) -> tuple[list[FieldError], tuple[str, ...]]:

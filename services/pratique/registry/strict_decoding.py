@@ -6,8 +6,9 @@ Sources: ``k8s.io/apimachinery/pkg/runtime/serializer/json/json.go``, and
 
 from __future__ import annotations
 
-import dataclasses
 import functools
+
+import msgspec
 
 from pratique.apimachinery.errors import PratiqueError
 from pratique.apimachinery.json_reading import type_error
@@ -23,8 +24,7 @@ class StrictDecodingError(PratiqueError):
     """An object cannot be decoded as its kind; the message is the API server's, without ``cannot be handled as``."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class DecodedObject:
+class DecodedObject(msgspec.Struct, frozen=True):
     """An object as Go has it, and what strict decoding would refuse."""
 
     data: JSONObject

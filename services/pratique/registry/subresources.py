@@ -12,7 +12,7 @@ Sources: ``ValidateScale`` of ``pkg/apis/autoscaling/validation/validation.go``;
 
 from __future__ import annotations
 
-import dataclasses
+import msgspec
 
 from pratique.admission.reviews import Review
 from pratique.apimachinery import field_errors, names, statuses
@@ -84,7 +84,7 @@ def scaled_custom_resource(review: Review) -> Review | None:
     replicas = mapping_at(review.object, "spec").get("replicas", 0)
     scaled = with_replicas(stored, scale.get("specReplicasPath") or "", replicas)
     names = mapping_at(definition, "spec", "names")
-    return dataclasses.replace(
+    return msgspec.structs.replace(
         review,
         kind=GroupVersionKind(resource.group, resource.version, str(names.get("kind") or "")),
         subresource="",

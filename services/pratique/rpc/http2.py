@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import collections
 import contextlib
-import dataclasses
 import logging
 from typing import Any
 
@@ -20,6 +19,7 @@ import h2.errors
 import h2.events
 import h2.exceptions
 import h2.settings
+import msgspec
 
 from pratique.telemetry.logs import describe_error
 
@@ -260,8 +260,7 @@ class Http2Error(Exception):
         self.code = code
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Keepalive:
+class Keepalive(msgspec.Struct, frozen=True):
     """When a silent peer is asked whether it is alive."""
 
     interval_seconds: float

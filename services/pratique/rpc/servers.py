@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 import grpc
+import msgspec
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
@@ -259,8 +260,7 @@ class ReflectionService(reflection_pb2_grpc.ServerReflectionServicer):  # type: 
 MethodHandlers: TypeAlias = Mapping[str, "grpc.RpcMethodHandler[Any, Any]"]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class RpcService:
+class RpcService(msgspec.Struct, frozen=True):
     """A service of the contract: its full name, and the handler of each method."""
 
     name: str

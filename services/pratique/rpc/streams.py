@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import collections
 import contextlib
-import dataclasses
 import math
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
@@ -13,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, NoReturn
 
 import grpc
+import msgspec
 from google.protobuf.message import DecodeError, Message
 
 from pratique.admission.controllers import Phase
@@ -35,8 +35,7 @@ from pratique.rpc.http2 import StreamEndedError
 from pratique.telemetry.tracing import TraceMetadata
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class StreamedMethod:
+class StreamedMethod(msgspec.Struct, frozen=True):
     """A unary method, and the streaming method that carries its calls."""
 
     path: str

@@ -6,12 +6,13 @@ the numbers, because most processes of this program are never asked.
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Protocol, TypeVar
+
+import msgspec
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -117,8 +118,7 @@ def _snapshot(series: Mapping[tuple[str, ...], V]) -> list[tuple[tuple[str, ...]
     return list(series.items())
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class MergedCollectors:
+class MergedCollectors(msgspec.Struct, frozen=True, eq=False):
     """Several collectors, one per controller, merged into one because a registry wants each metric once."""
 
     collectors: Sequence[Collector]
@@ -134,14 +134,13 @@ class MergedCollectors:
         yield from families.values()
 
 
-@dataclasses.dataclass(slots=True)
-class ReloadCounts:
+class ReloadCounts(msgspec.Struct):
     """How often one source, such as ``configuration``, was reloaded. The first load counts as a success."""
 
     source: str
     successes: int = 1
     failures: int = 0
-    last_success: float = dataclasses.field(default_factory=time.time)
+    last_success: float = msgspec.field(default_factory=time.time)
     """The time of the last success, in seconds since 1970."""
 
     def succeed(self) -> None:
@@ -154,8 +153,7 @@ class ReloadCounts:
         self.failures += 1
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class ReloadCollector:
+class ReloadCollector(msgspec.Struct, frozen=True, eq=False):
     """The collector of a process's reload counts."""
 
     sources: Sequence[ReloadCounts]
@@ -197,8 +195,7 @@ class WatchedCertificate(Protocol):
         """Why its current files are unusable; empty if they are in use."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class CertificateCollector:
+class CertificateCollector(msgspec.Struct, frozen=True, eq=False):
     """The collector of certificate expiry, which inspects the certificates on every scrape."""
 
     certificates: Sequence[WatchedCertificate]

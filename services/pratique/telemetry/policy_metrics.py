@@ -5,10 +5,11 @@ Sources: ``k8s.io/apiserver/pkg/admission/metrics/metrics.go`` and ``pkg/admissi
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from pratique.telemetry.metrics import DurationHistogram, LabeledCounter
 
@@ -19,8 +20,7 @@ _CONDITION_LABELS = ("name", "kind", "type", "operation")
 _CONDITION_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.1, 0.2, 0.25)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class MatchConditionCheck:
+class MatchConditionCheck(msgspec.Struct, frozen=True):
     """The evaluation of one webhook's match conditions."""
 
     seconds: float
@@ -84,8 +84,7 @@ OUT_OF_BUDGET = "out_of_budget"
 INVALID_ERROR = "invalid_error"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PolicyCheck:
+class PolicyCheck(msgspec.Struct, frozen=True):
     """The evaluation of one expression of a policy."""
 
     policy: str

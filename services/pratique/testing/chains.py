@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from pratique.admission.controllers import BOTH, MUTATE, VALIDATE, Controller
 from pratique.admission.reviews import Deadline, Review
 from pratique.apimachinery.errors import InputError
@@ -164,7 +166,7 @@ def _sources(
     """Read the files that the settings of a chain name, for another catalogue than the installed one."""
     read = LocalSources.read(dataclasses.replace(chain, enable_admission_plugins=(), admission_control=None))
     selected = catalogue.select(chain)
-    sources = dataclasses.replace(
+    sources = msgspec.structs.replace(
         read.chain,
         catalogue=catalogue,
         selected=selected,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -108,7 +107,7 @@ def _document(report: ChainReport, *, whole: bool, expect: str | None, missing: 
         "lost": report.lost,
         "repairs": report.repairs,
         **({} if expect is None else {"expected": expect, "expectedFound": not missing}),
-        "faults": [dataclasses.asdict(fault) for fault in report.faults],
+        "faults": [msgspec.structs.asdict(fault) for fault in report.faults],
     }
 
 

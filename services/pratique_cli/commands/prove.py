@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from pratique.apimachinery.source_documents import SourceDocument
 from pratique.cluster.files import load_cluster
@@ -132,8 +133,7 @@ def command(  # noqa: PLR0913 - one for each flag
     return ExitCode.DENIED if report.findings else ExitCode.ADMITTED
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _CheckSettings:
+class _CheckSettings(msgspec.Struct, frozen=True):
     """How much is tried, and how."""
 
     examples: int

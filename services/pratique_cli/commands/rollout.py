@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import itertools
 import sys
 from pathlib import Path
 
 import click
+import msgspec
 
 from pratique.admission.reviews import Deadline
 from pratique.apimachinery.errors import InputError, PratiqueError
@@ -101,8 +101,7 @@ class _UndecidedError(PratiqueError):
     """A review was not decided in time."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Evaluation:
+class _Evaluation(msgspec.Struct, frozen=True):
     """Adds the decisions on recorded reviews to a summary: the recorded ones, or new ones."""
 
     summary: ShadowSummary

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import sys
 from collections import Counter
@@ -12,6 +11,7 @@ from typing import Any
 
 import click
 import grpc
+import msgspec
 
 from pratique.apimachinery.errors import ConfigurationError
 from pratique_cli.conformance.server_checks import (
@@ -200,7 +200,7 @@ def _require_controllers(tested: TestedService, methods: Iterable[Method]) -> No
 
 def _strictly(result: CheckResult) -> CheckResult:
     advised = result.outcome is CheckOutcome.ADVISED
-    return dataclasses.replace(result, outcome=CheckOutcome.BROKEN) if advised else result
+    return msgspec.structs.replace(result, outcome=CheckOutcome.BROKEN) if advised else result
 
 
 def _counts(results: Iterable[CheckResult]) -> Counter[CheckOutcome]:
@@ -209,7 +209,7 @@ def _counts(results: Iterable[CheckResult]) -> Counter[CheckOutcome]:
 
 def _written(results: Sequence[CheckResult], output: str, target: str) -> str | bytes:
     if output == "json":
-        return encode_list([dataclasses.asdict(result) for result in results], "json")
+        return encode_list([msgspec.structs.asdict(result) for result in results], "json")
     if output == "junit":
         return _junit(results, target)
     palette = palette_for(sys.stdout, colour=None)

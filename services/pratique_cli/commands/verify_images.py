@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.json_values import JSON, member
@@ -214,7 +214,7 @@ def _texts(items: JSON, *path: str) -> Iterator[str]:
 
 def _written(verdicts: Sequence[ImageVerdict], output: str) -> str | bytes:
     if output != "text":
-        return encode_list([dataclasses.asdict(verdict) for verdict in verdicts], output)
+        return encode_list([msgspec.structs.asdict(verdict) for verdict in verdicts], output)
     palette = palette_for(sys.stdout, colour=None)
     lines = []
     for verdict in verdicts:

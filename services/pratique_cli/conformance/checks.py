@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import time
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import grpc
+import msgspec
 
 from pratique.admission.v1 import outcome_pb2, review_pb2
 from pratique.apimachinery.json_values import JSON
@@ -36,8 +36,7 @@ _FIELD = 1000
 """The number of a field that no version of the contract has."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Check:
+class Check(msgspec.Struct, frozen=True):
     """A check of the contract."""
 
     name: str

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import queue
 from collections.abc import Collection, Iterator
 from typing import Any
 
 import grpc
+import msgspec
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
@@ -40,8 +40,7 @@ class CheckOutcome(enum.StrEnum):
     SKIPPED = "skipped"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class CheckResult:
+class CheckResult(msgspec.Struct, frozen=True):
     """The result of a check."""
 
     service: str

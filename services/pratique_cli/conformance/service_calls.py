@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import json
 import uuid
@@ -10,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import grpc
+import msgspec
 from google.protobuf.message import DecodeError
 
 from pratique.admission.results import Outcome
@@ -53,8 +53,7 @@ class InapplicableError(Exception):
     """The check does not apply to the service; the text is why."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Method:
+class Method(msgspec.Struct, frozen=True):
     """The method of a phase."""
 
     service: str
@@ -104,8 +103,7 @@ VALIDATE = Method(
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(msgspec.Struct, frozen=True):
     """What came back from a call."""
 
     code: grpc.StatusCode
@@ -117,8 +115,7 @@ class Reply:
         return f"{self.code.name}: {self.details[:200]}" if self.details else self.code.name
 
 
-@dataclasses.dataclass(frozen=True)
-class TestedService:
+class TestedService(msgspec.Struct, frozen=True, dict=True):
     """A connection to the service under test, and what to call there."""
 
     __test__ = False  # pytest would take the name for a test

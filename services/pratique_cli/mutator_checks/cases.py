@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import msgspec
+
 from pratique.admission.reviews import QuotaMode, Review
 from pratique.apimachinery.documents import is_suite
 from pratique.apimachinery.errors import InputError
@@ -56,7 +58,7 @@ class MutatorCase:
                 cluster=self.cluster,
             )
         # Trying an object must not charge a quota.
-        return dataclasses.replace(request, dry_run=self.dry_run, quota_mode=QuotaMode.CHECK)
+        return msgspec.structs.replace(request, dry_run=self.dry_run, quota_mode=QuotaMode.CHECK)
 
 
 def given_case(document: SourceDocument, store: ObjectStore, *, dry_run: bool) -> MutatorCase | None:
@@ -76,8 +78,7 @@ def given_case(document: SourceDocument, store: ObjectStore, *, dry_run: bool) -
 _KINDS = frozenset(kind.value for kind in (*WebhookConfigurationKind, *PolicyKind))
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class CheckInputs:
+class CheckInputs(msgspec.Struct, frozen=True):
     """The inputs of ``pratique prove``."""
 
     configurations: tuple[Path, ...]

@@ -7,6 +7,8 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+import msgspec
+
 from pratique.admission.controllers import Phase
 from pratique.admission.results import OutcomeStatus as StepOutcome
 from pratique.admission.reviews import Review
@@ -50,8 +52,7 @@ def evidence_of(label: str, outcome: MutatorRun) -> RunEvidence:
     return RunEvidence(label, outcome.received, after, outcome.refusal)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class SingleMutatorCheck:
+class SingleMutatorCheck(msgspec.Struct, frozen=True):
     """Checks one mutator by itself: it must decide, be deterministic, and be idempotent."""
 
     mutator: Mutator
@@ -126,8 +127,7 @@ def nondeterminism(
     )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class LaterCheck:
+class LaterCheck(msgspec.Struct, frozen=True):
     """Checks one mutator again a moment later, to find those that depend on the clock."""
 
     mutator: Mutator
@@ -165,8 +165,7 @@ class LaterCheck:
         return found
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PairCheck:
+class PairCheck(msgspec.Struct, frozen=True):
     """Checks two mutators whose order depends only on their names."""
 
     first: Mutator
@@ -203,8 +202,7 @@ class PairCheck:
         return tuple(path_text(path) for path in paths)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PermutationCheck:
+class PermutationCheck(msgspec.Struct, frozen=True):
     """Checks several mutators in all orders, if every two of them passed."""
 
     orders: tuple[tuple[Mutator, ...], ...]
@@ -216,7 +214,7 @@ class PermutationCheck:
         for order in self.orders[1:]:
             other = await runner.mutate(review, order)
             if not same_result(usual, other):
-                check = dataclasses.replace(self, orders=(self.orders[0], order))
+                check = msgspec.structs.replace(self, orders=(self.orders[0], order))
                 return [order_defect(check, self.orders[0], usual, other, order)]
         return []
 
@@ -295,8 +293,7 @@ async def _is_stable(runner: MutatorRunner, review: Review, mutator: Mutator) ->
     return (await repeat(runner, review, once, (mutator,))).holds
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class SetCheck:
+class SetCheck(msgspec.Struct, frozen=True):
     """Checks all mutators together."""
 
     mutators: tuple[Mutator, ...]
@@ -418,8 +415,7 @@ class SetCheck:
 _REFUSING = (StepOutcome.DENIED, StepOutcome.FAILED)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ValidatorCheck:
+class ValidatorCheck(msgspec.Struct, frozen=True):
     """Checks that validators do not deny what the mutators made."""
 
     mutators: tuple[Mutator, ...]

@@ -7,6 +7,8 @@ import enum
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
+import msgspec
+
 from pratique.apimachinery.diff import identical
 from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique_cli.mutator_checks.cases import MutatorCase
@@ -188,11 +190,10 @@ class DefectFinding:
         return self.violation.key
 
 
-@dataclasses.dataclass(slots=True)
-class DefectFindings:
+class DefectFindings(msgspec.Struct):
     """All findings, in the order in which they were made."""
 
-    by_key: dict[DefectKey, DefectFinding] = dataclasses.field(default_factory=dict)
+    by_key: dict[DefectKey, DefectFinding] = msgspec.field(default_factory=dict)
 
     def __iter__(self) -> Iterator[DefectFinding]:
         """Iterate over the findings that do not follow from others."""
@@ -227,8 +228,7 @@ class DefectFindings:
         return violation.defect is Defect.ORDER and bool(pair & alone)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class CheckReport:
+class CheckReport(msgspec.Struct, frozen=True, kw_only=True):
     """The result of ``pratique prove``."""
 
     mutators: tuple[Mutator, ...]

@@ -7,12 +7,13 @@ same for the same seed.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import re
 import tempfile
 import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from pratique.admission.rules import Rule
 from pratique.apimachinery import names
@@ -37,15 +38,14 @@ _EXPRESSIONS = frozenset({"expression", "messageExpression", "valueExpression"})
 _LABELS = (("metadata", "labels"), ("metadata", "annotations"))
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Vocabulary:
+class Vocabulary(msgspec.Struct, frozen=True):
     """The fields and values that configurations mention, sorted, so that the same input generates the same objects."""
 
     fields: frozenset[str] = frozenset()
     """The names of mentioned fields."""
     texts: tuple[str, ...] = ()
     """The values that expressions compare with or write."""
-    by_field: dict[str, tuple[JSON, ...]] = dataclasses.field(default_factory=dict)
+    by_field: dict[str, tuple[JSON, ...]] = msgspec.field(default_factory=dict)
     """The values of given objects, by the name of the field."""
 
     @property
@@ -167,8 +167,7 @@ _EXAMPLES = frozenset({"Pod", "Deployment", "ConfigMap"})
 """Examples for rules that match all kinds: a Pod, a workload, and a kind unrelated to Pods."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class GeneratedKind:
+class GeneratedKind(msgspec.Struct, frozen=True):
     """A kind to generate objects for, and the operation that mutators match."""
 
     kind: GroupVersionKind

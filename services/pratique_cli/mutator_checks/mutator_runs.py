@@ -7,6 +7,8 @@ import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from pratique.admission.controllers import BOTH, MUTATE, VALIDATE, Phase
 from pratique.admission.results import OutcomeStatus as StepOutcome
 from pratique.admission.reviews import Deadline, Review
@@ -69,8 +71,7 @@ class MutatorRun:
         )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class MutatorRunner:
+class MutatorRunner(msgspec.Struct, frozen=True):
     """Runs the mutators of a chain on reviews."""
 
     mutators: MutatorSet

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import collections
-import dataclasses
 import functools
 import itertools
 import random
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from pratique.admission.results import OutcomeStatus as StepOutcome
 from pratique.admission.reviews import Review
@@ -55,8 +56,7 @@ _REQUIRED_PATHS = frozenset(
 """The paths that identify the object. The namespace stays, because controllers look it up."""
 
 
-@dataclasses.dataclass(slots=True)
-class Reduction:
+class Reduction(msgspec.Struct):
     """Reduces one object, as long as it shows a defect."""
 
     shows: Callable[[JSONObject], Awaitable[bool]]
@@ -146,8 +146,7 @@ _SAMPLED_ORDERS = 4
 """How many orders to try with each further object that the same mutators change."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _ChangedCase:
+class _ChangedCase(msgspec.Struct, frozen=True):
     """A change that a mutator made, and its time."""
 
     case: MutatorCase
@@ -156,8 +155,7 @@ class _ChangedCase:
     at: float
 
 
-@dataclasses.dataclass(slots=True, kw_only=True)
-class MutatorCheckRun:
+class MutatorCheckRun(msgspec.Struct, kw_only=True):
     """One run of ``pratique prove``."""
 
     runner: MutatorRunner
@@ -176,18 +174,18 @@ class MutatorCheckRun:
     """What else writes the objects."""
     later_seconds: float = _LATER_SECONDS
     """After how many seconds to repeat mutators that may depend on the clock."""
-    progress: Progress = dataclasses.field(default_factory=lambda: Progress(None))
+    progress: Progress = msgspec.field(default_factory=lambda: Progress(None))
     """Shows how many objects were tried, and how many findings there are."""
-    _findings: DefectFindings = dataclasses.field(default_factory=DefectFindings, init=False)
-    _acted: collections.Counter[Mutator] = dataclasses.field(default_factory=collections.Counter, init=False)
-    _later: dict[Mutator, list[_ChangedCase]] = dataclasses.field(default_factory=dict, init=False)
-    _generated: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter, init=False)
-    _orders_tried: collections.Counter[tuple[Mutator, ...]] = dataclasses.field(
-        default_factory=collections.Counter, init=False
+    _findings: DefectFindings = msgspec.field(default_factory=DefectFindings)
+    _acted: collections.Counter[Mutator] = msgspec.field(default_factory=collections.Counter)
+    _later: dict[Mutator, list[_ChangedCase]] = msgspec.field(default_factory=dict)
+    _generated: collections.Counter[str] = msgspec.field(default_factory=collections.Counter)
+    _orders_tried: collections.Counter[tuple[Mutator, ...]] = msgspec.field(
+        default_factory=collections.Counter
     )
-    _written: list[JSON] = dataclasses.field(default_factory=list, init=False)
-    _refused: int = dataclasses.field(default=0, init=False)
-    _tried: int = dataclasses.field(default=0, init=False)
+    _written: list[JSON] = msgspec.field(default_factory=list)
+    _refused: int = 0
+    _tried: int = 0
 
     @property
     def mutators(self) -> tuple[Mutator, ...]:
@@ -300,8 +298,8 @@ class MutatorCheckRun:
         configurations = self.runner.mutators.configurations
         written = (
             configured.source.data
-            for field in dataclasses.fields(configurations)
-            for configured in getattr(configurations, field.name)
+            for field in configurations.__struct_fields__
+            for configured in getattr(configurations, field)
             if configured.source is not None
         )
         objects = [*(case.document for case in given), *self._written]

@@ -5,10 +5,11 @@ A mutator may set a field that somebody else sets, too. Each then undoes the oth
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from pratique.admission.results import OutcomeStatus as StepOutcome
 from pratique.admission.reviews import Review
@@ -39,8 +40,7 @@ APPLY, REPLACE = "apply", "replace"
 _OPTIONS = {True: "UpdateOptions", False: "PatchOptions"}
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Writer:
+class Writer(msgspec.Struct, frozen=True):
     """Something that writes objects again after they were admitted."""
 
     name: str
@@ -107,8 +107,7 @@ def _read_writer(value: str) -> Writer:
     return Writer(Path(value).stem, tuple(parts))
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class WriterCheck:
+class WriterCheck(msgspec.Struct, frozen=True):
     """Checks whether mutators and a writer come to rest on one object, and whether the mutations outlive the writer."""
 
     mutators: tuple[Mutator, ...]
@@ -137,7 +136,7 @@ class WriterCheck:
 
     def _rewritten(self, review: Review, stored: JSONObject, written: JSONObject) -> Review:
         options = {"apiVersion": "meta.k8s.io/v1", "kind": _OPTIONS[self.writer.replaces]}
-        return dataclasses.replace(
+        return msgspec.structs.replace(
             review,
             operation=Operation.UPDATE,
             object_document=Document.from_data(written),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import io
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, BinaryIO, Protocol, TextIO
+
+import msgspec
 
 from pratique.admission.reviews import Review
 from pratique.apimachinery.errors import InputError
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
     from pratique_cli.options import OutputTarget
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ReviewedDocument:
+class ReviewedDocument(msgspec.Struct, frozen=True):
     """An input document with its review and its decision."""
 
     document: SourceDocument
@@ -39,8 +39,7 @@ class ReviewedDocument:
         return f"{display_path(self.document.file)}:{self.document.line}"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class UndecidedDocument:
+class UndecidedDocument(msgspec.Struct, frozen=True):
     """An input document without a decision: unreadable, or not decided in time."""
 
     error: InputError
@@ -49,8 +48,7 @@ class UndecidedDocument:
     """The review that was not decided in time; None if the document is unreadable."""
 
 
-@dataclasses.dataclass(slots=True)
-class ReviewCounts:
+class ReviewCounts(msgspec.Struct):
     """The counts of a review run."""
 
     admitted: int = 0
@@ -108,8 +106,7 @@ class Selection(enum.StrEnum):
         return bool(decision.warnings) if self is Selection.WARNED else not decision.allowed
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class SelectedOutput:
+class SelectedOutput(msgspec.Struct, frozen=True):
     """Passes the selected decisions to other outputs."""
 
     outputs: Sequence[ReviewOutput]
@@ -140,8 +137,7 @@ _DETAILED = 1
 """The verbosity that shows steps and changes."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class OutputStyle:
+class OutputStyle(msgspec.Struct, frozen=True):
     """How outputs for people look; other formats take ``blame`` alone."""
 
     verbosity: int = 0

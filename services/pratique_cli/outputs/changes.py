@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
 import itertools
 import re
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
+
+import msgspec
 
 from pratique.admission.reviews import Review
 from pratique.apimachinery.field_errors import Step
@@ -38,8 +39,7 @@ def _generated_name(review: Review) -> str:
 _PLAIN = re.compile(r"[A-Za-z0-9_$-]+")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class FieldChange:
+class FieldChange(msgspec.Struct, frozen=True):
     """A change to a field. Values are JSON text, or None if there is no value."""
 
     sign: str

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import junitparser
+import msgspec
 
 from pratique.apimachinery.json_values import JSONObject
 from pratique.apimachinery.source_documents import Position
@@ -37,8 +37,7 @@ _SARIF_LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 _GITHUB_LEVELS = {"error": "error", "warning": "warning", "info": "notice"}
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class CheckFinding:
+class CheckFinding(msgspec.Struct, frozen=True):
     """Something that a check has found."""
 
     level: str

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import unicodedata
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
 
 from pratique_cli.terminal import Palette, printable
 
@@ -28,8 +29,7 @@ class Column(NamedTuple):
     """Whether it keeps its width where a terminal is narrow; the others are wrapped first."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Row:
+class Row(msgspec.Struct, frozen=True):
     """A row of a table."""
 
     cells: Sequence[str]

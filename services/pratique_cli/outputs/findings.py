@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import quote
+
+import msgspec
 
 from pratique.admission.results import OutcomeStatus as StepOutcome
 from pratique.admission.reviews import Review
@@ -63,8 +64,7 @@ class FindingLevel(enum.StrEnum):
     """The request is not affected."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class StepOrigin:
+class StepOrigin(msgspec.Struct, frozen=True):
     """The origin of a finding: a controller, and possibly its webhook or policy with its configuration or binding."""
 
     controller: str
@@ -76,8 +76,7 @@ class StepOrigin:
         return "/".join(filter(None, (self.controller, self.configuration, self.name))) or "Admission"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ReviewFinding:
+class ReviewFinding(msgspec.Struct, frozen=True):
     """A cause of a denial, or a warning."""
 
     level: FindingLevel

@@ -5,7 +5,6 @@ A report is written case by case, so that memory does not grow with the input.
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import re
 import shutil
@@ -16,6 +15,7 @@ from typing import BinaryIO, TypeAlias, TypeVar
 from xml.etree import ElementTree as ET
 
 import junitparser
+import msgspec
 
 from pratique.apimachinery.json_values import JSONObject
 from pratique.apimachinery.source_documents import display_path
@@ -92,8 +92,7 @@ def _printable(text: str) -> str:
     return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
-@dataclasses.dataclass(slots=True)
-class JUnitSuite:
+class JUnitSuite(msgspec.Struct):
     """The cases of one file."""
 
     file: str
@@ -101,9 +100,9 @@ class JUnitSuite:
     failures: int = 0
     errors: int = 0
     seconds: float = 0.0
-    names: Counter[str] = dataclasses.field(default_factory=Counter)
+    names: Counter[str] = msgspec.field(default_factory=Counter)
     """How often each name occurs. It grows with the input, as the store of admitted objects does."""
-    cases: tempfile.SpooledTemporaryFile[bytes] = dataclasses.field(
+    cases: tempfile.SpooledTemporaryFile[bytes] = msgspec.field(
         default_factory=lambda: tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES)  # noqa: SIM115 - closed by write_to
     )
 

@@ -7,11 +7,12 @@ ClusterReport (``openreports.io/v1alpha1``).
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import BinaryIO
+
+import msgspec
 
 from pratique.admission.reviews import Review
 from pratique.apimachinery.json_values import JSONObject, member
@@ -28,8 +29,7 @@ _FAILED_FROM = 500
 """The lowest code of a denial that says nothing about the object, as a webhook or policy has failed."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ReportKinds:
+class ReportKinds(msgspec.Struct, frozen=True):
     """The kinds of one API group of reports."""
 
     api_version: str

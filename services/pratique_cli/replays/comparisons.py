@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+import msgspec
 
 from pratique.apimachinery.diff import diff
 from pratique.apimachinery.go_formats import is_index
@@ -39,8 +40,7 @@ class DifferenceKind(enum.StrEnum):
     """The audit annotations differ."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(msgspec.Struct, frozen=True):
     """A difference, and the step behind it."""
 
     kind: DifferenceKind
@@ -54,8 +54,7 @@ class Difference:
     """Reasons why it may not be a real difference."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class DecisionComparer:
+class DecisionComparer(msgspec.Struct, frozen=True):
     """Compares decisions."""
 
     reads: Callable[[str, str], bool]
@@ -73,7 +72,7 @@ class DecisionComparer:
                 *_annotation_differences(before, after),
             ]
         return [
-            dataclasses.replace(difference, uncertain=tuple(self._doubts(difference, redacted)))
+            msgspec.structs.replace(difference, uncertain=tuple(self._doubts(difference, redacted)))
             for difference in found
         ]
 

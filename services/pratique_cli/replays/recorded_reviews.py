@@ -5,11 +5,12 @@ Times, endpoints and uids are left out, and the random part of a generated name 
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+
+import msgspec
 
 from pratique.admission.controllers import Phase
 from pratique.admission.reviews import QuotaMode, Review
@@ -33,8 +34,7 @@ _WEBHOOK_ANNOTATIONS = ("mutation.webhook.admission.k8s.io/", "patch.webhook.adm
 _DENYING_OUTCOMES = frozenset({"denied", "failed"})
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ReplayedStep:
+class ReplayedStep(msgspec.Struct, frozen=True):
     """The comparable parts of a step."""
 
     origin: StepOrigin
@@ -52,8 +52,7 @@ class ReplayedStep:
         return self.outcome in _DENYING_OUTCOMES
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ReplayedDecision:
+class ReplayedDecision(msgspec.Struct, frozen=True):
     """What was decided."""
 
     allowed: bool
@@ -165,8 +164,7 @@ _MAX_PLACES = 5
 """The most redacted fields to name in a report."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class RecordedReview:
+class RecordedReview(msgspec.Struct, frozen=True):
     """A review to decide again."""
 
     document: SourceDocument
@@ -203,7 +201,9 @@ def _read_review(document: SourceDocument, cluster: Cluster, phases: frozenset[P
     written = data if alone else data.get("review")
     if not isinstance(written, dict):
         raise InputError("neither a line of a recording nor an AdmissionReview")
-    review = dataclasses.replace(decode_review(encode(written), cluster).review, quota_mode=QuotaMode.CHECK)
+    review = msgspec.structs.replace(
+        decode_review(encode(written), cluster).review, quota_mode=QuotaMode.CHECK
+    )
     return RecordedReview(
         document=document,
         review=review,
@@ -255,8 +255,7 @@ _READING_CONTROLLERS = frozenset({"MutatingAdmissionWebhook", "ValidatingAdmissi
 _MENTIONS_EXTRA = re.compile(r"\bextra\b|\buserInfo\b(?!\s*\.\s*(?:username|groups|uid)\b)")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class RedactionReaders:
+class RedactionReaders(msgspec.Struct, frozen=True):
     """Knows which controllers may read redacted fields."""
 
     catalogue: Catalogue

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import collections
-import dataclasses
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+
+import msgspec
 
 from pratique.admission.controllers import BOTH
 from pratique.admission.results import OutcomeStatus
@@ -81,11 +82,10 @@ class _SharedProgress(Progress):
             raise _StoppedError
 
 
-@dataclasses.dataclass(slots=True)
-class PolicyCoverage:
+class PolicyCoverage(msgspec.Struct):
     """Which controllers, webhooks and policies ran, and what they did."""
 
-    _outcomes: dict[StepOrigin, collections.Counter[OutcomeStatus]] = dataclasses.field(default_factory=dict)
+    _outcomes: dict[StepOrigin, collections.Counter[OutcomeStatus]] = msgspec.field(default_factory=dict)
 
     def add(self, decision: Decision) -> None:
         """Count the steps of a decision; one that ran twice counts once, by its strongest outcome."""
@@ -169,7 +169,7 @@ class RecordingReplayer:
         """How far it is, and what came of it."""
         state = self._state
         if state.status is ReplayStatus.RUNNING:
-            return dataclasses.replace(state, share=self._progress.share)
+            return msgspec.structs.replace(state, share=self._progress.share)
         return state
 
     def start(self) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO, Protocol, TextIO
+
+import msgspec
 
 from pratique.apimachinery.json_values import JSON, JSONObject, encode
 from pratique.apimachinery.source_documents import display_path
@@ -17,8 +18,7 @@ from pratique_cli.replays.recorded_reviews import RecordedReview
 from pratique_cli.terminal import Palette, palette_for, printable
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class DifferenceExample:
+class DifferenceExample(msgspec.Struct, frozen=True):
     """A difference, with the review in which it occurs."""
 
     file: str
@@ -34,19 +34,17 @@ class DifferenceExample:
         return cls(document.file, document.line, review.uid, subject(review), difference)
 
 
-@dataclasses.dataclass(slots=True)
-class DifferenceCount:
+class DifferenceCount(msgspec.Struct):
     """The differences of one kind with one origin."""
 
     count: int = 0
     uncertain: int = 0
     """Of those, differences that may not be real."""
-    examples: list[DifferenceExample] = dataclasses.field(default_factory=list)
+    examples: list[DifferenceExample] = msgspec.field(default_factory=list)
     """The first few differences."""
 
 
-@dataclasses.dataclass(slots=True)
-class ReplayReport:
+class ReplayReport(msgspec.Struct):
     """The differences of a whole replay, in bounded memory."""
 
     examples: int
@@ -63,7 +61,7 @@ class ReplayReport:
     unreadable: int = 0
     undecided: int = 0
     """Documents that were not decided in time."""
-    sums: dict[StepOrigin, dict[DifferenceKind, DifferenceCount]] = dataclasses.field(default_factory=dict)
+    sums: dict[StepOrigin, dict[DifferenceKind, DifferenceCount]] = msgspec.field(default_factory=dict)
 
     @property
     def compared(self) -> int:

@@ -7,6 +7,8 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+import msgspec
+
 from pratique.admission.controllers import Phase
 from pratique.admission.reviews import Deadline
 from pratique.apimachinery.errors import InputError
@@ -107,8 +109,7 @@ def without_webhooks(chain: ChainSettings) -> ChainSettings:
 _ACTIVE_OUTCOMES = frozenset({"denied", "failed", "mutated", "warned"})
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayRun:
+class ReplayRun(msgspec.Struct, frozen=True, kw_only=True):
     """One run of ``pratique replay``."""
 
     engine: Engine
@@ -130,7 +131,7 @@ class ReplayRun:
     """Prints a problem, one line."""
     observe: Callable[[Decision], None] | None = None
     """Gets each decision of the new configuration, with a step for everything that allowed or did not match."""
-    progress: Progress = dataclasses.field(default_factory=lambda: Progress(None))
+    progress: Progress = msgspec.field(default_factory=lambda: Progress(None))
 
     async def run(self, paths: Iterable[Path]) -> ExitCode:
         """Replay all documents in order, and return the exit code of the run."""

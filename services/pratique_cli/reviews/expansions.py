@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -29,8 +28,7 @@ if TYPE_CHECKING:
     from pratique_cli.outputs import ReviewedDocument
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class FieldPlace:
+class FieldPlace(msgspec.Struct, frozen=True):
     """A field of a workload, and its position in the file."""
 
     field: str
@@ -103,8 +101,7 @@ class UndecidedPodError(TimeoutError):
         self.review = review
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Expansion:
+class Expansion(msgspec.Struct, frozen=True):
     """A Pod that a workload would make, with its review and its decision."""
 
     workload_pod: WorkloadPod
@@ -115,8 +112,7 @@ class Expansion:
     """What was decided."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Expander:
+class Expander(msgspec.Struct, frozen=True, kw_only=True):
     """Reviews the Pods of workloads, after the workloads themselves."""
 
     engine: Engine
@@ -125,9 +121,9 @@ class Expander:
     """The phases of each review."""
     timeout_seconds: float
     """The time limit of each decision."""
-    _counted: set[WorkloadKey] = dataclasses.field(default_factory=set, init=False)
+    _counted: set[WorkloadKey] = msgspec.field(default_factory=set)
     """Workloads whose Pod has been charged to quotas."""
-    _arrived: set[WorkloadKey] = dataclasses.field(default_factory=set, init=False)
+    _arrived: set[WorkloadKey] = msgspec.field(default_factory=set)
     """Workloads with a Pod in the input, which stands for the one made from their template."""
 
     def mark_charged(self, review: Review) -> Review:
@@ -187,8 +183,8 @@ class Expander:
             raise UndecidedPodError(workload_pod, review) from None
         if decision.allowed and review.quota_mode is QuotaMode.COMMIT:
             self._counted.add(key)
-        with_pod = dataclasses.replace(reviewed.decision, expanded=(decision,))
-        return dataclasses.replace(
+        with_pod = msgspec.structs.replace(reviewed.decision, expanded=(decision,))
+        return msgspec.structs.replace(
             reviewed, decision=with_pod, expanded=(Expansion(workload_pod, review, decision),)
         )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import dataclasses
 import enum
 import itertools
 import os
@@ -13,6 +12,8 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
+
+import msgspec
 
 from pratique.apimachinery.documents import (
     JSON_LINES,
@@ -66,8 +67,7 @@ class PartKind(enum.Enum):
     """Nothing but a mark: the end of a path, which may have held no documents."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Part:
+class Part(msgspec.Struct, frozen=True):
     """A part of an input that is read by itself."""
 
     kind: PartKind
@@ -232,7 +232,7 @@ def _named_by_helm(parts: Iterable[Part]) -> Iterator[Part]:
         first_line = 1 - part.text.raw.count(b"\n", 0, found.end())
         text = SourceText(part.text.raw, file, first_line, documents[file])
         documents[file] += 1
-        yield dataclasses.replace(part, text=text, follows=False)
+        yield msgspec.structs.replace(part, text=text, follows=False)
 
 
 def _is_value(text: SourceText) -> bool:

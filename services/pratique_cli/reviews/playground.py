@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypedDict
 
+import msgspec
+
 from pratique.admission.controllers import BOTH
 from pratique.admission.reviews import Deadline
 from pratique.apimachinery.documents import read_text
@@ -35,14 +37,13 @@ _MAX_DOCUMENTS = 20
 _POLICIES_FILE = "policies.yaml"
 
 
-@dataclasses.dataclass(slots=True)
-class _Outcome:
+class _Outcome(msgspec.Struct):
     """What has come of a case so far."""
 
     shape: RequestShape
-    decided: list[DecidedReview] = dataclasses.field(default_factory=list)
-    marks: list[LineMark] = dataclasses.field(default_factory=list)
-    problems: list[str] = dataclasses.field(default_factory=list)
+    decided: list[DecidedReview] = msgspec.field(default_factory=list)
+    marks: list[LineMark] = msgspec.field(default_factory=list)
+    problems: list[str] = msgspec.field(default_factory=list)
 
     def miss(self, error: InputError) -> None:
         """Add what could not be read or used, at its line."""
@@ -202,7 +203,7 @@ def _webhooks(configurations: Configurations) -> Iterator[str]:
 
 
 def _without_webhooks(configurations: Configurations) -> Configurations:
-    return dataclasses.replace(configurations, mutating=(), validating=())
+    return msgspec.structs.replace(configurations, mutating=(), validating=())
 
 
 def _title(document: JSONObject) -> str:

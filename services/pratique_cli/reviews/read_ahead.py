@@ -9,7 +9,6 @@ time, because the texts are still here.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import select
 import socket
@@ -17,6 +16,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Self
+
+import msgspec
 
 from pratique.apimachinery.source_documents import STDIN
 from pratique_cli.reviews.inputs import Part, PartValues, parts_of
@@ -100,11 +101,10 @@ class _YamlProcess:
                 self._process.stdin.close()
 
 
-@dataclasses.dataclass(slots=True, eq=False)
-class _Batch:
+class _Batch(msgspec.Struct, eq=False):
     """YAML texts that are read together."""
 
-    texts: list[bytes] = dataclasses.field(default_factory=list)
+    texts: list[bytes] = msgspec.field(default_factory=list)
     size: int = 0
     process: _YamlProcess | None = None
     """The process that it was sent to; None if this process reads it."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
+
+import msgspec
 
 from pratique.admission.controllers import BOTH, MUTATE, VALIDATE
 from pratique.admission.reviews import Review
@@ -74,8 +75,7 @@ def _owner_by_name(owner: WorkloadKey, pod: JSON) -> Iterator[WorkloadKey]:
         yield WorkloadKey("cronjobs", owner.namespace, found[1])
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class RequestShape:
+class RequestShape(msgspec.Struct, frozen=True, kw_only=True):
     """The parts of a request that are not in its manifest. An AdmissionReview contains them itself."""
 
     operation: Operation = Operation.CREATE

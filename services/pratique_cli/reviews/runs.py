@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Awaitable, Callable, Iterable
+
+import msgspec
 
 from pratique.admission.controllers import Phase
 from pratique.admission.reviews import Deadline, Review
@@ -32,8 +33,7 @@ async def ignore_review(review: Review) -> None:
     del review
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ReviewRun:
+class ReviewRun(msgspec.Struct, frozen=True, kw_only=True):
     """One run of ``pratique review``."""
 
     engine: Engine
@@ -52,7 +52,7 @@ class ReviewRun:
     """Called for each admitted request, with the object to be stored."""
     shape: RequestShape = CREATED
     """The request of manifests."""
-    progress: Progress = dataclasses.field(default_factory=lambda: Progress(None))
+    progress: Progress = msgspec.field(default_factory=lambda: Progress(None))
     """Shows the progress of the run."""
     warn_exit_code: int = ExitCode.ADMITTED
     """The exit code if there were only warnings."""
@@ -62,7 +62,7 @@ class ReviewRun:
     """Whether to review the Pods of workloads, too."""
     reads_folders: bool = False
     """Whether unreadable documents may lie in folders, where nobody named their files."""
-    _waiting: list[ReviewedDocument | UndecidedDocument] = dataclasses.field(default_factory=list, init=False)
+    _waiting: list[ReviewedDocument | UndecidedDocument] = msgspec.field(default_factory=list)
     """Results from the first retried document on, which are written in order after the retries."""
 
     async def run(self, inputs: Iterable[Input]) -> int:

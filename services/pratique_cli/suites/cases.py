@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from pratique.admission.controllers import Phase
 from pratique.admission.reviews import Review
 from pratique.apimachinery.errors import InputError
@@ -31,8 +33,7 @@ class Pattern:
         return self.compiled.search(text) is not None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ExpectedStep:
+class ExpectedStep(msgspec.Struct, frozen=True):
     """An expected step of a decision."""
 
     members: Mapping[str, JSON]
@@ -41,8 +42,7 @@ class ExpectedStep:
     """A pattern that its reason must match."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Expectation:
+class Expectation(msgspec.Struct, frozen=True, kw_only=True):
     """The expected result of a review. A member that is None is not compared."""
 
     path: tuple[Step, ...]
@@ -68,8 +68,7 @@ class Expectation:
     """Whether a second mutating phase changes nothing."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ClusterSource:
+class ClusterSource(msgspec.Struct, frozen=True):
     """The objects that controllers look up."""
 
     paths: tuple[Path, ...] = ()
@@ -77,8 +76,7 @@ class ClusterSource:
     """Objects in the suite itself."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class Case(msgspec.Struct, frozen=True, kw_only=True):
     """A case of a suite."""
 
     suite: str
@@ -126,8 +124,7 @@ class CaseStatus(enum.StrEnum):
     """There was no decision in time."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ExpectationMismatch:
+class ExpectationMismatch(msgspec.Struct, frozen=True):
     """A difference between an expectation and the decision."""
 
     path: tuple[Step, ...]
@@ -145,8 +142,7 @@ class ExpectationMismatch:
         return f"expected {self.expected}, got {self.got}"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ObservedDecision:
+class ObservedDecision(msgspec.Struct, frozen=True):
     """A decision, with everything that an expectation may compare."""
 
     review: Review
@@ -162,8 +158,7 @@ class ObservedDecision:
         return (self.decision, *(pod.decision for pod in self.pods))
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class CaseResult:
+class CaseResult(msgspec.Struct, frozen=True):
     """The result of a case."""
 
     case: Case
@@ -180,8 +175,7 @@ class CaseResult:
         return self.case.document.position(mismatch.path)
 
 
-@dataclasses.dataclass(slots=True)
-class SuiteCounts:
+class SuiteCounts(msgspec.Struct):
     """The counts of a test run."""
 
     passed: int = 0

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import collections
-import dataclasses
 import os
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
+
+import msgspec
 
 from pratique.admission.results import OutcomeStatus as StepOutcome
 from pratique.apimachinery.field_errors import Step as PathStep
@@ -32,8 +33,7 @@ CoverageKey: TypeAlias = tuple[str, ...]
 """The key of an entry within one configuration: its controller and names, and the index of a validation."""
 
 
-@dataclasses.dataclass(slots=True)
-class CoverageEntry:
+class CoverageEntry(msgspec.Struct):
     """A policy, validation, binding or webhook, and how often cases used it."""
 
     kind: str

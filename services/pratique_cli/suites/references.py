@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import os
 from collections.abc import Iterable, Mapping
@@ -104,15 +103,14 @@ def _default_value(option: click.Parameter) -> Any:
     return False if getattr(option, "is_flag", False) else None
 
 
-@dataclasses.dataclass(slots=True)
-class References:
+class References(msgspec.Struct):
     """Resolves the references of one suite, and collects problems."""
 
     document: SourceDocument
     """The document of the suite."""
     problems: list[InputError]
     """The problems, each at the position of the referring member."""
-    _files: dict[Path, SourceDocument | str] = dataclasses.field(default_factory=dict)
+    _files: dict[Path, SourceDocument | str] = msgspec.field(default_factory=dict)
     """The objects of files that have been read, or the reason why not; cases share them."""
 
     @property
@@ -261,4 +259,4 @@ def _pod_expectation(expectation: Expectation, references: References) -> Expect
     """Refuse ``expanded`` in the expectation of a Pod."""
     if expectation.expanded is not None:
         references.report_problem((*expectation.path, "expanded"), "a Pod does not make Pods")
-    return dataclasses.replace(expectation, expanded=None)
+    return msgspec.structs.replace(expectation, expanded=None)

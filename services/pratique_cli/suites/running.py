@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
+
+import msgspec
 
 from pratique.admission.controllers import MUTATE, Phase
 from pratique.admission.reviews import Deadline, Review
@@ -90,8 +91,7 @@ def _load(source: ClusterSource | None) -> ObjectStore:
     return load_cluster(None) if source is None else load_cluster(source.paths, source.objects)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class CaseRunner:
+class CaseRunner(msgspec.Struct, frozen=True):
     """Runs cases."""
 
     chains: CaseChains
@@ -151,7 +151,7 @@ class CaseRunner:
         if expected.fixed_point is None:
             return observed
         review = observed.review.with_object(observed.decision.object_document)
-        return dataclasses.replace(observed, repeated=await self._decide(engine, review, MUTATE))
+        return msgspec.structs.replace(observed, repeated=await self._decide(engine, review, MUTATE))
 
 
 def _located_error(error: InputError, case: Case) -> InputError:
@@ -166,7 +166,7 @@ def _request_shape(case: Case, store: ObjectStore) -> RequestShape:
     if case.old is None:
         return case.shape
     old = store_old([case.old], store.resources, case.shape.namespace)
-    return dataclasses.replace(case.shape, old=old)
+    return msgspec.structs.replace(case.shape, old=old)
 
 
 class SuiteOutput(Protocol):
@@ -182,8 +182,7 @@ class SuiteOutput(Protocol):
         """Write the end of the output; ``coverage`` is None if it is not wanted."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class SuiteRun:
+class SuiteRun(msgspec.Struct, frozen=True, kw_only=True):
     """One run of ``pratique test``."""
 
     timeout_seconds: float
@@ -200,7 +199,7 @@ class SuiteRun:
     """Whether to report coverage."""
     coverage_threshold: float | None = None
     """The lowest acceptable coverage in percent; None accepts any."""
-    _printed_notes: set[str] = dataclasses.field(default_factory=set, init=False)
+    _printed_notes: set[str] = msgspec.field(default_factory=set)
     """Problems printed so far, because many cases may share one."""
 
     async def run(self, cases: Sequence[Case], problems: Sequence[InputError]) -> ExitCode:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+
+import msgspec
 
 from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique_cli.encoding import dump_yaml
@@ -15,8 +16,7 @@ _FILES = ("admission-control-config-file",)
 """Flags whose values are paths."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class WrittenCase:
+class WrittenCase(msgspec.Struct, frozen=True, kw_only=True):
     """A case to write. Empty members are left out."""
 
     name: str
@@ -28,7 +28,7 @@ class WrittenCase:
     """
     manifest: JSONObject | str | None = None
     """The object of the request, or the path of its file. Give either this or ``review``."""
-    request: JSONObject = dataclasses.field(default_factory=dict)
+    request: JSONObject = msgspec.field(default_factory=dict)
     """The rest of the request: ``{"operation": "UPDATE", "old": …, "user": …}``."""
     review: JSONObject | str | None = None
     """An AdmissionReview, or the path of its file."""

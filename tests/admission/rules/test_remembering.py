@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-
+import msgspec
 import pytest
 
 from pratique.admission.reviews import Review
@@ -25,12 +24,12 @@ RULES = (rule("pods", operations=("CREATE",), versions=("v1",), scope="Namespace
 @pytest.mark.parametrize(
     "other",
     [
-        dataclasses.replace(PODS, operation=Operation.DELETE),
-        dataclasses.replace(PODS, resource=GroupVersionResource("apps", "v1", "pods")),
-        dataclasses.replace(PODS, resource=GroupVersionResource("", "v2", "pods")),
-        dataclasses.replace(PODS, resource=GroupVersionResource("", "v1", "services")),
-        dataclasses.replace(PODS, subresource="status"),
-        dataclasses.replace(PODS, namespace=""),
+        msgspec.structs.replace(PODS, operation=Operation.DELETE),
+        msgspec.structs.replace(PODS, resource=GroupVersionResource("apps", "v1", "pods")),
+        msgspec.structs.replace(PODS, resource=GroupVersionResource("", "v2", "pods")),
+        msgspec.structs.replace(PODS, resource=GroupVersionResource("", "v1", "services")),
+        msgspec.structs.replace(PODS, subresource="status"),
+        msgspec.structs.replace(PODS, namespace=""),
     ],
     ids=["operation", "group", "version", "resource", "subresource", "scope"],
 )
@@ -45,7 +44,7 @@ def test_requests_that_rules_can_distinguish_are_cached_separately(other: Review
 def test_requests_that_rules_cannot_distinguish_share_one_cache_entry() -> None:
     rules = compile_rules(RULES)
     for name in ("a", "b"):
-        assert rules.matches(dataclasses.replace(PODS, uid=name, name=name, namespace=name))
+        assert rules.matches(msgspec.structs.replace(PODS, uid=name, name=name, namespace=name))
     assert rules.remembered == 1
 
 
@@ -53,7 +52,7 @@ def test_the_cache_stays_small_however_many_resources_are_requested() -> None:
     rules = compile_rules(RULES)
     for number in range(1_000):
         resource = GroupVersionResource("", "v1", f"things{number}")
-        assert rules.mismatch(dataclasses.replace(PODS, resource=resource)).endswith(resource.resource)
+        assert rules.mismatch(msgspec.structs.replace(PODS, resource=resource)).endswith(resource.resource)
         assert rules.remembered == number % 200 + 1
 
 
@@ -61,7 +60,7 @@ def test_the_cache_stays_small_however_many_resources_are_requested() -> None:
 def test_a_request_with_names_of_200_characters_is_cached(letters: int, remembered: int) -> None:
     rules = compile_rules(RULES)
     resource = GroupVersionResource("", "v1", "x" * letters)
-    assert rules.mismatch(dataclasses.replace(PODS, resource=resource))
+    assert rules.mismatch(msgspec.structs.replace(PODS, resource=resource))
     assert rules.remembered == remembered
 
 
@@ -69,5 +68,5 @@ def test_a_request_with_names_of_200_characters_is_cached(letters: int, remember
 def test_a_request_with_longer_names_is_not_cached(field: str) -> None:
     rules = compile_rules(RULES)
     resource = GroupVersionResource(**{"version": "v1", "resource": "pods", field: "x" * 10_000})
-    assert rules.mismatch(dataclasses.replace(PODS, resource=resource))
+    assert rules.mismatch(msgspec.structs.replace(PODS, resource=resource))
     assert rules.remembered == 0

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import msgspec
 import pytest
 from hypothesis import given
@@ -184,7 +182,7 @@ def test_the_resource_of_the_earliest_matching_rule_wins(rules: list[Rule], revi
         other
         for written in rules
         for other in others
-        if plainly_matches(written, dataclasses.replace(review, resource=other))
+        if plainly_matches(written, msgspec.structs.replace(review, resource=other))
     ]
     found = compile_rules(rules).first_wanted(review.operation, others, review.subresource, review.namespace)
     assert found == (wanted[0] if wanted else None)

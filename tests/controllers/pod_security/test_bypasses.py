@@ -13,6 +13,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
 from pratique.admission.controllers import Handler
@@ -333,7 +334,7 @@ def answer_to_one_who_is(field: str, word: str, kind: tuple[str, str]) -> Answer
         request, ObjectStore([labelled(namespace or "none", enforce="baseline", warn="baseline")])
     )
     if field == "usernames":
-        review = dataclasses.replace(review, user=UserInfo(word))
+        review = msgspec.structs.replace(review, user=UserInfo(word))
     return asyncio.run(found_by(half(**{field: [exempt] for field, exempt in EXEMPT_WORDS.items()}), review))
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -113,7 +113,7 @@ def test_an_update_is_charged_its_increase(new: JSON, old: JSON, due: dict[str, 
 
 def test_an_update_without_its_old_object_is_denied() -> None:
     update = claims(claim("1Gi"), claim("1Gi"))
-    lost = dataclasses.replace(update, old_object_document=NULL)
+    lost = msgspec.structs.replace(update, old_object_document=NULL)
     assert refused(lost, STORAGE).message.endswith(
         "is forbidden: unable to get previous usage since prior version of object was not found"
     )

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-import dataclasses
 from itertools import pairwise
 from typing import TypeAlias
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -63,7 +63,7 @@ def test_a_single_step_is_blamed_for_every_change(patched: Patched, data: st.Dat
 @given(documents(), documents())
 def test_a_change_that_no_step_made_is_reported_without_a_step(received: JSON, final: JSON) -> None:
     decision = decided(received, [{"op": "replace", "path": "", "value": final}])
-    changes = blame_of(dataclasses.replace(decision, steps=()), received).changes
+    changes = blame_of(msgspec.structs.replace(decision, steps=()), received).changes
     assert identical(applied(received, changes), final)
     assert {change.step for change in changes} <= {None}
 

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-import dataclasses
 from typing import TypeAlias
 
+import msgspec
 import pytest
 
 from pratique.admission.controllers import Phase
@@ -38,7 +38,7 @@ def blamed(message: str, *causes: StatusCause, received: JSON = POD) -> Denied:
     denial = mutation(
         controller="Validator", phase=Phase.VALIDATE, outcome=OutcomeStatus.DENIED, reason=message
     )
-    denied = dataclasses.replace(decision, allowed=False, status=status, steps=(*decision.steps, denial))
+    denied = msgspec.structs.replace(decision, allowed=False, status=status, steps=(*decision.steps, denial))
     found = blame_of(denied, received).denials
     assert {item.step for item in found} <= {4}
     return [(pointer(item.path), item.last_changed_by) for item in found]
@@ -105,7 +105,9 @@ def test_every_denial_names_its_step() -> None:
     ]
     causes = tuple(StatusCause(message=denial.reason) for denial in denials)
     status = failure(403, "Forbidden", denials[0].reason, StatusDetails(causes=causes))
-    decision = dataclasses.replace(decision, allowed=False, status=status, steps=(*decision.steps, *denials))
+    decision = msgspec.structs.replace(
+        decision, allowed=False, status=status, steps=(*decision.steps, *denials)
+    )
     mutator = {"step": 0, "controller": "Mutator", "name": "Mutator", "configuration": "", "round": 0}
     assert blame_document(blame_of(decision, POD), decision)["denials"] == [
         {"step": 4, "controller": "First", "name": "First", "path": "/spec/hostPID", "lastChangedBy": None},

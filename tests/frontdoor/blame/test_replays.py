@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import dataclasses
+import msgspec
 
 from pratique.admission.controllers import Phase
 from pratique.admission.results import OutcomeStatus
@@ -75,7 +75,7 @@ def test_a_delete_has_no_changes() -> None:
 def test_the_blame_document_names_steps_as_the_decision_does() -> None:
     hook = mutation(SET_AGAIN, controller=WEBHOOKS, name="a.example.com", configuration="hooks", round=1)
     decision = decided({}, [SET])
-    decision = dataclasses.replace(
+    decision = msgspec.structs.replace(
         decision, object_document=Document.from_data({"a": 2}), steps=(*decision.steps, hook)
     )
     first = {"step": 0, "controller": "Mutator", "name": "Mutator", "configuration": "", "round": 0}
@@ -87,6 +87,6 @@ def test_the_blame_document_names_steps_as_the_decision_does() -> None:
 
 
 def test_a_change_by_no_known_step_is_written_without_a_step() -> None:
-    decision = dataclasses.replace(decided({}, [SET]), steps=())
+    decision = msgspec.structs.replace(decided({}, [SET]), steps=())
     (change,) = blame_document(blame_of(decision, {}), decision)["changes"]
     assert (change["step"], change["controller"], change["earlier"]) == (None, "", [])

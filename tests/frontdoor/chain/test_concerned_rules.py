@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from pratique.admission.controllers import BOTH
@@ -84,8 +84,8 @@ def test_third_party_controllers_run_no_code_in_the_front_door() -> None:
         return "nothing to do with it"
 
     controller = hosted("Somebodys", denying).controller
-    somebodys = dataclasses.replace(controller, skip_reason=skip_reason)
-    ours = dataclasses.replace(somebodys, trusted=True)
+    somebodys = msgspec.structs.replace(controller, skip_reason=skip_reason)
+    ours = msgspec.structs.replace(somebodys, trusted=True)
     assert not asyncio.run(judged(pod_review(), [somebodys])).allowed
     assert asked == []
     assert asyncio.run(judged(pod_review(), [ours])).allowed

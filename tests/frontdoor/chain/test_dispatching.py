@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 from typing import Any
 
+import msgspec
 import pytest
 
 from pratique.admission.controllers import MUTATE, Phase
@@ -280,7 +280,7 @@ def test_a_refused_dry_run_counts_as_the_chains_own_denial(policy: str) -> None:
 def test_mutating_webhooks_get_every_operation(operation: Operation) -> None:
     options = {"apiVersion": "v1", "kind": "PodExecOptions", "command": ["sh"]}
     document = Document.from_data(options) if operation is Operation.CONNECT else NULL
-    review = dataclasses.replace(pod_review(), operation=operation, object_document=document)
+    review = msgspec.structs.replace(pod_review(), operation=operation, object_document=document)
     changing = Script(NAME, Act.CHANGE, options | {"stdin": True} if operation is Operation.CONNECT else None)
     decision = decide(review, [changing], phases=MUTATE)
     assert changing.calls == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from collections.abc import Sequence
 
 import msgspec
@@ -142,7 +141,7 @@ def test_any_division_gives_the_undivided_decision(
     place = data.draw(st.integers(0, len(others)))
     controllers = [*others[:place], POLICY_CONTROLLER, *others[place:]]
     parts = parts_of(controllers, loaded(*documents), review)
-    whole = decided(dataclasses.replace(parts, fan_out=1), review, explain=explain)
+    whole = decided(msgspec.structs.replace(parts, fan_out=1), review, explain=explain)
 
     class AnyDivision(FanOut):
         def divide(self, review: Review, calls: Sequence[Call]) -> Sequence[Share]:
@@ -174,7 +173,7 @@ def replicas_of(parts: ChainParts) -> Replicas:
 def test_steps_name_the_replica_of_each_policy() -> None:
     review = deployment_review()
     parts = parts_of([POLICY_CONTROLLER], loaded(*policies(30)), review, count=3)
-    steps = decided(dataclasses.replace(parts, fan_out=3), review, explain=True).steps
+    steps = decided(msgspec.structs.replace(parts, fan_out=3), review, explain=True).steps
     endpoints = [step.endpoint for step in steps]
     assert endpoints == ["grpc://0"] * 10 + ["grpc://1"] * 10 + ["grpc://2"] * 10
     assert [step.name for step in steps] == [f"p{number:03}" for number in range(30)]
@@ -192,7 +191,7 @@ def test_nothing_is_divided_without_fan_out(changes: dict[str, object]) -> None:
     review = deployment_review()
     parts = parts_of([POLICY_CONTROLLER], loaded(*policies(30)), review, count=3)
     transport = replicas_of(parts)
-    decided(dataclasses.replace(parts, **changes), review)  # type: ignore[arg-type]  # as above
+    decided(msgspec.structs.replace(parts, **changes), review)
     assert len(transport.shares) == 1
 
 
@@ -249,7 +248,7 @@ def test_reviews_of_other_kinds_and_sizes_are_compared_separately() -> None:
     large = deployment_review(deployment(3, labels={"a": "x" * 500_000}))
     assert fan_out.trial(review) is fan_out.trial(deployment_review())
     assert fan_out.trial(review) is not fan_out.trial(large)
-    assert fan_out.trial(review) is not fan_out.trial(dataclasses.replace(review, subresource="scale"))
+    assert fan_out.trial(review) is not fan_out.trial(msgspec.structs.replace(review, subresource="scale"))
 
 
 def test_costs_of_long_ago_are_forgotten() -> None:
@@ -317,14 +316,14 @@ def test_a_share_without_an_answer_is_an_outage() -> None:
     review = deployment_review()
     parts = parts_of([POLICY_CONTROLLER], loaded(*policies(30)), review, count=3, silent=frozenset({1}))
     with pytest.raises(OutageError, match="gone"):
-        decided(dataclasses.replace(parts, fan_out=3), review)
+        decided(msgspec.structs.replace(parts, fan_out=3), review)
 
 
 def test_a_denial_in_one_share_stands_although_another_got_no_answer() -> None:
     review = deployment_review()
     documents = [*policies(29), policy("false", name="p999"), binding("p999", name="b999")]
     parts = parts_of([POLICY_CONTROLLER], loaded(*documents), review, count=3, silent=frozenset({1}))
-    decision = decided(dataclasses.replace(parts, fan_out=3), review)
+    decision = decided(msgspec.structs.replace(parts, fan_out=3), review)
     assert not decision.allowed
     assert decision.status is not None
     assert "p999" in decision.status.message

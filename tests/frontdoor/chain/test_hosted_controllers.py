@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from pratique import Answer, Review, allow, deny, mutator, patch, rule, validator, warn
@@ -172,7 +172,7 @@ def charges(_: Review) -> Answer:
     return deny("exceeded quota")
 
 
-CHARGING = dataclasses.replace(charges, commits_quota=True)
+CHARGING = msgspec.structs.replace(charges, commits_quota=True)
 
 
 def test_quota_is_not_charged_when_another_controller_denies() -> None:

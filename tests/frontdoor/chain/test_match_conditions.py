@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import dataclasses
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
@@ -117,7 +117,7 @@ def test_a_condition_sees_the_request(expression: str) -> None:
 
 
 def test_empty_fields_of_the_request_are_absent() -> None:
-    review = dataclasses.replace(REVIEW, name="", namespace="", user=UserInfo())
+    review = msgspec.structs.replace(REVIEW, name="", namespace="", user=UserInfo())
     absent = "[has(request.name), has(request.namespace), has(request.userInfo.username), has(request.userInfo.groups)]"
     assert isinstance(matched(review, f"{absent} == [false, false, false, false]"), Matched)
     refused = matched(review, "request.name == ''")
@@ -175,7 +175,7 @@ def test_an_error_under_ignore_skips_the_webhook() -> None:
 def test_the_budget_counts_even_when_a_condition_is_false() -> None:
     check = "authorizer.group('').resource('pods').check('create').allowed()"
     conditions = ["false", *[f"{check} && {check}"] * 4]
-    match = matched(dataclasses.replace(REVIEW, authorizer=Permitting()), *conditions)
+    match = matched(msgspec.structs.replace(REVIEW, authorizer=Permitting()), *conditions)
     assert isinstance(match, Refused)
     assert "validation failed due to running out of cost budget" in match.status.message
 
@@ -183,7 +183,7 @@ def test_the_budget_counts_even_when_a_condition_is_false() -> None:
 def test_an_authorizer_check_without_rbac_is_denied() -> None:
     check = "authorizer.group('').resource('pods').check('create')"
     assert isinstance(matched(REVIEW, f"!{check}.allowed() && {check}.reason() == ''"), Matched)
-    master = dataclasses.replace(REVIEW, user=UserInfo("root", groups=("system:masters",)))
+    master = msgspec.structs.replace(REVIEW, user=UserInfo("root", groups=("system:masters",)))
     assert isinstance(matched(master, f"{check}.allowed()"), Matched)
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import base64
-import dataclasses
 import json
 import sys
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -131,7 +131,7 @@ def test_a_value_nested_too_deep_is_replaced_as_a_whole() -> None:
 
 def recorded(review: JSONObject, limit: int = 1 << 20, **decision: JSON) -> bytes:
     received = decode_review(encode(review), ANY_NAMESPACE)
-    made = dataclasses.replace(Decision(uid="u", allowed=True), **decision)
+    made = msgspec.structs.replace(Decision(uid="u", allowed=True), **decision)
     entry = RecordedDecision(0.0, "/admit", BOTH, received, made)
     return LineWriter(KEY, limit).write(entry, "sha256:0")
 

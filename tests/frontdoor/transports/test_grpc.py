@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import collections
 import contextlib
-import dataclasses
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import grpc
+import msgspec
 import pytest
 from google.protobuf.message import Message
 
@@ -231,7 +231,7 @@ def test_an_answer_for_another_review_is_refused(uid: str | None, *, ours: bool,
 @pytest.mark.parametrize("ours", [False, True])
 def test_only_services_of_this_suite_need_the_same_digest(*, ours: bool) -> None:
     async def test() -> None:
-        review = dataclasses.replace(pod_review(), digest="0d" * 16)
+        review = msgspec.structs.replace(pod_review(), digest="0d" * 16)
         async with (
             served(VALIDATOR, hosted("A", allowing)) as (address, _),
             transport(address, ours=ours) as client,

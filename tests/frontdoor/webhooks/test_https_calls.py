@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 
+import msgspec
 import pytest
 
 from pratique.admission.controllers import Phase
@@ -103,7 +104,7 @@ def test_an_object_of_three_mebibytes_arrives_whole() -> None:
     raw = b'{"data":"' + b"x" * (3 << 20) + b'"}'
     caller = dataclasses.replace(
         CALLER,
-        review=dataclasses.replace(CALLER.review, object_document=Document.from_raw(raw)),
+        review=msgspec.structs.replace(CALLER.review, object_document=Document.from_raw(raw)),
         timeout_seconds=20,
     )
     with serve(allowed()) as server:

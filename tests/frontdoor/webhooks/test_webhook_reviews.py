@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
 import json
 from typing import Any
 
@@ -42,7 +41,7 @@ def sent(review: Review, versions: tuple[str, ...] = V1) -> JSON:
 
 def review_of_case(case: JSONObject) -> Review:
     request, invocation = case["request"], case["invocation"]
-    return dataclasses.replace(
+    return msgspec.structs.replace(
         review_of(request["object"], operation=Operation(request["operation"])),
         kind=GroupVersionKind(**invocation["kind"]),
         resource=GroupVersionResource(**invocation["resource"]),
@@ -116,24 +115,24 @@ def test_every_call_has_its_own_uid() -> None:
 )
 def test_an_empty_string_is_omitted(field: str, member: str) -> None:
     changed: dict[str, Any] = {field: "status"}
-    assert sent(dataclasses.replace(review_of(), **changed))["request"][member] == "status"
+    assert sent(msgspec.structs.replace(review_of(), **changed))["request"][member] == "status"
     changed = {field: ""}
-    assert member not in sent(dataclasses.replace(review_of(), **changed))["request"]
+    assert member not in sent(msgspec.structs.replace(review_of(), **changed))["request"]
 
 
 def test_an_unknown_user_is_an_empty_object() -> None:
-    assert sent(dataclasses.replace(review_of(), user=UserInfo()))["request"]["userInfo"] == {}
+    assert sent(msgspec.structs.replace(review_of(), user=UserInfo()))["request"]["userInfo"] == {}
 
 
 def test_the_original_request_is_the_same_without_conversion() -> None:
-    request = sent(dataclasses.replace(review_of(), subresource="exec"))["request"]
+    request = sent(msgspec.structs.replace(review_of(), subresource="exec"))["request"]
     assert request["requestKind"] == request["kind"] == {"group": "", "version": "v1", "kind": "Pod"}
     assert request["requestResource"] == request["resource"]
     assert request["requestSubResource"] == request["subResource"] == "exec"
 
 
 def test_a_connect_has_no_options_and_is_not_a_dry_run() -> None:
-    review = dataclasses.replace(review_of(operation=Operation.CONNECT), options_document=NULL)
+    review = msgspec.structs.replace(review_of(operation=Operation.CONNECT), options_document=NULL)
     request = sent(review)["request"]
     assert request["options"] is None
     assert request["dryRun"] is False

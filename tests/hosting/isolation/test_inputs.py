@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from pratique.admission.controllers import Phase
@@ -58,7 +58,7 @@ def test_a_review_is_decided_by_the_cluster_that_its_call_names(tmp_path: Path, 
             async def ask(digest: str) -> Outcome:
                 host = hosted.held.get(digest)
                 assert host is not None
-                review = dataclasses.replace(review_of(), cluster=host.cluster, digest=digest)
+                review = msgspec.structs.replace(review_of(), cluster=host.cluster, digest=digest)
                 [outcome] = await host.validate(review, [Call("ShopIsOpen", 10.0)], Deadline.after(30))
                 return outcome
 
@@ -84,7 +84,7 @@ def test_a_worker_does_not_decide_by_inputs_that_it_does_not_hold(tmp_path: Path
 
     async def run() -> Outcome:
         async with host_chain(chain, Phase.VALIDATE, ValidatorHost, Isolation.PROCESS) as hosted:
-            review = dataclasses.replace(review_of(), digest="0" * 32)
+            review = msgspec.structs.replace(review_of(), digest="0" * 32)
             calls = [Call("ShopIsOpen", 0.5)]
             [outcome] = await hosted.held.current.validate(review, calls, Deadline.after(30))
             return outcome

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-
+import msgspec
 import pytest
 
 from fuzzing import clusters
@@ -50,7 +49,7 @@ def test_a_readable_object_has_no_type_error(pod: JSON) -> None:
 
 
 def test_the_resource_determines_the_type_of_an_unknown_kind() -> None:
-    review = dataclasses.replace(pod_review({"spec": []}), kind=GroupVersionKind("", "", ""))
+    review = msgspec.structs.replace(pod_review({"spec": []}), kind=GroupVersionKind("", "", ""))
     assert "cannot be handled as a Pod: spec: expected object" in type_fault(review)
 
 
@@ -61,7 +60,7 @@ def test_an_object_of_the_wrong_type_is_a_bad_request_and_not_a_controllers_fail
         "metadata": {"name": "a"},
         "spec": {"priorityClassName": {"a": "s"}},
     }
-    review = dataclasses.replace(
+    review = msgspec.structs.replace(
         pod_review(pod), object_document=Document.from_data(pod), cluster=clusters.store()
     )
     decision = decide(review, PRIORITY)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import msgspec
@@ -281,7 +280,7 @@ def test_a_malformed_template_makes_no_pod(template: Any) -> None:
 def test_other_objects_and_operations_make_no_pod() -> None:
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": SPEC}
     deletion = asked(workload("Deployment"), operation=Operation.DELETE)
-    status = dataclasses.replace(asked(workload("Deployment")), subresource="status")
+    status = msgspec.structs.replace(asked(workload("Deployment")), subresource="status")
     assert pod_of_workload(status, status.object) is None
     assert pod_of_workload(asked(pod), pod) is None
     assert pod_of_workload(deletion, deletion.old_object) is None

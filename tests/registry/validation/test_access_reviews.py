@@ -5,9 +5,9 @@ What else is refused is in ``drawn.jsonl``, with the answers of a real kube-apis
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
+import msgspec
 import pytest
 
 from pratique.apimachinery.requests import Operation
@@ -37,7 +37,7 @@ EMPTY: dict[str, Any] = {"apiVersion": ACCESS, "kind": "SelfSubjectAccessReview"
 def refusal(written: dict[str, Any], namespace: str) -> str | None:
     """The message of a refusal of what is sent to a namespace."""
     review = review_of_manifest(written, ObjectStore().resources)
-    refused = refused_review(dataclasses.replace(review, namespace=namespace))
+    refused = refused_review(msgspec.structs.replace(review, namespace=namespace))
     return None if refused is None else refused.message
 
 

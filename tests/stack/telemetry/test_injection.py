@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import io
 import json
 import logging
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 
 from pratique.admission.reviews import Call
@@ -56,7 +56,7 @@ def test_a_failing_controller_logs_one_line_whatever_the_name_of_the_object(
 ) -> None:
     host = MutatorHost([controllers.hosted("c", controllers.raising(ValueError(text)))], ANY_NAMESPACE)
     user = UserInfo(text, text, (text,))
-    review = dataclasses.replace(review_of(), uid=text, name=text, namespace=text, user=user)
+    review = msgspec.structs.replace(review_of(), uid=text, name=text, namespace=text, user=user)
     asyncio.run(host.mutate(review, [Call("c")]))
     (line,) = written.getvalue().splitlines()
     assert line.isascii()

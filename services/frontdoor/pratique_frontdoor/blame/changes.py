@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
+
+import msgspec
 
 from pratique.admission.results import OutcomeStatus
 from pratique.apimachinery.diff import identical, pair_items
@@ -30,8 +31,7 @@ class ChangeKind(enum.StrEnum):
     REPLACE = "replace"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     """One difference. Changes do not overlap: parts that another step set are separate changes."""
 
     kind: ChangeKind
@@ -145,8 +145,7 @@ def _change(
     return Change(kind, path, before, after, None if last == NOBODY else last, tuple(earlier))
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _View:
+class _View(msgspec.Struct, frozen=True):
     """A field as received, or as it is now."""
 
     value: JSON
@@ -171,8 +170,7 @@ def _current_view(field: TrackedField) -> _View:
     return _View(field.value, field.steps, field.members, field.items, is_former=False)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Piece:
+class _Piece(msgspec.Struct, frozen=True):
     """A value without the parts that another step set last."""
 
     path: Path
@@ -218,8 +216,7 @@ def _items(field: TrackedField) -> list[TrackedField]:
     return field.items or []
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class BlamedDenial:
+class BlamedDenial(msgspec.Struct, frozen=True):
     """One field that a denial names."""
 
     step: int
@@ -230,8 +227,7 @@ class BlamedDenial:
     """The index of the last earlier step that changed the field; None if it is as received."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _NamedField:
+class _NamedField(msgspec.Struct, frozen=True):
     """A field, and whether the message names it directly."""
 
     path: Path
@@ -294,8 +290,7 @@ def _field_at(field: TrackedField, path: Path) -> TrackedField | None:
     return field
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Blame:
+class Blame(msgspec.Struct, frozen=True):
     """Which steps changed which fields, and which of them denials name."""
 
     changes: tuple[Change, ...] = ()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, TypeAlias
+
+import msgspec
 
 from pratique.admission.controllers import Phase
 from pratique.admission.results import OutcomeStatus
@@ -31,8 +32,7 @@ ABSENT: Final = Absent.ABSENT
 """A missing value."""
 
 
-@dataclasses.dataclass(slots=True, eq=False)
-class TrackedField:
+class TrackedField(msgspec.Struct, eq=False):
     """A member of an object, an item of an array, or the root.
 
     A member that is removed and added again is the same field, and so is an item that is recognized.
@@ -48,13 +48,13 @@ class TrackedField:
     """The members of an opened object."""
     items: list[TrackedField] | None = None
     """The items of an opened array."""
-    received_members: dict[str, TrackedField] = dataclasses.field(default_factory=dict)
+    received_members: dict[str, TrackedField] = msgspec.field(default_factory=dict)
     """The members of the received object."""
     received_items: tuple[TrackedField, ...] = ()
     """The items of the received array."""
-    removed_members: dict[str, TrackedField] = dataclasses.field(default_factory=dict)
+    removed_members: dict[str, TrackedField] = msgspec.field(default_factory=dict)
     """The members that were removed."""
-    removed_items: list[TrackedField] = dataclasses.field(default_factory=list)
+    removed_items: list[TrackedField] = msgspec.field(default_factory=list)
     """The items that were removed, oldest first."""
     last: JSON = None
     """The last value of a removed item."""
@@ -225,7 +225,7 @@ def _write_items(field: TrackedField, now: Sequence[JSON], value: Sequence[JSON]
 
 def _detach(field: TrackedField, step: int) -> None:
     """Mark a field as removed, with everything in it."""
-    field.kept = dataclasses.replace(
+    field.kept = msgspec.structs.replace(
         field,
         members=None if field.members is None else dict(field.members),
         items=None if field.items is None else list(field.items),
@@ -262,8 +262,8 @@ def _restore_field(field: TrackedField) -> None:
     if field.kept is None:
         return
     kept = field.kept
-    for attribute in dataclasses.fields(TrackedField):
-        setattr(field, attribute.name, getattr(kept, attribute.name))
+    for name in TrackedField.__struct_fields__:
+        setattr(field, name, getattr(kept, name))
     field.kept = None
     for child in field.children():
         _restore_field(child)

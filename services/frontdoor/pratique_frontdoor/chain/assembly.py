@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from pratique.admission.controllers import Controller, Phase
 from pratique.admission.namespace_provisioning import provisions_namespaces
@@ -40,8 +41,7 @@ _MUTATING_WEBHOOKS = "MutatingAdmissionWebhook"
 _VALIDATING_WEBHOOKS = "ValidatingAdmissionWebhook"
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ChainParts:
+class ChainParts(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Everything that a chain is assembled from."""
 
     controllers: Sequence[Controller]
@@ -54,11 +54,11 @@ class ChainParts:
     """Runs validating controllers."""
     reach: Callable[[Webhook, Phase], Transport]
     """Returns the transport to a webhook."""
-    plugin_configurations: Mapping[str, JSON] = dataclasses.field(default_factory=dict)
+    plugin_configurations: Mapping[str, JSON] = msgspec.field(default_factory=dict)
     """The configurations of controllers, by controller name."""
-    timeouts: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    timeouts: Mapping[str, float] = msgspec.field(default_factory=dict)
     """The time limits that the operator has set, in seconds, by controller name."""
-    call_timeouts: Mapping[Phase, float | None] = dataclasses.field(default_factory=dict)
+    call_timeouts: Mapping[Phase, float | None] = msgspec.field(default_factory=dict)
     """The time limit of each call to a service, in seconds, by its phase; None means the review's."""
     replicas: ReplicatedTransport | None = None
     """Calls the replicas of the validator, among which the work of a review is divided; None divides nothing."""

@@ -11,7 +11,6 @@ Sources: ``k8s.io/apiserver/pkg/admission/reinvocation.go`` for the second round
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -106,8 +105,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """What it changed that is not allowed; None if all is."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Decision:
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """The decision of the chain about one review."""
 
     uid: str
@@ -122,11 +120,11 @@ class Decision:
     """JSON Patch operations from the object received to that one."""
     warnings: tuple[str, ...] = ()
     """Warnings for the user."""
-    audit_annotations: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    audit_annotations: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Entries for the audit log."""
     steps: tuple[Step, ...] = ()
     """The steps, in order."""
-    phase_seconds: Mapping[Phase, float] = dataclasses.field(default_factory=dict)
+    phase_seconds: Mapping[Phase, float] = msgspec.field(default_factory=dict)
     """The duration of each phase that ran, as metrics count it."""
     expanded: tuple[Decision, ...] = ()
     """Decisions on the Pods that a reviewed workload would create."""
@@ -275,23 +273,22 @@ def _cause_of_denial(denial: Status) -> StatusCause:
     return StatusCause(reason=denial.reason, message=denial.message, field=field)
 
 
-@dataclasses.dataclass(slots=True)
-class Record:
+class Record(msgspec.Struct):
     """What the steps of one or more stages did. Each validating stage fills its own; they are merged in chain order."""
 
-    steps: list[Step] = dataclasses.field(default_factory=list)
+    steps: list[Step] = msgspec.field(default_factory=list)
     """The steps, in the order in which they happened."""
-    denials: list[Status] = dataclasses.field(default_factory=list)
+    denials: list[Status] = msgspec.field(default_factory=list)
     """The denials, in chain order."""
-    warnings: list[str] = dataclasses.field(default_factory=list)
+    warnings: list[str] = msgspec.field(default_factory=list)
     """The warnings, in the order in which they came."""
-    audit_annotations: dict[str, str] = dataclasses.field(default_factory=dict)
+    audit_annotations: dict[str, str] = msgspec.field(default_factory=dict)
     """The audit annotations, by full key."""
 
-    pending_operations: list[JSONObject] = dataclasses.field(default_factory=list)
+    pending_operations: list[JSONObject] = msgspec.field(default_factory=list)
     """JSON Patch operations of validating controllers, applied if the request is allowed."""
 
-    outages: list[OutageError] = dataclasses.field(default_factory=list)
+    outages: list[OutageError] = msgspec.field(default_factory=list)
     """Services that gave no usable answer. They matter only if no controller denied the request."""
 
     def deny(self, status: Status) -> None:
@@ -323,17 +320,16 @@ class Record:
             raise self.outages[0]
 
 
-@dataclasses.dataclass(slots=True)
-class Reinvocation:
+class Reinvocation(msgspec.Struct):
     """Decides, for one review, which webhooks or policies run in the second round."""
 
     wanted: bool = False
     """Whether the mutating phase runs a second round."""
     last: Document | None = None
     """The object after the last round of webhooks."""
-    previously_invoked: set[str] = dataclasses.field(default_factory=set)
+    previously_invoked: set[str] = msgspec.field(default_factory=set)
     """Webhooks with ``reinvocationPolicy: IfNeeded`` that run again if the object changes after them."""
-    to_reinvoke: set[str] = dataclasses.field(default_factory=set)
+    to_reinvoke: set[str] = msgspec.field(default_factory=set)
     """Webhooks that run in the second round."""
 
     def begin(self, document: Document, round_number: int) -> None:
@@ -366,8 +362,7 @@ class Reinvocation:
         self.previously_invoked.clear()
 
 
-@dataclasses.dataclass(slots=True)
-class AdmissionContext:
+class AdmissionContext(msgspec.Struct):
     """The state of one review on its way through the chain."""
 
     review: Review
@@ -380,11 +375,11 @@ class AdmissionContext:
     """The review as validating stages see it; None if that is :attr:`review`."""
     round: int = 0
     """0, or 1 in the second round of the mutating stages."""
-    record: Record = dataclasses.field(default_factory=Record)
+    record: Record = msgspec.field(default_factory=Record)
     """What has happened so far."""
-    reinvocation: Reinvocation = dataclasses.field(default_factory=Reinvocation)
+    reinvocation: Reinvocation = msgspec.field(default_factory=Reinvocation)
     """Decides which webhooks run in the second round."""
-    policy_reinvocation: Reinvocation = dataclasses.field(default_factory=Reinvocation)
+    policy_reinvocation: Reinvocation = msgspec.field(default_factory=Reinvocation)
     """Decides the same for mutating policies."""
     patched: bool = False
     """Whether a webhook's patch has been applied, with or without effect."""
@@ -483,8 +478,7 @@ class ValidatingStage(Protocol):
         """Run concurrently with other stages; the returned record holds the denials."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Chain:
+class Chain(msgspec.Struct, frozen=True, kw_only=True):
     """The stages of the chain, in order. Immutable: another configuration is another chain."""
 
     mutating: tuple[MutatingStage, ...]

@@ -9,7 +9,6 @@ either way, both as averages that forget.
 from __future__ import annotations
 
 import bisect
-import dataclasses
 import functools
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
@@ -226,8 +225,7 @@ def _bytes_of(review: Review) -> int:
     return len(review.object_document.unchecked_raw) + len(review.old_object_document.unchecked_raw)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _CallUnits:
+class _CallUnits(msgspec.Struct, frozen=True):
     """A call, and where its units begin and end."""
 
     call: Call
@@ -291,7 +289,7 @@ class WorkUnits:
         numbers = units.policies.numbers
         low = 0 if first == units.first else numbers[first - units.first]
         high = self._policy_count if end == units.end else numbers[end - units.first]
-        return dataclasses.replace(units.call, span=(low, high))
+        return msgspec.structs.replace(units.call, span=(low, high))
 
 
 def merge_outcomes(outcomes: Sequence[Outcome]) -> Outcome:
@@ -347,4 +345,4 @@ def _joined_annotations(outcomes: Iterable[Outcome], *, refused: bool) -> Mappin
 def _located_outcomes(outcomes: Iterable[Outcome]) -> Iterable[PolicyOutcome]:
     for outcome in outcomes:
         for policy in outcome.policy_outcomes:
-            yield dataclasses.replace(policy, endpoint=outcome.endpoint)
+            yield msgspec.structs.replace(policy, endpoint=outcome.endpoint)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import functools
 import itertools
 import time
@@ -66,8 +65,7 @@ async def await_outcomes(
         raise OutageError.timeout(phase) from None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _ServiceCall:
+class _ServiceCall(msgspec.Struct, frozen=True):
     """One call to a service, and the steps that result from it."""
 
     phase: Phase
@@ -76,7 +74,7 @@ class _ServiceCall:
     """The time limits of controllers, in seconds, by name."""
     review: Review
     round: int = 0
-    shadows: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    shadows: Mapping[str, str] = msgspec.field(default_factory=dict)
     """The PolicyRollouts that keep controllers in shadow, by the names of these."""
     policy_rollouts: Rollouts = NO_ROLLOUTS
     policy_allow_lists: AllowLists = NO_ALLOW_LISTS
@@ -363,13 +361,12 @@ def _prefixed_annotations(outcome: Outcome) -> dict[str, str]:
     }
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class HostedMutators:
+class HostedMutators(msgspec.Struct, frozen=True):
     """Consecutive mutating controllers of the chain, which the mutator runs in one call."""
 
     members: tuple[ChainMember, ...]
     transport: Transport
-    limits: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    limits: Mapping[str, float] = msgspec.field(default_factory=dict)
     """The time limits of controllers, in seconds, by name."""
 
     async def admit(self, context: AdmissionContext) -> bool:
@@ -439,7 +436,7 @@ async def _run_enforced(
     if not calls:
         return ()
     if again is not None:
-        calls = [dataclasses.replace(call, only=again) for call in calls]
+        calls = [msgspec.structs.replace(call, only=again) for call in calls]
     asking = transport.mutate(context.review, calls, deadline)
     outcomes = await await_outcomes(Phase.MUTATE, asking, deadline)
     document = context.review.object_document
@@ -510,13 +507,12 @@ def _apply_decision(outcome: Outcome, document: Document) -> tuple[OutcomeDecisi
         return Denied(statuses.internal_error(str(error))), document
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class HostedValidators:
+class HostedValidators(msgspec.Struct, frozen=True):
     """Validating controllers of the chain, which the validators run."""
 
     members: tuple[ChainMember, ...]
     transport: Transport
-    limits: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    limits: Mapping[str, float] = msgspec.field(default_factory=dict)
     """The time limits of controllers, in seconds, by name."""
     fan_out: FanOut | None = None
     """Divides their work among replicas; None makes one call."""
@@ -550,7 +546,7 @@ def _limited_in_shadow(calls: Sequence[Call], shadows: Mapping[str, str], deadli
     """Give controllers in shadow no more than their share of the time that is left."""
     seconds = shadow_deadline(deadline).remaining_seconds
     return [
-        dataclasses.replace(call, timeout_seconds=min(call.timeout_seconds or seconds, seconds))
+        msgspec.structs.replace(call, timeout_seconds=min(call.timeout_seconds or seconds, seconds))
         if call.name in shadows
         else call
         for call in calls
@@ -650,13 +646,12 @@ def _record_merged(hop: _ServiceCall, found: Sequence[Outcome], record: Record) 
         record.pending_operations += outcome.decision.operations
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PolicyMutators:
+class PolicyMutators(msgspec.Struct, frozen=True):
     """The mutating policies of the chain."""
 
     member: ChainMember
     transport: Transport
-    limits: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    limits: Mapping[str, float] = msgspec.field(default_factory=dict)
     """The time limits of controllers, in seconds, by name."""
 
     async def admit(self, context: AdmissionContext) -> bool:

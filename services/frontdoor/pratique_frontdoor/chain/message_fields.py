@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from pratique.admission.results import OutcomeStatus
 from pratique.apimachinery.field_errors import Step
@@ -135,8 +136,7 @@ REFUSING = frozenset({OutcomeStatus.DENIED, OutcomeStatus.FAILED})
 """Results of steps that deny a request."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(msgspec.Struct, frozen=True):
     """One cause of a denial."""
 
     step: int | None

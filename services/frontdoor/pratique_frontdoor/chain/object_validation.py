@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Callable
 from typing import NamedTuple, cast
+
+import msgspec
 
 from pratique.admission.controllers import Phase
 from pratique.admission.results import OutcomeStatus
@@ -76,8 +77,7 @@ def _received_bytes(review: Review) -> int:
     return review.object_document.received_bytes + review.old_object_document.received_bytes
 
 
-@dataclasses.dataclass(slots=True)
-class _ObjectStages:
+class _ObjectStages(msgspec.Struct):
     first: Phase
     received: Document
     """The object as it was received; then, before the mutating phase, with its defaults."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Callable, Iterable
 from typing import Protocol, Self
+
+import msgspec
 
 from pratique.admission.matching import RequestKey
 from pratique.admission.reviews import Call, Review
@@ -23,8 +24,7 @@ from pratique.policies.rollouts import NO_ROLLOUTS, Rollout, Rollouts
 from pratique_frontdoor.chain.violations import RestrictedController
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class RulesWithSkipReason:
+class RulesWithSkipReason(msgspec.Struct, frozen=True):
     """Rules, and the controller's own reason to skip a request that they match."""
 
     rules: Rules
@@ -89,8 +89,7 @@ class PolicyRules:
         return all(policy.is_plain and policy.matches_requested_resource(request_key) for policy in concerned)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _BoundPolicy:
+class _BoundPolicy(msgspec.Struct, frozen=True):
     """A policy with its bindings."""
 
     matcher: ResourceMatcher | None
@@ -132,8 +131,7 @@ class Rules(Protocol):
         """Return why the controller is not called; empty if it is."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ChainMember:
+class ChainMember(msgspec.Struct, frozen=True):
     """A hosted controller of the chain with its rules."""
 
     call: Call
@@ -157,4 +155,4 @@ class ChainMember:
 
     def call_for(self, *, explain: bool) -> Call:
         """Return the call to make."""
-        return dataclasses.replace(self.call, explain=True) if explain and self.has_members else self.call
+        return msgspec.structs.replace(self.call, explain=True) if explain and self.has_members else self.call

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import msgspec
 
 from pratique.admission.controllers import Controller, FailurePolicy
@@ -22,8 +20,7 @@ from pratique.policies.allow_lists import AllowList
 from pratique_frontdoor.chain.decisions import Record, Step, Violation
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class RestrictedController:
+class RestrictedController(msgspec.Struct, frozen=True):
     """A mutating controller and its allow-list."""
 
     allow_list: AllowList

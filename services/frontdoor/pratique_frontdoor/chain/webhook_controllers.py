@@ -11,10 +11,11 @@ Sources: ``mutating/dispatcher.go`` and ``validating/dispatcher.go`` in
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import logging
 from collections.abc import Sequence
 from typing import NamedTuple
+
+import msgspec
 
 from pratique.admission.controllers import Phase
 from pratique.admission.matching import MatchContext, MatchedResource
@@ -56,8 +57,7 @@ from pratique_frontdoor.webhooks.answers import mutation_annotation, patch_annot
 _TYPE_FIELDS = ("apiVersion", "kind")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class WebhookEffect:
+class WebhookEffect(msgspec.Struct, frozen=True):
     """What a webhook's answer does to the review."""
 
     denial: Status | None = None
@@ -151,7 +151,7 @@ async def _with_conversion(
     # The next webhook that asks for the webhook's version sees what this one left, as in the API server.
     converted.remember_conversion(sent_kind.api_version, pending.document)
     applied = tuple(diff(requested_review.object, converted.data))
-    return dataclasses.replace(effect, applied=applied, document=converted, pending=None)
+    return msgspec.structs.replace(effect, applied=applied, document=converted, pending=None)
 
 
 def _allowed(allow_list: AllowList, before: Document, after: Document) -> tuple[Document, str]:
@@ -250,8 +250,7 @@ _FEW_OPERATIONS = 200
 webhook may send, take 0.8 s and would delay other reviews."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class MutatingWebhooks:
+class MutatingWebhooks(msgspec.Struct, frozen=True):
     """The mutating webhooks of the chain."""
 
     hooks: WebhookIndex
@@ -435,8 +434,7 @@ def _mutation_annotations(
 _log = logging.getLogger(__name__)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ValidatingWebhooks:
+class ValidatingWebhooks(msgspec.Struct, frozen=True):
     """The validating webhooks of the chain."""
 
     hooks: WebhookIndex

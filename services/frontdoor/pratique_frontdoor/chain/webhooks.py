@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import functools
 import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
+
+import msgspec
 
 from pratique.admission.controllers import Phase
 from pratique.admission.matching import (
@@ -60,16 +61,14 @@ from pratique_frontdoor.transports import Transport
 from pratique_frontdoor.transports.circuit_breakers import CircuitBreakers
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Matched:
+class Matched(msgspec.Struct, frozen=True):
     """The webhook is to be called."""
 
     review: Review
     """The review, converted for the webhook."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Skipped:
+class Skipped(msgspec.Struct, frozen=True):
     """The webhook is not called for the review."""
 
     reason: str
@@ -77,8 +76,7 @@ class Skipped:
     """Whether it would be called, but for an exception."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(msgspec.Struct, frozen=True):
     """Whether to call the webhook cannot be determined, so the request is denied."""
 
     status: Status
@@ -92,8 +90,7 @@ _OTHER_NAMESPACE = Skipped("namespaceSelector does not match the labels of the n
 _OTHER_OBJECT = Skipped("objectSelector matches the labels of neither object nor oldObject")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Matcher:
+class Matcher(msgspec.Struct, frozen=True, kw_only=True):
     """Which requests one webhook is called for."""
 
     rules: RuleSet
@@ -105,13 +102,13 @@ class Matcher:
     """The object selector; defaulting turns an absent one into the empty one."""
     conditions: MatchConditions | None = None
     """The match conditions; None without any."""
-    _any_namespace: bool = dataclasses.field(init=False)
-    _any_object: bool = dataclasses.field(init=False)
+    _any_namespace: bool = False
+    _any_object: bool = False
 
     def __post_init__(self) -> None:
         """Remember which selectors match everything: for most webhooks both do, for every review."""
-        object.__setattr__(self, "_any_namespace", _selects_everything(self.namespace_selector))
-        object.__setattr__(self, "_any_object", _selects_everything(self.object_selector))
+        msgspec.structs.force_setattr(self, "_any_namespace", _selects_everything(self.namespace_selector))
+        msgspec.structs.force_setattr(self, "_any_object", _selects_everything(self.object_selector))
 
     def target(self, request_key: RequestKey, resources: ApiResources) -> MatchedResource | None:
         """Return the matched resource by the rules alone; None if they do not match."""
@@ -170,8 +167,7 @@ _INLINE_BUDGET = 10_000
 """Cost that a webhook's conditions may have on the event loop: about 2 ms. Costlier ones continue in a thread."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class MatchConditions:
+class MatchConditions(msgspec.Struct, frozen=True):
     """The compiled match conditions of one webhook."""
 
     fails_open: bool
@@ -339,8 +335,7 @@ CONTROLLERS = {Phase.MUTATE: "MutatingAdmissionWebhook", Phase.VALIDATE: "Valida
 _WITHOUT_SIDE_EFFECTS = ("None", "NoneOnDryRun")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ChainWebhook:
+class ChainWebhook(msgspec.Struct, frozen=True, kw_only=True):
     """One webhook of one configuration, ready to be matched and called."""
 
     webhook: Webhook
@@ -413,8 +408,7 @@ def failed_calling(webhook: str, reason: str) -> str:
     return f"failed calling webhook {statuses.go_quoted(webhook)}: {reason}"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class WebhookResult:
+class WebhookResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of calling one webhook, with its failure policy applied."""
 
     outcome: Outcome
@@ -483,7 +477,7 @@ async def call_in_shadow(
     if side_effects not in _WITHOUT_SIDE_EFFECTS:
         return Skipped(f"in shadow, and not called: it may have side effects (sideEffects: {side_effects})")
     if side_effects != "None" and not review.dry_run:
-        review = dataclasses.replace(review, dry_run=True)
+        review = msgspec.structs.replace(review, dry_run=True)
     return await call_webhook(hook, review, phase, shadow_deadline(deadline))
 
 
@@ -509,7 +503,7 @@ def _dry_run_refusal(hook: ChainWebhook, review: Review) -> Outcome | None:
 def violating_result(hook: ChainWebhook, result: WebhookResult, told: str) -> WebhookResult:
     """Return the result of a webhook whose patch counts as a failed call, because it changes what it may not."""
     outcome = Outcome(controller=hook.name, decision=Failed(FailureKind.ERROR, told, 500))
-    return dataclasses.replace(result, outcome=outcome, denial=_denial(hook, outcome))
+    return msgspec.structs.replace(result, outcome=outcome, denial=_denial(hook, outcome))
 
 
 def _denial(hook: ChainWebhook, outcome: Outcome) -> Status | None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import collections
-import dataclasses
 import datetime as dt
 import math
 import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
 
 from pratique.admission.controllers import QuotaAmount
 from pratique.apimachinery.errors import InputError
@@ -34,8 +35,7 @@ LISTED_DECISIONS = 50
 _RECENT = dt.timedelta(minutes=1)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class LivePage:
+class LivePage(msgspec.Struct, frozen=True):
     """What the newest decisions add up to, and a list of the newest."""
 
     decisions: Sequence[ListedDecision]
@@ -143,8 +143,7 @@ class LiveDecisions:
         return read_decision(kept[place].line, ANY_NAMESPACE)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ReplicaState:
+class ReplicaState(msgspec.Struct, frozen=True):
     """A replica of a service, as the front door sees it."""
 
     service: str
@@ -159,8 +158,7 @@ class ReplicaState:
     """Whether it gets no calls because it is slow."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class CertificateState:
+class CertificateState(msgspec.Struct, frozen=True):
     """A certificate, or a bundle of authorities."""
 
     name: str
@@ -168,8 +166,7 @@ class CertificateState:
     """Negative once it has ended."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class QuotaUse:
+class QuotaUse(msgspec.Struct, frozen=True):
     """How much of one resource of a ResourceQuota is used."""
 
     namespace: str
@@ -186,8 +183,7 @@ class QuotaUse:
         return used, "" if self.hard is None else _amount_text(self.resource, self.hard)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ServiceState:
+class ServiceState(msgspec.Struct, frozen=True):
     """What the metrics say about replicas, certificates and quotas."""
 
     digest: str

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
@@ -33,8 +32,7 @@ class PlaygroundCase(
     """Whether to call the webhooks of the chain, in a dry run."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class LineMark:
+class LineMark(msgspec.Struct, frozen=True):
     """A remark about a line of an editor."""
 
     editor: str
@@ -47,8 +45,7 @@ class LineMark:
     """What is wrong, and who says so."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class DecidedReview:
+class DecidedReview(msgspec.Struct, frozen=True):
     """A review and its decision."""
 
     title: str
@@ -59,8 +56,7 @@ class DecidedReview:
     """Whether it is the Pod that the workload before it would make."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PlaygroundResult:
+class PlaygroundResult(msgspec.Struct, frozen=True):
     """What came of a case."""
 
     decided: Sequence[DecidedReview] = ()

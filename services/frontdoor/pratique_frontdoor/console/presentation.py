@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,16 +33,14 @@ _PLAIN = re.compile(r"[A-Za-z][\w./-]*(?: [\w./-]+)*")
 _WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ObjectLine:
+class ObjectLine(msgspec.Struct, frozen=True):
     """A line of an object, written as YAML."""
 
     path: Path
     text: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class BlamedLine:
+class BlamedLine(msgspec.Struct, frozen=True):
     """A line of the final object, and who set it."""
 
     text: str
@@ -53,8 +50,7 @@ class BlamedLine:
     """The step's number among those that set something, from 1; 0 if it is as received."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class DiffLine:
+class DiffLine(msgspec.Struct, frozen=True):
     """A line of the comparison of an object before and after."""
 
     sign: str
@@ -62,8 +58,7 @@ class DiffLine:
     text: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ChainBox:
+class ChainBox(msgspec.Struct, frozen=True):
     """A step of the chain."""
 
     step: Step
@@ -81,8 +76,7 @@ class ChainBox:
         return self.step.name or self.step.controller
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ChainColumn:
+class ChainColumn(msgspec.Struct, frozen=True):
     """The steps of one phase and round."""
 
     title: str
@@ -92,8 +86,7 @@ class ChainColumn:
     skipped: Sequence[ChainBox]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ShownDecision:
+class ShownDecision(msgspec.Struct, frozen=True):
     """Everything that a page shows of a decision."""
 
     decided: DecidedReview

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import dataclasses
 import datetime as dt
 import statistics
 from collections.abc import Mapping, Sequence
@@ -120,8 +119,7 @@ def read_line(text: bytes) -> RecordedLine:
     return line
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ListedDecision:
+class ListedDecision(msgspec.Struct, frozen=True):
     """A line of the list."""
 
     number: int
@@ -136,8 +134,7 @@ class ListedDecision:
     """Why it was denied; empty if it was allowed."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class StepLatency:
+class StepLatency(msgspec.Struct, frozen=True):
     """How long a step took, in milliseconds."""
 
     step: str

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import array
 import bisect
-import dataclasses
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
+
+import msgspec
 
 from pratique.apimachinery.errors import InputError
 from pratique.cluster.files import load_cluster
@@ -30,8 +31,7 @@ MAX_LINE_BYTES = 64 * 1024 * 1024
 """The longest line that is read. The front door writes none as long, unless its limits are raised."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class RecordingPage:
+class RecordingPage(msgspec.Struct, frozen=True):
     """A page of the list, and what all decisions add up to."""
 
     decisions: Sequence[ListedDecision]

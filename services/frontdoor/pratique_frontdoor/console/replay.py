@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 from collections.abc import Sequence
 from typing import Protocol
+
+import msgspec
 
 
 class ReplayStatus(enum.StrEnum):
@@ -17,8 +18,7 @@ class ReplayStatus(enum.StrEnum):
     FAILED = "failed"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ShownExample:
+class ShownExample(msgspec.Struct, frozen=True):
     """A review that would be decided otherwise."""
 
     title: str
@@ -30,8 +30,7 @@ class ShownExample:
     """Why it may not be a real difference."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ShownDifferences:
+class ShownDifferences(msgspec.Struct, frozen=True):
     """All differences of one kind that one policy makes."""
 
     text: str
@@ -44,16 +43,14 @@ class ShownDifferences:
     examples: Sequence[ShownExample]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class DifferenceGroup:
+class DifferenceGroup(msgspec.Struct, frozen=True):
     """The differences that one controller, webhook or policy makes."""
 
     origin: str
     differences: Sequence[ShownDifferences]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PolicyUse:
+class PolicyUse(msgspec.Struct, frozen=True):
     """What one controller, webhook or policy did with the reviews of a recording."""
 
     origin: str
@@ -66,8 +63,7 @@ class PolicyUse:
     """How many reviews it did not concern."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ReplayState:
+class ReplayState(msgspec.Struct, frozen=True):
     """How far a replay is, and what came of it."""
 
     status: ReplayStatus = ReplayStatus.IDLE

@@ -9,6 +9,8 @@ import hmac
 import time
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from pratique.admission.reviews import Review
 from pratique.apimachinery.json_values import NULL, JSONObject, decode, encode
 from pratique_frontdoor.chain.decisions import Decision
@@ -31,17 +33,16 @@ _OBJECT_KEY_LABEL = b"pratique decision log: objects"
 """Derives a separate key from the chain's, so that a digest of an object is never a hash of a line."""
 
 
-@dataclasses.dataclass(slots=True)
-class Observation:
+class Observation(msgspec.Struct):
     """What is known of one request while it is handled. It only holds references."""
 
     path: str
     """The HTTP path of the request."""
     scope: Scope
     """The ASGI scope, with the sender."""
-    came: float = dataclasses.field(default_factory=time.time)
+    came: float = msgspec.field(default_factory=time.time)
     """When it was received, in seconds since 1970."""
-    started: float = dataclasses.field(default_factory=time.perf_counter)
+    started: float = msgspec.field(default_factory=time.perf_counter)
     received: ReceivedReview | None = None
     """The review, once it is decoded."""
     decision: Decision | None = None
@@ -65,12 +66,14 @@ class Observation:
         """Drop objects and patch: a line without a message is better than none."""
         self.has_dropped_objects = True
         if self.received is not None:
-            review = dataclasses.replace(
+            review = msgspec.structs.replace(
                 self.received.review, object_document=NULL, old_object_document=NULL, options_document=NULL
             )
-            self.received = dataclasses.replace(self.received, review=review)
+            self.received = msgspec.structs.replace(self.received, review=review)
         if self.decision is not None:
-            self.decision = dataclasses.replace(self.decision, object_document=NULL, patch=(), expanded=())
+            self.decision = msgspec.structs.replace(
+                self.decision, object_document=NULL, patch=(), expanded=()
+            )
 
     @property
     def size(self) -> int:

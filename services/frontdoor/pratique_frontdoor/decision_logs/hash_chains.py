@@ -77,8 +77,7 @@ class Link(msgspec.Struct, frozen=True):
 _link_decoder = msgspec.json.Decoder(Link)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(msgspec.Struct, frozen=True):
     """A position where the lines are not the chain that was written."""
 
     file: str
@@ -88,8 +87,7 @@ class Fault:
     """The description of the fault."""
 
 
-@dataclasses.dataclass(slots=True)
-class ChainReport:
+class ChainReport(msgspec.Struct):
     """The result of the verification of a chain."""
 
     entries: int = 0
@@ -108,7 +106,7 @@ class ChainReport:
     """Lines that no writer of decision logs has written."""
     is_keyed: bool = False
     """Whether the lines are verified with a key."""
-    faults: list[Fault] = dataclasses.field(default_factory=list)
+    faults: list[Fault] = msgspec.field(default_factory=list)
 
 
 class KeyMissingError(ConfigurationError):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
+
+import msgspec
 
 from pratique.admission.controllers import Controller, Phase
 from pratique.admission.reviews import Deadline, Review
@@ -88,8 +89,7 @@ async def open_remote(settings: FrontDoorSettings) -> Engine:
 _CALLERS = {"MutatingAdmissionWebhook": Phase.MUTATE, "ValidatingAdmissionWebhook": Phase.VALIDATE}
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ChainSources:
+class ChainSources(msgspec.Struct, frozen=True):
     """The controllers of a chain, and their configurations."""
 
     catalogue: Catalogue
@@ -97,7 +97,7 @@ class ChainSources:
     """The enabled controllers, in chain order."""
     plugin_configurations: Mapping[str, JSON]
     """The configurations of the AdmissionConfiguration and of flags, by controller."""
-    timeouts: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    timeouts: Mapping[str, float] = msgspec.field(default_factory=dict)
     """The time limits that the AdmissionConfiguration sets, in seconds, by controller."""
     file: Path | None = None
     """The file of the AdmissionConfiguration."""

@@ -5,8 +5,9 @@ Its transport asks the hosts of the mutator and the validator directly, without 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Sequence
+
+import msgspec
 
 from pratique.admission.controllers import Phase
 from pratique.admission.namespace_provisioning import provisions_namespaces
@@ -26,8 +27,7 @@ from pratique_frontdoor.engines.engine import ChainSources, open_clients
 from pratique_frontdoor.webhooks.clients import WebhookTransports
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class InProcessTransport:
+class InProcessTransport(msgspec.Struct, frozen=True):
     """Calls hosts in this process."""
 
     mutator: MutatorHost
@@ -52,8 +52,7 @@ class InProcessTransport:
         self.validator.close_threads()
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class LocalSources:
+class LocalSources(msgspec.Struct, frozen=True):
     """The files of a chain's settings, read once for several engines, which share nothing else."""
 
     chain: ChainSources

@@ -8,6 +8,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
 from pratique.admission.controllers import Controller, Phase
 from pratique.admission.reviews import Deadline, Review
 from pratique.admission.rules import Rule
@@ -93,7 +95,7 @@ class MutatorSet:
         chain = self._whole
         if order is not None:
             stages = tuple(stage for mutator in order for stage in mutator.stages)
-            chain = dataclasses.replace(chain, mutating=stages)
+            chain = msgspec.structs.replace(chain, mutating=stages)
         return await chain.decide(review, phases, deadline)
 
     async def close(self) -> None:
@@ -121,7 +123,7 @@ def _hosted(parts: ChainParts) -> Sequence[HostedController]:
 
 
 def _plugin_mutator(controller: Controller, parts: ChainParts, handler: object) -> Mutator:
-    alone = dataclasses.replace(parts, controllers=(controller,), configurations=Configurations())
+    alone = msgspec.structs.replace(parts, controllers=(controller,), configurations=Configurations())
     return Mutator(
         controller=controller.name,
         name=controller.name,
@@ -152,7 +154,9 @@ def _policy_mutator(
     hosted = configure_controller(controller, None)
     hosted.handlers.use_configurations(alone)
     transport = InProcessTransport(MutatorHost((hosted,), store), ValidatorHost((), store))
-    of_one = dataclasses.replace(parts, controllers=(controller,), configurations=alone, mutator=transport)
+    of_one = msgspec.structs.replace(
+        parts, controllers=(controller,), configurations=alone, mutator=transport
+    )
     constraints = policy.spec.match_constraints
     return Mutator(
         controller=controller.name,
@@ -167,7 +171,7 @@ def _webhook_mutators(controller: Controller, parts: ChainParts) -> Iterator[Mut
     for configuration in parts.configurations.mutating:
         for webhook in configuration.webhooks:
             single: WebhookConfiguration = dataclasses.replace(configuration, webhooks=(webhook,))
-            alone = dataclasses.replace(
+            alone = msgspec.structs.replace(
                 parts, controllers=(controller,), configurations=Configurations(mutating=(single,))
             )
             yield Mutator(

@@ -12,6 +12,8 @@ import functools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Self
 
+import msgspec
+
 from pratique.admission.controllers import BOTH, Controller, Phase
 from pratique.admission.results import ALLOWED, Outcome, OutcomeStatus
 from pratique.admission.reviews import Call, Deadline, Review
@@ -47,8 +49,7 @@ class _CalledWebhooks(NamedTuple):
     names: set[WebhookName]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _SilentTransport:
+class _SilentTransport(msgspec.Struct, frozen=True):
     """A transport to a server that is down: the call is recorded, and the chain continues as if it had been allowed."""
 
     name: WebhookName
@@ -146,7 +147,7 @@ class OutageSimulation:
 
     def reached(self, review: Review) -> frozenset[WebhookName]:
         """Return the webhooks that would be called for a request, each on its own, or would deny it without a call."""
-        return self._runner.run(self._find_reached(dataclasses.replace(review, cluster=self._known)))
+        return self._runner.run(self._find_reached(msgspec.structs.replace(review, cluster=self._known)))
 
     async def _find_reached(self, review: Review) -> frozenset[WebhookName]:
         found, decision = await self._run(self._chains[1], review)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import functools
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
 
 from pratique.admission.controllers import Phase
 from pratique.admission.reviews import Deadline, Review
@@ -54,8 +55,7 @@ _LONGEST_REVIEW_SECONDS = 30.0
 30."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _DecisionInputs:
+class _DecisionInputs(msgspec.Struct, frozen=True):
     """The chain and cluster of one set of inputs."""
 
     chain: Chain
@@ -292,19 +292,19 @@ class RemoteEngine:
         chain, webhooks = self._assemble(configurations)
         self._webhooks.append(webhooks)
         self._use_inputs(
-            dataclasses.replace(self._held.current, chain=chain, webhooks=webhooks), configuration=digest
+            msgspec.structs.replace(self._held.current, chain=chain, webhooks=webhooks), configuration=digest
         )
         self._advise(self._warn_without_effect, configurations)
 
     async def _use_cluster(self, cluster: ObjectStore) -> None:
         digest = await asyncio.to_thread(cluster_digest, cluster)
         self.cluster.swap(cluster)
-        self._use_inputs(dataclasses.replace(self._held.current, cluster=cluster), cluster=digest)
+        self._use_inputs(msgspec.structs.replace(self._held.current, cluster=cluster), cluster=digest)
         self._advise(self._warn_unread, cluster)
 
     def _use_live(self, cluster: ObjectStore) -> None:
         self.cluster.swap(cluster)
-        self._use_inputs(dataclasses.replace(self._held.current, cluster=cluster))
+        self._use_inputs(msgspec.structs.replace(self._held.current, cluster=cluster))
 
     def _use_inputs(self, decider: _DecisionInputs, **digests: str) -> None:
         now = self._held.digests._replace(**digests)
@@ -332,7 +332,7 @@ class RemoteEngine:
             why = "; ".join(self._live_problems()) or "the live cluster's policies may be out of date"
             raise RefusalError(statuses.service_unavailable(why))
         digests, decider = self._agreed_inputs()
-        review = dataclasses.replace(
+        review = msgspec.structs.replace(
             review,
             cluster=decider.cluster,
             digest=digests.whole,

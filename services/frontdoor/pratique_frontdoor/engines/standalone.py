@@ -12,6 +12,8 @@ import dataclasses
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic
 
+import msgspec
+
 from pratique.admission.controllers import Phase
 from pratique.admission.results import Outcome
 from pratique.admission.reviews import Call, Deadline, Review
@@ -43,8 +45,7 @@ class StandaloneSettings(FrontDoorSettings):
     """Where controllers of other packages run: each in its own process, or in threads of this one."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class HostTransport(Generic[HostT]):
+class HostTransport(msgspec.Struct, Generic[HostT], frozen=True):
     """Calls the hosts of one phase in this process."""
 
     chain: HostedChain[HostT]
@@ -79,8 +80,7 @@ class HostTransport(Generic[HostT]):
         """Do nothing: the engine closes the controllers."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class LocalService(Generic[HostT]):
+class LocalService(msgspec.Struct, Generic[HostT], frozen=True):
     """One phase of the chain, as the front door sees a mutator or a validator."""
 
     name: str

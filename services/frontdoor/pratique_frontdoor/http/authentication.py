@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pratique.apimachinery import statuses
@@ -110,8 +111,7 @@ class Peer:
 UNAUTHORIZED = statuses.failure(401, "Unauthorized", "Unauthorized")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Callers:
+class Callers(msgspec.Struct, frozen=True):
     """The configured credentials; None for those that are not configured."""
 
     certificates: ClientCertificateAuthenticator | None = None
@@ -181,8 +181,7 @@ class RequestCounter(Protocol):
         """Count an HTTP request by its path and the code of its response."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class AuthenticationMiddleware:
+class AuthenticationMiddleware(msgspec.Struct, frozen=True):
     """ASGI middleware that passes on authenticated requests only."""
 
     app: ASGIApp

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
@@ -75,8 +74,7 @@ _REUSED_BYTES = 16 * 1024
 memory, and a thousand reviews can be in flight."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ReceivedReview:
+class ReceivedReview(msgspec.Struct, frozen=True):
     """A review, and the version of its answer."""
 
     api_version: str

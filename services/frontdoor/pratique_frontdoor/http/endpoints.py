@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import time
 from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeAlias
 
+import msgspec
 from starlette.types import Receive, Scope, Send
 
 from pratique.admission.controllers import Phase
@@ -142,8 +142,7 @@ class TimeLimit:
             raise TimeoutError from error
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class EndpointContext:
+class EndpointContext(msgspec.Struct, frozen=True):
     """What all endpoints of a front door share."""
 
     engine: Engine

@@ -167,8 +167,7 @@ class VerifierMetrics:
         return render_metrics(self._registry)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class VerifierInputs:
+class VerifierInputs(msgspec.Struct, frozen=True):
     """What an image verifier reads from files."""
 
     policy: ImageVerificationPolicy

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import logging
 import ssl
@@ -10,6 +9,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+
+import msgspec
 
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.https.tls import (
@@ -53,8 +54,7 @@ _TLS_1_3_CIPHER_SUITES = frozenset(
 """These cannot be selected, as in Go: all of them are always enabled."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class HandshakeSettings:
+class HandshakeSettings(msgspec.Struct, frozen=True):
     """The TLS version and cipher suites of all handshakes."""
 
     minimum: ssl.TLSVersion

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import collections
-import dataclasses
 import enum
 import functools
 import logging
@@ -19,6 +18,7 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import parse_qs
 
+import msgspec
 from starlette.types import Receive, Send
 
 from pratique.admission.controllers import BOTH, MUTATE, VALIDATE, Phase
@@ -49,8 +49,7 @@ class ClientGoneError(Exception):
     """The client closed the connection before its request was complete, so no response can be sent."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Query:
+class Query(msgspec.Struct, frozen=True):
     """The query of a request for a decision."""
 
     seconds: float
@@ -224,8 +223,7 @@ UNREAD = "unread"
 """The label for the priority of a review whose body is incomplete."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class LoadLimits:
+class LoadLimits(msgspec.Struct, frozen=True):
     """How many bytes and reviews may be held. 0 is no limit, except in the first."""
 
     total_bytes: int
@@ -372,8 +370,7 @@ class LoadShare:
 _logger = logging.getLogger(__name__)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class JSONReply:
+class JSONReply(msgspec.Struct, frozen=True):
     """A response with a JSON body."""
 
     code: int

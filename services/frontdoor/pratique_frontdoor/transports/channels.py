@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import ipaddress
 import json
 import logging
@@ -13,6 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
 import grpc
+import msgspec
 
 from pratique.apimachinery.errors import ConfigurationError
 
@@ -300,8 +300,7 @@ def watched_name(target: str) -> str:
     return ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class NameWatch:
+class NameWatch(msgspec.Struct, frozen=True):
     """Resolves a name periodically."""
 
     name: str

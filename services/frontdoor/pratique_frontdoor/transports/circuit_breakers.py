@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import enum
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
 
 from pratique.admission.controllers import Phase
 from pratique.admission.results import Outcome
@@ -133,8 +134,7 @@ class Circuit:
         self._on_change(CircuitState.OPEN)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class CircuitBreakerTransport:
+class CircuitBreakerTransport(msgspec.Struct, frozen=True):
     """Calls one webhook through another transport, unless its circuit is open."""
 
     through: Transport

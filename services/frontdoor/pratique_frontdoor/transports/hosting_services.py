@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import ssl
 from collections.abc import Callable, Iterable, Sequence
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+import msgspec
 
 from pratique.admission.controllers import Controller, Phase
 from pratique.admission.v1 import catalogue_service_pb2, catalogue_service_pb2_grpc
@@ -118,8 +118,7 @@ _PHASES = {
 }
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class HostingService:
+class HostingService(msgspec.Struct, frozen=True):
     """A service that hosts the enabled controllers of one phase."""
 
     name: str

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import collections
-import dataclasses
 import logging
 from collections.abc import Callable
 from typing import Any
 
 import grpc
+import msgspec
 from google.protobuf.message import DecodeError
 
 from pratique.admission.reviews import Deadline
@@ -55,8 +55,7 @@ class StreamedCallError(Exception):
         return self._code
 
 
-@dataclasses.dataclass(eq=False, slots=True)
-class _PendingCall:
+class _PendingCall(msgspec.Struct, eq=False):
     number: int
     request: bytes
     deadline: Deadline

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import hashlib
 import re
@@ -244,8 +243,7 @@ _LOWEST_DENIAL = 400
 """The API server never answers a denial with a lower code."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class WebhookAnswer:
+class WebhookAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """A validated answer of a webhook."""
 
     allowed: bool
@@ -258,7 +256,7 @@ class WebhookAnswer:
     """The status of a denial, if there is one."""
     warnings: tuple[str, ...] = ()
     """Warnings for the user."""
-    audit_annotations: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    audit_annotations: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Entries for the audit log, with the webhook's own keys."""
 
 

@@ -6,7 +6,6 @@ fields; those that the API server leaves out when they are empty are left out he
 
 from __future__ import annotations
 
-import dataclasses
 import uuid
 from collections.abc import Iterable
 from typing import Literal, TypeAlias, cast
@@ -54,8 +53,7 @@ class _SentAdmissionReview(msgspec.Struct, frozen=True, rename="camel"):
     request: _SentRequest
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class SentReview:
+class SentReview(msgspec.Struct, frozen=True):
     """An encoded AdmissionReview for a webhook, and what its answer is checked against."""
 
     uid: str

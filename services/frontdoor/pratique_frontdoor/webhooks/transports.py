@@ -8,7 +8,6 @@ Sources: ``k8s.io/apiserver/pkg/admission/plugin/webhook/{mutating,validating}/d
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import math
 import re
 from collections.abc import Sequence
@@ -41,8 +40,7 @@ _HTTPS_PORT = 443
 _PORT = re.compile(r":[0-9]+$")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class WebhookUrl:
+class WebhookUrl(msgspec.Struct, frozen=True):
     """The URL of a webhook."""
 
     authority: str
@@ -100,8 +98,7 @@ _CLOCK_DIGITS = 6
 """Digits of microseconds: smaller differences are floating-point rounding, and must not add a second."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _WebhookConnection:
+class _WebhookConnection(msgspec.Struct, frozen=True):
     """The webhook's URL, credentials and kind of HTTPS client."""
 
     url: WebhookUrl
@@ -196,8 +193,7 @@ FAILURE_PREFIX = "failed to call webhook: "
 """How the API server starts the reason of a failed call."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class GrpcWebhookTransport:
+class GrpcWebhookTransport(msgspec.Struct, frozen=True):
     """Calls through another transport, and words denials and failures as those of a webhook."""
 
     through: GrpcTransport

@@ -5,11 +5,12 @@ Source: ``k8s.io/apiserver/pkg/cel/library/ip.go`` and ``cidr.go``.
 
 from __future__ import annotations
 
-import dataclasses
 import ipaddress
 import re
 from collections.abc import Callable
 from typing import ClassVar, TypeAlias
+
+import msgspec
 
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.statuses import go_quoted
@@ -163,8 +164,7 @@ _BROADCAST = ipaddress.IPv4Address("255.255.255.255")
 _LINK_LOCAL_MULTICAST = ipaddress.IPv4Network("224.0.0.0/24")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class AddressValue:
+class AddressValue(msgspec.Struct, frozen=True):
     """An IP address as a CEL value."""
 
     cel_type: ClassVar[str] = "net.IP"
@@ -181,8 +181,7 @@ class AddressValue:
         return str(self.address)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class NetworkValue:
+class NetworkValue(msgspec.Struct, frozen=True):
     """An address with a prefix length, as a CEL value; bits after the prefix may be set."""
 
     cel_type: ClassVar[str] = "net.CIDR"

@@ -5,9 +5,10 @@ Source: ``k8s.io/apiserver/pkg/cel/library/authz.go``.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import ClassVar
+
+import msgspec
 
 from pratique.apimachinery import names
 from pratique.apimachinery.requests import UserInfo
@@ -35,8 +36,7 @@ __all__ = [
 _PREFIX = "kubernetes.authorization"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class AuthorizerValue:
+class AuthorizerValue(msgspec.Struct, frozen=True):
     """The variable ``authorizer``."""
 
     cel_type: ClassVar[str] = f"{_PREFIX}.Authorizer"
@@ -44,8 +44,7 @@ class AuthorizerValue:
     user: UserInfo
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PathCheck:
+class PathCheck(msgspec.Struct, frozen=True):
     """``authorizer.path(…)``."""
 
     cel_type: ClassVar[str] = f"{_PREFIX}.PathCheck"
@@ -53,8 +52,7 @@ class PathCheck:
     path: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class GroupCheck:
+class GroupCheck(msgspec.Struct, frozen=True):
     """``authorizer.group(…)``."""
 
     cel_type: ClassVar[str] = f"{_PREFIX}.GroupCheck"
@@ -62,8 +60,7 @@ class GroupCheck:
     group: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ResourceCheck:
+class ResourceCheck(msgspec.Struct, frozen=True, kw_only=True):
     """``authorizer.group(…).resource(…)`` with the attributes that narrow the check."""
 
     cel_type: ClassVar[str] = f"{_PREFIX}.ResourceCheck"
@@ -110,7 +107,7 @@ def _resource(_: Frame, check: Value, resource: Value) -> ResourceCheck:
 def _with_field(field: str) -> Callable[[Frame, Value, Value], ResourceCheck]:
     def run(_: Frame, check: Value, value: Value) -> ResourceCheck:
         require_types((ResourceCheck, str), check, value)
-        narrowed: ResourceCheck = dataclasses.replace(check, **{field: value})
+        narrowed: ResourceCheck = msgspec.structs.replace(check, **{field: value})
         return narrowed
 
     return run

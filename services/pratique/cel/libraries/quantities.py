@@ -6,9 +6,10 @@ Source: ``k8s.io/apiserver/pkg/cel/library/quantity.go``. :mod:`pratique.cel.lib
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import ClassVar
+
+import msgspec
 
 from pratique.apimachinery.quantities import Quantity, QuantityError, QuantityFormat
 from pratique.cel.activation import Frame
@@ -18,8 +19,7 @@ from pratique.cel.libraries.strings import require_types
 from pratique.cel.values import Value
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class QuantityValue:
+class QuantityValue(msgspec.Struct, frozen=True):
     """A quantity as a CEL value."""
 
     cel_type: ClassVar[str] = "kubernetes.Quantity"

@@ -5,10 +5,11 @@ Source: ``k8s.io/apiserver/pkg/cel/library/semverlib.go`` and ``github.com/blang
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Callable
 from typing import ClassVar
+
+import msgspec
 
 from pratique.apimachinery.statuses import go_quoted
 from pratique.cel.activation import Frame
@@ -24,8 +25,7 @@ _MAXIMUM = 2**64 - 1
 _PARTS = ("Major", "Minor", "Patch")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class SemverValue:
+class SemverValue(msgspec.Struct, frozen=True):
     """A version as a CEL value. Versions that differ only in build metadata are equal."""
 
     cel_type: ClassVar[str] = "kubernetes.Semver"

@@ -5,11 +5,12 @@ Source: ``k8s.io/apiserver/pkg/cel/library/urls.go``, which uses Go's ``net/url`
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import urllib.parse
 from collections.abc import Callable
 from typing import ClassVar
+
+import msgspec
 
 from pratique.apimachinery.urls import Url, parse_request_url
 from pratique.cel.activation import Frame
@@ -23,8 +24,7 @@ _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _UNESCAPED = "/-._~$&+,:;=@!'()*[]"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class UrlValue:
+class UrlValue(msgspec.Struct, frozen=True):
     """A URL as a CEL value."""
 
     cel_type: ClassVar[str] = "kubernetes.URL"

@@ -6,7 +6,6 @@ asks the backend.
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import msgspec
@@ -24,8 +23,7 @@ _DISABLED = -1
 _DEFAULT = 0
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _DurationRange:
+class _DurationRange(msgspec.Struct, frozen=True):
     """The bounds of a configured duration, and its default."""
 
     unit: int
@@ -46,8 +44,7 @@ _DENY_TTL_RANGE = _DurationRange(
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ImagePolicyLimits:
+class ImagePolicyLimits(msgspec.Struct, frozen=True):
     """The configured durations, in seconds."""
 
     allow_seconds: float

@@ -6,7 +6,6 @@ Sources: ``k8s.io/api/imagepolicy/v1alpha1/types.go`` and ``plugin/pkg/admission
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import hashlib
 import logging
 import math
@@ -40,14 +39,13 @@ _ANNOTATION_INFIX = ".image-policy.k8s.io/"
 """The backend sees those annotations of a Pod whose key contains this."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ImageReviewStatus:
+class ImageReviewStatus(msgspec.Struct, frozen=True):
     """The backend's decision about images."""
 
     allowed: bool
     reason: str = ""
     """Why it denies them; may be empty."""
-    audit_annotations: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    audit_annotations: Mapping[str, str] = msgspec.field(default_factory=dict)
     """For the audit log, with their final keys. Annotations with an invalid key are dropped."""
 
     @property

@@ -5,9 +5,10 @@ Source: ``plugin/pkg/admission/noderestriction/admission.go``.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
+
+import msgspec
 
 from pratique.admission.results import Answer, allow, deny
 from pratique.admission.reviews import Review
@@ -28,8 +29,7 @@ from pratique.pods.certificate_requests import read_subject
 from pratique.pods.nodes import NODE_USER_PREFIX
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class NodeRequest:
+class NodeRequest(msgspec.Struct, frozen=True):
     """A request of a node."""
 
     node: str

@@ -5,8 +5,9 @@ Source: ``plugin/pkg/admission/security/podsecurity/admission.go``.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Awaitable
+
+import msgspec
 
 from pratique.admission.controllers import VALIDATE, Controller, Handlers
 from pratique.admission.results import Answer
@@ -21,8 +22,7 @@ from pratique.controllers.pod_security.namespaces import validate_namespace
 from pratique.controllers.pod_security.pods import WORKLOADS, validate_pod, validate_workload
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _PodSecurity:
+class _PodSecurity(msgspec.Struct, frozen=True):
     settings: PodSecuritySettings
 
     def validate(self, review: Review) -> Answer | Awaitable[Answer]:

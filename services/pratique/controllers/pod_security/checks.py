@@ -5,9 +5,10 @@ Source: ``k8s.io/pod-security-admission/policy/{checks,helpers,visitor}.go``.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
 
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.json_reading import go_kind
@@ -117,8 +118,7 @@ def as_string(value: JSON, name: str) -> str:
     raise MistypedError(value, name, "string")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class CheckedContainer:
+class CheckedContainer(msgspec.Struct, frozen=True):
     """A container, init container or ephemeral container."""
 
     name: str
@@ -127,8 +127,7 @@ class CheckedContainer:
     """Its ``securityContext``; empty if it has none."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class CheckedPod:
+class CheckedPod(msgspec.Struct, frozen=True):
     """A Pod, or the template of a workload."""
 
     annotations: JSONObject
@@ -175,8 +174,7 @@ def _containers(spec: JSONObject) -> Iterator[CheckedContainer]:
             yield CheckedContainer(string_field(document, "name"), document, security)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class CheckResult:
+class CheckResult(msgspec.Struct, frozen=True):
     """What a check forbids in a Pod. Prints as ``reason (detail)``."""
 
     reason: str
@@ -225,8 +223,7 @@ CheckPod: TypeAlias = Callable[[CheckedPod], CheckResult | None]
 """Checks a Pod; None if it is allowed. Raises MistypedError if a field has the wrong type."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class VersionedCheck:
+class VersionedCheck(msgspec.Struct, frozen=True):
     """A check as of a minor release."""
 
     minimum_minor: int
@@ -236,8 +233,7 @@ class VersionedCheck:
     """The ids of the ``baseline`` checks that it replaces."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PodSecurityCheck:
+class PodSecurityCheck(msgspec.Struct, frozen=True):
     """One restriction on Pods."""
 
     id: str
@@ -270,8 +266,7 @@ ALLOWED_PROFILE_TYPES = frozenset({"RuntimeDefault", "Localhost"})
 """The profile types that any Pod may have."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ForbiddenTypes:
+class ForbiddenTypes(msgspec.Struct, frozen=True):
     """Who sets forbidden types, and which types these are."""
 
     setters: str

@@ -5,7 +5,6 @@ Source: ``k8s.io/pod-security-admission/admission/api``.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
@@ -40,8 +39,7 @@ EXEMPT_RUNTIME_CLASS = _exempt("runtimeClass")
 """The answer to a Pod with an exempt runtime class."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ExemptNames:
+class ExemptNames(msgspec.Struct, frozen=True):
     """The names that are exempt."""
 
     usernames: frozenset[str] = frozenset()
@@ -98,8 +96,7 @@ class PodSecurityConfiguration(msgspec.Struct, frozen=True, forbid_unknown_field
 _EMPTY_CONFIGURATION = PodSecurityConfiguration()
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PodSecuritySettings:
+class PodSecuritySettings(msgspec.Struct, frozen=True):
     """A parsed configuration."""
 
     policies: NamespacePolicies

@@ -6,10 +6,11 @@ Source: ``k8s.io/pod-security-admission/admission/admission.go`` ``ValidateNames
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from pratique.admission.results import Allow, Answer, allow, deny, warn
 from pratique.admission.reviews import Review
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
     from pratique.controllers.pod_security.standards import LabeledPolicy, LevelVersion, NamespacePolicy
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PodEvaluationLimits:
+class PodEvaluationLimits(msgspec.Struct, frozen=True):
     """Limits on the evaluation of a namespace's existing Pods."""
 
     pods: int = 3000
@@ -46,8 +46,7 @@ _PODS_PER_SLICE = 50
 _UNKNOWN_REASON = "unknown forbidden reason"
 
 
-@dataclasses.dataclass(slots=True)
-class _PodGroup:
+class _PodGroup(msgspec.Struct):
     """Pods with the same violations."""
 
     first: str

@@ -5,12 +5,13 @@ Source: ``k8s.io/pod-security-admission/api``.
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import functools
 import re
 from collections.abc import Callable
 from typing import TypeAlias, TypeVar
+
+import msgspec
 
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.field_errors import ROOT, FieldError, invalid
@@ -33,8 +34,7 @@ class PodSecurityLevel(enum.StrEnum):
 _STRICTNESS = {level: place for place, level in enumerate(PodSecurityLevel)}
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Version:
+class Version(msgspec.Struct, frozen=True):
     """The Kubernetes release whose standards apply: ``v1.<minor>``."""
 
     minor: int | None = None
@@ -47,8 +47,7 @@ class Version:
 LATEST = Version()
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class LevelVersion:
+class LevelVersion(msgspec.Struct, frozen=True):
     """A level as of a release. Prints as ``restricted:v1.37``."""
 
     level: PodSecurityLevel
@@ -110,8 +109,7 @@ _LabelValues: TypeAlias = tuple[str | None, ...]
 """The labels' values in the order of ``_LABELS``; None for a missing label."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class NamespacePolicy:
+class NamespacePolicy(msgspec.Struct, frozen=True):
     """The levels to enforce, to write to the audit log, and to warn users about."""
 
     enforce: LevelVersion = PRIVILEGED
@@ -132,8 +130,7 @@ class NamespacePolicy:
         )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class LabeledPolicy:
+class LabeledPolicy(msgspec.Struct, frozen=True):
     """The policy that follows from a namespace's labels."""
 
     policy: NamespacePolicy
@@ -208,4 +205,4 @@ def _with_warnings(policy: NamespacePolicy, texts: _LabelValues) -> NamespacePol
     if enforce.level.strictness <= warn.level.strictness:
         return policy
     version = enforce.version if warn_version is None else warn.version
-    return dataclasses.replace(policy, warn=LevelVersion(enforce.level, version))
+    return msgspec.structs.replace(policy, warn=LevelVersion(enforce.level, version))

@@ -5,10 +5,11 @@ Source: ``plugin/pkg/admission/security/podsecuritypolicy/admission.go`` of 1.24
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import msgspec
 
 from pratique.admission.results import Answer, Edits, allow, deny
 from pratique.admission.reviews import Review
@@ -61,8 +62,7 @@ def service_account_user(namespace: str, name: str) -> UserInfo:
     )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PolicyMatch:
+class PolicyMatch(msgspec.Struct, frozen=True):
     """A policy that admits a Pod."""
 
     policy: str
@@ -71,8 +71,7 @@ class PolicyMatch:
     """The Pod with the policy's defaults."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class NoPolicyMatch:
+class NoPolicyMatch(msgspec.Struct, frozen=True):
     """No policy admits the Pod."""
 
     errors: tuple[FieldError, ...]

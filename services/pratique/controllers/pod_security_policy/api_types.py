@@ -6,7 +6,6 @@ where a container leaves a field of its security context unset, the Pod's value 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
@@ -290,8 +289,7 @@ class PodSecurityPolicySpec(msgspec.Struct, frozen=True, rename="camel"):
     runtime_class: RuntimeClassStrategyOptions | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PodSecurityPolicy:
+class PodSecurityPolicy(msgspec.Struct, frozen=True):
     """A PodSecurityPolicy."""
 
     name: str

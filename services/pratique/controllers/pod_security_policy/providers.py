@@ -5,8 +5,9 @@ Source: ``pkg/security/podsecuritypolicy/{provider,factory}.go`` of 1.24.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
+
+import msgspec
 
 from pratique.admission.results import Edits, Path
 from pratique.apimachinery import statuses
@@ -32,8 +33,7 @@ _CONTEXT = ("spec", "securityContext")
 _RUNTIME_CLASS = ("spec", "runtimeClassName")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ReleaseBehavior:
+class ReleaseBehavior(msgspec.Struct, frozen=True):
     """How releases that had policies differ."""
 
     prefix: str = "PodSecurityPolicy: "
@@ -55,8 +55,7 @@ RELEASE_1_10 = ReleaseBehavior(
 """As 1.10."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PolicyProvider:
+class PolicyProvider(msgspec.Struct, frozen=True):
     """A valid policy."""
 
     policy: PodSecurityPolicy

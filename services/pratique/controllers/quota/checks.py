@@ -5,9 +5,10 @@ Source: ``k8s.io/apiserver/pkg/admission/plugin/resourcequota/controller.go``.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from pratique.admission.reviews import Review
 from pratique.apimachinery import statuses
@@ -141,8 +142,7 @@ def _object_usage(evaluator: QuotaEvaluator, stored: JSONObject) -> ResourceList
         raise InputError(f"{collection} {go_quoted(where)}: {error}") from None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class QuotaDelta:
+class QuotaDelta(msgspec.Struct, frozen=True):
     """What a request adds to the usage of a quota, or frees."""
 
     quota: Quota
@@ -150,8 +150,7 @@ class QuotaDelta:
     """Positive amounts of resources that the quota limits."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _QuotaCoverage:
+class _QuotaCoverage(msgspec.Struct, frozen=True):
     """How the quotas of a namespace cover an object."""
 
     matching: list[Quota]
@@ -290,8 +289,7 @@ def _check_covered(
         raise RefusalError(statuses.plain_error(text))
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _UsageChange:
+class _UsageChange(msgspec.Struct, frozen=True):
     """How a request changes the usage of its object."""
 
     review: Review

@@ -5,9 +5,10 @@ Source: ``pkg/quota/v1/evaluator/core`` and ``k8s.io/apiserver/pkg/quota/v1/gene
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TypeAlias
+
+import msgspec
 
 from pratique.admission.reviews import Review
 from pratique.apimachinery import statuses
@@ -44,8 +45,7 @@ def _no_constraints(required: Collection[str], reviewed: JSON) -> str:
     return ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class QuotaEvaluator:
+class QuotaEvaluator(msgspec.Struct, frozen=True, kw_only=True):
     """How the objects of one resource are charged."""
 
     group: str

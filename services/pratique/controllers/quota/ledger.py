@@ -92,8 +92,7 @@ UsageOf: TypeAlias = "Callable[[JSONObject, Cluster], Usage]"
 """Counts the usage of a ResourceQuota from a cluster's objects."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
+class Account(msgspec.Struct, frozen=True, kw_only=True):
     """The account of one ResourceQuota."""
 
     namespace: str
@@ -109,8 +108,7 @@ class Account:
         return self.namespace, self.name, self.uid
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Charge:
+class Charge(msgspec.Struct, frozen=True, kw_only=True):
     """What a charge is for. Reconciliation uses it to find out whether the object has arrived in the cluster."""
 
     group: str
@@ -129,8 +127,7 @@ class Charge:
     has a charge for the same request and object, it does not charge again."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class LedgerState:
+class LedgerState(msgspec.Struct, frozen=True):
     """The progress of a ledger."""
 
     turn: int

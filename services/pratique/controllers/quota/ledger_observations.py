@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import collections
-import dataclasses
 import logging
 from collections.abc import Callable, Iterable
+
+import msgspec
 
 from pratique.apimachinery.json_values import JSONObject, member
 from pratique.cluster.store import Cluster
@@ -80,8 +81,7 @@ class LedgerObservations:
 _log = logging.getLogger(__name__)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class UsageCount:
+class UsageCount(msgspec.Struct, frozen=True):
     """What a cluster's objects use of one account."""
 
     namespace: str

@@ -6,8 +6,9 @@ thread for them, so nothing is locked.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
 
 from pratique.cluster.store import Cluster
 from pratique.controllers.quota import ledger
@@ -15,15 +16,14 @@ from pratique.controllers.quota.ledger import Account, AccountKey, Charge, Decid
 from pratique.controllers.quota.ledger_observations import UsageCount, has_arrived, was_removed
 
 
-@dataclasses.dataclass(slots=True)
-class MemoryAccounts:
+class MemoryAccounts(msgspec.Struct):
     """The accounts in memory."""
 
     files: None = None
     """Memory has no files to check."""
-    _used: dict[AccountKey, str] = dataclasses.field(default_factory=dict)
+    _used: dict[AccountKey, str] = msgspec.field(default_factory=dict)
     """Usage as :func:`pratique.controllers.quota.ledger.encode_usage` writes it: canonical quantities."""
-    _charges: dict[int, tuple[AccountKey, Charge, str]] = dataclasses.field(default_factory=dict)
+    _charges: dict[int, tuple[AccountKey, Charge, str]] = msgspec.field(default_factory=dict)
     """The charges whose objects may not have arrived yet, with their amounts, by number."""
     _last_number: int = 0
     _turn: int = 0

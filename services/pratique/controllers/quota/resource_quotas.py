@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -207,8 +206,7 @@ def format_names(names: Iterable[str]) -> str:
     return ",".join(sorted(names))
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Quota:
+class Quota(msgspec.Struct, frozen=True, kw_only=True):
     """A parsed ResourceQuota."""
 
     namespace: str

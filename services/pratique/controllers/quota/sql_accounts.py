@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import msgspec
 import sqlalchemy as sa
 
 from pratique.cluster.store import Cluster
@@ -29,8 +29,7 @@ from pratique.controllers.quota.sql_database import ACCOUNTS, CHARGES, LEDGER, L
 _ACCOUNT_KEY = sa.tuple_(ACCOUNTS.c.namespace, ACCOUNTS.c.name, ACCOUNTS.c.uid)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class SQLAccounts:
+class SQLAccounts(msgspec.Struct, frozen=True):
     """The accounts in a database."""
 
     database: LedgerDatabase
@@ -213,8 +212,7 @@ def _insert_charge(connection: sa.Connection, account: Account, more: Usage, cha
 _CHARGE_ACCOUNT_KEY = sa.tuple_(CHARGES.c.namespace, CHARGES.c.quota_name, CHARGES.c.quota_uid)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Reconciliation:
+class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
     """Reconciles accounts with one state of the cluster."""
 
     database: LedgerDatabase

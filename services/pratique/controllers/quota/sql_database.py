@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import secrets
 import sqlite3
@@ -134,8 +133,7 @@ _IDENTITY_BYTES = 16
 _log = logging.getLogger(__name__)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class LedgerDatabase:
+class LedgerDatabase(msgspec.Struct, frozen=True):
     """A pool of connections, with an engine each for reading and writing."""
 
     reader: sa.Engine
@@ -172,9 +170,9 @@ def connect(place: LedgerLocation) -> LedgerDatabase:
     try:
         identity = _create_tables(database, place)
         if place.path is None:
-            return dataclasses.replace(database, identity=identity)
+            return msgspec.structs.replace(database, identity=identity)
         ledger_integrity.record_identity(place.path, identity, expected)
-        return dataclasses.replace(database, identity=identity, files=LedgerFiles(place.path, identity))
+        return msgspec.structs.replace(database, identity=identity, files=LedgerFiles(place.path, identity))
     except BaseException:
         database.close()
         raise

@@ -5,11 +5,12 @@ The query, its result, and how to open a history; the modules of the package rea
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import math
 from collections.abc import Mapping
 from typing import Protocol
+
+import msgspec
 
 from pratique.apimachinery.errors import ConfigurationError, PratiqueError
 
@@ -30,8 +31,7 @@ class UsageHistoryError(PratiqueError):
     """A history cannot be read. The text says why, and contains nothing of any reviewed object."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class UsageQuery:
+class UsageQuery(msgspec.Struct, frozen=True, kw_only=True):
     """How much of a resource the containers of an image used in a period."""
 
     resource: str
@@ -50,8 +50,7 @@ class UsageQuery:
     """Samples up to and including this time count: seconds since 1970, UTC."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(msgspec.Struct, frozen=True):
     """A percentile of samples."""
 
     amount: int = 0

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import sqlite3
 import threading
 from pathlib import Path
+
+import msgspec
 
 from pratique.controllers.usage_history import (
     NO_SAMPLES,
@@ -57,8 +58,7 @@ def _statement(query: UsageQuery) -> str:
     )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class SqliteHistory:
+class SqliteHistory(msgspec.Struct, frozen=True):
     """A history in a file. It is opened for each query, because it may be replaced at any time."""
 
     path: Path
@@ -87,7 +87,7 @@ class SqliteHistory:
         address = f"{self.path.absolute().as_uri()}?mode=ro"
         with contextlib.closing(sqlite3.connect(address, timeout=_LOCKED_SECONDS, uri=True)) as connection:
             connection.set_progress_handler(abandoned.is_set, _STEPS_BETWEEN_CHECKS)
-            row = connection.execute(_statement(query), dataclasses.asdict(query)).fetchone()
+            row = connection.execute(_statement(query), msgspec.structs.asdict(query)).fetchone()
         if row is None:
             return NO_SAMPLES
         amount, samples = row

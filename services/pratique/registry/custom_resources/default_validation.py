@@ -5,8 +5,9 @@ Source: ``k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting/validat
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
+
+import msgspec
 
 from pratique.apimachinery.field_errors import FieldError, FieldPath, invalid, join
 from pratique.apimachinery.json_values import JSON, JSONObject
@@ -19,8 +20,7 @@ from pratique.registry.custom_resources.value_validation import shown
 from pratique.registry.strict_decoding import StrictDecodingError
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Surroundings:
+class _Surroundings(msgspec.Struct, frozen=True):
     """The resource, embedded or not, that the metadata with a default is of: ``SurroundingObjectFunc``."""
 
     root: Structural
@@ -35,12 +35,12 @@ class _Surroundings:
         return {"apiVersion": "validation/v1", "kind": "Validation", **value}
 
     def within(self, step: str | None) -> _Surroundings:
-        return dataclasses.replace(self, steps=(*self.steps, step))
+        return msgspec.structs.replace(self, steps=(*self.steps, step))
 
 
 def validate_defaults(schema: Structural, path: FieldPath, *, must_be_pruned: bool) -> Iterator[FieldError]:
     """Find defaults that are not valid; the schema is that of a whole object."""
-    root = schema if schema.is_embedded else dataclasses.replace(schema, is_embedded=True)
+    root = schema if schema.is_embedded else msgspec.structs.replace(schema, is_embedded=True)
     yield from _validate_all(root, path, None, _Surroundings(root), must_be_pruned=must_be_pruned)
 
 
@@ -123,11 +123,11 @@ def _errors_of_rules(schema: Structural, path: FieldPath, *, is_root: bool) -> l
 def _of_schema(path: FieldPath, error: FieldError) -> FieldError:
     """The error of a schema about a value, which is below ``path`` with a dot even where it begins with an index."""
     text = str(error.path)
-    return _below(path, error) if text == "<nil>" else dataclasses.replace(error, path=path / text)
+    return _below(path, error) if text == "<nil>" else msgspec.structs.replace(error, path=path / text)
 
 
 def _below(path: FieldPath, error: FieldError) -> FieldError:
     """The error of a value that is itself below ``path``."""
     text = str(error.path)
     below = FieldPath((f"{path}" if text == "<nil>" else f"{path}{'' if text[:1] == '[' else '.'}{text}",))
-    return dataclasses.replace(error, path=below)
+    return msgspec.structs.replace(error, path=below)

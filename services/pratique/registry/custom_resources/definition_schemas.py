@@ -6,9 +6,10 @@ Source: ``ValidateCustomResourceDefinitionOpenAPISchema`` of
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Iterator
+
+import msgspec
 
 from pratique.apimachinery.field_errors import (
     FieldError,
@@ -44,8 +45,7 @@ _MAP_TYPE = "x-kubernetes-map-type"
 _MAP_KEYS = "x-kubernetes-list-map-keys"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class SchemaOptions:
+class SchemaOptions(msgspec.Struct, frozen=True):
     """What a stored definition may keep although a new one may not have it: ``validationOptions``."""
 
     requires_valid_types: bool = True
@@ -64,11 +64,10 @@ class SchemaOptions:
 
     def of_version(self, name: str) -> SchemaOptions:
         """The options for the schema of a version."""
-        return dataclasses.replace(self, limits_rules=name not in self.unchanged)
+        return msgspec.structs.replace(self, limits_rules=name not in self.unchanged)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(msgspec.Struct, frozen=True):
     """Where in a schema a node is: ``specStandardValidatorV3``."""
 
     options: SchemaOptions
@@ -83,20 +82,19 @@ class _Place:
     """The nodes around it from the outermost one with rules on."""
     cardinality: int | None = 1
     """How often it can be in an object; None if nothing limits that."""
-    costs: SchemaCost = dataclasses.field(default_factory=SchemaCost)
+    costs: SchemaCost = msgspec.field(default_factory=SchemaCost)
     """What all rules of the schema cost."""
 
     def within(self, path: FieldPath) -> _Place:
         """The same place inside a node whose values cannot be compared."""
-        return self if self.uncorrelatable is not None else dataclasses.replace(self, uncorrelatable=path)
+        return self if self.uncorrelatable is not None else msgspec.structs.replace(self, uncorrelatable=path)
 
 
-@dataclasses.dataclass(slots=True)
-class _Errors:
+class _Errors(msgspec.Struct):
     """Errors of schemas and, after them, those of rules."""
 
-    schema: list[FieldError] = dataclasses.field(default_factory=list)
-    rules: list[FieldError] = dataclasses.field(default_factory=list)
+    schema: list[FieldError] = msgspec.field(default_factory=list)
+    rules: list[FieldError] = msgspec.field(default_factory=list)
 
     def add(self, other: _Errors) -> None:
         self.schema += other.schema
@@ -120,9 +118,9 @@ def _validate(
     if not isinstance(schema, dict):
         return errors
     if node is not None and (place.scope or node.rules):
-        place = dataclasses.replace(place, scope=(*place.scope, node))
+        place = msgspec.structs.replace(place, scope=(*place.scope, node))
     errors.schema += _validate_keywords(schema, path, place)
-    inner = dataclasses.replace(place, cardinality=child_cardinality(schema, place.cardinality))
+    inner = msgspec.structs.replace(place, cardinality=child_cardinality(schema, place.cardinality))
     _validate_children(schema, path, inner, node, errors, is_root=is_root)
     _validate_combinations(schema, path, inner, errors)
     _validate_items(schema, path, inner, node, errors)
@@ -171,16 +169,16 @@ def _validate_children(
         if properties and additional is not True:
             errors.schema.append(forbidden(at, "additionalProperties and properties are mutual exclusive"))
         reason = "inside additionalProperties applying to object metadata"
-        inner = dataclasses.replace(place, forbidden_defaults=reason) if place.in_meta else place
+        inner = msgspec.structs.replace(place, forbidden_defaults=reason) if place.in_meta else place
         errors.add(_validate(additional, at, inner, None if node is None else node.additional))
     for name, child in sorted(properties.items()):
         inner = place
         if schema.get(_MAP_TYPE) not in (None, "granular", "atomic"):
             inner = inner.within(path)
         if (is_root or schema.get("x-kubernetes-embedded-resource")) and name in META_FIELDS:
-            inner = dataclasses.replace(inner, in_meta=True)
+            inner = msgspec.structs.replace(inner, in_meta=True)
             if is_root:
-                inner = dataclasses.replace(inner, forbidden_defaults=f"in top-level {name}")
+                inner = msgspec.structs.replace(inner, forbidden_defaults=f"in top-level {name}")
         below = None if node is None else node.properties.get(name)
         errors.add(_validate(child, (path / "properties").key(name), inner, below))
 

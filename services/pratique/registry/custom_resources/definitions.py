@@ -6,8 +6,9 @@ Sources, below ``k8s.io/apiextensions-apiserver/pkg``: ``apis/apiextensions/vali
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator
+
+import msgspec
 
 from pratique.admission.reviews import Review
 from pratique.apimachinery.field_errors import ROOT, FieldError, invalid, required
@@ -67,7 +68,7 @@ def _validate_update(definition: JSONObject, old: JSONObject, _: Review) -> Iter
     yield from validate_spec(
         spec,
         _SPEC,
-        dataclasses.replace(
+        msgspec.structs.replace(
             _options_of(stored, spec),
             unchanged=_unchanged_versions(definition, old),
             many_selectable=_with_many_selectable(spec, old_spec),

@@ -6,8 +6,9 @@ Sources: ``unstructuredSchemaCoercer`` of ``k8s.io/apiextensions-apiserver/pkg/a
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
+
+import msgspec
 
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.field_errors import ROOT, FieldError, FieldErrorKind, FieldPath, invalid
@@ -51,8 +52,7 @@ _RULES_NOT_CHECKED = (
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Findings:
+class Findings(msgspec.Struct, frozen=True):
     """What validation found."""
 
     errors: Sequence[FieldError]
@@ -228,7 +228,7 @@ class CustomResourceRegistry:
 def _of_status(error: FieldError) -> FieldError:
     """An error of the status by the path in the whole object; its message goes on naming that in the status."""
     steps = () if error.path == NIL_PATH else error.path.steps
-    return dataclasses.replace(error, path=FieldPath(("status", *steps)))
+    return msgspec.structs.replace(error, path=FieldPath(("status", *steps)))
 
 
 def _without_meta(data: JSONObject) -> JSONObject:

@@ -5,8 +5,9 @@ Source: ``k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/compilation.go
 
 from __future__ import annotations
 
-import dataclasses
 import re
+
+import msgspec
 
 from pratique.apimachinery.json_values import JSONObject
 from pratique.cel.declarations import restore_type_paths
@@ -35,8 +36,7 @@ def uses_old_self(source: str) -> bool:
     return OLD_SELF in source and _OLD_SELF.search(_QUOTED.sub("''", source)) is not None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class CompiledRule:
+class CompiledRule(msgspec.Struct, frozen=True):
     """One rule: with its expression, or the error of compiling it, or neither if it is empty."""
 
     written: JSONObject

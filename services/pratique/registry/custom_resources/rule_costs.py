@@ -7,7 +7,7 @@ Sources: ``k8s.io/apiserver/pkg/cel/{types,limits}.go`` and ``common/schemas.go`
 
 from __future__ import annotations
 
-import dataclasses
+import msgspec
 
 from pratique.apimachinery.field_errors import FieldError, FieldPath, forbidden
 from pratique.apimachinery.json_values import JSONObject
@@ -108,12 +108,12 @@ def _resource_sizes(schema: Structural) -> dict[str, DeclaredSize | None]:
         "object",
     ) and all(name in inner and inner[name].type == "string" for name in ("name", "generateName")):
         return {}
-    text = dataclasses.replace(_TEXT, elements=_LARGEST_REQUEST - 2)
+    text = msgspec.structs.replace(_TEXT, elements=_LARGEST_REQUEST - 2)
     names = {}
     for name, longest in (("name", _NAME_LENGTH), ("generateName", _NAME_LENGTH - 1)):
         own = None if name not in inner else inner[name].written.get("maxLength")
         most = longest if own is None else min(own, longest)
-        names[name] = dataclasses.replace(_TEXT, elements=max(most, 0) * _BYTES_OF_CHARACTER)
+        names[name] = msgspec.structs.replace(_TEXT, elements=max(most, 0) * _BYTES_OF_CHARACTER)
     return {"kind": text, "apiVersion": text, "metadata": DeclaredSize("object", 2, fields=names)}
 
 
@@ -126,9 +126,9 @@ def _text_size(schema: Structural) -> DeclaredSize:
         return DeclaredSize("bytes", 2, _LARGEST_REQUEST - 2 if limit is None else limit)
     values = schema.written.get("enum") or ()
     if limit is not None or not values:
-        return dataclasses.replace(_TEXT, elements=_longest_text(schema))
+        return msgspec.structs.replace(_TEXT, elements=_longest_text(schema))
     lengths = (len(value.encode()) for value in values if isinstance(value, str))
-    return dataclasses.replace(_TEXT, elements=max(lengths, default=0))
+    return msgspec.structs.replace(_TEXT, elements=max(lengths, default=0))
 
 
 def _longest_text(schema: Structural) -> int:
@@ -153,12 +153,11 @@ def child_cardinality(schema: JSONObject, cardinality: int | None) -> int | None
     return None if factor is None else min(cardinality * max(int(factor), 0), MAXIMUM)
 
 
-@dataclasses.dataclass(slots=True)
-class SchemaCost:
+class SchemaCost(msgspec.Struct):
     """What the rules of a schema cost together: ``TotalCost``."""
 
     total: int = 0
-    expensive: list[tuple[int, FieldPath]] = dataclasses.field(default_factory=list)
+    expensive: list[tuple[int, FieldPath]] = msgspec.field(default_factory=list)
     """Those that cost most."""
 
     def add(self, path: FieldPath, cost: int) -> None:
@@ -190,8 +189,7 @@ def too_expensive(what: str, cost: int, limit: int) -> str:
     )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class RuleCost:
+class RuleCost(msgspec.Struct, frozen=True):
     """What a rule costs at most for an object, and its message for one value."""
 
     rule: int = 0

@@ -6,12 +6,13 @@ Sources: ``k8s.io/apiserver/pkg/cel/common/{schemas,valuesunstructured}.go`` and
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 import functools
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import ClassVar, TypeAlias
+
+import msgspec
 
 from pratique.apimachinery import durations
 from pratique.apimachinery.errors import InputError
@@ -94,8 +95,7 @@ def rule_environment(schema: Structural, *, is_root: bool, optional_old: bool) -
     )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class InvalidData:
+class InvalidData(msgspec.Struct, frozen=True):
     """A value that its schema lets pass although rules cannot read it: a list where a text has a format."""
 
     cel_type: ClassVar[str] = "error"

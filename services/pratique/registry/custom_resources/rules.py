@@ -7,9 +7,10 @@ Rules are compiled when an object first has the value that they are about. Sourc
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 from collections.abc import Iterator, Mapping
+
+import msgspec
 
 from pratique.apimachinery.field_errors import OMITTED, FieldError, duplicate, forbidden, invalid, required
 from pratique.apimachinery.json_values import JSON
@@ -36,8 +37,7 @@ from pratique.registry.custom_resources.structural import Structural
 from pratique.registry.custom_resources.value_validation import field_path, shown
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Ratchet:
+class _Ratchet(msgspec.Struct, frozen=True):
     """What of an update is unchanged: ``ratchetingOptions``."""
 
     current: Correlation | None = None
@@ -60,8 +60,7 @@ class _Ratchet:
         return self if self.current is None else _Ratchet(self.current.index(index), self.current)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Target:
+class _Target(msgspec.Struct, frozen=True):
     """A value that rules are about."""
 
     path: str
@@ -166,7 +165,7 @@ class RuleValidator:
             self._evaluate_own(results, target)
         for clause in self._all_of:
             ratchet = _Ratchet(parent=target.ratchet.parent)
-            clause.evaluate(results, dataclasses.replace(target, ratchet=ratchet))
+            clause.evaluate(results, msgspec.structs.replace(target, ratchet=ratchet))
         if isinstance(value, list):
             if self._items is not None:
                 old_items = MapList(self._schema, target.old)

@@ -5,8 +5,9 @@ Source: ``k8s.io/apiextensions-apiserver/pkg/apiserver/schema/{structural,conver
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
+
+import msgspec
 
 from pratique.apimachinery.json_values import JSON, JSONObject
 
@@ -14,8 +15,7 @@ META_FIELDS = frozenset({"apiVersion", "kind", "metadata"})
 """The fields that every resource has, whatever its schema says."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Structural:
+class Structural(msgspec.Struct, frozen=True, eq=False):
     """One node of a structural schema."""
 
     written: JSONObject

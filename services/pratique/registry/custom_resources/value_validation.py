@@ -7,10 +7,11 @@ their translation to field errors: ``kubeOpenAPIResultToFieldErrors`` in
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import msgspec
 
 from pratique.apimachinery.field_errors import (
     MAX_ERROR_CHARACTERS,
@@ -36,8 +37,7 @@ _OVERFLOW = -(2**63)
 """What Go makes of a float that is no int64, on the processors that most API servers run on."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Violation:
+class Violation(msgspec.Struct, frozen=True):
     """What the validator says, by which duplicates are dropped, and the field error that the API server makes of it."""
 
     message: str
@@ -183,8 +183,7 @@ def _converts(value: JSON, allowed: JSON) -> bool:
     return False
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class NumberBounds:
+class NumberBounds(msgspec.Struct, frozen=True):
     """The bounds of a number: ``numberValidator``."""
 
     type: str

@@ -8,19 +8,19 @@ Sources: ``pkg/apis/*/*/defaults.go`` of Kubernetes 1.37.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
+
+import msgspec
 
 from pratique.apimachinery.json_values import JSON, JSONObject
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Literals:
+class Literals(msgspec.Struct, frozen=True):
     """The default values of fields."""
 
-    zero: Mapping[str, JSON] = dataclasses.field(default_factory=dict)
+    zero: Mapping[str, JSON] = msgspec.field(default_factory=dict)
     """For fields that are empty or zero, or not there."""
-    missing: Mapping[str, JSON] = dataclasses.field(default_factory=dict)
+    missing: Mapping[str, JSON] = msgspec.field(default_factory=dict)
     """For fields that are not there: Go has a pointer, so that an empty value is a value."""
 
     def fill(self, value: JSONObject) -> JSONObject:

@@ -6,7 +6,6 @@ Source: ``k8s.io/kubernetes/pkg/apis/admissionregistration/validation``, and the
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable
 
 import msgspec
@@ -83,7 +82,7 @@ def _validate_configuration_update(written: JSONObject, old: JSONObject, _review
 
 
 def _of_api_server(options: ValidationOptions) -> ValidationOptions:
-    return dataclasses.replace(options, allows_grpc=False)
+    return msgspec.structs.replace(options, allows_grpc=False)
 
 
 def _configuration_warnings(written: JSONObject, old: JSONObject | None, review: Review) -> list[str]:

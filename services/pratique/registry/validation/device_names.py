@@ -5,10 +5,11 @@ Source: ``k8s.io/kubernetes/pkg/apis/resource/validation/validation.go``.
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
+
+import msgspec
 
 from pratique.apimachinery import names
 from pratique.apimachinery.field_errors import (
@@ -36,7 +37,7 @@ _NO_IDENTIFIER = (
 
 def with_origin(errors: Sequence[FieldError], origin: str) -> list[FieldError]:
     """Say which check found errors: ``WithOrigin``."""
-    return [dataclasses.replace(error, origin=origin) for error in errors]
+    return [msgspec.structs.replace(error, origin=origin) for error in errors]
 
 
 def validate_label_name(name: str, path: FieldPath) -> list[FieldError]:

@@ -6,9 +6,10 @@ Sources: ``k8s.io/kubernetes/pkg/apis/resource/validation/validation.go`` and
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
 
 from pratique.apimachinery.field_errors import (
     FieldError,
@@ -105,7 +106,7 @@ def _cost(tree: SyntaxTree) -> int:
         "driver": domain,
         "allowMultipleAllocations": DeclaredSize("bool", 4, 1),
         "attributes": maps(attribute, attribute),
-        "capacity": maps(amount, dataclasses.replace(amount, elements=None)),
+        "capacity": maps(amount, msgspec.structs.replace(amount, elements=None)),
     }
     return estimate_cost(tree, DeclaredSize("kubernetes.DRADevice", 2, fields=fields))
 

@@ -6,9 +6,10 @@ validation prints: the newest stable version of the kind. They have no nulls, an
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
+
+import msgspec
 
 from pratique.admission.reviews import Review
 from pratique.apimachinery.errors import PratiqueError
@@ -32,8 +33,7 @@ def _no_warnings(_object: JSONObject, _old: JSONObject | None, _review: Review) 
     return ()
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class KindValidation:
+class KindValidation(msgspec.Struct, frozen=True):
     """The validation of one kind, as its strategy calls it.
 
     Source: ``Validate``, ``ValidateUpdate``, ``WarningsOnCreate`` and ``WarningsOnUpdate`` of
@@ -56,8 +56,7 @@ def _no_update_warnings(_object: JSONObject, _old: JSONObject, _review: Review) 
     return ()
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class SubresourceValidation:
+class SubresourceValidation(msgspec.Struct, frozen=True):
     """The validation of an update of a subresource, after that of common metadata.
 
     Metadata is validated before, by what all updates have in common: ``validateCommonFields``.

@@ -6,10 +6,11 @@ Source: ``ValidateNode`` and ``ValidateNodeUpdate`` of ``pkg/apis/core/validatio
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
 
 from pratique.admission.reviews import Review
 from pratique.apimachinery import names
@@ -193,7 +194,7 @@ def _validate_taints(taints: Sequence[JSONObject], path: FieldPath) -> list[Fiel
         if (key, effect) in found:
             repeated = duplicate(place, internal_value("core.Taint", taint))
             detail = "taints must be unique by key and effect pair"
-            errors.append(dataclasses.replace(repeated, detail=detail))
+            errors.append(msgspec.structs.replace(repeated, detail=detail))
         found.add((key, effect))
     return errors
 

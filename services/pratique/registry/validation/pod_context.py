@@ -5,16 +5,16 @@ Source: ``PodValidationOptions`` of ``pkg/apis/core/validation/validation.go``.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping
+
+import msgspec
 
 from pratique.apimachinery.field_errors import FieldPath
 from pratique.apimachinery.json_values import JSONObject
 from pratique.pods.pod_spec import CONTAINER_FIELDS
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class PodOptions:
+class PodOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What is allowed because the stored spec has it already, and whether it is the spec of a Pod itself."""
 
     is_pod: bool = False
@@ -50,8 +50,7 @@ class PodOptions:
 OF_NEW_POD, OF_NEW_TEMPLATE = PodOptions(is_pod=True), PodOptions()
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PodContext:
+class PodContext(msgspec.Struct, frozen=True):
     """What the containers of a Pod are validated with."""
 
     options: PodOptions

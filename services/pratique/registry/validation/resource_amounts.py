@@ -8,10 +8,11 @@ Sources: ``validateResourceName``, ``ValidateResourceQuantityValue`` and ``valid
 from __future__ import annotations
 
 import collections
-import dataclasses
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TypeAlias
+
+import msgspec
 
 from pratique.apimachinery import names
 from pratique.apimachinery.field_errors import (
@@ -227,7 +228,7 @@ def _validate_claims(
         if name not in claim_names:
             which = f": {', '.join(sorted(claim_names))}" if claim_names else " which is empty"
             detail = f"must be one of the names in pod.spec.resourceClaims{which}"
-            errors.append(dataclasses.replace(not_found(place, name), detail=detail))
+            errors.append(msgspec.structs.replace(not_found(place, name), detail=detail))
     return errors
 
 
