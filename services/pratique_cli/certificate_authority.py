@@ -12,7 +12,6 @@ import datetime as dt
 import fcntl
 import ipaddress
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -26,6 +25,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.apimachinery.json_values import JSONObject
+from pratique.apimachinery.patterns import pattern
 from pratique_cli.encoding import dump_yaml
 
 if TYPE_CHECKING:
@@ -292,7 +292,7 @@ def _now() -> dt.datetime:
     return dt.datetime.now(dt.UTC)
 
 
-_NON_NAME_CHARACTERS = re.compile(r"[^a-z0-9]+")
+_NON_NAME_CHARACTERS = pattern(r"[^a-z0-9]+")
 
 
 def secrets_yaml(certificates: Iterable[WrittenCertificate], service: str, namespace: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from cryptography.hazmat.primitives import serialization
 
 from pratique.apimachinery.durations import GoDuration
 from pratique.apimachinery.errors import ConfigurationError
+from pratique.apimachinery.patterns import pattern
 from pratique_cli.certificate_authority import (
     NEXT_KEY,
     PRIVATE,
@@ -148,7 +148,7 @@ class CertificateRenewal(msgspec.Struct, frozen=True):
         return WrittenCertificate(name, folder / "tls.crt", "renewed", issued)
 
 
-_WEBHOOKS = re.compile(r"(Mutating|Validating)WebhookConfiguration")
+_WEBHOOKS = pattern(r"(Mutating|Validating)WebhookConfiguration")
 
 
 def update_ca_bundles(file: Path, bundle: bytes, known: bytes, *, write: bool) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pratique.apimachinery.json_values import JSON, JSONObject, encode
+from pratique.apimachinery.patterns import pattern
 from pratique_cli.terminal import COMMANDS
 
 if TYPE_CHECKING:
@@ -19,8 +20,8 @@ _NEVER_FOLD = 1 << 30
 """Columns: never fold strings, or one changed word would look like several changed lines."""
 
 
-_JSON_COMMANDS = re.compile(COMMANDS.pattern.encode())
-_YAML_COMMANDS = re.compile(r"##(?:\[|vso\[)|^[^\S\n]*::", re.MULTILINE)
+_JSON_COMMANDS = pattern(COMMANDS.pattern.encode())
+_YAML_COMMANDS = pattern(r"##(?:\[|vso\[)|^[^\S\n]*::", re.MULTILINE)
 """What a CI system could take for a command to itself; ``::`` counts at the start of a line, of which YAML has many."""
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from pratique.apimachinery.documents import read_objects
 from pratique.apimachinery.errors import ConfigurationError, InputError
 from pratique.apimachinery.json_values import JSON, json_type
 from pratique.apimachinery.manifest_files import holds_files, is_excluded, walk
+from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.selectors import EXISTS, IN, LabelSelector
 from pratique.apimachinery.source_documents import SourceDocument, display_path
 from pratique.cluster.files import load_cluster
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 NAMESPACES = "namespaces"
 """The resource."""
-_STEP = re.compile(r"(\w+)|\[(\d+)\]")
+_STEP = pattern(r"(\w+)|\[(\d+)\]")
 """A step of a field's path, such as ``validations`` or ``[0]``."""
 
 
@@ -186,9 +186,9 @@ def exclusion_notes(paths: Iterable[Path], excluded: Sequence[str]) -> Iterator[
     if left:
         yield f"note: left out by --exclude: {left} {'file' if left == 1 else 'files'}"
     used = set(itertools.chain.from_iterable(found))
-    for pattern in dict.fromkeys(excluded):
-        if pattern not in used:
-            yield f"note: --exclude {pattern} matches no file of a folder"
+    for excluding in dict.fromkeys(excluded):
+        if excluding not in used:
+            yield f"note: --exclude {excluding} matches no file of a folder"
 
 
 def _matching_patterns(folder: Path, excluded: Sequence[str]) -> Iterator[list[str]]:

@@ -7,7 +7,6 @@ import functools
 import itertools
 import math
 import os
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,15 +15,16 @@ import click
 from click.core import ParameterSource
 
 from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.patterns import pattern
 from pratique.configuration.settings import Release, read_release
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
     from click.types import OptionHelpExtra
 
-_NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?")
+_NUMBER = pattern(r"[0-9]+(\.[0-9]*)?")
 
-_BYTES = re.compile(r"([0-9]{1,15})(?:([KMG]i)B?)?")
+_BYTES = pattern(r"([0-9]{1,15})(?:([KMG]i)B?)?")
 _UNITS = {"": 1, "Ki": 1024, "Mi": 1024**2, "Gi": 1024**3}
 
 

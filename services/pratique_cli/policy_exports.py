@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import collections
-import re
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ from pratique.admission.results import allow
 from pratique.admission.rules import Rule, rule
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.json_values import JSONObject
+from pratique.apimachinery.patterns import pattern
 from pratique.configuration.admissionregistration import GROUP
 from pratique_cli.mutation_translation import MutationTranslator
 from pratique_cli.policy_translation import BodyTranslator, UntranslatableError
@@ -42,7 +42,7 @@ _OPTIONS = frozenset(
     }
 )
 _MAX_SOURCE_BYTES = 1 << 20
-_CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_CAPITAL = pattern(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 class NotExported(msgspec.Struct, frozen=True):

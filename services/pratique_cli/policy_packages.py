@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import keyword
-import re
 import string
 import sys
 from pathlib import Path
@@ -12,10 +11,11 @@ import msgspec
 
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.json_values import encode
+from pratique.apimachinery.patterns import pattern
 from pratique.hosting.chain_order import CHAIN_ORDER
 
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[-_][A-Za-z0-9]+)*")
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_NAME = pattern(r"[A-Za-z][A-Za-z0-9]*(?:[-_][A-Za-z0-9]+)*")
+_WORD = pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _TAKEN = sys.stdlib_module_names | {"pratique", "pytest", "tests"}
 
 _PYPROJECT = """\

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import functools
 import os
-import re
 import signal
 import sys
 import threading
@@ -16,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from pratique.apimachinery.patterns import pattern
 from pratique_cli.options import flag
 
 ORPHAN_GRACE_SECONDS = 10.0
@@ -58,7 +58,7 @@ def _read_stdin() -> bytes:
         return b""
 
 
-_READY = re.compile(rb"pratique: \w+ ready on \S*:(\d+)")
+_READY = pattern(rb"pratique: \w+ ready on \S*:(\d+)")
 _CHUNK_BYTES = 1 << 16  # what a pipe holds
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import shutil
 import sys
 from typing import TYPE_CHECKING, TextIO
 
 import click
 import msgspec
+
+from pratique.apimachinery.patterns import pattern
 
 if TYPE_CHECKING:
     from pratique_cli.progress import Progress
@@ -77,7 +78,7 @@ def _can_encode_marks(stream: TextIO) -> bool:
     return True
 
 
-COMMANDS = re.compile(r"(?<=#)#(?=\[|vso\[)")
+COMMANDS = pattern(r"(?<=#)#(?=\[|vso\[)")
 """The second ``#`` of ``##[`` and ``##vso[``, which GitHub Actions and Azure Pipelines take for commands to themselves,
 wherever they are in a line of a log: ``src/Runner.Common/ActionCommand.cs`` of https://github.com/actions/runner."""
 

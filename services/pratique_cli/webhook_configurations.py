@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from pratique.admission.rules import Rule
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.apimachinery.json_values import JSON, JSONObject, member
 from pratique.apimachinery.kinds import ResourceType
+from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.statuses import go_quoted
 from pratique.configuration.admissionregistration import (
     GROUP,
@@ -29,13 +29,13 @@ SYSTEM_NAMESPACES = ("kube-system", "kube-node-lease", "kube-public")
 """The namespaces that are left out unless you choose others: what runs in them keeps the cluster up."""
 
 _NAMESPACE_LABEL = "kubernetes.io/metadata.name"
-_SERVICE = re.compile(r"([^/:]+)/([^/:]+)(?::([0-9]{1,5}))?(/.*)?")
-_REQUIREMENT = re.compile(
+_SERVICE = pattern(r"([^/:]+)/([^/:]+)(?::([0-9]{1,5}))?(/.*)?")
+_REQUIREMENT = pattern(
     r"(?P<key>[^\s!=,()]+)\s*(?:(?P<equal>==?|!=)\s*(?P<value>[^\s!=,()]*)"
     r"|\s(?P<set>in|notin)\s*\((?P<values>[^()]*)\))?"
     r"|!\s*(?P<absent>[^\s!=,()]+)"
 )
-_SEPARATOR = re.compile(r",(?![^()]*\))")
+_SEPARATOR = pattern(r",(?![^()]*\))")
 
 
 class Endpoint(msgspec.Struct, frozen=True):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypedDict, TypeVar, Unpack, overload
 
@@ -26,6 +25,7 @@ from pratique.admission.rules import EVERYTHING, Rule
 from pratique.apimachinery.decoding import StrictDecodingError, decode_strictly
 from pratique.apimachinery.field_errors import ROOT
 from pratique.apimachinery.json_values import JSON
+from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.selectors import LabelSelector, validate_selector
 from pratique.apimachinery.statuses import aggregate
 
@@ -135,7 +135,7 @@ def mutator(name: str, *rules: Rule, **options: Unpack[PolicyOptions]) -> Contro
     return _controller_decorator(name, rules, Phase.MUTATE, options)
 
 
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
+_NAME = pattern(r"[A-Za-z][A-Za-z0-9._-]*")
 
 
 def _controller_decorator(

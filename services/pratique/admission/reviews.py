@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import re
 import time
 from collections.abc import Sequence
 from typing import Self
@@ -12,6 +11,7 @@ import msgspec
 
 from pratique.apimachinery.json_values import JSON, NULL, Document
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource
+from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.requests import Operation, UserInfo
 from pratique.cluster.authorization import Authorizer, RbacAuthorizer, authorizer_of
 from pratique.cluster.conversion import ConversionWebhooks
@@ -239,7 +239,7 @@ class Call(msgspec.Struct, frozen=True):
 _ANONYMOUS = "system:anonymous"
 _AUTHENTICATED = "system:authenticated"
 _UNAUTHENTICATED = "system:unauthenticated"
-_SERVICE_ACCOUNT = re.compile(
+_SERVICE_ACCOUNT = pattern(
     r"system:serviceaccount:([a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?):[a-z0-9](?:[-.a-z0-9]*[a-z0-9])?"
 )
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import difflib
 import functools
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Generic, TypeAlias, TypeVar
 
@@ -21,6 +20,7 @@ from pratique.apimachinery.field_errors import OMITTED, ROOT, FieldPath, invalid
 from pratique.apimachinery.go_formats import decode_base64
 from pratique.apimachinery.json_reading import TOO_MANY_VALUES, has_too_many_values, syntax_error, type_error
 from pratique.apimachinery.json_values import JSON
+from pratique.apimachinery.patterns import pattern
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -192,13 +192,13 @@ _KIND_TYPE = (
 _TOO_DEEP = "invalid character '{' exceeded max depth"
 """Go allows 10,000 levels; Python allows fewer, and no real response needs ten."""
 
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_LONE_SURROGATE = pattern("[\ud800-\udfff]")
 
 _GO_KINDS = {"str": "string", "int": "number", "float": "number"}
 """Go's names for the JSON types, where msgspec has other names."""
 
-_MSGSPEC_MISMATCH = re.compile(r"got `(?P<got>\w+)`(?: - at `\$\.?(?P<path>[^`]*)`)?")
-_ITEM_INDEX = re.compile(r"\[[^\]]*\]")
+_MSGSPEC_MISMATCH = pattern(r"got `(?P<got>\w+)`(?: - at `\$\.?(?P<path>[^`]*)`)?")
+_ITEM_INDEX = pattern(r"\[[^\]]*\]")
 
 GoTypes: TypeAlias = "Mapping[str, tuple[str, str]]"
 """By path: the Go struct that has the field, and the field's Go type."""

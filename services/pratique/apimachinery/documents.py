@@ -10,7 +10,6 @@ import codecs
 import dataclasses
 import itertools
 import json
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -21,6 +20,7 @@ from pratique.apimachinery.field_errors import FieldPath
 from pratique.apimachinery.file_snapshots import read_recorded
 from pratique.apimachinery.json_values import JSON, JSONObject, decode, encode, json_type, member
 from pratique.apimachinery.manifest_files import list_files, os_error_text, read_lines, read_whole
+from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.source_documents import (
     MOST_DUPLICATES,
     STDIN,
@@ -55,8 +55,8 @@ JSON_LINES = ".jsonl"
 """The extension of files that hold one JSON value a line."""
 
 _JSON_ONLY = (".json", JSON_LINES)
-_JSON_START = re.compile(rb"[ \t\r\n]*[{\[]")
-_BYTE = re.compile(r" \(byte (\d+)\)")
+_JSON_START = pattern(rb"[ \t\r\n]*[{\[]")
+_BYTE = pattern(r" \(byte (\d+)\)")
 _SCANNER = json.JSONDecoder()
 _UNSCANNED = (
     ("Input data was truncated", "a \\u escape stands for half a character"),
@@ -202,8 +202,8 @@ def _scan_value(text: SourceText, index: int, decoded: str, offset: int) -> int:
         raise text.fault(index, None, "nested too deeply to be read") from None
 
 
-_TRAILING_COMMA = re.compile(r",[ \t\r\n]*\Z")
-_CLOSING = re.compile(r",?[ \t\r\n]*[]}]")
+_TRAILING_COMMA = pattern(r",[ \t\r\n]*\Z")
+_CLOSING = pattern(r",?[ \t\r\n]*[]}]")
 
 
 def _syntax_problem(decoded: str, error: json.JSONDecodeError) -> tuple[int, str]:

@@ -6,11 +6,10 @@ uses this notation in URLs, configuration files and error messages.
 
 from __future__ import annotations
 
-import re
-
 import msgspec
 
 from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.patterns import pattern
 
 _UNITS = {
     "ns": 1,
@@ -24,7 +23,7 @@ _UNITS = {
 }
 _SECOND = _UNITS["s"]
 _MAXIMUM = 2**63 - 1  # a Go duration is an int64
-_PART = re.compile(r"([0-9]*)(\.[0-9]*)?([^0-9.]*)")
+_PART = pattern(r"([0-9]*)(\.[0-9]*)?([^0-9.]*)")
 
 
 class GoDuration(msgspec.Struct, frozen=True, order=True):

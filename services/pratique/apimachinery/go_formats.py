@@ -8,6 +8,7 @@ import itertools
 import re
 
 from pratique.apimachinery.json_values import INT64, JSON, float_text, member
+from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.statuses import go_quoted
 
 _SMALLEST_EXPONENT, _LARGEST_EXPONENT = -4, 6
@@ -84,8 +85,8 @@ def go_type(document: JSON) -> str:
     return f"*{group.partition('.')[0] if slash else 'core'}.{kind}"
 
 
-_DIGITS = re.compile(r"[A-Za-z0-9+/]*")
-_PADDING = re.compile(r"={0,2}")
+_DIGITS = pattern(r"[A-Za-z0-9+/]*")
+_PADDING = pattern(r"={0,2}")
 _NO_LINE_ENDS = dict.fromkeys(map(ord, "\r\n"))
 
 
@@ -128,7 +129,7 @@ def _end(pattern: re.Pattern[str], text: str, start: int) -> int:
     return found.end() if found else start
 
 
-_INTEGER = re.compile(r"[+-]?[0-9]+")
+_INTEGER = pattern(r"[+-]?[0-9]+")
 _MAX_DIGITS = 19
 """The digits of the largest int64. Python refuses to read more than 4,300 at all, even zeros."""
 

@@ -20,6 +20,7 @@ import msgspec
 
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.json_values import JSON, NULL, Document, decode
+from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.statuses import go_quoted
 
 _STRUCTURAL = b'"{}[],'
@@ -305,10 +306,10 @@ def _check_members(raw: bytes) -> None:
         raise JsonLimitError(str(fault)) from None
 
 
-_SPACES = re.compile(r"[ \t\r\n]*")
-_STRING_CONTENT = re.compile(r'(?:[^"\\\x00-\x1f]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*')
-_HEX_DIGITS = re.compile(r"[0-9a-fA-F]*")
-_DIGITS = re.compile(r"[0-9]*")
+_SPACES = pattern(r"[ \t\r\n]*")
+_STRING_CONTENT = pattern(r'(?:[^"\\\x00-\x1f]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*')
+_HEX_DIGITS = pattern(r"[0-9a-fA-F]*")
+_DIGITS = pattern(r"[0-9]*")
 _LITERALS = {"t": "true", "f": "false", "n": "null"}
 _CLOSING = {"{": "}", "[": "]"}
 _AFTER = {"{": "after object key:value pair", "[": "after array element"}

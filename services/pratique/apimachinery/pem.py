@@ -14,7 +14,9 @@ from pathlib import Path
 
 import msgspec
 
-_BLOCK = re.compile(
+from pratique.apimachinery.patterns import pattern
+
+_BLOCK = pattern(
     rb"(?:^|\n)-----BEGIN (?P<type>[^\n]*?)-----[ \t\r]*\n"
     rb"(?P<headers>(?:[^\n:]*:[^\n]*\n)*)"
     rb"(?P<body>(?:(?!-----)[^\n]*\n)*?)"

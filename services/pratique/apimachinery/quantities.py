@@ -15,8 +15,9 @@ import msgspec
 from pratique.apimachinery import names
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.json_values import JSON
+from pratique.apimachinery.patterns import pattern
 
-_SPLIT = re.compile(r"([+-]?)([0-9]*+)(?:\.([0-9]*+))?([eEinumkKMGTP]*+[-+]?[0-9]*+)", re.ASCII)
+_SPLIT = pattern(r"([+-]?)([0-9]*+)(?:\.([0-9]*+))?([eEinumkKMGTP]*+[-+]?[0-9]*+)", re.ASCII)
 _FORMAT_WRONG = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _NUMBER_WRONG = "unable to parse numeric part of quantity"
 _SUFFIX_WRONG = "unable to parse quantity's suffix"

@@ -6,7 +6,6 @@ import bisect
 import dataclasses
 import functools
 import json
-import re
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
@@ -14,9 +13,10 @@ import msgspec
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.field_errors import Step
 from pratique.apimachinery.json_values import JSON, JSONObject, json_type
+from pratique.apimachinery.patterns import pattern
 
-_SPACES = re.compile(r"[ \t\r\n]*")
-_BREAK = re.compile(r"\n")
+_SPACES = pattern(r"[ \t\r\n]*")
+_BREAK = pattern(r"\n")
 _DECODER = json.JSONDecoder()
 _CACHED_TEXTS = 8
 """How many texts' line breaks are cached: callers that ask for one position in a text ask for more."""

@@ -10,15 +10,16 @@ import re
 
 import msgspec
 
+from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.statuses import go_quoted
 
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
-_CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f]")
-_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2}).{0,2}", re.DOTALL)
-_HOST_ESCAPE = re.compile(r"%(?!25)[0-7][0-9A-Fa-f]")
-_NO_HOST_CHARACTER = re.compile(r"""[^A-Za-z0-9!$&'()*+,;=:\[\]<>"._~%\x80-\U0010ffff-]""")
-_NO_USER_CHARACTER = re.compile(r"[^A-Za-z0-9._:~!$&'()*+,;=%@-]")
-_PORT = re.compile(r"(?::[0-9]*)?")
+_SCHEME = pattern(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
+_CONTROL_CHARACTER = pattern(r"[\x00-\x1f\x7f]")
+_PERCENT = pattern(r"%(?![0-9A-Fa-f]{2}).{0,2}", re.DOTALL)
+_HOST_ESCAPE = pattern(r"%(?!25)[0-7][0-9A-Fa-f]")
+_NO_HOST_CHARACTER = pattern(r"""[^A-Za-z0-9!$&'()*+,;=:\[\]<>"._~%\x80-\U0010ffff-]""")
+_NO_USER_CHARACTER = pattern(r"[^A-Za-z0-9._:~!$&'()*+,;=%@-]")
+_PORT = pattern(r"(?::[0-9]*)?")
 
 
 class Url(msgspec.Struct, frozen=True):

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from pratique.apimachinery.json_values import JSON
+from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.yaml_values import YamlValue, json_number, key_text, read_values, resolve
 
 MAXIMUM_BYTES = 1024 * 1024
@@ -27,18 +28,18 @@ _CACHED = 8192
 _LONGEST_CACHED = 120
 """Characters. What is longer hardly recurs."""
 
-_UNSURE_CHARACTER = re.compile(r"[^\n -~]")
+_UNSURE_CHARACTER = pattern(r"[^\n -~]")
 _KEY = r"[A-Za-z0-9_./][A-Za-z0-9_./-]{0,255}"
 _DASHES = r"(?P<indent> *)(?P<dashes>(?:- +)*)"
-_KEYED = re.compile(rf"{_DASHES}(?:(?P<key>{_KEY})|\"(?P<double>{_KEY})\"|'(?P<single>{_KEY})')")
-_ITEM = re.compile(rf"{_DASHES}(?P<value>[^ ].*)")
-_PLAIN = re.compile(
+_KEYED = pattern(rf"{_DASHES}(?:(?P<key>{_KEY})|\"(?P<double>{_KEY})\"|'(?P<single>{_KEY})')")
+_ITEM = pattern(rf"{_DASHES}(?P<value>[^ ].*)")
+_PLAIN = pattern(
     r"(?:-{1,2}[A-Za-z0-9]|[A-Za-z0-9_/.$(+~])"  # a beginning that cannot be taken for an indicator
     # A colon before a space, or at the end, would make it a key. Possessive, or a text that fails takes forever.
     r"(?:[!-9;-~]++| ++(?=[!-~])|:(?=[!-~]))*+"
 )
-_QUOTED = re.compile(r"(?:\"([^\"\\]*)\"|'([^']*)')(?: +#.*)?")
-_BLANK = re.compile(r" *(?:#.*)?")
+_QUOTED = pattern(r"(?:\"([^\"\\]*)\"|'([^']*)')(?: +#.*)?")
+_BLANK = pattern(r" *(?:#.*)?")
 _START = "---"
 
 _VALUE, _NESTED, _MAPPING, _LIST, _TEXT, _STRIPPED_TEXT, _BLANK_LINE, _START_LINE = range(8)

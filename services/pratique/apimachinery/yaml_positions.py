@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bisect
 import functools
-import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -14,12 +13,13 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from pratique.apimachinery import yaml_values
 from pratique.apimachinery.field_errors import Step
+from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.source_documents import Position
 
 _CACHED_DOCUMENTS = 8
 """How many composed documents, and texts' line offsets, are cached: callers ask for several fields of the same few
 documents."""
-_BREAK = re.compile(rb"\r\n|[\r\n]|\xc2\x85|\xe2\x80[\xa8\xa9]")
+_BREAK = pattern(rb"\r\n|[\r\n]|\xc2\x85|\xe2\x80[\xa8\xa9]")
 """The line breaks of YAML 1.1, in UTF-8."""
 _MARKERS = (b"---", b"...")
 """The markers at the beginning of a line that begin or end a document."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 import math
-import re
 import struct
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -28,6 +27,7 @@ from yaml.reader import ReaderError
 
 from pratique.apimachinery.field_errors import FieldPath, Step
 from pratique.apimachinery.json_values import INT64, JSON, JSONObject, decode, float_text
+from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.source_documents import MOST_DUPLICATES
 
 _Any: TypeAlias = Any
@@ -51,15 +51,15 @@ _NUMBER_STARTS = frozenset("+-0123456789.")
 NON_STRING_STARTS = _CONSTANT_STARTS | _NUMBER_STARTS
 """The first characters of plain scalars that may not be strings; the empty plain scalar is null."""
 
-_INTEGER = re.compile(
+_INTEGER = pattern(
     r"(?P<sign>[-+]?)"
     r"(?:0[xX](?P<hex>[0-9a-fA-F]+)|0[oO](?P<octal>[0-7]+)|0[bB](?P<binary>[01]+)"
     r"|0(?P<old_octal>[0-7]*)|(?P<decimal>[1-9][0-9]*))"
 )
 _BASES = {"hex": 16, "octal": 8, "binary": 2, "old_octal": 8, "decimal": 10}
-_SIGNED_BINARY = re.compile(r"0b([-+][01]+)")  # go-yaml accepts the sign after the prefix
-_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
-_POINT_FLOAT = re.compile(r"\.[0-9]+(?:_[0-9]+)*(?:[eE][-+]?[0-9]+(?:_[0-9]+)*)?")
+_SIGNED_BINARY = pattern(r"0b([-+][01]+)")  # go-yaml accepts the sign after the prefix
+_FLOAT = pattern(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_POINT_FLOAT = pattern(r"\.[0-9]+(?:_[0-9]+)*(?:[eE][-+]?[0-9]+(?:_[0-9]+)*)?")
 
 
 def resolve(text: str) -> JSON:

@@ -7,11 +7,11 @@ Sources: ``github.com/google/cel-go/interpreter/activation.go`` and
 from __future__ import annotations
 
 import functools
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import ClassVar, NamedTuple, Protocol, TypeAlias
 
+from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.statuses import go_quoted
 from pratique.cel.compilation_errors import parse_type
 from pratique.cel.costs import Budget, InlineBudget
@@ -204,10 +204,10 @@ VARIABLES_TYPE = "kubernetes.variables"
 _SIMPLE_TYPES = frozenset({"any", "bool", "bytes", "double", "int", "null_type", "string", "uint"})
 _TYPE_ALIASES = {"duration": "duration", "timestamp": "timestamp", "google.protobuf.Duration": "duration"}
 _TYPE_ALIASES |= {"google.protobuf.Timestamp": "timestamp"}
-_WORD = re.compile(r"\w+")
-_PRESENCE = re.compile(r"\bhas\s*\(([^()]*)\)")
-_COMMENT = re.compile(r"//[^\n]*")
-_TESTED = re.compile(rf"\s*{VARIABLES}\s*\.[\s`]*(\w+)[\s`]*")
+_WORD = pattern(r"\w+")
+_PRESENCE = pattern(r"\bhas\s*\(([^()]*)\)")
+_COMMENT = pattern(r"//[^\n]*")
+_TESTED = pattern(rf"\s*{VARIABLES}\s*\.[\s`]*(\w+)[\s`]*")
 
 
 def declared_type(result_type: str) -> str:
@@ -322,7 +322,7 @@ class LazyVariables:
         return value
 
 
-_ESCAPED = re.compile(r"__([^_]+)__")
+_ESCAPED = pattern(r"__([^_]+)__")
 _ESCAPES = {"underscores": "__", "dot": ".", "dash": "-", "slash": "/"}
 
 

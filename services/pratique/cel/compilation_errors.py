@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from pratique.apimachinery.patterns import pattern
 from pratique.cel import syntax_trees
 from pratique.cel.syntax_trees import Message
 
@@ -38,7 +39,7 @@ _SHORT_NAMES = {
     "timestamp": "google.protobuf.Timestamp",
     "duration": "google.protobuf.Duration",
 }
-_SHORT_NAME = re.compile(rf"(?<![\w.])(?:{'|'.join(_SHORT_NAMES)})(?![\w.])")
+_SHORT_NAME = pattern(rf"(?<![\w.])(?:{'|'.join(_SHORT_NAMES)})(?![\w.])")
 
 
 def to_type_name(text: str) -> str:
@@ -84,71 +85,71 @@ def _composite(field: int, message: Message) -> str:
             return "dyn"
 
 
-_KIND = re.compile(r"\A[A-Z_]+: ")
-_TAIL = re.compile(r" \[[A-Z_]+\]\Z")
-_ENTRY = re.compile(r"\n(?=ERROR: <input>:\d+:\d+: )")
+_KIND = pattern(r"\A[A-Z_]+: ")
+_TAIL = pattern(r" \[[A-Z_]+\]\Z")
+_ENTRY = pattern(r"\n(?=ERROR: <input>:\d+:\d+: )")
 """The boundary between two errors, each of which is followed by its source lines."""
-_NOISE = re.compile(r"\nERROR: <input>:-1:-1: <<nil>> parsetree|\nWARNING: [^\n]*(?:\n \| [^\n]*)*")
+_NOISE = pattern(r"\nERROR: <input>:-1:-1: <<nil>> parsetree|\nWARNING: [^\n]*(?:\n \| [^\n]*)*")
 """What the checker adds, and cel-go does not."""
-_PLACE = re.compile(r"ERROR: <input>:(\d+):(\d+): ")
-_FOLLOW_UP_ERROR = re.compile(
+_PLACE = pattern(r"ERROR: <input>:(\d+):(\d+): ")
+_FOLLOW_UP_ERROR = pattern(
     r"expression of type '\*error\*' cannot be (?:the operand of a select operation|the range of a comprehension)"
 )
 """The follow-up errors of the C++ checker for an operand, or for what a macro goes over, that is in error already."""
 _REWORDINGS = (
     (
-        re.compile(
+        pattern(
             r"undefined field '[^']*' not found in struct"
             r" '(kubernetes\.(?:authorization\.\w+|URL|Quantity|Semver|NamedFormat))'"
         ),
         r"unexpected failed resolution of '\1'",
     ),
     (
-        re.compile(r"undefined field '[^']*' not found in struct '(net\.\w+)'"),
+        pattern(r"undefined field '[^']*' not found in struct '(net\.\w+)'"),
         r"type '\1' does not support field selection",
     ),
-    (re.compile(r"(undefined field '[^']*') not found in struct '[^']*'"), r"\1"),
+    (pattern(r"(undefined field '[^']*') not found in struct '[^']*'"), r"\1"),
     (
-        re.compile(r"expression of type '([^']*)' cannot be the operand of a select operation"),
+        pattern(r"expression of type '([^']*)' cannot be the operand of a select operation"),
         r"type '\1' does not support field selection",
     ),
-    (re.compile(r"has\(\) argument must be a field selection"), "invalid argument to has() macro"),
+    (pattern(r"has\(\) argument must be a field selection"), "invalid argument to has() macro"),
     (
-        re.compile(r"(?:map|filter)\(\) variable name must be a simple identifier"),
+        pattern(r"(?:map|filter)\(\) variable name must be a simple identifier"),
         "argument is not an identifier",
     ),
     (
-        re.compile(r"\b(?!opt)\w+\(\) (?:first |second )?variable name must be a simple identifier"),
+        pattern(r"\b(?!opt)\w+\(\) (?:first |second )?variable name must be a simple identifier"),
         "argument must be a simple name",
     ),
     (
-        re.compile(r"Invalid string literal: Illegal escape sequence: (?:Unicode v|V)alue .*"),
+        pattern(r"Invalid string literal: Illegal escape sequence: (?:Unicode v|V)alue .*"),
         "invalid unicode code point",
     ),
     (
-        re.compile(r"Invalid (?:string|bytes) literal: Illegal escape sequence: .*"),
+        pattern(r"Invalid (?:string|bytes) literal: Illegal escape sequence: .*"),
         "unable to unescape string",
     ),
-    (re.compile(r"cannot be the range of a comprehension"), "cannot be range of a comprehension"),
-    (re.compile(r"\*error\*"), "!error!"),
-    (re.compile(r"\b[A-Z]\w*%\d+"), "dyn"),
-    (re.compile(r"\bgoogle\.protobuf\.(Timestamp|Duration|Any)\b"), lambda match: match[1].lower()),
-    (re.compile(r"(?<=[( ])null_type(?=[,)])|(?<=type ')null_type(?=')"), "null"),
+    (pattern(r"cannot be the range of a comprehension"), "cannot be range of a comprehension"),
+    (pattern(r"\*error\*"), "!error!"),
+    (pattern(r"\b[A-Z]\w*%\d+"), "dyn"),
+    (pattern(r"\bgoogle\.protobuf\.(Timestamp|Duration|Any)\b"), lambda match: match[1].lower()),
+    (pattern(r"(?<=[( ])null_type(?=[,)])|(?<=type ')null_type(?=')"), "null"),
 )
 """The checker's words, and the API server's for them. cel-go knows types without fields by name only."""
-_OVERLOAD = re.compile(r"(found no matching overload for '(@?\w+)' applied to ')\((.*)\)'\Z")
-_QUALIFIED = re.compile(
+_OVERLOAD = pattern(r"(found no matching overload for '(@?\w+)' applied to ')\((.*)\)'\Z")
+_QUALIFIED = pattern(
     r"ERROR: <input>:(\d+):(\d+): undeclared reference to '([^'.]+)((?:\.[^'.]+)+)'( \(in container '[^']*'\))"
     r"\n \| [^\n]*\n \| [^\n]*"
 )
 """Line, column, name, the fields selected from it, and the rest of an error with its source lines."""
-_TOO_DEEP = re.compile(r"(?:Exceeded max|Expression) recursion (?:depth|limit)")
+_TOO_DEEP = pattern(r"(?:Exceeded max|Expression) recursion (?:depth|limit)")
 
 TOO_DEEP = "ERROR: <input>:-1:0: expression recursion limit exceeded: 32"
 """The error of an expression that exceeds the parser's recursion limit."""
 
 
-_NOWHERE = re.compile(r":1:1:")
+_NOWHERE = pattern(r":1:1:")
 """The place of the end of an empty expression, which cel-go counts from 0."""
 
 
@@ -172,8 +173,8 @@ def _place(error: str) -> tuple[int, int]:
 
 def _reword(error: str, source: str) -> str:
     head, newline, shown = error.partition("\n")
-    for pattern, replacement in _REWORDINGS:
-        head = pattern.sub(replacement, head)
+    for wording, replacement in _REWORDINGS:
+        head = wording.sub(replacement, head)
     head = _OVERLOAD.sub(lambda match: _reword_method_call(match, _source_before(error, source)), head)
     return head + newline + shown
 
@@ -209,8 +210,8 @@ def _blame_root_name(match: re.Match[str], source: str) -> str:
     return format_error(source, offset, f"undeclared reference to '{name}'{match[5]}")
 
 
-_UNDECLARED = re.compile(r"ERROR: <input>:\d+:\d+: undeclared reference to '([^']+)' \(in container '")
-_BRACES = re.compile(r"""[{}]|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\"""")
+_UNDECLARED = pattern(r"ERROR: <input>:\d+:\d+: undeclared reference to '([^']+)' \(in container '")
+_BRACES = pattern(r"""[{}]|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\"""")
 """Braces, and the texts that may hold others."""
 
 

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pratique.apimachinery.json_values import JSONObject
+from pratique.apimachinery.patterns import pattern
 from pratique.cluster.schemas import ListType, MapType, Scalar, Structure, Type
 
 if TYPE_CHECKING:
     from pratique.cel.activation import Implementation
     from pratique.cel.type_descriptors import StructTypes
 
-_TYPE = re.compile(r"([\w.]+)(?:<(.*)>)?")
+_TYPE = pattern(r"([\w.]+)(?:<(.*)>)?")
 
 
 class Overload(msgspec.Struct, frozen=True):
@@ -116,7 +117,7 @@ PATCH_FIELDS: Mapping[str, str] = {"op": "string", "path": "string", "from": "st
 _QUOTED = r'"""(?:\\.|[^\\])*?"""|\'\'\'(?:\\.|[^\\])*?\'\'\'|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\''
 _RAW = r'[rR](?:"""[^\x00]*?"""|\'\'\'[^\x00]*?\'\'\'|"[^"\n]*"|\'[^\'\n]*\')'
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
-_TOKEN = re.compile(
+_TOKEN = pattern(
     rf"(?P<skipped>//[^\n]*|[bB]?{_RAW}|[bB]?(?:{_QUOTED}))"
     rf"|(?P<type>\b{OBJECT}(?:\.{_NAME})*(?=\s*\{{))"
     rf"|(?P<name>{_NAME})",
@@ -163,7 +164,7 @@ def _unused(names: set[str]) -> str:
     return next((character for character in _SEPARATORS if character not in used), "_")
 
 
-_EXISTS_ONE = re.compile(
+_EXISTS_ONE = pattern(
     rf"(?P<skipped>//[^\n]*|[bB]?{_RAW}|[bB]?(?:{_QUOTED}))|\.\s*(?P<macro>exists_one)(?=\s*\(\s*\w+\s*,\s*\w+\s*,)"
 )
 
@@ -177,9 +178,7 @@ def with_two_variable_macros(source: str) -> str:
     )
 
 
-_FLATTEN = re.compile(
-    rf"(?P<skipped>//[^\n]*|[bB]?{_RAW}|[bB]?(?:{_QUOTED}))|\.\s*(?P<name>flatten)(?=\s*\()"
-)
+_FLATTEN = pattern(rf"(?P<skipped>//[^\n]*|[bB]?{_RAW}|[bB]?(?:{_QUOTED}))|\.\s*(?P<name>flatten)(?=\s*\()")
 EXACT_FLATTEN = "flatte_"
 """Stands for ``flatten`` where the checker's own takes lists of anything; as long, so that positions stay."""
 
@@ -202,7 +201,7 @@ _SCALARS: Mapping[Scalar, str] = {
     Scalar.BOOLEAN: "bool",
     Scalar.INT_OR_STRING: "dyn",
 }
-IDENTIFIER = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*")
+IDENTIFIER = pattern(r"[_a-zA-Z][_a-zA-Z0-9]*")
 """Matches the identifiers of CEL, :data:`RESERVED_WORDS` included."""
 RESERVED_WORDS = frozenset(
     {
@@ -213,7 +212,7 @@ RESERVED_WORDS = frozenset(
 """``celReservedSymbols`` of ``k8s.io/apiserver/pkg/cel/escaping.go``."""
 
 _ESCAPES = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
-_ESCAPED = re.compile(r"__|[.\-/]")
+_ESCAPED = pattern(r"__|[.\-/]")
 
 _DECLARED_SCHEMAS_RAW = frozenset(
     {
@@ -234,9 +233,9 @@ _MAX_DEPTH = 64
 
 # The checker accepts no points in the names of top-level types, and no @ in any type name.
 _PREFIX = "pratique_schema_"
-_UNCODED = re.compile("[^A-Za-z0-9]")
-_CODE = re.compile("_([0-9a-f]+)_")
-_CODED = re.compile(rf"\b{_PREFIX}[a-z]+_of_(\w+)")
+_UNCODED = pattern("[^A-Za-z0-9]")
+_CODE = pattern("_([0-9a-f]+)_")
+_CODED = pattern(rf"\b{_PREFIX}[a-z]+_of_(\w+)")
 
 
 @functools.lru_cache(maxsize=64)

@@ -14,14 +14,15 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from pratique.apimachinery.json_values import JSONObject
+from pratique.apimachinery.patterns import pattern
 from pratique.cel.declarations import Library, Overload, function_configurations, function_name
 
-_UNDECLARED = re.compile(
+_UNDECLARED = pattern(
     r"ERROR: <input>:(\d+):(\d+): undeclared reference to '([^']+)' \(in container '[^']*'\)"
 )
-_PLACE = re.compile(r"ERROR: <input>:(\d+:\d+): ")
-_FUNCTION = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:\.[A-Za-z][A-Za-z0-9]*)*")
-_CALL = re.compile(rf"\s*({_FUNCTION.pattern})\s*\(")
+_PLACE = pattern(r"ERROR: <input>:(\d+:\d+): ")
+_FUNCTION = pattern(r"[A-Za-z][A-Za-z0-9]*(?:\.[A-Za-z][A-Za-z0-9]*)*")
+_CALL = pattern(rf"\s*({_FUNCTION.pattern})\s*\(")
 _IN_CHECKER = ("or", "orValue")
 """Functions that the checker declares, and that nobody has to implement."""
 _NO_VALUE = "kubernetes.None"
@@ -121,7 +122,7 @@ def reword_calls_of_nothing(errors: str, source: str, functions: frozenset[str])
     return _UNDECLARED.sub(reword, errors)
 
 
-_NOTHING = re.compile(r"\(\s*\)")
+_NOTHING = pattern(r"\(\s*\)")
 
 
 def _place(source: str, offset: int) -> str:

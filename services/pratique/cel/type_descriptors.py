@@ -7,7 +7,6 @@ ever exists. Source: ``k8s.io/apiserver/pkg/admission/plugin/cel/compile.go`` ``
 
 from __future__ import annotations
 
-import re
 from typing import TypeAlias
 
 from google.protobuf import (
@@ -22,6 +21,7 @@ from google.protobuf import (
     wrappers_pb2,
 )
 
+from pratique.apimachinery.patterns import pattern
 from pratique.cel.activation import DeclaredVariable
 
 _WELL_KNOWN = (
@@ -124,7 +124,7 @@ _MESSAGES = {
 }
 
 
-_EXPRESSIBLE = re.compile(
+_EXPRESSIBLE = pattern(
     r"(?:list<|map<string,)?(?:{names})>?".format(names="|".join([*_SCALARS, "timestamp", "duration"]))
 )
 """Matches the types that a message field can have."""

@@ -16,6 +16,7 @@ import re
 from pratique.apimachinery.errors import PratiqueError
 from pratique.apimachinery.go_formats import decode_base64
 from pratique.apimachinery.json_values import JSON
+from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.quantities import Quantity, QuantityError, QuantityFormat
 
 TIME_LAYOUT = "2006-01-02T15:04:05Z07:00"
@@ -24,8 +25,8 @@ MICRO_TIME_LAYOUT = "2006-01-02T15:04:05.000000Z07:00"
 _Step = tuple[str, re.Pattern[str], str, range]
 
 
-def _step(layout: str, pattern: str, what: str = "", allowed: range = range(10_000)) -> _Step:
-    return layout, re.compile(pattern, re.ASCII), what, allowed
+def _step(layout: str, text: str, what: str = "", allowed: range = range(10_000)) -> _Step:
+    return layout, pattern(text, re.ASCII), what, allowed
 
 
 _ZONE = _step("Z07:00", r"Z|[+-](\d{2}):(\d{2})", "zone")
@@ -43,7 +44,7 @@ _STEPS = {
         _ZONE,
     ),
 }
-_CANONICAL_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{6})?Z", re.ASCII)
+_CANONICAL_TIME = pattern(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{6})?Z", re.ASCII)
 
 
 ZERO_TIMES = ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00.000000Z")
@@ -88,8 +89,8 @@ _known_time = functools.lru_cache(maxsize=1024)(_read_time)
 
 def _time_parts(text: str, layout: str) -> dict[str, int]:
     rest, parts = text, dict[str, int]()
-    for step, pattern, what, allowed in _STEPS[layout]:
-        found = pattern.match(rest)
+    for step, digits, what, allowed in _STEPS[layout]:
+        found = digits.match(rest)
         if found is None:
             problem = f"cannot parse {_quoted(rest)} as {_quoted(step)}"
             raise GoScalarError(f"parsing time {_quoted(text)} as {_quoted(layout)}: {problem}")
@@ -152,7 +153,7 @@ def _keeps_text(text: str, quantity: Quantity) -> bool:
     return quantity.scale % 3 == 0 and not digits.endswith("000") and not digits.startswith("0")
 
 
-_DIGITS = re.compile(r"[+-]?0*(\d*)(?:\.(\d*))?", re.ASCII)
+_DIGITS = pattern(r"[+-]?0*(\d*)(?:\.(\d*))?", re.ASCII)
 
 
 def canonical_bytes(text: str) -> str:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import enum
 import functools
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
 from pratique.apimachinery.kinds import GroupVersionKind
+from pratique.apimachinery.patterns import pattern
 from pratique.cluster.schemas import built_in_schema
 
 _FILE = Path(__file__).with_name("go_types.json")
@@ -115,8 +115,8 @@ _SCALARS = {
     "resource.Quantity": GoKind.QUANTITY,
     "intstr.IntOrString": GoKind.INT_OR_STRING,
 }
-_SCHEMA = re.compile(r"(.*\.JSONSchemaProps)Or(?:Bool|Array|StringArray)")
-_MAP = re.compile(r"map\[(.*?)\](.*)")
+_SCHEMA = pattern(r"(.*\.JSONSchemaProps)Or(?:Bool|Array|StringArray)")
+_MAP = pattern(r"map\[(.*?)\](.*)")
 
 
 class GoTypes:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 from pratique.apimachinery.errors import ConversionError
 from pratique.apimachinery.go_formats import parse_int64
 from pratique.apimachinery.json_values import JSONObject
+from pratique.apimachinery.patterns import pattern
 from pratique.cluster.conversion_fields import (
     SHARED,
     KindConverters,
@@ -105,7 +104,7 @@ def _scale_status_from_shared(status: JSONObject) -> JSONObject:
     return plain | ({"selector": labels} if labels else {}) | {"targetSelector": selector}
 
 
-_LABEL = re.compile(r"\s*([A-Za-z0-9][-A-Za-z0-9_./]*)\s*==?\s*([-A-Za-z0-9_.]*)\s*")
+_LABEL = pattern(r"\s*([A-Za-z0-9][-A-Za-z0-9_./]*)\s*==?\s*([-A-Za-z0-9_.]*)\s*")
 
 
 def _labels(selector: str) -> dict[str, str]:

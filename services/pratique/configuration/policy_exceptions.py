@@ -13,6 +13,7 @@ import re
 
 import msgspec
 
+from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.selectors import LabelSelector
 from pratique.apimachinery.source_documents import SourceDocument
 from pratique.configuration.admissionregistration import NamedRuleWithOperations, ObjectMeta
@@ -76,7 +77,7 @@ class PolicyException:
         return parse_end(self.spec.until)
 
 
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)", re.ASCII)
+_TIME = pattern(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
 
 def parse_end(text: str) -> float:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.statuses import go_quoted
 from pratique.cluster.authorization import AUTHORIZED_SECONDS, UNAUTHORIZED_SECONDS
 from pratique.cluster.store import STALENESS_SECONDS
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from pratique.apimachinery.json_values import JSON, JSONObject
 
 
-_RELEASE = re.compile(r"v?1\.(0|[1-9][0-9]{0,2})(?:\.(?:0|[1-9][0-9]{0,3}))?", re.ASCII)
+_RELEASE = pattern(r"v?1\.(0|[1-9][0-9]{0,2})(?:\.(?:0|[1-9][0-9]{0,3}))?", re.ASCII)
 
 
 class Release(NamedTuple):

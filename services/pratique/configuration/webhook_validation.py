@@ -5,7 +5,6 @@ Configurations whose names end in ``.static.k8s.io`` have rules of their own.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 import msgspec
@@ -23,6 +22,7 @@ from pratique.apimachinery.field_errors import (
     required,
     too_long,
 )
+from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.selectors import validate_labels, validate_selector
 from pratique.apimachinery.statuses import go_quoted
 from pratique.apimachinery.urls import Url, parse_url
@@ -186,8 +186,8 @@ GRPC_SCHEMES = frozenset({"grpc", "grpcs"})
 
 _HTTPS_FORM = "; desired format: https://host[/path]"
 _GRPC_FORM = "; desired format: {scheme}://host:port"
-_HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_.])?")
-_AUTHORITY = re.compile(r"(?P<host>\[[^\]]*\]|[^:]*)(?P<port>:[0-9]*)?")
+_HOST_NAME = pattern(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_.])?")
+_AUTHORITY = pattern(r"(?P<host>\[[^\]]*\]|[^:]*)(?P<port>:[0-9]*)?")
 
 
 def validate_client_config(

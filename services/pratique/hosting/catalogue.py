@@ -10,7 +10,6 @@ import difflib
 import importlib
 import importlib.metadata
 import pkgutil
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from pratique.admission.controllers import Controller, FailurePolicy, Handlers, 
 from pratique.apimachinery.decoding import StrictDecodingError, decode_strictly
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.apimachinery.json_values import JSON
+from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.statuses import aggregate, go_quoted
 from pratique.configuration.settings import ChainSettings
 from pratique.hosting.chain_order import CHAIN_ORDER, in_chain_order
@@ -117,7 +117,7 @@ __all__ = ["CHAIN_ORDER", "ENTRY_POINT_GROUP", "Catalogue", "HostedController", 
 ENTRY_POINT_GROUP = "pratique.controllers"
 """The entry points of controller packages: each is a Controller or an iterable of Controllers."""
 
-_FLAG_NAME = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
+_FLAG_NAME = pattern(r"[A-Za-z][A-Za-z0-9._-]*")
 
 
 class Catalogue(msgspec.Struct, frozen=True):

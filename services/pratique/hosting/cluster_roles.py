@@ -6,7 +6,6 @@ expression asks the authorizer.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
@@ -15,6 +14,7 @@ import msgspec
 from pratique.admission.controllers import BOTH, MUTATE, VALIDATE, Controller, Phase
 from pratique.admission.namespace_provisioning import provisions_namespaces
 from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.apimachinery.patterns import pattern
 from pratique.cluster.api_resources import CRD_GROUP, CRD_RESOURCE, ApiResources, built_in_resources
 from pratique.cluster.rbac import RBAC_GROUP
 from pratique.configuration.admissionregistration import PolicyConfiguration, PolicySpec
@@ -29,7 +29,7 @@ PHASES_OF_SERVICES: Mapping[str, frozenset[Phase]] = MappingProxyType(
 _FRONT_DOOR = "frontdoor"
 _NAMESPACES = "namespaces"
 _FOLLOWED = ("list", "watch")
-_ASKS_AUTHORIZER = re.compile(rb"\bauthorizer\b")
+_ASKS_AUTHORIZER = pattern(rb"\bauthorizer\b")
 
 
 class FollowedResources(msgspec.Struct, frozen=True):

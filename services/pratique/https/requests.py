@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import posixpath
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urljoin, urlsplit
@@ -15,6 +14,7 @@ from urllib.parse import quote, urljoin, urlsplit
 import msgspec
 
 from pratique.apimachinery.errors import BadAnswerError, UnreachableError
+from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.statuses import Status, StatusDetails, go_quoted, internal_error
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from pratique.https.sessions import HttpsSession
 
 _WORD = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
-_PARAMETER = re.compile(rf'\s*;\s*(?P<name>{_WORD})\s*=\s*(?P<value>{_WORD}|"(?:[^"\\\r\n]|\\.)*")')
-_TOKEN = re.compile(_WORD)
+_PARAMETER = pattern(rf'\s*;\s*(?P<name>{_WORD})\s*=\s*(?P<value>{_WORD}|"(?:[^"\\\r\n]|\\.)*")')
+_TOKEN = pattern(_WORD)
 
 
 class MediaTypeError(ValueError):
@@ -119,7 +119,7 @@ _CODES_WITH_SERVER_TEXT = frozenset({403, 415})
 
 _MAX_INTEGER_LENGTH = 19
 """The characters of a 64-bit number; Go reads no longer ones."""
-_INTEGER = re.compile(r"[+-]?[0-9]+")
+_INTEGER = pattern(r"[+-]?[0-9]+")
 
 
 class HttpResponse(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,6 @@ import errno
 import io
 import ipaddress
 import os
-import re
 import socket
 import ssl
 from collections.abc import Iterable
@@ -24,11 +23,12 @@ from aiohttp.connector import Connection
 
 from pratique.admission.reviews import Deadline
 from pratique.apimachinery.errors import BadAnswerError, CallTimeoutError, ResetError, UnreachableError
+from pratique.apimachinery.patterns import pattern
 from pratique.https.requests import HttpResponse, post_error
 from pratique.https.service_resolvers import ServiceResolver, UnresolvedError
 from pratique.https.tls_contexts import CertificateRefusedError, NotTlsError
 
-_ALERT = re.compile(r"ALERT_(?P<name>[A-Z_]+)\]")
+_ALERT = pattern(r"ALERT_(?P<name>[A-Z_]+)\]")
 _ALERTS = {
     "BAD_CERTIFICATE": "bad certificate",
     "CERTIFICATE_EXPIRED": "expired certificate",

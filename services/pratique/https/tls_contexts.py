@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pratique.apimachinery.errors import CallError
+from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.pem import temporary_pem_file
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def _matches(name: str, host: str) -> bool:
     return len(wanted) == len(given) and given[0] in {"*", wanted[0]} and given[1:] == wanted[1:]
 
 
-_CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----\s.*?-----END CERTIFICATE-----", re.DOTALL)
+_CERTIFICATE = pattern(r"-----BEGIN CERTIFICATE-----\s.*?-----END CERTIFICATE-----", re.DOTALL)
 _RECORD_HEADER = 5
 """The bytes of a TLS record's header."""
 

@@ -12,6 +12,7 @@ import msgspec
 import re2  # type: ignore[import-untyped] # google-re2 comes without types
 
 from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.statuses import go_quoted
 
 _OFFICIAL_PREFIX = "library/"
@@ -21,13 +22,13 @@ _MAX_NAME = 255
 _HTTPS_PORT = 443
 
 _LABEL = r"(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"
-_HOST = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*|\[[a-fA-F0-9:]+\])(?::[0-9]{{1,5}})?")
-_PORT = re.compile(r":([0-9]{1,5})\Z")
+_HOST = pattern(rf"(?:{_LABEL}(?:\.{_LABEL})*|\[[a-fA-F0-9:]+\])(?::[0-9]{{1,5}})?")
+_PORT = pattern(r":([0-9]{1,5})\Z")
 _COMPONENT = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
-_REPOSITORY = re.compile(rf"{_COMPONENT}(?:/{_COMPONENT})*")
-_TAG = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,127}")
-_DIGEST = re.compile(r"sha256:[a-f0-9]{64}")
-_PATTERN_PATH = re.compile(r"[a-z0-9._/*-]+")
+_REPOSITORY = pattern(rf"{_COMPONENT}(?:/{_COMPONENT})*")
+_TAG = pattern(r"[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,127}")
+_DIGEST = pattern(r"sha256:[a-f0-9]{64}")
+_PATTERN_PATH = pattern(r"[a-z0-9._/*-]+")
 
 
 class ImageReference(msgspec.Struct, frozen=True):

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import hashlib
-import re
 import time
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -22,6 +21,7 @@ import msgspec
 
 from pratique.admission.reviews import Deadline
 from pratique.apimachinery.errors import BadAnswerError, CallError, PratiqueError, UnreachableError
+from pratique.apimachinery.patterns import pattern
 from pratique.https.requests import HttpResponse, post_error
 from pratique.images.references import ImageReference, is_digest
 from pratique.images.registry_credentials import RegistryCredentials, RegistryLogin
@@ -50,9 +50,9 @@ _DEFAULT_TOKEN_SECONDS = 60
 _TOKEN_MARGIN_SECONDS = 10
 _MAX_TOKEN_SECONDS = 300
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_CHALLENGE = re.compile(r'(?<![a-zA-Z])([a-zA-Z]+)="([^"]*)"')
-_URL = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(?:[/?][!-~]*)?")
-_TOKEN = re.compile(r"[!-~]{1,16384}")
+_CHALLENGE = pattern(r'(?<![a-zA-Z])([a-zA-Z]+)="([^"]*)"')
+_URL = pattern(r"https?://[A-Za-z0-9.:\[\]-]+(?:[/?][!-~]*)?")
+_TOKEN = pattern(r"[!-~]{1,16384}")
 """What a header can hold."""
 
 

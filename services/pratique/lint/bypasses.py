@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -15,6 +14,7 @@ from pratique.admission.controllers import Controller
 from pratique.admission.rules import Rule
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.apimachinery.json_values import JSONObject, list_at, mapping_at, member
+from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.urls import parse_url
 from pratique.cluster.store import Cluster
 from pratique.configuration.admissionregistration import (
@@ -31,7 +31,7 @@ from pratique.lint.rules import ConfiguredWebhook, LintContext, LintRule, Severi
 _CONTAINER_CHANGES = ("pods/ephemeralcontainers", "pods/resize")
 """The first adds a container to a running Pod; the second changes the resources of its containers. Neither is an UPDATE
 of ``pods``: ``pkg/registry/core/pod/storage/storage.go``."""
-_SCALED = re.compile(r"\bspec\.\??replicas\b")
+_SCALED = pattern(r"\bspec\.\??replicas\b")
 
 
 def _find_uncovered_subresources(context: LintContext) -> Iterator[Violation]:

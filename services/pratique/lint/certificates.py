@@ -14,13 +14,14 @@ import msgspec
 
 from pratique.apimachinery.go_formats import decode_base64
 from pratique.apimachinery.json_values import JSONObject, member
+from pratique.apimachinery.patterns import pattern
 from pratique.lint.outage_simulation import BackendService, known_workloads, mounted_sources, server_name
 from pratique.lint.rules import ConfiguredWebhook, LintContext, LintRule, Severity, Violation
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate
 
-_PEM = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
+_PEM = pattern(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 
 
 def read_certificates(pem: bytes) -> tuple[Certificate, ...]:

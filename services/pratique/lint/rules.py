@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 import functools
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
@@ -16,6 +15,7 @@ from pratique.admission.rules import Rule, compile_rules
 from pratique.apimachinery.field_errors import Step
 from pratique.apimachinery.json_values import JSONObject, member
 from pratique.apimachinery.kinds import GroupVersionKind, ResourceType, parse_api_version
+from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.requests import Operation
 from pratique.apimachinery.selectors import EVERYTHING, compile_selector, labels_of
 from pratique.apimachinery.source_documents import SourceDocument, YamlOrigin
@@ -381,7 +381,7 @@ _CACHED_FILES = 8
 """Files whose lines are cached: findings come file by file."""
 _CACHED_LINES = 256
 """Lines whose suppressions are cached: the lines of one document, for all its findings."""
-_COMMENT = re.compile(r"\s*#\s*pratique:\s*disable=([\w, -]+)")
+_COMMENT = pattern(r"\s*#\s*pratique:\s*disable=([\w, -]+)")
 
 
 def is_suppressed(source: SourceDocument | None, path: Sequence[Step], rule: str) -> bool:

@@ -12,6 +12,7 @@ import msgspec
 
 from pratique.admission.rules import Rule
 from pratique.apimachinery.kinds import kind_of
+from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.requests import UserInfo
 from pratique.apimachinery.statuses import go_quoted
 from pratique.apimachinery.urls import parse_url
@@ -113,7 +114,7 @@ SAME_NAMES = LintRule(
     fix="Give each webhook its own name.",
     check=_find_duplicate_names,
 )
-_UNSTABLE = re.compile(r"v\d+(?:alpha|beta)\d+")
+_UNSTABLE = pattern(r"v\d+(?:alpha|beta)\d+")
 
 
 def _find_unstable_versions(context: LintContext) -> Iterator[Violation]:
@@ -228,15 +229,15 @@ WRITERS = LintRule(
     check=_find_configuration_writers,
 )
 
-_PATCH = re.compile(r"JSONPatch\s*\{(?P<fields>[^{}]*)", re.DOTALL)
-_FIELD = re.compile(r"\b(op|path)\s*:\s*(?:\"([^\"]*)\"|'([^']*)')")
+_PATCH = pattern(r"JSONPatch\s*\{(?P<fields>[^{}]*)", re.DOTALL)
+_FIELD = pattern(r"\b(op|path)\s*:\s*(?:\"([^\"]*)\"|'([^']*)')")
 _ARRAYS = (
     "args|command|containers|env|envFrom|ephemeralContainers|finalizers|imagePullSecrets|initContainers"
     "|ownerReferences|ports|readinessGates|rules|subjects|tolerations|topologySpreadConstraints|volumeMounts|volumes"
 )
-_WHOLE_COLLECTION = re.compile(rf"/(?:.*/)?(?:{_ARRAYS}|labels|annotations)")
-_LABEL = re.compile(r"/(?:.*/)?labels/[^/]+")
-_GUARD = re.compile(r"\bhas\(|\.\?|\bin\s+object\b")
+_WHOLE_COLLECTION = pattern(rf"/(?:.*/)?(?:{_ARRAYS}|labels|annotations)")
+_LABEL = pattern(r"/(?:.*/)?labels/[^/]+")
+_GUARD = pattern(r"\bhas\(|\.\?|\bin\s+object\b")
 """How an expression tests whether a field exists before it adds it."""
 
 

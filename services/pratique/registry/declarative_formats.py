@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from pratique.apimachinery import names
 from pratique.apimachinery.field_errors import FieldError, FieldPath, invalid, quoted_text, too_long
+from pratique.apimachinery.patterns import pattern
 
 Format: TypeAlias = Callable[[str, FieldPath], list[FieldError]]
 """Finds what is wrong with a text at a path."""
@@ -26,7 +27,7 @@ def _format(check: Callable[[str], list[str]]) -> Format:
     return lambda text, path: [invalid(path, text, message) for message in in_bytes(check(text))]
 
 
-_CASELESS_SUBDOMAIN = re.compile(
+_CASELESS_SUBDOMAIN = pattern(
     r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.IGNORECASE | re.ASCII
 )
 _CASELESS = (
@@ -47,7 +48,7 @@ def _check_prefixed_key(text: str) -> list[str]:
     return [] if "/" in text else ["must include a prefix (e.g. 'example.com/key')"]
 
 
-_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_UUID = pattern(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def _check_uuid(text: str) -> list[str]:
@@ -78,7 +79,7 @@ def _validate_extended_resource(text: str, path: FieldPath) -> list[FieldError]:
 
 
 _LONGEST_PREFIX, _LONGEST_IDENTIFIER = 63, 32
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_IDENTIFIER = pattern(r"[A-Za-z_][A-Za-z0-9_]*")
 _NO_IDENTIFIER = (
     "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric characters "
     "or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used for validation is '[A-Za-z_][A-Za-z0-9_]*')"

@@ -32,6 +32,7 @@ import msgspec
 
 from pratique.apimachinery.field_errors import FieldError, GoLiteral, MapKey
 from pratique.apimachinery.json_values import HTML_ESCAPES, JSON, JSONObject, encode, go_json
+from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.quantities import Quantity, QuantityError
 from pratique.cluster.go_types import GoField, GoKind, GoType, GoTypes
 
@@ -78,7 +79,7 @@ def as_printed(error: FieldError, kind: GoType) -> FieldError:
     return msgspec.structs.replace(error, bad_value=GoLiteral(go_json(value)))
 
 
-_ALIKE = re.compile(r"[ !#-%'-;=?-\[\]-~]*")
+_ALIKE = pattern(r"[ !#-%'-;=?-\[\]-~]*")
 """Texts that are the same in both forms."""
 
 

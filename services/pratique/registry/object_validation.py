@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -31,6 +30,7 @@ from pratique.apimachinery.field_errors import (
 from pratique.apimachinery.json_values import JSON, Document, JSONObject, mapping_at, member, split_duplicates
 from pratique.apimachinery.kinds import GroupVersionKind
 from pratique.apimachinery.names import check_path_segment, with_namespace
+from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.requests import Operation
 from pratique.apimachinery.statuses import Status, go_quoted
 from pratique.cluster.api_resources import VIRTUAL_RESOURCES, storage_group
@@ -218,7 +218,7 @@ _NUMBERS = {
     GroupVersionKind("apps", "v1", "Deployment"): _ROLLBACK,
 }
 """Annotations of a kind that are numbers in Kubernetes' internal version of it."""
-_INTEGER = re.compile(r"[+-]?[0-9]+")
+_INTEGER = pattern(r"[+-]?[0-9]+")
 _MAXIMUM, _MOST_DIGITS = 2**63 - 1, 19
 
 

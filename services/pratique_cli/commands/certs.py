@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pratique.apimachinery.errors import ConfigurationError
+from pratique.apimachinery.patterns import pattern
 from pratique_cli.options import ExistingPath, Seconds, WholeNumber, flag
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 _SERVICES = ("frontdoor", "mutator", "validator")
 _IMAGE_VERIFIER = "image-verifier"
 _THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
-_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
-_CLIENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,62}")
+_LABEL = pattern(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_CLIENT = pattern(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,62}")
 """A common name has at most 64 characters, and is also the name of a folder here."""
 
 EPILOG = """\b

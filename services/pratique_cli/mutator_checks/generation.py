@@ -7,7 +7,6 @@ same for the same seed.
 from __future__ import annotations
 
 import contextlib
-import re
 import tempfile
 import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,6 +19,7 @@ from pratique.apimachinery import names
 from pratique.apimachinery.errors import InputError, PratiqueError
 from pratique.apimachinery.json_values import JSON, JSONObject, member
 from pratique.apimachinery.kinds import GroupVersionKind, ResourceType
+from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.requests import Operation
 from pratique.cluster.schemas import ListType, MapType, Scalar, Structure, Type, schema_of
 from pratique.cluster.store import Cluster
@@ -32,8 +32,8 @@ _MAX_LENGTH = 63
 """The longest value of a label; longer strings are not names."""
 _MAX_WORDS = 40
 """The most words of one kind, so that each occurs now and then among 100 objects."""
-_QUOTED = re.compile(r"'([^'\\\n]*)'|\"([^\"\\\n]*)\"")
-_MEMBER = re.compile(r"\.\??([A-Za-z_]\w*)")
+_QUOTED = pattern(r"'([^'\\\n]*)'|\"([^\"\\\n]*)\"")
+_MEMBER = pattern(r"\.\??([A-Za-z_]\w*)")
 _EXPRESSIONS = frozenset({"expression", "messageExpression", "valueExpression"})
 _LABELS = (("metadata", "labels"), ("metadata", "annotations"))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import itertools
-import re
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
@@ -14,6 +13,7 @@ from pratique.admission.reviews import Review
 from pratique.apimachinery.field_errors import Step
 from pratique.apimachinery.json_values import JSON, JSONObject, encode, member, unescape
 from pratique.apimachinery.patches import apply_patch
+from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.requests import Operation
 from pratique_cli.encoding import dump_yaml
 
@@ -36,7 +36,7 @@ def _generated_name(review: Review) -> str:
     return f"{prefix}…" if prefix else "without a name"
 
 
-_PLAIN = re.compile(r"[A-Za-z0-9_$-]+")
+_PLAIN = pattern(r"[A-Za-z0-9_$-]+")
 
 
 class FieldChange(msgspec.Struct, frozen=True):

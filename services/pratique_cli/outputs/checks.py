@@ -9,6 +9,7 @@ import junitparser
 import msgspec
 
 from pratique.apimachinery.json_values import JSONObject
+from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.source_documents import Position
 from pratique.lint.rules import LintFinding
 from pratique_cli.encoding import encode_list
@@ -19,11 +20,11 @@ from pratique_cli.outputs.junit import failure
 from pratique_cli.outputs.sarif import fingerprint, locations, run_properties, sarif_log
 from pratique_cli.terminal import Palette, printable
 
-_PLACE = re.compile(
+_PLACE = pattern(
     r"(?P<file>.+?): document \d+\b.*?\bline (?P<line>\d+)(?:, column (?P<column>\d+))?", re.DOTALL
 )
 """How messages about documents name the place, in all their forms."""
-_BEGINNING = re.compile(r": document \d+(, line \d+(, column \d+)?)?: (warning: )?")
+_BEGINNING = pattern(r": document \d+(, line \d+(, column \d+)?)?: (warning: )?")
 """What follows the file in most messages, and is said by the fields of a finding."""
 _INVALID, _WARNING = "invalid", "warning"
 _OWN_RULES = {

@@ -18,6 +18,7 @@ import junitparser
 import msgspec
 
 from pratique.apimachinery.json_values import JSONObject
+from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.source_documents import display_path
 from pratique_cli.outputs import ReviewCounts, ReviewedDocument, UndecidedDocument, controller_summary
 from pratique_cli.outputs.changes import subject
@@ -33,9 +34,9 @@ _IN_MEMORY_BYTES = 1 << 20
 """The size above which the cases of a suite wait in a temporary file: the suite's counts are written before them."""
 
 # XML 1.0 (section 2.2) cannot represent these. It could represent DEL and the C1 controls, but terminals obey them.
-_UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_UNPRINTABLE = pattern("[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
-_COMMAND_LINE = re.compile(r"^([^\S\n]*):(?=:)", re.MULTILINE)
+_COMMAND_LINE = pattern(r"^([^\S\n]*):(?=:)", re.MULTILINE)
 """The first colon of a line that GitHub Actions would take for a command to itself."""
 
 HEAD = b'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="pratique">\n'

@@ -6,7 +6,6 @@ Times, endpoints and uids are left out, and the random part of a generated name 
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from pratique.apimachinery.field_errors import FieldPath, Step
 from pratique.apimachinery.json_values import JSON, JSONObject, encode, member
 from pratique.apimachinery.manifest_files import list_files
 from pratique.apimachinery.patches import PatchError, apply_patch
+from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.source_documents import SourceDocument
 from pratique.cluster.store import Cluster
 from pratique.hosting.catalogue import Catalogue
@@ -26,7 +26,7 @@ from pratique_cli.outputs.findings import StepOrigin
 from pratique_cli.reviews.requests import PHASES
 from pratique_frontdoor.http.codecs import decode_review
 
-_GENERATED = re.compile(r"(.*-)[bcdfghjklmnpqrstvwxz2456789]{5}")
+_GENERATED = pattern(r"(.*-)[bcdfghjklmnpqrstvwxz2456789]{5}")
 """A generated name: ``k8s.io/apimachinery/pkg/util/rand`` uses these characters for its suffix."""
 _RANDOM_SUFFIX = "#####"
 _WEBHOOK_ANNOTATIONS = ("mutation.webhook.admission.k8s.io/", "patch.webhook.admission.k8s.io/")
@@ -154,7 +154,7 @@ def _without_random_names(value: JSON, names: Mapping[str, str]) -> JSON:
     return value
 
 
-REDACTED = re.compile(r"redacted:[0-9a-f]{12}|cmVkYWN0ZWQ6[A-Za-z0-9+/]{16}")
+REDACTED = pattern(r"redacted:[0-9a-f]{12}|cmVkYWN0ZWQ6[A-Za-z0-9+/]{16}")
 """The replacement of a secret, as text and in base64."""
 
 EXTRA = "userInfo.extra"
@@ -252,7 +252,7 @@ def _redacted_paths(value: JSON, path: tuple[Step, ...]) -> Iterator[tuple[Step,
 
 _POLICIES = frozenset({"MutatingAdmissionPolicy", "ValidatingAdmissionPolicy"})
 _READING_CONTROLLERS = frozenset({"MutatingAdmissionWebhook", "ValidatingAdmissionWebhook", "PodPreset"})
-_MENTIONS_EXTRA = re.compile(r"\bextra\b|\buserInfo\b(?!\s*\.\s*(?:username|groups|uid)\b)")
+_MENTIONS_EXTRA = pattern(r"\bextra\b|\buserInfo\b(?!\s*\.\s*(?:username|groups|uid)\b)")
 
 
 class RedactionReaders(msgspec.Struct, frozen=True):

@@ -26,6 +26,7 @@ from pratique.apimachinery.documents import (
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.manifest_files import list_files, read_lines, read_whole
 from pratique.apimachinery.names import DEFAULT_NAMESPACE, namespace_of
+from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.source_documents import (
     STDIN,
     SourceDocument,
@@ -41,12 +42,12 @@ Input: TypeAlias = "SourceDocument | InputError"
 """A document, or why it cannot be read."""
 
 _JSON = (b"{", b"[")
-_YAML_BREAK = re.compile(rb"^---(?=\s|\Z)", re.MULTILINE)
+_YAML_BREAK = pattern(rb"^---(?=\s|\Z)", re.MULTILINE)
 """The start of a YAML document. No other line can start like this, not even in a block scalar (``c-forbidden``)."""
-_JSON_BREAK = re.compile(rb"^(?=[{\[])", re.MULTILINE)
+_JSON_BREAK = pattern(rb"^(?=[{\[])", re.MULTILINE)
 """Where the next JSON value may begin, in a stream that cannot be read as a whole."""
-_DIRECTIVE = re.compile(rb"^%(?:YAML|TAG)\s", re.MULTILINE)
-_RENDERED_FROM = re.compile(rb"(?:---[ \t]*\r?\n|#[^\n]*\n|\s)*?# Source: ([^\s][^\r\n]*)\r?\n")
+_DIRECTIVE = pattern(rb"^%(?:YAML|TAG)\s", re.MULTILINE)
+_RENDERED_FROM = pattern(rb"(?:---[ \t]*\r?\n|#[^\n]*\n|\s)*?# Source: ([^\s][^\r\n]*)\r?\n")
 """The comment in which ``helm template`` names the template of a document, before anything else in it."""
 
 

@@ -17,6 +17,7 @@ from pratique.admission.reviews import Deadline
 from pratique.apimachinery.documents import read_text
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.json_values import JSONObject, member
+from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.source_documents import SourceDocument, unwrap_lists
 from pratique.cluster.files import load_cluster
 from pratique.cluster.store import ObjectStore
@@ -30,7 +31,7 @@ from pratique_cli.suites.writing import WrittenCase, suite_text
 from pratique_frontdoor.console.playground import DecidedReview, LineMark, PlaygroundCase, PlaygroundResult
 from pratique_frontdoor.engines.local import LocalEngine, LocalSources
 
-_LINE = re.compile(r"^(manifest|policies|cluster): .*?\bline (\d+)\b", re.DOTALL)
+_LINE = pattern(r"^(manifest|policies|cluster): .*?\bline (\d+)\b", re.DOTALL)
 """How errors name the editor and the line."""
 _MAX_DOCUMENTS = 20
 """How many documents of a manifest are decided."""

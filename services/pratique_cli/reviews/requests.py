@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -12,6 +11,7 @@ from pratique.admission.controllers import BOTH, MUTATE, VALIDATE
 from pratique.admission.reviews import Review
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.json_values import JSON, JSONObject, encode, member
+from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.requests import Operation, UserInfo
 from pratique.apimachinery.source_documents import SourceDocument
 from pratique.cluster.store import Cluster, ObjectKey, ObjectStore, assumed_service_account
@@ -29,7 +29,7 @@ _RESOURCES = {
 }
 PHASES = {"admit": BOTH, "mutate": MUTATE, "validate": VALIDATE}
 """The phases of a review, by the values of ``--phase``, and of ``phase`` in suites and recordings."""
-_SCHEDULED = re.compile(r"(.+)-\d+")
+_SCHEDULED = pattern(r"(.+)-\d+")
 """The name that a CronJob gives a Job: its own name and the scheduled minute."""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Iterable
 
 import msgspec
@@ -12,6 +11,7 @@ from pratique.admission.reviews import Deadline, Review
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.field_errors import FieldPath
 from pratique.apimachinery.json_values import member
+from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.source_documents import SourceDocument
 from pratique.cluster.store import ObjectStore
 from pratique.configuration.settings import Release
@@ -203,7 +203,7 @@ def _pods_denied(reviewed: ReviewedDocument) -> int:
     return sum(not pod.allowed for pod in reviewed.decision.expanded)
 
 
-_MISSING = re.compile(r"\b(?:not|was) found\b")
+_MISSING = pattern(r"\b(?:not|was) found\b")
 """How controllers say that an object is missing, such as a ServiceAccount, which may come later in the input."""
 
 

@@ -29,6 +29,7 @@ from pratique.apimachinery.errors import CallError, PratiqueError
 from pratique.apimachinery.json_reading import LARGE_BYTES
 from pratique.apimachinery.json_values import JSON, NULL, Document, JSONObject, sorted_text
 from pratique.apimachinery.patches import PatchError, patch_document
+from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.requests import Operation
 from pratique.apimachinery.statuses import Status, StatusCause, StatusDetails
 from pratique.cluster.api_resources import built_in_resources
@@ -169,7 +170,7 @@ MAX_WARNING_LENGTH = 256
 """Characters to which each warning is then truncated."""
 
 # Control characters, and surrogates, which stand for text that was not valid UTF-8.
-_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_UNPRINTABLE = pattern(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def limited_warnings(

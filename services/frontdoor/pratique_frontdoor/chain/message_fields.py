@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from pratique.admission.results import OutcomeStatus
 from pratique.apimachinery.field_errors import Step
 from pratique.apimachinery.go_formats import is_index
 from pratique.apimachinery.json_values import JSON, member
+from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.statuses import Status, StatusCause
 from pratique.pods.pod_spec import CONTAINER_FIELDS
 from pratique_frontdoor.chain.decisions import Decision
@@ -19,13 +19,13 @@ from pratique_frontdoor.chain.decisions import Decision
 if TYPE_CHECKING:
     Path = tuple[Step, ...]
 
-_STEP = re.compile(r"(?:^|\.)([A-Za-z_$][\w$-]*)|\[([^\[\]]*)\]")
-_FIELD = re.compile(r"(?<![\w./-])([a-z]\w*(?:\.[A-Za-z_$][\w$-]*|\[[^\[\]\s]*\])+)(:?)")
-_CONTAINER = re.compile(r'\bcontainers? "([^"]+)"')
-_VOLUME = re.compile(r'\bvolumes? "([^"]+)"')
-_SETTING = re.compile(r"\b(?:set|in) (securityContext(?:\.\w+)+)")
-_OF_POD = re.compile(r"\bpod must (?:not )?(?:set|include)\b")
-_HOST_NAMESPACE = re.compile(r"\bhost namespaces \((host\w+)=true")
+_STEP = pattern(r"(?:^|\.)([A-Za-z_$][\w$-]*)|\[([^\[\]]*)\]")
+_FIELD = pattern(r"(?<![\w./-])([a-z]\w*(?:\.[A-Za-z_$][\w$-]*|\[[^\[\]\s]*\])+)(:?)")
+_CONTAINER = pattern(r'\bcontainers? "([^"]+)"')
+_VOLUME = pattern(r'\bvolumes? "([^"]+)"')
+_SETTING = pattern(r"\b(?:set|in) (securityContext(?:\.\w+)+)")
+_OF_POD = pattern(r"\bpod must (?:not )?(?:set|include)\b")
+_HOST_NAMESPACE = pattern(r"\bhost namespaces \((host\w+)=true")
 _POD_SPECS: tuple[Path, ...] = (
     ("spec", "template", "spec"),
     ("spec", "jobTemplate", "spec", "template", "spec"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
-import re
 import socket
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -25,6 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pratique.admission.controllers import QuotaAmount
 from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.patterns import pattern
 from pratique_frontdoor.console.live import LiveDecisions, read_service_state
 from pratique_frontdoor.console.playground import (
     Playground,
@@ -42,7 +42,7 @@ T = TypeVar("T")
 ReadQuotaUsage: TypeAlias = Callable[[], Awaitable[Mapping[tuple[str, ...], QuotaAmount]]]
 """Returns how much of each quota is used: by namespace, name of the ResourceQuota, and resource."""
 
-_PAGE_NUMBER = re.compile(r"[0-9]{1,9}")
+_PAGE_NUMBER = pattern(r"[0-9]{1,9}")
 
 HERE = Path(__file__).parent
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import datetime as dt
 import math
-import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -13,6 +12,7 @@ import msgspec
 
 from pratique.admission.controllers import QuotaAmount
 from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.patterns import pattern
 from pratique.cluster.store import ANY_NAMESPACE
 from pratique_frontdoor.console.playground import DecidedReview
 from pratique_frontdoor.console.recorded_lines import (
@@ -241,7 +241,7 @@ def _quota_key(labels: Mapping[str, str]) -> tuple[str, str, str]:
 _BYTE_UNITS = ("Ki", "Mi", "Gi", "Ti", "Pi")
 
 
-_COUNTED_IN_BYTES = re.compile(r"memory|storage$|hugepages-")
+_COUNTED_IN_BYTES = pattern(r"memory|storage$|hugepages-")
 
 
 def _amount_text(resource: str, amount: float) -> str:

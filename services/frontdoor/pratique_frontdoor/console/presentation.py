@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
@@ -11,6 +10,7 @@ import msgspec
 from pratique.admission.controllers import Phase
 from pratique.admission.results import OutcomeStatus
 from pratique.apimachinery.json_values import JSON, JSONObject, encode
+from pratique.apimachinery.patterns import pattern
 from pratique_frontdoor.blame.changes import Path, blame_of
 from pratique_frontdoor.chain.decisions import OBJECT_VALIDATION, Decision, Step
 from pratique_frontdoor.chain.message_fields import Cause, causes
@@ -28,7 +28,7 @@ SYMBOLS: Mapping[OutcomeStatus, str] = {
 }
 """The sign of each outcome, beside its word, so that nobody needs to see colours."""
 
-_PLAIN = re.compile(r"[A-Za-z][\w./-]*(?: [\w./-]+)*")
+_PLAIN = pattern(r"[A-Za-z][\w./-]*(?: [\w./-]+)*")
 """Text that YAML reads as itself, unless it is one of the words below."""
 _WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
 

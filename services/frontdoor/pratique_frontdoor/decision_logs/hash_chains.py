@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import hmac
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -17,6 +16,7 @@ import msgspec
 
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.apimachinery.json_values import encode
+from pratique.apimachinery.patterns import pattern
 
 VERSION = 1
 """The version of the format; every head has it."""
@@ -24,7 +24,7 @@ FIRST_PREVIOUS_HASH = "0" * 64
 """The previous hash of the first line."""
 _BEGINNING = b'{"sequence":'
 """What every line begins with, so that half a line can be told from what is no line."""
-_SUFFIX = re.compile(rb',"hash":"([0-9a-f]{64})"}')
+_SUFFIX = pattern(rb',"hash":"([0-9a-f]{64})"}')
 _SUFFIX_BYTES = len(b',"hash":""}') + 64
 
 

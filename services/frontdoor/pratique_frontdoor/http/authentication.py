@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import PartlyUsableError
+from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.statuses import Status
 from pratique.https.tls import ClientCertificateAuthenticator, ReloadedCertificate, TlsClient, client_chain
 from pratique_frontdoor.http.messages import status_reply
@@ -52,9 +53,9 @@ def _digest(secret: bytes) -> bytes:
     return hashlib.sha256(secret).digest()
 
 
-_TOKEN = re.compile(rb"[A-Za-z0-9._~+/-]+=*")
+_TOKEN = pattern(rb"[A-Za-z0-9._~+/-]+=*")
 """``b64token`` of RFC 6750: what can follow ``Bearer`` in a header."""
-_LOGIN = re.compile(rb"[^:\x00-\x1f\x7f]+:[^\x00-\x1f\x7f]+")
+_LOGIN = pattern(rb"[^:\x00-\x1f\x7f]+:[^\x00-\x1f\x7f]+")
 """``user-pass`` of RFC 7617: no control characters, and no colon in the user. The password is not empty."""
 
 

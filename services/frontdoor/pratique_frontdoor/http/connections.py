@@ -18,7 +18,6 @@ import enum
 import functools
 import ipaddress
 import logging
-import re
 import socket
 import time
 from collections.abc import Sequence
@@ -28,6 +27,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from pratique.apimachinery import statuses
+from pratique.apimachinery.patterns import pattern
 from pratique_frontdoor.http.authentication import Callers, Peer
 from pratique_frontdoor.http.messages import ResponseWriter, status_reply
 from pratique_frontdoor.settings import FrontDoorSettings
@@ -42,8 +42,8 @@ _MOST_LINE_BYTES = 1024
 _FRAMING_SHARE = 16
 """A chunked body may have one byte of framing for every 16 of data, besides the length of a head: chunks of 100 bytes
 are fine without limit, and chunks of one byte, which cost a thousand times as much to read, for some thousands."""
-_CHUNK_SIZE = re.compile(rb"[0-9a-fA-F]{1,16}")
-_HOST = re.compile(rb"[A-Za-z0-9._~%!$&'()*+,;=:\[\]-]*")
+_CHUNK_SIZE = pattern(rb"[0-9a-fA-F]{1,16}")
+_HOST = pattern(rb"[A-Za-z0-9._~%!$&'()*+,;=:\[\]-]*")
 """The characters of ``uri-host [":" port]`` of RFC 9110, 7.2; it may be empty."""
 
 

@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 from pratique.apimachinery.go_formats import is_index
 from pratique.apimachinery.json_values import JSON, JSONObject, decode, encode, go_json, unescape
+from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.statuses import go_quoted
 
 Path: TypeAlias = tuple[str | int, ...]
@@ -102,8 +103,8 @@ _BASE64 = r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{40,}={0,2}(?![A-Za-z0-9+/=_-])"
 _NAMES = ("password", "passwd", "-token", "_token", "-secret", "_secret", "api-key", "api_key")
 """Endings of names that are assigned a credential with ``=``: a program's flag, or a parameter of a URL."""
 _ASSIGNED = "|".join(rf"(?<={name}=)[^\s\"',;&]+" for name in _NAMES)
-_PATTERNS = re.compile(f"{_KEY}|{_JWT}|{_BEARER}|{_ASSIGNED}|{_URL}|(?P<base64>{_BASE64})", re.DOTALL)
-_HINT = re.compile(r"-----BEGIN|eyJ|earer |=|://|[A-Za-z0-9+/_-]{40}")
+_PATTERNS = pattern(f"{_KEY}|{_JWT}|{_BEARER}|{_ASSIGNED}|{_URL}|(?P<base64>{_BASE64})", re.DOTALL)
+_HINT = pattern(r"-----BEGIN|eyJ|earer |=|://|[A-Za-z0-9+/_-]{40}")
 """A text without any of these has no secret; most texts have none."""
 _MIN_LENGTH = 7
 """``a://b@c``: no shorter text can have a secret."""

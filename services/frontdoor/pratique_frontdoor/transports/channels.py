@@ -6,7 +6,6 @@ import asyncio
 import ipaddress
 import json
 import logging
-import re
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
@@ -15,6 +14,7 @@ import grpc
 import msgspec
 
 from pratique.apimachinery.errors import ConfigurationError
+from pratique.apimachinery.patterns import pattern
 
 MAX_TOKENS = 600
 """Each failed call costs a token, and calls are retried while more than half are left. 600 is what a kube-apiserver
@@ -198,7 +198,7 @@ async def _drain(channel: grpc.aio.Channel) -> None:
 
 _DEFAULT_PORT = "443"
 """gRPC's default port."""
-_HOST_AND_PORT = re.compile(r"(\[[^]]+\]|[^:/\s]+)(:\d+)?")
+_HOST_AND_PORT = pattern(r"(\[[^]]+\]|[^:/\s]+)(:\d+)?")
 _SCHEMES = frozenset({"dns", "google-c2p", "ipv4", "ipv6", "unix", "unix-abstract", "vsock", "xds"})
 """gRPC's schemes. It takes anything else for a name, which resolves to nothing."""
 
@@ -274,7 +274,7 @@ LOOKUP_SECONDS = 10.0
 """How often to resolve names. A new replica is to be found within 30 s, and a lookup may come too early for the cache
 of the name server: CoreDNS caches answers for Services for 5 s. The third lookup is still in time."""
 
-_DNS_TARGET = re.compile(r"dns://[^/]*/(?P<host>\[[^]]+\]|[^:/]+)(?::\d+)?")
+_DNS_TARGET = pattern(r"dns://[^/]*/(?P<host>\[[^]]+\]|[^:/]+)(?::\d+)?")
 
 
 async def resolve_name(name: str) -> frozenset[str]:

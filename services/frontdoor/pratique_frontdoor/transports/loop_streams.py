@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import ssl
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -13,6 +12,7 @@ import grpc
 from h2.errors import ErrorCodes
 from h2.exceptions import H2Error
 
+from pratique.apimachinery.patterns import pattern
 from pratique.rpc.http2 import Http2Connection, Keepalive, MessageStream, StreamEndedError
 from pratique.rpc.streams import StreamListener
 
@@ -23,7 +23,7 @@ _CONNECT_SECONDS = 5.0
 """How long connecting and the handshake may take; calls go another way meanwhile. TLS between continents takes 1 s."""
 _MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 """As on channels of grpcio."""
-_SOCKET_NAME = re.compile(r"[0-9A-Za-z_-]{1,64}\.sock")
+_SOCKET_NAME = pattern(r"[0-9A-Za-z_-]{1,64}\.sock")
 """The names of sockets that are believed: no path leads out of the folder."""
 _MAX_PORT = 65_535
 

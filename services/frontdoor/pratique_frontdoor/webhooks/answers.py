@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -25,6 +24,7 @@ from pratique.apimachinery.json_values import (
 from pratique.apimachinery.kinds import GroupVersionKind
 from pratique.apimachinery.names import check_qualified_name
 from pratique.apimachinery.patches import PatchDecodeError, decode_patch
+from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.statuses import Status, StatusCause, StatusDetails, go_quoted
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ _LONGEST_KEY = 63
 """Characters of the name part of a qualified name."""
 _DIGEST_CHARACTERS = 20
 """80 bits of SHA-256: two keys of one decision do not collide by accident."""
-_NOT_IN_KEYS = re.compile(r"[^A-Za-z0-9.-]+")
+_NOT_IN_KEYS = pattern(r"[^A-Za-z0-9.-]+")
 
 
 def answer_annotations(annotations: Mapping[str, str]) -> dict[str, str]:

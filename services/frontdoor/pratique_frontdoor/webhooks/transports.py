@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -23,6 +22,7 @@ from pratique.apimachinery import statuses
 from pratique.apimachinery.durations import GoDuration
 from pratique.apimachinery.errors import CallError, CallTimeoutError
 from pratique.apimachinery.json_reading import LARGE_BYTES
+from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.urls import parse_url
 from pratique.configuration.admissionregistration import ServiceReference, Webhook
 from pratique.https.clients import HttpsClients, SessionKey
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 _HTTPS_PORT = 443
-_PORT = re.compile(r":[0-9]+$")
+_PORT = pattern(r":[0-9]+$")
 
 
 class WebhookUrl(msgspec.Struct, frozen=True):

@@ -13,6 +13,7 @@ from typing import ClassVar, TypeAlias
 import msgspec
 
 from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.statuses import go_quoted
 from pratique.cel.activation import Frame
 from pratique.cel.declarations import Library, Overload
@@ -159,7 +160,7 @@ def _embedded(rest: str, found: int, ellipsis: int | None) -> list[int]:
 
 
 _Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
-_BITS = re.compile(r"0|[1-9][0-9]{0,2}", re.ASCII)
+_BITS = pattern(r"0|[1-9][0-9]{0,2}", re.ASCII)
 _BROADCAST = ipaddress.IPv4Address("255.255.255.255")
 _LINK_LOCAL_MULTICAST = ipaddress.IPv4Network("224.0.0.0/24")
 

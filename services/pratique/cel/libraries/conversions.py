@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from pratique.apimachinery import durations
 from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.patterns import pattern
 from pratique.cel.activation import Frame
 from pratique.cel.declarations import Library, Overload
 from pratique.cel.errors import EvaluationError, NoSuchOverloadError
@@ -29,11 +30,11 @@ from pratique.cel.values import (
     to_text,
 )
 
-_INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
-_DOUBLE = re.compile(
+_INTEGER = pattern(r"[+-]?[0-9]+", re.ASCII)
+_DOUBLE = pattern(
     r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(inf(inity)?|nan)", re.ASCII | re.IGNORECASE
 )
-_TIMESTAMP = re.compile(
+_TIMESTAMP = pattern(
     r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(?:Z|([+-])(\d\d):(\d\d))", re.ASCII
 )
 _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
@@ -247,7 +248,7 @@ EXCLUDED_CONVERSIONS = ("string",)
 """Functions whose own declarations the checker drops for ours: its ``string`` takes no addresses."""
 
 
-_NUMBER = re.compile(r"[+-]?[0-9]{1,9}", re.ASCII)
+_NUMBER = pattern(r"[+-]?[0-9]{1,9}", re.ASCII)
 _ZONE_WORK = 1000
 """Uncounted work for a time zone: each lookup of one that does not exist searches the file system."""
 _UNITS = {

@@ -12,18 +12,17 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from pratique.apimachinery import names
+from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.urls import parse_request_url
 from pratique.cel.activation import Frame, Implementation
 from pratique.cel.declarations import Library, Overload
 from pratique.cel.libraries.strings import require_types
 from pratique.cel.values import OPTIONAL_NONE, Optional, Value, optional_of
 
-_UUID = re.compile(r"[0-9A-Fa-f]{8}-?[0-9A-Fa-f]{4}-?[0-9A-Fa-f]{4}-?[0-9A-Fa-f]{4}-?[0-9A-Fa-f]{12}")
-_BASE64 = re.compile(
-    r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})", re.ASCII
-)
-_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
-_TIME = re.compile(r"(\d\d):(\d\d):(\d\d)(?:.\d+)?(?:z|[+-]\d\d:\d\d)", re.ASCII | re.IGNORECASE)
+_UUID = pattern(r"[0-9A-Fa-f]{8}-?[0-9A-Fa-f]{4}-?[0-9A-Fa-f]{4}-?[0-9A-Fa-f]{4}-?[0-9A-Fa-f]{12}")
+_BASE64 = pattern(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})", re.ASCII)
+_DATE = pattern(r"\d{4}-\d\d-\d\d", re.ASCII)
+_TIME = pattern(r"(\d\d):(\d\d):(\d\d)(?:.\d+)?(?:z|[+-]\d\d:\d\d)", re.ASCII | re.IGNORECASE)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import ClassVar
 
 import msgspec
 
+from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.statuses import go_quoted
 from pratique.cel.activation import Frame
 from pratique.cel.declarations import Library, Overload
@@ -19,8 +20,8 @@ from pratique.cel.libraries.quantities import QuantityValue
 from pratique.cel.libraries.strings import require_types
 from pratique.cel.values import Value
 
-_NUMBER = re.compile(r"[0-9]+", re.ASCII)
-_IDENTIFIER = re.compile(r"[0-9A-Za-z-]+", re.ASCII)
+_NUMBER = pattern(r"[0-9]+", re.ASCII)
+_IDENTIFIER = pattern(r"[0-9A-Za-z-]+", re.ASCII)
 _MAXIMUM = 2**64 - 1
 _PARTS = ("Major", "Minor", "Patch")
 

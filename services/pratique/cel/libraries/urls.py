@@ -12,6 +12,7 @@ from typing import ClassVar
 
 import msgspec
 
+from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.urls import Url, parse_request_url
 from pratique.cel.activation import Frame
 from pratique.cel.declarations import Library, Overload
@@ -19,8 +20,8 @@ from pratique.cel.errors import EvaluationError, NoSuchOverloadError
 from pratique.cel.libraries.strings import require_types
 from pratique.cel.values import Value
 
-_PLAIN_PATH = re.compile(r"[A-Za-z0-9\-._~!$&'()*+,;=:@/%\[\]]*", re.ASCII)
-_BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_PLAIN_PATH = pattern(r"[A-Za-z0-9\-._~!$&'()*+,;=:@/%\[\]]*", re.ASCII)
+_BAD_ESCAPE = pattern(r"%(?![0-9A-Fa-f]{2})")
 _UNESCAPED = "/-._~$&+,:;=@!'()*[]"
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import enum
 import functools
-import re
 from collections.abc import Callable
 from typing import TypeAlias, TypeVar
 
@@ -16,6 +15,7 @@ import msgspec
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.field_errors import ROOT, FieldError, invalid
 from pratique.apimachinery.json_values import JSON, JSONObject, encode, member
+from pratique.apimachinery.patterns import pattern
 
 
 class PodSecurityLevel(enum.StrEnum):
@@ -64,7 +64,7 @@ class LevelVersion(msgspec.Struct, frozen=True):
 PRIVILEGED = LevelVersion(PodSecurityLevel.PRIVILEGED)
 """Forbids nothing."""
 
-_VERSION_PATTERN = re.compile(r"v1\.(0|[1-9][0-9]*)")
+_VERSION_PATTERN = pattern(r"v1\.(0|[1-9][0-9]*)")
 _LARGEST_INT = 2**63 - 1  # Go's int
 
 

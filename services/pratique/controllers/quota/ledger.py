@@ -17,6 +17,7 @@ import msgspec
 
 from pratique.apimachinery.errors import CallError, ConfigurationError, RefusalError
 from pratique.apimachinery.json_values import JSONObject, member
+from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.quantities import Quantity
 from pratique.apimachinery.statuses import go_quoted
 from pratique.cluster.store import Cluster
@@ -218,8 +219,8 @@ def open_ledger(url: str) -> Ledger:
     return SQLLedger(url)
 
 
-_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
-_POSTGRESQL = re.compile(
+_URL = pattern(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
+_POSTGRESQL = pattern(
     r"(?:(?P<user>[^:@/?#]*)(?::(?P<password>[^@/?#]*))?@)?"
     r"(?P<host>[^:@/?#\[\]]*|\[[0-9A-Fa-f:.]+\])(?::(?P<port>[0-9]{1,5}))?"
     r"/(?P<database>[^/?#]+)(?:\?[^#]*)?"

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 
 from pratique.apimachinery.errors import PratiqueError
+from pratique.apimachinery.patterns import pattern
 from pratique.registry.custom_resources.structural import Structural
 
 
@@ -16,7 +17,7 @@ class FieldReferenceError(PratiqueError):
     """A reference does not lead to a field of the schema. The text is the API server's."""
 
 
-_TOKEN = re.compile(r"'(?:\\'|[^'])+?'|'[^']*$|[.\[\]]|[^.\[\]']+[^.\[\]]*", re.DOTALL)
+_TOKEN = pattern(r"'(?:\\'|[^'])+?'|'[^']*$|[.\[\]]|[^.\[\]']+[^.\[\]]*", re.DOTALL)
 _ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "'": "'", "\\": "\\"}
 
 

@@ -16,6 +16,7 @@ import re2  # type: ignore[import-untyped] # google-re2 comes without types
 
 from pratique.apimachinery import durations
 from pratique.apimachinery.errors import InputError
+from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.urls import parse_request_url
 
 Check = Callable[[str], bool]
@@ -83,7 +84,7 @@ def _parse_ip(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None
         return None
 
 
-_QUAD = re.compile(r"[0-9]{1,}(?:\.[0-9]{1,}){3}")
+_QUAD = pattern(r"[0-9]{1,}(?:\.[0-9]{1,}){3}")
 
 
 def _without_leading_zeros(text: str) -> str:
@@ -109,7 +110,7 @@ def _is_cidr(text: str) -> bool:
     return int(length) <= parsed.max_prefixlen
 
 
-_MACS = re.compile(
+_MACS = pattern(
     r"(?:[0-9a-fA-F]{2}([:-]))(?:[0-9a-fA-F]{2}\1)*[0-9a-fA-F]{2}|[0-9a-fA-F]{4}(?:\.[0-9a-fA-F]{4})*"
 )
 _MAC_BYTES = frozenset({6, 8, 20})
@@ -120,7 +121,7 @@ def _is_mac(text: str) -> bool:
     return _MACS.fullmatch(text) is not None and digits / 2 in _MAC_BYTES
 
 
-_ISBN_NOISE = re.compile(r"[\t\n\f\r -]+")
+_ISBN_NOISE = pattern(r"[\t\n\f\r -]+")
 
 
 def _is_isbn10(text: str) -> bool:
@@ -139,7 +140,7 @@ def _is_isbn13(text: str) -> bool:
     return sum((1, 3)[place % 2] * int(digit) for place, digit in enumerate(digits)) % 10 == 0
 
 
-_CARD = re.compile(
+_CARD = pattern(
     r"(?:4[0-9]{12}(?:[0-9]{3})?|5[1-5][0-9]{14}|6(?:011|5[0-9][0-9])[0-9]{12}|3[47][0-9]{13}"
     r"|3(?:0[0-5]|[68][0-9])[0-9]{11}|(?:2131|1800|35[0-9]{3})[0-9]{11})"
 )
@@ -165,7 +166,7 @@ def _is_uri(text: str) -> bool:
     return True
 
 
-_DATE = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_DATE = pattern("[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 def _is_date(text: str) -> bool:
@@ -179,7 +180,7 @@ def _is_date(text: str) -> bool:
     return True
 
 
-_TIME = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(?:.[0-9]+)?(?:z|[+-][0-9]{2}:[0-9]{2})")
+_TIME = pattern(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(?:.[0-9]+)?(?:z|[+-][0-9]{2}:[0-9]{2})")
 
 
 def _is_date_time(text: str) -> bool:
@@ -190,7 +191,7 @@ def _is_date_time(text: str) -> bool:
     return time is not None and time[1] <= "23" and time[2] <= "59" and time[3] <= "59"
 
 
-_LOOSE_DURATION = re.compile(r"(?<![0-9])([0-9]+)\s*([A-Za-zµ]+)")
+_LOOSE_DURATION = pattern(r"(?<![0-9])([0-9]+)\s*([A-Za-zµ]+)")
 """Begins where digits do: begun at each of them, a search in a million digits would take hours."""
 _EXACT_UNITS = frozenset(["ns", "us", "µs", "ms", "s", "m", "h", "hr", "d", "w", "wk"])
 _UNIT_PREFIXES = ("nano", "micro", "milli", "sec", "min", "hour", "day", "week")

@@ -10,6 +10,7 @@ import re
 import msgspec
 
 from pratique.apimachinery.json_values import JSONObject
+from pratique.apimachinery.patterns import pattern
 from pratique.cel.declarations import restore_type_paths
 from pratique.cel.environments import Environment
 from pratique.cel.errors import CompilationError
@@ -23,12 +24,12 @@ from pratique.registry.custom_resources.rule_types import (
 )
 from pratique.registry.custom_resources.structural import Structural
 
-_QUOTED = re.compile(
+_QUOTED = pattern(
     r"""//[^\n]*|[bB]?[rR]?(?:\"{3}.*?\"{3}|'{3}.*?'{3})|[bB]?[rR](?:"[^"]*"|'[^']*')"""
     r"""|[bB]?(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')""",
     re.DOTALL,
 )
-_OLD_SELF = re.compile(rf"(?<![\w.]){OLD_SELF}\b")
+_OLD_SELF = pattern(rf"(?<![\w.]){OLD_SELF}\b")
 
 
 def uses_old_self(source: str) -> bool:

@@ -18,6 +18,7 @@ from pratique.apimachinery import durations
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.go_formats import decode_base64, go_type_of
 from pratique.apimachinery.json_values import JSON
+from pratique.apimachinery.patterns import pattern
 from pratique.cel.activation import KeyedList
 from pratique.cel.compilation_errors import render_type
 from pratique.cel.declarations import declare_schema, field_name
@@ -199,7 +200,7 @@ def _of_text(convert: Conversion) -> Conversion:
     return converted
 
 
-_TIMESTAMP = re.compile(
+_TIMESTAMP = pattern(
     r"(\d{4}-\d\d-\d\d)(?:T(\d\d:\d\d:\d\d)(?:[.,](\d+))?(?:Z|([+-])(\d\d):(\d\d))?)?", re.ASCII
 )
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -222,7 +223,7 @@ def _to_timestamp(value: JSON) -> Value:
 
 
 _MOST_DIGITS = 19
-_PART = re.compile(r"(?<![0-9])([0-9]+)\s*([A-Za-zµ]+)")
+_PART = pattern(r"(?<![0-9])([0-9]+)\s*([A-Za-zµ]+)")
 _UNITS: tuple[tuple[int, tuple[str, ...], str], ...] = (
     (1, ("ns",), "nano"),
     (1_000, ("us", "µs"), "micro"),

@@ -6,10 +6,10 @@ Source: ``pkg/apis/core/v1/defaults.go`` of Kubernetes 1.37.
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Mapping
 
 from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.apimachinery.patterns import pattern
 from pratique.registry.defaults.literal_defaults import Literals
 
 _POD_SPEC = Literals(
@@ -105,13 +105,13 @@ def _volume(volume: JSONObject) -> JSONObject:
     return volume
 
 
-_IDENTIFIER = re.compile("[a-f0-9]{64}")
+_IDENTIFIER = pattern("[a-f0-9]{64}")
 _COMPONENT = "(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"
 _DOMAIN = rf"(?:{_COMPONENT}(?:\.{_COMPONENT})*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?"
 _PATH_COMPONENT = "[a-z0-9]+(?:(?:[._]|__|[-]+)[a-z0-9]+)*"
 _REMOTE_NAME = rf"{_PATH_COMPONENT}(?:/{_PATH_COMPONENT})*"
 _DIGEST = "[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}"
-_REFERENCE = re.compile(
+_REFERENCE = pattern(
     rf"(?P<domain>(?:{_DOMAIN})/)?(?P<path>{_REMOTE_NAME})"
     rf"(?::(?P<tag>[a-zA-Z0-9_][a-zA-Z0-9_.-]{{0,127}}))?(?:@(?P<digest>{_DIGEST}))?"
 )

@@ -7,13 +7,12 @@ Of most kinds, such an update changes whatever is stored. Of custom resources an
 
 from __future__ import annotations
 
-import re
-
 from pratique.admission.reviews import Review
 from pratique.apimachinery import statuses
 from pratique.apimachinery.field_errors import ROOT, invalid
 from pratique.apimachinery.json_values import member
 from pratique.apimachinery.names import name_of
+from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.requests import Operation
 from pratique.apimachinery.statuses import Status, go_quoted
 from pratique.cluster.api_resources import storage_group
@@ -69,7 +68,7 @@ def refused_update(review: Review, *, is_custom: bool) -> Status | None:
     return statuses.invalid(resource.group, resource.resource, review.name or name_of(review.object), [error])
 
 
-_DIGITS = re.compile(r"[0-9]+")
+_DIGITS = pattern(r"[0-9]+")
 _MAXIMUM, _MOST_DIGITS = 2**64 - 1, 20
 
 

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import functools
 import ipaddress
-import re
 from collections.abc import Iterable
 from typing import TypeAlias
 
 from pratique.apimachinery import names
 from pratique.apimachinery.field_errors import FieldError, FieldPath, invalid
 from pratique.apimachinery.json_values import JSON
+from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.statuses import go_quoted
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-_LEADING_ZEROS = re.compile(r"(?<![\d.])0+(?=\d+(?:\.\d+){3})|(?<=\.)0+(?=\d)")
+_LEADING_ZEROS = pattern(r"(?<![\d.])0+(?=\d+(?:\.\d+){3})|(?<=\.)0+(?=\d)")
 
 
 def _without_leading_zeros(text: str) -> str:
@@ -190,7 +190,7 @@ def _is_local_multicast(address: Address) -> bool:
 _MAX_PORT, _MAX_PORT_NAME = 65535, 15
 
 
-_PORT_NAME, _LETTER = re.compile("[-a-z0-9]+"), re.compile("[a-z]")
+_PORT_NAME, _LETTER = pattern("[-a-z0-9]+"), pattern("[a-z]")
 
 
 def check_port_name(name: str) -> list[str]:

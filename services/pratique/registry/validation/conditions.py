@@ -5,7 +5,6 @@ Source: ``ValidateConditions`` of ``k8s.io/apimachinery/pkg/apis/meta/v1/validat
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from pratique.apimachinery import names
@@ -20,10 +19,11 @@ from pratique.apimachinery.field_errors import (
     too_long,
 )
 from pratique.apimachinery.json_values import JSONObject
+from pratique.apimachinery.patterns import pattern
 
 STATUSES = ("False", "True", "Unknown")
 """What a condition may be."""
-_REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
+_REASON = pattern(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
 _REASON_FAULT = (
     "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric"
     " characters or '_,:', and must end with an alphanumeric character or '_' (e.g. 'my_name',  or 'MY_NAME',  or"

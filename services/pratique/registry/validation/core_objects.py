@@ -5,7 +5,6 @@ Source: the functions of these names in ``pkg/apis/core/validation/validation.go
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from pratique.admission.reviews import Review
@@ -24,6 +23,7 @@ from pratique.apimachinery.field_errors import (
 from pratique.apimachinery.go_formats import decode_base64
 from pratique.apimachinery.json_reading import syntax_error, type_error
 from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.apimachinery.patterns import pattern
 from pratique.registry.validation.addresses import (
     ip_warnings,
     validate_endpoint_ip,
@@ -43,7 +43,7 @@ from pratique.registry.validation.x509 import key_pair_problem
 _METADATA, _DATA = ROOT / "metadata", ROOT / "data"
 _MAX_SIZE = 1024 * 1024
 """Bytes of all values of a ConfigMap or Secret: ``MaxSecretSize``."""
-_KEY = re.compile(r"[-._a-zA-Z0-9]+")
+_KEY = pattern(r"[-._a-zA-Z0-9]+")
 _MAX_KEY = 253
 _IMMUTABLE = "field is immutable when `immutable` is set"
 

@@ -5,7 +5,6 @@ Source: ``k8s.io/kubernetes/pkg/apis/resource/validation/validation.go``.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
@@ -25,10 +24,11 @@ from pratique.apimachinery.field_errors import (
     too_many,
 )
 from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.apimachinery.patterns import pattern
 from pratique.registry.validation.csi_objects import validate_driver_name
 
 _LONGEST_IDENTIFIER, _LONGEST_POOL = 32, 253
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_IDENTIFIER = pattern(r"[A-Za-z_][A-Za-z0-9_]*")
 _NO_IDENTIFIER = (
     "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric characters "
     "or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used for validation is '[A-Za-z_][A-Za-z0-9_]*')"

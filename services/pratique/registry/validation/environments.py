@@ -20,13 +20,14 @@ from pratique.apimachinery.field_errors import (
     required,
 )
 from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.quantities import Quantity
 from pratique.pods.pod_spec import CONTAINER_FIELDS
 from pratique.registry.validation.core_objects import check_key
 from pratique.registry.validation.metadata import subdomain_name
 from pratique.registry.validation.volume_paths import validate_no_backsteps
 
-_RELAXED_NAME = re.compile(r"[ -<>-~]+")
+_RELAXED_NAME = pattern(r"[ -<>-~]+")
 _RELAXED_MESSAGE = (
     "a valid environment variable name must consist only of printable ASCII characters other than '='"
 )
@@ -96,7 +97,7 @@ FIELDS_FOR_FILES = frozenset(
 _KNOWN_FIELDS = (
     FIELDS_FOR_VARIABLES | FIELDS_FOR_FILES | {"spec.restartPolicy", "spec.schedulerName", "status.phase"}
 )
-_SUBSCRIPT = re.compile(r"(.+?)\['(.*)'\]", re.DOTALL)
+_SUBSCRIPT = pattern(r"(.+?)\['(.*)'\]", re.DOTALL)
 
 
 def validate_field_reference(

@@ -5,7 +5,6 @@ Source: ``ValidateIngressCreate`` and ``ValidateIngressUpdate`` of ``pkg/apis/ne
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from pratique.admission.reviews import Review
@@ -19,6 +18,7 @@ from pratique.apimachinery.field_errors import (
     required,
 )
 from pratique.apimachinery.json_values import JSONObject
+from pratique.apimachinery.patterns import pattern
 from pratique.registry.validation.addresses import check_port_name, parse_ip, validate_port
 from pratique.registry.validation.kind_validation import KindValidation, ValidationTable
 from pratique.registry.validation.metadata import (
@@ -32,7 +32,7 @@ from pratique.registry.validation.networking import validate_typed_reference
 _METADATA, _SPEC = ROOT / "metadata", ROOT / "spec"
 _CLASS = "kubernetes.io/ingress.class"
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_WILDCARD = re.compile(rf"\*\.{_LABEL}(\.{_LABEL})*")
+_WILDCARD = pattern(rf"\*\.{_LABEL}(\.{_LABEL})*")
 _WILDCARD_MESSAGE = (
     "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of"
     " lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. '*.example.com',"

@@ -5,7 +5,6 @@ Source: ``pkg/apis/batch/validation/validation.go``.
 
 from __future__ import annotations
 
-import re
 import zoneinfo
 from collections.abc import Iterator
 
@@ -23,6 +22,7 @@ from pratique.apimachinery.field_errors import (
     too_long,
 )
 from pratique.apimachinery.json_values import JSONObject
+from pratique.apimachinery.patterns import pattern
 from pratique.registry.go_values import differs, internal_value
 from pratique.registry.validation.job_policies import validate_failure_policy, validate_success_policy
 from pratique.registry.validation.kind_validation import KindValidation, ValidationTable
@@ -350,7 +350,7 @@ def _validate_schedule(
     return errors
 
 
-_ZONE_PART = re.compile(r"[A-Za-z0-9.\-_+]{1,14}")
+_ZONE_PART = pattern(r"[A-Za-z0-9.\-_+]{1,14}")
 
 
 def _validate_zone(zone: str, path: FieldPath) -> list[FieldError]:

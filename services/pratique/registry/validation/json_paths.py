@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from pratique.apimachinery.errors import PratiqueError
+from pratique.apimachinery.patterns import pattern
 
 
 class JSONPathError(PratiqueError):
@@ -27,10 +28,10 @@ def check_json_path(template: str) -> None:
 
 _END = ""
 """The character after the last one."""
-_DICT_KEY = re.compile(r"'([^']*)'")
-_SLICE = re.compile(r"(-?[0-9]*)(:-?[0-9]*)?(:-?[0-9]*)?")
-_COMPARISON = re.compile(r"([^!<>=]+)([!<>=]+)(.+?)")
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)")
+_DICT_KEY = pattern(r"'([^']*)'")
+_SLICE = pattern(r"(-?[0-9]*)(:-?[0-9]*)?(:-?[0-9]*)?")
+_COMPARISON = pattern(r"([^!<>=]+)([!<>=]+)(.+?)")
+_NUMBER = pattern(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)")
 _TERMINATORS = frozenset({_END, " ", "\t", "\r", "\n", ".", ",", "[", "]", "$", "@", "{", "}"})
 
 
@@ -179,12 +180,14 @@ def _check_slice(text: str) -> None:
 
 
 _LARGEST_INDEX = 2**63 - 1
-_ESCAPES: Mapping[str, Callable[[str], bool]] = {
-    r"x[0-9A-Fa-f]{2}": lambda _: True,
-    r"u[0-9A-Fa-f]{4}": lambda digits: not 0xD800 <= int(digits, 16) < 0xE000,
-    r"U[0-9A-Fa-f]{8}": lambda digits: int(digits, 16) < 0x110000 and not 0xD800 <= int(digits, 16) < 0xE000,
-    r"[0-7]{3}": lambda digits: int(digits, 8) < 256,
-    r"[abfnrtv\\]": lambda _: True,
+_ESCAPES: Mapping[re.Pattern[str], Callable[[str], bool]] = {
+    pattern(r"x[0-9A-Fa-f]{2}"): lambda _: True,
+    pattern(r"u[0-9A-Fa-f]{4}"): lambda digits: not 0xD800 <= int(digits, 16) < 0xE000,
+    pattern(r"U[0-9A-Fa-f]{8}"): lambda digits: (
+        int(digits, 16) < 0x110000 and not 0xD800 <= int(digits, 16) < 0xE000
+    ),
+    pattern(r"[0-7]{3}"): lambda digits: int(digits, 8) < 256,
+    pattern(r"[abfnrtv\\]"): lambda _: True,
 }
 """What may follow a backslash, and whether its digits are a character."""
 
@@ -211,8 +214,8 @@ def _escape_length(text: str, at: int, quote: str) -> int:
     """How long the escape is that begins after a backslash; 0 if there is none."""
     if text[at : at + 1] == quote:
         return 1
-    for pattern, is_character in _ESCAPES.items():
-        if found := re.compile(pattern).match(text, at):
+    for escape, is_character in _ESCAPES.items():
+        if found := escape.match(text, at):
             digits = found[0] if found[0][0].isdigit() else found[0][1:]
             return len(found[0]) if is_character(digits) else 0
     return 0

@@ -5,7 +5,6 @@ Source: ``pkg/apis/networking/validation/validation.go``.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from pratique.admission.reviews import Review
@@ -22,6 +21,7 @@ from pratique.apimachinery.field_errors import (
     too_long,
 )
 from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.apimachinery.patterns import pattern
 from pratique.registry.go_values import differs, internal_value
 from pratique.registry.validation.addresses import (
     Address,
@@ -155,7 +155,7 @@ def _policy_update(policy: JSONObject, old: JSONObject, _: Review) -> list[Field
 
 
 _MAX_CONTROLLER = 250
-_HTTP_PATH = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
+_HTTP_PATH = pattern(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
 _HTTP_PATH_MESSAGE = f"Invalid path (regex used for validation is '{_HTTP_PATH.pattern}')"
 
 

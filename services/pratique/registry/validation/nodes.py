@@ -7,7 +7,6 @@ Source: ``ValidateNode`` and ``ValidateNodeUpdate`` of ``pkg/apis/core/validatio
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
@@ -29,6 +28,7 @@ from pratique.apimachinery.field_errors import (
 )
 from pratique.apimachinery.json_reading import go_kind, syntax_error
 from pratique.apimachinery.json_values import JSON, JSONObject, sorted_text
+from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.selectors import validate_label_name
 from pratique.apimachinery.statuses import go_quoted
 from pratique.registry.go_values import internal_value
@@ -162,7 +162,7 @@ def _member(holder: JSONObject, name: str) -> JSON:
     return next((holder[key] for key in reversed(holder) if key.lower() == name.lower()), None)
 
 
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_LONE_SURROGATE = pattern("[\ud800-\udfff]")
 
 
 def _typed(value: JSON, zero: JSON, go_type: str, field: str = "") -> JSON:
@@ -207,7 +207,7 @@ def _validate_resources(status: JSONObject) -> list[FieldError]:
     return errors
 
 
-_FEATURE = re.compile(r"[A-Z][a-zA-Z0-9]*(/[a-zA-Z][a-zA-Z0-9]*)*")
+_FEATURE = pattern(r"[A-Z][a-zA-Z0-9]*(/[a-zA-Z][a-zA-Z0-9]*)*")
 _MAX_FEATURE = 253
 
 

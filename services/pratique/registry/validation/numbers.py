@@ -5,13 +5,12 @@ Source: ``ValidatePositiveIntOrPercent`` and ``IsNotMoreThan100Percent`` of ``pk
 
 from __future__ import annotations
 
-import re
-
 from pratique.apimachinery.field_errors import FieldError, FieldPath, invalid, json_text
 from pratique.apimachinery.json_values import JSON
+from pratique.apimachinery.patterns import pattern
 from pratique.registry.validation.metadata import validate_nonnegative
 
-_PERCENT = re.compile("[0-9]+%")
+_PERCENT = pattern("[0-9]+%")
 _MESSAGE = (
     "a valid percent string must be a numeric string followed by an ending '%'"
     f" (e.g. '1%',  or '93%', regex used for validation is '{_PERCENT.pattern}')"
@@ -39,7 +38,7 @@ def number_or_percent(value: JSON) -> int:
     return _number(value[:-1] if _PERCENT.fullmatch(value) else value)
 
 
-_INTEGER = re.compile("[+-]?[0-9]+")
+_INTEGER = pattern("[+-]?[0-9]+")
 _LARGEST, _DIGITS = 2**63 - 1, 19
 
 

@@ -14,6 +14,7 @@ import msgspec
 from pratique.apimachinery.field_errors import FieldError, FieldPath, forbidden, invalid
 from pratique.apimachinery.json_reading import syntax_error
 from pratique.apimachinery.json_values import JSONObject
+from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.statuses import go_quoted
 from pratique.pods.pod_spec import APP_ARMOR_ANNOTATION, MIRROR_ANNOTATION
 from pratique.registry.validation.pod_context import PodOptions, visit_containers
@@ -25,7 +26,7 @@ _DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 _SECCOMP_OF_POD = "seccomp.security.alpha.kubernetes.io/pod"
 _SECCOMP_OF_CONTAINER = "container.seccomp.security.alpha.kubernetes.io/"
 _LOCALHOST = "localhost/"
-_INTEGER = re.compile("0|-[0-9]+|[1-9][0-9]*", re.ASCII)
+_INTEGER = pattern("0|-[0-9]+|[1-9][0-9]*", re.ASCII)
 
 
 def is_deletion_cost(annotations: Mapping[str, str]) -> bool:

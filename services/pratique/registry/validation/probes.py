@@ -5,7 +5,6 @@ Source: ``validateProbe``, ``validateHandler`` and ``validateLifecycle`` of ``pk
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from pratique.apimachinery.field_errors import (
@@ -17,13 +16,14 @@ from pratique.apimachinery.field_errors import (
     required,
 )
 from pratique.apimachinery.json_values import JSONObject
+from pratique.apimachinery.patterns import pattern
 from pratique.registry.validation.addresses import validate_port_or_name
 from pratique.registry.validation.metadata import validate_nonnegative
 
 _HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
 _SCHEMES, _PROTOCOLS = ("HTTP", "HTTPS"), ("HTTP1", "HTTP2")
 _GRPC_MODES = ("Plaintext", "TLS")
-_HEADER = re.compile("[-A-Za-z0-9]+")
+_HEADER = pattern("[-A-Za-z0-9]+")
 _HEADER_MESSAGE = (
     "a valid HTTP header must consist of alphanumeric characters or '-'"
     f" (e.g. 'X-Header-Name', regex used for validation is '{_HEADER.pattern}')"

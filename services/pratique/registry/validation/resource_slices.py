@@ -23,6 +23,7 @@ from pratique.apimachinery.field_errors import (
     too_many,
 )
 from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.statuses import go_quoted
 from pratique.registry.go_values import internal_value
 from pratique.registry.validation.csi_objects import validate_driver_name
@@ -256,7 +257,7 @@ def _shortened(key: str) -> str:
 _VALUE_FIELDS = ("bool", "int", "string", "version", *_LIST_ATTRIBUTES)
 _LONGEST_VALUE = 64
 _IDENTIFIER = r"(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)"
-_SEMANTIC_VERSION = re.compile(
+_SEMANTIC_VERSION = pattern(
     r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
     rf"(-{_IDENTIFIER}(\.{_IDENTIFIER})*)?(\+[0-9a-zA-Z-]+(\.[0-9a-zA-Z-]+)*)?",
     re.ASCII,

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from pratique.apimachinery import durations
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.go_formats import parse_int64
+from pratique.apimachinery.patterns import pattern
 
 
 class _Bounds(NamedTuple):
@@ -33,7 +34,7 @@ _FIELDS = (
 )
 _DESCRIPTORS = frozenset({"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"})
 _EVERY = "@every "
-_ZONE = re.compile(r"(?:CRON_)?TZ=(\S*)(?: (.*))?", re.DOTALL)
+_ZONE = pattern(r"(?:CRON_)?TZ=(\S*)(?: (.*))?", re.DOTALL)
 
 
 class _ScheduleError(Exception):

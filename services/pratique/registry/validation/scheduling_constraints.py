@@ -23,6 +23,7 @@ from pratique.apimachinery.field_errors import (
     required,
 )
 from pratique.apimachinery.json_values import JSONObject
+from pratique.apimachinery.patterns import pattern
 from pratique.apimachinery.selectors import validate_label_name
 from pratique.registry.validation.metadata import validate_label_selector
 from pratique.registry.validation.pod_context import PodOptions
@@ -32,7 +33,7 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
-_INTEGER = re.compile("0|-?[1-9][0-9]*", re.ASCII)
+_INTEGER = pattern("0|-?[1-9][0-9]*", re.ASCII)
 _OPERATORS = ("Equal", "Exists")
 _COMPARISONS = ("Lt", "Gt")
 

@@ -20,6 +20,7 @@ from pratique.apimachinery.field_errors import (
     too_long,
 )
 from pratique.apimachinery.json_values import JSONObject
+from pratique.apimachinery.patterns import pattern
 from pratique.registry.go_values import internal_value
 from pratique.registry.validation.pod_context import PodContext, PodOptions
 from pratique.registry.validation.volume_paths import validate_descending_path, validate_id
@@ -108,7 +109,7 @@ def _validate_choice(
 # Sysctls
 
 _SEGMENT = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
-_SYSCTL = re.compile(rf"({_SEGMENT}[\./])*{_SEGMENT}")
+_SYSCTL = pattern(rf"({_SEGMENT}[\./])*{_SEGMENT}")
 _MAX_SYSCTL = 253
 _IPC_SYSCTLS = frozenset(
     f"kernel.{name}"

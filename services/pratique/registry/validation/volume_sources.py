@@ -13,6 +13,7 @@ from typing import TypeAlias
 from pratique.apimachinery import names
 from pratique.apimachinery.field_errors import FieldError, FieldPath, invalid, not_supported, required
 from pratique.apimachinery.json_values import JSONObject
+from pratique.apimachinery.patterns import pattern
 from pratique.registry.validation.csi_objects import validate_driver_name
 from pratique.registry.validation.volume_paths import validate_no_backsteps
 
@@ -129,9 +130,9 @@ def _is_host_port(text: str) -> bool:
 
 
 _NAME_FORMATS = {
-    "iqn": re.compile(r"iqn\.\d{4}-\d{2}\.[0-9A-Za-z.-]+:[^,;*&$|\t\n\f\r ]+\Z", re.ASCII),
-    "eui": re.compile(r"\Aeui.[0-9A-Za-z]{16}\Z"),
-    "naa": re.compile(r"\Anaa.[0-9A-Za-z]{32}\Z"),
+    "iqn": pattern(r"iqn\.\d{4}-\d{2}\.[0-9A-Za-z.-]+:[^,;*&$|\t\n\f\r ]+\Z", re.ASCII),
+    "eui": pattern(r"\Aeui.[0-9A-Za-z]{16}\Z"),
+    "naa": pattern(r"\Anaa.[0-9A-Za-z]{32}\Z"),
 }
 _MALFORMED = "must be valid format"
 

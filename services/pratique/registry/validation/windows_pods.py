@@ -6,7 +6,6 @@ Source: ``validateOS``, ``validateLinux``, ``validateWindows``, ``validateWindow
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from pratique.apimachinery import names
@@ -20,6 +19,7 @@ from pratique.apimachinery.field_errors import (
     required,
 )
 from pratique.apimachinery.json_values import JSONObject
+from pratique.apimachinery.patterns import pattern
 from pratique.pods.pod_spec import CONTAINER_FIELDS
 from pratique.registry.validation.pod_context import visit_containers
 
@@ -76,12 +76,12 @@ def _refused(holder: JSONObject, fields: Sequence[str], path: FieldPath) -> Iter
 # Options of Windows
 
 _MAX_CREDENTIAL, _MAX_DOMAIN, _MAX_USER = 64 * 1024, 256, 104
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_NETBIOS = re.compile(r'[^\\/:*?"<>|.][^\\/:*?"<>|]{0,14}')
+_CONTROL = pattern(r"[\x00-\x1f\x7f]")
+_NETBIOS = pattern(r'[^\\/:*?"<>|.][^\\/:*?"<>|]{0,14}')
 _DNS_LABEL = "[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?"
-_DNS = re.compile(rf"{_DNS_LABEL}(?:\.{_DNS_LABEL})*")
-_DOTS_OR_SPACES = re.compile("[. ]+")
-_NOT_IN_USERS = re.compile(r'["/\\:;|=,+*?<>@\[\]]')
+_DNS = pattern(rf"{_DNS_LABEL}(?:\.{_DNS_LABEL})*")
+_DOTS_OR_SPACES = pattern("[. ]+")
+_NOT_IN_USERS = pattern(r'["/\\:;|=,+*?<>@\[\]]')
 
 
 def validate_windows_options(options: JSONObject | None, path: FieldPath) -> list[FieldError]:
