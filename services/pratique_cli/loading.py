@@ -47,6 +47,8 @@ class LoadedChain(msgspec.Struct, frozen=True):
     cluster: Cluster | None
     left_out: Mapping[str, int] = msgspec.field(default_factory=dict)
     """Objects that lie beside the configurations and are none, counted by kind."""
+    sources: ChainSources | None = None
+    """The controllers of the chain, as far as their settings could be read."""
     unreadable: bool = False
     """Whether files of folders are among the problems, because they cannot be read or hold no objects."""
 
@@ -57,21 +59,17 @@ class LoadedChain(msgspec.Struct, frozen=True):
         """
         if self.configurations is None or self.cluster is None:
             return []
-        cluster = self.cluster
-        idle = [] if self.problems else self._ineffective_controllers(cluster)
-        texts = idle + [
+        type_warnings = [
             text
             for policy in self.configurations.validating_policies
-            for text in _type_warnings(policy, cluster)
+            for text in _type_warnings(policy, self.cluster)
         ]
-        return texts if self.problems else [*texts, *release_warnings(self.chain, cluster)]
-
-    def _ineffective_controllers(self, cluster: Cluster) -> list[str]:
-        from pratique.lint.without_effect import ineffective_controllers  # noqa: PLC0415 - only `check` asks
-
-        sources = ChainSources.read(self.chain)
-        found = ineffective_controllers(sorted(sources.configured), sources.selected, cluster)
-        return [f"{sources.file}: {text}" if sources.file else text for text in found]
+        if self.problems or self.sources is None:
+            return type_warnings
+        notices = self.sources.notices(self.chain.release, self.cluster)
+        file, ineffective = self.sources.file, self.sources.ineffective_controllers(self.cluster)
+        idle = [f"{file}: {text}" if file else text for text in ineffective]
+        return [*idle, *type_warnings, *(f"warning: {notice}" for notice in notices)]
 
     def findings(self, rules: Collection[str]) -> list[LintFinding]:
         """Find violations of the rules with these names."""
@@ -108,8 +106,8 @@ def load_chain(
     unreadable = bool(problems) and any(map(holds_files, paths))
     configurations = _attempt(lambda: load_configurations(chain.config, documents), problems)
     cluster = _attempt(lambda: load_cluster(chain.cluster), problems)
-    _attempt(lambda: _load_controllers(chain), problems)
-    return LoadedChain(chain, problems, configurations, cluster, left_out, unreadable)
+    sources = _attempt(lambda: _load_controllers(chain), problems)
+    return LoadedChain(chain, problems, configurations, cluster, left_out, sources, unreadable)
 
 
 def load_found(paths: Iterable[Path], *, required: bool = True) -> tuple[Configurations, Counter[str]]:
@@ -263,15 +261,6 @@ def _wants_label(selector: LabelSelector | None) -> bool:
     return any(key != NAME_LABEL for key in (*selector.match_labels, *wanted))
 
 
-def release_warnings(chain: ChainSettings, cluster: Cluster) -> list[str]:
-    """List the controllers that the release has dropped, and the spellings that it does not read, one line each.
-
-    Raises:
-        ConfigurationError: the settings cannot be used.
-    """
-    return [f"warning: {notice}" for notice in ChainSources.read(chain).notices(chain.release, cluster)]
-
-
 def _attempt(load: Callable[[], T], problems: list[str]) -> T | None:
     try:
         return load()
@@ -305,7 +294,8 @@ def check_chain(chain: ChainSettings) -> None:
         raise ConfigurationError("\n".join(problems))
 
 
-def _load_controllers(chain: ChainSettings) -> None:
+def _load_controllers(chain: ChainSettings) -> ChainSources:
     sources = ChainSources.read(chain)
     sources.configure(sources.selected)
     sources.credentials()
+    return sources

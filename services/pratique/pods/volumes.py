@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import importlib.metadata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -211,7 +210,9 @@ def load_labeler(name: str) -> VolumeLabeler:
     Raises:
         ConfigurationError: there is none, there are several, or it is not a labeler.
     """
-    offered = importlib.metadata.entry_points(group=ENTRY_POINT_GROUP)
+    from importlib.metadata import entry_points  # noqa: PLC0415 - PersistentVolumeLabel alone asks, and is off
+
+    offered = entry_points(group=ENTRY_POINT_GROUP)
     named = tuple(offered.select(name=name))
     if len(named) != 1:
         raise ConfigurationError(

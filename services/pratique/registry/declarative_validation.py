@@ -16,8 +16,8 @@ Sources: ``k8s.io/apiserver/pkg/registry/rest/validate.go`` ``ValidateDeclarativ
 from __future__ import annotations
 
 import functools
-import importlib.resources
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -53,8 +53,7 @@ class _Data(msgspec.Struct):
 
 @functools.cache
 def _data() -> _Data:
-    file = importlib.resources.files("pratique.registry") / "declarative.json"
-    return msgspec.json.decode(file.read_bytes(), type=_Data)
+    return msgspec.json.decode(Path(__file__).with_name("declarative.json").read_bytes(), type=_Data)
 
 
 @functools.cache

@@ -58,7 +58,7 @@ from pratique.registry.subresources import (
     validate_scale,
 )
 from pratique.registry.validation.access_reviews import refused_review
-from pratique.registry.validation.catalogue import SUBRESOURCE_VALIDATIONS, VALIDATIONS
+from pratique.registry.validation.catalogue import subresource_validation_of, validation_of
 from pratique.registry.validation.kind_validation import AllocationError, TooMuchWorkError
 from pratique.registry.validation.metadata import (
     path_segment_name,
@@ -356,8 +356,8 @@ def _judged_built_in(
 ) -> tuple[list[FieldError], tuple[str, ...]]:
     if review.subresource and stored is not None and old is not None:
         return _judged_subresource(review, written, stored, old)
-    at = (storage_group(review.resource.group, review.resource.resource), review.resource.resource)
-    validation = VALIDATIONS.get(at)
+    resource = review.resource
+    validation = validation_of(storage_group(resource.group, resource.resource), resource.resource)
     errors: list[FieldError] = []
     if validation is not None and old is None:
         errors += validation.create(written, review)
@@ -393,7 +393,7 @@ def _judged_subresource(
     else:
         resource = review.resource
         group = storage_group(resource.group, resource.resource)
-        validation = SUBRESOURCE_VALIDATIONS.get((group, resource.resource, review.subresource))
+        validation = subresource_validation_of(group, resource.resource, review.subresource)
         errors += _validate_common_fields(review, written, old)
     if validation is not None:
         errors += validation.update(written, old, review)

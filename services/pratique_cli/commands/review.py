@@ -31,7 +31,7 @@ from pratique_cli.chain_options import (
     plugin_parameters,
 )
 from pratique_cli.exit_codes import ExitCode
-from pratique_cli.loading import cluster_notes, exclusion_notes, label_notes, release_warnings
+from pratique_cli.loading import cluster_notes, exclusion_notes, label_notes
 from pratique_cli.options import (
     ExistingPath,
     NameList,
@@ -53,7 +53,7 @@ from pratique_cli.reviews.requests import PHASES, RequestShape
 from pratique_cli.reviews.runs import ReviewRun
 from pratique_cli.terminal import print_problem
 from pratique_frontdoor.engines.engine import open_local
-from pratique_frontdoor.engines.local import LocalEngine, LocalSources
+from pratique_frontdoor.engines.local import LocalEngine, LocalSources, read_chain
 
 if TYPE_CHECKING:
     from pratique_cli.live_inputs import LiveInputs
@@ -355,10 +355,12 @@ def command(  # noqa: PLR0913 - one for each flag
         assumed = _assumed(flattened(assume))
         store = load_cluster(paths_of_cluster, known, definitions=crds, assumed=assumed)
         notes = cluster_notes(chain, store, assumed or ()) if live is None else []
-        for warning in (*exclusion_notes(paths, excluded), *notes, *release_warnings(chain, store)):
+        controllers = read_chain(chain) if live is None else live.sources.chain
+        notices = [f"warning: {notice}" for notice in controllers.notices(chain.release, store)]
+        for warning in (*exclusion_notes(paths, excluded), *notes, *notices):
             report_problem(warning)
-        sources = None if live is None else live.sources
         inputs = read_parts(tell_progress(parts, paths, progress, excluded))
+        sources = LocalSources.read(chain, controllers) if live is None else live.sources
         return asyncio.run(_review(inputs, chain, store, make_run, sources))
 
 
@@ -415,7 +417,7 @@ async def _review(
     chain: ChainSettings,
     store: ObjectStore,
     make_run: Callable[[LocalEngine, ObjectStore], ReviewRun],
-    sources: LocalSources | None,
+    sources: LocalSources,
 ) -> int:
     async with contextlib.AsyncExitStack() as stack:
         if chain.access_review_seconds is not None:

@@ -144,14 +144,22 @@ class ChainSources(msgspec.Struct, frozen=True):
 
         With ``only_certain``, leave out what other kinds, policies or bindings in a cluster could make effective.
         """
-        from pratique.lint import without_effect  # noqa: PLC0415 - not needed without configurations
-
-        yield from without_effect.ineffective_controllers(sorted(self.configured), self.selected, cluster)
+        yield from self.ineffective_controllers(cluster)
         if configurations != Configurations():
+            from pratique.lint import without_effect  # noqa: PLC0415 - not needed without configurations
+
             practices = without_effect.CERTAIN_RULES if only_certain else without_effect.EFFECT_RULES
             yield from without_effect.ineffective_configurations(
                 configurations, cluster, self.selected, practices
             )
+
+    def ineffective_controllers(self, cluster: Cluster) -> Iterator[str]:
+        """Yield a line for each disabled controller with settings, and for each rule that matches nothing."""
+        if not self.configured and all(controller.trusted for controller in self.selected):
+            return
+        from pratique.lint.without_effect import ineffective_controllers  # noqa: PLC0415 - few chains have either
+
+        yield from ineffective_controllers(sorted(self.configured), self.selected, cluster)
 
     def credentials(self) -> Mapping[Phase, WebhookCredentials]:
         """Return the credentials for webhooks, by the phase that calls them.

@@ -59,14 +59,24 @@ class LocalSources(msgspec.Struct, frozen=True):
     configurations: Configurations
 
     @classmethod
-    def read(cls, settings: ChainSettings) -> LocalSources:
-        """Read all configuration.
+    def read(cls, settings: ChainSettings, chain: ChainSources | None = None) -> LocalSources:
+        """Read all configuration, but what ``read_chain`` has read.
 
         Raises:
             ConfigurationError: the configuration cannot be used.
         """
-        # a local run charges no quota: usage is counted in memory, whatever the settings say
-        return cls(ChainSources.read(with_ledger_url(settings, "")), _configurations(settings))
+        return cls(chain or read_chain(settings), _configurations(settings))
+
+
+def read_chain(settings: ChainSettings) -> ChainSources:
+    """Read the settings of controllers for a local run.
+
+    It charges no quota: usage is counted in memory, whatever the settings say.
+
+    Raises:
+        ConfigurationError: a file is unusable, or a flag names an unknown controller.
+    """
+    return ChainSources.read(with_ledger_url(settings, ""))
 
 
 def _configurations(settings: ChainSettings) -> Configurations:

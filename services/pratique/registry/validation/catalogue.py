@@ -1,117 +1,83 @@
-"""The validations of all built-in kinds and of their subresources."""
+"""The validations of all built-in kinds and of their subresources, imported when an object of the kind comes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import importlib
+from collections.abc import Mapping
 
-from pratique.admission.reviews import Review
-from pratique.apimachinery.json_values import JSONObject
-from pratique.registry.validation import (
-    admissionregistration,
-    apiregistration,
-    autoscaling,
-    certificates,
-    coordination,
-    core_objects,
-    device_resources,
-    discovery,
-    events,
-    flowcontrol,
-    ingresses,
-    jobs,
-    limits_and_quotas,
-    networking,
-    nodes,
-    persistent_volumes,
-    pod_certificate_requests,
-    pods,
-    policy,
-    rbac,
-    runtime_classes,
-    scheduling,
-    services,
-    signing_requests,
-    stateful_sets,
-    storage,
-    storage_versions,
-    workloads,
-)
-from pratique.registry.validation.device_claim_statuses import DEVICE_CLAIM_STATUS_VALIDATIONS
-from pratique.registry.validation.job_statuses import JOB_STATUS_VALIDATIONS
 from pratique.registry.validation.kind_validation import (
-    Errors,
     KindValidation,
     SubresourceTable,
+    SubresourceValidation,
     ValidationTable,
 )
-from pratique.registry.validation.pod_certificate_statuses import POD_CERTIFICATE_STATUS_VALIDATIONS
-from pratique.registry.validation.pod_resizes import POD_RESIZE_VALIDATIONS
-from pratique.registry.validation.pod_statuses import POD_STATUS_VALIDATIONS
-from pratique.registry.validation.status_updates import STATUS_VALIDATIONS
 
-_DEFINITIONS = ("apiextensions.k8s.io", "customresourcedefinitions")
-
-
-def _of_definitions() -> KindValidation:
-    # Imported here, because its rules need CEL, which takes a tenth of a second, and most manifests are no definitions.
-    from pratique.registry.custom_resources import definitions  # noqa: PLC0415 - see above
-
-    return definitions.VALIDATIONS[_DEFINITIONS]
-
-
-def _create_definition(written: JSONObject, review: Review) -> Errors:
-    return _of_definitions().create(written, review)
-
-
-def _update_definition(written: JSONObject, old: JSONObject, review: Review) -> Errors:
-    return _of_definitions().update(written, old, review)
-
-
-def _warn_of_definition(written: JSONObject, old: JSONObject | None, review: Review) -> Iterable[str]:
-    return _of_definitions().warnings(written, old, review)
-
-
-VALIDATIONS: ValidationTable = {
-    **admissionregistration.VALIDATIONS,
-    **apiregistration.VALIDATIONS,
-    **autoscaling.VALIDATIONS,
-    **certificates.VALIDATIONS,
-    **coordination.VALIDATIONS,
-    **core_objects.VALIDATIONS,
-    _DEFINITIONS: KindValidation(_create_definition, _update_definition, _warn_of_definition),
-    **device_resources.VALIDATIONS,
-    **discovery.VALIDATIONS,
-    **events.VALIDATIONS,
-    **flowcontrol.VALIDATIONS,
-    **ingresses.VALIDATIONS,
-    **jobs.VALIDATIONS,
-    **limits_and_quotas.VALIDATIONS,
-    **networking.VALIDATIONS,
-    **nodes.VALIDATIONS,
-    **persistent_volumes.VALIDATIONS,
-    **pod_certificate_requests.VALIDATIONS,
-    **pods.VALIDATIONS,
-    **policy.VALIDATIONS,
-    **rbac.VALIDATIONS,
-    **runtime_classes.VALIDATIONS,
-    **scheduling.VALIDATIONS,
-    **services.VALIDATIONS,
-    **signing_requests.VALIDATIONS,
-    **stateful_sets.VALIDATIONS,
-    **storage.VALIDATIONS,
-    **storage_versions.VALIDATIONS,
-    **workloads.VALIDATIONS,
+_VALIDATION = "pratique.registry.validation"
+_KINDS: Mapping[str, str] = {
+    "": f"{_VALIDATION}.core_objects",
+    "/events": f"{_VALIDATION}.events",
+    "/limitranges": f"{_VALIDATION}.limits_and_quotas",
+    "/nodes": f"{_VALIDATION}.nodes",
+    "/persistentvolumeclaims": f"{_VALIDATION}.persistent_volumes",
+    "/persistentvolumes": f"{_VALIDATION}.persistent_volumes",
+    "/pods": f"{_VALIDATION}.pods",
+    "/podtemplates": f"{_VALIDATION}.workloads",
+    "/replicationcontrollers": f"{_VALIDATION}.workloads",
+    "/resourcequotas": f"{_VALIDATION}.limits_and_quotas",
+    "/services": f"{_VALIDATION}.services",
+    "admissionregistration.k8s.io": f"{_VALIDATION}.admissionregistration",
+    "apiextensions.k8s.io": "pratique.registry.custom_resources.definitions",
+    "apiregistration.k8s.io": f"{_VALIDATION}.apiregistration",
+    "apps": f"{_VALIDATION}.workloads",
+    "apps/controllerrevisions": f"{_VALIDATION}.stateful_sets",
+    "apps/statefulsets": f"{_VALIDATION}.stateful_sets",
+    "autoscaling": f"{_VALIDATION}.autoscaling",
+    "batch": f"{_VALIDATION}.jobs",
+    "certificates.k8s.io/certificatesigningrequests": f"{_VALIDATION}.signing_requests",
+    "certificates.k8s.io/clustertrustbundles": f"{_VALIDATION}.certificates",
+    "certificates.k8s.io/podcertificaterequests": f"{_VALIDATION}.pod_certificate_requests",
+    "coordination.k8s.io": f"{_VALIDATION}.coordination",
+    "discovery.k8s.io": f"{_VALIDATION}.discovery",
+    "flowcontrol.apiserver.k8s.io": f"{_VALIDATION}.flowcontrol",
+    "internal.apiserver.k8s.io": f"{_VALIDATION}.storage_versions",
+    "networking.k8s.io": f"{_VALIDATION}.networking",
+    "networking.k8s.io/ingresses": f"{_VALIDATION}.ingresses",
+    "node.k8s.io": f"{_VALIDATION}.runtime_classes",
+    "policy": f"{_VALIDATION}.policy",
+    "rbac.authorization.k8s.io": f"{_VALIDATION}.rbac",
+    "resource.k8s.io": f"{_VALIDATION}.device_resources",
+    "scheduling.k8s.io": f"{_VALIDATION}.scheduling",
+    "storage.k8s.io": f"{_VALIDATION}.storage",
+    "storagemigration.k8s.io": f"{_VALIDATION}.storage_versions",
 }
-"""The validation of every built-in kind that has one."""
+"""The module whose ``VALIDATIONS`` has a resource, by API group, or by group and resource where modules share one."""
 
-SUBRESOURCE_VALIDATIONS: SubresourceTable = {
-    **DEVICE_CLAIM_STATUS_VALIDATIONS,
-    **JOB_STATUS_VALIDATIONS,
-    **POD_CERTIFICATE_STATUS_VALIDATIONS,
-    **POD_RESIZE_VALIDATIONS,
-    **POD_STATUS_VALIDATIONS,
-    **STATUS_VALIDATIONS,
-    **signing_requests.SIGNING_VALIDATIONS,
-    **storage_versions.STORAGE_VERSION_STATUS_VALIDATIONS,
+_SUBRESOURCES: Mapping[str, str] = {
+    "": f"{_VALIDATION}.status_updates",
+    "/pods/ephemeralcontainers": f"{_VALIDATION}.pod_resizes",
+    "/pods/resize": f"{_VALIDATION}.pod_resizes",
+    "/pods/status": f"{_VALIDATION}.pod_statuses",
+    "batch/jobs/status": f"{_VALIDATION}.job_statuses",
+    "certificates.k8s.io/certificatesigningrequests/approval": f"{_VALIDATION}.signing_requests",
+    "certificates.k8s.io/certificatesigningrequests/status": f"{_VALIDATION}.signing_requests",
+    "certificates.k8s.io/podcertificaterequests/status": f"{_VALIDATION}.pod_certificate_statuses",
+    "internal.apiserver.k8s.io/storageversions/status": f"{_VALIDATION}.storage_versions",
+    "resource.k8s.io/resourceclaims/status": f"{_VALIDATION}.device_claim_statuses",
 }
-"""The validation of updates of subresources, where there is more to it than metadata and tags."""
+"""The module whose ``SUBRESOURCE_VALIDATIONS`` has a subresource; that of all others is under the empty name."""
+
+
+def validation_of(group: str, resource: str) -> KindValidation | None:
+    """The validation of a built-in kind; None if it has none."""
+    module = _KINDS.get(f"{group}/{resource}") or _KINDS.get(group)
+    if module is None:
+        return None
+    validations: ValidationTable = importlib.import_module(module).VALIDATIONS
+    return validations.get((group, resource))
+
+
+def subresource_validation_of(group: str, resource: str, subresource: str) -> SubresourceValidation | None:
+    """The validation of updates of a subresource; None if there is no more to it than metadata and tags."""
+    module = _SUBRESOURCES.get(f"{group}/{resource}/{subresource}", _SUBRESOURCES[""])
+    validations: SubresourceTable = importlib.import_module(module).SUBRESOURCE_VALIDATIONS
+    return validations.get((group, resource, subresource))

@@ -184,7 +184,7 @@ def _validate_network(network: JSONObject, path: FieldPath) -> list[FieldError]:
     )
 
 
-DEVICE_CLAIM_STATUS_VALIDATIONS: SubresourceTable = {
+SUBRESOURCE_VALIDATIONS: SubresourceTable = {
     ("resource.k8s.io", "resourceclaims", "status"): SubresourceValidation(_validate_status),
 }
 """What updates of the status are validated with."""

@@ -281,5 +281,5 @@ def _validate_changes(new: _JobStatus, old: _JobStatus, spec: JSONObject) -> Ite
         )
 
 
-JOB_STATUS_VALIDATIONS: SubresourceTable = {("batch", "jobs", "status"): SubresourceValidation(_validate)}
+SUBRESOURCE_VALIDATIONS: SubresourceTable = {("batch", "jobs", "status"): SubresourceValidation(_validate)}
 """What updates of the status of Jobs are validated with."""

@@ -215,7 +215,7 @@ def _shown(value: dt.datetime | int) -> JSON:
     return value if isinstance(value, int) else f"{value:%Y-%m-%dT%H:%M:%SZ}"
 
 
-POD_CERTIFICATE_STATUS_VALIDATIONS: SubresourceTable = {
+SUBRESOURCE_VALIDATIONS: SubresourceTable = {
     ("certificates.k8s.io", "podcertificaterequests", "status"): SubresourceValidation(_validate_status),
 }
 """What updates of the status are validated with."""

@@ -205,7 +205,7 @@ def _as_before(spec: JSONObject, old: JSONObject) -> JSONObject:
     return kept
 
 
-POD_RESIZE_VALIDATIONS: SubresourceTable = {
+SUBRESOURCE_VALIDATIONS: SubresourceTable = {
     ("", "pods", "ephemeralcontainers"): SubresourceValidation(_with_containers),
     ("", "pods", "resize"): SubresourceValidation(_resized),
 }

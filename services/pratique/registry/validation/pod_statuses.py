@@ -378,7 +378,7 @@ def _warnings(pod: JSONObject, _old: JSONObject, _: Review) -> Iterator[str]:
             yield from ip_warnings(found.get("ip", ""), _STATUS / field / index / "ip")
 
 
-POD_STATUS_VALIDATIONS: SubresourceTable = {
+SUBRESOURCE_VALIDATIONS: SubresourceTable = {
     ("", "pods", "status"): SubresourceValidation(_validate, _warnings)
 }
 """What updates of the status of Pods are validated with."""

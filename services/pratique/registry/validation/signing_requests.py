@@ -195,7 +195,7 @@ def _validate_update(
 _GROUP, _RESOURCE = "certificates.k8s.io", "certificatesigningrequests"
 VALIDATIONS: ValidationTable = {(_GROUP, _RESOURCE): KindValidation(_create, _update)}
 """The validation of CertificateSigningRequests."""
-SIGNING_VALIDATIONS: SubresourceTable = {
+SUBRESOURCE_VALIDATIONS: SubresourceTable = {
     (_GROUP, _RESOURCE, "approval"): SubresourceValidation(_update_approval),
     (_GROUP, _RESOURCE, "status"): SubresourceValidation(_update_status),
 }

@@ -367,7 +367,7 @@ _stateful_set = _of_replicas(
 )  # fmt: skip
 
 _ADMISSION, _FLOW_CONTROL = "admissionregistration.k8s.io", "flowcontrol.apiserver.k8s.io"
-STATUS_VALIDATIONS: SubresourceTable = {
+SUBRESOURCE_VALIDATIONS: SubresourceTable = {
     ("", "namespaces", "finalize"): SubresourceValidation(_finalized_namespace),
     ("", "namespaces", "status"): SubresourceValidation(_namespace),
     ("", "nodes", "status"): SubresourceValidation(validate_node_update),

@@ -180,7 +180,7 @@ VALIDATIONS: ValidationTable = {
         _validate_migration, _validate_migration_update
     ),
 }
-STORAGE_VERSION_STATUS_VALIDATIONS: SubresourceTable = {
+SUBRESOURCE_VALIDATIONS: SubresourceTable = {
     ("internal.apiserver.k8s.io", "storageversions", "status"): SubresourceValidation(
         _validate_version_status
     ),
