@@ -24,7 +24,6 @@ from pratique.configuration.admissionregistration import PolicyConfiguration, Va
 from pratique.configuration.loading import Configurations, is_configuration, load_configurations
 from pratique.configuration.settings import ChainSettings
 from pratique_frontdoor.engines.engine import ChainSources
-from pratique_frontdoor.engines.outage_simulation import OutageSimulation
 
 if TYPE_CHECKING:
     from pratique.lint.rules import LintFinding
@@ -76,6 +75,7 @@ class LoadedChain(msgspec.Struct, frozen=True):
         if self.configurations is None or self.cluster is None:
             return []
         from pratique.lint.registry import find_violations  # noqa: PLC0415 - only `check` asks
+        from pratique_frontdoor.engines.outage_simulation import OutageSimulation  # noqa: PLC0415 - likewise
 
         # Problems with the settings of controllers are reported already, and do not concern webhooks.
         chain = ChainSettings() if self.problems else self.chain

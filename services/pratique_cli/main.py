@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import signal
@@ -115,8 +116,14 @@ def root() -> None:
     """Kubernetes admission control: decides as kube-apiserver would, and says why."""
 
 
+_COLLECTOR_THRESHOLDS = (20_000, 50, 1_000)
+"""Of Python's cyclic garbage collector. With its own, it takes a tenth of a start, and a fifth of a service's time for
+reviews, to walk modules and reviews that stay."""
+
+
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the program and end the process."""
+    gc.set_threshold(*_COLLECTOR_THRESHOLDS)
     with handling_interrupts():
         try:
             code = _run(arguments)

@@ -10,7 +10,6 @@ from typing import Protocol, TypeVar
 
 import cachetools
 import msgspec
-import tenacity
 
 from pratique.apimachinery.errors import BadAnswerError, ResetError
 from pratique.apimachinery.statuses import Status, has_reason
@@ -147,6 +146,7 @@ async def retry_with_backoff(
     Raises:
         CallError: that of the last attempt.
     """
+    import tenacity  # noqa: PLC0415 - only calls of backends and API servers are tried again
 
     async def attempt() -> _Answer:
         # tenacity awaits only what it recognizes as a coroutine function.

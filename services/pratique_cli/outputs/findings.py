@@ -16,7 +16,7 @@ from pratique.apimachinery.field_errors import FieldPath
 from pratique.apimachinery.json_values import JSON, member
 from pratique.apimachinery.source_documents import STDIN, Position
 from pratique_cli.outputs import ReviewedDocument
-from pratique_cli.outputs.texts import blame_sentence
+from pratique_cli.outputs.blame_texts import blame_sentence
 from pratique_cli.reviews.expansions import Expansion, field_place, template_position
 from pratique_frontdoor.blame.changes import blame_of
 from pratique_frontdoor.chain.decisions import Decision, Step

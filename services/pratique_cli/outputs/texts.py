@@ -8,19 +8,16 @@ from typing import TextIO
 from pratique.admission.controllers import Phase
 from pratique.admission.results import OutcomeStatus as StepOutcome
 from pratique.admission.reviews import Review
-from pratique.apimachinery.json_values import JSON, encode
+from pratique.apimachinery.json_values import JSON
 from pratique.apimachinery.patches import apply_patch
 from pratique.apimachinery.source_documents import display_path
 from pratique.apimachinery.statuses import Status
 from pratique_cli.outputs import ReviewCounts, ReviewedDocument, UndecidedDocument
-from pratique_cli.outputs.changes import ChangeTracker, FieldChange, difference, is_secret, path_text, subject
+from pratique_cli.outputs.changes import ChangeTracker, FieldChange, difference, subject
 from pratique_cli.reviews.expansions import Expansion, places, template_position
 from pratique_cli.terminal import Palette, printable
-from pratique_frontdoor import blame as blame_module
-from pratique_frontdoor.blame.changes import Blame, blame_of, message_fields
-from pratique_frontdoor.blame.fields import ABSENT, Absent
 from pratique_frontdoor.chain.decisions import OBJECT_VALIDATION, Decision, Step
-from pratique_frontdoor.chain.message_fields import Cause, causes
+from pratique_frontdoor.chain.message_fields import causes
 
 _OUTCOME_STYLES: dict[StepOutcome, tuple[str, tuple[str, ...]]] = {
     StepOutcome.ALLOWED: ("✓", ("green",)),
@@ -33,8 +30,8 @@ _OUTCOME_STYLES: dict[StepOutcome, tuple[str, tuple[str, ...]]] = {
     StepOutcome.FAILED_OPEN: ("!", ("yellow",)),
 }
 _SIGNS = {"+": "green", "-": "red", "~": "cyan"}
-_INDENT = " " * 4
-_DETAIL = " " * 10
+INDENT = " " * 4
+DETAIL = " " * 10
 
 
 class StepWriter:
@@ -47,7 +44,7 @@ class StepWriter:
 
     def lines(self, steps: Sequence[Step], tracker: ChangeTracker) -> Iterator[str]:
         """Write the steps in order; ``tracker`` follows the object through them."""
-        shown = [step for step in steps if self._verbose or not _is_quiet(step)]
+        shown = [step for step in steps if self._verbose or not is_quiet(step)]
         width = max((len(step_name(step)) for step in shown), default=0)
         for step in steps:
             if step in shown:
@@ -64,7 +61,7 @@ class StepWriter:
         name = self._palette.mark(mark)
         phase = self._palette.paint(f"{step.phase.value:<8}", "dim")
         outcome = self._palette.paint(step.outcome.value, *styles)
-        line = f"{_INDENT}{self._palette.paint(name, *styles)} {phase}  {step_name(step):<{width}}  {outcome}"
+        line = f"{INDENT}{self._palette.paint(name, *styles)} {phase}  {step_name(step):<{width}}  {outcome}"
         return line + self._palette.paint(self._remarks(step), "dim")
 
     def _remarks(self, step: Step) -> str:
@@ -79,7 +76,7 @@ class StepWriter:
     def _details(self, step: Step, tracker: ChangeTracker) -> Iterator[str]:
         if step.reason and step.outcome is not StepOutcome.SKIPPED:
             styles = _OUTCOME_STYLES[step.outcome][1]
-            yield _DETAIL + self._palette.paint(printable(step.reason), *styles)
+            yield DETAIL + self._palette.paint(printable(step.reason), *styles)
         secret = tracker.is_secret
         for change in tracker.apply(step.patch):
             yield self.change(change, secret=secret)
@@ -87,25 +84,25 @@ class StepWriter:
     def change(self, change: FieldChange, *, secret: bool) -> str:
         """Write one change; ``secret`` hides the values."""
         values = "" if secret else self._values(change)
-        room = self._palette.width - len(_DETAIL) - 2
+        room = self._palette.width - len(DETAIL) - 2
         path = printable(change.path)
         value = self._palette.cut(printable(values), max(room - len(path), 24))
-        return f"{_DETAIL}{self._palette.paint(change.sign, _SIGNS[change.sign])} {path}{value}"
+        return f"{DETAIL}{self._palette.paint(change.sign, _SIGNS[change.sign])} {path}{value}"
 
     def _values(self, change: FieldChange) -> str:
         if change.before is not None and change.after is not None:
-            half = max((self._palette.width - len(_DETAIL) - len(change.path)) // 2, 12)
+            half = max((self._palette.width - len(DETAIL) - len(change.path)) // 2, 12)
             return f": {self._palette.cut(change.before, half)} {self._palette.mark('→')} {change.after}"
         return f": {change.before if change.after is None else change.after}"
 
     def _folded(self, steps: Sequence[Step]) -> str:
         names = ", ".join(dict.fromkeys(step_name(step) for step in steps))
         head, tail = f"{self._palette.mark('·')} {len(steps)} skipped: ", " (-vv says why)"
-        text = head + self._palette.cut(names, self._palette.width - len(_INDENT + head + tail)) + tail
-        return _INDENT + self._palette.paint(text, "dim")
+        text = head + self._palette.cut(names, self._palette.width - len(INDENT + head + tail)) + tail
+        return INDENT + self._palette.paint(text, "dim")
 
 
-def _is_quiet(step: Step) -> bool:
+def is_quiet(step: Step) -> bool:
     """Whether a step goes without saying: it does not apply, or is what every object of the kind goes through."""
     return step.outcome is StepOutcome.SKIPPED or (
         step.controller == OBJECT_VALIDATION and step.outcome is not StepOutcome.DENIED
@@ -118,69 +115,6 @@ def step_name(step: Step) -> str:
     if step.configuration:
         name += f" ({step.configuration})"
     return printable(name)
-
-
-_CHANGE_SIGNS = {"add": "+", "remove": "-", "replace": "~"}
-
-
-def blame_lines(review: Review, decision: Decision, writer: StepWriter, palette: Palette) -> Iterator[str]:
-    """List the step behind each change and each denied field; nothing if there are neither."""
-    blame = blame_of(decision, review.object_document.data)
-    secret = is_secret(review.object_document.data)
-    changes = [change for change in blame.changes if not _goes_without_saying(change, decision)]
-    if changes:
-        yield _INDENT + palette.paint("who changed it:", "bold")
-    for change in changes:
-        yield writer.change(_blamed_change(change), secret=secret)
-        yield f"{_DETAIL}  {palette.paint(_changed_by_text(change, decision), 'dim')}"
-    if blame.denials:
-        yield _INDENT + palette.paint("what is denied:", "bold")
-    for denial in blame.denials:
-        sentence = f"{path_text(denial.path)} {_last_change_text(denial, decision)}"
-        yield f"{_DETAIL}{palette.paint(palette.mark('✗'), 'red')} {printable(sentence)}"
-
-
-def _goes_without_saying(change: blame_module.Change, decision: Decision) -> bool:
-    return change.step is not None and not change.earlier and _is_quiet(decision.steps[change.step])
-
-
-def blame_sentence(cause: Cause, decision: Decision, blame: Blame) -> str:
-    """Say which step last changed the fields of a cause; empty if unknown."""
-    fields = message_fields(cause.field, cause.text, decision.object_document.data)
-    paths = {field.path for field in fields}
-    parts = [
-        f"{path_text(denial.path)} {_last_change_text(denial, decision)}"
-        for denial in blame.denials
-        if denial.step == cause.step and denial.path in paths
-    ]
-    return f"{'; '.join(parts)}." if parts else ""
-
-
-def _last_change_text(denial: blame_module.BlamedDenial, decision: Decision) -> str:
-    if denial.last_changed_by is None:
-        return "is as it was received"
-    return f"was last changed by {_step_text(denial.last_changed_by, decision)}"
-
-
-def _changed_by_text(change: blame_module.Change, decision: Decision) -> str:
-    text = "by nobody who is known" if change.step is None else f"by {_step_text(change.step, decision)}"
-    if change.earlier:
-        text += f", after {', '.join(_step_text(step, decision) for step in change.earlier)}"
-    return text
-
-
-def _step_text(index: int, decision: Decision) -> str:
-    step = decision.steps[index]
-    return step_name(step) + (" when reinvoked" if step.round else "")
-
-
-def _blamed_change(change: blame_module.Change) -> FieldChange:
-    before, after = _blamed_value_text(change.before), _blamed_value_text(change.after)
-    return FieldChange(_CHANGE_SIGNS[change.kind], path_text(change.path), before, after)
-
-
-def _blamed_value_text(value: JSON | Absent) -> str | None:
-    return None if value is ABSENT else encode(value).decode()
 
 
 def _admission_change(received: JSON, decision: Decision) -> tuple[JSON, JSON]:
@@ -260,19 +194,17 @@ class TextOutput:
         status = decision.status
         for cause in causes(decision, status) if status is not None else ():
             source = "" if cause.step is None else f"{step_name(decision.steps[cause.step])}: "
-            yield _INDENT + self._palette.paint(f"{source}{printable(cause.text)}", "red")
-        if self._blame:
-            yield from blame_lines(review, decision, self._steps, self._palette)
+            yield INDENT + self._palette.paint(f"{source}{printable(cause.text)}", "red")
+        yield from self._blame_lines(review, decision)
         yield from self._warnings(decision)
         for step in decision.steps:
             if step.shadow is not None and step.shadow.differs:
-                yield _INDENT + self._palette.paint(f"{step_name(step)}: {printable(step.reason)}", "dim")
+                yield INDENT + self._palette.paint(f"{step_name(step)}: {printable(step.reason)}", "dim")
 
     def _body(self, review: Review, decision: Decision) -> Iterator[str]:
         yield from self._refusal(decision)
         yield from self._steps.lines(decision.steps, ChangeTracker(review.object_document.data))
-        if self._blame:
-            yield from blame_lines(review, decision, self._steps, self._palette)
+        yield from self._blame_lines(review, decision)
         yield from self._warnings(decision)
         if decision.patch and (decision.allowed or self._verbose):
             before, after = review.object, decision.object_document.data
@@ -280,6 +212,12 @@ class TextOutput:
                 before, after = _admission_change(before, decision)
             if before != after:
                 yield from self._difference(before, after)
+
+    def _blame_lines(self, review: Review, decision: Decision) -> Iterator[str]:
+        if self._blame:
+            from pratique_cli.outputs.blame_texts import blame_lines  # noqa: PLC0415 - only with --blame
+
+            yield from blame_lines(review, decision, self._steps, self._palette)
 
     def _pod(self, reviewed: ReviewedDocument, expansion: Expansion) -> Iterator[str]:
         """Write the decision on a Pod of the workload, in full if it is denied or with ``verbose``."""

@@ -24,11 +24,11 @@ from pratique.https.clients import HttpsClients
 from pratique.https.kubeconfigs import load_kubeconfig
 from pratique.https.service_resolvers import cluster_resolver
 from pratique_frontdoor.chain.decisions import Decision
-from pratique_frontdoor.settings import FrontDoorSettings
 from pratique_frontdoor.webhooks.clients import WebhookCredentials
 
 if TYPE_CHECKING:
     from pratique_frontdoor.engines.local import LocalEngine, LocalSources
+    from pratique_frontdoor.settings import FrontDoorSettings
 
 
 class Engine(Protocol):

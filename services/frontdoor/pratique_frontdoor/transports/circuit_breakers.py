@@ -12,6 +12,7 @@ import enum
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -20,8 +21,10 @@ from pratique.admission.results import Outcome
 from pratique.admission.reviews import Call, Deadline, Review
 from pratique.apimachinery.errors import BadAnswerError, CallTimeoutError, UnreachableError
 from pratique.telemetry.metrics import CallbackMetric
-from pratique_frontdoor.settings import FrontDoorSettings
 from pratique_frontdoor.transports import Transport
+
+if TYPE_CHECKING:
+    from pratique_frontdoor.settings import FrontDoorSettings
 
 _log = logging.getLogger(__name__)
 
