@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import importlib
 import os
 import signal
@@ -45,10 +44,17 @@ class LazyGroup(click.Group):
         name, found, rest = super().resolve_command(ctx, args)
         if found is None or name is None:
             return name, found, rest
+        _collect_less_often()
         module = importlib.import_module(f"{self._folder}.{name.replace('-', '_')}")
         _print_log_records()
         command: click.Command = module.command
         return name, command, rest
+
+
+def _collect_less_often() -> None:
+    from pratique.processes.garbage_collection import collect_less_often  # noqa: PLC0415 - help and completion need none
+
+    collect_less_often()
 
 
 def _print_log_records() -> None:
@@ -116,14 +122,8 @@ def root() -> None:
     """Kubernetes admission control: decides as kube-apiserver would, and says why."""
 
 
-_COLLECTOR_THRESHOLDS = (20_000, 50, 1_000)
-"""Of Python's cyclic garbage collector. With its own, it takes a tenth of a start, and a fifth of a service's time for
-reviews, to walk modules and reviews that stay."""
-
-
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the program and end the process."""
-    gc.set_threshold(*_COLLECTOR_THRESHOLDS)
     with handling_interrupts():
         try:
             code = _run(arguments)

@@ -11,7 +11,7 @@ import uvloop
 
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.processes.allocator import keep_freed_memory_beside_connections
-from pratique.processes.garbage_collection import collect_less_often
+from pratique.processes.garbage_collection import freeze_loaded
 from pratique.processes.thread_pool import set_switch_interval
 from pratique.telemetry.logs import configure_logging, log_loop_error
 from pratique.telemetry.tracing import open_tracing
@@ -54,7 +54,7 @@ async def serve(
             decision_log = open_decision_log(settings)
         app = build_app(engine, settings, recorder, tracing, decision_log, live=live)
         server = FrontDoorServer(app, settings, announce)
-        collect_less_often()
+        freeze_loaded()
         await server.serve()
     finally:
         if recorder is not None:

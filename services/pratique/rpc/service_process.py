@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import uvloop
 
 from pratique.processes.allocator import keep_freed_memory
-from pratique.processes.garbage_collection import collect_less_often
+from pratique.processes.garbage_collection import freeze_loaded
 from pratique.processes.thread_pool import set_switch_interval
 from pratique.rpc.metrics import ServiceMetrics
 from pratique.rpc.servers import MethodWrapper, RpcServer, RpcService, ServerSettings
@@ -64,7 +64,7 @@ def _call_traces(tracing: Tracing) -> MethodWrapper:
 async def _serve_until_signal(name: str, server: RpcServer) -> None:
     with _stop_signals() as stop:
         address = await server.start()
-        collect_less_often()
+        freeze_loaded()
         _print_line(f"pratique: {name} ready on {address}")
         await stop.wait()
         _log.info("draining")
