@@ -25,7 +25,8 @@ from pratique.cel.errors import EvaluationError
 from pratique.cluster.authorization import AuthorizationAttributes, AuthorizationDecision
 from pratique.configuration.admissionregistration import MatchCondition
 from pratique.configuration.loading import load_configurations
-from pratique_frontdoor.chain.webhooks import Match, MatchConditions, Matched, Refused, Skipped
+from pratique_frontdoor.chain.match_conditions import MatchConditions
+from pratique_frontdoor.chain.webhooks import Match, Matched, Refused, Skipped
 from support import vector_cases
 from support.chains import decide, pod_review, webhook_controllers
 from support.webhook_servers import allowed, patched, serve
