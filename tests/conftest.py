@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, is_hypothesis_test, settings
 from xdist.remote import Producer
 
 from support.shared_values import changed_values, shared_values
@@ -19,17 +19,29 @@ pytest_plugins = ["support.suite_times"]
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# How long an example takes on a machine that is busy with other things says nothing about the code. hypothesis sees
-# that by itself where CI runs; the rest of its profile for CI (no chance, no memory) is for CI alone.
+# `make test` draws a few examples of each property, others in every run; `make test-long` draws many, the same ones in
+# every run. How long an example takes on a machine that is busy with other things says nothing about the code.
+LONG = "PRATIQUE_LONG" in os.environ
 settings.register_profile(
-    "unhurried", parent=settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "few",
+    parent=settings(),
+    max_examples=25,
+    derandomize=False,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
 )
-settings.load_profile("unhurried")
+settings.register_profile(
+    "thorough", parent=settings.get_profile("few"), max_examples=2_000, derandomize=True, database=None
+)
+settings.load_profile("thorough" if LONG else "few")
 
-# What `make test-long` runs the properties with that everything stands on: many examples, the same ones every time.
-settings.register_profile(
-    "thorough", parent=settings.get_profile("unhurried"), max_examples=2_000, derandomize=True, database=None
-)
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let `make test-long` run all properties, with their many examples, besides what is marked ``long``."""
+    for item in items if LONG else ():
+        if isinstance(item, pytest.Function) and is_hypothesis_test(item.function):
+            item.add_marker("long")
 
 
 @pytest.hookimpl(optionalhook=True)

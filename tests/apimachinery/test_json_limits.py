@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pratique.apimachinery.json_reading import (
@@ -168,7 +168,6 @@ def looked_at_closely(raw: bytes) -> str:
 MEMBERS = st.lists(st.tuples(st.sampled_from(PIECES[:8]), st.sampled_from([*PIECES[:8], *PIECES[9:17]])))
 
 
-@settings(max_examples=500)
 @given(
     st.lists(st.sampled_from(PIECES), min_size=1, max_size=12).map("".join)
     | MEMBERS.map(lambda members: "{" + ",".join(map(":".join, members)) + "}")

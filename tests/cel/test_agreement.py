@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cel_expr_python import cel  # type: ignore[import-untyped] # its stubs lack py.typed
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pratique.cel.costs import Budget
@@ -70,7 +70,6 @@ _NO_KEY = "No matching overloads found : @in"
 """What cannot be a map's key is an error to ``in`` there; to cel-go, and so here, it is in no map."""
 
 
-@settings(max_examples=1500, deadline=None)
 @given(st.recursive(leaves, _larger, max_leaves=8))
 def test_our_evaluator_and_the_c_runtime_agree_on_values_and_errors(source: str) -> None:
     try:

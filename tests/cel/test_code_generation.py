@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pratique.cel import code_writers, costs
@@ -124,14 +124,12 @@ def test_no_key_is_computed_for_an_optional_without_a_value() -> None:
     assert_alike(expression, {"object": 1, "oldObject": None, "variables": {"v": "a"}})
 
 
-@settings(max_examples=250)
 @given(cel_expressions.expressions(), cel_expressions.activations())
 def test_code_and_plan_agree_under_every_budget(source: str, activation: dict[str, Any]) -> None:
     if expression := compiled(source):
         assert_alike(expression, activation)
 
 
-@settings(max_examples=150)
 @given(cel_expressions.expressions(), cel_expressions.activations())
 def test_code_that_calls_steps_within_loops_agrees_with_the_plan(
     source: str, activation: dict[str, Any]

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pratique.apimachinery.diff import diff
@@ -79,7 +79,6 @@ def text(value: JSON) -> bytes:
     return msgspec.json.encode(value, order="deterministic")
 
 
-@settings(max_examples=400, deadline=None)
 @given(OBJECTS, OBJECTS)
 def test_the_operations_of_a_merge_are_those_of_a_diff_and_lead_to_the_merged_object(
     left: JSONObject, right: JSONObject
@@ -94,7 +93,6 @@ def test_the_operations_of_a_merge_are_those_of_a_diff_and_lead_to_the_merged_ob
     assert repr(left) == repr(before)
 
 
-@settings(max_examples=400, deadline=None)
 @given(ITEM_LISTS, ITEM_LISTS)
 def test_lists_in_one_order_are_merged_as_those_in_any_other(left: list[JSON], right: list[JSON]) -> None:
     found = merge(ITEMS, left, right)
@@ -154,7 +152,6 @@ OPERATIONS = st.lists(
 )
 
 
-@settings(max_examples=600, deadline=None)
 @given(
     st.dictionaries(st.sampled_from(["bogus", "image", "tty"]), st.just("x")).map(
         lambda more: {"name": "b"} | more
@@ -174,7 +171,6 @@ def test_operations_that_conform_leave_nothing_to_decode(
         assert decode_changed(POD, before, changed) is changed
 
 
-@settings(max_examples=400, deadline=None)
 @given(st.just({"name": "b"}), OPERATIONS)
 def test_decoding_gives_the_same_with_the_operations_and_without(
     container: JSONObject, operations: list[JSONObject]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pratique.apimachinery.json_values import JSON
@@ -82,7 +82,6 @@ def turned(value: Any) -> Any:
     return [turned(item) for item in value] if isinstance(value, list) else value
 
 
-@settings(max_examples=25, deadline=None)
 @given(OBJECTS, OBJECTS)
 def test_cluster_digests_are_equal_exactly_for_equal_clusters(
     first: dict[tuple[str, str], dict[str, JSON]], second: dict[tuple[str, str], dict[str, JSON]]

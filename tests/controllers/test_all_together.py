@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import msgspec
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given
 
 from pratique.admission.controllers import MUTATE, Phase
 from pratique.apimachinery.json_values import Document, JSONObject
@@ -68,7 +68,6 @@ def test_most_mutating_controllers_are_covered() -> None:
     } <= names
 
 
-@settings(max_examples=1000, suppress_health_check=[HealthCheck.too_slow])
 @given(pods())
 def test_a_second_pass_of_any_mutating_controller_changes_nothing(pod: JSONObject) -> None:
     async def both() -> None:

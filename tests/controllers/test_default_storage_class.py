@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pratique.apimachinery.errors import ConfigurationError
@@ -120,7 +120,6 @@ def test_a_setting_of_the_wrong_type_is_rejected() -> None:
         admit(CONTROLLER, claim_review(CLAIM), {"refuseSeveralDefaults": "yes"})
 
 
-@settings(max_examples=1000)
 @given(
     claims(),
     st.lists(st.sampled_from([marked("a"), marked("b", "2021-01-01T00:00:00Z"), storage_class("c")])),

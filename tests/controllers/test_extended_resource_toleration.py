@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pratique.apimachinery.json_values import JSON, JSONObject
@@ -77,7 +77,6 @@ def test_an_object_other_than_a_pod_is_a_bad_request(reviewed: JSON, go_type: st
     assert (status.code, status.message) == (400, f"expected *core.Pod but got {go_type}")
 
 
-@settings(max_examples=1000)
 @given(pods(), st.none() | lists(), st.sampled_from(["CREATE", "UPDATE"]))
 def test_a_second_pass_changes_nothing(
     reviewed: JSONObject, present: list[Toleration] | None, operation: str

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 
 from pratique.admission.controllers import Handlers
 from pratique.admission.results import Answer
@@ -433,7 +432,6 @@ def test_invalid_settings_are_rejected(configuration: JSONObject, text: str) -> 
     assert text in str(fault.value)
 
 
-@hypothesis_settings(max_examples=50, deadline=None)
 @given(pods())
 def test_a_second_pass_changes_nothing(reviewed: JSONObject) -> None:
     review = pod_review(reviewed)

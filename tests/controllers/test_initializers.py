@@ -6,7 +6,7 @@ import dataclasses
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pratique.admission.reviews import Review
@@ -269,7 +269,6 @@ def test_subresources_get_no_initializers() -> None:
     assert admit(CONTROLLER, status).operations == ()
 
 
-@settings(max_examples=1000)
 @given(pods(), st.sampled_from([None, WAITING, pending("mine")]), st.sampled_from([admin(), user()]))
 def test_a_second_pass_changes_nothing(
     reviewed: JSONObject, initializers: JSON, authorizer: Answering

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pratique.admission.controllers import MUTATE, Handlers, Phase
@@ -411,7 +411,6 @@ def test_unknown_settings_are_rejected() -> None:
         on_pod(pod(), configuration={"podUpdate": True})
 
 
-@settings(max_examples=1000)
 @given(reviewed=pods(), first=limit_ranges("a"), second=limit_ranges("b"), filled=st.booleans())
 def test_a_second_pass_changes_nothing(
     reviewed: JSONObject, first: JSONObject, second: JSONObject, *, filled: bool

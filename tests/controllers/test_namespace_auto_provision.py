@@ -6,7 +6,7 @@ import asyncio
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from pratique.admission.results import ALLOWED, Denied, OutcomeDecision
 from pratique.admission.reviews import Call
@@ -191,7 +191,6 @@ def test_namespace_lifecycle_denies_a_dry_run_because_nothing_was_created() -> N
     assert second.status.message == 'namespaces "shop" not found'
 
 
-@settings(max_examples=1000)
 @given(pods())
 def test_it_never_changes_the_object(reviewed: JSON) -> None:
     store = ObjectStore()

@@ -7,7 +7,7 @@ import dataclasses
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pratique.admission.reviews import Review
@@ -603,7 +603,6 @@ RESOURCES = [
 ]
 
 
-@settings(max_examples=300)
 @given(
     st.sampled_from(RESOURCES),
     st.sampled_from(["CREATE", "UPDATE", "DELETE"]),

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from pratique.admission.controllers import Controller
 from pratique.apimachinery.errors import ConfigurationError
@@ -234,7 +234,6 @@ def test_the_catalogue_shows_that_kubernetes_removed_it() -> None:
     assert CONTROLLER.replaced_by
 
 
-@settings(max_examples=1000)
 @given(volumes())
 def test_a_second_pass_changes_nothing(reviewed: JSONObject) -> None:
     cloud = Cloud({ZONE: "a__b", REGION: "r", "a": "1"})

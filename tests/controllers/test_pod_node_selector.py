@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pratique.admission.controllers import Phase
@@ -172,7 +172,6 @@ def test_invalid_settings_are_rejected_with_their_field(selectors: JSONObject, t
 LABELS = st.dictionaries(st.sampled_from(["a", "b", "example.com/c"]), st.sampled_from(["", "1", "2"]))
 
 
-@settings(max_examples=1000)
 @given(pods(), LABELS, st.none() | LABELS, LABELS)
 def test_a_second_pass_changes_nothing(
     reviewed: JSONObject, selector: JSONObject, annotation: dict[str, str] | None, default: dict[str, str]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pratique.apimachinery.json_values import JSON, JSONObject
@@ -293,7 +293,6 @@ VOLUMES = lists(optional({"name": NAMES}, emptyDir=st.just({})))
 PRESETS = st.lists(optional({}, volumes=VOLUMES, **INJECTED), max_size=2)
 
 
-@settings(max_examples=1000)
 @given(pods(), optional({}, **INJECTED), PRESETS)
 def test_a_second_pass_changes_nothing(
     reviewed: JSONObject, wanted: JSONObject, specs: list[JSONObject]

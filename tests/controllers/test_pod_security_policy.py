@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import event, given
 
 from pratique.admission.controllers import Phase
 from pratique.admission.results import Allow
@@ -380,7 +380,6 @@ def test_an_unknown_release_is_rejected() -> None:
         configure_controller(CONTROLLER, {"release": "1.9"})
 
 
-@settings(max_examples=500)
 @given(confined_pods(), policies("a"))
 def test_the_result_of_the_mutating_phase_passes_validation(reviewed: JSONObject, a: JSONObject) -> None:
     changed = admit(CONTROLLER, review(reviewed, a), phases=[Phase.MUTATE])
@@ -390,7 +389,6 @@ def test_the_result_of_the_mutating_phase_passes_validation(reviewed: JSONObject
         assert admit(CONTROLLER, left, phases=[Phase.VALIDATE]).allowed
 
 
-@settings(max_examples=500)
 @given(confined_pods(), policies("a"), policies("b"))
 def test_a_second_pass_changes_nothing(reviewed: JSONObject, a: JSONObject, b: JSONObject) -> None:
     once = admit(CONTROLLER, review(reviewed, a, b))
@@ -405,7 +403,6 @@ def test_a_second_pass_changes_nothing(reviewed: JSONObject, a: JSONObject, b: J
         assert (third.allowed, third.operations) == (True, ())
 
 
-@settings(max_examples=500)
 @given(confined_pods(), policies("a"), policies("b"))
 def test_a_pod_that_one_policy_admits_unchanged_is_changed_by_none(
     reviewed: JSONObject, a: JSONObject, b: JSONObject

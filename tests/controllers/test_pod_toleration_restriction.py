@@ -6,7 +6,7 @@ import json
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pratique.admission.controllers import Phase
@@ -245,7 +245,6 @@ def test_invalid_settings_are_rejected_with_their_field(configuration: JSONObjec
     assert text in str(fault.value)
 
 
-@settings(max_examples=1000)
 @given(pods(), st.none() | lists(), st.none() | lists(), st.sampled_from(["CREATE", "UPDATE"]), st.booleans())
 def test_a_second_pass_changes_nothing(
     reviewed: JSONObject,

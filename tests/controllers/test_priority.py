@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pratique.admission.controllers import Phase
@@ -370,7 +370,6 @@ SPECS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=1000)
 @given(pods(), SPECS, st.sampled_from([ObjectStore(), CLASSES]))
 def test_a_second_pass_changes_nothing(reviewed: JSONObject, spec: JSONObject, cluster: ObjectStore) -> None:
     pod = {**reviewed, "spec": {**reviewed.get("spec", {}), **spec}}

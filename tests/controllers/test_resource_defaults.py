@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.controllers.resource_defaults import CONTROLLER
@@ -101,7 +101,6 @@ def test_the_catalogue_shows_that_kubernetes_removed_it() -> None:
     assert "LimitRanger" in (CONTROLLER.replaced_by or "")
 
 
-@settings(max_examples=1000)
 @given(pods())
 def test_a_second_pass_changes_nothing(reviewed: JSONObject) -> None:
     found = admitted_twice(CONTROLLER, pod_review(reviewed))

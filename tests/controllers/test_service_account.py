@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pratique.admission.controllers import Phase
@@ -359,7 +359,6 @@ SPECS = optional(
 )
 
 
-@settings(max_examples=1000)
 @given(pods(), SPECS, MOUNTS, REFERENCES, st.booleans())
 def test_a_second_pass_changes_nothing(
     reviewed: JSONObject,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from pratique.admission.reviews import Review
 from pratique.apimachinery.errors import ConfigurationError
@@ -105,7 +105,6 @@ def test_finalizers_that_are_not_a_list_are_a_bad_request(finalizers: JSON) -> N
     assert status.message.startswith("metadata.finalizers: must be a list, not ")
 
 
-@settings(max_examples=1000)
 @given(claims(), volumes())
 def test_a_second_pass_changes_nothing(claim: JSONObject, volume: JSONObject) -> None:
     found = admitted_twice(CONTROLLER, claim_review(claim))

@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fuzzing import clusters
@@ -110,14 +110,13 @@ def test_the_chain_has_many_mutators_and_validators() -> None:
     assert len(VALIDATORS) >= 15
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(pod=pods(), name=st.sampled_from(MUTATORS))
 def test_no_mutator_adds_a_privilege_or_a_denied_field(chains: Chains, pod: JSONObject, name: str) -> None:
     chains.loop.run(chains.check(pod, name))
 
 
 @pytest.mark.long
-@settings(max_examples=10_000, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=10_000)
 @given(pod=pods(), name=st.sampled_from(MUTATORS))
 def test_no_mutator_adds_a_privilege_in_ten_thousand_pods(chains: Chains, pod: JSONObject, name: str) -> None:
     chains.loop.run(chains.check(pod, name))

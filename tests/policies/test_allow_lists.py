@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pratique.apimachinery.diff import identical
@@ -152,7 +152,6 @@ _objects = st.dictionaries(st.sampled_from(["a", "b"]), _values, max_size=2)
 _patterns = st.lists(st.sampled_from(["a", "b", "name", "*", "a*"]), min_size=1, max_size=3)
 
 
-@settings(max_examples=300)
 @given(_objects, _objects, st.lists(_patterns, min_size=1, max_size=2), st.sampled_from([[], ["/a/-"]]))
 def test_what_is_left_is_allowed_and_what_is_allowed_is_left(
     before: Any, after: Any, patterns: list[list[str]], new_items: list[str]

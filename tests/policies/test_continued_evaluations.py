@@ -7,7 +7,7 @@ import threading
 from collections.abc import Awaitable, Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pratique.admission.results import Allow, Answer
@@ -46,7 +46,6 @@ def continued(
     return run.decide(UNLIMITED)
 
 
-@settings(max_examples=150, deadline=None)
 @given(policy_sets(), reviews(), st.lists(st.integers(0, 60), max_size=5), st.booleans())
 def test_a_continued_evaluation_decides_as_one_without_a_budget(
     documents: list[JSONObject],

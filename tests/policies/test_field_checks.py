@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pratique.apimachinery.diff import diff
@@ -73,7 +73,6 @@ def result(stored: JSONObject, operations: list[dict[str, Any]]) -> str:
         return f"{type(error).__name__}: {error}"
 
 
-@settings(max_examples=400, deadline=None)
 @given(
     st.builds(deployment, st.lists(CONTAINER, max_size=3), METADATA),
     st.lists(OPERATIONS, min_size=1, max_size=3),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pratique.apimachinery.json_values import JSONObject
@@ -53,7 +53,6 @@ def deployments(draw: st.DrawFn) -> JSONObject:
     return document
 
 
-@settings(max_examples=60, deadline=None)
 @given(deployments(), st.lists(CONFIGURATIONS, min_size=1, max_size=2))
 def test_applying_an_apply_configuration_twice_changes_nothing_more(
     document: JSONObject, mutations: list[JSONObject]
@@ -68,7 +67,6 @@ def test_applying_an_apply_configuration_twice_changes_nothing_more(
     assert twice.decisions[0].operations == ()
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     deployments(),
     st.lists(st.lists(CONFIGURATIONS | PATCHES, min_size=1, max_size=2), min_size=1, max_size=3),

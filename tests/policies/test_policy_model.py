@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TypeAlias
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pratique.admission.results import OutcomeStatus
@@ -137,7 +137,6 @@ def document(
     return policy(*checked, variables=named, matchConditions=matching, failurePolicy=failure)
 
 
-@settings(max_examples=80, deadline=None)
 @given(sets())
 def test_policies_decide_as_the_model_does(made: tuple[list[Tree], list[Tree], list[Tree], bool]) -> None:
     *parts, fails_open = made
@@ -151,7 +150,6 @@ def test_policies_decide_as_the_model_does(made: tuple[list[Tree], list[Tree], l
     assert (decision.outcome in (OutcomeStatus.DENIED, OutcomeStatus.FAILED)) is bool(wanted)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.one_of(st.just(""), st.text(st.sampled_from("ab \n\té<>&"), max_size=6)),
     st.text(st.sampled_from("xy "), max_size=4),

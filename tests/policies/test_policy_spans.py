@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pratique.admission.results import Allow, Deny
@@ -102,7 +102,6 @@ def concatenated(parts: Sequence[PoliciesDecision]) -> PoliciesDecision:
     )
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.data(), policy_sets(), reviews(), st.booleans())
 def test_any_division_gives_what_the_undivided_evaluation_gives(
     data: st.DataObject,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from pratique.admission.results import Edits
 from pratique.apimachinery.json_values import JSON, JSONObject, member
@@ -607,7 +607,6 @@ def test_errors_come_in_kubernetes_order() -> None:
     ]
 
 
-@settings(max_examples=500)
 @given(confined_pods(), policies("p"))
 def test_a_second_pass_changes_nothing(reviewed: JSONObject, document: JSONObject) -> None:
     provider = make_provider(document)

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pratique.controllers.usage_history import NO_SAMPLES, Usage, UsageHistoryError, UsageQuery
@@ -174,7 +174,6 @@ def test_a_cancelled_query_stops(path: Path) -> None:
     asyncio.run(give_up())
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.lists(st.integers(0, 10**12), min_size=1, max_size=50), st.integers(1, 100))
 def test_no_more_samples_exceed_a_percentile_than_its_rest(usages: list[int], percentile: int) -> None:
     with tempfile.TemporaryDirectory() as folder:

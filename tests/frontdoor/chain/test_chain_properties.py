@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from pratique.admission.controllers import Phase
@@ -22,9 +22,6 @@ from pratique.configuration.loading import load_configurations
 from support.chains import pod_review
 from support.scripted_webhooks import FAILING, Act, Script, decide
 from support.strategies.json_values import KEYS, SCALARS
-
-UNTIMED = settings(deadline=None)
-"""A machine that does much else takes its time; nothing here is about time."""
 
 LABELS = st.dictionaries(st.sampled_from("ab"), st.sampled_from("12"), max_size=2)
 SPECS = st.dictionaries(KEYS, SCALARS | st.lists(SCALARS, max_size=2), max_size=3)
@@ -66,7 +63,6 @@ def canonical(value: JSON) -> bytes:
     return msgspec.json.encode(value, order="deterministic")
 
 
-@UNTIMED
 @given(pods(), scripts(CHANGING))
 def test_the_composed_patch_turns_the_received_object_into_the_final_one(
     pod: JSONObject, mutating: list[Script]
@@ -76,7 +72,6 @@ def test_the_composed_patch_turns_the_received_object_into_the_final_one(
     assert canonical(apply_patch(pod, decision.patch)) == canonical(decision.object_document.data)
 
 
-@UNTIMED
 @given(pods(), scripts(), scripts())
 def test_no_failure_under_fail_is_ever_allowed(
     pod: JSONObject, mutating: list[Script], validating: list[Script]
@@ -106,7 +101,6 @@ def test_no_kind_of_failure_allows_a_request_under_fail(act: Act, phase: Phase) 
     assert decision.status.code == 500
 
 
-@UNTIMED
 @given(pods(), scripts(), st.randoms(use_true_random=False))
 def test_skipped_webhooks_do_not_depend_on_the_order(
     pod: JSONObject, validating: list[Script], random: JSON
@@ -119,7 +113,6 @@ def test_skipped_webhooks_do_not_depend_on_the_order(
     assert skipped(validating) == skipped(shuffled)
 
 
-@UNTIMED
 @given(pods(), scripts(st.just(Act.ALLOW)), st.randoms(use_true_random=False))
 def test_skipped_mutating_webhooks_do_not_depend_on_the_order(
     pod: JSONObject, mutating: list[Script], random: JSON
@@ -149,7 +142,6 @@ def document(name: str) -> JSONObject:
     }
 
 
-@UNTIMED
 @given(st.permutations(["alpha", "beta", "gamma", "delta"]))
 def test_the_calling_order_does_not_depend_on_the_order_of_files(order: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pratique.admission.controllers import VALIDATE, Controller, Handlers, Phase
@@ -126,7 +126,6 @@ def contents(decision: Decision) -> tuple[object, ...]:
     )
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.data(), policy_sets(), st.lists(st.sampled_from(ANSWERS), max_size=3), st.booleans(), st.booleans())
 def test_any_division_gives_the_undivided_decision(
     data: st.DataObject,

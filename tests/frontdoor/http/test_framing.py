@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pratique_frontdoor.settings import FrontDoorSettings
@@ -183,7 +183,6 @@ def _door() -> Iterator[Door]:
 
 
 @given(excess=st.integers(-2, 2), padding=st.sampled_from([b"a", b" ", b"\t", b"a: b, "]), cuts=_cuts())
-@settings(max_examples=60, deadline=None)
 def test_the_limit_on_heads_does_not_depend_on_packet_boundaries(
     door: Door, excess: int, padding: bytes, cuts: list[int]
 ) -> None:
@@ -204,7 +203,6 @@ TALK = b"".join(
 
 
 @given(cuts=st.lists(st.integers(1, len(TALK) - 1), max_size=12))
-@settings(max_examples=60, deadline=None)
 def test_requests_do_not_depend_on_packet_boundaries(door: Door, cuts: list[int]) -> None:
     ends = sorted(cuts)
     packets = [TALK[start:end] for start, end in zip([0, *ends], [*ends, len(TALK)], strict=True)]

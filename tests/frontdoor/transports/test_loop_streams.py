@@ -13,7 +13,7 @@ from typing import Any
 import grpc
 import pytest
 import trustme
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pratique.admission.controllers import Phase
@@ -148,7 +148,6 @@ def test_a_connection_that_breaks_is_unavailable() -> None:
     assert code_after(OPEN, close=True) is STATUS.UNAVAILABLE
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.one_of(st.binary(max_size=60), st.sampled_from([OPEN, frame(SETTINGS)])), max_size=6))
 def test_whatever_a_server_sends_the_stream_ends(sent: list[bytes]) -> None:
     assert code_after(*sent, close=True) is not STATUS.OK
