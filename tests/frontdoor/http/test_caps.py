@@ -171,13 +171,15 @@ def test_a_review_has_the_priority_that_the_api_server_gives_it(
 
 
 @contextlib.contextmanager
-def hanging(door: Door, count: int, headers: dict[str, str] = JSON_TYPE) -> Iterator[None]:
-    """Have that many ordinary reviews in flight."""
-    with contextlib.ExitStack() as stack:
+def hanging(settings: FrontDoorSettings, count: int, headers: dict[str, str] = JSON_TYPE) -> Iterator[Door]:
+    """A front door with that many ordinary reviews in flight."""
+    engine = HangingEngine()
+    with open_door(engine, settings) as door, contextlib.ExitStack() as stack:
+        stack.callback(engine.released.set_result, None)
         for _ in range(count):
             connection = stack.enter_context(contextlib.closing(door.connect()))
             connection.request("POST", "/validate", review_body(), headers)
-        yield
+        yield door
 
 
 def shed(door: Door, body: bytes, headers: dict[str, str] = JSON_TYPE) -> bool:
@@ -194,7 +196,7 @@ def test_urgent_reviews_use_the_reserve_when_ordinary_ones_are_shed() -> None:
         max_in_flight_bytes=2 * MIN_REVIEW_BYTES, reserved_in_flight_bytes=MIN_REVIEW_BYTES
     )
     urgent = review_body(userInfo=NODE)
-    with open_door(HangingEngine(), settings) as door, hanging(door, 2):
+    with hanging(settings, 2) as door:
         assert within(PATIENCE_SECONDS, lambda: shed(door, review_body()))
         assert not shed(door, urgent)
         metrics = door.get("/metrics").text
@@ -203,13 +205,13 @@ def test_urgent_reviews_use_the_reserve_when_ordinary_ones_are_shed() -> None:
 
 def test_urgent_reviews_are_shed_when_the_reserve_is_used_up() -> None:
     settings = FrontDoorSettings(max_in_flight_bytes=MIN_REVIEW_BYTES, reserved_in_flight_bytes=0)
-    with open_door(HangingEngine(), settings) as door, hanging(door, 1):
+    with hanging(settings, 1) as door:
         assert within(PATIENCE_SECONDS, lambda: shed(door, review_body(userInfo=NODE)))
 
 
 @pytest.mark.parametrize("limit", [{"max_address_requests": 2}, {"max_address_bytes": 2 * MIN_REVIEW_BYTES}])
 def test_reviews_in_flight_are_limited_by_address(limit: dict[str, int]) -> None:
-    with open_door(HangingEngine(), FrontDoorSettings(**limit)) as door, hanging(door, 2):  # type: ignore[arg-type] # numbers
+    with hanging(FrontDoorSettings(**limit), 2) as door:  # type: ignore[arg-type] # numbers
         assert within(PATIENCE_SECONDS, lambda: shed(door, review_body()))
         assert not shed(door, review_body(userInfo=NODE))
 
@@ -220,7 +222,7 @@ def test_reviews_in_flight_are_limited_by_caller(tmp_path: Path, limit: dict[str
     tokens.write_text("first\nsecond\n")
     first, second = ({**JSON_TYPE, "Authorization": f"Bearer {name}"} for name in ("first", "second"))
     settings = FrontDoorSettings(token_file=tokens, **limit)  # type: ignore[arg-type] # numbers
-    with open_door(HangingEngine(), settings) as door, hanging(door, 2, first):
+    with hanging(settings, 2, first) as door:
         assert within(PATIENCE_SECONDS, lambda: shed(door, review_body(), first))
         assert not shed(door, review_body(), second)
 

@@ -209,24 +209,31 @@ async def asked(path: str, address: str, seconds: float, **more: Any) -> tuple[i
 
 
 @pytest.mark.usefixtures("wide_margins")
-@pytest.mark.parametrize(("path", "kind"), BY_PATH.items())
 @pytest.mark.parametrize(("fault", "code", "told"), SERVICE_ROWS.values(), ids=SERVICE_ROWS)
 def test_each_failure_of_a_service_has_its_http_code(
-    path: str, kind: Kind, fault: Callable[[Kind], Address], code: int, told: Mapping[Kind, str]
+    fault: Callable[[Kind], Address], code: int, told: Mapping[Kind, str]
 ) -> None:
-    hangs = code == 504 or "deadline" in told[kind]
+    hangs = code == 504 or "deadline" in told[MUTATOR]
 
-    async def ask() -> tuple[int, Any]:
+    async def ask(path: str, kind: Kind) -> tuple[int, Any]:
         async with fault(kind) as address:
             return await asked(path, address, 3 if hangs else 20)
 
-    answered, body = asyncio.run(ask())
-    decision = body.get("response", body)
-    status = decision["status"] if code == 200 else body
-    assert (answered, status["code"], status["status"]) == (code, 500 if code == 200 else code, "Failure")
-    assert told[kind] in status["message"]
-    assert code != 200 or (decision["allowed"], decision["uid"]) == (False, UID)
-    assert code == 200 or (body["kind"], body["apiVersion"], "response" in body) == ("Status", "v1", False)
+    async def ask_all() -> list[tuple[int, Any]]:
+        return await asyncio.gather(*(ask(path, kind) for path, kind in BY_PATH.items()))
+
+    for (path, kind), (answered, body) in zip(BY_PATH.items(), asyncio.run(ask_all()), strict=True):
+        decision = body.get("response", body)
+        status = decision["status"] if code == 200 else body
+        failure = (code, 500 if code == 200 else code, "Failure")
+        assert (answered, status["code"], status["status"]) == failure, path
+        assert told[kind] in status["message"], path
+        assert code != 200 or (decision["allowed"], decision["uid"]) == (False, UID), path
+        assert code == 200 or (body["kind"], body["apiVersion"], "response" in body) == (
+            "Status",
+            "v1",
+            False,
+        ), path
 
 
 @pytest.mark.parametrize(

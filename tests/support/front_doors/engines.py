@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import dataclasses
 import sys
 from collections.abc import Sequence
@@ -81,11 +82,14 @@ class PatchingEngine(AllowingEngine):
         )
 
 
+@dataclasses.dataclass
 class HangingEngine(AllowingEngine):
-    """Never decides."""
+    """Decides nothing until it is released, from whichever thread."""
+
+    released: concurrent.futures.Future[None] = dataclasses.field(default_factory=concurrent.futures.Future)
 
     async def conclude(self, review: Review) -> Decision:
-        await asyncio.Event().wait()
+        await asyncio.shield(asyncio.wrap_future(self.released))
         return await super().conclude(review)
 
 
