@@ -328,18 +328,20 @@ def bytes_held(root: object) -> int:
     return size
 
 
-def test_a_million_users_stay_within_the_memory_of_the_cache() -> None:
+@pytest.mark.parametrize("users", [50_000, pytest.param(1_000_000, marks=pytest.mark.long)])
+def test_many_users_stay_within_the_memory_of_the_cache(users: int) -> None:
     size = 4096
     buckets = TokenBuckets(Rate(10, 50), size)
     most = 0
-    for number in range(1_000_000):
+    for number in range(users):
         assert buckets.take(f"system:serviceaccount:shop:user-{number}", number * 1_000)
         most = max(most, len(buckets))
     assert most == len(buckets) == size
     assert bytes_held(buckets) <= size * MAX_BUCKET_BYTES
     # The latest keys are remembered: they have one token less.
-    assert all(buckets.take("system:serviceaccount:shop:user-999999", 999_999_000) for _ in range(49))
-    assert not buckets.take("system:serviceaccount:shop:user-999999", 999_999_000)
+    latest = f"system:serviceaccount:shop:user-{users - 1}", (users - 1) * 1_000
+    assert all(buckets.take(*latest) for _ in range(49))
+    assert not buckets.take(*latest)
 
 
 def test_long_keys_use_no_more_memory_than_short_ones() -> None:
