@@ -282,6 +282,7 @@ def test_reviews_are_answered_while_an_optional_log_cannot_be_written_and_the_ga
         assert door.post("/admit").json["response"]["allowed"]
         assert door.get("/readyz").code == 200
         assert "decision-log ok, but: the decision log cannot be written" in door.get("/readyz?verbose").text
+        assert within(PATIENCE, lambda: shown(door, "lost_total") == 2)
         folder.mkdir()
         assert within(PATIENCE, lambda: shown(door, "failing") == 0)
         assert door.post("/admit").code == 200
