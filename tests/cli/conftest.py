@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import pty
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-PROGRAM = Path(sys.executable).with_name("pratique")
+from support import forked_commands
+from support.forked_commands import PROGRAM, ForkedCommand
 
 
 def clean_environment(**variables: str) -> dict[str, str]:
@@ -28,15 +28,8 @@ def pratique(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Run ``pratique`` in an empty folder, with only the given flags in the environment."""
 
     def run(*arguments: object, stdin: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [str(PROGRAM), *map(str, arguments)],
-            input=stdin,
-            capture_output=True,
-            text=True,
-            cwd=tmp_path,
-            env=clean_environment(**variables),
-            timeout=300,
-            check=False,
+        return forked_commands.run(
+            [PROGRAM, *arguments], input=stdin, cwd=tmp_path, env=clean_environment(**variables)
         )
 
     return run
@@ -50,7 +43,7 @@ def on_terminal(tmp_path: Path) -> Callable[..., str]:
         ours, theirs = pty.openpty()
         environment = clean_environment(**{"TERM": "xterm", "COLUMNS": "100"} | variables)
         command = [str(PROGRAM), *map(str, arguments)]
-        with subprocess.Popen(
+        with ForkedCommand(
             command, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs, cwd=tmp_path, env=environment
         ):
             os.close(theirs)
@@ -71,7 +64,7 @@ def errors_on_terminal(tmp_path: Path) -> Callable[..., str]:
         environment = clean_environment(TERM="dumb")
         with (
             (tmp_path / "out").open("wb") as out,
-            subprocess.Popen(
+            ForkedCommand(
                 command, stdin=subprocess.DEVNULL, stdout=out, stderr=theirs, cwd=tmp_path, env=environment
             ),
         ):

@@ -1,0 +1,203 @@
+"""The process that commands are forked from, which has imported and tried what they need.
+
+:mod:`support.forked_commands` runs it with the number of a socket. Each message on that socket brings the streams of a
+new command and a socket of the command's own: there the fork reads what it shall be, and the server writes the fork's
+process id and, once it has ended, its status. The server ends with the other end of the first socket.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import gc
+import importlib
+import io
+import json
+import os
+import pkgutil
+import select
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn, TextIO, TypeAlias
+
+Main: TypeAlias = "Callable[..., NoReturn]"
+
+ROOMS = ("pratique", "pratique_cli", "pratique_frontdoor", "pratique_mutator", "pratique_validator")
+EXAMPLES = Path(__file__).parents[2] / "examples"
+CEL = EXAMPLES / "04-cel-policies"
+TRIALS: dict[str, list[tuple[object, ...]]] = {
+    "review": [
+        ("--config", CEL / "policies.yaml", "--cluster", CEL / "cluster.yaml", CEL / "input.yaml"),
+        ("-o", "yaml", CEL / "input.yaml"),
+    ],
+    "check": [(CEL / "policies.yaml",)],
+    "test": [(EXAMPLES / "05-policy-tests",)],
+    "prove": [("--examples", "5", EXAMPLES / "06-prove" / "good")],
+}
+"""What the server runs itself before it forks such a command: it reads tables, compiles, and imports what is left."""
+_STANDARD_ERROR = 2
+STREAMS = [(stream.name, stream.encoding, stream.errors) for stream in (sys.stdin, sys.stdout, sys.stderr)]
+"""The standard streams as Python has opened them, before anything has configured them anew."""
+
+
+class Ending:
+    """Ends a fork as Python does, but for taking its modules apart, which costs more than most commands."""
+
+    def __init__(self) -> None:
+        """To be called before anything else registers what is called at the end of a process, and after this."""
+        self._code: int | None = None
+        atexit.register(self._end)
+
+    def run(self, main: Main) -> NoReturn:
+        """Run the command, and remember its code if Python would print nothing about it."""
+        try:
+            main()
+        except SystemExit as ended:
+            self._code = ended.code if isinstance(ended.code, int) else None
+            raise
+
+    def _end(self) -> None:
+        if self._code is not None:
+            with contextlib.suppress(OSError):  # about which Python prints something, and changes the code
+                for stream in (sys.stdout, sys.stderr):
+                    if not stream.closed:
+                        stream.flush()
+                os._exit(self._code & 0xFF)
+
+
+class CommandServer:
+    """Forks commands, and tells how they end."""
+
+    def __init__(self, requests: socket.socket) -> None:
+        """Import every module that a command may import."""
+        self._requests = requests
+        self._running: dict[int, tuple[int, socket.socket]] = {}
+        self._trials = dict(TRIALS)
+        for room in map(importlib.import_module, ROOMS):
+            for module in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
+                if not module.name.endswith(".__main__"):
+                    importlib.import_module(module.name)
+        self.main: Main = importlib.import_module("pratique_cli.main").main
+        _keep_all()
+
+    def serve(self) -> tuple[socket.socket, list[int]]:
+        """Fork for each request; return in the fork, with its socket and streams, and nothing else that is open."""
+        while True:
+            ready = select.select([self._requests.fileno(), *self._running], [], [])[0]
+            for descriptor in self._running.keys() & ready:
+                self._end(descriptor)
+            if self._requests.fileno() in ready:
+                name, descriptors, _, _ = socket.recv_fds(self._requests, 100, 4)
+                if not name:
+                    self._kill_all()
+                    sys.exit()
+                self._try(name.decode())
+                if is_fork := self._fork(socket.socket(fileno=descriptors[0]), descriptors[1:]):
+                    return is_fork
+
+    def _try(self, name: str) -> None:
+        """Run a command here, the first time that it is asked for."""
+        if trials := self._trials.pop(name, None):
+            with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stderr(nowhere):
+                for arguments in trials:
+                    with contextlib.suppress(SystemExit):
+                        self.main([name, *map(str, arguments)])
+            _keep_all()
+
+    def _fork(self, command: socket.socket, streams: list[int]) -> tuple[socket.socket, list[int]] | None:
+        if not (process := os.fork()):
+            self._requests.close()
+            for descriptor, (_, other) in self._running.items():
+                os.close(descriptor)
+                other.close()
+            return command, streams
+        _tell(command, process)
+        self._running[os.pidfd_open(process)] = process, command
+        for stream in streams:
+            os.close(stream)
+        return None
+
+    def _end(self, descriptor: int) -> None:
+        process, command = self._running.pop(descriptor)
+        with command:
+            _tell(command, os.waitpid(process, 0)[1])
+        os.close(descriptor)
+
+    def _kill_all(self) -> None:
+        for process, _ in self._running.values():
+            os.kill(process, signal.SIGKILL)
+
+
+def _keep_all() -> None:
+    """Let the collector of a fork not look at, and so copy, what is here."""
+    gc.collect()
+    gc.freeze()
+
+
+def _tell(command: socket.socket, number: int) -> None:
+    """Tell whoever has started a command, unless they are gone."""
+    with contextlib.suppress(OSError):
+        command.sendall(number.to_bytes(4))
+
+
+def become(command: socket.socket, streams: list[int]) -> None:
+    """Make this fork the process that was asked for, as if Python had just started in it."""
+    with command, command.makefile() as file:
+        asked: dict[str, Any] = json.load(file)
+    if asked["start_new_session"]:
+        os.setsid()
+    if asked["process_group"] != -1:
+        os.setpgid(0, asked["process_group"])
+    os.chdir(asked["folder"])
+    os.environ.clear()
+    os.environ.update(asked["environment"])
+    time.tzset()
+    sys.argv[:] = asked["arguments"]
+    path = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[:1] = [str(Path(sys.argv[0]).parent), *filter(None, path)]
+    importlib.invalidate_caches()
+    for number, given in enumerate(streams):
+        os.dup2(given, number)
+        os.close(given)
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        stream = open_stream(number)
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+
+
+def open_stream(number: int) -> TextIO:
+    """Open a standard stream as Python does at its start.
+
+    Source: ``create_stdio`` of CPython's ``Python/pylifecycle.c``.
+    """
+    name, encoding, errors = STREAMS[number]
+    mode, unbuffered = ("w" if number else "r"), bool(os.environ.get("PYTHONUNBUFFERED"))
+    is_raw = bool(unbuffered and number)
+    buffer: Any = os.fdopen(number, f"{mode}b", 0 if is_raw else -1, closefd=False)
+    raw = buffer if is_raw else buffer.raw
+    raw.name = name
+    by_lines = not unbuffered and (number == _STANDARD_ERROR or raw.isatty())
+    stream = io.TextIOWrapper(
+        buffer, encoding, errors, "\n", line_buffering=by_lines, write_through=unbuffered
+    )
+    vars(stream)["mode"] = mode
+    return stream
+
+
+def main() -> NoReturn:
+    """Serve, and be a command in each fork."""
+    ending = Ending()
+    # Ctrl-C at the terminal of a suite is for the suite, and ends this process with it.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    server = CommandServer(socket.socket(fileno=int(sys.argv[1])))
+    become(*server.serve())
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    ending.run(server.main)
+
+
+if __name__ == "__main__":
+    main()
