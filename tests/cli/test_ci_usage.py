@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -15,10 +14,11 @@ from typing import Any, TypeAlias
 import pytest
 import yaml
 
+from support.forked_commands import PROGRAM
+
 Program: TypeAlias = "Callable[..., subprocess.CompletedProcess[str]]"
 
 ROOT = Path(__file__).parents[2]
-PROGRAM = Path(sys.executable).with_name("pratique")
 BASELINE = ("--pod-security", "baseline")
 GOOD = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\n"
 BAD = (

@@ -13,8 +13,9 @@ from typing import TypeAlias
 
 import pytest
 
-from cli.conftest import PROGRAM, clean_environment, read_terminal
+from cli.conftest import clean_environment, read_terminal
 from pratique.hosting.catalogue import load_catalogue
+from support.forked_commands import PROGRAM
 
 Program: TypeAlias = "Callable[..., subprocess.CompletedProcess[str]]"
 

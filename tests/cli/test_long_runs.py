@@ -5,14 +5,12 @@ from __future__ import annotations
 import io
 import json
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from pratique_cli.outputs import ReviewCounts
 from pratique_cli.progress import INTERVAL_SECONDS, Progress
 
-PROGRAM = Path(sys.executable).with_name("pratique")
 MANY = 2000
 
 
@@ -23,18 +21,13 @@ def config_maps(count: int) -> str:
     )
 
 
-def test_thousands_of_piped_manifests_are_all_reviewed() -> None:
-    with subprocess.Popen(
-        [PROGRAM, "review", "-o", "jsonl", "-"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        out, err = process.communicate(config_maps(MANY))
-    names = [json.loads(line)["object"]["metadata"]["name"] for line in out.splitlines()]
+def test_thousands_of_piped_manifests_are_all_reviewed(
+    pratique: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    ran = pratique("review", "-o", "jsonl", "-", stdin=config_maps(MANY))
+    names = [json.loads(line)["object"]["metadata"]["name"] for line in ran.stdout.splitlines()]
     assert names == [f"c{number}" for number in range(MANY)]
-    assert (process.returncode, err) == (0, "")
+    assert (ran.returncode, ran.stderr) == (0, "")
 
 
 def test_a_terminal_on_standard_error_shows_progress(

@@ -12,9 +12,10 @@ from typing import TypeAlias
 
 import pytest
 
-from cli.conftest import PROGRAM, clean_environment, read_terminal
+from cli.conftest import clean_environment, read_terminal
 from pratique_cli.progress import INTERVAL_SECONDS, Progress, progress_for
 from pratique_cli.terminal import Palette
+from support.forked_commands import PROGRAM, ForkedCommand
 from support.recordings import deployment, record
 
 Errors: TypeAlias = "Callable[..., str]"
@@ -191,7 +192,7 @@ def test_pipes_get_no_progress(pratique: Program, command: str) -> None:
 def test_bench_counts_its_time(maps: Path) -> None:
     ours, theirs = pty.openpty()
     command = [str(PROGRAM), "bench", "--seconds", "3s", "many.yaml"]
-    with subprocess.Popen(
+    with ForkedCommand(
         command, stdout=subprocess.DEVNULL, stderr=theirs, cwd=maps, env=clean_environment(TERM="xterm")
     ):
         os.close(theirs)

@@ -17,11 +17,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cli.conftest import PROGRAM
 from pratique.apimachinery.errors import InputError
 from pratique_cli.reviews import read_ahead
 from pratique_cli.reviews.inputs import Input, read_inputs, read_parts
 from pratique_cli.reviews.read_ahead import ReadAhead
+from support.forked_commands import PROGRAM, ForkedCommand
 
 Pratique = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -245,7 +245,7 @@ def test_nothing_is_left_when_a_run_is_ended(many: Path, tmp_path: Path, ended_b
     command = [str(PROGRAM), "review", "--jobs", "2", str(many), "-"]
     with (
         (tmp_path / "complaints").open("wb") as complaints,
-        subprocess.Popen(
+        ForkedCommand(
             command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=complaints
         ) as process,
     ):

@@ -6,7 +6,6 @@ import json
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,10 +15,9 @@ from click.testing import CliRunner
 from pratique_cli.local_stack import Stack as LocalStack
 from pratique_cli.main import root
 from pratique_cli.options import ByteCount
+from support.forked_commands import PROGRAM, ForkedCommand
 from support.local_stacks import Stack
 from support.recordings import deployment
-
-PROGRAM = Path(sys.executable).with_name("pratique")
 
 
 @pytest.mark.parametrize(
@@ -93,7 +91,7 @@ def test_decisions_of_the_stack_can_be_recorded_and_replayed(
     pratique: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:
     command = [str(PROGRAM), "record", "reviews.jsonl", "--validators", "1", "--port", "0"]
-    with subprocess.Popen(
+    with ForkedCommand(
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as process:
         try:

@@ -5,7 +5,6 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -14,11 +13,11 @@ import pytest
 import yaml
 
 from pratique_cli.main import main
+from support.forked_commands import PROGRAM, ForkedCommand
 from support.pods import pod
 
 Program: TypeAlias = "Callable[..., subprocess.CompletedProcess[str]]"
 
-PROGRAM = Path(sys.executable).with_name("pratique")
 FIELDS = {
     "uid", "allowed", "status", "object", "patch", "warnings", "auditAnnotations", "steps", "expanded",
     "source",
@@ -344,7 +343,7 @@ def test_text_lists_every_step_and_counts(pratique: Program) -> None:
 
 def test_a_closed_pipe_is_not_an_error(tmp_path: Path) -> None:
     (tmp_path / "many.jsonl").write_text(lines(*(named_pod(f"web-{n}") for n in range(400))))
-    with subprocess.Popen(
+    with ForkedCommand(
         [PROGRAM, "review", tmp_path / "many.jsonl"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
         assert process.stdout is not None
@@ -356,7 +355,7 @@ def test_a_closed_pipe_is_not_an_error(tmp_path: Path) -> None:
 
 
 def test_each_decision_is_written_at_once() -> None:
-    with subprocess.Popen(
+    with ForkedCommand(
         [PROGRAM, "review", "-o", "jsonl", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdin is not None
@@ -369,7 +368,7 @@ def test_each_decision_is_written_at_once() -> None:
 
 
 def test_an_interrupt_ends_by_the_signal_without_output(tmp_path: Path) -> None:
-    with subprocess.Popen(
+    with ForkedCommand(
         [PROGRAM, "review", "-"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

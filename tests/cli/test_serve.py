@@ -5,9 +5,7 @@ import dataclasses
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,14 +16,13 @@ from pratique_cli.service_options import SERVER_HELPS
 from pratique_frontdoor.settings import FrontDoorSettings
 from pratique_mutator.service import MutatorSettings
 from pratique_validator.service import ValidatorSettings
-
-PROGRAM = Path(sys.executable).with_name("pratique")
+from support.forked_commands import PROGRAM, ForkedCommand
 
 
 @contextlib.contextmanager
 def serving(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Run a service, and yield the process and its ready line."""
-    with subprocess.Popen(
+    with ForkedCommand(
         [PROGRAM, "serve", *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

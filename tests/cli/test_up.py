@@ -10,7 +10,6 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -24,11 +23,11 @@ from pratique.configuration.settings import ChainSettings
 from pratique_cli.commands import up as up_command
 from pratique_cli.local_stack import Stack as LocalStack
 from support.controller_packages import lay_out
+from support.forked_commands import PROGRAM, ForkedCommand
 from support.waiting import within
 
 Program: TypeAlias = "Callable[..., subprocess.CompletedProcess[str]]"
 
-PROGRAM = Path(sys.executable).with_name("pratique")
 PROCESS = re.compile(r"^\[pratique\] (\S+) is process (\d+),", re.MULTILINE)
 IN_USE = (
     "cannot listen there: Address already in use; choose another --port, or --port 0, which picks a free one"
@@ -131,7 +130,7 @@ def decide(url: str, path: str = "/admit") -> dict[str, object]:
 def up(*arguments: object, **variables: str) -> Iterator[Running]:
     """Run ``pratique up``, which ends with this context, or with this process."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PRATIQUE_")}
-    process = subprocess.Popen(
+    process = ForkedCommand(
         [str(PROGRAM), "up", "--until-stdin-closes", *map(str, arguments)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,8 @@ import pytest
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.configuration.input_digests import configuration_digest
 from pratique.configuration.loading import Configurations, load_configurations
+from support import forked_commands
+from support.forked_commands import PROGRAM
 
 HOOK = {"kind": "MutatingWebhookConfiguration", "name": "mesh", "webhook": "inject.example.com"}
 SPEC = {"policies": [HOOK], "fields": ["/metadata/labels/team"], "violationAction": "Fail"}
@@ -79,11 +79,5 @@ def test_the_page_shows_the_example_and_what_it_decides() -> None:
     shown = page.partition("```yaml\n")[2].partition("```")[0]
     assert shown in (example / "allow-lists.yaml").read_text("utf-8")
     console = page.partition("$ pratique review")[2].partition("```")[0]
-    done = subprocess.run(
-        [Path(sys.executable).parent / "pratique", "review", *console.splitlines()[0].split()],
-        cwd=example,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = forked_commands.run([PROGRAM, "review", *console.splitlines()[0].split()], cwd=example)
     assert done.stdout.splitlines() == console.splitlines()[1:]

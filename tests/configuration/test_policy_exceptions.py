@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,8 @@ import pytest
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.configuration.input_digests import configuration_digest
 from pratique.configuration.loading import Configurations, load_configurations
+from support import forked_commands
+from support.forked_commands import PROGRAM
 
 POLICY = {"kind": "ValidatingAdmissionPolicy", "name": "replicas"}
 SPEC = {"reason": "later", "until": "2099-01-01T00:00:00Z", "policies": [POLICY], "namespaces": ["shop"]}
@@ -94,11 +94,7 @@ def test_the_example_of_the_page_is_the_exception_of_the_example() -> None:
     shown = page.partition("```yaml\n")[2].partition("```")[0]
     assert example.endswith(shown)
     console = page.partition("$ pratique review")[2].partition("```")[0]
-    done = subprocess.run(
-        [Path(sys.executable).parent / "pratique", "review", *console.splitlines()[0].split()],
-        cwd=root / "examples" / "10-exceptions",
-        capture_output=True,
-        text=True,
-        check=False,
+    done = forked_commands.run(
+        [PROGRAM, "review", *console.splitlines()[0].split()], cwd=root / "examples" / "10-exceptions"
     )
     assert done.stdout.splitlines() == console.splitlines()[1:]
