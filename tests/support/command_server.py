@@ -102,6 +102,8 @@ class CommandServer:
     def _try(self, name: str) -> None:
         """Run a command here, the first time that it is asked for."""
         if trials := self._trials.pop(name, None):
+            if name == "prove":
+                _find_constants()
             with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stderr(nowhere):
                 for arguments in trials:
                     with contextlib.suppress(SystemExit):
@@ -130,6 +132,19 @@ class CommandServer:
     def _kill_all(self) -> None:
         for process, _ in self._running.values():
             os.kill(process, signal.SIGKILL)
+
+
+def _find_constants() -> None:
+    """Draw numbers, before which hypothesis looks for constants in all code that is here, or where it has kept them.
+
+    ``prove`` keeps nothing, and would look at all of it for some seconds in each fork.
+    """
+    hypothesis = importlib.import_module("hypothesis")
+    numbers = hypothesis.strategies.lists(hypothesis.strategies.integers(), min_size=100)
+    settings = hypothesis.settings(
+        max_examples=5, deadline=None, database=None, suppress_health_check=list(hypothesis.HealthCheck)
+    )
+    settings(hypothesis.given(numbers)(lambda _: None))()
 
 
 def _keep_all() -> None:

@@ -150,6 +150,7 @@ def _requests() -> socket.socket:
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
+            cwd=_SERVER.parents[2],
             env=_ENVIRONMENT,
         )
     atexit.register(server.wait)
