@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import json
 import shutil
+import sqlite3
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from stack.test_quotas import allowed, call, create, quota, stack_of, write
-from support.local_stacks import Stack
+from support.pods import pod
+from support.services.quota_validators import QuotaValidator, quota_validator
+from support.waiting import until
 
 HARD = 5
 DAY = 86400
-OFTEN = "--resource-quota-sync-period=100ms"
-PERIODS_SECONDS = 1.0
-"""Ten periods of reconciliation."""
+JUMPS = (300, DAY, -DAY)
+OFTEN = "--resource-quota-sync-period=50ms"
+RECONCILIATIONS = 4
+"""After each jump, before more is asked for; several validators take turns."""
+PATIENCE_SECONDS = 120
 
 SHIM = r"""
 #define _GNU_SOURCE
@@ -71,15 +77,22 @@ time_t time(time_t *at) {
 """Sets the wall clock of processes that load it, for Python and SQLite; the monotonic clock stays."""
 
 
-@pytest.fixture(name="shifts")
-def _shifts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder in which a file named as a process, or ``all``, says by how many seconds its time of day is off."""
+@pytest.fixture(name="shim", scope="module")
+def _shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("there is no C compiler to make the shim with that shifts the time of day")
-    source, shim, folder = tmp_path / "shift.c", tmp_path / "shift.so", tmp_path / "shifts"
+    folder = tmp_path_factory.mktemp("shim")
+    source, shim = folder / "shift.c", folder / "shift.so"
     source.write_text(SHIM)
     subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", shim, source, "-ldl"], check=True)
+    return shim
+
+
+@pytest.fixture(name="shifts")
+def _shifts(shim: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder in which a file named as a process, or ``all``, says by how many seconds its time of day is off."""
+    folder = tmp_path / "shifts"
     folder.mkdir()
     monkeypatch.setenv("SHIFTS", str(folder))
     monkeypatch.setenv("LD_PRELOAD", str(shim))
@@ -90,55 +103,119 @@ def _shifts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def _cluster(tmp_path: Path) -> Path:
     folder = tmp_path / "cluster"
     folder.mkdir()
-    write(folder, quota(HARD))
     return folder
 
 
-def asked(stack: Stack, *names: str) -> list[str]:
-    """Which of these Pods are admitted."""
-    answers: dict[str, Any] = {}
-    call(stack, list(names), answers)
-    return allowed(answers)
+@pytest.fixture(name="ledger")
+def _ledger(tmp_path: Path) -> Path:
+    return tmp_path / "quotas.sqlite"
 
 
-@pytest.mark.parametrize("seconds", [300, DAY, -DAY])
-@pytest.mark.parametrize("when", ["at start", "between two reviews", "on one of two"])
-def test_a_jump_of_the_wall_clock_allows_nothing_more(
-    seconds: int, when: str, cluster: Path, shifts: Path, tmp_path: Path
-) -> None:
-    ledger = f"--resource-quota-ledger={tmp_path / 'quotas.sqlite'}"
-    first = [f"first-{number}" for number in range(HARD + 2)]
-    more = [f"more-{number}" for number in range(HARD + 2)]
-    with stack_of(cluster, ledger, OFTEN, validators=2) as stack:
-        assert len(asked(stack, *first)) == HARD
-        if when != "at start":
-            name = str(stack.pids("validator")[0]) if when == "on one of two" else "all"
-            (shifts / name).write_text(str(seconds))
-            time.sleep(PERIODS_SECONDS)
-            assert asked(stack, *more) == []
-    if when == "at start":
-        (shifts / "all").write_text(str(seconds))
-        with stack_of(cluster, ledger, OFTEN, validators=2) as stack:
-            time.sleep(PERIODS_SECONDS)
-            assert asked(stack, *more) == []
+def flags(ledger: Path) -> tuple[str, str]:
+    return OFTEN, f"--resource-quota-ledger={ledger}"
 
 
-@pytest.mark.parametrize("seconds", [DAY, -DAY])
-def test_a_jump_of_the_wall_clock_freezes_nothing(
-    seconds: int, cluster: Path, shifts: Path, tmp_path: Path
-) -> None:
-    pods = [create(f"old-{number}")["request"]["object"] for number in range(HARD)]
-    write(cluster, quota(HARD), *pods)
-    ledger = f"--resource-quota-ledger={tmp_path / 'quotas.sqlite'}"
-    with stack_of(cluster, ledger, OFTEN, validators=2) as stack:
-        asked(stack, "begins")
-        until = time.monotonic() + 120
-        while asked(stack, "too-many"):
-            assert time.monotonic() < until
-            time.sleep(0.1)
-        (shifts / "all").write_text(str(seconds))
-        # Room for those, too, that were let in before the cluster's Pods had been counted: they never arrive.
-        write(cluster, quota(HARD), pods[-1])
-        while not asked(stack, "fits"):
-            assert time.monotonic() < until
-            time.sleep(0.1)
+def quota(namespace: str) -> Any:
+    amounts = {"hard": {"pods": str(HARD)}}
+    metadata = {"name": "quota", "namespace": namespace, "uid": f"uid-of-{namespace}"}
+    status = amounts | {"used": {"pods": "0"}}
+    return {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": metadata,
+        "spec": amounts,
+        "status": status,
+    }
+
+
+def write(folder: Path, *objects: Any) -> None:
+    """Put objects in a cluster's file, all at once."""
+    fresh = folder.with_name("fresh")
+    fresh.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    fresh.replace(folder / "objects.json")
+
+
+def shift(shifts: Path, whose: str, seconds: int) -> None:
+    """Set the clock of a process, or of all that have none of their own, so far off; at once for whoever reads it."""
+    fresh = shifts / "fresh"
+    fresh.write_text(str(seconds))
+    fresh.replace(shifts / whose)
+
+
+async def admitted(validator: QuotaValidator, namespace: str, prefix: str) -> int:
+    """How many Pods are let in, of two more than the quota allows."""
+    names = [f"{prefix}-{number}" for number in range(HARD + 2)]
+    return [await validator.refusal(name, namespace) for name in names].count("")
+
+
+async def reconciled(ledger: Path, times: int = RECONCILIATIONS) -> None:
+    """Wait until the ledger has been reconciled so many times more."""
+
+    def turn() -> int:
+        [number] = connection.execute("SELECT turn FROM pratique_quota_ledger").fetchone()
+        return int(number)
+
+    async def done() -> bool:
+        return turn() >= wanted
+
+    connection = sqlite3.connect(ledger)
+    try:
+        wanted = turn() + times
+        await until(PATIENCE_SECONDS, done)
+    finally:
+        connection.close()
+
+
+def test_a_jump_of_the_wall_clock_allows_nothing_more(cluster: Path, ledger: Path, shifts: Path) -> None:
+    """At the start of a validator, between two reviews, and on one of several."""
+    namespaces = [f"{when}-{seconds}" for when in ("start", "between", "one") for seconds in JUMPS]
+
+    async def run() -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            first = await stack.enter_async_context(quota_validator(cluster, *flags(ledger)))
+            for seconds in JUMPS:
+                assert await admitted(first, f"start-{seconds}", "first") == HARD
+            for seconds in JUMPS:
+                shift(shifts, "all", seconds)
+                other = await stack.enter_async_context(quota_validator(cluster, *flags(ledger)))
+                await reconciled(ledger)
+                assert await admitted(other, f"start-{seconds}", "more") == 0
+            for when, whose in (("between", "all"), ("one", str(first.pid))):
+                for seconds in JUMPS:
+                    assert await admitted(other, f"{when}-{seconds}", "first") == HARD
+                    shift(shifts, whose, seconds)
+                    await reconciled(ledger)
+                    assert await admitted(first, f"{when}-{seconds}", "more") == 0
+                    assert await admitted(other, f"{when}-{seconds}", "still-more") == 0
+
+    write(cluster, *map(quota, namespaces))
+    asyncio.run(run())
+
+
+def test_a_jump_of_the_wall_clock_freezes_nothing(cluster: Path, ledger: Path, shifts: Path) -> None:
+    namespaces = {seconds: f"at-{seconds}" for seconds in (DAY, -DAY)}
+    quotas = [*map(quota, namespaces.values())]
+    old = {
+        namespace: [pod(name=f"old-{number}", namespace=namespace) for number in range(HARD)]
+        for namespace in namespaces.values()
+    }
+
+    async def run() -> None:
+        async with quota_validator(cluster, *flags(ledger)) as validator:
+            for namespace in old:
+                await validator.refusal("begins", namespace)
+                await reconciled(ledger)
+                assert await validator.refusal("too-many", namespace)
+            for seconds, namespace in namespaces.items():
+                shift(shifts, "all", seconds)
+                # Room for the one, too, that was let in before the cluster's Pods had been counted: it never arrives.
+                del old[namespace][1:]
+                write(cluster, *quotas, *(item for pods in old.values() for item in pods))
+
+                async def fits(namespace: str = namespace) -> bool:
+                    return not await validator.refusal("fits", namespace)
+
+                await until(PATIENCE_SECONDS, fits)
+
+    write(cluster, *quotas, *(item for pods in old.values() for item in pods))
+    asyncio.run(run())
