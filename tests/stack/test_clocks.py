@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import shutil
 import sqlite3
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from stack.test_quotas import quota, write
 from support.pods import pod
 from support.services.quota_validators import QuotaValidator, quota_validator
 from support.waiting import until
@@ -115,26 +114,6 @@ def flags(ledger: Path) -> tuple[str, str]:
     return OFTEN, f"--resource-quota-ledger={ledger}"
 
 
-def quota(namespace: str) -> Any:
-    amounts = {"hard": {"pods": str(HARD)}}
-    metadata = {"name": "quota", "namespace": namespace, "uid": f"uid-of-{namespace}"}
-    status = amounts | {"used": {"pods": "0"}}
-    return {
-        "apiVersion": "v1",
-        "kind": "ResourceQuota",
-        "metadata": metadata,
-        "spec": amounts,
-        "status": status,
-    }
-
-
-def write(folder: Path, *objects: Any) -> None:
-    """Put objects in a cluster's file, all at once."""
-    fresh = folder.with_name("fresh")
-    fresh.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
-    fresh.replace(folder / "objects.json")
-
-
 def shift(shifts: Path, whose: str, seconds: int) -> None:
     """Set the clock of a process, or of all that have none of their own, so far off; at once for whoever reads it."""
     fresh = shifts / "fresh"
@@ -188,13 +167,13 @@ def test_a_jump_of_the_wall_clock_allows_nothing_more(cluster: Path, ledger: Pat
                     assert await admitted(first, f"{when}-{seconds}", "more") == 0
                     assert await admitted(other, f"{when}-{seconds}", "still-more") == 0
 
-    write(cluster, *map(quota, namespaces))
+    write(cluster, *(quota(HARD, namespace) for namespace in namespaces))
     asyncio.run(run())
 
 
 def test_a_jump_of_the_wall_clock_freezes_nothing(cluster: Path, ledger: Path, shifts: Path) -> None:
     namespaces = {seconds: f"at-{seconds}" for seconds in (DAY, -DAY)}
-    quotas = [*map(quota, namespaces.values())]
+    quotas = [quota(HARD, namespace) for namespace in namespaces.values()]
     old = {
         namespace: [pod(name=f"old-{number}", namespace=namespace) for number in range(HARD)]
         for namespace in namespaces.values()

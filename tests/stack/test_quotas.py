@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import http
 import json
 import threading
@@ -19,25 +20,28 @@ from pratique.controllers.quota.checks import usage_of
 from pratique.controllers.quota.ledger import open_ledger
 from pratique.controllers.quota.sql_ledger import SQLLedger
 from support import postgres
-from support.local_stacks import Stack, kill, running
+from support.local_stacks import Stack, kill, running, running_alone
 from support.quota_ledgers import account, pods_used
+from support.services.quota_validators import quota_validator
+from support.waiting import until, within
 
-HARD, CREATES, CALLERS = 1000, 5000, 32
-KILL_SECONDS, KILLS = 1.0, 8
-OUTAGE_SECONDS = 30.0
+CALLERS = 32
+CREATES, MANY_CREATES = 1_000, 5_000
+KILLS, MANY_KILLS = 2, 8
+CREATES_FOR_EACH_KILL = 300
+OUTAGE_SECONDS, PATIENCE_SECONDS = 30.0, 120.0
 RARELY = "--resource-quota-sync-period=1h"
 """No cluster has the admitted objects, so reconciliation would take them for denied elsewhere."""
 
 
-@pytest.fixture(name="database", scope="module")
-def _database() -> Iterator[postgres.Server]:
-    with postgres.running() as server:
-        yield server
+def hard(creates: int) -> int:
+    """How many of so many Pods a quota allows."""
+    return creates // 5 * 2
 
 
-def quota(hard: int = HARD) -> dict[str, Any]:
-    metadata = {"name": "quota", "namespace": "shop", "uid": "1"}
-    amounts = {"hard": {"pods": str(hard)}}
+def quota(pods: int, namespace: str = "shop") -> dict[str, Any]:
+    metadata = {"name": "quota", "namespace": namespace, "uid": "1"}
+    amounts = {"hard": {"pods": str(pods)}}
     status = amounts | {"used": {"pods": "0"}}
     return {
         "apiVersion": "v1",
@@ -48,11 +52,11 @@ def quota(hard: int = HARD) -> dict[str, Any]:
     }
 
 
-def create(name: str) -> dict[str, Any]:
+def create(name: str, namespace: str = "shop") -> dict[str, Any]:
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name, "namespace": "shop", "uid": f"uid-of-{name}"},
+        "metadata": {"name": name, "namespace": namespace, "uid": f"uid-of-{name}"},
         "spec": {"containers": [{"name": "app", "image": "app:1"}]},
     }
     request = {
@@ -61,121 +65,151 @@ def create(name: str) -> dict[str, Any]:
         "kind": {"group": "", "version": "v1", "kind": "Pod"},
         "resource": {"group": "", "version": "v1", "resource": "pods"},
         "name": name,
-        "namespace": "shop",
+        "namespace": namespace,
         "object": pod,
     }
     return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
 
 
-def write(folder: Path, *objects: dict[str, Any]) -> None:
+def write(folder: Path, *objects: Any) -> None:
     """Put objects in a cluster's file, all at once."""
     fresh = folder.with_name("fresh")
     fresh.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
     fresh.replace(folder / "objects.json")
 
 
+@pytest.fixture(name="cluster")
+def _cluster(tmp_path: Path) -> Path:
+    folder = tmp_path / "cluster"
+    folder.mkdir()
+    write(folder, quota(10))
+    return folder
+
+
+@pytest.fixture(name="database", scope="module")
+def _database() -> Iterator[postgres.Server]:
+    with postgres.running() as server:
+        yield server
+
+
 @contextlib.contextmanager
-def stack_of(cluster: Path, *flags: str, validators: int = 4) -> Iterator[Stack]:
+def stack_of(cluster: Path, *flags: str, validators: int) -> Iterator[Stack]:
     """Run validators that charge quotas."""
     shared = ("--validators", str(validators), "--admission-control", "ResourceQuota")
     with running(*shared, "--cluster", str(cluster), *flags) as stack:
         yield stack
 
 
-def call(stack: Stack, names: list[str], answers: dict[str, Any]) -> None:
-    """Request Pods; where no validator can be asked, as on a busy machine that has to start all of them, ask again."""
-    connection = stack.connect()
-    for name in names:
-        code, answer = stack.ask("/validate", create(name), connection)
-        until = time.monotonic() + OUTAGE_SECONDS
-        while code == http.HTTPStatus.SERVICE_UNAVAILABLE and time.monotonic() < until:
-            time.sleep(0.1)
-            code, answer = stack.ask("/validate", create(name), connection)
-        assert code == http.HTTPStatus.OK, (code, answer)
-        answers[name] = answer["response"]
-    connection.close()
+@pytest.fixture(name="url", scope="module")
+def _url(database: postgres.Server) -> str:
+    return database.database()
 
 
-def call_all(stack: Stack, answers: dict[str, Any], creates: int = CREATES) -> list[threading.Thread]:
-    """Start to request all Pods concurrently."""
-    names = [f"pod-{number}" for number in range(creates)]
-    callers = [
-        threading.Thread(target=call, args=(stack, names[first::CALLERS], answers))
-        for first in range(CALLERS)
-    ]
-    for caller in callers:
-        caller.start()
-    return callers
-
-
-def allowed(answers: dict[str, Any]) -> list[str]:
-    return [name for name, response in answers.items() if response["allowed"]]
-
-
-@pytest.fixture(name="cluster")
-def _cluster(tmp_path: Path) -> Path:
-    folder = tmp_path / "cluster"
+@pytest.fixture(name="four", scope="module")
+def _four(url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """Four validators with one ledger, and a quota in a namespace for each test."""
+    folder = tmp_path_factory.mktemp("quotas") / "cluster"
     folder.mkdir()
-    write(folder, quota())
-    return folder
+    namespaces = {f"creates-{creates}": creates for creates in (CREATES, MANY_CREATES)} | {
+        f"kills-{kills}": kills * CREATES_FOR_EACH_KILL for kills in (KILLS, MANY_KILLS)
+    }
+    write(folder, *(quota(hard(creates), namespace) for namespace, creates in namespaces.items()))
+    with stack_of(folder, "--resource-quota-ledger", url, RARELY, validators=4) as stack:
+        yield stack
 
 
-def test_four_validators_admit_exactly_a_thousand_of_five_thousand(
-    cluster: Path, database: postgres.Server
-) -> None:
-    answers: dict[str, Any] = {}
-    with stack_of(cluster, "--resource-quota-ledger", database.database(), RARELY) as stack:
-        for caller in call_all(stack, answers):
-            caller.join()
-    assert len(answers) == CREATES
-    assert len(allowed(answers)) == HARD
-    refusals = {response["status"]["message"] for response in answers.values() if not response["allowed"]}
+@dataclasses.dataclass
+class Creations:
+    """Requests for Pods by several callers at once."""
+
+    stack: Stack
+    namespace: str
+    answers: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    def call(self, names: list[str]) -> None:
+        """Request Pods; where no validator can be asked, as on a busy machine that starts all of them, ask again."""
+        with contextlib.closing(self.stack.connect()) as connection:
+            for name in names:
+                document = create(name, self.namespace)
+                code, answer = self.stack.ask("/validate", document, connection)
+                end = time.monotonic() + OUTAGE_SECONDS
+                while code == http.HTTPStatus.SERVICE_UNAVAILABLE and time.monotonic() < end:
+                    time.sleep(0.1)
+                    code, answer = self.stack.ask("/validate", document, connection)
+                assert code == http.HTTPStatus.OK, (code, answer)
+                self.answers[name] = answer["response"]
+
+    @contextlib.contextmanager
+    def calling(self, creates: int) -> Iterator[None]:
+        """Request so many Pods at once beside the block, and all of them before it ends."""
+        names = [f"pod-{number}" for number in range(creates)]
+        callers = [threading.Thread(target=self.call, args=(names[n::CALLERS],)) for n in range(CALLERS)]
+        for caller in callers:
+            caller.start()
+        try:
+            yield
+        finally:
+            for caller in callers:
+                caller.join()
+        assert len(self.answers) == creates
+
+    @property
+    def allowed(self) -> list[str]:
+        """The Pods that were let in."""
+        return [name for name, response in self.answers.items() if response["allowed"]]
+
+    @property
+    def refusals(self) -> set[str]:
+        """The messages to all others."""
+        return {
+            response["status"]["message"] for response in self.answers.values() if not response["allowed"]
+        }
+
+
+@pytest.mark.parametrize("creates", [CREATES, pytest.param(MANY_CREATES, marks=pytest.mark.long)])
+def test_four_validators_admit_exactly_as_many_as_a_quota_allows(four: Stack, creates: int) -> None:
+    creations = Creations(four, f"creates-{creates}")
+    with creations.calling(creates):
+        pass
+    most = hard(creates)
+    assert len(creations.allowed) == most
+    shown = f"{most // 1000}k" if most % 1000 == 0 else f"{most}"
     assert all(
-        "exceeded quota: quota, requested: pods=1, used: pods=1k, limited: pods=1k" in refusal
-        for refusal in refusals
+        f"exceeded quota: quota, requested: pods=1, used: pods={shown}, limited: pods={shown}" in refusal
+        for refusal in creations.refusals
     )
 
 
+@pytest.mark.parametrize("kills", [KILLS, pytest.param(MANY_KILLS, marks=pytest.mark.long)])
 def test_usage_equals_admissions_while_a_validator_is_killed_every_second(
-    cluster: Path, database: postgres.Server
+    four: Stack, url: str, kills: int
 ) -> None:
-    answers: dict[str, Any] = {}
-    url = database.database()
-    with stack_of(cluster, "--resource-quota-ledger", url, RARELY) as stack:
-        callers = call_all(stack, answers, CREATES // 2)  # starting validators again takes its time, too
-        killed = kill_until_done(stack, callers)
-        there = allowed(answers)
-        assert len(answers) == CREATES // 2
-        assert killed > 0
-        print(f"{len(there)} of {len(answers)} admitted over {killed} kills")  # noqa: T201 - numbers to keep an eye on
-        assert len(there) <= HARD
-        store = ObjectStore([quota(), *(create(name)["request"]["object"] for name in there)])
-        assert asyncio.run(used_after_reconciliation(url, store)) == len(there)
-        more: dict[str, Any] = {}
-        call(stack, [f"more-{number}" for number in range(HARD - len(there) + 5)], more)
-        assert len(there) + len(allowed(more)) == HARD
+    namespace = f"kills-{kills}"
+    creations = Creations(four, namespace)
+    creates = kills * CREATES_FOR_EACH_KILL
+    with creations.calling(creates):
+        for number in range(1, kills + 1):
+            due = number * creates // (kills + 1)
+            assert within(PATIENCE_SECONDS, lambda due=due: len(creations.answers) >= due)
+            kill(four.pids("validator")[0])  # the oldest; the one started last has not had its share yet
+    there, most = creations.allowed, hard(creates)
+    print(f"{len(there)} of {creates} admitted over {kills} kills")  # noqa: T201 - numbers to keep an eye on
+    assert len(there) <= most
+    allowing = quota(most, namespace)
+    store = ObjectStore([allowing, *(create(name, namespace)["request"]["object"] for name in there)])
+    assert asyncio.run(used_after_reconciliation(url, allowing, store)) == len(there)
+    more = Creations(four, namespace)
+    more.call([f"more-{number}" for number in range(most - len(there) + 5)])
+    assert len(there) + len(more.allowed) == most
 
 
-def kill_until_done(stack: Stack, callers: list[threading.Thread]) -> int:
-    """Kill one validator after the other while there are callers; gives how many."""
-    killed = 0
-    while any(caller.is_alive() for caller in callers) and killed < KILLS:
-        time.sleep(KILL_SECONDS)
-        running_now = stack.pids("validator")
-        if running_now:
-            kill(running_now[0])  # the oldest; the one started last has not had its share yet
-            killed += 1
-    for caller in callers:
-        caller.join()
-    return killed
-
-
-async def used_after_reconciliation(url: str, store: ObjectStore) -> int:
+async def used_after_reconciliation(url: str, allowing: Any, store: ObjectStore) -> int:
     """The usage once nothing is in flight any more."""
     ledger = SQLLedger(url, wait_seconds=0)
-    await ledger.reconcile(ObjectStore([quota()]), 0, usage_of)
+    await ledger.reconcile(ObjectStore([allowing]), 0, usage_of)
     assert await ledger.reconcile(store, 0, usage_of)
-    [used] = await ledger.usage([account()])
+    charged = dataclasses.replace(account(), namespace=allowing["metadata"]["namespace"])
+    [used] = await ledger.usage([charged])
     await ledger.close()
     amount = used["pods"].as_integer()
     assert amount is not None
@@ -183,14 +217,13 @@ async def used_after_reconciliation(url: str, store: ObjectStore) -> int:
 
 
 def test_the_validators_of_a_stack_share_a_ledger_that_is_deleted_with_it(cluster: Path) -> None:
-    write(cluster, quota(hard=10))
-    answers: dict[str, Any] = {}
     with stack_of(cluster, validators=2) as stack:
-        for caller in call_all(stack, answers, creates=64):
-            caller.join()
+        creations = Creations(stack, "shop")
+        with creations.calling(64):
+            pass
         ledger = ledger_of(stack)
         assert ledger.is_file()
-    assert len(allowed(answers)) == 10
+    assert len(creations.allowed) == 10
     assert not ledger.parent.exists()
 
 
@@ -205,18 +238,21 @@ def ledger_of(stack: Stack) -> Path:
 def test_deleting_an_object_releases_its_usage(cluster: Path, tmp_path: Path) -> None:
     """By itself, within periods of reconciliation."""
     pods = [create(f"old-{number}")["request"]["object"] for number in range(3)]
-    write(cluster, counted(quota(hard=3), used=3), *pods)
-    ledger = str(tmp_path / "quotas.sqlite")
-    with stack_of(
-        cluster, "--resource-quota-ledger", ledger, "--resource-quota-sync-period", "200ms"
-    ) as stack:
-        assert not stack.post("/validate", create("new"))["response"]["allowed"]
-        write(cluster, counted(quota(hard=3), used=3), *pods[1:])
-        until = time.monotonic() + 120
-        while not stack.post("/validate", create("new"))["response"]["allowed"]:
-            assert time.monotonic() < until
-            time.sleep(0.1)
-        assert not stack.post("/validate", create("another"))["response"]["allowed"]
+    write(cluster, counted(quota(3), used=3), *pods)
+    flags = (f"--resource-quota-ledger={tmp_path / 'quotas.sqlite'}", "--resource-quota-sync-period=50ms")
+
+    async def run() -> None:
+        async with quota_validator(cluster, *flags) as validator:
+
+            async def fits() -> bool:
+                return not await validator.refusal("new")
+
+            assert not await fits()
+            write(cluster, counted(quota(3), used=3), *pods[1:])
+            await until(PATIENCE_SECONDS, fits)
+            assert await validator.refusal("another")
+
+    asyncio.run(run())
 
 
 def counted(document: dict[str, Any], used: int) -> dict[str, Any]:
@@ -225,9 +261,8 @@ def counted(document: dict[str, Any], used: int) -> dict[str, Any]:
 
 def test_nothing_is_allowed_while_the_ledger_is_unavailable(cluster: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with stack_of(
-        cluster, "--resource-quota-ledger", f"{tmp_path}/file/quotas.sqlite", validators=1
-    ) as stack:
+    ledger = f"--resource-quota-ledger={tmp_path}/file/quotas.sqlite"
+    with running_alone("--admission-control", "ResourceQuota", "--cluster", str(cluster), ledger) as stack:
         response = stack.post("/validate", create("web"))["response"]
     assert (response["allowed"], response["status"]["code"]) == (False, 500)
     assert "the quota ledger is unavailable" in response["status"]["message"]
@@ -235,29 +270,35 @@ def test_nothing_is_allowed_while_the_ledger_is_unavailable(cluster: Path, tmp_p
 
 def test_running_and_new_validators_notice_a_removed_ledger(cluster: Path, tmp_path: Path) -> None:
     ledger = tmp_path / "quotas.sqlite"
-    flag = f"--resource-quota-ledger={ledger}"
-    with stack_of(cluster, flag, RARELY, validators=2) as stack:
-        assert stack.post("/validate", create("one"))["response"]["allowed"]
-        ledger.unlink()
-        missed = [stack.post("/validate", create(f"next-{number}"))["response"] for number in range(6)]
-    with stack_of(cluster, flag, RARELY, validators=1) as stack:
-        missed.append(stack.post("/validate", create("last"))["response"])
-    assert {response["status"]["code"] for response in missed} == {500}
-    assert all(str(ledger) in response["status"]["message"] for response in missed)
+    flags = (f"--resource-quota-ledger={ledger}", RARELY)
+
+    async def run() -> list[str]:
+        async with quota_validator(cluster, *flags) as first, quota_validator(cluster, *flags) as second:
+            assert await first.refusal("one") == ""
+            ledger.unlink()
+            missed = [await validator.refusal("two") for validator in (first, second)]
+        async with quota_validator(cluster, *flags) as new:
+            return [*missed, await new.refusal("three")]
+
+    assert all(f"the quota ledger is unavailable: {ledger}" in message for message in asyncio.run(run()))
     assert not ledger.exists()
 
 
-def test_a_restarted_database_server_is_found_again(cluster: Path) -> None:
-    with postgres.running() as server:
-        url = server.database()
-        with stack_of(cluster, "--resource-quota-ledger", url, validators=1) as stack:
-            assert stack.post("/validate", create("one"))["response"]["allowed"]
-            server.stop()
-            refused = stack.post("/validate", create("two"))["response"]
-            assert (refused["allowed"], refused["status"]["code"]) == (False, 500)
-            server.start()
-            assert stack.post("/validate", create("three"))["response"]["allowed"]
-        assert asyncio.run(used(url)) == ["2"]
+def test_a_restarted_database_server_is_found_again(cluster: Path, database: postgres.Server) -> None:
+    url = database.database()
+
+    async def run() -> None:
+        async with quota_validator(cluster, "--resource-quota-ledger", url) as validator:
+            assert await validator.refusal("one") == ""
+            await asyncio.to_thread(database.stop)
+            try:
+                assert "the quota ledger is unavailable" in await validator.refusal("two")
+            finally:
+                await asyncio.to_thread(database.start)
+            assert await validator.refusal("three") == ""
+
+    asyncio.run(run())
+    assert asyncio.run(used(url)) == ["2"]
 
 
 async def used(url: str) -> list[str]:
