@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from support.local_stacks import Stack, running, running_alone
+from support.local_stacks import Stack
 from support.mutating_policies import applied, bound, mutating
+from support.shared_stacks import CHANGING_CHAIN, WAYS, SharedStacks
 
 REVIEW = json.loads((Path(__file__).parents[2] / "bench" / "review.json").read_text())
-CHAIN = "DefaultTolerationSeconds,MutatingAdmissionPolicy"
 LABELS = applied('Object{metadata: Object.metadata{labels: {"team": "a", "other": "b"}}}')
 
 
@@ -29,8 +29,8 @@ def answer(stack: Stack) -> Any:
     return stack.post("/admit", REVIEW)["response"]
 
 
-@pytest.mark.parametrize("start", [running, running_alone])
-def test_what_is_not_listed_is_dropped_and_told(start: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_what_is_not_listed_is_dropped_and_told(way: str, shared_stacks: SharedStacks) -> None:
     documents = [
         mutating(LABELS),
         bound(),
@@ -39,10 +39,11 @@ def test_what_is_not_listed_is_dropped_and_told(start: Any, tmp_path: Path) -> N
             "nothing", {"kind": "AdmissionController", "name": "DefaultTolerationSeconds"}, "/metadata"
         ),
     ]
-    (tmp_path / "all.yaml").write_text("\n---\n".join(map(json.dumps, documents)))
-    with start("--admission-control", CHAIN, "--config", str(tmp_path / "all.yaml")) as stack:
-        decision = stack.post("/explain?phase=admit", REVIEW)
-        response = answer(stack)
+    shared = shared_stacks.of(
+        way, CHANGING_CHAIN, *documents, until=lambda stack: len(answer(stack).get("warnings", [])) > 1
+    )
+    decision = shared.stack.post("/explain?phase=admit", REVIEW)
+    response = answer(shared.stack)
     assert [operation["path"] for operation in decision["patch"]] == ["/metadata/labels/team"]
     first_round = [step for step in decision["steps"] if step["round"] == 0]
     assert [step["violation"] for step in first_round if "violation" in step] == [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import grpc
@@ -16,17 +15,19 @@ from pratique.admission.v1.validator_service_pb2_grpc import ValidatorServiceStu
 from pratique.apimachinery.json_values import MIN_PROVED_BYTES
 from pratique.rpc.check_digests import CheckDigests
 from pratique.rpc.messages import validate_request
-from support.local_stacks import Stack, running
+from support.local_stacks import Stack
 from support.services.reviews import review_of
+from support.shared_stacks import CHANGING_CHAIN, SERVICES, SharedStacks
+from support.validating_policies import binding, policy
 
 TWICE = b'{"a":1,"a":2,"x":"' + b"x" * MIN_PROVED_BYTES + b'"}'
 """What no service accepts that checks it."""
 
 
 @pytest.fixture(name="stack", scope="module")
-def _stack() -> Iterator[Stack]:
-    with running("--validators", "1", "--admission-control", "NamespaceLifecycle") as stack:
-        yield stack
+def _stack(shared_stacks: SharedStacks) -> Stack:
+    admitting = (policy("true"), binding())
+    return shared_stacks.of(SERVICES, CHANGING_CHAIN, *admitting, until=lambda _: True).stack
 
 
 def flag(stack: Stack, name: str) -> str:

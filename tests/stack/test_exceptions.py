@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from pratique.apimachinery.json_values import JSONObject
-from support.local_stacks import Stack, running, running_alone
-from support.refusing_policies import CHAIN, REFERENCES, refusing_policies, replace_policies
+from support.local_stacks import Stack
+from support.refusing_policies import CHAIN, REFERENCES, refusing_policies
+from support.shared_stacks import WAYS, SharedStack, SharedStacks
 from support.waiting import within
 
 REVIEW = json.loads((Path(__file__).parents[2] / "bench" / "review.json").read_text())
@@ -43,16 +44,19 @@ def _others() -> Iterator[list[JSONObject]]:
         yield policies
 
 
-@pytest.fixture(name="folder", scope="module")
-def _folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("exceptions")
+@pytest.fixture(name="shared", scope="module", params=WAYS)
+def _shared(
+    request: pytest.FixtureRequest, shared_stacks: SharedStacks, others: list[JSONObject]
+) -> SharedStack:
+    documents = (*others, exception(*REFERENCES))
+    return shared_stacks.of(
+        request.param, CHAIN, *documents, until=lambda stack: bool(answer(stack)["allowed"])
+    )
 
 
-@pytest.fixture(name="stack", scope="module", params=[running, running_alone])
-def _stack(request: pytest.FixtureRequest, folder: Path, others: list[JSONObject]) -> Iterator[Stack]:
-    replace_policies(folder, *others, exception(*REFERENCES))
-    with request.param("--admission-control", CHAIN, "--config", str(folder / "all.yaml")) as stack:
-        yield stack
+@pytest.fixture(name="stack")
+def _stack(shared: SharedStack) -> Stack:
+    return shared.stack
 
 
 def answer(stack: Stack) -> Any:
@@ -83,15 +87,17 @@ def test_requests_of_other_namespaces_are_not_exempted(stack: Stack) -> None:
 
 
 def test_only_what_an_exception_names_is_exempted_from(
-    stack: Stack, folder: Path, others: list[JSONObject]
+    stack: Stack, shared: SharedStack, others: list[JSONObject]
 ) -> None:
-    replace_policies(folder, *others, exception(*REFERENCES[:-1]))
+    shared.configure(*others, exception(*REFERENCES[:-1]))
     assert within(120, lambda: not answer(stack)["allowed"])
     response = answer(stack)
     assert 'failed calling webhook "a.example.com"' in response["status"]["message"]
     assert json.dumps(response).count("exempted by") == len(STEPS) - 1
 
 
-def test_an_ended_exception_has_no_effect(stack: Stack, folder: Path, others: list[JSONObject]) -> None:
-    replace_policies(folder, *others, exception(*REFERENCES, until="2001-01-01T00:00:00Z"))
+def test_an_ended_exception_has_no_effect(
+    stack: Stack, shared: SharedStack, others: list[JSONObject]
+) -> None:
+    shared.configure(*others, exception(*REFERENCES, until="2001-01-01T00:00:00Z"))
     assert within(120, lambda: not answer(stack)["allowed"])

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from pratique.apimachinery.json_values import JSONObject
-from support.local_stacks import Stack, running, running_alone
-from support.refusing_policies import CHAIN, REFERENCES, refusing_policies, replace_policies
+from support.local_stacks import Stack
+from support.refusing_policies import CHAIN, REFERENCES, refusing_policies
+from support.shared_stacks import WAYS, SharedStack, SharedStacks
 from support.waiting import within
 
 REVIEW = json.loads((Path(__file__).parents[2] / "bench" / "review.json").read_text())
@@ -42,16 +43,19 @@ def _others() -> Iterator[list[JSONObject]]:
         yield policies
 
 
-@pytest.fixture(name="folder", scope="module")
-def _folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("rollouts")
+@pytest.fixture(name="shared", scope="module", params=WAYS)
+def _shared(
+    request: pytest.FixtureRequest, shared_stacks: SharedStacks, others: list[JSONObject]
+) -> SharedStack:
+    documents = (*others, rollout(*REFERENCES))
+    return shared_stacks.of(
+        request.param, CHAIN, *documents, until=lambda stack: bool(answer(stack)["allowed"])
+    )
 
 
-@pytest.fixture(name="stack", scope="module", params=[running, running_alone])
-def _stack(request: pytest.FixtureRequest, folder: Path, others: list[JSONObject]) -> Iterator[Stack]:
-    replace_policies(folder, *others, rollout(*REFERENCES))
-    with request.param("--admission-control", CHAIN, "--config", str(folder / "all.yaml")) as stack:
-        yield stack
+@pytest.fixture(name="stack")
+def _stack(shared: SharedStack) -> Stack:
+    return shared.stack
 
 
 def answer(stack: Stack, review: Any = REVIEW) -> Any:
@@ -59,11 +63,7 @@ def answer(stack: Stack, review: Any = REVIEW) -> Any:
 
 
 def metrics(stack: Stack) -> str:
-    connection = stack.connect()
-    connection.request("GET", "/metrics")
-    text = connection.getresponse().read().decode()
-    connection.close()
-    return text
+    return stack.get("/metrics")[1]
 
 
 def test_what_is_in_shadow_refuses_and_changes_nothing_and_the_audit_log_says_what_it_would_have(
@@ -98,19 +98,19 @@ def test_metrics_count_what_would_have_been(stack: Stack) -> None:
 
 
 def test_a_canary_is_enforced_for_its_namespaces_and_in_shadow_for_others(
-    stack: Stack, folder: Path, others: list[JSONObject]
+    stack: Stack, shared: SharedStack, others: list[JSONObject]
 ) -> None:
-    replace_policies(folder, *others, rollout(*REFERENCES, mode="Canary", namespaces=[NAMESPACE]))
+    shared.configure(*others, rollout(*REFERENCES, mode="Canary", namespaces=[NAMESPACE]))
     assert within(120, lambda: not answer(stack)["allowed"])
     elsewhere = json.loads(json.dumps(REVIEW).replace(f'"{NAMESPACE}"', '"other"'))
     assert answer(stack, elsewhere)["allowed"]
 
 
 def test_without_the_rollout_everything_is_enforced(
-    stack: Stack, folder: Path, others: list[JSONObject]
+    stack: Stack, shared: SharedStack, others: list[JSONObject]
 ) -> None:
-    replace_policies(folder, *others, rollout(*REFERENCES))
+    shared.configure(*others, rollout(*REFERENCES))
     assert within(120, lambda: answer(stack)["allowed"])
-    replace_policies(folder, *others)
+    shared.configure(*others)
     assert within(120, lambda: not answer(stack)["allowed"])
     assert "shadow" not in json.dumps(answer(stack))

@@ -1,11 +1,9 @@
-"""One of everything that can refuse or change a request, and a folder from which a stack takes it."""
+"""One of everything that can refuse or change a request."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterator
-from pathlib import Path
 
 from pratique.apimachinery.json_values import JSONObject
 from support.lint_findings import mutating as mutating_webhooks
@@ -37,10 +35,3 @@ def refusing_policies() -> Iterator[list[JSONObject]]:
         denying = policy({"expression": "false", "message": "no"})
         changing = [mutating(labelled("team", "'none'")), bound()]
         yield [*changing, mutating_webhooks(hook), denying, binding(), validating(hook)]
-
-
-def replace_policies(folder: Path, *documents: JSONObject) -> None:
-    """Replace what ``all.yaml`` of a folder holds in one step, as a running stack may be reading it."""
-    new = folder / "all.new"
-    new.write_text("\n---\n".join(map(json.dumps, documents)))
-    new.rename(folder / "all.yaml")
