@@ -7,7 +7,6 @@ import contextlib
 import json
 import os
 import signal
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -37,13 +36,21 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def chain_of(folder: Path) -> tuple[str, ...]:
-    return ("--admission-control", "ValidatingAdmissionPolicy", "--config", str(folder))
+def start(folder: Path, fan_out: str) -> contextlib.AbstractContextManager[Stack]:
+    chain = ("--admission-control", "ValidatingAdmissionPolicy", "--config", str(folder))
+    return running("--validators", "3", "--validator-fanout", fan_out, *chain)
 
 
 @pytest.fixture(scope="module")
 def stack(folder: Path) -> Iterator[Stack]:
-    with running("--validators", "3", "--validator-fanout", "3", *chain_of(folder)) as started:
+    with start(folder, "3") as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def undivided(folder: Path) -> Iterator[Stack]:
+    """The same, but one validator does all the work of a review."""
+    with start(folder, "off") as started:
         yield started
 
 
@@ -60,10 +67,9 @@ def test_explain_names_the_replica_of_each_policy(stack: Stack) -> None:
     assert len(collections.Counter(step["endpoint"] for step in steps)) == 3
 
 
-def test_a_denial_is_the_same_as_from_one_validator(stack: Stack, folder: Path) -> None:
+def test_a_denial_is_the_same_as_from_one_validator(stack: Stack, undivided: Stack) -> None:
     divided, _ = explained(stack, "web")
-    with running("--validators", "1", *chain_of(folder)) as alone:
-        whole, steps = explained(alone, "web")
+    whole, steps = explained(undivided, "web")
     assert len({step["endpoint"] for step in steps}) == 1
     assert divided["status"] == whole["status"]
     assert not divided["allowed"]
@@ -71,8 +77,7 @@ def test_a_denial_is_the_same_as_from_one_validator(stack: Stack, folder: Path) 
 
 def test_metrics_count_the_calls_of_each_replica(stack: Stack) -> None:
     explained(stack, "web:1")
-    with urllib.request.urlopen(f"http://127.0.0.1:{stack.port}/metrics") as answer:
-        lines = answer.read().decode().splitlines()
+    lines = stack.get("/metrics")[1].splitlines()
     counted = [line for line in lines if line.startswith("pratique_frontdoor_replica_calls_total")]
     validators = [line for line in counted if 'service="validator"' in line]
     assert len(validators) == 3
@@ -88,17 +93,15 @@ def frozen(pid: int) -> Iterator[None]:
         os.kill(pid, signal.SIGCONT)
 
 
-@pytest.mark.parametrize("fan_out", ["off", "3"])
+@pytest.mark.parametrize("kind", ["stack", "undivided"])
 def test_reviews_with_little_time_are_decided_although_a_validator_is_frozen(
-    folder: Path, fan_out: str
+    request: pytest.FixtureRequest, kind: str
 ) -> None:
     """A ping would notice the frozen one after 7 s, but these have 4."""
-    flags = ("--validators", "3", "--validator-fanout", fan_out, *chain_of(folder))
-    with running(*flags) as stack:
-        explained(stack, "web:1")
-        with frozen(stack.pids("validator")[1]):
-            for image in ("web:1", "web") * 5:
-                code, answer = stack.ask(
-                    "/validate?timeout=4s", review_document(object=pod(container(image=image)))
-                )
-                assert (code, answer["response"]["allowed"]) == (200, image == "web:1")
+    started: Stack = request.getfixturevalue(kind)
+    explained(started, "web:1")
+    with frozen(started.pids("validator")[1]):
+        for image in ("web:1", "web") * 5:
+            document = review_document(object=pod(container(image=image)))
+            code, answer = started.ask("/validate?timeout=4s", document)
+            assert (code, answer["response"]["allowed"]) == (200, image == "web:1")

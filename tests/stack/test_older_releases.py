@@ -6,12 +6,14 @@ import base64
 import json
 import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support.local_stacks import running
+from support.local_stacks import Stack, running, running_alone
 
 CHAIN = ("DefaultTolerationSeconds", "AlwaysAdmit")
 CLUSTER = """
@@ -43,10 +45,13 @@ def review() -> Any:
 
 
 @pytest.mark.parametrize(
-    ("flags", "keys"), [(("--release", "1.8"), ALPHA), (("--release", "1.9"), NEW), ((), NEW)]
+    ("start", "release", "keys"),
+    [(running, "1.8", ALPHA), (running_alone, "1.8", ALPHA), (running_alone, "1.9", NEW)],
 )
-def test_services_follow_the_configured_release(flags: tuple[str, ...], keys: list[str]) -> None:
-    with running("--validators", "1", "--admission-control", CHAIN[0], *flags) as stack:
+def test_services_follow_the_configured_release(
+    start: Callable[..., AbstractContextManager[Stack]], release: str, keys: list[str]
+) -> None:
+    with start("--admission-control", CHAIN[0], "--release", release) as stack:
         response = stack.post("/admit", review())["response"]
     values = [load["value"] for load in json.loads(base64.b64decode(response["patch"]))]
     added = [item for value in values for item in (value if isinstance(value, list) else [value])]

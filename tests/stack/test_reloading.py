@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -12,8 +13,12 @@ from typing import Any
 import pytest
 import yaml
 
+from pratique.apimachinery.json_values import JSONObject
 from pratique.telemetry.reloading_files import SUSPECT_SECONDS
-from support.local_stacks import Stack, running, running_alone
+from support.live_stacks import metric
+from support.local_stacks import Stack, running
+from support.shared_stacks import CHANGING_CHAIN, WAYS, SharedStack, SharedStacks
+from support.shared_stacks import NAMESPACES as NAMESPACES_OF_SHARED_STACKS
 from support.waiting import within
 from support.webhook_servers import WebhookServer, allowed, denied, serve
 
@@ -27,19 +32,23 @@ def _server() -> Iterator[WebhookServer]:
         yield server
 
 
-@pytest.fixture(name="folder", scope="module")
-def _folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("stack")
+@pytest.fixture(name="shared", scope="module", params=WAYS)
+def _shared(
+    request: pytest.FixtureRequest, shared_stacks: SharedStacks, server: WebhookServer
+) -> SharedStack:
+    webhook = configuration(server, "allow")
+    return shared_stacks.of(request.param, CHANGING_CHAIN, webhook, until=lambda stack: calls(stack, server))
 
 
-@pytest.fixture(name="stack", scope="module", params=[running, running_alone])
-def _stack(request: pytest.FixtureRequest, folder: Path, server: WebhookServer) -> Iterator[Stack]:
-    configure(folder, server, "allow")
-    (folder / "cluster.yaml").write_text(namespaces("default", "shop"))
-    flags = ("--config", str(folder / "config.yaml"), "--cluster", str(folder / "cluster.yaml"))
-    controllers = "NamespaceLifecycle,ValidatingAdmissionWebhook"
-    with request.param("--admission-control", controllers, *flags) as stack:
-        yield stack
+@pytest.fixture(name="stack")
+def _stack(shared: SharedStack) -> Stack:
+    return shared.stack
+
+
+def calls(stack: Stack, server: WebhookServer) -> bool:
+    """Whether a Pod is admitted by the webhook."""
+    seen = len(server.received)
+    return bool(answer(stack)["allowed"]) and len(server.received) > seen
 
 
 def namespaces(*names: str) -> str:
@@ -47,7 +56,7 @@ def namespaces(*names: str) -> str:
     return yaml.safe_dump_all(documents)
 
 
-def configure(folder: Path, server: WebhookServer, path: str) -> None:
+def configuration(server: WebhookServer, path: str) -> JSONObject:
     bundle = base64.b64encode(server.ca_bundle).decode()
     pods = {"operations": ["*"], "apiGroups": [""], "apiVersions": ["*"], "resources": ["pods"]}
     webhook = {
@@ -57,42 +66,43 @@ def configure(folder: Path, server: WebhookServer, path: str) -> None:
         "admissionReviewVersions": ["v1"],
         "sideEffects": "None",
     }
-    document = {
+    return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingWebhookConfiguration",
         "metadata": {"name": "tests"},
         "webhooks": [webhook],
     }
-    (folder / "config.yaml").write_text(yaml.safe_dump(document))
 
 
 def answer(stack: Stack, review: Any = REVIEW, path: str = "/validate") -> Any:
     return stack.post(path, review)["response"]
 
 
-def test_a_changed_configuration_is_loaded(stack: Stack, folder: Path, server: WebhookServer) -> None:
-    assert answer(stack)["allowed"]
-    configure(folder, server, "deny")
+def test_a_changed_configuration_is_loaded(stack: Stack, shared: SharedStack, server: WebhookServer) -> None:
+    shared.configure(configuration(server, "deny"))
     assert within(120, lambda: not answer(stack)["allowed"])
-    configure(folder, server, "allow")
+    shared.configure(configuration(server, "allow"))
     assert within(120, lambda: bool(answer(stack)["allowed"]))
 
 
 def test_an_invalid_configuration_leaves_the_last_good_one(
-    stack: Stack, folder: Path, server: WebhookServer
+    stack: Stack, shared: SharedStack, server: WebhookServer
 ) -> None:
-    (folder / "config.yaml").write_text("kind: Nonsense\n")
-    time.sleep(1.5)  # longer than it takes to notice a change
-    seen = len(server.received)
-    assert answer(stack)["allowed"]
-    assert len(server.received) == seen + 1
+    failures = functools.partial(
+        metric, stack, "pratique_reloads_total", source="configuration", result="failure"
+    )
+    before = failures()
+    shared.configure({"kind": "Nonsense"})
+    assert within(120, lambda: failures() > before)
+    assert calls(stack, server)
 
 
-def test_services_load_a_changed_cluster(stack: Stack, folder: Path) -> None:
+def test_services_load_a_changed_cluster(stack: Stack, shared: SharedStack) -> None:
     assert answer(stack, IN_SHOP, "/mutate")["allowed"]
-    (folder / "cluster.yaml").write_text(namespaces("default"))
+    shared.use_namespaces("default")
     assert within(120, lambda: not answer(stack, IN_SHOP, "/mutate")["allowed"])
     assert answer(stack, IN_SHOP, "/mutate")["status"]["message"] == 'namespaces "shop" not found'
+    shared.use_namespaces(*NAMESPACES_OF_SHARED_STACKS)
 
 
 VETO = """\
@@ -141,11 +151,11 @@ class Files:
         return bool(answer(self.stack, review)["allowed"])
 
     def warned(self) -> bool:
-        connection = self.stack.connect()
-        connection.request("GET", "/readyz?verbose")
-        text = connection.getresponse().read().decode()
-        connection.close()
-        return "[+]files ok, but: " in text
+        return "[+]files ok, but: " in self.stack.get("/readyz?verbose")[1]
+
+    def failures(self, source: str) -> float:
+        """How often the front door could not use what its files hold."""
+        return metric(self.stack, "pratique_reloads_total", source=source, result="failure")
 
 
 @pytest.fixture(name="guarded", scope="module")
@@ -163,12 +173,13 @@ def _guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Files]:
 
 
 @pytest.mark.parametrize("content", EMPTIES.values(), ids=EMPTIES.keys())
-@pytest.mark.parametrize("emptied", ["config", "cluster"])
-def test_an_emptied_file_removes_nothing(guarded: Files, emptied: str, content: str) -> None:
+def test_an_emptied_file_removes_nothing(guarded: Files, content: str) -> None:
     guarded.reset()
-    file: Path = getattr(guarded, emptied)
-    file.write_text(content)
-    assert within(120, guarded.warned)
+    before = {source: guarded.failures(source) for source in ("configuration", "cluster")}
+    guarded.config.write_text(content)
+    guarded.cluster.write_text(content)
+    assert within(120, lambda: all(guarded.failures(source) > count for source, count in before.items()))
+    assert guarded.warned()
     time.sleep(1)  # the services may notice later than the front door
     assert [name for name in NAMESPACES if guarded.admitted(name)] == []
 
@@ -176,8 +187,8 @@ def test_an_emptied_file_removes_nothing(guarded: Files, emptied: str, content: 
 @pytest.mark.parametrize("pause", [0.15, 2.0])
 @pytest.mark.parametrize("left", [0, len(VETO.format(name="first"))], ids=["nothing", "its first half"])
 def test_a_file_rewritten_in_place_allows_nothing(guarded: Files, left: int, pause: float) -> None:
-    rounds = 0
-    while rounds < 3:
+    took = MOST_PAUSE_SECONDS
+    while took >= MOST_PAUSE_SECONDS:  # a busy machine took so long that the file is taken for whole
         guarded.reset()
         begun = time.monotonic()
         with guarded.config.open("w") as file:
@@ -185,11 +196,9 @@ def test_a_file_rewritten_in_place_allows_nothing(guarded: Files, left: int, pau
             file.flush()
             admitted = asked_for(guarded, pause)
             file.write(FULL[left:])
-        if time.monotonic() - begun > MOST_PAUSE_SECONDS:
-            continue  # a busy machine took so long that the file is taken for whole
-        admitted += asked_for(guarded, 0.7)  # longer than files have to rest
-        assert not any(admitted)
-        rounds += 1
+        took = time.monotonic() - begun
+    admitted += asked_for(guarded, 0.7)  # longer than files have to rest
+    assert not any(admitted)
 
 
 def asked_for(guarded: Files, seconds: float) -> list[bool]:
@@ -198,6 +207,7 @@ def asked_for(guarded: Files, seconds: float) -> list[bool]:
     answers = [guarded.admitted("second") for _ in range(2)]
     while time.monotonic() < end:
         answers.append(guarded.admitted("second"))
+        time.sleep(0.02)
     return answers
 
 
