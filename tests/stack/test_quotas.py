@@ -181,9 +181,7 @@ def test_four_validators_admit_exactly_as_many_as_a_quota_allows(four: Stack, cr
 
 
 @pytest.mark.parametrize("kills", [KILLS, pytest.param(MANY_KILLS, marks=pytest.mark.long)])
-def test_usage_equals_admissions_while_a_validator_is_killed_every_second(
-    four: Stack, url: str, kills: int
-) -> None:
+def test_usage_equals_admissions_while_validators_are_killed(four: Stack, url: str, kills: int) -> None:
     namespace = f"kills-{kills}"
     creations = Creations(four, namespace)
     creates = kills * CREATES_FOR_EACH_KILL

@@ -29,7 +29,7 @@ class Stack:
         """The processes of one service, in the order in which they started."""
         return sorted(
             pid
-            for pid in _children(self.process.pid)
+            for pid in children(self.process.pid)
             if f" serve {service} " in _read(Path(f"/proc/{pid}/cmdline"))
         )
 
@@ -98,7 +98,8 @@ def _running(*arguments: str) -> Iterator[Stack]:
             process.wait(timeout=120)
 
 
-def _children(parent: int) -> list[int]:
+def children(parent: int) -> list[int]:
+    """The child processes of a process."""
     threads = Path(f"/proc/{parent}/task").iterdir()
     return [int(pid) for thread in threads for pid in _read(thread / "children").split()]
 

@@ -13,13 +13,13 @@ import subprocess
 import sys
 import threading
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from support.waiting import within
 
 PATIENCE_SECONDS = 120
-_READY = re.compile(r"pratique: ready on http://127\.0\.0\.1:(\d+)")
+_READY = re.compile(r"pratique: (?:frontdoor )?ready on http://127\.0\.0\.1:(\d+)")
 _SERVED = re.compile(r'^\[(\S+)\] .*"metrics are served", "address": "([^"]+)"')
 
 
@@ -39,7 +39,7 @@ class ObservedStack:
 
     def entries(self) -> list[dict[str, Any]]:
         """The lines that are JSON."""
-        texts = [line.partition("] ")[2] for line in self.lines]
+        texts = [line.partition("] ")[2] if line.startswith("[") else line for line in self.lines]
         return [json.loads(text) for text in texts if text.startswith("{")]
 
     def post(self, path: str, body: Any, headers: Mapping[str, str] | None = None) -> tuple[int, str]:
@@ -75,10 +75,24 @@ def _get(url: str) -> str:
 @contextlib.contextmanager
 def observed_stack(*flags: str, **environment: str) -> Iterator[ObservedStack]:
     """Run ``pratique up`` on a free port until the block ends; it has one validator."""
-    command = [sys.executable, "-m", "pratique_cli", "up", "--port", "0", "--validators", "1", *flags]
+    with _observed(("up", "--validators", "1", *flags), environment) as stack:
+        assert within(PATIENCE_SECONDS, lambda: len(stack.metrics_addresses()) == 3)
+        yield stack
+
+
+@contextlib.contextmanager
+def observed_process(*flags: str, **environment: str) -> Iterator[ObservedStack]:
+    """Run ``pratique serve all`` on a free port until the block ends; all its metrics are those of the front door."""
+    with _observed(("serve", "all", *flags), environment) as stack:
+        yield stack
+
+
+@contextlib.contextmanager
+def _observed(arguments: Sequence[str], environment: Mapping[str, str]) -> Iterator[ObservedStack]:
+    command = [sys.executable, "-m", "pratique_cli", *arguments, "--port", "0"]
     pipe = subprocess.PIPE
     with subprocess.Popen(
-        command, stdout=pipe, stderr=pipe, text=True, env=os.environ | environment
+        command, stdout=pipe, stderr=pipe, text=True, env={**os.environ, **environment}
     ) as process:
         stack = ObservedStack(process)
         assert process.stderr is not None
@@ -91,7 +105,6 @@ def observed_stack(*flags: str, **environment: str) -> Iterator[ObservedStack]:
             found = _READY.match(process.stdout.readline())
             assert found is not None, stack.log
             stack.port = int(found[1])
-            assert within(PATIENCE_SECONDS, lambda: len(stack.metrics_addresses()) == 3)
             yield stack
         finally:
             if process.poll() is None:

@@ -37,7 +37,6 @@ from pratique_frontdoor.http.codecs import decode_review
 from pratique_frontdoor.http.metrics import Metrics
 from pratique_mutator import service
 from support.front_doors.reviews import review_document
-from support.observed_stacks import observed_stack
 from support.services import controllers
 from support.services.reviews import review_of
 from support.services.servers import DIGESTS, MUTATOR
@@ -80,75 +79,6 @@ API_SERVERS = {
         _CHECK,
     ),
 }
-
-BAD_POLICY = """
-apiVersion: admissionregistration.k8s.io/v1
-kind: {kind}
-metadata: {{name: p}}
-spec:
-  failurePolicy: Ignore
-  matchConstraints:
-    resourceRules: [{{operations: ["*"], apiGroups: ["*"], apiVersions: ["*"], resources: ["*"]}}]
-  {body}
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: {kind}Binding
-metadata: {{name: b}}
-spec: {{policyName: p{actions}}}
-"""
-WEBHOOKS = """
-apiVersion: admissionregistration.k8s.io/v1
-kind: {kind}WebhookConfiguration
-metadata: {{name: hooks}}
-webhooks:
-- &hook
-  name: false.example.com
-  admissionReviewVersions: [v1]
-  sideEffects: None
-  failurePolicy: Ignore
-  rules: [{{operations: ["*"], apiGroups: ["*"], apiVersions: ["*"], resources: ["*"]}}]
-  matchConditions: [{{name: never, expression: "false"}}]
-  clientConfig: {{url: "https://127.0.0.1:1"}}
-- <<: *hook
-  name: broken.example.com
-  matchConditions: [{{name: broken, expression: "object.nowhere.at.all == 1"}}]
-- <<: *hook
-  name: open.example.com
-  matchConditions: []
-- <<: *hook
-  name: closed.example.com
-  failurePolicy: Fail
-  matchConditions: []
-"""
-
-
-@pytest.fixture(scope="module")
-def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The metrics of a stack's services once everything has been counted."""
-    folder = tmp_path_factory.mktemp("metrics")
-    broken = """reinvocationPolicy: Never
-  mutations:
-  - patchType: JSONPatch
-    jsonPatch:
-      expression: '[JSONPatch{op: "add", path: "/metadata/x", value: object.nowhere.at.all}]'
-"""
-    texts = [
-        BAD_POLICY.format(
-            kind="ValidatingAdmissionPolicy",
-            body="validations: [{expression: object.nowhere.at.all == 1}]",
-            actions=", validationActions: [Deny]",
-        ),
-        BAD_POLICY.format(kind="MutatingAdmissionPolicy", body=broken, actions=""),
-        WEBHOOKS.format(kind="Mutating"),
-        WEBHOOKS.format(kind="Validating"),
-    ]
-    (folder / "config.yaml").write_text("---\n".join(texts), "utf-8")
-    with observed_stack(
-        "--config", str(folder), "--enable-admission-plugins", "MutatingAdmissionPolicy"
-    ) as stack:
-        for path in ("/mutate", "/validate"):
-            assert stack.post(path, review_document())[0] == 200
-        return stack.metrics()
 
 
 def families(text: str) -> dict[str, Metric]:
