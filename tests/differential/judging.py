@@ -10,10 +10,11 @@ from __future__ import annotations
 import base64
 import contextlib
 import dataclasses
+import itertools
 import json
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from differential.custom_resources import CONVERTING
@@ -30,7 +31,6 @@ from differential.pairs import (
     ROLE_BINDINGS,
     ROLES,
     SERVICE_ACCOUNTS,
-    USUAL,
     Answer,
     Request,
     Setup,
@@ -43,7 +43,7 @@ from differential.webhooks import BEHAVIOURS
 from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.hosting.catalogue import load_catalogue
 from support.api_clients import Client, Reply
-from support.api_servers import AUDIT_POLICY, ApiServer, running
+from support.api_servers import AUDIT_POLICY, ApiServer, running, running_etcd
 from support.webhook_servers import WebhookServer, denied, serve
 
 _RECORDED = "recorded"
@@ -64,8 +64,12 @@ _VERBS = ("get", "list", "watch", "create", "update", "patch", "delete")
 _INVALID = 422
 _NOT_OF_ADMISSION = ("authorization.k8s.io/", "authentication.kubernetes.io/")
 """Annotations of those who let a request in, and of who makes a token."""
+_NOT_KNOWN_YET = "There can be a delay between when CustomResourceDefinitions are created and when"
+"""Policies that mutate learn of new kinds every five seconds."""
 _DRY_RUN: JSONObject = {"kind": "DeleteOptions", "apiVersion": "v1", "dryRun": ["All"]}
 _PATIENCE_SECONDS = 120
+_NUMBERS = itertools.count()
+"""Of policies that judges add, which share an etcd."""
 _RBAC = (CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS, ROLES, ROLE_BINDINGS)
 
 
@@ -134,7 +138,6 @@ class Judge:
         self._deciders = {user: deciding.client(user.value) for user in User}
         self._storers = {user: storing.client(user.value) for user in User}
         self._recorded = {user: recording.client(f"{_RECORDED}-{user}") for user in User}
-        self._markers = 0
         self._prepare()
         self.common = self._common()
         """What every world has beside its own objects: namespaces, priority classes, and who may do what; and the
@@ -146,10 +149,15 @@ class Judge:
             client.close()
 
     def decide(self, request: Request) -> Answer:
-        """What the API server answers with all its plugins."""
-        self._audit_log.skip()
-        answer = _answer(_send(self._deciders[request.user], request), request)
-        return dataclasses.replace(answer, annotations=self._audit_log.annotations(request.path))
+        """What the API server answers with all its plugins, once it knows of the request's kind."""
+        until = time.monotonic() + _PATIENCE_SECONDS
+        while True:
+            self._audit_log.skip()
+            answer = _answer(_send(self._deciders[request.user], request), request)
+            if _NOT_KNOWN_YET not in answer.message:
+                return dataclasses.replace(answer, annotations=self._audit_log.annotations(request.path))
+            assert time.monotonic() < until, answer.message
+            time.sleep(0.1)
 
     def decide_as(self, user: str, request: Request) -> Answer:
         """What it answers to a user of any name who may do what authors may. It is no dry run."""
@@ -238,8 +246,7 @@ class Judge:
         The policies before them are known by then, as is everything else; and the API server has put all of them in a
         new order, because it takes them from a map.
         """
-        self._markers += 1
-        name = f"marker-{self._markers}"
+        name = f"marker-{next(_NUMBERS)}"
         items = markers(name)
         for item in items:
             self._make(item)
@@ -249,7 +256,7 @@ class Judge:
             marked = Request(User.ADMIN, "POST", CONFIG_MAPS, "default", marked_name, body)
             while marked_name not in self.decide(marked).message:
                 assert time.monotonic() < until, "the policies of a world did not become known"
-                time.sleep(0.05)
+                time.sleep(0.01)
         for item in items:
             self._remove(item)
 
@@ -346,29 +353,67 @@ def _recording_webhook(recorder: WebhookServer) -> JSONObject:
 _SERVED = {_RECORD: denied("seen"), BACKEND: review_images, **BEHAVIOURS, **CONVERTING}
 
 
-@contextlib.contextmanager
-def judging(setup: Setup = USUAL) -> Iterator[Judge]:
-    """Run the API servers until the block ends."""
-    default = [controller.name for controller in load_catalogue() if controller.default]
-    off = [name for name in default if name != "MutatingAdmissionWebhook"]
-    with tempfile.TemporaryDirectory() as folder, serve(_SERVED) as webhooks:
-        tokens = Path(folder) / "tokens.csv"
+class Judges:
+    """Judges of setups, one at a time, over one etcd. Servers that do not decide stay as long as flags do."""
+
+    def __init__(self, folder: Path, webhooks: WebhookServer, etcd: str) -> None:
+        self._folder, self._webhooks, self._etcd = folder, webhooks, etcd
+        tokens, policy = folder / "tokens.csv", folder / "audit-policy.json"
         tokens.write_text("".join(_tokens()))
         # patches of webhooks are in the audit log from the level Request on
-        policy = Path(folder) / "audit-policy.json"
         policy.write_text(json.dumps(AUDIT_POLICY | {"rules": [{"level": "Request"}]}))
-        (Path(folder) / "backend.kubeconfig").write_text(json.dumps(_kubeconfig(webhooks)))
-        flags = {"token-auth-file": str(tokens), "audit-policy-file": str(policy), **setup.flags}
-        with (
-            running(enable=setup.plugins, admission=setup.admission(Path(folder)), flags=flags) as deciding,
-            running(disable=off, flags=flags, etcd=deciding.etcd) as recording,
-            running(disable=[*off, "MutatingAdmissionWebhook"], flags=flags, etcd=deciding.etcd) as storing,
-        ):
-            judge = Judge(deciding, recording, storing, webhooks, Path(folder))
-            try:
-                yield judge
-            finally:
-                judge.close()
+        (folder / "backend.kubeconfig").write_text(json.dumps(_kubeconfig(webhooks)))
+        self._flags = {"token-auth-file": str(tokens), "audit-policy-file": str(policy)}
+        self._of_flags, self._of_setup = contextlib.ExitStack(), contextlib.ExitStack()
+        self._others: dict[str, tuple[ApiServer, ApiServer]] = {}
+        self._judges: dict[Setup, Judge] = {}
+
+    def of(self, setup: Setup) -> Judge:
+        """Give the judge of a setup, which ends when that of another one is asked for."""
+        if setup not in self._judges:
+            self._of_setup.close()
+            self._judges = {setup: self._started(setup)}
+        return self._judges[setup]
+
+    def close(self) -> None:
+        """End all API servers."""
+        self._of_setup.close()
+        self._of_flags.close()
+
+    def _started(self, setup: Setup) -> Judge:
+        flags = self._flags | setup.flags
+        written = json.dumps(flags)
+        if written not in self._others:
+            self._of_flags.close()
+            self._others = {written: self._that_do_not_decide(flags)}
+        admission = setup.admission(self._folder)
+        running_one = running(enable=setup.plugins, admission=admission, flags=flags, etcd=self._etcd)
+        deciding = self._of_setup.enter_context(running_one)
+        judge = Judge(deciding, *self._others[written], self._webhooks, self._folder)
+        self._of_setup.callback(judge.close)
+        return judge
+
+    def _that_do_not_decide(self, flags: Mapping[str, str]) -> tuple[ApiServer, ApiServer]:
+        """The one with nothing but webhooks, and the one without plugins."""
+        default = [controller.name for controller in load_catalogue() if controller.default]
+        off = [name for name in default if name != "MutatingAdmissionWebhook"]
+        recording, storing = (
+            self._of_flags.enter_context(running(disable=disabled, flags=flags, etcd=self._etcd))
+            for disabled in (off, [*off, "MutatingAdmissionWebhook"])
+        )
+        return recording, storing
+
+
+@contextlib.contextmanager
+def judging() -> Iterator[Judges]:
+    """Run what API servers need until the block ends, and those that are asked for."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        serve(_SERVED) as webhooks,
+        running_etcd(Path(folder)) as etcd,
+        contextlib.closing(Judges(Path(folder), webhooks, etcd)) as judges,
+    ):
+        yield judges
 
 
 def _kubeconfig(server: WebhookServer) -> JSONObject:

@@ -138,8 +138,11 @@ def main() -> int:
     """Draw, ask, and keep; 1 if the API server answers one otherwise."""
     arguments = _arguments()
     random = Random(arguments.seed)
-    with judging(_FAMILY.setup) as judge, judge.world(draw_world(random, _NAMESPACE)) as world:
-        recorder = Recorder(judge, world, [] if arguments.anew else read())
+    with (
+        judging() as judges,
+        judges.of(_FAMILY.setup).world(draw_world(random, _NAMESPACE)) as world,
+    ):
+        recorder = Recorder(judges.of(_FAMILY.setup), world, [] if arguments.anew else read())
         for number in range(1, arguments.objects + 1):
             recorder.draw(random)
             if number % 1000 == 0:

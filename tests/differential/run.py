@@ -21,7 +21,7 @@ from differential.configurations import RefusedConfigurations
 from differential.custom_resources import CustomResources
 from differential.events import EventBursts
 from differential.image_reviews import ImageReviews, OpenImageReviews
-from differential.judging import judging
+from differential.judging import Judges, judging
 from differential.nodes import NodeUsers
 from differential.objects import Objects
 from differential.policies import MutatingPolicies, ValidatingPolicies
@@ -43,12 +43,12 @@ FAMILIES: tuple[Comparable, ...] = (
     Worlds(BoundPods()),
     RefusedConfigurations(),
     Objects(),
-    Worlds(PodGroups()),
     Worlds(ImageReviews()),
     Worlds(OpenImageReviews()),
     EventBursts(),
+    Worlds(PodGroups()),
 )
-"""In the order in which they run; those of one setup come together."""
+"""In the order in which they run; those of one setup come together, and setups with the same flags, too."""
 
 
 def main() -> int:
@@ -71,12 +71,16 @@ def main() -> int:
 def _compare(run: Run, part: str, pairs: int) -> Iterator[tuple[str, Tally]]:
     chosen = [family for family in FAMILIES if part in family.name]
     each = -(-pairs // len(chosen))
-    for setup, families in itertools.groupby(chosen, key=lambda family: family.setup):
-        group = tuple(families)
-        missing = time.monotonic() < run.until and any(
-            run.compare(None, family, each).pairs < each for family in group
-        )
-        with judging(setup) if missing else contextlib.nullcontext() as judge:
+    with contextlib.ExitStack() as stack:
+        judges: Judges | None = None
+        for setup, families in itertools.groupby(chosen, key=lambda family: family.setup):
+            group = tuple(families)
+            missing = time.monotonic() < run.until and any(
+                run.compare(None, family, each).pairs < each for family in group
+            )
+            if missing and judges is None:
+                judges = stack.enter_context(judging())
+            judge = judges.of(setup) if missing and judges else None
             for family in group:
                 yield family.name, run.compare(judge, family, each)
 

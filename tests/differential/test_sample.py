@@ -1,57 +1,52 @@
-"""A sample of the pairs that ``make differential`` compares with a real kube-apiserver."""
+"""Samples of the pairs that ``make differential`` compares with a real kube-apiserver, drawn anew each time."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Iterator
 
 import pytest
 
-from differential.judging import Judge, judging
-from differential.pairs import Setup
+from differential.judging import Judges, judging
 from differential.run import FAMILIES
 from differential.runs import Comparable, Run
 
-PAIRS = 300
-SEED = "sample"
-"""One for all runs, so that what breaks the sample is the change under test; ``make differential`` draws new ones."""
-
-
-@pytest.fixture(name="judge_of", scope="module")
-def _judge_of() -> Iterator[Callable[[Setup], Judge]]:
-    """The API servers of a setup; those of one run until another one is asked for."""
-    with contextlib.ExitStack() as stack:
-        running: dict[Setup, Judge] = {}
-
-        def judge_of(setup: Setup) -> Judge:
-            if setup not in running:
-                stack.pop_all().close()
-                running.clear()
-                running[setup] = stack.enter_context(judging(setup))
-            return running[setup]
-
-        yield judge_of
-
-
+SEED = f"{time.time_ns():x}"
 OBJECTS = next(family for family in FAMILIES if family.name == "objects")
 DECISIONS = tuple(family for family in FAMILIES if family is not OBJECTS)
 SAME_OBJECTS = 0.97
 """The share of drawn objects that come out the same; ``docs/conformance.md`` has the whole run."""
 
 
-@pytest.mark.parametrize("family", DECISIONS, ids=lambda family: family.name)
-def test_pratique_decides_as_kube_apiserver_does(
-    judge_of: Callable[[Setup], Judge], family: Comparable
-) -> None:
-    told: list[str] = []
-    tally = Run(SEED, told.append).compare(judge_of(family.setup), family, PAIRS // len(DECISIONS))
-    assert not tally.found, "\n".join(told)
+@pytest.fixture(name="judges", scope="module")
+def _judges() -> Iterator[Judges]:
+    with judging() as judges:
+        yield judges
+
+
+def check(judges: Judges, family: Comparable, pairs: int, same: float = 0) -> None:
+    """Compare pairs of a family: nothing differs, or so large a share comes out the same."""
+    told: list[str] = [f"make differential ARGS='--family \"{family.name}\" --seed {SEED}'"]
+    tally = Run(SEED, told.append).compare(judges.of(family.setup), family, pairs)
+    assert tally.same >= same * pairs if same else not tally.found, "\n".join(told)
     assert tally.same > 0
 
 
-def test_most_drawn_objects_come_out_as_kube_apiserver_stores_them(
-    judge_of: Callable[[Setup], Judge],
-) -> None:
-    told: list[str] = []
-    tally = Run(SEED, told.append).compare(judge_of(OBJECTS.setup), OBJECTS, PAIRS)
-    assert tally.same >= SAME_OBJECTS * PAIRS, "\n".join(told)
+@pytest.mark.parametrize("family", DECISIONS, ids=lambda family: family.name)
+def test_pratique_decides_as_kube_apiserver_does(judges: Judges, family: Comparable) -> None:
+    check(judges, family, 8)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("family", DECISIONS, ids=lambda family: family.name)
+def test_pratique_decides_many_pairs_as_kube_apiserver_does(judges: Judges, family: Comparable) -> None:
+    check(judges, family, 60)
+
+
+def test_most_drawn_objects_come_out_as_kube_apiserver_stores_them(judges: Judges) -> None:
+    check(judges, OBJECTS, 100, SAME_OBJECTS)
+
+
+@pytest.mark.long
+def test_most_of_many_drawn_objects_come_out_as_kube_apiserver_stores_them(judges: Judges) -> None:
+    check(judges, OBJECTS, 1_000, SAME_OBJECTS)
