@@ -20,13 +20,14 @@ from support.charts import (
     CHART,
     DEPLOY,
     RELEASE,
+    WITHOUT_SCHEMAS,
     access,
     by_name,
     define_operators_kinds,
     helm,
     of,
+    refusal,
     rendered,
-    values_file,
 )
 from support.cluster_manifests import objects
 from support.kubernetes_programs import program, why_not
@@ -95,16 +96,16 @@ VALUE_SETS: dict[str, dict[str, Any]] = {
 }
 
 
-def test_the_chart_installs_what_the_example_does(tmp_path: Path) -> None:
+def test_the_chart_installs_what_the_example_does() -> None:
     """So the tests of the example, whose flags run as processes behind an API server, are the chart's."""
-    made = copy.deepcopy(by_name(rendered(tmp_path)))
+    made = copy.deepcopy(by_name(rendered()))
     for (kind, _), document in made.items():
         if kind == "Deployment":
             assert list(document["spec"]["template"]["metadata"].pop("annotations")) == ["checksum/chain"]
     assert made == {(item["kind"], item["metadata"]["name"]): item for item in objects()}
 
 
-def test_the_kustomization_is_what_the_chart_renders(tmp_path: Path) -> None:
+def test_the_kustomization_is_what_the_chart_renders() -> None:
     if missing := why_not("kubectl"):
         pytest.skip(missing)
     built = subprocess.run(
@@ -113,7 +114,7 @@ def test_the_kustomization_is_what_the_chart_renders(tmp_path: Path) -> None:
         text=True,
         check=True,
     )
-    assert by_name(built.stdout) == by_name(rendered(tmp_path))
+    assert by_name(built.stdout) == by_name(rendered())
 
 
 def test_the_overlay_of_the_page_installs_what_helm_does_with_its_values(
@@ -125,8 +126,7 @@ def test_the_overlay_of_the_page_installs_what_helm_does_with_its_values(
     (tmp_path / "overlay" / "kustomization.yaml").write_text(shown["overlay/kustomization.yaml"])
     built = api_server.kubectl("kustomize", str(tmp_path / "overlay"))
     assert built.returncode == 0, built.stderr
-    values = values_file(tmp_path, yaml.safe_load(shown["values.yaml"]))
-    assert by_name(built.stdout) == by_name(rendered(tmp_path, values))
+    assert by_name(built.stdout) == by_name(rendered(yaml.safe_load(shown["values.yaml"])))
     api_server.create_namespace(RELEASE)
     flags = ("--server-side", "--validate=strict", "--dry-run=server")
     applied = api_server.kubectl("apply", *flags, "-k", str(tmp_path / "overlay"))
@@ -134,9 +134,9 @@ def test_the_overlay_of_the_page_installs_what_helm_does_with_its_values(
 
 
 @pytest.mark.parametrize("name", VALUE_SETS)
-def test_helm_finds_nothing_wrong_in_the_chart(tmp_path: Path, name: str) -> None:
-    flags = ("--kube-version=1.37.0", values_file(tmp_path, VALUE_SETS[name]))
-    linted = helm(tmp_path, "lint", "--strict", str(CHART), *of(RELEASE), *flags)
+def test_helm_finds_nothing_wrong_in_the_chart(name: str) -> None:
+    flags = ("--kube-version=1.37.0", *of(RELEASE), "--values=-")
+    linted = helm("lint", "--strict", str(CHART), *flags, values=VALUE_SETS[name])
     assert linted.returncode == 0, linted.stdout
 
 
@@ -147,9 +147,9 @@ def test_the_readme_of_the_chart_tells_of_each_value() -> None:
 
 
 @pytest.mark.parametrize("name", VALUE_SETS)
-def test_an_api_server_accepts_the_chart_strictly(api_server: ApiServer, tmp_path: Path, name: str) -> None:
+def test_an_api_server_accepts_the_chart_strictly(api_server: ApiServer, name: str) -> None:
     define_operators_kinds(api_server)
-    text = rendered(tmp_path, values_file(tmp_path, VALUE_SETS[name]), namespace=name, hooks=True)
+    text = rendered(VALUE_SETS[name], namespace=name, hooks=True)
     api_server.create_namespace(name)
     flags = ("--server-side", "--validate=strict", "--dry-run=server", "-f", "-")
     applied = api_server.kubectl("apply", *flags, stdin=text)
@@ -160,7 +160,7 @@ def test_an_api_server_accepts_the_chart_strictly(api_server: ApiServer, tmp_pat
 @pytest.mark.parametrize("name", VALUE_SETS)
 def test_services_know_the_flags_of_their_containers(tmp_path: Path, name: str) -> None:
     (tmp_path / "file").touch()
-    made = by_name(rendered(tmp_path, values_file(tmp_path, VALUE_SETS[name])))
+    made = by_name(rendered(VALUE_SETS[name]))
     for service in ("frontdoor", "mutator", "validator"):
         [container] = made["Deployment", f"pratique-{service}"]["spec"]["template"]["spec"]["containers"]
         given = [re.sub(r"=/etc/\S+", f"={tmp_path / 'file'}", word) for word in container["args"]]
@@ -170,8 +170,8 @@ def test_services_know_the_flags_of_their_containers(tmp_path: Path, name: str) 
         assert parsed["port"] == container["ports"][0]["containerPort"]
 
 
-def test_other_chain_flags_reach_all_services(tmp_path: Path) -> None:
-    made = by_name(rendered(tmp_path, values_file(tmp_path, VALUE_SETS["another-chain"])))
+def test_other_chain_flags_reach_all_services() -> None:
+    made = by_name(rendered(VALUE_SETS["another-chain"]))
     assert made["ConfigMap", "pratique-chain"]["data"] == {
         "PRATIQUE_ENABLE_ADMISSION_PLUGINS": "AlwaysPullImages",
         "PRATIQUE_DISABLE_ADMISSION_PLUGINS": "ResourceQuota",
@@ -186,9 +186,9 @@ def test_other_chain_flags_reach_all_services(tmp_path: Path) -> None:
         assert {"tls", "config", "cluster"} == {volume["name"] for volume in spec["volumes"]}
 
 
-def test_pods_are_replaced_when_the_chain_changes(tmp_path: Path) -> None:
+def test_pods_are_replaced_when_the_chain_changes() -> None:
     def checksum(*flags: str) -> str:
-        template = by_name(rendered(tmp_path, *flags))["Deployment", "pratique-mutator"]["spec"]["template"]
+        template = by_name(rendered(None, *flags))["Deployment", "pratique-mutator"]["spec"]["template"]
         return str(template["metadata"]["annotations"]["checksum/chain"])
 
     assert checksum() != checksum("--set", "chain.admissionControl={AlwaysDeny}")
@@ -219,15 +219,12 @@ def test_pods_are_replaced_when_the_chain_changes(tmp_path: Path) -> None:
         ({"chain": {"admisionControl": []}}, "additional properties 'admisionControl' not allowed"),
     ],
 )
-def test_bad_values_are_refused_in_clear_words(tmp_path: Path, values: dict[str, Any], message: str) -> None:
-    flags = ("--kube-version=1.37.0", values_file(tmp_path, values))
-    ran = helm(tmp_path, "template", RELEASE, str(CHART), *of(RELEASE), *flags)
-    assert ran.returncode == 1
-    assert message in ran.stderr
+def test_bad_values_are_refused_in_clear_words(values: dict[str, Any], message: str) -> None:
+    assert message in refusal(values)
 
 
 @pytest.mark.parametrize("certificates", ["existing", "helm", "cert-manager"])
-def test_webhooks_come_last_and_go_first(api_server: ApiServer, tmp_path: Path, certificates: str) -> None:
+def test_webhooks_come_last_and_go_first(api_server: ApiServer, certificates: str) -> None:
     """A webhook whose Pods are gone would block what it matches, until somebody deletes it by hand."""
     namespace = f"lifecycle-{certificates}"
     define_operators_kinds(api_server)
@@ -235,22 +232,22 @@ def test_webhooks_come_last_and_go_first(api_server: ApiServer, tmp_path: Path, 
     selector = {"key": "nobody", "operator": "Exists"}
     given = {"certificates": {"from": certificates}, "liveCluster": {"enabled": True}}
     on = {"webhooks": {"enabled": True, "caBundle": BUNDLE, "namespaceSelector": [selector]}}
-    common = (*of(namespace), *access(api_server), "--set=namespace.create=false")
+    common = (*of(namespace), *access(api_server), "--set=namespace.create=false", *WITHOUT_SCHEMAS)
     path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/pratique"
 
-    def run(*words: str) -> list[str]:
-        before = len(api_server.audit_events())
-        ran = helm(tmp_path, *words)
+    def run(*words: str, values: dict[str, Any] | None = None) -> list[str]:
+        before = api_server.audited()
+        ran = helm(*words, values=values)
         assert ran.returncode == 0, ran.stderr
         return [
             event["objectRef"]["resource"]
-            for event in api_server.audit_events()[before:]
+            for event in api_server.audit_events(before)
             if event["verb"] == "delete" and event["responseStatus"]["code"] < 300
         ]
 
-    run("install", RELEASE, str(CHART), *common, values_file(tmp_path, given))
+    run("install", RELEASE, str(CHART), *common, "--values=-", values=given)
     assert api_server.ask("GET", path).code == 404
-    run("upgrade", RELEASE, str(CHART), *common, values_file(tmp_path, given | on))
+    run("upgrade", RELEASE, str(CHART), *common, "--values=-", values=given | on)
     assert api_server.ask("GET", path).code == 200
     run("rollback", RELEASE, "1", "--namespace", namespace, *access(api_server))
     assert api_server.ask("GET", path).code == 404

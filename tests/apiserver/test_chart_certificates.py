@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from pratique_cli.certificate_authority import CertificateSpec, is_authority, is_signed_by
 from pratique_cli.commands import certs
 from support.api_servers import ApiServer
-from support.charts import CHART, RELEASE, access, by_name, helm, of, rendered, values_file
+from support.charts import CHART, RELEASE, WITHOUT_SCHEMAS, access, by_name, helm, of, rendered
 
 SERVICES = ("frontdoor", "mutator", "validator")
 
@@ -67,15 +67,16 @@ def shake_hands(folder: Path, server: dict[str, Any], client: dict[str, Any]) ->
 class Installed:
     """A release whose certificates Helm makes."""
 
-    def __init__(self, server: ApiServer, folder: Path, namespace: str) -> None:
+    def __init__(self, server: ApiServer, namespace: str) -> None:
         server.create_namespace(namespace)
         self.namespace = namespace
-        self._server, self._folder = server, folder
+        self._server = server
 
-    def run(self, verb: str, *flags: str) -> str:
+    def run(self, verb: str, *flags: str, values: dict[str, Any] | None = None) -> str:
         """Run Helm; what it prints."""
-        common = (*of(self.namespace), *access(self._server), "--set=namespace.create=false")
-        ran = helm(self._folder, verb, RELEASE, str(CHART), *common, "--set=certificates.from=helm", *flags)
+        common = (*of(self.namespace), *access(self._server), *WITHOUT_SCHEMAS, "--values=-")
+        given = ("--set=namespace.create=false", "--set=certificates.from=helm")
+        ran = helm(verb, RELEASE, str(CHART), *common, *given, *flags, values=values)
         assert ran.returncode == 0, ran.stderr
         return ran.stdout
 
@@ -107,17 +108,17 @@ class Installed:
 
 
 @pytest.fixture(name="release")
-def _release(api_server: ApiServer, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Installed]:
+def _release(api_server: ApiServer, request: pytest.FixtureRequest) -> Iterator[Installed]:
     namespace = str(request.node.name).replace("_", "-")[5:60].strip("-")
-    release = Installed(api_server, tmp_path, namespace)
+    release = Installed(api_server, namespace)
     release.run("install")
     yield release
-    ran = helm(tmp_path, "uninstall", RELEASE, "--namespace", namespace, *access(api_server))
+    ran = helm("uninstall", RELEASE, "--namespace", namespace, *access(api_server))
     assert ran.returncode == 0, ran.stderr
 
 
 def test_helm_makes_certificates_once_and_renews_those_that_are_due(
-    api_server: ApiServer, tmp_path: Path, release: Installed
+    api_server: ApiServer, release: Installed
 ) -> None:
     namespace = release.namespace
     first, authority = release.secrets(), certificate(release.secret("authority"))
@@ -133,11 +134,8 @@ def test_helm_makes_certificates_once_and_renews_those_that_are_due(
         name: secret["data"] for name, secret in first.items()
     }
     release.age("mutator")
-    selector = values_file(
-        tmp_path,
-        {"webhooks": {"enabled": True, "namespaceSelector": [{"key": "nobody", "operator": "Exists"}]}},
-    )
-    release.run("upgrade", selector)
+    selector = [{"key": "nobody", "operator": "Exists"}]
+    release.run("upgrade", values={"webhooks": {"enabled": True, "namespaceSelector": selector}})
     second = release.secrets()
     assert certificate(second["mutator"]) != certificate(first["mutator"])
     assert is_signed_by(certificate(second["mutator"]), authority)
@@ -244,10 +242,10 @@ def test_helm_says_when_what_it_has_made_ends(release: Installed) -> None:
     assert "pratique-kube-apiserver-tls again" in told
 
 
-def test_an_alert_comes_when_half_of_the_time_to_renew_is_over(tmp_path: Path) -> None:
+def test_an_alert_comes_when_half_of_the_time_to_renew_is_over() -> None:
     def alerts(made_by: str) -> dict[str, str]:
         given = {"certificates": {"from": made_by, "days": 90}, "monitoring": {"enabled": True}}
-        made = by_name(rendered(tmp_path, values_file(tmp_path, given)))["PrometheusRule", RELEASE]
+        made = by_name(rendered(given))["PrometheusRule", RELEASE]
         return {rule["alert"]: rule["expr"] for group in made["spec"]["groups"] for rule in group["rules"]}
 
     assert alerts("helm")["PratiqueCertificatesNeedHelm"].endswith(f"- time() < {15 * DAY}")
@@ -255,13 +253,13 @@ def test_an_alert_comes_when_half_of_the_time_to_renew_is_over(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("issuer", [{}, {"name": "vault", "kind": "ClusterIssuer"}])
-def test_cert_manager_is_asked_for_the_same_certificates(tmp_path: Path, issuer: dict[str, str]) -> None:
+def test_cert_manager_is_asked_for_the_same_certificates(issuer: dict[str, str]) -> None:
     values = {
         "certificates": {"from": "cert-manager", "issuerRef": issuer, "days": 30},
         "monitoring": {"enabled": True},
         "webhooks": {"enabled": True},
     }
-    made = by_name(rendered(tmp_path, values_file(tmp_path, values)))
+    made = by_name(rendered(values))
     for name, spec in wanted(RELEASE, "kube-apiserver", "prometheus").items():
         asked = made["Certificate", f"pratique-{name}"]["spec"]
         hosts = [*asked.get("dnsNames", ()), *asked.get("ipAddresses", ())]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +25,8 @@ from pratique.hosting.cluster_roles import (
 from pratique.hosting.webhook_rules import rules_of_chain
 from support.api_servers import ApiServer, free_port, write_kubeconfig
 from support.bound_processes import bound_process
-from support.charts import CHART, RELEASE, by_name, helm, of, rendered, values_file
+from support.charts import RELEASE, by_name, refusal, rendered
+from support.forked_commands import PROGRAM, run
 from support.waiting import within
 
 CHAINS: dict[str, dict[str, Any]] = {
@@ -60,11 +59,11 @@ def matched(rules: Any) -> set[tuple[ResourceType, str]]:
 
 @pytest.mark.parametrize("authorizer", AuthorizerSource)
 @pytest.mark.parametrize("name", CHAINS)
-def test_roles_follow_from_the_chain(tmp_path: Path, name: str, authorizer: AuthorizerSource) -> None:
+def test_roles_follow_from_the_chain(name: str, authorizer: AuthorizerSource) -> None:
     chain = CHAINS[name]
     live = {"enabled": True, "authorizer": authorizer.value}
-    values = values_file(tmp_path, {"chain": chain, "liveCluster": live})
-    made = by_name(rendered(tmp_path, values))
+    values = {"chain": chain, "liveCluster": live}
+    made = by_name(rendered(values))
     selected = load_catalogue().select(settings(chain))
     for service in PHASES_OF_SERVICES:
         followed = FollowedResources.of_service(
@@ -81,10 +80,10 @@ def test_roles_follow_from_the_chain(tmp_path: Path, name: str, authorizer: Auth
 
 
 @pytest.mark.parametrize("name", CHAINS)
-def test_webhooks_match_what_the_chain_does(tmp_path: Path, name: str) -> None:
+def test_webhooks_match_what_the_chain_does(name: str) -> None:
     chain = CHAINS[name]
     webhooks = {"enabled": True, "caBundle": BUNDLE}
-    made = by_name(rendered(tmp_path, values_file(tmp_path, {"chain": chain, "webhooks": webhooks})))
+    made = by_name(rendered({"chain": chain, "webhooks": webhooks}))
     selected = load_catalogue().select(settings(chain))
     for kind, phase in (("Mutating", Phase.MUTATE), ("Validating", Phase.VALIDATE)):
         wanted = rules_of_chain(selected, Configurations(), frozenset({phase}))
@@ -106,14 +105,13 @@ def rights(rules: list[Any]) -> set[tuple[str, str, str, str]]:
     }
 
 
-def test_roles_for_policies_of_the_cluster_are_those_of_the_command(tmp_path: Path) -> None:
+def test_roles_for_policies_of_the_cluster_are_those_of_the_command() -> None:
     sources = ["cluster", "webhooks", "configmaps=rules"]
     live = {"enabled": True, "policiesFrom": sources}
     values = {"chain": {"admissionControl": ["LimitRanger"]}, "liveCluster": live}
-    made = by_name(rendered(tmp_path, values_file(tmp_path, values)))
+    made = by_name(rendered(values))
     flags = [f"--policies-from={source}" for source in sources]
-    command = [sys.executable, "-m", "pratique_cli", "rules", "--rbac", "--admission-control=LimitRanger"]
-    written = by_name(subprocess.run([*command, *flags], capture_output=True, text=True, check=True).stdout)
+    written = by_name(run([PROGRAM, "rules", "--rbac", "--admission-control=LimitRanger", *flags]).stdout)
     for service in PHASES_OF_SERVICES:
         name = f"pratique-{service}"
         for kind, namespace in (("ClusterRole", None), ("Role", "rules")):
@@ -140,20 +138,17 @@ def test_roles_for_policies_of_the_cluster_are_those_of_the_command(tmp_path: Pa
         ),
     ],
 )
-def test_wrong_sources_of_policies_are_refused(tmp_path: Path, values: dict[str, Any], message: str) -> None:
-    common = ("template", RELEASE, str(CHART), *of(RELEASE), "--kube-version=1.37.0")
-    ran = helm(tmp_path, *common, values_file(tmp_path, values))
-    assert ran.returncode == 1
-    assert message in ran.stderr
+def test_wrong_sources_of_policies_are_refused(values: dict[str, Any], message: str) -> None:
+    assert message in refusal(values)
 
 
-def test_rules_for_everything_leave_out_what_a_cluster_needs_to_start_again(tmp_path: Path) -> None:
+def test_rules_for_everything_leave_out_what_a_cluster_needs_to_start_again() -> None:
     def conditions(*controllers: str) -> list[str]:
         values = {
             "chain": {"admissionControl": [*controllers]},
             "webhooks": {"enabled": True, "caBundle": BUNDLE},
         }
-        made = by_name(rendered(tmp_path, values_file(tmp_path, values)))
+        made = by_name(rendered(values))
         [webhook] = made["MutatingWebhookConfiguration", RELEASE]["webhooks"]
         return [condition["name"] for condition in webhook["matchConditions"]]
 
@@ -163,15 +158,12 @@ def test_rules_for_everything_leave_out_what_a_cluster_needs_to_start_again(tmp_
     assert conditions("NamespaceLifecycle", "NodeRestriction") == everything[:2]
 
 
-def test_what_policies_match_has_to_be_said(tmp_path: Path) -> None:
+def test_what_policies_match_has_to_be_said() -> None:
     values: dict[str, Any] = {
         "chain": {"admissionControl": ["ValidatingAdmissionPolicy"], "config": {"a.yaml": "{}"}},
         "webhooks": {"enabled": True, "caBundle": BUNDLE},
     }
-    common = ("template", RELEASE, str(CHART), *of(RELEASE), "--kube-version=1.37.0")
-    ran = helm(tmp_path, *common, values_file(tmp_path, values))
-    assert ran.returncode == 1
-    assert "webhooks.rules.validating is required: ValidatingAdmissionPolicy matches" in ran.stderr
+    assert "webhooks.rules.validating is required: ValidatingAdmissionPolicy matches" in refusal(values)
     rule = {
         "operations": ["CREATE"],
         "apiGroups": [""],
@@ -179,7 +171,7 @@ def test_what_policies_match_has_to_be_said(tmp_path: Path) -> None:
         "resources": ["pods"],
     }
     values["webhooks"]["rules"] = {"validating": [rule]}
-    made = by_name(rendered(tmp_path, values_file(tmp_path, values)))
+    made = by_name(rendered(values))
     assert made["ValidatingWebhookConfiguration", RELEASE]["webhooks"][0]["rules"] == [rule]
 
 
@@ -189,8 +181,8 @@ def test_a_service_starts_with_the_rights_of_its_role_and_no_others(
 ) -> None:
     namespace = f"rights-{service}"
     chain = {"admissionControl": [], "enableAdmissionPlugins": ["NamespaceAutoProvision"]}
-    values = values_file(tmp_path, {"chain": chain, "liveCluster": {"enabled": True}})
-    made = by_name(rendered(tmp_path, values, namespace=namespace))
+    values = {"chain": chain, "liveCluster": {"enabled": True}}
+    made = by_name(rendered(values, namespace=namespace))
     api_server.create_namespace(namespace)
     kinds = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding")
     wanted = [made[kind, f"pratique-{service}"] for kind in kinds]
@@ -200,7 +192,7 @@ def test_a_service_starts_with_the_rights_of_its_role_and_no_others(
     token = api_server.ask("POST", path, {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"})
     kubeconfig = write_kubeconfig(api_server, tmp_path)
     kubeconfig.write_text(kubeconfig.read_text().replace("token-of-admin", token.body["status"]["token"]))
-    command = [sys.executable, "-m", "pratique_cli", "serve", service, f"--port={free_port()}"]
+    command = [str(PROGRAM), "serve", service, f"--port={free_port()}"]
     command += ["--stream-port=0", "--enable-admission-plugins=NamespaceAutoProvision"]
     command += [f"--kubeconfig={kubeconfig}", "--context=test"]
     log = tmp_path / "log"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from support.charts import CHART, RELEASE, by_name, rendered, values_file
+from support.charts import CHART, RELEASE, by_name, rendered
 
 DOCS = Path(__file__).parents[2] / "docs"
 ROW = re.compile(r"^\| `(\w+)` \| (?:(counter)|(gauge)|(histogram)) \|", re.MULTILINE)
@@ -25,21 +25,21 @@ def documented() -> set[str]:
     return names
 
 
-def everything(folder: Path, **values: Any) -> dict[tuple[str, str], Any]:
+def everything(**values: Any) -> dict[tuple[str, str], Any]:
     given = {"monitoring": {"enabled": True}, "autoscaling": {"enabled": True, "inFlight": 10}, **values}
-    return by_name(rendered(folder, values_file(folder, given)))
+    return by_name(rendered(given))
 
 
-def expressions(folder: Path) -> list[str]:
-    made = everything(folder, liveCluster={"enabled": True})
+def expressions() -> list[str]:
+    made = everything(liveCluster={"enabled": True})
     groups = made["PrometheusRule", RELEASE]["spec"]["groups"]
     dashboard = json.loads(made["ConfigMap", "pratique-dashboard"]["data"]["pratique.json"])
     alerts = [rule["expr"] for group in groups for rule in group["rules"]]
     return alerts + [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
 
 
-def test_every_metric_that_is_named_exists(tmp_path: Path) -> None:
-    made = everything(tmp_path)
+def test_every_metric_that_is_named_exists() -> None:
+    made = everything()
     scaled = [
         metric["pods"]["metric"]["name"]
         for (kind, _), document in made.items()
@@ -47,37 +47,37 @@ def test_every_metric_that_is_named_exists(tmp_path: Path) -> None:
         for metric in document["spec"]["metrics"]
         if metric["type"] == "Pods"
     ]
-    named = {name for text in (*expressions(tmp_path), *scaled) for name in NAME.findall(text)}
+    named = {name for text in (*expressions(), *scaled) for name in NAME.findall(text)}
     assert len(named) > 20
     assert named <= documented(), named - documented()
 
 
-def test_every_alert_that_the_documentation_asks_for_is_there(tmp_path: Path) -> None:
+def test_every_alert_that_the_documentation_asks_for_is_there() -> None:
     text = (DOCS / "observability.md").read_text()
     listed = text.partition("### What to alert on")[2].partition("## Audit")[0].partition("To see whether")[0]
     asked = {name for name in NAME.findall(listed) if not name.endswith("time")}
-    given = {name for expression in expressions(tmp_path) for name in NAME.findall(expression)}
+    given = {name for expression in expressions() for name in NAME.findall(expression)}
     assert asked - {"pratique_inputs_mismatches_total"} <= given
 
 
-def test_brackets_of_expressions_are_closed_and_alerts_say_what_to_do(tmp_path: Path) -> None:
-    for expression in expressions(tmp_path):
+def test_brackets_of_expressions_are_closed_and_alerts_say_what_to_do() -> None:
+    for expression in expressions():
         for opening, closing in ("()", "{}", "[]"):
             assert expression.count(opening) == expression.count(closing), expression
-    for group in everything(tmp_path)["PrometheusRule", RELEASE]["spec"]["groups"]:
+    for group in everything()["PrometheusRule", RELEASE]["spec"]["groups"]:
         for rule in group["rules"]:
             assert rule["labels"]["severity"] in {"warning", "critical"}
             assert rule["annotations"].keys() == {"summary", "description"}
 
 
-def test_alerts_of_a_live_cluster_are_only_where_there_is_one(tmp_path: Path) -> None:
-    names = [group["name"] for group in everything(tmp_path)["PrometheusRule", RELEASE]["spec"]["groups"]]
+def test_alerts_of_a_live_cluster_are_only_where_there_is_one() -> None:
+    names = [group["name"] for group in everything()["PrometheusRule", RELEASE]["spec"]["groups"]]
     assert names == ["pratique"]
 
 
 @pytest.mark.parametrize("service", ["frontdoor", "mutator", "validator"])
-def test_an_autoscaler_decides_how_many_pods_there_are(tmp_path: Path, service: str) -> None:
-    made = everything(tmp_path)
+def test_an_autoscaler_decides_how_many_pods_there_are(service: str) -> None:
+    made = everything()
     assert "replicas" not in made["Deployment", f"pratique-{service}"]["spec"]
     scaler = made["HorizontalPodAutoscaler", f"pratique-{service}"]["spec"]
     assert scaler["scaleTargetRef"]["name"] == f"pratique-{service}"
@@ -85,8 +85,8 @@ def test_an_autoscaler_decides_how_many_pods_there_are(tmp_path: Path, service: 
     assert [metric["type"] for metric in scaler["metrics"]] == ["Pods", "Resource"]
 
 
-def test_prometheus_is_let_in_where_metrics_are_and_nowhere_else(tmp_path: Path) -> None:
-    made = everything(tmp_path)
+def test_prometheus_is_let_in_where_metrics_are_and_nowhere_else() -> None:
+    made = everything()
     args = made["Deployment", "pratique-frontdoor"]["spec"]["template"]["spec"]["containers"][0]["args"]
     assert "--client-allowed-names=kube-apiserver,prometheus" in args
     [policy] = made["NetworkPolicy", "monitoring-to-metrics"]["spec"]["ingress"]
@@ -98,8 +98,8 @@ def test_prometheus_is_let_in_where_metrics_are_and_nowhere_else(tmp_path: Path)
     assert monitored["tlsConfig"]["keySecret"]["name"] == "pratique-prometheus-tls"
 
 
-def test_selectors_of_monitors_find_their_services(tmp_path: Path) -> None:
-    made = everything(tmp_path)
+def test_selectors_of_monitors_find_their_services() -> None:
+    made = everything()
     labels = {name: made["Service", name]["metadata"]["labels"] for name in ("pratique", "pratique-mutator")}
     key = "app.kubernetes.io/name"
     assert (

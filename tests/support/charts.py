@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
+import json
 import os
 import shutil
 import subprocess
+import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,32 +22,62 @@ from support.api_servers import ApiServer
 DEPLOY = Path(__file__).parents[2] / "deploy"
 CHART = DEPLOY / "helm" / "pratique"
 RELEASE = "pratique"
+WITHOUT_SCHEMAS = ("--disable-openapi-validation",)
+"""Saves Helm and the API server the document of all kinds; what the server takes, it validates by itself."""
 
 
-def helm(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run Helm with files of its own in ``folder``; skips the test where it is not built."""
+def helm(*words: str, values: Mapping[str, Any] | None = None) -> subprocess.CompletedProcess[str]:
+    """Run Helm, with values for ``--values=-``; skips the test where it is not built."""
     binary = go_programs.folder("helm") / "helm"
     if shutil.which(binary) is None:
         pytest.skip("there is no Helm (make helm builds it)")
-    homes = {name: str(folder) for name in ("HOME", "HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME")}
+    homes = dict.fromkeys(("HOME", "HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"), _home())
     kept = {name: value for name, value in os.environ.items() if name != "KUBECONFIG"}
     return subprocess.run(
-        [str(binary), *words], env=kept | homes, text=True, capture_output=True, check=False
+        [str(binary), *words],
+        env=kept | homes | {"GOGC": "off"},
+        input=json.dumps(values),
+        text=True,
+        capture_output=True,
+        check=False,
     )
 
 
-def rendered(folder: Path, *flags: str, namespace: str = RELEASE, hooks: bool = False) -> str:
-    """The manifests of the chart with the kustomization's values, and further flags; with hooks, those of its test."""
-    common = ("--kube-version=1.37.0", *(() if hooks else ("--no-hooks",)))
-    ran = helm(folder, "template", RELEASE, str(CHART), *of(namespace), *common, *flags)
+@functools.cache
+def _home() -> str:
+    """A folder for what Helm keeps, such as what an API server has told it of its kinds."""
+    folder = tempfile.mkdtemp(prefix="pratique-helm-")
+    atexit.register(shutil.rmtree, folder)
+    return folder
+
+
+def rendered(
+    values: Mapping[str, Any] | None = None, *flags: str, namespace: str = RELEASE, hooks: bool = False
+) -> str:
+    """The manifests of the chart with the kustomization's values and others, and further flags.
+
+    Without hooks, those of its test are left out.
+    """
+    return _rendered(json.dumps(values or {}), (*of(namespace), *(() if hooks else ("--no-hooks",)), *flags))
+
+
+@functools.cache
+def _rendered(values: str, flags: tuple[str, ...]) -> str:
+    ran = _template(json.loads(values), *flags)
     assert ran.returncode == 0, ran.stderr
     return ran.stdout
 
 
-def values_file(folder: Path, values: dict[str, Any]) -> str:
-    """The flag that gives Helm further values."""
-    (folder / "values.yaml").write_text(yaml.safe_dump(values))
-    return f"--values={folder / 'values.yaml'}"
+def refusal(values: Mapping[str, Any]) -> str:
+    """What Helm says of values that the chart refuses."""
+    ran = _template(values, *of(RELEASE))
+    assert ran.returncode == 1
+    return ran.stderr
+
+
+def _template(values: Mapping[str, Any], *flags: str) -> subprocess.CompletedProcess[str]:
+    words = ("template", RELEASE, str(CHART), "--kube-version=1.37.0", *flags, "--values=-")
+    return helm(*words, values=values)
 
 
 OPERATORS_KINDS = (
@@ -53,6 +88,7 @@ OPERATORS_KINDS = (
 )
 
 
+@functools.cache
 def define_operators_kinds(server: ApiServer) -> None:
     """Make an API server know the kinds of operators that the chart can use, without what is in them."""
     names = {kind: f"{kind.lower()}s" for _, kind in OPERATORS_KINDS}
@@ -101,5 +137,5 @@ def access(server: ApiServer) -> tuple[str, ...]:
 
 def by_name(text: str) -> dict[tuple[str, str], Any]:
     """Objects of manifests by kind and name."""
-    documents = [document for document in yaml.safe_load_all(text) if document]
+    documents = [document for document in yaml.load_all(text, yaml.CSafeLoader) if document]
     return {(document["kind"], document["metadata"]["name"]): document for document in documents}

@@ -11,8 +11,8 @@ from support.clusters import Cluster
 from support.deployed_stacks import make_certificates
 
 
-def ask(cluster: Cluster, folder: Path, authority: Path) -> subprocess.CompletedProcess[str]:
-    [container] = by_name(rendered(folder, hooks=True))["Pod", "pratique-test"]["spec"]["containers"]
+def ask(cluster: Cluster, authority: Path) -> subprocess.CompletedProcess[str]:
+    [container] = by_name(rendered(hooks=True))["Pod", "pratique-test"]["spec"]["containers"]
     python, flag, code = container["command"]
     assert (python, flag) == ("python", "-c")
     here = f"https://127.0.0.1:{cluster.stack.ports[0]}/"
@@ -22,8 +22,8 @@ def ask(cluster: Cluster, folder: Path, authority: Path) -> subprocess.Completed
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
 
-def test_it_passes_where_the_front_door_is_ready(cluster: Cluster, tmp_path: Path) -> None:
-    ran = ask(cluster, tmp_path, cluster.stack.certificates / "ca.crt")
+def test_it_passes_where_the_front_door_is_ready(cluster: Cluster) -> None:
+    ran = ask(cluster, cluster.stack.certificates / "ca.crt")
     assert ran.returncode == 0, ran.stderr
     assert "readyz check passed" in ran.stdout
 
@@ -32,6 +32,6 @@ def test_it_fails_where_the_webhooks_would_not_trust_the_certificate(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     make_certificates(tmp_path / "others")
-    ran = ask(cluster, tmp_path, tmp_path / "others" / "ca.crt")
+    ran = ask(cluster, tmp_path / "others" / "ca.crt")
     assert ran.returncode != 0
     assert "CERTIFICATE_VERIFY_FAILED" in ran.stderr
