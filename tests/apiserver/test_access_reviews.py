@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,11 +13,11 @@ import pytest
 from support import api_servers, local_stacks
 from support.api_servers import ApiServer, write_kubeconfig
 from support.connection_forwarders import Forwarder
+from support.forked_commands import PROGRAM, run
 from support.live_stacks import metric, review, wait_for
 from support.local_stacks import Stack
 from support.role_bindings import binding, role_of, rule
 
-PROGRAM = Path(sys.executable).with_name("pratique")
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 NAMESPACE, ROBOT = "asked", "system:serviceaccount:default:default"
 RULES = """
@@ -56,8 +55,7 @@ def kubectl(server: ApiServer, *words: str, stdin: str | None = None) -> None:
 
 
 def pratique(*words: str | Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    command = [str(PROGRAM), *map(str, words)]
-    return subprocess.run(command, check=False, capture_output=True, text=True, input=stdin, timeout=120)
+    return run([PROGRAM, *words], input=stdin)
 
 
 @pytest.fixture(name="config", scope="module")

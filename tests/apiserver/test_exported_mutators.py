@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -15,9 +12,9 @@ import pytest
 
 from pratique.testing import admit
 from support.api_servers import ApiServer
+from support.forked_commands import PROGRAM, run
 from support.waiting import within
 
-PROGRAM = Path(sys.executable).with_name("pratique")
 NAMESPACE = "exports"
 SOURCE = '''
 from pratique import Answer, Edits, Review, allow, member, mutator, rule
@@ -67,9 +64,7 @@ def _mutating(
     api_server: ApiServer, module: ModuleType, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ApiServer]:
     api_server.create_namespace(NAMESPACE)
-    ran = subprocess.run(
-        [str(PROGRAM), "export", str(module.__file__)], check=False, capture_output=True, text=True
-    )
+    ran = run([PROGRAM, "export", module.__file__])
     assert ran.returncode == 0, ran.stderr
     file = tmp_path_factory.mktemp("exported") / "policies.yaml"
     file.write_text(ran.stdout)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from support.api_servers import ApiServer
+from support.forked_commands import PROGRAM, run
 
-PROGRAM = Path(sys.executable).with_name("pratique")
 DEFINITIONS = Path(__file__).parents[1] / "data" / "policy_reports"
 NAMESPACE = "reports"
 POD = """\
@@ -42,9 +40,9 @@ def _defined(api_server: ApiServer) -> Iterator[ApiServer]:
 
 @pytest.mark.parametrize(("output", "kind"), [("policyreport", "policyreports"), ("openreports", "reports")])
 def test_an_api_server_takes_the_reports(defined: ApiServer, output: str, kind: str) -> None:
-    command = [str(PROGRAM), "review", "--pod-security", "baseline", "-o", output, "-"]
+    command = [PROGRAM, "review", "--pod-security", "baseline", "-o", output, "-"]
     for text in (POD, POD.replace("hostNetwork: true", "hostNetwork: false")):
-        ran = subprocess.run(command, input=text, check=False, capture_output=True, text=True)
+        ran = run(command, input=text)
         applied = defined.kubectl("apply", "--server-side", "--validate=strict", "-f", "-", stdin=ran.stdout)
         assert (applied.returncode, applied.stdout.count("serverside-applied")) == (0, 2), applied.stderr
         group = "wgpolicyk8s.io" if output == "policyreport" else "openreports.io"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from support.api_servers import ApiServer, write_kubeconfig
+from support.forked_commands import PROGRAM, run
 
-PROGRAM = Path(sys.executable).with_name("pratique")
 NAMESPACE = "snapshots"
 LIMIT = """
 apiVersion: v1
@@ -70,8 +70,7 @@ spec:
 
 
 def pratique(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [str(PROGRAM), *map(str, arguments)]
-    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+    return run([PROGRAM, *arguments])
 
 
 @pytest.fixture(name="kubeconfig", scope="module")
@@ -146,9 +145,8 @@ def test_a_context_needs_a_kubeconfig(manifests: Path) -> None:
 
 @pytest.mark.parametrize("command", ["snapshot", "doctor"])
 def test_without_any_kubeconfig_one_line_says_what_to_give(command: str, tmp_path: Path) -> None:
-    environment = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
-    words = [str(PROGRAM), command]
-    ran = subprocess.run(words, check=False, capture_output=True, text=True, timeout=120, env=environment)
+    kept = {name: value for name, value in os.environ.items() if name != "KUBECONFIG"}
+    ran = run([PROGRAM, command], env=kept | {"HOME": str(tmp_path)})
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr == "pratique: there is no kubeconfig: give --kubeconfig FILE, or set KUBECONFIG\n"
 

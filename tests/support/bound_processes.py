@@ -1,4 +1,4 @@
-"""Other people's programs as processes of a test, which end with it even if it is killed."""
+"""Programs as processes of a test, which end with it even if it is killed; commands of Pratique are forks."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+
+from support.forked_commands import PROGRAM, ForkedCommand
 
 _BIND = """
 import os, sys
@@ -26,12 +28,13 @@ def bound_process(
     command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Run a program until the block ends, and kill it then; what it prints goes into ``log``."""
-    bound = [sys.executable, "-I", "-S", "-c", _BIND, str(os.getpid()), *command]
+    program: Callable[..., subprocess.Popen[bytes]] = ForkedCommand
+    if command[0] != str(PROGRAM):
+        program = subprocess.Popen
+        command = [sys.executable, "-I", "-S", "-c", _BIND, str(os.getpid()), *command]
     with (
         log.open("wb") as output,
-        subprocess.Popen(
-            bound, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment
-        ) as process,
+        program(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment) as process,
     ):
         try:
             yield process

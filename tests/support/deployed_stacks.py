@@ -9,7 +9,6 @@ import os
 import signal
 import ssl
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from support import cluster_manifests
 from support.api_servers import free_port
 from support.bound_processes import bound_process
 from support.connection_forwarders import Forwarder
+from support.forked_commands import PROGRAM, run
 from support.waiting import within
 
 CLIENT = "kube-apiserver"
@@ -30,10 +30,16 @@ _SHORT = {"drain-seconds": "1"}
 def make_certificates(folder: Path, *flags: str) -> None:
     """Make or renew certificates as docs/kubernetes.md says."""
     command = [
-        *(sys.executable, "-m", "pratique_cli", "certs", str(folder)),
-        *("--namespace", cluster_manifests.NAMESPACE, "--client", CLIENT, *flags),
+        PROGRAM,
+        "certs",
+        folder,
+        "--namespace",
+        cluster_manifests.NAMESPACE,
+        "--client",
+        CLIENT,
+        *flags,
     ]
-    subprocess.run(command, check=True, capture_output=True)
+    run(command).check_returncode()
 
 
 @dataclasses.dataclass(slots=True)
@@ -176,7 +182,7 @@ def deployed(
 def _command(service: str, certificates: Path, changed: Mapping[str, str]) -> list[str]:
     """What the manifest runs, with other values of some flags: addresses for names, which no DNS has here."""
     arguments = cluster_manifests.pod_specs()[service]["containers"][0]["args"]
-    command = [sys.executable, "-m", "pratique_cli"]
+    command = [str(PROGRAM)]
     for argument in arguments:
         name, given, value = argument.removeprefix("--").partition("=")
         value = changed.get(name, value.replace(_MOUNT, str(certificates)))

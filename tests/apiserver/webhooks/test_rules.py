@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 from support.cluster_manifests import of_kind
 from support.cluster_webhooks import UNREGISTERED
 from support.clusters import Cluster
+from support.forked_commands import PROGRAM, run
 from support.waiting import within
 
 SPREAD = {
@@ -25,8 +25,9 @@ SPREAD = {
 
 
 def rules(*flags: object) -> str:
-    command = [sys.executable, "-m", "pratique_cli", "rules", *map(str, flags)]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    ran = run([PROGRAM, "rules", *flags])
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
 
 
 @pytest.fixture(name="namespace", scope="module")

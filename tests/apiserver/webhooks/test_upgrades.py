@@ -13,7 +13,7 @@ import os
 import re
 import ssl
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from support.cluster_webhooks import UNREGISTERED
 from support.clusters import Cluster
 from support.connection_forwarders import Forwarder
 from support.deployed_stacks import Replica
+from support.forked_commands import PROGRAM
 from support.next_releases import make_next_release
 from support.steady_loads import SteadyLoad, steady_load
 from support.waiting import within
@@ -60,6 +61,7 @@ class Release:
 
     chain: str = CHAIN
     environment: Mapping[str, str] = dataclasses.field(default_factory=own_environment)
+    program: Sequence[str] = (str(PROGRAM),)
 
 
 class Rollout:
@@ -80,7 +82,7 @@ class Rollout:
             (name, age): Replica(
                 port,
                 [
-                    *(sys.executable, "-m", "pratique_cli", "serve", name, "--host=127.0.0.1"),
+                    *(*releases[age].program, "serve", name, "--host=127.0.0.1"),
                     *(f"--port={port}", f"--admission-control={releases[age].chain}", "--drain-seconds=1"),
                     *further.get(name, ()),
                 ],
@@ -218,7 +220,8 @@ def test_no_request_is_lost_while_a_changed_chain_is_rolled_out(cluster: Cluster
 
 
 def test_no_request_is_lost_while_a_changed_contract_is_rolled_out(cluster: Cluster, tmp_path: Path) -> None:
-    new = Release(environment=make_next_release(tmp_path / "next"))
+    environment = make_next_release(tmp_path / "next")
+    new = Release(environment=environment, program=(sys.executable, "-m", "pratique_cli"))
     rollout = Rollout(tmp_path, cluster.stack.certificates, new)
     with begun(cluster, rollout) as (proxy, load, _):
         rollout.start(NEW, *SERVICES)
