@@ -25,8 +25,8 @@ from pratique_cli.installations import read_installation
 from support import api_servers
 from support.api_servers import ApiServer
 from support.cluster_manifests import NAMESPACE, objects, webhook_text
+from support.forked_commands import PROGRAM, run
 
-PROGRAM = Path(sys.executable).with_name("pratique")
 SPACE = f"namespaces/{NAMESPACE}"
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 MUTATING = f"{ADMISSION}/mutatingwebhookconfigurations/pratique"
@@ -69,18 +69,18 @@ def kubeconfig(folder: Path, port: int, authority_file: Path, user: str = "admin
 
 
 def doctor(file: Path, *flags: str) -> subprocess.CompletedProcess[str]:
-    command = [str(PROGRAM), "doctor", f"--kubeconfig={file}", *flags]
-    return subprocess.run(command, text=True, capture_output=True, timeout=120, check=False)
+    return run([PROGRAM, "doctor", f"--kubeconfig={file}", *flags])
 
 
 @pytest.fixture(name="server", scope="module")
-def _server() -> Iterator[ApiServer]:
-    """An API server of its own, because the webhooks of the example review every Pod."""
-    with api_servers.running() as server:
-        text = yaml.safe_dump_all(objects()) + "---\n" + webhook_text(trustme.CA().cert_pem.bytes())
-        applied = server.kubectl("apply", "--server-side", "-f", "-", stdin=text)
-        assert applied.returncode == 0, applied.stderr
-        yield server
+def _server(disturbed_server: ApiServer) -> Iterator[ApiServer]:
+    """An API server with the example, whose webhooks review every Pod."""
+    text = yaml.safe_dump_all(objects()) + "---\n" + webhook_text(trustme.CA().cert_pem.bytes())
+    applied = disturbed_server.kubectl("apply", "--server-side", "-f", "-", stdin=text)
+    assert applied.returncode == 0, applied.stderr
+    yield disturbed_server
+    for path in (MUTATING, VALIDATING):
+        disturbed_server.ask("DELETE", path)
 
 
 @pytest.fixture(name="file", scope="module")

@@ -95,18 +95,18 @@ def _reader(tmp_path: Path) -> Iterator[Reader]:
         yield Reader(server, tmp_path)
 
 
-def pull_policy(reader: Reader, namespace: str, flags: str = "--dry-run=server") -> str:
+def pull_policy(reader: Reader, namespace: str, query: str = "?dryRun=All") -> str:
     """How a new Pod comes to pull its image; one that is stored goes again at once, as no node has it.
 
-    While services take a change up, one after another, it may be refused, which is what is returned then.
+    While services take a change up, one after another, it may be refused: the message is returned then.
     """
-    pod = "run web --image=registry.example/web:1.4"
-    policy = reader.run(
-        f"kubectl -n {namespace} {pod} {flags} -o jsonpath='{{..imagePullPolicy}}' 2>&1 || true"
-    )
-    if "--dry-run" not in flags:
-        reader.run(f"kubectl -n {namespace} delete pod web --ignore-not-found")
-    return policy
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    spec = {"containers": [{"name": "web", "image": "registry.example/web:1.4"}]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": spec}
+    reply = reader.server.ask("POST", f"{pods}{query}", pod)
+    if not query:
+        reader.server.ask("DELETE", f"{pods}/web?gracePeriodSeconds=0")
+    return str(reply.body.get("message") or reply.body["spec"]["containers"][0]["imagePullPolicy"])
 
 
 def stack_of(reader: Reader, folder: Path) -> tuple[str, int]:
@@ -115,13 +115,13 @@ def stack_of(reader: Reader, folder: Path) -> tuple[str, int]:
     return str(found["spec"]["clusterIP"]), int(found["spec"]["ports"][0]["port"])
 
 
-def wait_until_reviewed(reader: Reader, namespace: str, flags: str = "--dry-run=server") -> None:
+def wait_until_reviewed(reader: Reader, namespace: str, query: str = "?dryRun=All") -> None:
     """An API server calls new webhooks a moment after they are there."""
-    assert within(60, lambda: pull_policy(reader, namespace, flags) == "Always")
+    assert within(60, lambda: pull_policy(reader, namespace, query) == "Always")
 
 
-def wait_until_not_reviewed(reader: Reader, namespace: str, flags: str = "--dry-run=server") -> None:
-    assert within(60, lambda: pull_policy(reader, namespace, flags) == "IfNotPresent")
+def wait_until_not_reviewed(reader: Reader, namespace: str, query: str = "?dryRun=All") -> None:
+    assert within(60, lambda: pull_policy(reader, namespace, query) == "IfNotPresent")
 
 
 def test_the_page_installs_rolls_out_upgrades_and_removes(reader: Reader, tmp_path: Path) -> None:
@@ -170,9 +170,9 @@ def told_of_shadows(reader: Reader, created: str) -> bool:
     """Whether the audit log says what the page says it does; an API server calls new webhooks a moment later."""
     [block] = re.findall(r"^```text\n(.*?)^```$", SECTION, re.MULTILINE | re.DOTALL)
     lines = [line.removesuffix("…").partition(": ") for line in block.splitlines()]
-    before = len(reader.server.audit_events())
+    before = reader.server.audited()
     shows(reader, created)
-    told = [event.get("annotations", {}) for event in reader.server.audit_events()[before:]]
+    told = [event.get("annotations", {}) for event in reader.server.audit_events(before)]
     return any(all(found.get(key, "").startswith(text) for key, _, text in lines) for found in told)
 
 
@@ -185,10 +185,10 @@ def change_and_return(reader: Reader, stack: DeployedStack, upgrade: str) -> Non
     reader.run(on)
     wait_until_reviewed(reader, "default")
     reader.run(change.replace("replicas.validator=3", "webhooks.stage=dry-run"))
-    wait_until_not_reviewed(reader, "default", "--restart=Never")
+    wait_until_not_reviewed(reader, "default", query="")
     wait_until_reviewed(reader, "default")
     reader.run(on)
-    wait_until_reviewed(reader, "default", "--restart=Never")
+    wait_until_reviewed(reader, "default", query="")
     for replica in stack.replicas["frontdoor"]:
         replica.kill()
     refused = reader.run("kubectl apply --dry-run=server -f spread.yaml 2>&1 || true")

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from support import api_servers, local_stacks
+from support import local_stacks
 from support.api_servers import ApiServer, write_kubeconfig
+from support.forked_commands import PROGRAM, run
 from support.live_stacks import metric, reason, review, wait_for
 from support.local_stacks import Stack
 
@@ -86,24 +84,6 @@ def test_metrics_count_the_objects_and_name_only_what_is_looked_up(
     assert 'resource="deployments.apps"' not in text
 
 
-def test_what_a_silent_api_server_does_not_confirm_is_refused_until_it_answers_again(tmp_path: Path) -> None:
-    with api_servers.running() as server:
-        server.create_namespace("shop")
-        with local_stacks.running_alone(*flags(server, tmp_path, "--cluster-staleness", "3s")) as stack:
-            wait_for(lambda: not reason(stack, "shop"))
-            server.process.send_signal(signal.SIGSTOP)
-            try:
-                wait_for(lambda: "and --cluster-staleness is 3 s" in reason(stack, "shop"))
-                wait_for(lambda: stack.get("/readyz")[0] == 503)
-                assert "of the live cluster were last confirmed" in stack.get("/readyz")[1]
-            finally:
-                server.process.send_signal(signal.SIGCONT)
-            wait_for(lambda: not reason(stack, "shop"))
-            wait_for(lambda: stack.get("/readyz")[0] == 200)
-            server.kubectl("label", "ns", "shop", "pod-security.kubernetes.io/enforce=baseline")
-            wait_for(lambda: "violates PodSecurity" in reason(stack, "shop"))
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -118,8 +98,7 @@ def test_wrong_flags_of_a_live_cluster_get_one_clear_error(
 ) -> None:
     kubeconfig = str(write_kubeconfig(api_server, tmp_path))
     given = [argument.format(kubeconfig=kubeconfig) for argument in arguments]
-    command = [sys.executable, "-m", "pratique_cli", "serve", "all", "--port", "0", *given]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    done = run([PROGRAM, "serve", "all", "--port", "0", *given])
     assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr
@@ -129,9 +108,7 @@ def test_a_user_without_rights_is_told_what_the_api_server_refuses(
     api_server: ApiServer, tmp_path: Path
 ) -> None:
     kubeconfig = str(write_kubeconfig(api_server, tmp_path, "developer"))
-    command = [sys.executable, "-m", "pratique_cli", "serve", "all", "--port", "0"]
-    given = [*command, "--kubeconfig", kubeconfig, "--context", "test"]
-    done = subprocess.run(given, capture_output=True, text=True, check=False, timeout=120)
+    done = run([PROGRAM, "serve", "all", "--port", "0", "--kubeconfig", kubeconfig, "--context", "test"])
     assert done.returncode == 2
     assert 'User "developer" cannot get resource "namespaces"' in done.stderr
 
@@ -151,16 +128,11 @@ def test_usage_is_recounted_from_what_others_create_and_delete(api_server: ApiSe
         used = {"namespace": "counted", "resource": "pods"}
         wait_for(lambda: metric(stack, "pratique_quota_used", **used) == 3)
         assert "exceeded quota: two" in reason(stack, "counted")
-        table = quotas(*live).stdout
+        table = run([PROGRAM, "quotas", *live]).stdout
         assert re.search(r"counted +two +pods +3 +2 +ledger", table), table
         path = "/api/v1/namespaces/counted/pods/one?gracePeriodSeconds=0"
         assert api_server.ask("DELETE", path).code == 200
         wait_for(lambda: metric(stack, "pratique_quota_used", **used) == 2)
-
-
-def quotas(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pratique_cli", "quotas", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
 
 
 @pytest.mark.parametrize(
@@ -174,8 +146,6 @@ def test_quotas_of_no_cluster_or_of_two_are_one_clear_error(
     api_server: ApiServer, tmp_path: Path, arguments: list[str], said: str
 ) -> None:
     kubeconfig = str(write_kubeconfig(api_server, tmp_path))
-    command = [sys.executable, "-m", "pratique_cli", "quotas"]
-    given = [word.format(kubeconfig=kubeconfig) for word in arguments]
-    done = subprocess.run([*command, *given], capture_output=True, text=True, check=False, timeout=120)
+    done = run([PROGRAM, "quotas", *(word.format(kubeconfig=kubeconfig) for word in arguments)])
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr

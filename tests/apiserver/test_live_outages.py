@@ -6,6 +6,7 @@ No answer may come from objects that are too old, and all is as before once the 
 from __future__ import annotations
 
 import contextlib
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,23 +24,15 @@ NAMESPACE = "shop"
 
 
 @pytest.fixture(name="server", scope="module")
-def _server() -> Iterator[ApiServer]:
-    # Without its cache, what etcd forgets is forgotten.
-    with api_servers.running(flags={"watch-cache": "false"}) as server:
-        server.create_namespace(NAMESPACE)
-        yield server
+def _server(disturbed_server: ApiServer) -> ApiServer:
+    disturbed_server.create_namespace(NAMESPACE)
+    return disturbed_server
 
 
 @pytest.fixture(name="network", scope="module")
 def _network(server: ApiServer) -> Iterator[Forwarder]:
     with Forwarder(("127.0.0.1", api_servers.free_port()), [server.port]) as network:
         yield network
-
-
-@pytest.fixture(name="restarts", scope="module")
-def _restarts(server: ApiServer) -> Iterator[contextlib.ExitStack]:
-    with contextlib.ExitStack() as stack:
-        yield stack
 
 
 def flags(server: ApiServer, network: Forwarder, folder: Path, staleness: str) -> list[str]:
@@ -69,6 +62,25 @@ def check_cut(server: ApiServer, network: Forwarder, stack: Stack, seconds: floa
     wait_for(lambda: stack.get("/readyz")[0] == 200)
     set_level(server, "-")
     wait_for(lambda: not reason(stack, NAMESPACE))
+
+
+def test_what_a_silent_api_server_does_not_confirm_is_refused_until_it_answers_again(
+    server: ApiServer, network: Forwarder, tmp_path: Path
+) -> None:
+    with local_stacks.running_alone(*flags(server, network, tmp_path, "3s")) as stack:
+        wait_for(lambda: not reason(stack, NAMESPACE))
+        server.process.send_signal(signal.SIGSTOP)
+        try:
+            wait_for(lambda: "and --cluster-staleness is 3 s" in reason(stack, NAMESPACE))
+            wait_for(lambda: stack.get("/readyz")[0] == 503)
+            assert "of the live cluster were last confirmed" in stack.get("/readyz")[1]
+        finally:
+            server.process.send_signal(signal.SIGCONT)
+        wait_for(lambda: not reason(stack, NAMESPACE))
+        wait_for(lambda: stack.get("/readyz")[0] == 200)
+        set_level(server, "=baseline")
+        wait_for(lambda: "violates PodSecurity" in reason(stack, NAMESPACE))
+        set_level(server, "-")
 
 
 def test_a_network_that_is_cut_refuses_and_never_shows_the_old_state_again(

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import subprocess
-import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from support import local_stacks
 from support.api_servers import ApiServer, write_kubeconfig
+from support.forked_commands import PROGRAM, run
 from support.live_stacks import reason, review, wait_for
 from support.local_stacks import Stack
+from support.steady_loads import steady_load
 
 NAMESPACE, PLAIN = "ruled", "unruled"
 ONLY_HERE = f"{{matchLabels: {{kubernetes.io/metadata.name: {NAMESPACE}}}}}"
@@ -91,23 +89,11 @@ def _stack(server: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Itera
 @contextlib.contextmanager
 def no_failed_request(stack: Stack) -> Iterator[None]:
     """Send reviews all the time, which all have to be decided."""
-    failed: list[dict[str, Any]] = []
-    done = threading.Event()
-
-    def send() -> None:
-        with contextlib.closing(stack.connect()) as connection:
-            while not done.is_set():
-                code, answer = stack.ask("/admit", review(NAMESPACE), connection)
-                failed.extend([answer] if code != 200 else [])
-
-    sender = threading.Thread(target=send)
-    sender.start()
-    try:
+    with (
+        contextlib.closing(stack.connect()) as connection,
+        steady_load(lambda: stack.post("/admit", review(NAMESPACE), connection)),
+    ):
         yield
-    finally:
-        done.set()
-        sender.join()
-    assert not failed, [one.get("message") for one in failed]
 
 
 def test_policies_of_the_cluster_decide_as_they_come_and_go_and_no_request_fails(
@@ -189,8 +175,7 @@ def test_wrong_sources_are_one_clear_error(
 ) -> None:
     kubeconfig = str(write_kubeconfig(server, tmp_path))
     given = [word.format(kubeconfig=kubeconfig) for word in arguments]
-    command = [sys.executable, "-m", "pratique_cli", "serve", "all", "--port", "0", *given]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    done = run([PROGRAM, "serve", "all", "--port", "0", *given])
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
     assert "Traceback" not in done.stderr
