@@ -10,10 +10,11 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from support.forked_commands import PROGRAM, ForkedCommand
 
 _READY = re.compile(r"pratique: (?:frontdoor )?ready on http://127\.0\.0\.1:(\d+)")
 
@@ -86,8 +87,8 @@ def running_alone(*flags: str) -> Iterator[Stack]:
 
 @contextlib.contextmanager
 def _running(*arguments: str) -> Iterator[Stack]:
-    command = [sys.executable, "-m", "pratique_cli", *arguments, "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+    command = [str(PROGRAM), *arguments, "--port", "0"]
+    with ForkedCommand(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         try:
             assert process.stdout is not None
             found = _READY.match(process.stdout.readline())
