@@ -3,7 +3,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import subprocess
 import urllib.error
 import urllib.request
 import zipfile
@@ -15,7 +14,9 @@ from selenium.webdriver import ActionChains, Chrome, Keys
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
-from .conftest import PATIENCE_SECONDS, PROGRAM
+from support.forked_commands import PROGRAM, run
+
+from .conftest import PATIENCE_SECONDS, POLL_SECONDS
 
 POD = """\
 apiVersion: v1
@@ -112,7 +113,7 @@ def marked_lines(browser: Chrome, editor: str) -> list[str]:
 
 
 def wait_for_state(browser: Chrome, text: str) -> None:
-    WebDriverWait(browser, PATIENCE_SECONDS).until(
+    WebDriverWait(browser, PATIENCE_SECONDS, POLL_SECONDS).until(
         lambda here: text in here.find_element(By.ID, "state").text
     )
 
@@ -232,12 +233,12 @@ def test_a_saved_case_passes_pratique_test(console: str, tmp_path: Path) -> None
         case = json.load(answer)
     with zipfile.ZipFile(io.BytesIO(send(console, "/playground/save", case))) as archive:
         archive.extractall(tmp_path)
-    command = [str(PROGRAM), "test", str(tmp_path / "case")]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    command = [PROGRAM, "test", tmp_path / "case"]
+    ran = run(command)
     assert (ran.returncode, "1 passed" in ran.stdout) == (0, True), ran.stdout + ran.stderr
     policies = tmp_path / "case" / "policies.yaml"
     policies.write_text(policies.read_text().replace("<= 5", "<= 50"))
-    assert subprocess.run(command, capture_output=True, check=False).returncode == 1
+    assert run(command).returncode == 1
 
 
 def test_webhooks_are_named_and_not_called(console: str) -> None:

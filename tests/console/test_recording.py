@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -15,8 +14,9 @@ from pratique.apimachinery.errors import InputError
 from pratique_frontdoor.console import recorded_lines
 from pratique_frontdoor.console.recorded_lines import OTHERS
 from pratique_frontdoor.console.recording import PAGE_DECISIONS, Recording
+from support.forked_commands import PROGRAM, run
 
-from .conftest import KEY, PROGRAM
+from .conftest import KEY
 
 
 def fetched(url: str) -> tuple[int, str]:
@@ -149,8 +149,7 @@ def test_a_file_without_any_decision_is_no_recording(tmp_path: Path) -> None:
     other.write_text("kind: Pod\n")
     with pytest.raises(InputError, match="this is no recording"):
         Recording(other)
-    command = [str(PROGRAM), "console", "--port", "0", "--record", str(other)]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    ran = run([PROGRAM, "console", "--port", "0", "--record", other])
     assert (ran.returncode, "this is no recording" in ran.stderr) == (2, True)
 
 

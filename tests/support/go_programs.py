@@ -6,6 +6,8 @@ import os
 import re
 from pathlib import Path
 
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pratique"
+"""What tests need and is made once."""
 _TESTS = Path(__file__).parents[1]
 _MODULES = {
     "kube-apiserver": ("apiserver", "k8s.io/kubernetes"),
@@ -27,5 +29,4 @@ def version(name: str) -> str:
 
 def folder(name: str) -> Path:
     """Where a program is once it is built."""
-    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return caches / "pratique" / name / version(name)
+    return CACHE / name / version(name)
