@@ -13,7 +13,6 @@ from pathlib import Path
 
 from pratique.configuration.settings import ChainSettings
 from pratique.controllers.quota.ledger import has_ledger_url, with_ledger_url
-from pratique.rpc.probes import probe
 from pratique_cli.chain_options import chain_arguments, chain_variables
 from pratique_cli.supervisor import ServiceCommand, Supervisor
 
@@ -68,8 +67,12 @@ class Stack:
         """
         targets = await _start_all(self._backends)
         self._front_door = self._create_front_door(targets)
-        self._port = await self._front_door.start()
-        await self._until_all_healthy(targets)
+        healthy = asyncio.create_task(self._until_all_healthy(targets))
+        try:
+            self._port = await self._front_door.start()
+            await healthy
+        finally:
+            healthy.cancel()
         await self._until_healthy(self._front_door_problem)
         return self.url
 
@@ -136,7 +139,7 @@ class Stack:
 
     async def _until_all_healthy(self, targets: list[str]) -> None:
         for target in targets:
-            await self._until_healthy(functools.partial(probe, target))
+            await self._until_healthy(functools.partial(_backend_problem, target))
 
     def _create_backends(self) -> list[Supervisor]:
         """The mutator, and then the validators."""
@@ -172,6 +175,12 @@ class Stack:
             if answer.status == http.HTTPStatus.OK:
                 return None
         return " ".join(["frontdoor:", *reasons])
+
+
+def _backend_problem(target: str) -> str | None:
+    from pratique.rpc.probes import probe  # noqa: PLC0415 - gRPC, while the front door starts
+
+    return probe(target)
 
 
 def _write_key(folder: Path) -> Path:

@@ -17,8 +17,8 @@ def collect_less_often() -> None:
 def freeze_loaded() -> None:
     """Leave what is loaded out of all later collections, and make these rare; call it once all is loaded.
 
-    Collections that walk it add 16 ms to the slowest answers.
+    Collections that walk it add 16 ms to the slowest answers. What is garbage by then stays, too: it is 0.3 % of the
+    objects, and a search for it would be a tenth of the start.
     """
-    gc.collect()
     gc.freeze()
     collect_less_often()

@@ -20,8 +20,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from pathlib import Path
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
-from watchfiles import awatch
-
 from pratique.apimachinery.errors import InputError, PartlyUsableError, PratiqueError
 from pratique.apimachinery.file_snapshots import FilesSnapshot, record_files
 from pratique.apimachinery.manifest_files import walk
@@ -146,6 +144,8 @@ async def watch(
 
 async def _hints(paths: Sequence[Path], poll_seconds: float) -> AsyncGenerator[None]:
     """Yield at once, and then whenever a file may have changed."""
+    from watchfiles import awatch  # noqa: PLC0415 - many services have no files to watch
+
     changes = awatch(
         *_folders(paths),
         watch_filter=None,

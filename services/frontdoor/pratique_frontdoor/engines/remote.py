@@ -27,7 +27,6 @@ from pratique.configuration.loading import Configurations, load_configurations
 from pratique.configuration.settings import OnOff
 from pratique.https.conversion_webhooks import HttpsConversionWebhooks
 from pratique.https.tls import ReloadedCertificate, keep_certificates_fresh
-from pratique.rpc.descriptions import QuotaUsage
 from pratique.telemetry.logs import describe_error
 from pratique.telemetry.metrics import ReloadCollector
 from pratique.telemetry.policy_metrics import MatchConditionMetrics
@@ -39,14 +38,15 @@ from pratique_frontdoor.http.metrics import ServiceCallMetrics
 from pratique_frontdoor.settings import NEVER_HEDGED, FrontDoorSettings
 from pratique_frontdoor.transports import Transport
 from pratique_frontdoor.transports.circuit_breakers import CircuitBreakers, breaker_metrics
-from pratique_frontdoor.transports.grpc import GrpcTransport
-from pratique_frontdoor.transports.hosting_services import HostingService, ServicesTls
 from pratique_frontdoor.webhooks.clients import WebhookTransports
 
 if TYPE_CHECKING:
     from prometheus_client.registry import Collector
 
     from pratique.cluster.live import LiveCluster
+    from pratique.rpc.descriptions import QuotaUsage
+    from pratique_frontdoor.transports.grpc import GrpcTransport
+    from pratique_frontdoor.transports.hosting_services import HostingService
 
 _log = logging.getLogger(__name__)
 
@@ -132,17 +132,14 @@ class RemoteEngine:
             )
         # In a live cluster DNS finds Services, so their endpoints need not be followed.
         self._clients = open_clients(self.cluster if live is None else ANY_NAMESPACE)
-        tls = ServicesTls.of(settings)
-        self.reloaded_credentials: Sequence[ReloadedCertificate[Any]] = (
-            () if tls is None else tls.reloaded_credentials
-        )
+        self.reloaded_credentials: Sequence[ReloadedCertificate[Any]] = ()
         self._conditions, call_metrics = MatchConditionMetrics(), ServiceCallMetrics()
-        opened: tuple[HostingService, HostingService] | None = None
+        self._called: tuple[HostingService, HostingService] | None = None
         if services is None:
-            services = opened = self._open_services(tls, call_metrics)
-        self.calls_services = opened is not None
+            services = self._called = self._open_services(call_metrics)
+        self.calls_services = self._called is not None
         """Whether controllers run in other processes, which check what they parse."""
-        self._replicas: GrpcTransport | None = None if opened is None else opened[1].transport
+        self._replicas: GrpcTransport | None = None if self._called is None else self._called[1].transport
         self._mutator, self._validator = self._services = services
         if configurations is None:
             read_configurations = functools.partial(load_configurations, chain.config)
@@ -161,8 +158,8 @@ class RemoteEngine:
         self._held.listen(self._close_unused_webhooks)
         for service in self._services:
             service.require_inputs(self._held)
-        if opened is not None:
-            call_metrics.show_services(opened, self._held)
+        if self._called is not None:
+            call_metrics.show_services(self._called, self._held)
         followed = [configurations] if chain.policies_from else []
         watched = [
             reloaded for reloaded in (cluster, configurations) if reloaded.paths or reloaded in followed
@@ -187,20 +184,24 @@ class RemoteEngine:
         elif chain.cluster:
             self._advise(self._warn_unread, cluster.value)
         self._advise(self._warn_without_effect, configurations.value)
-        if tls is not None:
-            for certificate in tls.reloaded_credentials:
+        if credentials := self.reloaded_credentials:
+            for certificate in credentials:
                 certificate.add_listener(self._renew_channels)
-            self._background.add(asyncio.ensure_future(keep_certificates_fresh(tls.reloaded_credentials)))
+            self._background.add(asyncio.ensure_future(keep_certificates_fresh(credentials)))
 
     @functools.cached_property
     def _conversion_webhooks(self) -> HttpsConversionWebhooks | None:
         calls = self._settings.chain.calls_conversion_webhooks
         return HttpsConversionWebhooks(self._clients) if calls else None
 
-    def _open_services(
-        self, tls: ServicesTls | None, call_metrics: ServiceCallMetrics
-    ) -> tuple[HostingService, HostingService]:
+    def _open_services(self, call_metrics: ServiceCallMetrics) -> tuple[HostingService, HostingService]:
+        # Imported here because a front door that runs the controllers itself needs no gRPC.
+        from pratique_frontdoor.transports.hosting_services import HostingService, ServicesTls  # noqa: PLC0415
+
         settings = self._settings
+        tls = ServicesTls.of(settings)
+        if tls is not None:
+            self.reloaded_credentials = tls.reloaded_credentials
         hosted = [controller for controller in self._sources.selected if controller.hosted]
 
         def open_service(
@@ -350,7 +351,7 @@ class RemoteEngine:
 
     async def quota_usage(self) -> QuotaUsage:
         """Return how much of each quota is used, as the validators know; empty where this process runs them."""
-        return await self._validator.quota_usage() if isinstance(self._validator, HostingService) else {}
+        return {} if self._called is None else await self._called[1].quota_usage()
 
     async def unready(self) -> Sequence[str]:
         """Return the reasons why the services cannot be called now."""

@@ -17,8 +17,6 @@ from pratique.telemetry.metrics import CallbackMetric, DurationHistogram, Labele
 from pratique.telemetry.registry import CONTENT_TYPE, create_registry, render_metrics
 from pratique_frontdoor.chain.decisions import Decision, Shadow, Step, Violation
 from pratique_frontdoor.http.messages import Load
-from pratique_frontdoor.transports.hosting_services import HostingService
-from pratique_frontdoor.transports.replicas import ReplicaLoad
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -27,6 +25,8 @@ if TYPE_CHECKING:
     from pratique_frontdoor.decision_logs.writers import DecisionLog
     from pratique_frontdoor.http.connections import UnauthenticatedConnections
     from pratique_frontdoor.recording.recorders import Recorder
+    from pratique_frontdoor.transports.hosting_services import HostingService
+    from pratique_frontdoor.transports.replicas import ReplicaLoad
 
 __all__ = ["CONTENT_TYPE", "Metrics"]
 
