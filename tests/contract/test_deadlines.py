@@ -53,7 +53,7 @@ def test_a_hanging_controller_times_out_before_the_deadline(
         async with serving(
             kind, hosted("a", controllers.allowing), hosted("h", controllers.hanging)
         ) as channel:
-            return await kind.ask(channel, review_of(), [Call("a"), Call("h", 60)], seconds=4)
+            return await kind.ask(channel, review_of(), [Call("a"), Call("h", 60)], seconds=2)
 
     answered, hung = asyncio.run(run())
     assert not isinstance(answered.decision, Failed)

@@ -74,7 +74,7 @@ def test_a_changed_cluster_is_seen_and_a_broken_one_is_not(tmp_path: Path) -> No
     async def run() -> None:
         async with service(kind, "--cluster", str(file)) as process:
             assert await decided(process, kind) is Denied
-            file.write_text(NAMESPACE)
+            file.write_text(f"{OTHER_NAMESPACE}---\n{NAMESPACE}")
             await asyncio.wait_for(until_allowed(process, kind), 120)
             await until_logged(process, "cluster reloaded")
             file.write_text("kind: [")

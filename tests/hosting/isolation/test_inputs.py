@@ -25,8 +25,8 @@ from pratique.admission.controllers import VALIDATE
 
 
 def validate(review):
-    namespace = review.cluster.get("", "namespaces", "shop")
-    return deny("closed") if namespace is None else allow()
+    namespace = review.cluster.get("", "namespaces", "closed")
+    return allow() if namespace is None else deny("closed")
 
 
 CONTROLLER = Controller(
@@ -65,7 +65,7 @@ def test_a_review_is_decided_by_the_cluster_that_its_call_names(tmp_path: Path, 
             before = hosted.held.digests.whole
             found = [await ask(before)]
             fresh = tmp_path / "cluster.new"
-            fresh.write_text(NAMESPACE.format("other"))
+            fresh.write_text(f"{NAMESPACE.format('shop')}---\n{NAMESPACE.format('closed')}")
             fresh.rename(file)
             async with asyncio.timeout(120):
                 while hosted.held.digests.whole == before:  # noqa: ASYNC110 - files are no events

@@ -18,7 +18,7 @@ from pratique.hosting.running import ValidatorHost
 from pratique.hosting.services import host_chain
 from support.isolated_hosts import Host, hostile_package
 
-KILLS = 5
+KILLS = 2
 CALLS = 40
 """After each kill; most of them come before it is noticed, or while it is."""
 ENDED = Failed(FailureKind.ERROR, "its process ended")
