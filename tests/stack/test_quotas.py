@@ -153,6 +153,10 @@ class Creations:
                 caller.join()
         assert len(self.answers) == creates
 
+    def answered(self, creates: int) -> bool:
+        """Wait for so many answers."""
+        return within(PATIENCE_SECONDS, lambda: len(self.answers) >= creates)
+
     @property
     def allowed(self) -> list[str]:
         """The Pods that were let in."""
@@ -187,8 +191,7 @@ def test_usage_equals_admissions_while_validators_are_killed(four: Stack, url: s
     creates = kills * CREATES_FOR_EACH_KILL
     with creations.calling(creates):
         for number in range(1, kills + 1):
-            due = number * creates // (kills + 1)
-            assert within(PATIENCE_SECONDS, lambda due=due: len(creations.answers) >= due)
+            assert creations.answered(number * creates // (kills + 1))
             kill(four.pids("validator")[0])  # the oldest; the one started last has not had its share yet
     there, most = creations.allowed, hard(creates)
     print(f"{len(there)} of {creates} admitted over {kills} kills")  # noqa: T201 - numbers to keep an eye on
