@@ -140,7 +140,8 @@ def _chain(request: pytest.FixtureRequest, flags: tuple[str, ...]) -> Iterator[O
     if request.param == "offline":
         yield Offline(flags)
         return
-    with (running if request.param == "services" else running_alone)(*flags) as stack:
+    services = request.param == "services"
+    with running("--validators", "1", *flags) if services else running_alone(*flags) as stack:
         yield Running(stack)
 
 
