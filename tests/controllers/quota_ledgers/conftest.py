@@ -14,20 +14,29 @@ def _server() -> Iterator[postgres.Server]:
         yield server
 
 
+@pytest.fixture(name="database", scope="session")
+def _database(server: postgres.Server) -> str:
+    """A database that each test of a ledger leaves empty."""
+    return server.database()
+
+
 @pytest.fixture(name="shared_url", params=["sqlite", "postgresql"])
-def _shared_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def _shared_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """An empty ledger that several services can open."""
-    return str(tmp_path / "quotas.sqlite") if request.param == "sqlite" else _database(request)
+    yield from _empty(request, tmp_path)
 
 
 @pytest.fixture(name="url", params=["memory", "sqlite", "postgresql"])
-def _url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def _url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """An empty ledger of each kind."""
-    if request.param == "memory":
-        return ""
-    return str(tmp_path / "quotas.sqlite") if request.param == "sqlite" else _database(request)
+    yield from _empty(request, tmp_path)
 
 
-def _database(request: pytest.FixtureRequest) -> str:
+def _empty(request: pytest.FixtureRequest, folder: Path) -> Iterator[str]:
+    if request.param != "postgresql":
+        yield "" if request.param == "memory" else str(folder / "quotas.sqlite")
+        return
     server: postgres.Server = request.getfixturevalue("server")
-    return server.database()
+    url: str = request.getfixturevalue("database")
+    yield url
+    server.emptied(url)

@@ -255,4 +255,9 @@ class Quotas(RuleBasedStateMachine):
 
 
 TestQuotas = Quotas.TestCase
-TestQuotas.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestQuotas.settings = settings(max_examples=15, stateful_step_count=40, deadline=None)
+
+
+@pytest.mark.long
+class TestMoreQuotas(Quotas.TestCase):  # type: ignore[misc]  # made by hypothesis
+    settings = settings(max_examples=300, stateful_step_count=40, deadline=None)
