@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import grpc
+import msgspec
 import pytest
 
 from pratique.admission.results import Allow, Allowed, Patched, allow
@@ -29,10 +30,12 @@ def object_of(size: int) -> Document:
 def test_a_review_of_7_mib_passes(kind: Kind) -> None:
     async def run() -> type:
         async with serving(kind, hosted("c", controllers.allowing)) as channel:
-            review = review_of()
-            object.__setattr__(review, "object_document", object_of(3 * MIB))
-            object.__setattr__(review, "old_object_document", object_of(3 * MIB))
-            object.__setattr__(review, "options_document", object_of(MIB))
+            review = msgspec.structs.replace(
+                review_of(),
+                object_document=object_of(3 * MIB),
+                old_object_document=object_of(3 * MIB),
+                options_document=object_of(MIB),
+            )
             [outcome] = await kind.ask(channel, review, [Call("c")])
             return type(outcome.decision)
 
@@ -46,8 +49,7 @@ def test_a_review_of_7_mib_passes(kind: Kind) -> None:
 def test_the_limit_is_16_mib(kind: Kind, over: int, code: grpc.StatusCode | None) -> None:
     def request_of(padding: int) -> bytes:
         # Small first, so that the field's length is known; then exactly as long as is wanted.
-        review = review_of()
-        object.__setattr__(review, "object_document", object_of(padding))
+        review = review_of().with_object(object_of(padding))
         raw: bytes = kind.request(review, [Call("c")]).SerializeToString()
         return raw
 

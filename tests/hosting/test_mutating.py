@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 
+import msgspec
 import pytest
 
 from pratique.admission.controllers import Handler
@@ -83,8 +84,8 @@ def test_an_unknown_controller_ends_the_outcomes() -> None:
 
 
 def test_a_controller_without_a_mutating_handler_is_not_hosted() -> None:
-    validating = hosted("v", controllers.allowing)
-    object.__setattr__(validating.handlers, "mutate", None)
+    both = hosted("v", controllers.allowing)
+    validating = msgspec.structs.replace(both, handlers=msgspec.structs.replace(both.handlers, mutate=None))
     [outcome] = asyncio.run(MutatorHost([validating], ANY_NAMESPACE).mutate(review_of(), [Call("v")]))
     assert isinstance(outcome.decision, Failed)
 

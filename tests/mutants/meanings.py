@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 _STORAGE = ("frozen", "slots", "kw_only")
-"""Arguments of dataclasses that no behaviour depends on."""
+"""Arguments of dataclasses and structures that no behaviour depends on."""
 
 
 def meaning_of(code: str | None) -> str:
