@@ -36,21 +36,21 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def start(folder: Path, fan_out: str) -> contextlib.AbstractContextManager[Stack]:
+def start(folder: Path, validators: int, fan_out: str) -> contextlib.AbstractContextManager[Stack]:
     chain = ("--admission-control", "ValidatingAdmissionPolicy", "--config", str(folder))
-    return running("--validators", "3", "--validator-fanout", fan_out, *chain)
+    return running("--validators", str(validators), "--validator-fanout", fan_out, *chain)
 
 
 @pytest.fixture(scope="module")
 def stack(folder: Path) -> Iterator[Stack]:
-    with start(folder, "3") as started:
+    with start(folder, 3, "3") as started:
         yield started
 
 
 @pytest.fixture(scope="module")
 def undivided(folder: Path) -> Iterator[Stack]:
     """The same, but one validator does all the work of a review."""
-    with start(folder, "off") as started:
+    with start(folder, 2, "off") as started:
         yield started
 
 
