@@ -381,7 +381,7 @@ class Judges:
         self._of_flags.close()
 
     def _started(self, setup: Setup) -> Judge:
-        flags = self._flags | setup.flags
+        flags = {**self._flags, **setup.flags}
         written = json.dumps(flags)
         if written not in self._others:
             self._of_flags.close()

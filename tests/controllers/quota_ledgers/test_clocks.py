@@ -259,5 +259,5 @@ TestQuotas.settings = settings(max_examples=15, stateful_step_count=40, deadline
 
 
 @pytest.mark.long
-class TestMoreQuotas(Quotas.TestCase):  # type: ignore[misc]  # made by hypothesis
+class TestMoreQuotas(Quotas.TestCase):  # type: ignore[misc,valid-type]  # made by hypothesis
     settings = settings(max_examples=300, stateful_step_count=40, deadline=None)
