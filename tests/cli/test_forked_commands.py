@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -37,6 +38,7 @@ alike = {
     "environment": dict(os.environ),
     "folder": os.getcwd(),
     "path": sys.path,
+    "program": [sys.modules["__main__"].__file__, str(sys.modules["__main__"].__spec__)],
     "streams": [stream(name) for name in ("stdin", "stdout", "stderr")],
     "files": [os.readlink(file) for file in files if os.path.lexists(file) and os.path.basename(file) not in "012"],
     "group": os.getpgid(0) == os.getpid() or os.getpgid(0),
@@ -152,6 +154,18 @@ def reading() -> ForkedCommand[str]:
     process.stdin.flush()
     assert process.stdout.readline()
     return process
+
+
+def test_services_that_it_starts_are_children_of_its_own() -> None:
+    command: list[str | Path] = [PROGRAM, "up", "--port", "0", "--until-stdin-closes"]
+    pipe = subprocess.PIPE
+    with ForkedCommand(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        _, said = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 0
+    assert len(re.findall(r"is process \d+, ready", said)) == 4
+    assert "Unknown child process" not in said
 
 
 def test_what_takes_too_long_is_killed() -> None:

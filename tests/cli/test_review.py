@@ -344,13 +344,16 @@ def test_text_lists_every_step_and_counts(pratique: Program) -> None:
 def test_a_closed_pipe_is_not_an_error(tmp_path: Path) -> None:
     (tmp_path / "many.jsonl").write_text(lines(*(named_pod(f"web-{n}") for n in range(400))))
     with ForkedCommand(
-        [PROGRAM, "review", tmp_path / "many.jsonl"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [PROGRAM, "review", tmp_path / "many.jsonl"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.readline()
         process.stdout.close()
-        assert process.stderr.read() == b""
+        assert process.stderr.read() == ""
         assert process.wait(timeout=120) == -signal.SIGPIPE
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import ctypes
 import gc
 import importlib
 import io
@@ -18,16 +19,21 @@ import pkgutil
 import select
 import signal
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn, TextIO, TypeAlias
 
+from support.forked_commands import ForkedService
+
 Main: TypeAlias = "Callable[..., NoReturn]"
 
 ROOMS = ("pratique", "pratique_cli", "pratique_frontdoor", "pratique_mutator", "pratique_validator")
-EXAMPLES = Path(__file__).parents[2] / "examples"
+STARTING_SERVICES = (["up"], ["record"])
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
 CEL = EXAMPLES / "04-cel-policies"
 TRIALS: dict[str, list[tuple[object, ...]]] = {
     "review": [
@@ -39,6 +45,10 @@ TRIALS: dict[str, list[tuple[object, ...]]] = {
     "prove": [("--examples", "5", EXAMPLES / "06-prove" / "good")],
 }
 """What the server runs itself before it forks such a command: it reads tables, compiles, and imports what is left."""
+PATH = sys.path[1:]
+"""Where Python looks for modules, but for those of whatever it runs."""
+_PR_SET_CHILD_SUBREAPER = 36
+"""``linux/prctl.h``."""
 _STANDARD_ERROR = 2
 STREAMS = [(stream.name, stream.encoding, stream.errors) for stream in (sys.stdin, sys.stdout, sys.stderr)]
 """The standard streams as Python has opened them, before anything has configured them anew."""
@@ -72,17 +82,12 @@ class Ending:
 class CommandServer:
     """Forks commands, and tells how they end."""
 
-    def __init__(self, requests: socket.socket) -> None:
-        """Import every module that a command may import."""
+    def __init__(self, requests: socket.socket, *, for_parent: bool = False) -> None:
+        """Serve one socket; ``for_parent`` leaves the forks to the parent process, which waits for them itself."""
         self._requests = requests
+        self._for_parent = for_parent
         self._running: dict[int, tuple[int, socket.socket]] = {}
-        self._trials = dict(TRIALS)
-        for room in map(importlib.import_module, ROOMS):
-            for module in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
-                if not module.name.endswith(".__main__"):
-                    importlib.import_module(module.name)
-        self.main: Main = importlib.import_module("pratique_cli.main").main
-        _keep_all()
+        self._trials = {} if for_parent else dict(TRIALS)
 
     def serve(self) -> tuple[socket.socket, list[int]]:
         """Fork for each request; return in the fork, with its socket and streams, and nothing else that is open."""
@@ -94,7 +99,7 @@ class CommandServer:
                 name, descriptors, _, _ = socket.recv_fds(self._requests, 100, 4)
                 if not name:
                     self._kill_all()
-                    sys.exit()
+                    os._exit(0)
                 self._try(name.decode())
                 if is_fork := self._fork(socket.socket(fileno=descriptors[0]), descriptors[1:]):
                     return is_fork
@@ -104,23 +109,30 @@ class CommandServer:
         if trials := self._trials.pop(name, None):
             if name == "prove":
                 _find_constants()
+            main = importlib.import_module("pratique_cli.main").main
             with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stderr(nowhere):
                 for arguments in trials:
                     with contextlib.suppress(SystemExit):
-                        self.main([name, *map(str, arguments)])
+                        main([name, *map(str, arguments)])
             _keep_all()
 
     def _fork(self, command: socket.socket, streams: list[int]) -> tuple[socket.socket, list[int]] | None:
         if not (process := os.fork()):
+            if self._for_parent:
+                _leave_to_parent()
             self._requests.close()
             for descriptor, (_, other) in self._running.items():
                 os.close(descriptor)
                 other.close()
+            _tell(command, os.getpid())
             return command, streams
-        _tell(command, process)
-        self._running[os.pidfd_open(process)] = process, command
         for stream in streams:
             os.close(stream)
+        if self._for_parent:
+            command.close()
+            os.waitpid(process, 0)
+        else:
+            self._running[os.pidfd_open(process)] = process, command
         return None
 
     def _end(self, descriptor: int) -> None:
@@ -132,6 +144,15 @@ class CommandServer:
     def _kill_all(self) -> None:
         for process, _ in self._running.values():
             os.kill(process, signal.SIGKILL)
+
+
+def _leave_to_parent() -> None:
+    """Go on in a fork whose parent has ended, and which the next of the parents that adopt, therefore, has adopted."""
+    between = os.getpid()
+    if os.fork():
+        os._exit(0)
+    while os.getppid() == between:
+        time.sleep(0.001)
 
 
 def _find_constants() -> None:
@@ -173,8 +194,10 @@ def become(command: socket.socket, streams: list[int]) -> None:
     time.tzset()
     sys.argv[:] = asked["arguments"]
     path = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    sys.path[:1] = [str(Path(sys.argv[0]).parent), *filter(None, path)]
+    sys.path[:] = [*asked["path"], *filter(None, path), *PATH]
     importlib.invalidate_caches()
+    # for multiprocessing, whose processes load what this one runs
+    vars(sys.modules["__main__"]).update(__file__=sys.argv[0], __spec__=None)
     for number, given in enumerate(streams):
         os.dup2(given, number)
         os.close(given)
@@ -203,15 +226,40 @@ def open_stream(number: int) -> TextIO:
     return stream
 
 
+def import_all() -> None:
+    """Import every module that a command may import."""
+    for room in map(importlib.import_module, ROOMS):
+        for module in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
+            if not module.name.endswith(".__main__"):
+                importlib.import_module(module.name)
+    _keep_all()
+
+
+def fork_services() -> None:
+    """Let the services that this command starts be forks as well, and yet its own children."""
+    requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    if os.fork():
+        theirs.close()
+        ForkedService.requests = requests
+        subprocess.Popen = ForkedService  # type: ignore[misc]
+    else:
+        requests.close()
+        become(*CommandServer(theirs, for_parent=True).serve())
+
+
 def main() -> NoReturn:
     """Serve, and be a command in each fork."""
     ending = Ending()
     # Ctrl-C at the terminal of a suite is for the suite, and ends this process with it.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    server = CommandServer(socket.socket(fileno=int(sys.argv[1])))
-    become(*server.serve())
+    os.chdir(ROOT)
+    import_all()
+    become(*CommandServer(socket.socket(fileno=int(sys.argv[1]))).serve())
+    if sys.argv[1:2] in STARTING_SERVICES:
+        fork_services()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    ending.run(server.main)
+    ending.run(importlib.import_module("pratique_cli.main").main)
 
 
 if __name__ == "__main__":

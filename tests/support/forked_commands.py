@@ -17,12 +17,17 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, AnyStr
+from typing import Any, AnyStr, ClassVar
+
+import pratique_cli
 
 PROGRAM = Path(sys.executable).with_name("pratique")
-_SERVER = Path(__file__).with_name("command_server.py")
+_TESTS = Path(__file__).parents[1]
+_SERVICE = (sys.executable, "-P", "-m", "pratique_cli")
+"""How ``pratique up`` starts its services."""
+_MAIN = Path(pratique_cli.__file__).with_name("__main__.py")
 _AT_START = ("PYTHON", "LANG", "LC_", "LD_", "GRPC_", "MALLOC_")
 """How variables begin that take effect where a process starts or imports; forks see to ``PYTHONPATH``."""
 
@@ -32,7 +37,30 @@ _ENVIRONMENT = {
 }
 
 
-class ForkedCommand(subprocess.Popen[AnyStr]):
+class _Fork(subprocess.Popen[AnyStr]):
+    """A process that is forked where that makes no difference, and started otherwise."""
+
+    def _execute_child(self, *given: Any) -> None:
+        """Fork or start; the signature is that of ``subprocess``."""
+        start: Callable[..., None] = super()._execute_child  # type: ignore[misc]  # typeshed lacks it
+        close_pipes: Callable[..., None] = self._close_pipe_fds  # type: ignore[attr-defined]  # likewise
+        asked: dict[str, Any] = inspect.signature(start).bind(*given).arguments
+        asked["env"] = dict(os.environ if asked["env"] is None else asked["env"])
+        if (
+            sys.platform == "linux"
+            and _at_start(asked["env"]) == _at_start(_ENVIRONMENT)
+            and self._fork(asked)
+        ):
+            close_pipes(*(asked[name] for name in inspect.signature(close_pipes).parameters))
+        else:
+            start(*given)
+
+    def _fork(self, asked: Mapping[str, Any]) -> bool:
+        """Fork, and tell whether this is a process that can be forked."""
+        raise NotImplementedError
+
+
+class ForkedCommand(_Fork[AnyStr]):
     """A ``pratique`` that runs, for tests that talk to it: ``ForkedCommand([PROGRAM, "up"], stdin=PIPE, text=True)``.
 
     It starts, and is no fork, if its environment differs from the suite's in what a start depends on, and where
@@ -42,19 +70,13 @@ class ForkedCommand(subprocess.Popen[AnyStr]):
     _server: socket.socket | None = None
     """Where the server tells its process id and, at its end, its status."""
 
-    def _execute_child(self, *given: Any) -> None:
-        """Ask for a fork; the signature is that of ``subprocess``."""
-        start = super()._execute_child  # type: ignore[misc]  # typeshed lacks it
-        asked = inspect.signature(start).bind(*given).arguments
-        asked["env"] = dict(os.environ if asked["env"] is None else asked["env"])
-        if sys.platform != "linux" or _at_start(asked["env"]) != _at_start(_ENVIRONMENT):
-            start(*given)
-            return
-        self._waiting = threading.Lock()
-        self._server = _ask_for_fork(asked)
-        close_pipes = self._close_pipe_fds  # type: ignore[attr-defined]  # likewise
-        close_pipes(*(asked[name] for name in inspect.signature(close_pipes).parameters))
+    def _fork(self, asked: Mapping[str, Any]) -> bool:
+        program, *arguments = asked["args"]
+        assert Path(program) == PROGRAM, asked["args"]
+        self._waiting: threading.Lock = threading.Lock()
+        self._server = _ask_for_fork(_requests(), asked, [program, *arguments], PROGRAM.parent)
         self.pid = _next_number(self._server)
+        return True
 
     def poll(self) -> int | None:
         """Tell how it has ended, if it has."""
@@ -75,6 +97,22 @@ class ForkedCommand(subprocess.Popen[AnyStr]):
                     raise subprocess.TimeoutExpired(self.args, timeout or 0) from error
                 self._server.close()
         return self.returncode
+
+
+class ForkedService(_Fork[AnyStr]):
+    """What a forked command starts: if it is a service, a fork as well, and a child of the command."""
+
+    requests: ClassVar[socket.socket]
+    """Where to ask for one."""
+
+    def _fork(self, asked: Mapping[str, Any]) -> bool:
+        command: tuple[Any, ...] = tuple(asked["args"])
+        if command[:4] != _SERVICE:
+            return False
+        with _ask_for_fork(self.requests, asked, [_MAIN, *command[4:]]) as server:
+            self.pid = _next_number(server)
+        self._child_created = True
+        return True
 
 
 def run(
@@ -103,24 +141,28 @@ def run(
     return subprocess.CompletedProcess(arguments, process.returncode, out, err)
 
 
-def _ask_for_fork(asked: Mapping[str, Any]) -> socket.socket:
-    """Ask for what ``subprocess`` is asked for; return where the server tells how it goes."""
-    assert Path(asked["args"][0]) == PROGRAM, asked["args"]
+def _ask_for_fork(
+    requests: socket.socket, asked: Mapping[str, Any], arguments: Sequence[Any], *path: Path
+) -> socket.socket:
+    """Ask for a process that ``subprocess`` is asked for; return where it is told how that goes.
+
+    The arguments and the path are those that Python would have, where it has started.
+    """
     assert not any(asked[name] for name in ("preexec_fn", "pass_fds", "shell"))
-    arguments = [os.fspath(argument) for argument in asked["args"]]
     streams = (asked["p2cread"], asked["c2pwrite"], asked["errwrite"])
     given = [inherited if stream == -1 else stream for inherited, stream in enumerate(streams)]
     process = {
-        "arguments": arguments,
+        "arguments": [os.fspath(argument) for argument in arguments],
         "environment": asked["env"],
         "folder": str(Path(asked["cwd"] or ".").absolute()),
+        "path": list(map(str, path)),
         "process_group": asked["process_group"],
         "start_new_session": asked["start_new_session"],
     }
     server, theirs = socket.socketpair()
     with theirs:
-        name = "".join(arguments[1:2]) or "--help"
-        socket.send_fds(_requests(), [name.encode()[:100]], [theirs.fileno(), *given])
+        name = "".join(process["arguments"][1:2]) or "--help"
+        socket.send_fds(requests, [name.encode()[:100]], [theirs.fileno(), *given])
     server.sendall(json.dumps(process).encode())
     server.shutdown(socket.SHUT_WR)
     return server
@@ -146,11 +188,11 @@ def _requests() -> socket.socket:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         server = subprocess.Popen(
-            [sys.executable, _SERVER, str(theirs.fileno())],
+            [sys.executable, "-m", "support.command_server", str(theirs.fileno())],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            cwd=_SERVER.parents[2],
+            cwd=_TESTS,
             env=_ENVIRONMENT,
         )
     atexit.register(server.wait)
