@@ -13,6 +13,9 @@ from typing import Any
 
 import pytest
 
+from support import forked_commands
+from support.forked_commands import PROGRAM
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FOLDERS = sorted(path for path in EXAMPLES.iterdir() if path.is_dir())
 TESTED = [folder for folder in FOLDERS if (folder / "suite.yaml").exists()]
@@ -95,9 +98,8 @@ def test_an_example_in_another_language_keeps_the_contract(name: str, builder: s
 
 @pytest.mark.parametrize("service", ["mutator", "validator"])
 def test_the_services_in_python_keep_the_contract(grpc_services: str, service: str) -> None:
-    verify = ["verify", grpc_services, "--service", service, "--timeout", "30s", "-o", "json"]
-    command = [sys.executable, "-m", "pratique_cli", *verify]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    flags = ["--service", service, "--timeout", "30s", "-o", "json"]
+    done = forked_commands.run([PROGRAM, "verify", grpc_services, *flags])
     assert done.returncode == 0, done.stdout + done.stderr
     outcomes = [result["outcome"] for result in json.loads(done.stdout)]
     assert outcomes.count("kept") > 20

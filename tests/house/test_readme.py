@@ -5,7 +5,6 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,11 @@ from typing import Any
 import pytest
 
 from pratique.admission.controllers import Controller, NoSettings
+from support.forked_commands import PROGRAM, ForkedCommand
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
-BINARIES = Path(sys.executable).parent
+BINARIES = PROGRAM.parent
 
 # sh: to be run as it stands; console: to be looked at
 STARTS, *COMMANDS = re.findall(r"^```sh\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
@@ -28,8 +28,8 @@ with_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="the README 
 @pytest.fixture(scope="module")
 def stack() -> Iterator[str]:
     """What `make up` starts, on a free port; gives its URL."""
-    command = [str(BINARIES / "pratique"), "up", "--port", "0"]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as running:
+    command = [str(PROGRAM), "up", "--port", "0"]
+    with ForkedCommand(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as running:
         assert running.stdout
         ready = next(line for line in running.stdout if line.startswith("pratique: ready on "))
         yield ready.split()[-1]
