@@ -61,7 +61,7 @@ class _Handler(BaseHTTPRequestHandler):
 def access_review_server() -> Iterator[AccessReviewServer]:
     """Run such a server until the block ends."""
     with AccessReviewServer() as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
         thread.start()
         try:
             yield server

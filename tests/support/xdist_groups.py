@@ -12,13 +12,12 @@ from xdist.workermanage import WorkerController
 SHARING = (
     "tests/hosting/isolation/test_isolated_controllers.py",
     "tests/stack/telemetry/test_canaries.py",
-    "tests/stack/telemetry/test_metrics.py",
-    "tests/stack/test_exceptions.py",
     "tests/stack/test_fan_out.py",
-    "tests/stack/test_policies.py",
+    "tests/stack/test_provisioning.py",
     "tests/stack/test_python_policies.py",
-    "tests/stack/test_reloading.py",
-    "tests/stack/test_rollouts.py",
+    "tests/stack/test_replicas.py",
+    "tests/stack/test_standalone.py",
+    "tests/stack/test_tls.py",
 )
 """Files whose tests share several processes, which each process that ran some of them would start for itself."""
 
@@ -31,6 +30,14 @@ ALONE = {
     "tests/controllers/quota_ledgers/": "postgresql",  # one server for all tests of a run
     "tests/stack/test_quotas.py": "postgresql",
     "tests/house/test_readme.py": "readme",  # one stack for all that it shows
+    "tests/stack/test_exceptions.py": "refusing stacks",  # those of support.shared_stacks, by chain
+    "tests/stack/test_rollouts.py": "refusing stacks",
+    "tests/stack/test_allow_lists.py": "changing stacks",
+    "tests/stack/test_checks.py": "changing stacks",
+    "tests/stack/test_policies.py": "changing stacks",
+    "tests/stack/test_reloading.py": "changing stacks",
+    "tests/stack/telemetry/test_metrics.py": "metrics",  # one stack that shows them all
+    "tests/stack/telemetry/test_observability_document.py": "metrics",
     **{path: path for path in SHARING},
 }
 """The group of each test whose path begins so."""
