@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import grpc
@@ -15,9 +16,9 @@ from pratique.admission.v1.validator_service_pb2_grpc import ValidatorServiceStu
 from pratique.apimachinery.json_values import MIN_PROVED_BYTES
 from pratique.rpc.check_digests import CheckDigests
 from pratique.rpc.messages import validate_request
-from support.local_stacks import Stack
+from support.local_stacks import Stack, running
 from support.services.reviews import review_of
-from support.shared_stacks import CHANGING_CHAIN, SERVICES, SharedStacks
+from support.shared_stacks import CHANGING_CHAIN
 from support.validating_policies import binding, policy
 
 TWICE = b'{"a":1,"a":2,"x":"' + b"x" * MIN_PROVED_BYTES + b'"}'
@@ -25,9 +26,12 @@ TWICE = b'{"a":1,"a":2,"x":"' + b"x" * MIN_PROVED_BYTES + b'"}'
 
 
 @pytest.fixture(name="stack", scope="module")
-def _stack(shared_stacks: SharedStacks) -> Stack:
-    admitting = (policy("true"), binding())
-    return shared_stacks.of(SERVICES, CHANGING_CHAIN, *admitting, until=lambda _: True).stack
+def _stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    config = tmp_path_factory.mktemp("config") / "all.yaml"
+    config.write_text("\n---\n".join(map(json.dumps, (policy("true"), binding()))))
+    flags = ("--validators", "1", "--admission-control", CHANGING_CHAIN, "--config", str(config))
+    with running(*flags, forked=False) as stack:
+        yield stack
 
 
 def flag(stack: Stack, name: str) -> str:

@@ -93,10 +93,10 @@ def _database() -> Iterator[postgres.Server]:
 
 
 @contextlib.contextmanager
-def stack_of(cluster: Path, *flags: str, validators: int) -> Iterator[Stack]:
+def stack_of(cluster: Path, *flags: str, validators: int, forked: bool = True) -> Iterator[Stack]:
     """Run validators that charge quotas."""
     shared = ("--validators", str(validators), "--admission-control", "ResourceQuota")
-    with running(*shared, "--cluster", str(cluster), *flags) as stack:
+    with running(*shared, "--cluster", str(cluster), *flags, forked=forked) as stack:
         yield stack
 
 
@@ -218,7 +218,7 @@ async def used_after_reconciliation(url: str, allowing: Any, store: ObjectStore)
 
 
 def test_the_validators_of_a_stack_share_a_ledger_that_is_deleted_with_it(cluster: Path) -> None:
-    with stack_of(cluster, validators=2) as stack:
+    with stack_of(cluster, validators=2, forked=False) as stack:
         creations = Creations(stack, "shop")
         with creations.calling(64):
             pass

@@ -47,7 +47,7 @@ TRIALS: dict[str, list[tuple[object, ...]]] = {
 """What the server runs itself before it forks such a command: it reads tables, compiles, and imports what is left."""
 PATH = sys.path[1:]
 """Where Python looks for modules, but for those of whatever it runs."""
-_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 15, 36
 """``linux/prctl.h``."""
 _STANDARD_ERROR = 2
 STREAMS = [(stream.name, stream.encoding, stream.errors) for stream in (sys.stdin, sys.stdout, sys.stderr)]
@@ -193,6 +193,7 @@ def become(command: socket.socket, streams: list[int]) -> None:
     os.environ.update(asked["environment"])
     time.tzset()
     sys.argv[:] = asked["arguments"]
+    ctypes.CDLL(None).prctl(_PR_SET_NAME, " ".join(sys.argv[1:3]).encode()[:15])
     path = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     sys.path[:] = [*asked["path"], *filter(None, path), *PATH]
     importlib.invalidate_caches()

@@ -32,6 +32,7 @@ class Stack:
             pid
             for pid in children(self.process.pid)
             if f" serve {service} " in _read(Path(f"/proc/{pid}/cmdline"))
+            or f"serve {service}" == _read(Path(f"/proc/{pid}/comm")).strip()  # a fork has no command line
         )
 
     def connect(self) -> http.client.HTTPConnection:
@@ -72,9 +73,12 @@ class Stack:
 
 
 @contextlib.contextmanager
-def running(*flags: str) -> Iterator[Stack]:
-    """Run ``pratique up`` on a free port until the block ends."""
-    with _running("up", *flags) as stack:
+def running(*flags: str, forked: bool = True) -> Iterator[Stack]:
+    """Run ``pratique up`` on a free port until the block ends.
+
+    Forks show no arguments and variables of their own in ``/proc``.
+    """
+    with _running("up", *flags, forked=forked) as stack:
         yield stack
 
 
@@ -86,9 +90,10 @@ def running_alone(*flags: str) -> Iterator[Stack]:
 
 
 @contextlib.contextmanager
-def _running(*arguments: str) -> Iterator[Stack]:
+def _running(*arguments: str, forked: bool = True) -> Iterator[Stack]:
     command = [str(PROGRAM), *arguments, "--port", "0"]
-    with ForkedCommand(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+    start = ForkedCommand[str] if forked else subprocess.Popen[str]
+    with start(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         try:
             assert process.stdout is not None
             found = _READY.match(process.stdout.readline())

@@ -12,6 +12,7 @@ from xdist.workermanage import WorkerController
 SHARING = (
     "tests/hosting/isolation/test_isolated_controllers.py",
     "tests/stack/telemetry/test_canaries.py",
+    "tests/stack/test_checks.py",
     "tests/stack/test_fan_out.py",
     "tests/stack/test_provisioning.py",
     "tests/stack/test_python_policies.py",
@@ -33,7 +34,6 @@ ALONE = {
     "tests/stack/test_exceptions.py": "refusing stacks",  # those of support.shared_stacks, by chain
     "tests/stack/test_rollouts.py": "refusing stacks",
     "tests/stack/test_allow_lists.py": "changing stacks",
-    "tests/stack/test_checks.py": "changing stacks",
     "tests/stack/test_policies.py": "changing stacks",
     "tests/stack/test_reloading.py": "changing stacks",
     "tests/stack/telemetry/test_metrics.py": "metrics",  # one stack that shows them all
