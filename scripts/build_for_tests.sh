@@ -3,8 +3,8 @@
 # cache, where tests/support/go_programs.py looks for it.
 #
 #   scripts/build_for_tests.sh kube-apiserver     some 10 minutes on 2 cores, and 2.5 GB
-#   scripts/build_for_tests.sh docker-compose     some 4 minutes
-#   scripts/build_for_tests.sh helm               some 3 minutes
+#   scripts/build_for_tests.sh docker-compose     a minute after that: they share what they are made of, see tests/go.work
+#   scripts/build_for_tests.sh helm               likewise
 #   scripts/build_for_tests.sh cosign             some 5 minutes
 #   scripts/build_for_tests.sh registry           some 3 minutes
 set -euo pipefail
@@ -58,7 +58,7 @@ if [[ ! -x $program ]]; then
   case $name in
   docker-compose) flags="-X github.com/docker/compose/v2/internal.Version=v$version" ;;
   helm) flags="-X helm.sh/helm/v3/internal/version.version=v$version" ;;
-  cosign | registry) flags= ;;
+  cosign | registry) flags='' && export GOWORK=off ;;
   esac
   # tests run beside it, and the machine may be somebody's desk; a larger heap saves what collects the compiler's garbage
   background=(nice -n 19)
