@@ -24,6 +24,8 @@ SHARING = (
 
 ALONE = {
     "tests/containers/": "containers",  # one project of compose, and images of one name
+    "tests/apiserver/webhooks/": "services",  # they listen on one address
+    "tests/apiserver/test_kubernetes_document.py": "services",
     "tests/apiserver/": "kube-apiserver",  # one server for all tests of a run
     "tests/differential/": "differential",  # the same, and two more
     "tests/chaos/": "chaos",  # each of them keeps a machine busy
