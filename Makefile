@@ -60,7 +60,7 @@ cosign: ## Build the cosign and the registry whose signatures a slow test verifi
 test: $(TESTABLE) protos ## Run the whole test suite (ARGS=arguments of pytest)
 	@$(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadgroup $(ARGS)
 
-test-long: $(TESTABLE) protos ## Run the slow tests: soaks, floods, long chaos, all properties with many examples (ARGS=arguments of pytest)
+test-long: $(TESTABLE) protos ## Run the slow tests, and all properties with many examples (ARGS=arguments of pytest)
 	@PRATIQUE_LONG=1 $(BIN)/python -m pytest -m long --override-ini faulthandler_timeout=3600 $(ARGS)
 
 test-pythons: $(TESTABLE) ## Install the wheel of a fresh clone in each Python that is here, 3.11 to 3.13, and try it
