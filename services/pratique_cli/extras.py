@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 MODULES_OF_EXTRAS = {
     "certificates": {"cryptography"},
     "services": {
@@ -26,6 +28,16 @@ MODULES_OF_EXTRAS = {
     "prove": {"hypothesis"},
 }
 """The top-level modules of what each extra of ``pyproject.toml`` installs."""
+
+
+def require(module: str) -> None:
+    """Refuse to go on without a top-level module that is imported later.
+
+    Raises:
+        ModuleNotFoundError: it is not installed.
+    """
+    if importlib.util.find_spec(module) is None:
+        raise ModuleNotFoundError(f"No module named {module!r}", name=module)
 
 
 def missing_extra(error: ModuleNotFoundError) -> str:

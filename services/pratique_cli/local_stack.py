@@ -13,8 +13,11 @@ from pathlib import Path
 
 from pratique.configuration.settings import ChainSettings
 from pratique.controllers.quota.ledger import has_ledger_url, with_ledger_url
+from pratique_cli import extras
 from pratique_cli.chain_options import chain_arguments, chain_variables
 from pratique_cli.supervisor import ServiceCommand, Supervisor
+
+extras.require("grpc")  # imported while the front door starts
 
 _LOOPBACK = "127.0.0.1"
 _BETWEEN_PROBES_SECONDS = 0.05

@@ -65,7 +65,8 @@ def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
     (tmp_path / "hook" / "sitecustomize.py").write_text(HOOK)
     monkeypatch.setenv("CALLED_MODULES", str(tmp_path / "called"))
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "hook"), prepend=os.pathsep)
-    with running("--validators", "1", "--admission-control", "AlwaysPullImages") as stack:
+    flags = ("--validators", "1", "--admission-control", "AlwaysPullImages")
+    with running(*flags, forked=False) as stack:  # a fork would not import the hook
         yield stack
 
 

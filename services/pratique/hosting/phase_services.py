@@ -15,6 +15,7 @@ from pratique.admission.results import Outcome
 from pratique.admission.reviews import Call, Deadline, Review
 from pratique.configuration.input_digests import RecentInputs
 from pratique.configuration.settings import ChainSettings
+from pratique.hosting.running import ControllerMetrics
 from pratique.hosting.services import HostedChain, HostFactory, HostT, host_chain
 from pratique.processes.large_texts import LargeTextReader
 from pratique.rpc.check_digests import CheckDigests
@@ -113,8 +114,7 @@ class PhaseService(msgspec.Struct, Generic[HostT], frozen=True):
             return None
         collectors = [collector for hosted in chain.controllers for collector in hosted.handlers.collectors]
         return ServiceMetrics(
-            self.phase,
-            chain.held.current.runners,
+            ControllerMetrics(self.phase, chain.held.current.runners),
             (
                 MergedCollectors(collectors),
                 ReloadCollector(chain.reloads),

@@ -7,13 +7,11 @@ import contextlib
 import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import grpc
 
-from pratique.admission.controllers import Phase
 from pratique.admission.results import Outcome
-from pratique.rpc.controller_metrics import ControllerMetrics, HasThreads
 from pratique.rpc.handlers import (
     CANCELED,
     CODE_NAMES,
@@ -131,23 +129,25 @@ def status_code_name(error: BaseException, context: Context) -> str:
 _log = logging.getLogger(__name__)
 
 
+class OutcomeCollector(Protocol):
+    """Metrics of what the hosted controllers did."""
+
+    def observe(self, outcomes: Sequence[Outcome]) -> None:
+        """Count the outcomes of one call."""
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield all metrics, for a registry."""
+
+
 class ServiceMetrics:
     """The metrics of a mutator or a validator. A service without a metrics port has none."""
 
-    def __init__(
-        self, phase: Phase, controllers: Mapping[str, HasThreads], collectors: Iterable[Collector]
-    ) -> None:
-        """Start at zero.
-
-        Args:
-            phase: The phase that the service runs.
-            controllers: The hosted controllers, by name.
-            collectors: Other metrics of the service.
-        """
+    def __init__(self, controllers: OutcomeCollector, collectors: Iterable[Collector]) -> None:
+        """Start at zero, with the metrics of the hosted controllers and others of the service."""
         self.calls = CallMetrics()
         """The metrics of the server's calls."""
-        self._controllers = ControllerMetrics(phase, controllers)
-        self.collectors: tuple[Collector, ...] = (self.calls, self._controllers, *collectors)
+        self._controllers = controllers
+        self.collectors: tuple[Collector, ...] = (self.calls, controllers, *collectors)
         """All metrics except those of the running server."""
 
     def observe(self, outcomes: Sequence[Outcome]) -> None:

@@ -22,9 +22,8 @@ from pratique.configuration.input_digests import InputDigests, RecentInputs
 from pratique.configuration.settings import Isolation
 from pratique.hosting.catalogue import load_catalogue
 from pratique.hosting.cluster_roles import looked_up_by_front_doors
-from pratique.hosting.running import MutatorHost, ValidatorHost
+from pratique.hosting.running import ControllerMetrics, MutatorHost, ValidatorHost
 from pratique.hosting.services import HostedChain, HostT, host_chain, open_configurations, open_live_cluster
-from pratique.rpc.controller_metrics import ControllerMetrics
 from pratique.telemetry.metrics import MergedCollectors
 from pratique_frontdoor.engines.remote import RemoteEngine, Service
 from pratique_frontdoor.settings import FrontDoorSettings

@@ -16,7 +16,7 @@ from pratique.admission.results import (
     PolicyOutcome,
 )
 from pratique.apimachinery import statuses
-from pratique.rpc.controller_metrics import ControllerMetrics
+from pratique.hosting.running import ControllerMetrics
 
 
 def part(status: OutcomeStatus, name: str = "RequireTeam") -> tuple[PolicyOutcome, ...]:
