@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from pratique.cluster.store import ObjectStore
@@ -209,7 +210,7 @@ async def used_after_reconciliation(url: str, allowing: Any, store: ObjectStore)
     ledger = SQLLedger(url, wait_seconds=0)
     await ledger.reconcile(ObjectStore([allowing]), 0, usage_of)
     assert await ledger.reconcile(store, 0, usage_of)
-    charged = dataclasses.replace(account(), namespace=allowing["metadata"]["namespace"])
+    charged = msgspec.structs.replace(account(), namespace=allowing["metadata"]["namespace"])
     [used] = await ledger.usage([charged])
     await ledger.close()
     amount = used["pods"].as_integer()

@@ -10,6 +10,7 @@ import os
 import re
 import signal
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ class Stack:
 
     process: subprocess.Popen[str]
     port: int
+    log: Path
+    """What it writes to standard error."""
 
     def pids(self, service: str) -> list[int]:
         """The processes of one service, in the order in which they started."""
@@ -93,12 +96,15 @@ def running_alone(*flags: str) -> Iterator[Stack]:
 def _running(*arguments: str, forked: bool = True) -> Iterator[Stack]:
     command = [str(PROGRAM), *arguments, "--port", "0"]
     start = ForkedCommand[str] if forked else subprocess.Popen[str]
-    with start(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+    with (
+        tempfile.NamedTemporaryFile() as log,
+        start(command, stdout=subprocess.PIPE, stderr=log, text=True) as process,
+    ):
         try:
             assert process.stdout is not None
             found = _READY.match(process.stdout.readline())
             assert found is not None
-            yield Stack(process, int(found.group(1)))
+            yield Stack(process, int(found.group(1)), Path(log.name))
         finally:
             process.send_signal(signal.SIGINT)
             process.wait(timeout=120)

@@ -57,6 +57,8 @@ class SharedStacks:
             shared = self._running[way, chain] = self._start(way, chain, documents)
         else:
             shared.configure(*documents)
+        code = shared.stack.process.poll()
+        assert code is None, f"the stack has ended with {code}: {shared.stack.log.read_text()[-2_000:]}"
         assert within(_PATIENCE_SECONDS, lambda: until(shared.stack))
         return shared
 
