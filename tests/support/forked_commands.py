@@ -178,7 +178,7 @@ def _at_start(environment: Mapping[str, str]) -> dict[str, str]:
 
 def _next_number(server: socket.socket) -> int:
     number = server.recv(4, socket.MSG_WAITALL)
-    assert number, "the process that commands are forked from has ended"
+    assert number, "the process that forks has ended"
     return int.from_bytes(number)
 
 
