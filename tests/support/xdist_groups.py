@@ -10,7 +10,10 @@ from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
 SHARING = (
+    "tests/cli/test_kubernetes_document.py",
+    "tests/cli/test_up.py",
     "tests/hosting/isolation/test_isolated_controllers.py",
+    "tests/house/test_site.py",
     "tests/stack/telemetry/test_canaries.py",
     "tests/stack/test_checks.py",
     "tests/stack/test_fan_out.py",

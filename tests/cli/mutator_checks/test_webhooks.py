@@ -95,7 +95,7 @@ def test_an_unreachable_webhook_that_may_fail_proves_nothing(tmp_path: Path) -> 
 def test_values_written_by_a_webhook_join_the_vocabulary(tmp_path: Path) -> None:
     with webhook_servers.serve(webhook_servers.patched(LABEL)) as server:
         config = configuration(server.url, server.ca_bundle)
-        prove(tmp_path, config, controllers=WEBHOOKS, given=(), examples=60)
+        prove(tmp_path, config, controllers=WEBHOOKS, given=(), examples=300)
         sent = [entry.review["request"]["object"] for entry in server.received]
     labelled = [item for item in sent if "team" in item["metadata"].get("labels", {})]
     assert any(element["spec"] != {"containers": [{"name": "a"}]} for element in labelled)
