@@ -26,7 +26,7 @@ class Stack:
 
     process: subprocess.Popen[str]
     port: int
-    log: Path
+    log: Path = Path(os.devnull)
     """What it writes to standard error."""
 
     def pids(self, service: str) -> list[int]:
