@@ -83,12 +83,12 @@ def match_toleration(first: Toleration, second: Toleration) -> bool:
 
 
 class Supersets:
-    """Tolerations among which supersets of another one are found without a look at each of them.
+    """Tolerations that can be searched for supersets of another one in constant time.
 
-    A superset tolerates everything that the other does: ``isSuperset``. It has the other's key or none, its effect or
-    none, and the operator ``Exists`` or the other's value; of two alike in these, the one that lasts longer is it.
-    ``Equal`` is a superset only of an explicit ``Equal``; a toleration without an operator has only itself as superset,
-    and those with ``Exists``.
+    A superset tolerates everything that the other one does: ``isSuperset``. It has the other's key or none, the other's
+    effect or none, and the operator ``Exists`` or the other's value. If two agree in these, the one that lasts longer
+    is the superset. ``Equal`` is a superset only of an explicit ``Equal``. A toleration without an operator has
+    no supersets but itself and those with ``Exists``.
     """
 
     def __init__(self, tolerations: Iterable[Toleration] = ()) -> None:
@@ -112,7 +112,7 @@ class Supersets:
         )
 
     def has_strict(self, special: Toleration) -> bool:
-        """Tell whether one of them is a superset of ``special``, which is not one of it."""
+        """Tell whether one of them is a superset of ``special`` without ``special`` being a superset of it."""
         own = _kind(special)
         limit = _limit(special) if special.effect == NO_EXECUTE else math.inf
         return any(
