@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from pratique.apimachinery.json_values import JSON, JSONObject, list_at, mapping_at, member
+from pratique.apimachinery.prepared_types import prepared
 from pratique.apimachinery.selectors import LabelSelector, compile_selector
 from pratique.apimachinery.statuses import go_quoted
 from pratique.configuration.settings import ChainSettings
@@ -174,7 +175,7 @@ def _selects(owner: JSONObject, labelled: JSON) -> bool:
     selector = member(owner, "spec", "selector")
     if selector is None:
         return False
-    return compile_selector(msgspec.convert(selector, LabelSelector)).matches_object(labelled)
+    return compile_selector(msgspec.convert(selector, prepared(LabelSelector))).matches_object(labelled)
 
 
 def _name(document: JSONObject) -> str:

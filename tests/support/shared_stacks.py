@@ -57,9 +57,11 @@ class SharedStacks:
             shared = self._running[way, chain] = self._start(way, chain, documents)
         else:
             shared.configure(*documents)
-        code = shared.stack.process.poll()
-        assert code is None, f"the stack has ended with {code}: {shared.stack.log.read_text()[-2_000:]}"
-        assert within(_PATIENCE_SECONDS, lambda: until(shared.stack))
+        try:
+            assert within(_PATIENCE_SECONDS, lambda: until(shared.stack))
+        except (AssertionError, OSError) as error:
+            code, log = shared.stack.process.poll(), shared.stack.log.read_text()[-2_000:]
+            raise AssertionError(f"the stack of {way} ({code=}) did not take that up: {log}") from error
         return shared
 
     def _start(self, way: str, chain: str, documents: Iterable[JSONObject]) -> SharedStack:

@@ -21,6 +21,7 @@ from pratique.apimachinery.go_formats import decode_base64
 from pratique.apimachinery.json_reading import TOO_MANY_VALUES, has_too_many_values, syntax_error, type_error
 from pratique.apimachinery.json_values import JSON
 from pratique.apimachinery.patterns import pattern
+from pratique.apimachinery.prepared_types import prepared
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -57,7 +58,7 @@ def decode_strictly(data: JSON, kind: type[T]) -> T:
     if decoder.problems:
         raise StrictDecodingError(decoder.problems)
     try:
-        return msgspec.convert(cleaned, kind)
+        return msgspec.convert(cleaned, prepared(kind))
     except msgspec.ValidationError as error:
         raise StrictDecodingError([DecodingProblem(ROOT, str(error))]) from None
 
@@ -217,7 +218,7 @@ class ResponseDecoder(Generic[_ResponseType]):
         self._document = document
         self._kind = kind
         self._go_types = go_types
-        self._decoder = msgspec.json.Decoder(document)
+        self._decoder = msgspec.json.Decoder(prepared(document))
 
     def decode(self, body: bytes) -> _ResponseType:
         """Decode a response.
@@ -242,7 +243,7 @@ class ResponseDecoder(Generic[_ResponseType]):
 
     def _convert(self, data: JSON) -> _ResponseType:
         try:
-            return msgspec.convert(data, self._document)
+            return msgspec.convert(data, prepared(self._document))
         except msgspec.ValidationError as error:
             raise self._type_mismatch(error) from None
 

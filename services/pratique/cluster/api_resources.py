@@ -19,6 +19,7 @@ from pratique.apimachinery.errors import ConfigurationError, InputError
 from pratique.apimachinery.field_errors import ROOT, FieldPath, invalid, join, not_supported, required
 from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.apimachinery.kinds import GroupVersionKind, GroupVersionResource, ResourceType, kind_of
+from pratique.apimachinery.prepared_types import prepared
 from pratique.apimachinery.statuses import go_quoted
 from pratique.cluster.served_versions import is_served_beside
 
@@ -74,7 +75,7 @@ def types_of_definition(definition: JSONObject) -> Iterator[ResourceType]:
         ConfigurationError: the definition is malformed; the message names the field as the API server does.
     """
     try:
-        read = msgspec.convert(definition, _Definition)
+        read = msgspec.convert(definition, prepared(_Definition))
     except msgspec.ValidationError as error:
         raise ConfigurationError(_field_error_text(str(error))) from None
     spec = _with_v1beta1_defaults(read.spec) if read.api_version.endswith("/v1beta1") else read.spec
@@ -328,7 +329,7 @@ class _ResourcesFile(msgspec.Struct, frozen=True):
 def built_in_resources() -> ApiResources:
     """The resources of Kubernetes itself, loaded on first use."""
     raw = Path(__file__).with_name("resources.json").read_bytes()
-    rows = msgspec.json.decode(raw, type=_ResourcesFile).resources
+    rows = msgspec.json.decode(raw, type=prepared(_ResourcesFile)).resources
     return ApiResources(type_ for row in rows for type_ in _types_of_row(row))
 
 

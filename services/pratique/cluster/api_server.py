@@ -17,6 +17,7 @@ import msgspec
 
 from pratique.apimachinery.errors import CallError, ConfigurationError
 from pratique.apimachinery.json_values import JSONObject
+from pratique.apimachinery.prepared_types import prepared
 
 _PAGE_OBJECTS = "500"
 """Source: ``k8s.io/client-go/tools/pager`` ``defaultPageSize``."""
@@ -57,8 +58,8 @@ class _Page(msgspec.Struct, frozen=True):
     items: list[JSONObject] | None = None
 
 
-_pages = msgspec.json.Decoder(_Page)
-_events = msgspec.json.Decoder(WatchEvent)
+_pages = msgspec.json.Decoder(prepared(_Page))
+_events = msgspec.json.Decoder(prepared(WatchEvent))
 
 
 class ApiServer:

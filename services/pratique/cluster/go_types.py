@@ -14,6 +14,7 @@ import msgspec
 
 from pratique.apimachinery.kinds import GroupVersionKind
 from pratique.apimachinery.patterns import pattern
+from pratique.apimachinery.prepared_types import prepared
 from pratique.cluster.schemas import built_in_schema
 
 _FILE = Path(__file__).with_name("go_types.json")
@@ -128,12 +129,12 @@ class GoTypes:
 
     @functools.cached_property
     def _structs(self) -> dict[str, msgspec.Raw]:
-        return msgspec.json.decode(self._file.read_bytes(), type=dict[str, msgspec.Raw])
+        return msgspec.json.decode(self._file.read_bytes(), type=prepared(dict[str, msgspec.Raw]))
 
     def table(self, name: str) -> dict[str, str]:
         """An entry as it is in the file; empty if there is none."""
         raw = self._structs.get(name)
-        return {} if raw is None else msgspec.json.decode(raw, type=dict[str, str])
+        return {} if raw is None else msgspec.json.decode(raw, type=prepared(dict[str, str]))
 
     def struct(self, full_name: str) -> GoType:
         """A struct.

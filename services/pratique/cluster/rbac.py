@@ -13,6 +13,7 @@ import msgspec
 
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.json_values import JSONObject
+from pratique.apimachinery.prepared_types import prepared
 from pratique.apimachinery.requests import UserInfo
 from pratique.apimachinery.selectors import LabelSelector, compile_selector
 from pratique.apimachinery.statuses import go_quoted
@@ -118,7 +119,7 @@ def check_rbac_object(resource: str, document: JSONObject) -> None:
 
 def _read(document: JSONObject, wanted: type[_T]) -> _T:
     try:
-        return msgspec.convert(document, wanted)
+        return msgspec.convert(document, prepared(wanted))
     except msgspec.ValidationError as error:
         text, _, place = str(error).partition(" - at `$.")
         field = place.rstrip("`")

@@ -12,6 +12,7 @@ import msgspec
 
 from pratique.apimachinery.json_values import JSON, JSONObject, member
 from pratique.apimachinery.kinds import GroupVersionKind
+from pratique.apimachinery.prepared_types import prepared
 from pratique.cluster import api_resources
 from pratique.cluster.store import Cluster
 
@@ -113,7 +114,7 @@ class _SchemaFile(msgspec.Struct, frozen=True):
 
 @functools.cache
 def _schema_file() -> _SchemaFile:
-    return msgspec.json.decode(_FILE.read_bytes(), type=_SchemaFile)
+    return msgspec.json.decode(_FILE.read_bytes(), type=prepared(_SchemaFile))
 
 
 def load() -> None:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Self
 import msgspec
 
 from pratique.apimachinery.json_values import JSONObject
+from pratique.apimachinery.prepared_types import prepared
 from pratique.cluster.api_server import ApiServer, ApiServerError, ConnectionLostError
 from pratique.cluster.authorization import (
     AUTHORIZED_SECONDS,
@@ -235,7 +236,7 @@ class SubjectAccessReviews:
                 if not is_transient or attempt == _ATTEMPTS - 1:
                     raise
             else:
-                return msgspec.convert(answered.get("status"), _AccessReviewStatus)
+                return msgspec.convert(answered.get("status"), prepared(_AccessReviewStatus))
             await asyncio.sleep(pause * (1 + _PAUSE_JITTER * random.random()))  # noqa: S311 - spreads load
             pause *= _PAUSE_FACTOR
         raise AssertionError  # the last attempt returns or raises

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from pratique.admission.rules import Rule
 from pratique.apimachinery.decoding import decode_strictly
 from pratique.apimachinery.json_values import JSON
+from pratique.apimachinery.prepared_types import prepared
 from pratique.apimachinery.selectors import EVERYTHING, LabelSelector
 from pratique.apimachinery.source_documents import SourceDocument
 
@@ -201,7 +202,7 @@ def decode_webhook_configuration(data: JSON) -> WebhookConfigurationDocument:
     if data.get("kind") != WebhookConfigurationKind.VALIDATING.value:
         return decode_strictly(data, WebhookConfigurationDocument)
     narrow = decode_strictly(data, ValidatingWebhookConfigurationDocument)
-    return msgspec.convert(narrow, WebhookConfigurationDocument, from_attributes=True)
+    return msgspec.convert(narrow, prepared(WebhookConfigurationDocument), from_attributes=True)
 
 
 class PolicyKind(enum.Enum):

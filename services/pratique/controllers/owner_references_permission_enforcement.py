@@ -19,6 +19,7 @@ from pratique.apimachinery.diff import semantically_equal
 from pratique.apimachinery.errors import InputError, RefusalError
 from pratique.apimachinery.json_values import JSON, member
 from pratique.apimachinery.kinds import ResourceType
+from pratique.apimachinery.prepared_types import prepared
 from pratique.apimachinery.requests import Operation
 from pratique.apimachinery.statuses import bad_request
 from pratique.cluster.api_resources import rest_mappings
@@ -70,7 +71,7 @@ def _references(document: JSON) -> tuple[OwnerReference, ...] | None:
         return None
     written = member(document, "metadata", "ownerReferences") or ()
     try:
-        return msgspec.convert(written, tuple[OwnerReference, ...])
+        return msgspec.convert(written, prepared(tuple[OwnerReference, ...]))
     except msgspec.ValidationError:
         raise RefusalError(
             bad_request("metadata.ownerReferences is not a list of owner references")

@@ -18,6 +18,7 @@ from pratique.admission.rules import rule
 from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import InputError, RefusalError
 from pratique.apimachinery.json_values import JSON, JSONObject, member
+from pratique.apimachinery.prepared_types import prepared
 from pratique.apimachinery.selectors import LabelSelector, compile_selector
 from pratique.pods import pod_spec
 
@@ -100,7 +101,7 @@ def _matching_presets(review: Review) -> list[JSONObject]:
 def _selects(preset: JSONObject, labels: dict[str, str]) -> bool:
     written = member(preset, "spec", "selector") or {}
     try:
-        return compile_selector(msgspec.convert(written, LabelSelector)).matches(labels)
+        return compile_selector(msgspec.convert(written, prepared(LabelSelector))).matches(labels)
     except (InputError, msgspec.ValidationError) as error:
         text = f"filtering pod presets failed: label selector conversion failed: {error} for selector: "
         raise RefusalError(statuses.plain_error(text + _go_selector(written))) from None

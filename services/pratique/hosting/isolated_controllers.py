@@ -32,6 +32,7 @@ from pratique.admission.results import (
 )
 from pratique.admission.reviews import Call, Review
 from pratique.apimachinery.errors import ConfigurationError, ReviewError
+from pratique.apimachinery.prepared_types import prepared
 from pratique.hosting.running import RemoteFailureError
 from pratique.hosting.services import WorkerPlan, WorkerReadiness
 from pratique.processes.frames import FrameKind, ProcessFrame, encode_frame, read_frame
@@ -118,7 +119,7 @@ class Worker:
             code = await self._process.wait()
             text = f"admission controller {self._name}: its process {_exit_description(code)} before it was ready"
             raise ConfigurationError(text) from None
-        error = msgspec.json.decode(answer.body, type=WorkerReadiness).error
+        error = msgspec.json.decode(answer.body, type=prepared(WorkerReadiness)).error
         if error:
             raise ConfigurationError(error)
 

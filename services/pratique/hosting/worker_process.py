@@ -20,6 +20,7 @@ import msgspec
 from pratique.admission.results import Failed, FailureKind, Outcome
 from pratique.admission.reviews import Deadline
 from pratique.apimachinery.errors import ConfigurationError, ReviewError
+from pratique.apimachinery.prepared_types import prepared
 from pratique.configuration.input_digests import RecentInputs
 from pratique.configuration.settings import ChainSettings
 from pratique.hosting.catalogue import (
@@ -113,7 +114,7 @@ class _WorkerCalls:
 async def _serve(connection: socket.socket) -> None:
     asyncio.get_running_loop().set_exception_handler(log_loop_error)
     reader, writer = await asyncio.open_unix_connection(sock=connection)
-    plan = msgspec.json.decode((await read_frame(reader)).body, type=WorkerPlan)
+    plan = msgspec.json.decode((await read_frame(reader)).body, type=prepared(WorkerPlan))
     configure_logging(plan.service)
     sys.path[:] = plan.path
     try:

@@ -14,6 +14,7 @@ import msgspec
 from pratique.apimachinery.documents import read_file
 from pratique.apimachinery.errors import ConfigurationError, InputError
 from pratique.apimachinery.json_values import JSON  # msgspec reads the types of fields
+from pratique.apimachinery.prepared_types import prepared
 from pratique.apimachinery.statuses import aggregate, go_quoted
 
 
@@ -140,7 +141,7 @@ def read_kubeconfig(data: JSON, folder: Path) -> Kubeconfig:
         ConfigurationError: it is not a kubeconfig; the text names the field.
     """
     try:
-        document = msgspec.convert(_without_nulls(data), _Document)
+        document = msgspec.convert(_without_nulls(data), prepared(_Document))
     except msgspec.ValidationError as error:
         raise ConfigurationError(f"not a kubeconfig: {error}") from None
     if (document.kind, document.api_version) != ("Config", "v1"):

@@ -15,6 +15,7 @@ import msgspec
 
 from pratique.apimachinery.errors import BadAnswerError, UnreachableError
 from pratique.apimachinery.patterns import pattern
+from pratique.apimachinery.prepared_types import prepared
 from pratique.apimachinery.statuses import Status, StatusDetails, go_quoted, internal_error
 
 if TYPE_CHECKING:
@@ -200,7 +201,7 @@ class _StatusBody(msgspec.Struct):
         )
 
 
-_status_decoder = msgspec.json.Decoder(_StatusBody)
+_status_decoder = msgspec.json.Decoder(prepared(_StatusBody))
 
 
 def _decode_status(body: bytes) -> _StatusBody | None:

@@ -22,6 +22,7 @@ import msgspec
 from pratique.admission.reviews import Deadline
 from pratique.apimachinery.errors import BadAnswerError, CallError, PratiqueError, UnreachableError
 from pratique.apimachinery.patterns import pattern
+from pratique.apimachinery.prepared_types import prepared
 from pratique.https.requests import HttpResponse, post_error
 from pratique.images.references import ImageReference, is_digest
 from pratique.images.registry_credentials import RegistryCredentials, RegistryLogin
@@ -151,7 +152,7 @@ class Manifest(msgspec.Struct, frozen=True, rename="camel"):
     artifact_type: str = ""
 
 
-_manifest_decoder = msgspec.json.Decoder(Manifest)
+_manifest_decoder = msgspec.json.Decoder(prepared(Manifest))
 
 
 class _TokenResponse(msgspec.Struct, frozen=True):
@@ -160,7 +161,7 @@ class _TokenResponse(msgspec.Struct, frozen=True):
     expires_in: float = _DEFAULT_TOKEN_SECONDS
 
 
-_token_decoder = msgspec.json.Decoder(_TokenResponse)
+_token_decoder = msgspec.json.Decoder(prepared(_TokenResponse))
 
 
 class _Request(msgspec.Struct, frozen=True):

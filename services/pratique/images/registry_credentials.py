@@ -12,6 +12,7 @@ import msgspec
 
 from pratique.apimachinery.errors import ConfigurationError, InputError
 from pratique.apimachinery.json_values import JSON
+from pratique.apimachinery.prepared_types import prepared
 from pratique.apimachinery.statuses import go_quoted
 from pratique.images.references import normalize_host
 
@@ -73,7 +74,7 @@ def read_registry_credentials(file: Path, flag: str) -> RegistryCredentials:
     if len(content) > _MAX_BYTES:
         raise ConfigurationError(f"{flag} {file}: has more than {_MAX_BYTES} bytes")
     try:
-        config = msgspec.json.decode(content, type=_DockerConfig)
+        config = msgspec.json.decode(content, type=prepared(_DockerConfig))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         # The text of the error could quote a secret.
         raise ConfigurationError(

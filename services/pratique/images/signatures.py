@@ -25,6 +25,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 
 from pratique.apimachinery.errors import InputError, PratiqueError
 from pratique.apimachinery.json_values import JSON
+from pratique.apimachinery.prepared_types import prepared
 
 SIMPLE_SIGNING_TYPE = "application/vnd.dev.cosign.simplesigning.v1+json"
 """The media type of a payload."""
@@ -182,7 +183,7 @@ class _Payload(msgspec.Struct, frozen=True):
     optional: dict[str, JSON] | None = None
 
 
-_payload_decoder = msgspec.json.Decoder(_Payload)
+_payload_decoder = msgspec.json.Decoder(prepared(_Payload))
 
 
 def read_simple_signing(payload: bytes, encoded_signature: str) -> ImageSignature:
@@ -233,8 +234,8 @@ class _Statement(msgspec.Struct, frozen=True, rename="camel"):
     subject: tuple[_Subject, ...] = ()
 
 
-_bundle_decoder = msgspec.json.Decoder(_Bundle)
-_statement_decoder = msgspec.json.Decoder(_Statement)
+_bundle_decoder = msgspec.json.Decoder(prepared(_Bundle))
+_statement_decoder = msgspec.json.Decoder(prepared(_Statement))
 
 
 def read_bundle(content: bytes) -> ImageSignature:

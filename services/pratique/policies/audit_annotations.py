@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from pratique.apimachinery.json_values import JSONObject, go_json
+from pratique.apimachinery.prepared_types import prepared
 
 VALIDATION_FAILURE_ANNOTATION = "validation.policy.admission.k8s.io/validation_failure"
 """The audit annotation that lists the validations that failed under the action ``Audit``."""
@@ -56,7 +57,7 @@ def join_annotations(parts: Iterable[Mapping[str, str]], *, refused: bool = Fals
     for part in parts:
         joined |= part
         if (text := joined.pop(VALIDATION_FAILURE_ANNOTATION, None)) is not None:
-            failures += msgspec.json.decode(text, type=list[dict[str, object]])
+            failures += msgspec.json.decode(text, type=prepared(list[dict[str, object]]))
     if failures and not refused:
         joined[VALIDATION_FAILURE_ANNOTATION] = failures_annotation(failures)
     return joined

@@ -17,10 +17,11 @@ from typing import TypeAlias
 import msgspec
 
 from pratique.apimachinery.json_reading import JsonLimitError, parse_checked
+from pratique.apimachinery.prepared_types import prepared
 from pratique.processes.frames import FrameKind, receive_body, send_frame
 from pratique.processes.parent_death import end_with_parent
 
-_members = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_members = msgspec.json.Decoder(prepared(dict[str, msgspec.Raw]))
 _NULL = msgspec.Raw(b"null")
 
 
@@ -126,13 +127,13 @@ def request_text(
     """
     send_frame(connection, FrameKind.TEXT_REQUEST, [msgspec.msgpack.encode(selection)])
     send_frame(connection, FrameKind.TEXT, pieces)
-    return msgspec.msgpack.decode(receive_body(connection, FrameKind.TEXT_RESULT), type=TextResult)
+    return msgspec.msgpack.decode(receive_body(connection, FrameKind.TEXT_RESULT), type=prepared(TextResult))
 
 
 def _serve(service: socket.socket) -> None:
     while True:
         request = receive_body(service, FrameKind.TEXT_REQUEST)
-        selection = msgspec.msgpack.decode(request, type=MemberSelection | None)
+        selection = msgspec.msgpack.decode(request, type=prepared(MemberSelection | None))
         text = bytes(receive_body(service, FrameKind.TEXT))
         send_frame(service, FrameKind.TEXT_RESULT, [msgspec.msgpack.encode(check_text(text, selection))])
 

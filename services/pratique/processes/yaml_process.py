@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from pratique.apimachinery.json_values import JSON
+from pratique.apimachinery.prepared_types import prepared
 from pratique.apimachinery.yaml_block_style import read_yaml
 from pratique.apimachinery.yaml_values import DuplicateField, YamlReadError, YamlValue
 from pratique.processes.frames import FrameKind, receive_body, send_frame
@@ -63,9 +64,9 @@ class YamlReading(msgspec.Struct, frozen=True, array_like=True):
             raise YamlReadError(self.fault.problem, self.fault.line, self.fault.column)
 
 
-_batches = msgspec.msgpack.Decoder(list[bytes])
+_batches = msgspec.msgpack.Decoder(prepared(list[bytes]))
 _NULL = msgspec.Raw(msgspec.msgpack.encode(None))
-_results = msgspec.msgpack.Decoder(list[YamlReading | None])
+_results = msgspec.msgpack.Decoder(prepared(list[YamlReading | None]))
 
 
 def send_texts(connection: socket.socket, texts: Sequence[bytes]) -> None:

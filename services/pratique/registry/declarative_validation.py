@@ -25,6 +25,7 @@ import msgspec
 from pratique.apimachinery.field_errors import FieldError, FieldErrorKind, MapKey, limited_texts
 from pratique.apimachinery.json_values import JSONObject
 from pratique.apimachinery.kinds import GroupVersionKind
+from pratique.apimachinery.prepared_types import prepared
 from pratique.cluster.go_types import go_type_of_kind
 from pratique.registry.declarative_checks import Check, CheckCompiler, DeclaredError, Request
 from pratique.registry.go_values import api_value
@@ -53,7 +54,9 @@ class _Data(msgspec.Struct):
 
 @functools.cache
 def _data() -> _Data:
-    return msgspec.json.decode(Path(__file__).with_name("declarative.json").read_bytes(), type=_Data)
+    return msgspec.json.decode(
+        Path(__file__).with_name("declarative.json").read_bytes(), type=prepared(_Data)
+    )
 
 
 @functools.cache

@@ -11,6 +11,7 @@ import msgspec
 
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.json_values import encode
+from pratique.apimachinery.prepared_types import prepared
 from pratique.configuration.key_files import read_key
 from pratique_cli.exit_codes import ExitCode
 from pratique_cli.main import HELP_FLAGS
@@ -83,7 +84,7 @@ class _NumberedEntry(msgspec.Struct):
 def _first_sequence(file: Path) -> int:
     """The sequence number of a file's first entry, which orders the files; 0 if it has none."""
     try:
-        return msgspec.json.decode(next(_lines(file), b""), type=_NumberedEntry).sequence
+        return msgspec.json.decode(next(_lines(file), b""), type=prepared(_NumberedEntry)).sequence
     except (msgspec.DecodeError, ValueError, OSError):
         return 0
 

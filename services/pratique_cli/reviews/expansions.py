@@ -12,6 +12,7 @@ from pratique.admission.reviews import Deadline, QuotaMode, Review
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.field_errors import FieldPath, Step
 from pratique.apimachinery.json_values import JSON, member
+from pratique.apimachinery.prepared_types import prepared
 from pratique.apimachinery.requests import Operation
 from pratique.apimachinery.selectors import LabelSelector, Selector, compile_selector
 from pratique.apimachinery.source_documents import Position
@@ -241,6 +242,6 @@ def _selector(review: Review, workload: JSON) -> Selector | None:
     if review.resource.resource == "replicationcontrollers":
         written = {"matchLabels": written}
     try:
-        return compile_selector(msgspec.convert(written, LabelSelector)) if written else None
+        return compile_selector(msgspec.convert(written, prepared(LabelSelector))) if written else None
     except (msgspec.ValidationError, InputError):
         return None

@@ -25,6 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from pratique.admission.controllers import QuotaAmount
 from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.patterns import pattern
+from pratique.apimachinery.prepared_types import prepared
 from pratique_frontdoor.console.live import LiveDecisions, read_service_state
 from pratique_frontdoor.console.playground import (
     Playground,
@@ -339,7 +340,7 @@ async def _read_case(request: Request) -> PlaygroundCase | Response:
         if len(body) > MAX_CASE_BYTES:
             return PlainTextResponse(f"a case may have {MAX_CASE_BYTES // 1024} KiB", 413)
     try:
-        return msgspec.json.decode(bytes(body), type=PlaygroundCase)
+        return msgspec.json.decode(bytes(body), type=prepared(PlaygroundCase))
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         return PlainTextResponse(f"this is no case: {error}", 400)
 

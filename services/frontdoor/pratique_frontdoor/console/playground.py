@@ -9,6 +9,7 @@ from typing import Protocol
 import msgspec
 
 from pratique.admission.reviews import Review
+from pratique.apimachinery.prepared_types import prepared
 from pratique_frontdoor.chain.decisions import Decision
 
 EXAMPLES = Path(__file__).parent / "examples"
@@ -100,4 +101,4 @@ def read_example(name: str) -> PlaygroundCase | None:
         for editor in EDITORS
         if (path := EXAMPLES / name / f"{editor}.yaml").exists()
     }
-    return msgspec.convert(texts, PlaygroundCase)
+    return msgspec.convert(texts, prepared(PlaygroundCase))

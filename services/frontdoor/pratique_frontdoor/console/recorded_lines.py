@@ -15,6 +15,7 @@ from pratique.apimachinery.errors import InputError
 from pratique.apimachinery.json_values import JSONObject
 from pratique.apimachinery.kinds import GroupVersionResource
 from pratique.apimachinery.patches import PatchError, patch_document
+from pratique.apimachinery.prepared_types import prepared
 from pratique.apimachinery.statuses import Status, qualified_resource
 from pratique.cluster.store import Cluster
 from pratique_frontdoor.chain.decisions import Decision, Step
@@ -32,7 +33,7 @@ MAX_ROWS = 50
 
 _DENYING = frozenset({OutcomeStatus.DENIED, OutcomeStatus.FAILED})
 _NO_PATCH = msgspec.Raw(b"[]")
-_patches = msgspec.json.Decoder(tuple[JSONObject, ...])
+_patches = msgspec.json.Decoder(prepared(tuple[JSONObject, ...]))
 
 
 class StepFields(msgspec.Struct, frozen=True, rename="camel"):
@@ -101,8 +102,8 @@ class RecordedLine(msgspec.Struct, frozen=True):
         return _requests.decode(self.review).request
 
 
-_lines = msgspec.json.Decoder(RecordedLine)
-_requests = msgspec.json.Decoder(_Request)
+_lines = msgspec.json.Decoder(prepared(RecordedLine))
+_requests = msgspec.json.Decoder(prepared(_Request))
 
 
 def read_line(text: bytes) -> RecordedLine:

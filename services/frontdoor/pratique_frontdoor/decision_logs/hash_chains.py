@@ -17,6 +17,7 @@ import msgspec
 from pratique.apimachinery.errors import ConfigurationError
 from pratique.apimachinery.json_values import encode
 from pratique.apimachinery.patterns import pattern
+from pratique.apimachinery.prepared_types import prepared
 
 VERSION = 1
 """The version of the format; every head has it."""
@@ -74,7 +75,7 @@ class Link(msgspec.Struct, frozen=True):
     repaired_bytes: int = msgspec.field(default=0, name="repairedBytes")
 
 
-_link_decoder = msgspec.json.Decoder(Link)
+_link_decoder = msgspec.json.Decoder(prepared(Link))
 
 
 class Fault(msgspec.Struct, frozen=True):

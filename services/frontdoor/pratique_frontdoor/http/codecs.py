@@ -18,6 +18,7 @@ from pratique.apimachinery.kinds import (  # msgspec reads the types of fields
     GroupVersionKind,
     GroupVersionResource,
 )
+from pratique.apimachinery.prepared_types import prepared
 from pratique.apimachinery.requests import Operation, UserInfo
 from pratique.cluster.store import Cluster
 from pratique.processes.large_text_process import MemberSelection, MemberStripper, slice_pieces
@@ -61,7 +62,7 @@ class _ReceivedAdmissionReview(msgspec.Struct, frozen=True, rename="camel"):
     request: _ReceivedRequest | None = None
 
 
-_decoder = msgspec.json.Decoder(_ReceivedAdmissionReview)
+_decoder = msgspec.json.Decoder(prepared(_ReceivedAdmissionReview))
 
 _OBJECTS = MemberSelection("request", ("object", "oldObject", "options"))
 
@@ -148,7 +149,7 @@ class _ReviewMembers(msgspec.Struct, frozen=True):
     request: dict[str, msgspec.Raw]
 
 
-_members_decoder = msgspec.json.Decoder(_ReviewMembers)
+_members_decoder = msgspec.json.Decoder(prepared(_ReviewMembers))
 _members_encoder = msgspec.json.Encoder()
 _LONG_OBJECTS = ("object", "oldObject")
 _MAX_MEMBERS = 64

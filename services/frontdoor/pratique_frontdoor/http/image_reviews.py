@@ -23,6 +23,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from pratique.apimachinery import statuses
+from pratique.apimachinery.prepared_types import prepared
 from pratique.apimachinery.statuses import Status, go_quoted
 from pratique.images.policies import ImageVerificationPolicy, load_image_policy
 from pratique.images.registry_credentials import RegistryCredentials
@@ -98,7 +99,7 @@ class _ImageReview(msgspec.Struct, frozen=True, rename="camel"):
     spec: _Spec = _Spec()
 
 
-_review_decoder = msgspec.json.Decoder(_ImageReview)
+_review_decoder = msgspec.json.Decoder(prepared(_ImageReview))
 
 
 def _read_review(body: bytes) -> list[str]:

@@ -14,6 +14,7 @@ from pratique.apimachinery import statuses
 from pratique.apimachinery.errors import InputError, RefusalError
 from pratique.apimachinery.field_errors import ROOT, FieldPath, GoLiteral
 from pratique.apimachinery.json_values import JSON, JSONObject, member
+from pratique.apimachinery.prepared_types import prepared
 from pratique.pods.pod_spec import CONTAINER_FIELDS
 
 
@@ -179,7 +180,7 @@ def read_pod(document: JSON) -> Pod:
         RefusalError: A field has the wrong type; 400, and the text names the field.
     """
     try:
-        return msgspec.convert(document, Pod)
+        return msgspec.convert(document, prepared(Pod))
     except msgspec.ValidationError as error:
         text = f'Pod in version "v1" cannot be handled as a Pod: {error}'
         raise RefusalError(statuses.bad_request(text)) from None
@@ -319,7 +320,7 @@ def read_policy(document: JSONObject) -> PodSecurityPolicy:
         InputError: A field has the wrong type. The text names the field.
     """
     try:
-        read = msgspec.convert(_without_nulls(document), _PolicyDocument)
+        read = msgspec.convert(_without_nulls(document), prepared(_PolicyDocument))
     except msgspec.ValidationError as error:
         raise InputError(str(error)) from None
     return PodSecurityPolicy(policy_name(document), read.metadata.annotations, read.spec)

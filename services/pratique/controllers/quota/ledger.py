@@ -18,6 +18,7 @@ import msgspec
 from pratique.apimachinery.errors import CallError, ConfigurationError, RefusalError
 from pratique.apimachinery.json_values import JSONObject, member
 from pratique.apimachinery.patterns import pattern
+from pratique.apimachinery.prepared_types import prepared
 from pratique.apimachinery.quantities import Quantity
 from pratique.apimachinery.statuses import go_quoted
 from pratique.cluster.store import Cluster
@@ -26,7 +27,7 @@ from pratique.configuration.settings import ChainSettings
 
 _ZERO = Quantity(0)
 _ENCODER = msgspec.json.Encoder(order="sorted")
-_DECODER = msgspec.json.Decoder(dict[str, str])
+_DECODER = msgspec.json.Decoder(prepared(dict[str, str]))
 
 
 _CHECKSUM_DIGITS = 8

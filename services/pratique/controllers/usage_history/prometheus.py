@@ -13,6 +13,7 @@ import re2  # type: ignore[import-untyped] # google-re2 comes without types
 import yarl
 
 from pratique.apimachinery.errors import ConfigurationError
+from pratique.apimachinery.prepared_types import prepared
 from pratique.controllers.usage_history import (
     NO_SAMPLES,
     Usage,
@@ -158,7 +159,7 @@ async def _read_body(response: aiohttp.ClientResponse) -> bytes:
 
 def _decode_usage(body: bytes) -> Usage:
     try:
-        answer = msgspec.json.decode(body, type=_PrometheusAnswer)
+        answer = msgspec.json.decode(body, type=prepared(_PrometheusAnswer))
         numbers = {
             element.metric.get(ANSWER_LABEL): float(element.value[1]) for element in answer.data.result
         }

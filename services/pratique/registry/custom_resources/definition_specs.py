@@ -24,6 +24,7 @@ from pratique.apimachinery.field_errors import (
 )
 from pratique.apimachinery.go_formats import decode_base64
 from pratique.apimachinery.json_values import JSON, JSONObject
+from pratique.apimachinery.prepared_types import prepared
 from pratique.configuration.admissionregistration import ClientConfig, ServiceReference
 from pratique.configuration.webhook_validation import validate_client_config
 from pratique.registry.custom_resources.default_validation import validate_defaults
@@ -372,7 +373,9 @@ def _client_config(written: JSONObject) -> ClientConfig:
     service = written.get("service")
     return ClientConfig(
         url=written.get("url"),
-        service=None if service is None else msgspec.convert(service, ServiceReference, strict=False),
+        service=None
+        if service is None
+        else msgspec.convert(service, prepared(ServiceReference), strict=False),
     )
 
 

@@ -16,6 +16,7 @@ import msgspec
 
 from pratique.apimachinery.json_values import JSON, JSONObject
 from pratique.apimachinery.kinds import GroupVersionKind
+from pratique.apimachinery.prepared_types import prepared
 from pratique.apimachinery.quantities import Quantity, QuantityError
 from pratique.cluster.schemas import ListType, MapType, built_in_schema, built_in_type
 from pratique.registry.defaults.group_defaults import GROUP_DEFAULTS
@@ -56,7 +57,7 @@ class _File(msgspec.Struct, frozen=True):
 @functools.cache
 def defaulted_types() -> Mapping[str, DefaultedType]:
     """What is done to which type; the names are those of :mod:`pratique.cluster.schemas`."""
-    return msgspec.json.decode(_FILE.read_bytes(), type=_File).types
+    return msgspec.json.decode(_FILE.read_bytes(), type=prepared(_File)).types
 
 
 def with_defaults(kind: GroupVersionKind, written: JSONObject, before: JSON = None) -> JSONObject:

@@ -13,6 +13,7 @@ import msgspec
 from pratique.admission.reviews import Review
 from pratique.apimachinery.field_errors import ROOT, FieldError, invalid
 from pratique.apimachinery.json_values import JSONObject
+from pratique.apimachinery.prepared_types import prepared
 from pratique.apimachinery.statuses import go_quoted, qualified_resource
 from pratique.cluster.api_resources import VIRTUAL_RESOURCES
 from pratique.configuration.admissionregistration import (
@@ -66,7 +67,7 @@ def _name_warnings(written: JSONObject, old: JSONObject | None, _review: Review)
 
 
 def _webhooks(written: JSONObject) -> WebhookConfigurationDocument:
-    return msgspec.convert(written, WebhookConfigurationDocument)
+    return msgspec.convert(written, prepared(WebhookConfigurationDocument))
 
 
 def _validate_configuration(written: JSONObject, _review: Review) -> list[FieldError]:
@@ -110,7 +111,7 @@ def _policy(written: JSONObject) -> PolicyDocument:
         "MutatingAdmissionPolicy": MutatingAdmissionPolicy,
         "ValidatingAdmissionPolicy": ValidatingAdmissionPolicy,
     }
-    return msgspec.convert(written, kinds[written["kind"]])
+    return msgspec.convert(written, prepared(kinds[written["kind"]]))
 
 
 def _validate_policy(written: JSONObject, _review: Review) -> list[FieldError]:
@@ -136,7 +137,7 @@ def _binding(written: JSONObject) -> PolicyBindingDocument:
         "MutatingAdmissionPolicyBinding": MutatingAdmissionPolicyBinding,
         "ValidatingAdmissionPolicyBinding": ValidatingAdmissionPolicyBinding,
     }
-    return msgspec.convert(written, kinds[written["kind"]])
+    return msgspec.convert(written, prepared(kinds[written["kind"]]))
 
 
 def _validate_binding(written: JSONObject, _review: Review) -> list[FieldError]:

@@ -15,6 +15,7 @@ from pratique.apimachinery.field_errors import FieldError, FieldPath, forbidden,
 from pratique.apimachinery.json_reading import syntax_error
 from pratique.apimachinery.json_values import JSONObject
 from pratique.apimachinery.patterns import pattern
+from pratique.apimachinery.prepared_types import prepared
 from pratique.apimachinery.statuses import go_quoted
 from pratique.pods.pod_spec import APP_ARMOR_ANNOTATION, MIRROR_ANNOTATION
 from pratique.registry.validation.pod_context import PodOptions, visit_containers
@@ -68,7 +69,8 @@ def _validate_tolerations(text: str, path: FieldPath, options: PodOptions) -> li
         # Go finds fields of the internal type, whatever their case.
         tolerations = [
             {name[:1].lower() + name[1:]: value for name, value in item.items()}
-            for item in msgspec.json.decode(text, type=list[dict[str, str | int | None]] | None) or ()
+            for item in msgspec.json.decode(text, type=prepared(list[dict[str, str | int | None]] | None))
+            or ()
         ]
     except msgspec.DecodeError:
         return []
